@@ -1,0 +1,172 @@
+//! The hash chain: each record names the hash of the one before.
+//!
+//! The hash covers the very octets of the line up to `,"hash":"`, so that anybody can check it with
+//! `sed` and `sha256sum`, and no question of canonical form can arise. Pure; time is handed in.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use thiserror::Error;
+
+use crate::{
+    entry::Entry,
+    record::{Body, ChainHash, Record, bound_texts},
+};
+
+/// The last record of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head {
+    /// Its place; 0 before the first.
+    pub seq: u64,
+    /// Its hash.
+    pub hash: ChainHash,
+}
+
+impl Head {
+    /// Before the first record.
+    pub const START: Self = Self {
+        seq: 0,
+        hash: ChainHash::NONE,
+    };
+}
+
+/// Why a line is not the next record of a chain.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ChainFault {
+    /// The file ends within a line.
+    #[error("the line is unfinished: a crash, or the end was cut")]
+    Unfinished,
+    /// Longer than any record.
+    #[error("the line is longer than any record")]
+    TooLong,
+    /// Not JSON, or without the fields that every record has.
+    #[error("not an audit record: {0}")]
+    NotARecord(String),
+    /// The hash is not that of the line.
+    #[error("the record was changed: its hash is {found}, its content hashes to {computed}")]
+    Changed {
+        /// What the line says.
+        found: ChainHash,
+        /// What its octets hash to.
+        computed: ChainHash,
+    },
+    /// Records are missing, doubled or in another order.
+    #[error("expected record {expected}, found {found}: records are missing, doubled or moved")]
+    Order {
+        /// The place after the line before.
+        expected: u64,
+        /// The place the line claims.
+        found: u64,
+    },
+    /// The predecessor named is not the line before.
+    #[error("the record before it was replaced: expected prev {expected}, found {found}")]
+    Predecessor {
+        /// Hash of the line before.
+        expected: ChainHash,
+        /// What the line names.
+        found: ChainHash,
+    },
+}
+
+/// Appends `entry` to `out` as the line after `head` and answers the record.
+///
+/// # Errors
+/// Never for the types in use; serialisation is fallible by its signature.
+pub(crate) fn seal(
+    head: Head,
+    mut entry: Entry,
+    stamp: Stamp<'_>,
+    out: &mut Vec<u8>,
+) -> Result<Record, serde_json::Error> {
+    bound_texts(&mut entry);
+    let seq = head.seq.saturating_add(1);
+    let begin = out.len();
+    let body = Body {
+        seq,
+        time: stamp.time,
+        node: stamp.node,
+        entry: &entry,
+        prev: head.hash,
+    };
+    body.write(out)?;
+    out.pop(); // the closing brace: the hash goes in front of it
+    let hash = digest(out.get(begin..).unwrap_or_default());
+    out.extend_from_slice(HASH_KEY);
+    out.extend_from_slice(hash.to_string().as_bytes());
+    out.extend_from_slice(LINE_END);
+    Ok(Record {
+        seq,
+        time: stamp.time.to_owned(),
+        node: Arc::clone(stamp.node),
+        entry,
+        prev: head.hash,
+        hash,
+    })
+}
+
+/// What a record carries beside its entry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stamp<'a> {
+    pub(crate) time: &'a str,
+    pub(crate) node: &'a Arc<str>,
+}
+
+/// Reads one whole line (with its newline) and checks its own hash, not its place.
+///
+/// # Errors
+/// When the line is not a record or was changed.
+pub fn open(line: &[u8]) -> Result<Record, ChainFault> {
+    let body = line.strip_suffix(b"\n").ok_or(ChainFault::Unfinished)?;
+    let record: Record =
+        serde_json::from_slice(body).map_err(|e| ChainFault::NotARecord(e.to_string()))?;
+    let tail = HASH_KEY.len() + 64 + LINE_END.len();
+    let covered = line
+        .len()
+        .checked_sub(tail)
+        .and_then(|end| line.split_at_checked(end))
+        .filter(|(_, rest)| rest.starts_with(HASH_KEY) && rest.ends_with(LINE_END))
+        .ok_or_else(|| ChainFault::NotARecord("the hash is not its last field".to_owned()))?;
+    let computed = digest(covered.0);
+    if computed == record.hash {
+        Ok(record)
+    } else {
+        Err(ChainFault::Changed {
+            found: record.hash,
+            computed,
+        })
+    }
+}
+
+/// Checks that `record` follows `head` and answers the new head.
+///
+/// # Errors
+/// When its place or its predecessor is another.
+pub fn follow(head: Head, record: &Record) -> Result<Head, ChainFault> {
+    let expected = head.seq.saturating_add(1);
+    if record.seq != expected {
+        return Err(ChainFault::Order {
+            expected,
+            found: record.seq,
+        });
+    }
+    if record.prev != head.hash {
+        return Err(ChainFault::Predecessor {
+            expected: head.hash,
+            found: record.prev,
+        });
+    }
+    Ok(Head {
+        seq: record.seq,
+        hash: record.hash,
+    })
+}
+
+fn digest(octets: &[u8]) -> ChainHash {
+    ChainHash(Sha256::digest(octets).into())
+}
+
+const HASH_KEY: &[u8] = b",\"hash\":\"";
+const LINE_END: &[u8] = b"\"}\n";
+
+#[cfg(test)]
+mod tests;

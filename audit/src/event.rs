@@ -1,0 +1,77 @@
+//! The closed list of things that are recorded.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What happened. The words are stable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Event {
+    /// A sandbox was bound to its namespace, before its first instruction.
+    #[serde(rename = "sandbox.start")]
+    SandboxStart,
+    /// Its last process is dead.
+    #[serde(rename = "sandbox.exit")]
+    SandboxExit,
+    /// A name was asked for.
+    #[serde(rename = "dns")]
+    Dns,
+    /// A connection was decided.
+    #[serde(rename = "connect")]
+    Connect,
+    /// A request was decided.
+    #[serde(rename = "request")]
+    Request,
+    /// The outcome of a connection or request: status, octets, time.
+    #[serde(rename = "response")]
+    Response,
+    /// A sentinel went where its secret is not bound to.
+    #[serde(rename = "secret.misuse")]
+    SecretMisuse,
+    /// A scanner found something.
+    #[serde(rename = "finding")]
+    Finding,
+    /// A policy was changed or assigned.
+    #[serde(rename = "policy.change")]
+    PolicyChange,
+    /// A secret was set, rotated or removed.
+    #[serde(rename = "secret.change")]
+    SecretChange,
+    /// Somebody signed in or failed to.
+    #[serde(rename = "auth")]
+    Auth,
+    /// Somebody administered gig.
+    #[serde(rename = "admin")]
+    Admin,
+    /// Records could not be written for a time; egress was refused then.
+    #[serde(rename = "audit.gap")]
+    AuditGap,
+}
+
+impl Event {
+    /// The stable word, as in the record.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SandboxStart => "sandbox.start",
+            Self::SandboxExit => "sandbox.exit",
+            Self::Dns => "dns",
+            Self::Connect => "connect",
+            Self::Request => "request",
+            Self::Response => "response",
+            Self::SecretMisuse => "secret.misuse",
+            Self::Finding => "finding",
+            Self::PolicyChange => "policy.change",
+            Self::SecretChange => "secret.change",
+            Self::Auth => "auth",
+            Self::Admin => "admin",
+            Self::AuditGap => "audit.gap",
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,30 @@
+//! The record: what every sandbox did, decided and written before the first byte leaves.
+//!
+//! An [`Entry`] says what happened; the [`Recorder`] gives it a place in one hash chain, writes it in
+//! a group with its neighbours, and answers only when the kernel has it. Who cannot record must
+//! refuse. Secret values, bodies, query strings and authorization headers have no field here.
+#![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+
+pub mod chain;
+mod clock;
+pub mod entry;
+pub mod event;
+pub mod record;
+pub mod recorder;
+pub mod store;
+pub mod verify;
+
+pub use entry::{Entry, TlsFacts, VerdictWord};
+pub use event::Event;
+pub use record::{ChainHash, Record};
+pub use recorder::{
+    Durability, Observer, RecordRefused, Recorder, RecorderOwner, RecorderSettings, Sequence,
+    StartRecorderError,
+};
+pub use store::{
+    Store, StoreError,
+    jsonl::{JsonlStore, OpenJsonlError},
+    memory::MemoryLog,
+};
+pub use verify::{Verified, VerifyError, verify};

@@ -1,0 +1,171 @@
+//! The bounded queue between those who record and whoever writes next.
+//!
+//! What is handed in is written by the first caller who finds the writer free, or by the writer's
+//! thread: at once when a caller hurries it, otherwise after a few milliseconds, so that an outcome
+//! rides with the next decision and costs no wake-up of its own.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+
+use crate::{
+    entry::Entry,
+    recorder::{RecordRefused, Sequence},
+};
+
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) entry: Entry,
+    /// `None` for outcomes, which nobody waits for.
+    pub(super) answer: Option<oneshot::Sender<Result<Sequence, RecordRefused>>>,
+}
+
+/// Why an entry was not queued.
+#[derive(Debug)]
+pub(super) enum Full {
+    Queue,
+    Closed,
+}
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    /// Wakes the writer.
+    work: Condvar,
+    /// Wakes who waits for the end.
+    ended: Condvar,
+    /// Refused since the last `audit.gap`.
+    pub(super) refused: Arc<AtomicU64>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    jobs: Vec<Job>,
+    /// Somebody waits for an answer that only the thread can give.
+    urgent: bool,
+    /// The thread is awake or will wake by itself: it need not be told of a new entry.
+    watching: bool,
+    life: Life,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Life {
+    #[default]
+    Open,
+    /// Takes no more; what is queued is written.
+    Closing,
+    /// Nobody writes any more.
+    Gone,
+}
+
+impl Queue {
+    pub(super) fn new(refused: Arc<AtomicU64>) -> Self {
+        Self {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            ended: Condvar::new(),
+            refused,
+        }
+    }
+
+    pub(super) fn push(&self, job: Job) -> Result<(), Full> {
+        let mut state = self.state.lock();
+        if state.life != Life::Open {
+            return Err(Full::Closed);
+        }
+        if state.jobs.len() >= CAPACITY {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(Full::Queue);
+        }
+        let wake = !std::mem::replace(&mut state.watching, true);
+        state.jobs.push(job);
+        drop(state);
+        if wake {
+            self.work.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Makes the thread write what is queued now.
+    pub(super) fn hurry(&self) {
+        let mut state = self.state.lock();
+        if !std::mem::replace(&mut state.urgent, true) {
+            drop(state);
+            self.work.notify_one();
+        }
+    }
+
+    /// Returns when the thread has something to do: a hurried or lingering entry, a retry, the end.
+    pub(super) fn wait(&self) {
+        let mut state = self.state.lock();
+        while !state.urgent && state.life == Life::Open {
+            let patience = if !state.jobs.is_empty() {
+                state.watching = true;
+                LINGER
+            } else {
+                state.watching = false;
+                if self.refused.load(Ordering::Relaxed) == 0 {
+                    self.work.wait(&mut state);
+                    continue;
+                }
+                RETRY
+            };
+            if self.work.wait_for(&mut state, patience).timed_out() {
+                break;
+            }
+        }
+        state.watching = true;
+    }
+
+    /// Moves what is queued into `jobs`; false when closed and drained.
+    ///
+    /// Called by whoever holds the writer, so that groups are written in the order they were taken.
+    pub(super) fn take(&self, jobs: &mut Vec<Job>) -> bool {
+        let mut state = self.state.lock();
+        std::mem::swap(&mut state.jobs, jobs);
+        state.urgent = false;
+        state.life == Life::Open || !jobs.is_empty()
+    }
+
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        if state.life == Life::Open {
+            state.life = Life::Closing;
+        }
+        drop(state);
+        self.work.notify_one();
+    }
+
+    /// The writer's last word, also when it panicked: nobody may wait for it any more.
+    pub(super) fn writer_is_gone(&self) {
+        let mut state = self.state.lock();
+        state.life = Life::Gone;
+        state.jobs.clear();
+        drop(state);
+        self.ended.notify_all();
+    }
+
+    pub(super) fn wait_closed(&self, patience: Duration) {
+        let mut state = self.state.lock();
+        if state.life != Life::Gone {
+            self.ended.wait_for(&mut state, patience);
+        }
+        drop(state);
+        // The thread says it is gone a moment before it is.
+        std::thread::yield_now();
+    }
+}
+
+/// Entries that may wait: 1.6 s of the 10,000 records a second that a sink must take; about 8 MB.
+const CAPACITY: usize = 16_384;
+/// How long an outcome waits for a decision to ride with.
+const LINGER: Duration = Duration::from_millis(5);
+/// How often a lost sink is tried again when nothing new comes.
+const RETRY: Duration = Duration::from_secs(1);

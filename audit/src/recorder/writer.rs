@@ -1,0 +1,287 @@
+//! Gives a group of entries their places, writes it with one call, and answers.
+
+use std::{
+    error::Error,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use gig_policy::DenyReason;
+use parking_lot::Mutex;
+
+use crate::{
+    chain::{self, Stamp},
+    clock::now_text,
+    entry::Entry,
+    event::Event,
+    record::Record,
+    recorder::{
+        Durability, RecordRefused, RecorderSettings, Sequence,
+        queue::{Job, Queue},
+        syncer::SyncThread,
+    },
+    store::{Group, Store, Tail},
+};
+
+pub(super) struct Writer {
+    store: Box<dyn Store>,
+    settings: RecorderSettings,
+    refused: Arc<AtomicU64>,
+    syncer: Option<SyncThread>,
+    /// The group that is being written; empty between groups.
+    jobs: Vec<Job>,
+    lines: Vec<u8>,
+    records: Vec<Record>,
+    /// The loss was told to the operator; the recovery will be.
+    failing: bool,
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("settings", &self.settings)
+            .field("failing", &self.failing)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    pub(super) fn new(
+        store: Box<dyn Store>,
+        settings: RecorderSettings,
+        refused: Arc<AtomicU64>,
+    ) -> Self {
+        Self {
+            store,
+            settings,
+            refused,
+            syncer: None,
+            jobs: Vec::new(),
+            lines: Vec::new(),
+            records: Vec::new(),
+            failing: false,
+        }
+    }
+
+    pub(super) fn start_syncer(&mut self) -> std::io::Result<()> {
+        if self.settings.durability == Durability::Kernel
+            && let Some(syncer) = self.store.syncer()
+        {
+            self.syncer = Some(SyncThread::start(syncer)?);
+        }
+        Ok(())
+    }
+
+    /// Whether callers may write groups themselves, where the sink can be had at once.
+    pub(super) fn is_prompt(&self) -> bool {
+        self.store.is_prompt() && self.settings.durability == Durability::Kernel
+    }
+
+    /// Writes groups until the queue is closed and drained.
+    pub(super) fn run(writer: &Mutex<Self>, queue: &Queue) {
+        let gone = Gone(queue);
+        loop {
+            queue.wait();
+            let mut writer = writer.lock();
+            let more = queue.take(&mut writer.jobs);
+            let refused = writer.refused.load(Ordering::Relaxed) > 0;
+            if refused || !writer.jobs.is_empty() {
+                writer.write_taken(None);
+            }
+            if !more {
+                // Waits for the disk.
+                writer.syncer = None;
+                break;
+            }
+        }
+        drop(gone);
+    }
+
+    /// Writes what is queued on the caller's thread; false when the sink cannot be had at once, or
+    /// needs something that may take long.
+    pub(super) fn write_now(&mut self, queue: &Queue) -> bool {
+        if self.failing || self.refused.load(Ordering::Relaxed) > 0 {
+            return false;
+        }
+        let Ok(Some(tail)) = self.store.begin_at_once() else {
+            return false;
+        };
+        let panicking = GoneInPanic(queue);
+        queue.take(&mut self.jobs);
+        self.write_taken(Some(tail));
+        drop(panicking);
+        true
+    }
+
+    /// Writes `jobs` as one group and answers each.
+    pub(super) fn write_group(&mut self, jobs: Vec<Job>) {
+        self.jobs = jobs;
+        self.write_taken(None);
+    }
+
+    fn write_taken(&mut self, tail: Option<Tail>) {
+        let mut answers = Vec::with_capacity(self.jobs.len());
+        let mut entries = Vec::with_capacity(self.jobs.len());
+        for job in self.jobs.drain(..) {
+            answers.push(job.answer);
+            entries.push(job.entry);
+        }
+        let outcome = self.commit(entries, tail);
+        if let Err(refusal) = &outcome {
+            self.refused
+                .fetch_add(answers.len() as u64, Ordering::Relaxed);
+            self.tell_loss(&refusal.why);
+        }
+        for (place, answer) in answers.into_iter().enumerate() {
+            let Some(answer) = answer else { continue };
+            let result = match &outcome {
+                Ok(first) => Ok(Sequence(first + place as u64)),
+                Err(refusal) => Err(refusal.clone()),
+            };
+            // Whoever stopped waiting does not want the answer.
+            answer.send(result).ok();
+        }
+        if outcome.is_ok() {
+            self.after_success();
+        }
+        self.records.clear();
+        self.lines.clear();
+        self.lines.shrink_to(KEPT_BUFFER);
+    }
+
+    /// Answers the place of the first entry.
+    fn commit(&mut self, entries: Vec<Entry>, tail: Option<Tail>) -> Result<u64, RecordRefused> {
+        let lost_on_disk = self.syncer.as_ref().and_then(SyncThread::take_failure);
+        if lost_on_disk.is_some() {
+            self.store.sync().map_err(|e| refusal(&e))?;
+        }
+        let tail = match tail {
+            Some(tail) => tail,
+            None => self.store.begin().map_err(|e| refusal(&e))?,
+        };
+        let refused = self.refused.swap(0, Ordering::Relaxed);
+        let gap = gap_entry(refused, tail.repaired, lost_on_disk);
+        let gaps = u64::from(gap.is_some());
+        let sealed = self.seal_all(tail.head, gap.into_iter().chain(entries));
+        // After a failed seal the group is empty: the append only gives the sink back.
+        let group = Group {
+            records: &self.records,
+            lines: &self.lines,
+        };
+        let appended = self.store.append(group).map_err(|e| refusal(&e));
+        let synced = match self.settings.durability {
+            Durability::Strict => self.store.sync().map_err(|e| refusal(&e)),
+            Durability::Kernel => Ok(()),
+        };
+        if let Err(refusal) = sealed.and(appended).and(synced) {
+            self.refused.fetch_add(refused, Ordering::Relaxed);
+            return Err(refusal);
+        }
+        Ok(tail.head.seq + gaps + 1)
+    }
+
+    fn seal_all(
+        &mut self,
+        mut head: chain::Head,
+        entries: impl Iterator<Item = Entry>,
+    ) -> Result<(), RecordRefused> {
+        let time = now_text();
+        let stamp = Stamp {
+            time: &time,
+            node: &self.settings.node,
+        };
+        for entry in entries {
+            match chain::seal(head, entry, stamp, &mut self.lines) {
+                Ok(record) => {
+                    head = chain::Head {
+                        seq: record.seq,
+                        hash: record.hash,
+                    };
+                    self.records.push(record);
+                }
+                Err(error) => {
+                    self.lines.clear();
+                    self.records.clear();
+                    return Err(refusal(&error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn after_success(&mut self) {
+        if std::mem::take(&mut self.failing) {
+            tracing::warn!("the record is written again; egress was refused meanwhile");
+        }
+        if let Some(syncer) = &self.syncer {
+            syncer.mark_dirty();
+        }
+        if let Some(observer) = &mut self.settings.observer {
+            self.records.iter().for_each(observer);
+        }
+    }
+
+    fn tell_loss(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.failing, true) {
+            tracing::error!(why, "the record cannot be written: egress is refused");
+        }
+    }
+}
+
+/// Tells everybody that the writer is gone, also when it unwinds.
+struct Gone<'a>(&'a Queue);
+
+impl Drop for Gone<'_> {
+    fn drop(&mut self) {
+        self.0.writer_is_gone();
+    }
+}
+
+/// An observer that panics on a caller's thread ends the record as it does on the writer's own.
+struct GoneInPanic<'a>(&'a Queue);
+
+impl Drop for GoneInPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.writer_is_gone();
+        }
+    }
+}
+
+fn gap_entry(
+    refused: u64,
+    repaired: Option<String>,
+    lost_on_disk: Option<String>,
+) -> Option<Entry> {
+    let mut findings = Vec::new();
+    if refused > 0 {
+        findings.push(format!("{refused} records were refused").into());
+    }
+    findings.extend(repaired.map(Into::into));
+    if let Some(why) = lost_on_disk {
+        findings.push(format!("records before may be lost: {why}").into());
+    }
+    if findings.is_empty() {
+        return None;
+    }
+    let mut entry = Entry::new(Event::AuditGap);
+    entry.reason = Some(DenyReason::RecordUnavailable);
+    entry.findings = findings;
+    Some(entry)
+}
+
+fn refusal(error: &dyn Error) -> RecordRefused {
+    let mut why = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        why = format!("{why}: {next}");
+        cause = next.source();
+    }
+    RecordRefused { why }
+}
+
+/// The line buffer keeps this much between groups: one ordinary full group of 64 connections.
+const KEPT_BUFFER: usize = 64 * 1024;

@@ -1,0 +1,79 @@
+//! The command line, as typed. What it means is resolved by the commands.
+
+pub(crate) mod run;
+pub(crate) mod value;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Runs untrusted programs in sandboxes whose only way out is a policy proxy.
+#[derive(Debug, Parser)]
+#[command(name = "gig", version, about, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one program in a sandbox: no daemon, no root
+    Run(Box<run::RunArgs>),
+    /// Check or try a policy document
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+    /// Work with audit records
+    #[command(subcommand)]
+    Audit(AuditCommand),
+    /// Try every mechanism that gig needs and say what is missing, what that costs and the cure
+    Doctor(OutputArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Say whether a document is valid, with line and column of what is not, and what looks too wide
+    Check(PolicyCheckArgs),
+    /// Explain one decision; exits 0 when allowed, 1 when denied
+    Test(PolicyTestArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Prove that no record of a file is missing or changed
+    Verify(AuditVerifyArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyCheckArgs {
+    /// Policy document, YAML or JSON
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyTestArgs {
+    /// Policy document, YAML or JSON
+    pub(crate) file: PathBuf,
+    /// HTTP method, such as GET; CONNECT asks for an opaque connection (tcp://host:port)
+    pub(crate) method: String,
+    /// URL, such as `https://api.github.com/user` or `tcp://db.example:5432`
+    pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditVerifyArgs {
+    /// Audit file, one JSON record a line; `-` reads standard input
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Print one JSON document instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,112 @@
+//! `gig run`, as typed.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{Args, ValueEnum};
+use gig_proxy::resolve::ResolveOverride;
+use gig_sandbox::CpuShare;
+
+use super::value::{self, BindArg, EnvArg};
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Policy document; without one, and without --allow, everything is denied
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Allow a host: `HOST[:PORT]`, `*.example.com`, or `tcp:HOST:PORT` for a protocol gig does not
+    /// open
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) allow: Vec<String>,
+    /// Let the --allow rules reach these otherwise refused addresses
+    #[arg(long, value_name = "CIDR")]
+    pub(crate) allow_private: Vec<String>,
+    /// Dial `HOST:PORT` at another address, which is vetted all the same
+    #[arg(long, value_name = "HOST:PORT:ADDR[:PORT]")]
+    pub(crate) resolve: Vec<ResolveOverride>,
+    /// Trust these roots for origins too (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) upstream_ca: Vec<PathBuf>,
+    /// Set a variable, or pass gig's own; nothing else of the environment is inherited
+    #[arg(long, value_name = "NAME[=VALUE]", value_parser = value::env)]
+    pub(crate) env: Vec<EnvArg>,
+    /// Show a file or directory to the program, read-only
+    #[arg(long, value_name = "PATH[:DEST]", value_parser = value::bind)]
+    pub(crate) ro: Vec<BindArg>,
+    /// Let the program write to a file or directory
+    #[arg(long, value_name = "PATH[:DEST]", value_parser = value::bind)]
+    pub(crate) rw: Vec<BindArg>,
+    /// Where the program starts (default: its home)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) workdir: Option<PathBuf>,
+    /// Use this directory as the root file system, read-only, instead of the host's system
+    /// directories
+    #[arg(long, value_name = "DIR")]
+    pub(crate) rootfs: Option<PathBuf>,
+    /// How the program is confined; `auto` is bwrap
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(crate) engine: EngineArg,
+    /// `disconnected`: no interface but lo
+    #[arg(long, value_enum)]
+    pub(crate) network: Option<NetworkArg>,
+    /// external: public addresses only; local: private ranges only; disconnected: nothing
+    #[arg(long, value_enum, default_value = "external")]
+    pub(crate) profile: ProfileArg,
+    /// System calls: `default` refuses what breaks confinement, `strict` allows only what ordinary
+    /// programs use
+    #[arg(long, value_enum, default_value = "default")]
+    pub(crate) seccomp: SeccompArg,
+    /// Most memory, such as 512MB
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    pub(crate) memory: Option<u64>,
+    /// Most processes and threads
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pids: Option<u32>,
+    /// Most processor time, in processors: 0.5, 2
+    #[arg(long, value_name = "N", value_parser = value::cpus)]
+    pub(crate) cpus: Option<CpuShare>,
+    /// Most data in /tmp
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    pub(crate) tmp_size: Option<u64>,
+    /// End the program after this time: SIGTERM, ten seconds later SIGKILL
+    #[arg(long, value_name = "DURATION", value_parser = value::duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// Let denied destinations pass, recorded as would_deny; private ranges stay closed
+    #[arg(long)]
+    pub(crate) observe: bool,
+    /// Append the audit records here, one JSON object a line; `-` is standard error
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit: Option<PathBuf>,
+    /// No summary of denials at the end
+    #[arg(long)]
+    pub(crate) quiet: bool,
+    /// The program and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineArg {
+    Auto,
+    Bwrap,
+    Landlock,
+    Gvisor,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NetworkArg {
+    Full,
+    Disconnected,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProfileArg {
+    External,
+    Local,
+    Disconnected,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SeccompArg {
+    Default,
+    Strict,
+}

@@ -1,0 +1,165 @@
+//! Values of options, read with messages that say what was given and what is taken.
+
+use std::{path::PathBuf, time::Duration};
+
+use gig_sandbox::CpuShare;
+
+/// `PATH[:DEST]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BindArg {
+    pub(crate) source: PathBuf,
+    /// As typed; `None` is the same path as outside.
+    pub(crate) dest: Option<PathBuf>,
+}
+
+/// `NAME[=VALUE]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EnvArg {
+    pub(crate) name: String,
+    /// `None`: gig's own variable of that name.
+    pub(crate) value: Option<String>,
+}
+
+pub(crate) fn bind(text: &str) -> Result<BindArg, String> {
+    let (source, dest) = match text.rsplit_once(':') {
+        Some((source, dest)) => (source, Some(dest)),
+        None => (text, None),
+    };
+    if source.is_empty() {
+        return Err("the path is empty; PATH or PATH:DEST is taken".to_owned());
+    }
+    if dest.is_some_and(|dest| !dest.starts_with('/')) {
+        return Err("DEST must be absolute: PATH:/where/inside".to_owned());
+    }
+    Ok(BindArg {
+        source: source.into(),
+        dest: dest.map(PathBuf::from),
+    })
+}
+
+pub(crate) fn env(text: &str) -> Result<EnvArg, String> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (text, None),
+    };
+    let first_ok = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if !first_ok || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        return Err("a variable's name is letters, digits and underscores".to_owned());
+    }
+    Ok(EnvArg {
+        name: name.to_owned(),
+        value,
+    })
+}
+
+/// Octets: `64KB`, `512MB`, `2GB` count in thousands, `64KiB`, `512MiB`, `2GiB` in 1,024s.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "k" | "kib" => 1 << 10,
+        "kb" => 1_000,
+        "m" | "mib" => 1 << 20,
+        "mb" => 1_000_000,
+        "g" | "gib" => 1 << 30,
+        "gb" => 1_000_000_000,
+        _ => return Err("a size is a number and KB, MB, GB, KiB, MiB or GiB: 512MB".to_owned()),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "a size starts with a number: 512MB".to_owned())?;
+    match number.checked_mul(factor) {
+        Some(0) => Err("a size of nothing would let nothing run".to_owned()),
+        Some(octets) => Ok(octets),
+        None => Err("that is more than can be counted".to_owned()),
+    }
+}
+
+/// `90s`, `5m`, `1h`, `250ms`; a bare number counts seconds.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "a duration starts with a number: 90s".to_owned())?;
+    let milliseconds: u64 = match unit {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err("a duration is a number and ms, s, m or h: 90s".to_owned()),
+    };
+    match number.checked_mul(milliseconds) {
+        Some(0) => Err("a duration of nothing would let nothing run".to_owned()),
+        Some(total) => Ok(Duration::from_millis(total)),
+        None => Err("that is longer than can be counted".to_owned()),
+    }
+}
+
+/// Processors, to a thousandth: `2`, `0.5`.
+pub(crate) fn cpus(text: &str) -> Result<CpuShare, String> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let thousandths = (digits(whole) && digits(part) && part.len() <= 3)
+        .then(|| format!("{whole}{part:0<3}"))
+        .and_then(|text| text.parse::<u32>().ok());
+    thousandths
+        .and_then(CpuShare::from_millis)
+        .ok_or_else(|| "a number of processors is taken, to a thousandth: 2 or 0.5".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_durations_have_units() {
+        assert_eq!(size("512MB"), Ok(512_000_000));
+        assert_eq!(size("1GiB"), Ok(1 << 30));
+        assert!(size("0").is_err() && size("12parsecs").is_err());
+        assert!(size("99999999999GB").is_err());
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert!(duration("s").is_err() && duration("0").is_err());
+    }
+
+    #[test]
+    fn processors_count_in_thousandths() {
+        assert_eq!(cpus("0.5").map(CpuShare::as_millis), Ok(500));
+        assert_eq!(cpus("2").map(CpuShare::as_millis), Ok(2000));
+        assert!(
+            ["0", "0.0001", "-1", "", ".", "1e9", "99999999"]
+                .iter()
+                .all(|t| cpus(t).is_err())
+        );
+    }
+
+    #[test]
+    fn a_bind_goes_to_an_absolute_place() {
+        assert_eq!(
+            bind("a:/b"),
+            Ok(BindArg {
+                source: "a".into(),
+                dest: Some("/b".into())
+            })
+        );
+        assert!(bind("a:b").is_err() && bind(":/b").is_err() && bind("").is_err());
+    }
+
+    #[test]
+    fn a_variable_has_a_name() {
+        assert_eq!(
+            env("A=b=c"),
+            Ok(EnvArg {
+                name: "A".into(),
+                value: Some("b=c".into())
+            })
+        );
+        assert!(env("=x").is_err() && env("1A").is_err() && env("A-B=1").is_err());
+    }
+}

@@ -1,0 +1,25 @@
+//! One file a command.
+
+mod audit;
+mod doctor;
+mod policy;
+
+use crate::{
+    args::{AuditCommand, Command, PolicyCommand},
+    exit_status::ExitStatus,
+    run,
+};
+
+/// Does what the command line says.
+///
+/// # Errors
+/// When gig itself failed; a program's own failure is a status.
+pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
+    match command {
+        Command::Run(args) => run::execute(*args),
+        Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),
+        Command::Policy(PolicyCommand::Test(args)) => policy::test(&args),
+        Command::Audit(AuditCommand::Verify(args)) => audit::verify(&args),
+        Command::Doctor(output) => doctor::execute(&output),
+    }
+}

@@ -1,0 +1,76 @@
+//! `gig policy …`: check a document, explain one decision; the code that enforces decides here too.
+
+use std::{fs, io::Read as _, path::Path};
+
+use anyhow::Context;
+use gig_policy::Policy;
+use serde_json::json;
+
+use crate::{
+    args::{PolicyCheckArgs, PolicyTestArgs},
+    exit_status::ExitStatus,
+    output,
+};
+
+/// `gig policy check FILE`: 0 when the document is valid, findings or not; 1 when it is refused.
+///
+/// # Errors
+/// When the file cannot be read.
+pub(crate) fn check(args: &PolicyCheckArgs) -> anyhow::Result<ExitStatus> {
+    let (name, text) = read(&args.file)?;
+    let policy = match Policy::compile(&text, &name) {
+        Ok(policy) => policy,
+        Err(refused) => {
+            let document = json!({ "file": name, "valid": false, "problems": refused.problems });
+            output::print(args.output.json, &document, &refused.to_string())?;
+            return Ok(ExitStatus::NO);
+        }
+    };
+    let findings = policy.findings();
+    let mut text = format!("{name}: valid: policy {}", policy.reference().name);
+    for finding in &findings {
+        text += &format!("\n{name}:{finding}");
+    }
+    let document = json!({
+        "file": name,
+        "valid": true,
+        "policy": policy.reference().name,
+        "findings": findings,
+    });
+    output::print(args.output.json, &document, &text)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// `gig policy test FILE METHOD URL`: 0 when the request passes, 1 when it is denied.
+///
+/// # Errors
+/// When the document or the URL is not valid.
+pub(crate) fn test(args: &PolicyTestArgs) -> anyhow::Result<ExitStatus> {
+    let (name, text) = read(&args.file)?;
+    let policy = Policy::compile(&text, &name)?;
+    let explanation = policy
+        .explain(&args.method, &args.url)
+        .with_context(|| format!("cannot decide on {:?}", args.url))?;
+    let document = serde_json::to_value(&explanation).context("cannot write the explanation")?;
+    output::print(args.output.json, &document, &explanation.to_string())?;
+    Ok(if explanation.passes() {
+        ExitStatus::SUCCESS
+    } else {
+        ExitStatus::NO
+    })
+}
+
+/// The document's name and text; `-` is standard input.
+fn read(file: &Path) -> anyhow::Result<(String, String)> {
+    if file.as_os_str() == "-" {
+        let mut text = String::new();
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .context("cannot read the policy document from standard input")?;
+        return Ok(("standard input".to_owned(), text));
+    }
+    let name = file.display().to_string();
+    let text = fs::read_to_string(file)
+        .with_context(|| format!("cannot read the policy document {name}"))?;
+    Ok((name, text))
+}

@@ -1,0 +1,45 @@
+//! Where gig keeps files: `GIG_DATA_DIR`, else `$XDG_DATA_HOME/gig`, else `~/.local/share/gig`.
+
+use std::{
+    fs::DirBuilder,
+    os::unix::fs::DirBuilderExt,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+
+/// The data directory; not yet made.
+///
+/// # Errors
+/// When no variable says where it would be.
+pub(crate) fn path() -> anyhow::Result<PathBuf> {
+    if let Some(dir) = variable("GIG_DATA_DIR") {
+        return Ok(dir);
+    }
+    if let Some(dir) = variable("XDG_DATA_HOME") {
+        return Ok(dir.join("gig"));
+    }
+    match variable("HOME") {
+        Some(home) => Ok(home.join(".local/share/gig")),
+        None => bail!("no place for gig's files: set GIG_DATA_DIR or HOME to a directory"),
+    }
+}
+
+/// Makes `dir` and its parents, readable by nobody else.
+///
+/// # Errors
+/// When it cannot be made; says which directory and the cure.
+pub(crate) fn make_private(dir: &Path) -> anyhow::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir).with_context(|| {
+        format!(
+            "cannot make the directory {} for gig's files: make it writable or set GIG_DATA_DIR",
+            dir.display()
+        )
+    })
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name)
+        .filter(|value| !value.is_empty())
+        .map(PathBuf::from)
+}

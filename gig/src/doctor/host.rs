@@ -1,0 +1,143 @@
+//! The kernel and the programs: what is set, installed, restricted.
+
+use std::{fs, path::Path, process::Command};
+
+use crate::doctor::Check;
+
+pub(super) fn examine() -> Vec<Check> {
+    vec![
+        kernel(),
+        landlock(),
+        apparmor(),
+        bubblewrap(),
+        firewall_program(),
+    ]
+}
+
+fn setting(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+fn kernel() -> Check {
+    let release = rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned();
+    let mut numbers = release
+        .split(['.', '-'])
+        .map_while(|part| part.parse::<u32>().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if version >= OLDEST_KERNEL {
+        Check::works("kernel", format!("Linux {release}"))
+    } else {
+        Check::missing(
+            "kernel",
+            format!("Linux {release}; 5.14 is the oldest that gig supports"),
+        )
+        .costs("pidfd, close_range and cgroup.kill are needed and are younger")
+        .cure("upgrade the kernel")
+    }
+}
+
+fn landlock() -> Check {
+    let name = "Landlock";
+    match gig_sandbox::landlock_abi() {
+        Some(abi) if abi >= SCOPES_ABI => Check::works(name, format!("ABI {abi}")),
+        Some(abi) => Check::limited(name, format!("ABI {abi}"))
+            .costs("signals and abstract sockets are not scoped by a second layer")
+            .cure("Linux 6.12 or newer"),
+        None => Check::limited(name, "not in this kernel, or not in its lsm= list")
+            .costs("files are kept by mounts and ids alone, without a second layer")
+            .cure("add landlock to the kernel's lsm= parameter, or Linux 5.19 or newer"),
+    }
+}
+
+fn apparmor() -> Check {
+    let name = "AppArmor's restriction";
+    let restricts = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
+    if setting(restricts).as_deref() != Some("1") {
+        return Check::works(name, "none on user namespaces");
+    }
+    if rustix::process::geteuid().is_root() {
+        return Check::works(name, "on user namespaces, but not for root");
+    }
+    let own = setting("/proc/self/attr/current").unwrap_or_default();
+    if own.contains("unconfined") && !own.starts_with("unconfined") {
+        return Check::works(name, format!("lifted for gig by the profile {own}"));
+    }
+    Check::missing(name, "kernel.apparmor_restrict_unprivileged_userns is 1")
+        .costs("user namespaces hold no capabilities: no sandbox without root")
+        .cure(
+            "give gig and bwrap a profile with \"userns,\" in /etc/apparmor.d and load it with \
+             apparmor_parser -r, or: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+        )
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "asks a host program for its version"
+)]
+fn version_of(program: &str, argument: &str) -> Option<String> {
+    let output = Command::new(program)
+        .arg(argument)
+        .env_clear()
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (output.status.success() && !text.is_empty()).then_some(text)
+}
+
+/// Finds `program` where the system keeps it; the search path of whoever calls is not trusted.
+fn system_program(program: &str) -> Option<String> {
+    ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"]
+        .iter()
+        .map(|dir| format!("{dir}/{program}"))
+        .find(|path| Path::new(path).is_file())
+}
+
+fn bubblewrap() -> Check {
+    let name = "bubblewrap";
+    let Some(path) = system_program("bwrap") else {
+        return Check::missing(name, "bwrap is not installed")
+            .costs("no sandbox: it is the engine that gig starts programs with")
+            .cure("sudo apt-get install bubblewrap");
+    };
+    let Some(version) = version_of(&path, "--version") else {
+        return Check::missing(name, format!("{path} --version fails"))
+            .costs("no sandbox")
+            .cure("sudo apt-get install --reinstall bubblewrap");
+    };
+    let number = version.rsplit(' ').next().unwrap_or_default();
+    let mut parts = number.split('.').map_while(|part| part.parse::<u32>().ok());
+    let numbers = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    if numbers < OLDEST_BWRAP {
+        return Check::missing(
+            name,
+            format!("{version} at {path}; 0.5 is the oldest that works"),
+        )
+        .costs("options that gig needs are younger")
+        .cure("upgrade bubblewrap");
+    }
+    Check::works(name, format!("{version} at {path}"))
+}
+
+fn firewall_program() -> Check {
+    let name = "nftables";
+    let Some(path) = system_program("nft") else {
+        return Check::missing(name, "nft is not installed")
+            .costs("no sandbox with a network: identities and redirects cannot be loaded")
+            .cure("sudo apt-get install nftables");
+    };
+    match version_of(&path, "--version") {
+        Some(version) => Check::works(name, format!("{version} at {path}")),
+        None => Check::missing(name, format!("{path} --version fails"))
+            .cure("sudo apt-get install --reinstall nftables"),
+    }
+}
+
+/// `cgroup.kill` and the rest of what gig calls (pidfd_open, close_range) are in this one.
+const OLDEST_KERNEL: (u32, u32) = (5, 14);
+/// Scopes of signals and abstract sockets.
+const SCOPES_ABI: u32 = 6;
+/// `--userns-block-fd` and `--perms` work from this one.
+const OLDEST_BWRAP: (u32, u32) = (0, 5);

@@ -1,0 +1,32 @@
+//! What gig exits with: the program's own status, or one of three that say why there is none.
+
+use std::process::ExitCode;
+
+use gig_sandbox::StartSandboxError;
+
+/// An exit status, 0 to 255.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ExitStatus(pub(crate) u8);
+
+impl ExitStatus {
+    /// All is well; for `policy test`: allowed.
+    pub(crate) const SUCCESS: Self = Self(0);
+    /// The question was answered with no: denied, not valid, not whole.
+    pub(crate) const NO: Self = Self(1);
+    /// gig could not do it, as `env`, `timeout` and container runtimes say it.
+    pub(crate) const GIG_FAILED: Self = Self(125);
+
+    /// What a failure of gig's ends with: 127 when the program is not there, 126 when it cannot be
+    /// executed, else 125.
+    pub(crate) fn of(error: &anyhow::Error) -> Self {
+        let mut causes = error.chain();
+        let start = causes.find_map(|cause| cause.downcast_ref::<StartSandboxError>());
+        start.map_or(Self::GIG_FAILED, |error| Self(error.exit_code()))
+    }
+}
+
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> Self {
+        Self::from(status.0)
+    }
+}

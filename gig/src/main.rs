@@ -1,0 +1,76 @@
+//! gig: runs an untrusted program so that its only way out is a proxy which knows who calls, decides
+//! by policy and writes everything down.
+//!
+//! This file only tells the three lives of the binary apart: the hub process, a command, a mistake
+//! on the command line. Commands live in `commands/`.
+#![forbid(unsafe_code)]
+
+mod args;
+mod commands;
+mod data_dir;
+mod doctor;
+mod error_chain;
+mod exit_status;
+mod output;
+mod run;
+mod stderr;
+
+use std::{io::IsTerminal as _, process::ExitCode};
+
+use clap::Parser;
+
+use crate::{args::Arguments, exit_status::ExitStatus};
+
+fn main() -> ExitCode {
+    // The hub is this same program, re-executed into namespaces of its own: it must not grow threads
+    // or read a command line first.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == gig_netns::HUB_ARGUMENT)
+    {
+        gig_netns::hub_process_main();
+    }
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(mistake) => return usage(&mistake),
+    };
+    start_log();
+    if rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .is_err()
+    {
+        tracing::error!("a second TLS provider was installed before gig's own");
+        return ExitStatus::GIG_FAILED.into();
+    }
+    match commands::execute(arguments.command) {
+        Ok(status) => status.into(),
+        Err(error) => {
+            error_chain::print(&error);
+            ExitStatus::of(&error).into()
+        }
+    }
+}
+
+/// Help and version end well; a mistake ends as every failure of gig's own does, so that a program's
+/// own status 2 is never mistaken for it.
+fn usage(mistake: &clap::Error) -> ExitCode {
+    let asked_for = !mistake.use_stderr();
+    if mistake.print().is_err() || !asked_for {
+        return ExitStatus::GIG_FAILED.into();
+    }
+    ExitCode::SUCCESS
+}
+
+/// `GIG_LOG` is a tracing filter. Only warnings by default: standard error belongs to the program.
+fn start_log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("GIG_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        // A failed write would be told by a macro that panics when standard error is gone or full.
+        .log_internal_errors(false)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_target(false)
+        .init();
+}

@@ -1,0 +1,139 @@
+//! `gig run`: one sandbox, from its command line to its exit status.
+//!
+//! The order is the promise: the hub and the record exist before the sandbox, the sandbox is bound to
+//! its policy and its start recorded before its first instruction, and after its last process its
+//! connections are closed before the address is given up.
+
+mod environment;
+mod policy;
+mod record;
+pub(crate) mod settings;
+mod signals;
+mod summary;
+mod terminal;
+mod wire;
+
+use std::time::Duration;
+
+use anyhow::Context;
+use gig_sandbox::Running;
+use rustix::process::Signal;
+use tokio::time::{Instant, sleep_until};
+
+use self::{settings::Settings, signals::Signals, terminal::Terminal, wire::Wired};
+use crate::stderr::tell;
+use crate::{args::run::RunArgs, exit_status::ExitStatus};
+
+/// Runs the program and waits for it.
+///
+/// # Errors
+/// When gig could not start or guard the program.
+pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
+    let settings = Settings::resolve(args)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start gig's own runtime")?;
+    // Before anything else: what arrives while the parts come up is for the program too, and must not
+    // end gig in the middle of it.
+    let signals = runtime.block_on(async { Signals::listen() })?;
+    // The hub is made on this thread, the one that lives as long as gig: it dies with its maker.
+    let (mut wired, prepared, terminal) = wire::start(&settings)?;
+    let status = runtime.block_on(async {
+        let status = match wired.go(prepared).await {
+            Ok(running) => guard(running, signals, terminal, settings.timeout).await,
+            Err(error) => Err(error),
+        };
+        let recorded = status
+            .as_ref()
+            .map_or_else(ExitStatus::of, |status| *status);
+        wired.finish(recorded).await;
+        status
+    });
+    report(&wired, &settings);
+    wired.close();
+    status
+}
+
+/// Forwards signals, keeps the window size and the time limit, until the last process is dead.
+async fn guard(
+    mut running: Running,
+    mut signals: Signals,
+    mut terminal: Option<Terminal>,
+    timeout: Option<Duration>,
+) -> anyhow::Result<ExitStatus> {
+    if let Some(terminal) = &mut terminal {
+        terminal.connect()?;
+    }
+    let mut deadline = timeout.map(|limit| Instant::now() + limit);
+    let mut asked_to_end = false;
+    let status = loop {
+        tokio::select! {
+            status = running.wait() => break status.context("lost sight of the program")?,
+            event = signals.next() => match event {
+                signals::Received::Window => {
+                    if let Some(terminal) = &terminal {
+                        terminal.copy_window_size();
+                    }
+                }
+                signals::Received::Forward(signal) => running.signal(signal),
+                signals::Received::Stop => {
+                    // A program alone in its session ignores the polite SIGTSTP (POSIX: an orphaned
+                    // process group), and would run on while its way out stands still.
+                    running.signal(Signal::STOP);
+                    if let Some(terminal) = &mut terminal {
+                        terminal.suspend();
+                    }
+                    signals::stop_self();
+                    if let Some(terminal) = &mut terminal {
+                        terminal.resume()?;
+                    }
+                }
+            },
+            () = at(deadline) => {
+                if asked_to_end {
+                    running.kill();
+                    deadline = None;
+                } else {
+                    tell_timeout(timeout);
+                    running.signal(Signal::TERM);
+                    asked_to_end = true;
+                    deadline = Some(Instant::now() + GRACE);
+                }
+            }
+        }
+    };
+    if let Some(terminal) = terminal {
+        terminal.finish();
+    }
+    Ok(ExitStatus(status.code()))
+}
+
+fn tell_timeout(limit: Option<Duration>) {
+    let limit = limit.unwrap_or_default();
+    tell(&format!(
+        "gig: the time limit (--timeout {limit:?}) is reached: ending the program\n"
+    ));
+}
+
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn report(wired: &Wired, settings: &Settings) {
+    if settings.quiet {
+        return;
+    }
+    if let Some(text) = wired.summary().text() {
+        tell(&text);
+        if let Some(place) = wired.audit_place() {
+            tell(&format!("  record: {place}\n"));
+        }
+    }
+}
+
+/// Between SIGTERM and SIGKILL (requirement 003-26).
+const GRACE: Duration = Duration::from_secs(10);

@@ -1,0 +1,96 @@
+//! The record of one run: opened before anything else, closed after everything.
+
+use std::{
+    os::fd::AsFd,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context;
+use gig_audit::{
+    Recorder,
+    recorder::{RecorderOwner, RecorderSettings},
+    store::{Store, jsonl::JsonlStore},
+};
+use gig_policy::SandboxId;
+
+use super::{settings::AuditPlace, summary::Summary};
+use crate::data_dir;
+
+/// The writer, what it wrote to, and what it counted.
+#[derive(Debug)]
+pub(crate) struct Record {
+    recorder: Recorder,
+    owner: RecorderOwner,
+    place: Option<PathBuf>,
+    summary: Summary,
+}
+
+impl Record {
+    /// Opens the place and starts the writer.
+    ///
+    /// # Errors
+    /// When it cannot be written to: without a record there is no run.
+    pub(crate) fn open(place: &AuditPlace, sandbox: SandboxId) -> anyhow::Result<Self> {
+        let file = match place {
+            AuditPlace::StandardError => None,
+            AuditPlace::File(path) => Some(path.clone()),
+            AuditPlace::DataDir => Some(run_file(sandbox)?),
+        };
+        let store: Box<dyn Store> =
+            match &file {
+                None => {
+                    let fd = std::io::stderr().as_fd().try_clone_to_owned()?;
+                    Box::new(JsonlStore::stream(fd, "standard error"))
+                }
+                Some(path) => Box::new(JsonlStore::open(path).with_context(|| {
+                    format!("cannot write the audit record to {}", path.display())
+                })?),
+            };
+        let summary = Summary::default();
+        let mut settings = RecorderSettings::new(&node());
+        let noted = summary.clone();
+        settings.observer = Some(Box::new(move |record| noted.note(&record.entry)));
+        let (recorder, owner) = Recorder::start(store, settings)?;
+        Ok(Self {
+            recorder,
+            owner,
+            place: file,
+            summary,
+        })
+    }
+
+    /// A handle for whoever records.
+    pub(crate) fn recorder(&self) -> Recorder {
+        self.recorder.clone()
+    }
+
+    /// The file, if it is one.
+    pub(crate) fn place(&self) -> Option<&Path> {
+        self.place.as_deref()
+    }
+
+    /// What was denied so far.
+    pub(crate) const fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// Writes what is queued; waits for the disk, but not for ever.
+    pub(crate) fn close(self, patience: Duration) {
+        self.owner.close(patience);
+    }
+}
+
+/// A file of its own for each run, so that runs do not wait for each other.
+fn run_file(sandbox: SandboxId) -> anyhow::Result<PathBuf> {
+    let dir = data_dir::path()?.join("audit").join("runs");
+    data_dir::make_private(&dir)?;
+    let day = jiff::Timestamp::now().strftime("%Y-%m-%d");
+    Ok(dir.join(format!("{day}-{sandbox}.jsonl")))
+}
+
+/// The machine's name, as uname(2) has it.
+fn node() -> Arc<str> {
+    rustix::system::uname().nodename().to_string_lossy().into()
+}

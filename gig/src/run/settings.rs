@@ -1,0 +1,190 @@
+//! `gig run`, resolved: every option read, checked and made into what the parts take.
+
+use std::{ffi::OsString, net::Ipv4Addr, path::PathBuf, time::Duration};
+
+use anyhow::{Context, bail};
+use gig_policy::Policy;
+use gig_proxy::{resolve::ResolveOverride, upstream::connect_proxy::UpstreamProxy};
+use gig_sandbox::{Bind, BindMode, ResourceLimits, SeccompProfile};
+
+use super::policy;
+use crate::args::{
+    run::{EngineArg, NetworkArg, ProfileArg, RunArgs, SeccompArg},
+    value::{BindArg, EnvArg},
+};
+
+/// Where the record goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AuditPlace {
+    /// Appended to this file.
+    File(PathBuf),
+    /// gig's standard error.
+    StandardError,
+    /// A file of its own in the data directory.
+    DataDir,
+}
+
+/// A run, as gig will do it.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) policy: Policy,
+    pub(crate) connected: bool,
+    pub(crate) program: OsString,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) env: Vec<EnvArg>,
+    pub(crate) binds: Vec<Bind>,
+    pub(crate) workdir: Option<PathBuf>,
+    pub(crate) rootfs: Option<PathBuf>,
+    pub(crate) limits: ResourceLimits,
+    pub(crate) seccomp: SeccompProfile,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) audit: AuditPlace,
+    pub(crate) quiet: bool,
+    pub(crate) resolve: Vec<ResolveOverride>,
+    pub(crate) upstream_ca: Option<Vec<u8>>,
+    pub(crate) upstream_proxy: Option<UpstreamProxy>,
+    pub(crate) explicit_port: u16,
+    pub(crate) subnet: gig_netns::Ipv4Net,
+    pub(crate) profile: &'static str,
+}
+
+impl Settings {
+    /// Reads files and variables; nothing is started yet.
+    ///
+    /// # Errors
+    /// When an option cannot be had as given. Options that this host or build cannot enforce are
+    /// refused, never ignored.
+    pub(crate) fn resolve(args: RunArgs) -> anyhow::Result<Self> {
+        refuse_other_engines(args.engine)?;
+        let connected = connected(args.network, args.profile)?;
+        let policy = policy::from_args(&args, connected)?;
+        let mut program = args.program.into_iter();
+        let Some(name) = program.next() else {
+            bail!("no program is named; give one after --");
+        };
+        let binds = args
+            .ro
+            .into_iter()
+            .map(|bind| resolve_bind(bind, BindMode::Ro))
+            .chain(
+                args.rw
+                    .into_iter()
+                    .map(|bind| resolve_bind(bind, BindMode::Rw)),
+            )
+            .collect::<anyhow::Result<_>>()?;
+        Ok(Self {
+            policy,
+            connected,
+            program: name,
+            args: program.collect(),
+            env: args.env,
+            binds,
+            workdir: args.workdir,
+            rootfs: args.rootfs,
+            limits: ResourceLimits {
+                memory: args.memory,
+                pids: args.pids,
+                cpus: args.cpus,
+                tmp_size: args.tmp_size,
+            },
+            seccomp: match args.seccomp {
+                SeccompArg::Default => SeccompProfile::Default,
+                SeccompArg::Strict => SeccompProfile::Strict,
+            },
+            timeout: args.timeout,
+            audit: match args.audit {
+                None => AuditPlace::DataDir,
+                Some(path) if path.as_os_str() == "-" => AuditPlace::StandardError,
+                Some(path) => AuditPlace::File(path),
+            },
+            quiet: args.quiet,
+            resolve: args.resolve,
+            upstream_ca: read_roots(&args.upstream_ca)?,
+            upstream_proxy: UpstreamProxy::from_env(|name| std::env::var(name).ok())
+                .context("cannot use the proxy that gig's own environment names")?,
+            explicit_port: variable("GIG_PROXY_PORT", DEFAULT_PROXY_PORT)?,
+            subnet: variable("GIG_SUBNET", DEFAULT_SUBNET)?,
+            profile: match args.profile {
+                ProfileArg::External => "external",
+                ProfileArg::Local => "local",
+                ProfileArg::Disconnected => "disconnected",
+            },
+        })
+    }
+}
+
+fn refuse_other_engines(engine: EngineArg) -> anyhow::Result<()> {
+    match engine {
+        EngineArg::Auto | EngineArg::Bwrap => Ok(()),
+        EngineArg::Landlock => bail!(
+            "--engine landlock: this gig has no Landlock engine; use --engine bwrap (gig doctor says \
+             whether this host lets it work)"
+        ),
+        EngineArg::Gvisor => bail!(
+            "--engine gvisor: this gig has no gVisor engine; use --engine bwrap (gig doctor says \
+             whether this host lets it work)"
+        ),
+    }
+}
+
+fn connected(network: Option<NetworkArg>, profile: ProfileArg) -> anyhow::Result<bool> {
+    match (network, profile) {
+        (Some(NetworkArg::Full), ProfileArg::Disconnected) => bail!(
+            "--network full and --profile disconnected contradict each other; leave one of them out"
+        ),
+        (Some(NetworkArg::Disconnected), _) | (_, ProfileArg::Disconnected) => Ok(false),
+        (Some(NetworkArg::Full) | None, _) => Ok(true),
+    }
+}
+
+fn resolve_bind(arg: BindArg, mode: BindMode) -> anyhow::Result<Bind> {
+    let source = arg.source.canonicalize().with_context(|| {
+        format!(
+            "cannot show {} to the program: it must exist",
+            arg.source.display()
+        )
+    })?;
+    let dest = match arg.dest {
+        Some(dest) => dest,
+        None => std::path::absolute(&arg.source)
+            .with_context(|| format!("cannot make {} absolute", arg.source.display()))?,
+    };
+    Ok(Bind { source, dest, mode })
+}
+
+fn read_roots(files: &[PathBuf]) -> anyhow::Result<Option<Vec<u8>>> {
+    if files.is_empty() {
+        return Ok(None);
+    }
+    let mut pem = Vec::new();
+    for file in files {
+        let text = std::fs::read(file)
+            .with_context(|| format!("--upstream-ca: cannot read {}", file.display()))?;
+        pem.extend_from_slice(&text);
+        pem.push(b'\n');
+    }
+    Ok(Some(pem))
+}
+
+/// A variable of gig's own environment, or its default.
+///
+/// # Errors
+/// When it is set to something unusable.
+pub(crate) fn variable<T: std::str::FromStr>(name: &str, default: T) -> anyhow::Result<T>
+where
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .with_context(|| format!("{name} is {text:?}, which is not usable")),
+        Err(std::env::VarError::NotPresent) => Ok(default),
+        Err(error) => Err(error).with_context(|| format!("{name} is not usable")),
+    }
+}
+
+/// Where explicit proxies of this kind have long listened (interface: GIG_PROXY_PORT).
+pub(crate) const DEFAULT_PROXY_PORT: u16 = 8081;
+/// Exists inside the hub only, so that it clashes with nothing on the host (interface: GIG_SUBNET).
+pub(crate) const DEFAULT_SUBNET: gig_netns::Ipv4Net =
+    gig_netns::Ipv4Net::new_assert(Ipv4Addr::new(10, 200, 0, 0), 16);

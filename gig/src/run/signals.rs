@@ -1,0 +1,84 @@
+//! Signals to gig are meant for the program: they are passed on, and gig ends when the program does.
+
+use anyhow::Context;
+use rustix::process::{Signal, getpid, kill_process};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+    task::JoinSet,
+};
+
+/// What arrived.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Received {
+    /// The window has another size.
+    Window,
+    /// To be passed on.
+    Forward(Signal),
+    /// gig is to stop, and the program with it.
+    Stop,
+}
+
+/// The listeners; they stop when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    arrived: mpsc::Receiver<Received>,
+    _listeners: JoinSet<()>,
+}
+
+impl Signals {
+    /// Starts to listen; from here on none of these ends gig.
+    ///
+    /// # Errors
+    /// When the system refuses a handler.
+    pub(crate) fn listen() -> anyhow::Result<Self> {
+        let (sender, arrived) = mpsc::channel(QUEUE);
+        let mut listeners = JoinSet::new();
+        for (kind, received) in [
+            (SignalKind::window_change(), Received::Window),
+            (SignalKind::terminate(), Received::Forward(Signal::TERM)),
+            (SignalKind::interrupt(), Received::Forward(Signal::INT)),
+            (SignalKind::hangup(), Received::Forward(Signal::HUP)),
+            (SignalKind::quit(), Received::Forward(Signal::QUIT)),
+            (SignalKind::user_defined1(), Received::Forward(Signal::USR1)),
+            (SignalKind::user_defined2(), Received::Forward(Signal::USR2)),
+            // Also what wakes gig itself after it stopped: the program goes on with it.
+            (
+                SignalKind::from_raw(Signal::CONT.as_raw()),
+                Received::Forward(Signal::CONT),
+            ),
+            (SignalKind::from_raw(Signal::TSTP.as_raw()), Received::Stop),
+        ] {
+            let mut stream = signal(kind).context("cannot listen for signals")?;
+            let sender = sender.clone();
+            listeners.spawn(async move {
+                while stream.recv().await.is_some() {
+                    // A full queue holds the same news already.
+                    sender.try_send(received).ok();
+                }
+            });
+        }
+        Ok(Self {
+            arrived,
+            _listeners: listeners,
+        })
+    }
+
+    /// The next one. Safe to drop: nothing is lost.
+    pub(crate) async fn next(&mut self) -> Received {
+        match self.arrived.recv().await {
+            Some(received) => received,
+            // The listeners live as long as this does.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Stops gig itself, as SIGTSTP would have; returns when it is continued.
+pub(crate) fn stop_self() {
+    // A process may always signal itself.
+    kill_process(getpid(), Signal::STOP).ok();
+}
+
+/// More signals at once than a person or a supervisor sends.
+const QUEUE: usize = 64;

@@ -1,0 +1,233 @@
+//! What the end of a run tells a person: each denied destination, why, and what would allow it.
+//!
+//! Counts what was recorded, so that the summary and the record cannot tell two stories. Text that came
+//! from the sandbox is shown with control characters escaped.
+
+use std::{
+    collections::BTreeMap,
+    fmt::Write as _,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use gig_audit::{Entry, VerdictWord};
+use gig_policy::DenyReason;
+
+/// Shared between the recorder, which adds, and the end of the run, which prints.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Summary(Arc<Mutex<Tally>>);
+
+#[derive(Debug, Default)]
+struct Tally {
+    denials: BTreeMap<Denied, u64>,
+    /// Denials beyond [`MOST_LINES`] different ones.
+    more: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Denied {
+    host: Arc<str>,
+    port: Option<u16>,
+    reason: DenyReason,
+    would: bool,
+    request: Option<(Arc<str>, Arc<str>)>,
+    dst_ip: Option<std::net::IpAddr>,
+    protocol: Option<Arc<str>>,
+}
+
+impl Summary {
+    /// Takes note of a record that says no.
+    pub(crate) fn note(&self, entry: &Entry) {
+        let would = match entry.verdict {
+            Some(VerdictWord::Deny) => false,
+            Some(VerdictWord::WouldDeny) => true,
+            Some(VerdictWord::Allow) | None => return,
+        };
+        let (Some(host), Some(reason)) = (entry.host.clone(), entry.reason) else {
+            return;
+        };
+        let request = entry.method.clone().zip(entry.path.clone());
+        let denied = Denied {
+            host,
+            port: entry.port,
+            reason,
+            would,
+            request,
+            dst_ip: entry.dst_ip,
+            protocol: entry.protocol.clone(),
+        };
+        let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = tally.denials.get_mut(&denied) {
+            *count += 1;
+        } else if tally.denials.len() < MOST_LINES {
+            tally.denials.insert(denied, 1);
+        } else {
+            tally.more += 1;
+        }
+    }
+
+    /// The text for standard error; `None` when nothing was denied.
+    pub(crate) fn text(&self) -> Option<String> {
+        let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if tally.denials.is_empty() {
+            return None;
+        }
+        let mut text = String::from("gig: denied during this run\n");
+        for (denied, count) in &tally.denials {
+            // Writing to a String cannot fail.
+            writeln!(text, "  {}", line(denied, *count)).ok();
+            writeln!(text, "      {}", cure(denied)).ok();
+        }
+        if tally.more > 0 {
+            writeln!(
+                text,
+                "  and {} more; the audit record has them all",
+                tally.more
+            )
+            .ok();
+        }
+        Some(text)
+    }
+}
+
+fn line(denied: &Denied, count: u64) -> String {
+    let port = denied
+        .port
+        .map_or_else(String::new, |port| format!(":{port}"));
+    let request = match &denied.request {
+        Some((method, path)) => format!("  {} {}", shown(method), shown(path)),
+        None => String::new(),
+    };
+    let verdict = if denied.would {
+        "would be denied: "
+    } else {
+        ""
+    };
+    let times = if count == 1 {
+        String::new()
+    } else {
+        format!("  ({count} times)")
+    };
+    format!(
+        "{}{port}{request}  {verdict}{}{times}",
+        shown(&denied.host),
+        denied.reason
+    )
+}
+
+/// The option or rule that would allow it, or why nothing does.
+fn cure(denied: &Denied) -> String {
+    let host = shown(&denied.host);
+    let port = denied
+        .port
+        .map_or_else(String::new, |port| format!(":{port}"));
+    match denied.reason {
+        DenyReason::HostNotAllowed if is_web_or_unknown(denied.port) => {
+            format!("allow it with: --allow {host}")
+        }
+        DenyReason::HostNotAllowed | DenyReason::PortNotAllowed | DenyReason::IpNotAllowed => {
+            format!("allow it with: --allow {host}{port}")
+        }
+        DenyReason::ProtocolNotAllowed | DenyReason::UnsupportedProtocol
+            if denied.port.is_some() =>
+        {
+            format!("allow any protocol there with: --allow tcp:{host}{port}")
+        }
+        DenyReason::MethodNotAllowed | DenyReason::PathNotAllowed => match &denied.request {
+            Some((method, path)) => format!(
+                "allow it with this under the host's rules: {{methods: [{}], paths: [{:?}]}}",
+                shown(method),
+                shown(path)
+            ),
+            None => "allow it with a rule for that method and path".to_owned(),
+        },
+        DenyReason::PrivateAddress => match denied.dst_ip {
+            Some(ip) => format!("it is at {ip}; allow that with: --allow-private {ip}"),
+            None => "its address is not public; name the range with --allow-private".to_owned(),
+        },
+        DenyReason::NeverOpenable => "nothing opens that address".to_owned(),
+        DenyReason::NamesDisagree => {
+            "the destination, the TLS name and the Host named different hosts".to_owned()
+        }
+        DenyReason::RecordUnavailable => {
+            "the audit record could not be written; see --audit".to_owned()
+        }
+        reason if reason.http_status() == 429 || reason.http_status() == 413 => {
+            "raise it in the policy's limits".to_owned()
+        }
+        _ => "the audit record has the details".to_owned(),
+    }
+}
+
+const fn is_web_or_unknown(port: Option<u16>) -> bool {
+    matches!(port, None | Some(80 | 443))
+}
+
+/// Control, bidirectional and other invisible characters as escapes, and not too much of it.
+fn shown(text: &str) -> String {
+    let mut out: String = text
+        .chars()
+        .take(MOST_SHOWN)
+        .flat_map(|c| {
+            let plain = c.is_ascii_graphic() || c == ' ' || c.is_alphanumeric();
+            let escaped: Box<dyn Iterator<Item = char>> = if plain {
+                Box::new(std::iter::once(c))
+            } else {
+                Box::new(c.escape_unicode())
+            };
+            escaped
+        })
+        .collect();
+    if text.chars().nth(MOST_SHOWN).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+/// A person reads a screen or two.
+const MOST_LINES: usize = 40;
+/// Long enough for any real path that a person would write a rule for.
+const MOST_SHOWN: usize = 160;
+
+#[cfg(test)]
+mod tests {
+    use gig_audit::Event;
+
+    use super::*;
+
+    fn denial(host: &str, port: Option<u16>, reason: DenyReason) -> Entry {
+        let mut entry = Entry::new(Event::Connect);
+        entry.verdict = Some(VerdictWord::Deny);
+        entry.host = Some(host.into());
+        entry.port = port;
+        entry.reason = Some(reason);
+        entry
+    }
+
+    #[test]
+    fn a_quiet_run_has_no_summary() {
+        let summary = Summary::default();
+        let mut allowed = denial("a.example", None, DenyReason::HostNotAllowed);
+        allowed.verdict = Some(VerdictWord::Allow);
+        summary.note(&allowed);
+        assert_eq!(summary.text(), None);
+    }
+
+    #[test]
+    fn each_destination_stands_once_with_its_cure() {
+        let summary = Summary::default();
+        for _ in 0..3 {
+            summary.note(&denial("a.example", Some(8443), DenyReason::PortNotAllowed));
+        }
+        let text = summary.text().unwrap();
+        assert!(
+            text.contains("a.example:8443  port_not_allowed  (3 times)"),
+            "{text}"
+        );
+        assert!(text.contains("--allow a.example:8443"), "{text}");
+    }
+
+    #[test]
+    fn a_hostile_name_cannot_write_to_the_terminal() {
+        assert_eq!(shown("a\u{1b}[2J\u{202e}b"), "a\\u{1b}[2J\\u{202e}b");
+    }
+}

@@ -1,0 +1,265 @@
+//! Who gets what: hub, record, sandbox and proxy of one run, put together and taken apart in order.
+
+use std::{net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use gig_audit::{Entry, Event, VerdictWord};
+use gig_netns::{HostIds, Hub, HubConfig, Lease, Listeners};
+use gig_policy::SandboxId;
+use gig_proxy::{
+    Proxy, ProxyListeners, deadlines::Deadlines, identity::Identity, resolve::NeverOpen,
+    subject::Subject, tls::authority_key::Authority, tls::roots::Roots,
+};
+use gig_sandbox::{Enforcement, LayerReport, Network, Prepared, Running, Spec, Stdio};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::{
+    environment,
+    record::Record,
+    settings::Settings,
+    summary::Summary,
+    terminal::{self, Terminal},
+};
+use crate::exit_status::ExitStatus;
+
+/// Everything of one run that outlives its program.
+#[derive(Debug)]
+pub(crate) struct Wired {
+    sandbox: SandboxId,
+    begun: Instant,
+    record: Record,
+    egress: Option<Egress>,
+    /// Ends, and its networks with it, when the run is over.
+    _hub: Hub,
+    profile: &'static str,
+    layers: Vec<Arc<str>>,
+}
+
+/// The way out of a connected sandbox.
+#[derive(Debug)]
+struct Egress {
+    subject: Arc<Subject>,
+    proxy: Proxy,
+    lease: Lease,
+}
+
+/// The identity look-up of a run: one address, one sandbox.
+struct OnlyOne(Arc<Subject>);
+
+impl Identity for OnlyOne {
+    fn subject(&self, source: Ipv4Addr) -> Option<Arc<Subject>> {
+        (source == self.0.address()).then(|| Arc::clone(&self.0))
+    }
+}
+
+/// Makes everything, and stops right before the program's first instruction.
+///
+/// Not a future in disguise: it blocks while the hub comes up, on the thread that then lives as long as
+/// gig does.
+///
+/// # Errors
+/// When a part cannot be had; what was made before is taken down again.
+pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Option<Terminal>)> {
+    let sandbox = SandboxId::new(Uuid::now_v7());
+    // The key is made while the hub comes up; both take milliseconds.
+    let authority = std::thread::spawn(Authority::generate);
+    let record = Record::open(&settings.audit, sandbox)?;
+    let (hub, listeners) = Hub::start(&HubConfig {
+        slots: 1,
+        subnet: settings.subnet,
+        explicit_port: settings.explicit_port,
+        ids: host_ids(settings),
+    })
+    .context("cannot make the sandbox's network; gig doctor says what this host lacks")?;
+    let authority = match authority.join() {
+        Ok(made) => made.context("cannot make the certificate authority of this run")?,
+        Err(_) => anyhow::bail!("cannot make the certificate authority of this run"),
+    };
+    let lease = match settings.connected {
+        true => Some(
+            hub.lease()
+                .context("cannot have a network for the sandbox")?,
+        ),
+        false => None,
+    };
+    let (streams, terminal) = terminal::streams()?;
+    let spec = Spec {
+        id: sandbox,
+        program: settings.program.clone(),
+        args: settings.args.clone(),
+        env: environment::variables(&settings.env, streams.controlling_terminal)?,
+        binds: settings.binds.clone(),
+        workdir: settings.workdir.clone(),
+        rootfs: settings.rootfs.clone(),
+        ca_pem: settings.connected.then(|| authority.ca_pem().to_owned()),
+        explicit_port: settings.explicit_port,
+        limits: settings.limits.clone(),
+        stdio: Stdio {
+            stdin: streams.stdin,
+            stdout: streams.stdout,
+            stderr: streams.stderr,
+            controlling_terminal: streams.controlling_terminal,
+        },
+        seccomp: settings.seccomp,
+        server_program: None,
+        private: private_paths(&record),
+    };
+    let network = lease
+        .as_ref()
+        .map_or(Network::Disconnected, Network::Leased);
+    let prepared = gig_sandbox::prepare(spec, &hub, network).context("cannot start the sandbox")?;
+    let layers = prepared.layers().iter().map(described).collect();
+    let egress = match lease {
+        Some(lease) => Some(open_egress(
+            settings, sandbox, lease, listeners, authority, &record,
+        )?),
+        None => None,
+    };
+    let wired = Wired {
+        sandbox,
+        begun: Instant::now(),
+        record,
+        egress,
+        _hub: hub,
+        profile: settings.profile,
+        layers,
+    };
+    Ok((wired, prepared, terminal))
+}
+
+fn open_egress(
+    settings: &Settings,
+    sandbox: SandboxId,
+    lease: Lease,
+    listeners: Listeners,
+    authority: Authority,
+    record: &Record,
+) -> anyhow::Result<Egress> {
+    let policy = settings.policy.clone();
+    let subject = Subject::new(sandbox, lease.address(), lease.gateway(), policy);
+    let mut roots = Roots::system();
+    if let Some(pem) = &settings.upstream_ca {
+        roots = roots
+            .with_pem(pem)
+            .context("--upstream-ca: cannot use these roots")?;
+    }
+    let proxy_settings = gig_proxy::Settings {
+        explicit_port: settings.explicit_port,
+        deadlines: Deadlines::DEFAULT,
+        resolve: settings.resolve.clone(),
+        upstream_roots: roots,
+        upstream_proxy: settings.upstream_proxy.clone(),
+        authority,
+        // A run listens nowhere on the host: every listener is inside the hub.
+        never_open: NeverOpen::default(),
+        workers: WORKERS,
+    };
+    let listeners = ProxyListeners {
+        redirect: listeners.redirect,
+        explicit: listeners.explicit,
+        dns_tcp: listeners.dns_tcp,
+        dns_udp: listeners.dns_udp,
+    };
+    let identity = Arc::new(OnlyOne(Arc::clone(&subject)));
+    let proxy = gig_proxy::start(proxy_settings, listeners, identity, record.recorder())
+        .context("cannot start the proxy")?;
+    Ok(Egress {
+        subject,
+        proxy,
+        lease,
+    })
+}
+
+impl Wired {
+    /// Records the start and lets the program run.
+    ///
+    /// # Errors
+    /// When the start cannot be recorded, or the program not be started.
+    pub(crate) async fn go(&self, prepared: Prepared) -> anyhow::Result<Running> {
+        let mut entry = self.entry(Event::SandboxStart);
+        entry.verdict = Some(VerdictWord::Allow);
+        entry.src = self
+            .egress
+            .as_ref()
+            .map(|egress| (egress.lease.address(), 0).into());
+        entry.findings.clone_from(&self.layers);
+        self.record
+            .recorder()
+            .record(entry)
+            .await
+            .context("refusing to start the program")?;
+        prepared.go().context("cannot start the program")
+    }
+
+    /// After the last process: closes its connections, gives its address up, records its end.
+    pub(crate) async fn finish(&mut self, status: ExitStatus) {
+        if let Some(egress) = self.egress.take() {
+            egress.subject.close().await;
+            egress.proxy.shutdown().await;
+            // The address is not given back: the hub ends with this run and takes its networks along,
+            // and nobody waits for the kernel to take them apart.
+        }
+        let mut entry = self.entry(Event::SandboxExit);
+        entry.status = Some(status.0.into());
+        entry.duration_ms = u64::try_from(self.begun.elapsed().as_millis()).ok();
+        if let Err(error) = self.record.recorder().record(entry).await {
+            tracing::error!(%error, "the end of the sandbox is not in the record");
+        }
+    }
+
+    /// What was denied.
+    pub(crate) const fn summary(&self) -> &Summary {
+        self.record.summary()
+    }
+
+    /// The file that holds the record, if it is a file.
+    pub(crate) fn audit_place(&self) -> Option<String> {
+        self.record.place().map(|path| path.display().to_string())
+    }
+
+    /// Writes what is queued and waits for the disk.
+    pub(crate) fn close(self) {
+        self.record.close(CLOSE_PATIENCE);
+    }
+
+    fn entry(&self, event: Event) -> Entry {
+        let mut entry = Entry::new(event);
+        entry.sandbox = Some(self.sandbox);
+        entry.profile = Some(self.profile.into());
+        entry
+    }
+}
+
+/// Ids of its own for each sandbox, where the host gives them; but a person who is not root and shows
+/// files to the program shows their own files, which only their own id may read and write.
+fn host_ids(settings: &Settings) -> HostIds {
+    let shows_files = !settings.binds.is_empty() || settings.rootfs.is_some();
+    if shows_files && !rustix::process::geteuid().is_root() {
+        return HostIds::Single;
+    }
+    HostIds::detect_for(1)
+}
+
+/// `seccomp: enforced`, `cgroup: off (why)`, as it stands in the record of the start.
+fn described(report: &LayerReport) -> Arc<str> {
+    let name = report.layer.name();
+    match &report.enforcement {
+        Enforcement::Enforced => format!("{name}: enforced"),
+        Enforcement::Partial { missing } => format!("{name}: partial (missing: {missing})"),
+        Enforcement::Off { reason } => format!("{name}: off ({reason})"),
+    }
+    .into()
+}
+
+/// What no bind may show: the record is not the program's to read or write.
+fn private_paths(record: &Record) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = crate::data_dir::path().into_iter().collect();
+    paths.extend(record.place().map(PathBuf::from));
+    paths
+}
+
+/// One sandbox rarely keeps more than two processors busy with TLS.
+const WORKERS: usize = 2;
+/// A disk that has not answered by now will not.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);

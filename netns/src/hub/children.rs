@@ -1,0 +1,134 @@
+//! The hub's children: who they are, reaping them, ending a slot's.
+//!
+//! Promises that a child's wait status reaches its exit pipe, and that when a
+//! slot is taken back nothing that was started in it runs any more. As process
+//! 1 of its pid namespace the hub inherits every orphan; one that it did not
+//! start itself has outlived its sandbox and is killed.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
+
+use crate::hub_protocol::{Failure, Step};
+use crate::sys;
+
+/// How often a slot's processes are killed and waited for before giving up:
+/// with the pause below, ten seconds. A killed process is late only while the
+/// kernel works for it.
+const ROUNDS: u32 = 10_000;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The children that run.
+#[derive(Debug)]
+pub(crate) struct Children {
+    signals: OwnedFd,
+    running: HashMap<Pid, Running>,
+    /// Of children that have ended, as long as orphans of theirs may be left.
+    reservations: Vec<u16>,
+}
+
+/// What is known of one.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// The leased slot that it is in.
+    pub(crate) slot: Option<u16>,
+    /// The slot whose ids it has without being in its network.
+    pub(crate) reserved: Option<u16>,
+    /// Where its wait status goes.
+    pub(crate) exit: OwnedFd,
+}
+
+impl Children {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            signals: sys::child_signals()?,
+            running: HashMap::new(),
+            reservations: Vec::new(),
+        })
+    }
+
+    /// Becomes readable when a child ends.
+    pub(crate) fn signals(&self) -> BorrowedFd<'_> {
+        self.signals.as_fd()
+    }
+
+    /// Notes a child.
+    pub(crate) fn add(&mut self, pid: Pid, child: Running) {
+        self.running.insert(pid, child);
+    }
+
+    /// Reaps every child that has ended and kills orphans. Returns the
+    /// reservations that ended with them.
+    pub(crate) fn reap(&mut self) -> Vec<u16> {
+        let mut drained = [0_u8; 1024];
+        // Empty is fine: the signal only says that somebody should look.
+        let _: Result<usize, _> = rustix::io::read(&self.signals, &mut drained);
+        self.reap_ended();
+        // An orphan's end is a signal again: the reservations wait for it.
+        if self.kill_orphans() > 0 {
+            Vec::new()
+        } else {
+            std::mem::take(&mut self.reservations)
+        }
+    }
+
+    /// Ends everything that was started in a slot.
+    pub(crate) fn end_slot(&mut self, slot: u16) -> Result<(), Failure> {
+        for _ in 0..ROUNDS {
+            let mut left = 0_usize;
+            for (pid, child) in &self.running {
+                if child.slot == Some(slot) {
+                    left += 1;
+                    kill(*pid);
+                }
+            }
+            left += self.kill_orphans();
+            if left == 0 {
+                return Ok(());
+            }
+            if !self.reap_ended() {
+                std::thread::sleep(PAUSE);
+            }
+        }
+        Err(Failure::new(
+            Step::Reap,
+            None,
+            format!("processes of slot {slot} do not end"),
+        ))
+    }
+
+    /// Whether one or more had ended.
+    fn reap_ended(&mut self) -> bool {
+        let mut any = false;
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
+            any = true;
+            if let Some(child) = self.running.remove(&pid) {
+                self.reservations.extend(child.reserved);
+                let status = status.as_raw().to_le_bytes();
+                // A caller that no longer listens loses nothing.
+                let _: Result<usize, _> = rustix::io::write(&child.exit, &status);
+            }
+        }
+        any
+    }
+
+    /// Kills what the hub inherited; says how many there were.
+    fn kill_orphans(&self) -> usize {
+        let listed = fs::read_to_string("/proc/self/task/1/children").unwrap_or_default();
+        listed
+            .split_ascii_whitespace()
+            .filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw))
+            .filter(|pid| !self.running.contains_key(pid))
+            .inspect(|pid| kill(*pid))
+            .count()
+    }
+}
+
+fn kill(pid: Pid) {
+    // One that has just ended is what was wanted.
+    let _: Result<(), _> = kill_process(pid, Signal::KILL);
+}

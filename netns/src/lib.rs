@@ -1,0 +1,41 @@
+//! The hub: a private user and network namespace with no uplink, in which
+//! every sandbox's network is made.
+//!
+//! Promises: a sandbox's traffic reaches the listening sockets made in the hub
+//! or nothing at all; its source address and interface are bound together
+//! before its first instruction; when the caller dies, the kernel removes
+//! everything. Leaves to others: what a connection may do (`proxy`), and what a
+//! sandbox is made of beyond its network (`sandbox`).
+
+mod address;
+mod firewall;
+mod hub;
+mod hub_protocol;
+mod id_map;
+mod kernel;
+mod link;
+mod listener;
+mod namespace;
+mod netlink;
+mod plan;
+mod pool;
+mod probe;
+mod route;
+mod ruleset;
+mod subnet_pool;
+mod sys;
+
+pub use hub::process::hub_process_main;
+pub use hub::{
+    Child, Hub, HubConfig, IdMapFds, Lease, LeaseError, ReleaseError, Spawn, SpawnError,
+    SpawnNetwork, StartHubError,
+};
+pub use hub_protocol::{Failure, Step};
+pub use id_map::{HostIds, MapWriter, WriteIdMapError};
+pub use ipnet::Ipv4Net;
+pub use listener::Listeners;
+pub use probe::{Finding, Probe, probe_all};
+pub use subnet_pool::{SubnetPool, SubnetPoolError};
+
+/// `argv[1]` of the re-executed hub: `main` calls [`hub_process_main`] when it sees this.
+pub const HUB_ARGUMENT: &str = "hub-process";

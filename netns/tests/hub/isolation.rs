@@ -1,0 +1,247 @@
+//! What a hostile program in a slot cannot do.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::process::Command;
+
+use gig_netns::SpawnNetwork;
+
+use crate::Test;
+use crate::hostile;
+use crate::lab::{self, Extra, accept, meant, nothing_arrived, shell, shell_says};
+
+pub(crate) const TESTS: &[Test] = &[
+    (
+        "root_with_every_capability_changes_nothing",
+        every_capability,
+    ),
+    ("two_sandboxes_cannot_reach_each_other", neighbours),
+    ("host_cannot_be_reached", host),
+    ("without_the_firewall_there_is_still_no_way_out", no_uplink),
+    ("child_has_no_capability_and_no_way_to_one", no_capability),
+];
+
+/// Attempts that may succeed, and why that is harmless.
+const HARMLESS: &[(&str, &str)] = &[
+    ("become_root_of_own_namespace", "the point of the exercise"),
+    ("own_network", "an empty namespace, connected to nothing"),
+    (
+        "signal_hub",
+        "process 1 ignores it: the hub answers afterwards",
+    ),
+];
+
+fn every_capability() {
+    let (hub, listeners) = lab::start(2);
+    let (lease, other) = (hub.lease().unwrap(), hub.lease().unwrap());
+    let own = lease.address().to_string();
+    let program = lab::program().to_str().unwrap();
+    let command = [
+        program,
+        hostile::ARGUMENT,
+        &own,
+        &other.address().to_string(),
+    ];
+    let network = SpawnNetwork::Leased(lease.slot());
+    let ended = lab::spawn(&hub, network, &command, Extra::default()).end();
+    assert_eq!(ended.status, 0, "{}", ended.output);
+    assert!(ended.output.lines().count() > 35, "{}", ended.output);
+    assert!(
+        ended
+            .output
+            .starts_with("become_root_of_own_namespace: allowed\n")
+    );
+    for line in ended.output.lines() {
+        let (name, outcome) = line.split_once(": ").unwrap();
+        let harmless = HARMLESS.iter().any(|(harmless, _)| *harmless == name);
+        if !harmless {
+            let reasons = [
+                "not permitted",
+                "ermission denied",
+                "Invalid argument",
+                "unreachable",
+                "Cannot assign",
+            ];
+            assert!(
+                reasons.iter().any(|reason| outcome.contains(reason)),
+                "{line}"
+            );
+        }
+    }
+    // Nothing spoofed arrived, and the slot is as it was.
+    assert!(listeners.dns_udp.recv_from(&mut [0; 64]).is_err());
+    assert!(nothing_arrived(&listeners.dns_tcp));
+    let client = shell(&hub, &lease, "exec 3<>/dev/tcp/1.1.1.1/80 && cat <&3");
+    let (stream, peer) = accept(&listeners.redirect).unwrap();
+    assert_eq!(*peer.ip(), lease.address());
+    drop(stream);
+    client.end();
+}
+
+fn neighbours() {
+    let (hub, listeners) = lab::start(2);
+    let (lease, other) = (hub.lease().unwrap(), hub.lease().unwrap());
+    let serve = "exec timeout 20 nc -n -l -v 0.0.0.0 7777 2>&1";
+    let mut server = shell(&hub, &other, serve);
+    assert!(server.line().contains("istening"), "nc has to be OpenBSD's");
+    let (theirs, gateway) = (other.address(), other.gateway());
+    for target in [theirs, gateway] {
+        let client = shell(
+            &hub,
+            &lease,
+            &format!("exec 3<>/dev/tcp/{target}/7777 && cat <&3"),
+        );
+        let (stream, peer) = accept(&listeners.redirect).unwrap();
+        assert_eq!(
+            (*peer.ip(), *meant(&stream).ip()),
+            (lease.address(), target)
+        );
+        drop(stream);
+        client.end();
+        let udp = format!("exec 3<>/dev/udp/{target}/7777; echo x >&3; timeout 2 cat <&3");
+        assert!(shell_says(&hub, &lease, &udp).contains("refused"));
+    }
+    assert!(
+        rustix::process::pidfd_send_signal(&server.child.pidfd, rustix::process::Signal::TERM)
+            .is_ok()
+    );
+    let said = server.end().output;
+    assert!(!said.contains("eceived"), "{said}");
+}
+
+fn host() {
+    let (hub, listeners) = lab::start(1);
+    let lease = hub.lease().unwrap();
+    let tcp = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = tcp.local_addr().unwrap().port();
+    let udp = UdpSocket::bind(("0.0.0.0", port)).unwrap();
+    udp.set_nonblocking(true).unwrap();
+    for address in host_addresses() {
+        if address.is_loopback() {
+            let script = format!("exec 3<>/dev/tcp/{address}/{port}");
+            assert!(shell_says(&hub, &lease, &script).contains("refused"));
+            continue;
+        }
+        let script = format!("exec 3<>/dev/tcp/{address}/{port} && cat <&3");
+        let client = shell(&hub, &lease, &script);
+        let (stream, _) = accept(&listeners.redirect).unwrap();
+        assert_eq!(*meant(&stream).ip(), address);
+        drop(stream);
+        client.end();
+        let script = format!("exec 3<>/dev/udp/{address}/{port}; echo x >&3; timeout 2 cat <&3");
+        assert!(shell_says(&hub, &lease, &script).contains("refused"));
+    }
+    // Abstract Unix sockets are scoped by the network namespace.
+    let name = format!("gig-netns-test-{}", std::process::id());
+    let address =
+        <std::os::unix::net::SocketAddr as std::os::linux::net::SocketAddrExt>::from_abstract_name(
+            &name,
+        )
+        .unwrap();
+    let unix = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
+    unix.set_nonblocking(true).unwrap();
+    let said = shell_says(
+        &hub,
+        &lease,
+        &format!("cat /proc/net/unix; echo x | nc -U @{name} 2>&1; echo status $?"),
+    );
+    assert!(!said.contains(&format!("@{name}\n")), "{said}");
+    assert!(nothing_arrived(&tcp) && udp.recv(&mut [0; 8]).is_err() && unix.accept().is_err());
+}
+
+/// Every address of the host, loopback included.
+fn host_addresses() -> Vec<Ipv4Addr> {
+    let table = fs::read_to_string("/proc/net/fib_trie").unwrap();
+    let mut found: Vec<Ipv4Addr> = Vec::new();
+    let mut last: Option<Ipv4Addr> = None;
+    for line in table.lines() {
+        let line = line.trim();
+        if let Some(address) = line.strip_prefix("|-- ") {
+            last = address.parse().ok();
+        } else if line.starts_with("/32 host LOCAL") {
+            found.extend(last);
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Only root may enter the hub's namespaces from outside to take the rules away.
+fn no_uplink() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (hub, listeners) = lab::start(1);
+    let lease = hub.lease().unwrap();
+    let hub_pid = hub_pid();
+    let enter = |command: &[&str]| {
+        Command::new("nsenter")
+            .args(["--target", &hub_pid.to_string(), "--net", "--"])
+            .args(command)
+            .output()
+            .unwrap()
+    };
+    assert!(enter(&["nft", "flush", "ruleset"]).status.success());
+    enter(&["sysctl", "-qw", "net.ipv4.ip_forward=1"]);
+    assert!(enter(&["nft", "list", "ruleset"]).stdout.is_empty());
+    let host = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = host.local_addr().unwrap().port();
+    for address in host_addresses()
+        .into_iter()
+        .chain([Ipv4Addr::new(1, 1, 1, 1)])
+    {
+        let script =
+            format!("timeout 1 bash -c 'exec 3<>/dev/tcp/{address}/{port}'; echo status $?");
+        let said = shell_says(&hub, &lease, &script);
+        assert!(!said.contains("status 0"), "{address}: {said}");
+    }
+    assert!(nothing_arrived(&host) && nothing_arrived(&listeners.redirect));
+}
+
+/// The hub's pid as the host counts: the child of this process's child.
+pub(crate) fn hub_pid() -> u32 {
+    let children = |pid: u32| -> Vec<u32> {
+        let mut found = Vec::new();
+        for task in fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
+            let file = task.unwrap().path().join("children");
+            let listed = fs::read_to_string(file).unwrap_or_default();
+            found.extend(
+                listed
+                    .split_whitespace()
+                    .filter_map(|pid| pid.parse::<u32>().ok()),
+            );
+        }
+        found
+    };
+    let is_hub = |pid: &u32| {
+        fs::read(format!("/proc/{pid}/cmdline"))
+            .is_ok_and(|line| line.ends_with(b"\0hub-process\0"))
+    };
+    let first = children(std::process::id()).into_iter().filter(is_hub);
+    first.flat_map(children).find(is_hub).unwrap()
+}
+
+fn no_capability() {
+    let (hub, _listeners) = lab::start(1);
+    let lease = hub.lease().unwrap();
+    let said = shell_says(
+        &hub,
+        &lease,
+        "grep -E 'Cap(Inh|Prm|Eff|Amb)|NoNewPrivs' /proc/self/status",
+    );
+    for line in said.lines() {
+        let value = line.split_whitespace().last().unwrap();
+        assert_eq!(
+            value.trim_start_matches('0'),
+            if line.starts_with("NoNew") { "1" } else { "" }
+        );
+    }
+    assert_eq!(said.lines().count(), 5);
+    let said = shell_says(
+        &hub,
+        &lease,
+        "ip link set eth0 down 2>&1; nft list ruleset 2>&1",
+    );
+    assert!(said.contains("not permitted"), "{said}");
+}

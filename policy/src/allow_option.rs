@@ -1,0 +1,146 @@
+//! The `--allow` option: one rule in one word.
+//!
+//! | spelling | allows |
+//! | --- | --- |
+//! | `HOST` | https on 443 and http on 80 |
+//! | `HOST:PORT` | http and https on that port (443: https alone, 80: http alone), each request inspected |
+//! | `https:HOST[:PORT]`, `http:HOST[:PORT]` | that protocol alone |
+//! | `tls:HOST[:PORT]` | TLS that is not opened, for programs that pin certificates |
+//! | `tcp:HOST:PORT` | any bytes: databases, SSH, SMTP |
+//!
+//! HOST is a name, `*.example.com`, an address (`10.1.2.3`, `[2001:db8::1]`) or a range (`10.20.0.0/16`).
+
+use std::{net::IpAddr, sync::Arc};
+
+use ipnet::IpNet;
+use thiserror::Error;
+
+use crate::{
+    compile::{address_range, private_range},
+    host::Port,
+    host_pattern::{HostPattern, ParseHostPatternError},
+    intent::AppProtocol,
+    rule::{Rule, RulePort, Target},
+    verdict::{Handling, RuleRef},
+};
+
+/// Why an option of the command line makes no rule.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ParseAllowError {
+    /// A URL.
+    #[error("--allow {0}: write the host alone, as in `{1}`")]
+    Url(String, String),
+    /// No port where one is needed.
+    #[error("--allow {0}: say the port, as in `{0}:5432`")]
+    PortMissing(String),
+    /// Not a port.
+    #[error("--allow {0}: {1:?} is not a port: ports are 1 to 65535")]
+    BadPort(String, String),
+    /// Not a host.
+    #[error("--allow {0}: {1}")]
+    BadHost(String, ParseHostPatternError),
+    /// Not an address or a range that can be opened.
+    #[error("--allow {0}: {1}")]
+    BadRange(String, String),
+    /// Not a range that `--allow-private` may open.
+    #[error("--allow-private {0}: {1}")]
+    BadPrivate(String, String),
+}
+
+/// Reads the value of `--allow`.
+pub(crate) fn parse(option: &str) -> Result<Rule, ParseAllowError> {
+    let own = || option.to_owned();
+    if let Some((_, rest)) = option.split_once("://") {
+        let host = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+        return Err(ParseAllowError::Url(own(), host.to_owned()));
+    }
+    let (scheme, place) = scheme(option);
+    let (host, port) = split_port(place);
+    let target = target(option, host)?;
+    let port = match port {
+        None => None,
+        Some(digits) => {
+            let number = digits
+                .bytes()
+                .all(|b| b.is_ascii_digit())
+                .then(|| digits.parse().ok());
+            let port = number.flatten().and_then(Port::new);
+            Some(port.ok_or_else(|| ParseAllowError::BadPort(own(), digits.to_owned()))?)
+        }
+    };
+    let (handling, written) = match scheme {
+        None => (Handling::Inspect, None),
+        Some(Scheme::Http) => (Handling::Inspect, Some(AppProtocol::Http)),
+        Some(Scheme::Https) => (Handling::Inspect, Some(AppProtocol::Https)),
+        Some(Scheme::Tls) => (Handling::Passthrough, Some(AppProtocol::Https)),
+        Some(Scheme::Tcp) => (Handling::Opaque, Some(AppProtocol::Tcp)),
+    };
+    let ports = match port {
+        Some(port) => vec![RulePort::new(port, handling, written)],
+        None if handling == Handling::Opaque => return Err(ParseAllowError::PortMissing(own())),
+        None => RulePort::defaults(handling, written),
+    };
+    Ok(Rule {
+        reference: RuleRef(format!("--allow {option}").into()),
+        position: None,
+        target,
+        ports,
+        handling,
+        requests: None,
+        secrets: Arc::default(),
+        clear_text_secrets: written == Some(AppProtocol::Http),
+        allow_private: Arc::default(),
+    })
+}
+
+/// Reads the value of `--allow-private`.
+pub(crate) fn parse_private(option: &str) -> Result<IpNet, ParseAllowError> {
+    private_range(option).map_err(|why| ParseAllowError::BadPrivate(option.to_owned(), why))
+}
+
+#[derive(Clone, Copy)]
+enum Scheme {
+    Http,
+    Https,
+    Tls,
+    Tcp,
+}
+
+fn scheme(option: &str) -> (Option<Scheme>, &str) {
+    let Some((word, rest)) = option.split_once(':') else {
+        return (None, option);
+    };
+    match word {
+        "http" => (Some(Scheme::Http), rest),
+        "https" => (Some(Scheme::Https), rest),
+        "tls" => (Some(Scheme::Tls), rest),
+        "tcp" => (Some(Scheme::Tcp), rest),
+        _ => (None, option),
+    }
+}
+
+/// `host:port`, `[v6]:port`, or a host alone; an IPv6 address or range without brackets has no port.
+fn split_port(place: &str) -> (&str, Option<&str>) {
+    if let Some((inside, after)) = place.strip_prefix('[').and_then(|p| p.split_once(']')) {
+        return match after.strip_prefix(':') {
+            Some(port) => (inside, Some(port)),
+            None if after.is_empty() => (inside, None),
+            None => (place, None),
+        };
+    }
+    match place.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') => (host, Some(port)),
+        _ => (place, None),
+    }
+}
+
+fn target(option: &str, host: &str) -> Result<Target, ParseAllowError> {
+    if host.parse::<IpAddr>().is_ok() || host.contains('/') {
+        let net = address_range(host);
+        let net = net.map_err(|why| ParseAllowError::BadRange(option.to_owned(), why))?;
+        return Ok(Target::Addresses(net));
+    }
+    let pattern = HostPattern::parse(host);
+    let pattern = pattern.map_err(|why| ParseAllowError::BadHost(option.to_owned(), why))?;
+    Ok(Target::Names(pattern))
+}

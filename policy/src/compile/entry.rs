@@ -1,0 +1,222 @@
+//! One `egress` entry: what it speaks of, how its bytes are treated, what it lets pass.
+
+use std::{collections::HashSet, net::IpAddr, sync::Arc};
+
+use ipnet::IpNet;
+
+use crate::{
+    compile::{LONGEST_NAME, address_range, one_of, private_range},
+    compile_error::Problem,
+    document::{Located, RawEntry, RawRequest},
+    host::Port,
+    host_pattern::HostPattern,
+    http_match::{Method, PathPattern},
+    intent::AppProtocol,
+    rule::{RequestRule, Rule, RulePort, Target},
+    verdict::{Handling, RuleRef},
+};
+
+/// Checks one entry; `None` when anything in it is wrong.
+pub(super) fn rule(entry: &RawEntry, problems: &mut Vec<Problem>) -> Option<Rule> {
+    let before = problems.len();
+    let reference = format!("egress[{}]", entry.number);
+    let target = target(entry, problems);
+    let (handling, written) = handling(entry, problems)?;
+    let ports = ports(entry, handling, written, problems);
+    let allow_private = allow_private(entry, problems);
+    let secrets = secrets(entry, problems);
+    let requests = entry.rules.as_ref().map(|rules| {
+        let rules = rules.iter().enumerate();
+        rules
+            .map(|(i, raw)| request_rule(&reference, i, raw, problems))
+            .collect()
+    });
+    if handling != Handling::Inspect {
+        let word = if handling == Handling::Opaque {
+            "protocol: tcp"
+        } else {
+            "tls: passthrough"
+        };
+        let fields = [
+            ("rules", entry.rules.is_some(), entry.rules_at),
+            ("secrets", entry.secrets.is_some(), entry.secrets_at),
+        ];
+        for (field, _, at) in fields.into_iter().filter(|(_, given, _)| *given) {
+            let message = format!(
+                "`{field}` needs to see requests, and `{word}` does not look into them: \
+                 leave one of the two out"
+            );
+            problems.push(Problem::at(at, message));
+        }
+    }
+    if entry.broken || problems.len() > before {
+        return None;
+    }
+    Some(Rule {
+        reference: RuleRef(reference.into()),
+        position: Some(entry.at),
+        target: target?,
+        ports,
+        handling,
+        requests,
+        secrets,
+        clear_text_secrets: written == Some(AppProtocol::Http),
+        allow_private,
+    })
+}
+
+fn target(entry: &RawEntry, problems: &mut Vec<Problem>) -> Option<Target> {
+    match (&entry.host, &entry.ip) {
+        (Some(host), None) => match HostPattern::parse(&host.value) {
+            Ok(pattern) => Some(Target::Names(pattern)),
+            Err(error) => {
+                let mut message = format!("`host`: {error}");
+                if host.value.parse::<IpAddr>().is_ok() {
+                    message.push_str(": write `ip:` instead of `host:`");
+                }
+                problems.push(Problem::at(host.at, message));
+                None
+            }
+        },
+        (None, Some(ip)) => match address_range(&ip.value) {
+            Ok(net) => Some(Target::Addresses(net)),
+            Err(message) => {
+                problems.push(Problem::at(ip.at, format!("`ip`: {message}")));
+                None
+            }
+        },
+        (Some(_), Some(ip)) => {
+            let message = "an entry has `host` or `ip`, not both: make two entries";
+            problems.push(Problem::at(ip.at, message.to_owned()));
+            None
+        }
+        (None, None) if entry.broken => None,
+        (None, None) => {
+            let message = "an egress entry needs `host` or `ip`: say where to, as in \
+                           `host: api.example.com`";
+            problems.push(Problem::at(entry.at, message.to_owned()));
+            None
+        }
+    }
+}
+
+fn handling(
+    entry: &RawEntry,
+    problems: &mut Vec<Problem>,
+) -> Option<(Handling, Option<AppProtocol>)> {
+    let before = problems.len();
+    let protocols = [
+        ("https", AppProtocol::Https),
+        ("http", AppProtocol::Http),
+        ("tcp", AppProtocol::Tcp),
+    ];
+    let written = entry.protocol.as_ref();
+    let written = written.and_then(|p| one_of("protocol", p, &protocols, problems));
+    let passthrough = [("inspect", false), ("passthrough", true)];
+    let tls = entry.tls.as_ref();
+    let tls = tls.and_then(|t| one_of("tls", t, &passthrough, problems));
+    if problems.len() > before {
+        return None;
+    }
+    if let (Some(_), Some(AppProtocol::Tcp | AppProtocol::Http), Some(at)) =
+        (tls, written, entry.tls.as_ref().map(|t| t.at))
+    {
+        let message = "`tls` speaks of https alone: leave it or `protocol` out";
+        problems.push(Problem::at(at, message.to_owned()));
+        return None;
+    }
+    let handling = match (tls, written) {
+        (Some(true), _) => Handling::Passthrough,
+        (_, Some(AppProtocol::Tcp)) => Handling::Opaque,
+        (Some(false) | None, _) => Handling::Inspect,
+    };
+    Some((handling, written))
+}
+
+fn ports(
+    entry: &RawEntry,
+    handling: Handling,
+    written: Option<AppProtocol>,
+    problems: &mut Vec<Problem>,
+) -> Vec<RulePort> {
+    let Some(ports) = &entry.ports else {
+        if handling == Handling::Opaque && !entry.broken {
+            let message =
+                "`protocol: tcp` has no port of its own: say which, as in `ports: [5432]`";
+            problems.push(Problem::at(entry.at, message.to_owned()));
+        }
+        return RulePort::defaults(handling, written);
+    };
+    let mut seen = HashSet::new();
+    let mut out = Vec::new();
+    for port in ports {
+        let Some(number) = u16::try_from(port.value).ok().and_then(Port::new) else {
+            let message = format!("{} is not a port: ports are 1 to 65535", port.value);
+            problems.push(Problem::at(port.at, message));
+            continue;
+        };
+        if seen.insert(number) {
+            out.push(RulePort::new(number, handling, written));
+        }
+    }
+    out
+}
+
+fn allow_private(entry: &RawEntry, problems: &mut Vec<Problem>) -> Arc<[IpNet]> {
+    let mut nets = Vec::new();
+    for text in entry.allow_private.iter().flatten() {
+        match private_range(&text.value) {
+            Ok(net) => nets.push(net),
+            Err(message) => {
+                problems.push(Problem::at(text.at, format!("`allow_private`: {message}")));
+            }
+        }
+    }
+    nets.into()
+}
+
+fn secrets(entry: &RawEntry, problems: &mut Vec<Problem>) -> Arc<[Arc<str>]> {
+    let mut names: Vec<Arc<str>> = Vec::new();
+    for name in entry.secrets.iter().flatten() {
+        let text = name.value.as_str();
+        let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+        let first = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        if !first || text.len() > LONGEST_NAME || !text.chars().all(letter) {
+            let message = format!(
+                "`secrets`: {text:?} is not the name of a secret: letters, digits and `_-.`, \
+                 starting with a letter"
+            );
+            problems.push(Problem::at(name.at, message));
+        } else if !names.iter().any(|n| **n == *text) {
+            names.push(text.into());
+        }
+    }
+    names.into()
+}
+
+fn request_rule(
+    entry: &str,
+    number: usize,
+    raw: &RawRequest,
+    problems: &mut Vec<Problem>,
+) -> RequestRule {
+    fn each<T, E: std::fmt::Display>(
+        list: Option<&Vec<Located<String>>>,
+        parse: impl Fn(&str) -> Result<T, E>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Vec<T>> {
+        let mut out = Vec::new();
+        for text in list? {
+            match parse(&text.value) {
+                Ok(value) => out.push(value),
+                Err(error) => problems.push(Problem::at(text.at, error.to_string())),
+            }
+        }
+        Some(out)
+    }
+    RequestRule {
+        reference: RuleRef(format!("{entry}.rules[{number}]").into()),
+        methods: each(raw.methods.as_ref(), Method::parse, problems),
+        paths: each(raw.paths.as_ref(), PathPattern::parse, problems),
+    }
+}

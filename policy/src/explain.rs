@@ -1,0 +1,257 @@
+//! Why a request would be allowed or denied: one decision, told to a person.
+//!
+//! The verdict comes from `decide_*` and `special_purpose::admit`, the code that enforces; this file adds
+//! which rules were looked at and what each lacked. It resolves no names: for a host name the addresses
+//! are vetted when it is dialled, and the explanation says which ranges that would accept.
+
+use serde::Serialize;
+
+use crate::{
+    deny_reason::DenyReason,
+    host::{Host, Port},
+    intent::{AppProtocol, RequestIntent},
+    policy::Policy,
+    rule::{Rule, Target},
+    special_purpose,
+    verdict::{Denial, Handling, Mode, RuleRef, Verdict},
+};
+
+mod consider;
+mod text;
+mod url;
+
+pub use consider::Considered;
+pub use url::ParseUrlError;
+
+use url::Url;
+
+/// One decision with its grounds. `Display` is for people, `Serialize` for `--json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Explanation {
+    /// `allow`, `deny` or `would_deny`.
+    pub verdict: &'static str,
+    /// Why not; `None` when it is allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<DenyReason>,
+    /// The method that was asked for.
+    pub method: String,
+    /// The canonical host.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// `https`, `http` or `tcp`.
+    pub protocol: &'static str,
+    /// The normalised path.
+    pub path: String,
+    /// The policy's name.
+    pub policy: String,
+    /// The policy's version.
+    pub policy_version: u64,
+    /// The rule that matched or came nearest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// What to ask for, where it is denied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// `inspect`, `passthrough` or `opaque`, where the connection is allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handling: Option<&'static str>,
+    /// Secrets that may be swapped in.
+    pub secrets: Vec<String>,
+    /// Special-purpose ranges that the connection may reach.
+    pub allow_private: Vec<String>,
+    /// The rules that speak of the host, and what came of each.
+    pub considered: Vec<Considered>,
+    /// How many more there are than `considered` holds.
+    pub more: usize,
+    /// What else a person should know.
+    pub notes: Vec<String>,
+}
+
+impl Explanation {
+    /// Whether the request goes out: it is allowed, or the policy only observes.
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        self.verdict != DENY
+    }
+}
+
+impl Policy {
+    /// Explains what becomes of a request. `url` is `https://…`, `http://…`, or `tcp://host:port` for
+    /// bytes that are no HTTP (the method is not looked at then).
+    ///
+    /// # Errors
+    /// [`ParseUrlError`], when the URL is none that a sandbox could ask for.
+    pub fn explain(&self, method: &str, url: &str) -> Result<Explanation, ParseUrlError> {
+        let url = Url::parse(url)?;
+        let mut told = self.frame(method, &url);
+        if let Host::Name(name) = &url.host {
+            match self.decide_name(name) {
+                Verdict::Allow(permit) => told.grant(permit.rule(), permit.would_deny()),
+                Verdict::Deny(denial) => {
+                    told.deny(&denial);
+                    // The name alone was refused; the hint knows port and protocol.
+                    let hinted = self.decide_connect(&url.host, url.port, Some(url.protocol));
+                    if let Verdict::Deny(denial) = hinted {
+                        told.deny(&denial);
+                    }
+                    return Ok(told);
+                }
+            }
+        }
+        self.explain_connection(&url, method, &mut told);
+        Ok(told)
+    }
+
+    fn explain_connection(&self, url: &Url, method: &str, told: &mut Explanation) {
+        let permit = match self.decide_connect(&url.host, url.port, Some(url.protocol)) {
+            Verdict::Allow(permit) => permit,
+            Verdict::Deny(denial) => return told.deny(&denial),
+        };
+        told.grant(permit.rule(), permit.would_deny());
+        told.handling = Some(handling_word(permit.handling()));
+        told.allow_private = permit
+            .allow_private()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        if let Host::Ip(ip) = url.host
+            && let Err(refusal) = special_purpose::admit(ip, permit.allow_private())
+        {
+            told.verdict = DENY;
+            told.reason = Some(refusal.reason());
+            let openable = refusal.reason() == DenyReason::PrivateAddress;
+            told.hint = openable.then(|| format!("allow_private: [{ip}]"));
+            told.notes.push(refusal.to_string());
+            return;
+        }
+        if url.protocol == AppProtocol::Tcp {
+            return;
+        }
+        let intent = RequestIntent {
+            protocol: url.protocol,
+            method,
+            path: &url.path,
+        };
+        match self.decide_request(&url.host, url.port, &intent) {
+            Verdict::Allow(permit) => {
+                told.grant(permit.rule(), permit.would_deny());
+                told.secrets = permit.secrets().iter().map(ToString::to_string).collect();
+            }
+            Verdict::Deny(denial) => told.deny(&denial),
+        }
+        self.note(url, told);
+    }
+
+    fn note(&self, url: &Url, told: &mut Explanation) {
+        if matches!(url.host, Host::Name(_)) && told.verdict != DENY {
+            let note = if told.allow_private.is_empty() {
+                "every address of the name must be public, or it is not dialled".to_owned()
+            } else {
+                format!(
+                    "the name may also resolve to {}",
+                    told.allow_private.join(", ")
+                )
+            };
+            told.notes.push(note);
+        }
+        if matches!(told.handling, Some("passthrough" | "opaque")) {
+            let note = "the bytes are not looked into: methods and paths are not decided";
+            told.notes.push(note.to_owned());
+        }
+        if url.path.split('/').any(crate::path::is_ambiguous) {
+            let note = "the path has a segment that servers read in two ways (an encoded slash, \
+                        backslash or dot): no wildcard of a rule matches it";
+            told.notes.push(note.to_owned());
+        }
+        if url.had_query {
+            told.notes
+                .push("the query takes no part in the decision".to_owned());
+        }
+    }
+
+    fn frame(&self, method: &str, url: &Url) -> Explanation {
+        let speaking = |rule: &&Rule| match (&rule.target, &url.host) {
+            (Target::Names(pattern), Host::Name(name)) => {
+                pattern.matches(name) || consider::is_apex(pattern, name)
+            }
+            (Target::Addresses(net), Host::Ip(ip)) => net.contains(ip),
+            (Target::Names(_), Host::Ip(_)) | (Target::Addresses(_), Host::Name(_)) => false,
+        };
+        let rules: Vec<_> = self.rules().iter().filter(speaking).collect();
+        let considered = rules.iter().take(MOST_TOLD);
+        Explanation {
+            verdict: ALLOW,
+            reason: None,
+            method: method.to_owned(),
+            host: url.host.to_string(),
+            port: url.port.get(),
+            protocol: url.protocol.as_str(),
+            path: url.path.clone(),
+            policy: self.reference().name.to_string(),
+            policy_version: self.reference().version,
+            rule: None,
+            hint: None,
+            handling: None,
+            secrets: Vec::new(),
+            allow_private: Vec::new(),
+            considered: considered
+                .map(|rule| Considered::of(rule, &rules, method, url))
+                .collect(),
+            more: rules.len().saturating_sub(MOST_TOLD),
+            notes: match self.mode() {
+                Mode::Enforce => Vec::new(),
+                Mode::Observe => vec!["the policy only observes: `mode: observe`".to_owned()],
+            },
+        }
+    }
+}
+
+impl Explanation {
+    fn deny(&mut self, denial: &Denial) {
+        self.verdict = DENY;
+        self.tell(denial);
+    }
+
+    fn grant(&mut self, rule: Option<&RuleRef>, would_deny: Option<&Denial>) {
+        if let Some(denial) = would_deny {
+            self.verdict = WOULD_DENY;
+            self.tell(denial);
+        } else if self.verdict == ALLOW {
+            self.rule = rule.map(ToString::to_string);
+        }
+    }
+
+    fn tell(&mut self, denial: &Denial) {
+        self.reason = Some(denial.reason);
+        self.rule = denial.rule.as_ref().map(ToString::to_string);
+        self.hint = Some(denial.hint.clone()).filter(|hint| !hint.is_empty());
+    }
+}
+
+const fn handling_word(handling: Handling) -> &'static str {
+    match handling {
+        Handling::Inspect => "inspect",
+        Handling::Passthrough => "passthrough",
+        Handling::Opaque => "opaque",
+    }
+}
+
+pub(crate) fn port_list<'a>(ports: impl Iterator<Item = &'a Port>) -> String {
+    let ports: Vec<_> = ports.map(ToString::to_string).collect();
+    if ports.is_empty() {
+        "none".to_owned()
+    } else {
+        ports.join(", ")
+    }
+}
+
+const ALLOW: &str = "allow";
+const DENY: &str = "deny";
+const WOULD_DENY: &str = "would_deny";
+
+/// A screenful.
+const MOST_TOLD: usize = 20;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,190 @@
+//! What a person is told about one decision.
+
+use super::*;
+
+const DOCUMENT: &str = "\
+name: demo
+egress:
+  - host: api.github.com
+    ports: [443]
+    rules:
+      - {methods: [GET], paths: [/repos/acme/**]}
+    secrets: [TOKEN]
+  - host: '*.example.com'
+  - {host: pinned.example.com, tls: passthrough}
+  - {host: db.corp.example, ports: [5432], protocol: tcp, allow_private: [10.20.0.0/16]}
+  - {ip: 10.20.1.1, ports: [443], allow_private: [10.20.0.0/16]}
+  - {ip: 192.168.0.0/16}
+";
+
+fn explain(method: &str, url: &str) -> Explanation {
+    Policy::compile(DOCUMENT, "p.yaml")
+        .unwrap()
+        .explain(method, url)
+        .unwrap()
+}
+
+#[test]
+fn an_allowed_request_names_its_rule() {
+    let told = explain("GET", "https://API.github.com/repos/acme/%78?token=1");
+    assert!(told.passes());
+    assert_eq!(
+        told.to_string(),
+        "ALLOW
+  asked    GET https://api.github.com:443/repos/acme/x
+  policy   demo version 0
+  rule     egress[0].rules[0]
+  handling inspect
+  secrets  TOKEN
+  + egress[0] api.github.com (line 3): egress[0].rules[0] matches
+  note     every address of the name must be public, or it is not dialled
+  note     the query takes no part in the decision
+"
+    );
+}
+
+#[test]
+fn a_denied_request_says_what_was_missing_and_what_to_ask_for() {
+    let told = explain("POST", "https://api.github.com/repos/acme/x");
+    assert!(!told.passes());
+    assert_eq!(
+        told.to_string(),
+        "DENY method_not_allowed: no rule of api.github.com has method POST
+  asked    POST https://api.github.com:443/repos/acme/x
+  policy   demo version 0
+  nearest  egress[0].rules[0]
+  handling inspect
+  ask for  {host: api.github.com, ports: [443], rules: [{methods: [POST], paths: [/repos/acme/x]}]}
+  - egress[0] api.github.com (line 3): none of its rules has method POST
+"
+    );
+}
+
+#[test]
+fn each_hurdle_has_its_own_words() {
+    for (method, url, verdict, outcome) in [
+        ("GET", "https://nowhere.test/", "host_not_allowed", ""),
+        (
+            "GET",
+            "https://example.com/",
+            "host_not_allowed",
+            "never example.com itself",
+        ),
+        (
+            "GET",
+            "https://x.example.com:8443/",
+            "port_not_allowed",
+            "not among its ports: 443, 80",
+        ),
+        (
+            "GET",
+            "http://x.example.com:443/",
+            "protocol_not_allowed",
+            "http is not allowed on port 443: https is",
+        ),
+        (
+            "GET",
+            "tcp://x.example.com:443",
+            "protocol_not_allowed",
+            "tcp is not allowed",
+        ),
+        (
+            "GET",
+            "https://api.github.com/user",
+            "path_not_allowed",
+            "has a path that fits /user",
+        ),
+        (
+            "GET",
+            "https://api.github.com/repos/acme/..%2Fx",
+            "path_not_allowed",
+            "a path that fits",
+        ),
+        (
+            "GET",
+            "https://192.168.3.4/",
+            "private_address",
+            "every request",
+        ),
+        (
+            "GET",
+            "https://169.254.169.254/latest",
+            "never_openable",
+            "",
+        ),
+        ("GET", "https://8.8.8.8/", "ip_not_allowed", ""),
+    ] {
+        let told = explain(method, url);
+        assert_eq!(
+            told.reason.map(DenyReason::as_str),
+            Some(verdict),
+            "{url}\n{told}"
+        );
+        let outcomes: Vec<_> = told.considered.iter().map(|c| c.outcome.as_str()).collect();
+        assert!(
+            outcomes.iter().any(|o| o.contains(outcome)) || outcome.is_empty(),
+            "{told}"
+        );
+        assert_eq!(
+            told.passes(),
+            told.considered.iter().any(|c| c.matches) && verdict != "private_address",
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn bytes_that_are_not_looked_into_say_so() {
+    let told = explain("GET", "https://pinned.example.com/x");
+    assert_eq!(told.handling, Some("passthrough"));
+    assert!(
+        told.to_string()
+            .contains("more specific egress[2] decides: passthrough"),
+        "{told}"
+    );
+    let told = explain("-", "tcp://db.corp.example:5432");
+    assert_eq!((told.verdict, told.handling), ("allow", Some("opaque")));
+    assert_eq!(told.allow_private, ["10.20.0.0/16"]);
+    assert_eq!(explain("GET", "https://10.20.1.1/").verdict, "allow");
+}
+
+#[test]
+fn observing_is_told_as_would_deny() {
+    let policy = Policy::compile("mode: observe", "p.yaml").unwrap();
+    let told = policy.explain("GET", "https://a.example/").unwrap();
+    assert_eq!((told.verdict, told.passes()), ("would_deny", true));
+    assert_eq!(told.reason, Some(DenyReason::HostNotAllowed));
+    let told = policy.explain("GET", "https://169.254.169.254/").unwrap();
+    assert_eq!(
+        (told.verdict, told.reason),
+        ("deny", Some(DenyReason::NeverOpenable))
+    );
+}
+
+#[test]
+fn urls_that_no_sandbox_could_ask_for_are_refused() {
+    let policy = Policy::deny_all("p");
+    for (url, cure) in [
+        ("api.github.com", "write https://"),
+        ("ftp://a.example/", "write https://"),
+        ("https://u:p@a.example/", "user information"),
+        ("https://a.example:0/", "no port"),
+        ("https://a.example:99999/", "no port"),
+        ("tcp://a.example", "no port"),
+        ("https://0x7f.1/", "IP address"),
+        ("https:///x", "empty"),
+        ("https://a.example/../x", "climbs above"),
+        ("https://a.example/%00", "control"),
+    ] {
+        let error = policy.explain("GET", url).unwrap_err().to_string();
+        assert!(error.contains(cure), "{url}: {error}");
+    }
+}
+
+#[test]
+fn it_serialises_for_programs() {
+    let json = serde_json::to_value(explain("POST", "https://api.github.com/x")).unwrap();
+    assert_eq!(json["verdict"], "deny");
+    assert_eq!(json["reason"], "method_not_allowed");
+    assert_eq!(json["considered"][0]["rule"], "egress[0]");
+}

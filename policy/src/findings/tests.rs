@@ -1,0 +1,159 @@
+//! What a document's reader should know: shadowed, too wide.
+
+use crate::policy::Policy;
+
+fn found(text: &str) -> Vec<String> {
+    let policy = Policy::compile(text, "p.yaml").unwrap();
+    policy.findings().iter().map(ToString::to_string).collect()
+}
+
+/// The kinds and rules alone.
+fn kinds(entries: &str) -> String {
+    let policy = Policy::compile(&format!("egress:\n{entries}"), "p.yaml").unwrap();
+    let findings = policy.findings();
+    let words: Vec<_> = findings
+        .iter()
+        .map(|f| format!("{} {}", f.kind.as_str(), f.rule))
+        .collect();
+    words.join(", ")
+}
+
+#[test]
+fn a_clean_policy_gives_none() {
+    assert_eq!(
+        kinds(
+            "- {host: api.github.com, ports: [443], rules: [{methods: [GET], paths: [/a/**]}, {methods: [POST], paths: [/b]}], secrets: [T]}\n\
+             - {host: '*.example.com'}\n- {host: db.corp.example, ports: [5432], protocol: tcp, allow_private: [10.20.0.0/16]}\n\
+             - {host: pinned.example.org, tls: passthrough}\n- {ip: 8.8.8.8, ports: [53], protocol: tcp}\n"
+        ),
+        ""
+    );
+}
+
+#[test]
+fn rules_that_add_nothing_are_told_once() {
+    assert_eq!(
+        kinds("- {host: a.example}\n- {host: A.example.}\n"),
+        "shadowed egress[1]"
+    );
+    assert_eq!(
+        kinds("- {host: a.x.example}\n- {host: '*.x.example'}\n"),
+        "shadowed egress[0]"
+    );
+    assert_eq!(
+        kinds("- {host: '*.a.x.example'}\n- {host: '*.x.example'}\n"),
+        "shadowed egress[0]"
+    );
+    assert_eq!(
+        kinds("- {host: a.example, ports: [443]}\n- {host: a.example}\n"),
+        "shadowed egress[0]"
+    );
+    assert_eq!(
+        kinds("- {ip: 8.8.8.8}\n- {ip: 8.8.0.0/16}\n"),
+        "shadowed egress[0]"
+    );
+    // Each of these adds something.
+    assert_eq!(
+        kinds("- {host: a.example, secrets: [T]}\n- {host: a.example}\n"),
+        "shadowed egress[1]"
+    );
+    assert_eq!(kinds("- {host: x.example}\n- {host: '*.x.example'}\n"), "");
+    assert_eq!(
+        kinds("- {host: a.x.example, allow_private: [10.0.0.0/8]}\n- {host: '*.x.example'}\n"),
+        ""
+    );
+    assert_eq!(
+        kinds("- {host: a.x.example}\n- {host: '*.x.example', tls: passthrough}\n"),
+        ""
+    );
+    assert_eq!(
+        kinds(
+            "- {host: a.example, rules: [{methods: [GET]}, {methods: [GET], paths: [/x]}, {paths: [/y/**]}, {paths: [/y/z]}]}\n"
+        ),
+        "shadowed egress[0], shadowed egress[0]"
+    );
+}
+
+#[test]
+fn rules_that_another_entry_undoes_are_told() {
+    assert_eq!(
+        found(
+            "egress:\n- {host: api.x.example, rules: [{methods: [GET]}]}\n- {host: '*.x.example'}\n"
+        ),
+        [
+            "2:3: widened: egress[0]: its `rules` do not narrow anything, since egress[1] (*.x.example) \
+          allows every request there: remove that one, or narrow it too"
+        ]
+    );
+}
+
+#[test]
+fn what_is_wide_or_can_never_match_is_told() {
+    assert_eq!(kinds("- {host: '*.amazonaws.com'}\n"), "too_wide egress[0]");
+    assert_eq!(
+        kinds("- {host: '*.db.example', ports: [5432], protocol: tcp}\n"),
+        "too_wide egress[0]"
+    );
+    assert_eq!(
+        kinds("- {host: a.example, ports: [443], protocol: tcp}\n"),
+        "too_wide egress[0]"
+    );
+    assert_eq!(kinds("- {ip: 8.0.0.0/8}\n"), "too_wide egress[0]");
+    assert_eq!(
+        kinds("- {host: a.example, ports: []}\n"),
+        "unreachable egress[0]"
+    );
+    assert_eq!(
+        kinds("- {host: a.example, rules: []}\n"),
+        "unreachable egress[0]"
+    );
+    assert_eq!(
+        kinds("- {host: a.example, rules: [{methods: []}]}\n"),
+        "unreachable egress[0]"
+    );
+    assert_eq!(
+        kinds("- {ip: 203.0.113.7, ports: [22], protocol: tcp}\n"),
+        "unreachable egress[0]"
+    );
+    assert_eq!(kinds("- {ip: 10.1.2.3, allow_private: [10.0.0.0/8]}\n"), "");
+    assert_eq!(
+        kinds("- {host: a.example, allow_private: [8.8.8.0/24]}\n"),
+        "opens_nothing egress[0]"
+    );
+}
+
+#[test]
+fn secrets_in_clear_text_are_told() {
+    assert_eq!(
+        kinds("- {host: a.example, protocol: http, secrets: [T]}\n"),
+        "secret_in_clear_text egress[0]"
+    );
+    assert_eq!(
+        kinds("- {host: a.example, ports: [80], secrets: [T]}\n"),
+        "secret_unused egress[0]"
+    );
+    assert_eq!(kinds("- {host: a.example, secrets: [T]}\n"), "");
+}
+
+#[test]
+fn observing_is_told() {
+    assert_eq!(
+        found("mode: observe"),
+        [
+            "observe_only: `mode: observe` denies no public destination: set `mode: enforce` when the \
+          rules are complete"
+        ]
+    );
+}
+
+#[test]
+fn many_rules_are_looked_at_in_reasonable_time() {
+    let mut text = String::from("egress:\n");
+    for i in 0..5_000 {
+        text.push_str(&format!("- {{host: h{i}.example.com, ports: [443]}}\n"));
+        text.push_str(&format!(
+            "- {{host: one.example.com, ports: [443], rules: [{{paths: [/p{i}]}}]}}\n"
+        ));
+    }
+    assert_eq!(found(&text).len(), 0);
+}

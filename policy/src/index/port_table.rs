@@ -1,0 +1,312 @@
+//! What the rules of one pattern say of one port: who may speak what, and which requests may go.
+//!
+//! Filled once, read on every decision. Rules that say the same are folded together, so that the size
+//! of a table follows what can be told apart, not the number of rules.
+
+use std::{collections::HashMap, sync::Arc};
+
+use ipnet::IpNet;
+
+use crate::{
+    http_match::trie::PathTrie,
+    intent::AppProtocol,
+    rule::{Protocols, RequestRule, Rule},
+    verdict::{Handling, RuleRef},
+};
+
+/// All that is known of one port of one pattern.
+#[derive(Debug)]
+pub(crate) struct PortTable {
+    /// How the bytes are treated.
+    pub(crate) handling: Handling,
+    /// The first rule of it.
+    pub(crate) rule: RuleRef,
+    /// For https, http, tcp, and for a connection whose protocol is not known yet.
+    connections: [Option<ConnectionGrant>; 4],
+    /// Rules without `rules`: every request.
+    open: ByProtocol,
+    /// Request rules without `paths`.
+    any_path: PathLeaf,
+    trie: PathTrie<PathLeaf>,
+    /// The first request rule of each method, and of those that take any.
+    methods: HashMap<Box<str>, RuleRef>,
+    any_method: Option<RuleRef>,
+}
+
+/// What a permitted connection carries.
+#[derive(Debug, Clone)]
+pub(crate) struct ConnectionGrant {
+    pub(crate) rule: RuleRef,
+    pub(crate) allow_private: Arc<[IpNet]>,
+}
+
+/// What a permitted request carries.
+#[derive(Debug, Clone)]
+struct RequestGrant {
+    rule: RuleRef,
+    secrets: Arc<[Arc<str>]>,
+}
+
+/// For https and for http.
+type ByProtocol = [Option<RequestGrant>; 2];
+
+/// What the rules with one path pattern say.
+#[derive(Debug, Default)]
+struct PathLeaf {
+    any_method: ByProtocol,
+    methods: HashMap<Box<str>, ByProtocol>,
+    /// The first rule with this path, for a denial that comes near.
+    nearest: Option<RuleRef>,
+}
+
+/// What was found for one request, over all patterns that speak of the host.
+#[derive(Debug, Default)]
+pub(crate) struct RequestMatch<'a> {
+    pub(crate) rule: Option<&'a RuleRef>,
+    pub(crate) secrets: SharedUnion<'a, Arc<str>>,
+}
+
+/// A union of shared lists that copies only when two differ.
+#[derive(Debug)]
+pub(crate) struct SharedUnion<'a, T>(UnionState<'a, T>);
+
+#[derive(Debug)]
+enum UnionState<'a, T> {
+    Empty,
+    One(&'a Arc<[T]>),
+    Merged(Vec<T>),
+}
+
+impl PortTable {
+    pub(crate) fn new(handling: Handling, rule: RuleRef) -> Self {
+        Self {
+            handling,
+            rule,
+            connections: Default::default(),
+            open: Default::default(),
+            any_path: PathLeaf::default(),
+            trie: PathTrie::default(),
+            methods: HashMap::new(),
+            any_method: None,
+        }
+    }
+
+    pub(crate) fn add(&mut self, rule: &Rule, protocols: Protocols) {
+        let kinds = [
+            protocols.has(AppProtocol::Https),
+            protocols.has(AppProtocol::Http),
+            protocols.has(AppProtocol::Tcp),
+            true,
+        ];
+        for (grant, wanted) in self.connections.iter_mut().zip(kinds) {
+            if wanted {
+                merge_connection(grant, rule);
+            }
+        }
+        let Some(requests) = &rule.requests else {
+            merge_request(&mut self.open, rule, &rule.reference, protocols);
+            return;
+        };
+        for request in requests {
+            self.add_request(rule, request, protocols);
+        }
+    }
+
+    fn add_request(&mut self, rule: &Rule, request: &RequestRule, protocols: Protocols) {
+        let reference = &request.reference;
+        match &request.methods {
+            None => {
+                self.any_method.get_or_insert_with(|| reference.clone());
+            }
+            Some(methods) => {
+                for method in methods {
+                    let entry = self.methods.entry(method.as_str().into());
+                    entry.or_insert_with(|| reference.clone());
+                }
+            }
+        }
+        let Some(paths) = &request.paths else {
+            self.any_path.add(rule, request, protocols);
+            return;
+        };
+        for path in paths {
+            if let Some(leaf) = self.trie.leaf_mut(path) {
+                leaf.add(rule, request, protocols);
+            }
+        }
+    }
+
+    /// What a connection that speaks `protocol` is given; `None` where no rule has it.
+    pub(crate) const fn connection(
+        &self,
+        protocol: Option<AppProtocol>,
+    ) -> Option<&ConnectionGrant> {
+        let [https, http, tcp, unknown] = &self.connections;
+        match protocol {
+            Some(AppProtocol::Https) => https.as_ref(),
+            Some(AppProtocol::Http) => http.as_ref(),
+            Some(AppProtocol::Tcp) => tcp.as_ref(),
+            None => unknown.as_ref(),
+        }
+    }
+
+    /// Adds everything here that lets the request go.
+    pub(crate) fn find_request<'a>(
+        &'a self,
+        protocol: AppProtocol,
+        method: &str,
+        path: &str,
+        found: &mut RequestMatch<'a>,
+    ) {
+        found.add(pick(&self.open, protocol));
+        self.any_path.find(protocol, method, found);
+        if !self.trie.is_empty() {
+            self.trie
+                .visit(path, |leaf| leaf.find(protocol, method, found));
+        }
+    }
+
+    /// The first request rule that takes this method.
+    pub(crate) fn rule_with_method(&self, method: &str) -> Option<&RuleRef> {
+        self.methods.get(method).or(self.any_method.as_ref())
+    }
+
+    /// A request rule that takes this path, with whatever method.
+    pub(crate) fn rule_with_path(&self, path: &str) -> Option<&RuleRef> {
+        let mut nearest = None;
+        self.trie
+            .visit(path, |leaf| nearest = nearest.or(leaf.nearest.as_ref()));
+        nearest
+    }
+}
+
+impl PathLeaf {
+    fn add(&mut self, rule: &Rule, request: &RequestRule, protocols: Protocols) {
+        let reference = &request.reference;
+        self.nearest.get_or_insert_with(|| reference.clone());
+        match &request.methods {
+            None => merge_request(&mut self.any_method, rule, reference, protocols),
+            Some(methods) => {
+                for method in methods {
+                    let grants = self.methods.entry(method.as_str().into()).or_default();
+                    merge_request(grants, rule, reference, protocols);
+                }
+            }
+        }
+    }
+
+    fn find<'a>(&'a self, protocol: AppProtocol, method: &str, found: &mut RequestMatch<'a>) {
+        found.add(pick(&self.any_method, protocol));
+        if let Some(grants) = self.methods.get(method) {
+            found.add(pick(grants, protocol));
+        }
+    }
+}
+
+impl<'a> RequestMatch<'a> {
+    fn add(&mut self, grant: Option<&'a RequestGrant>) {
+        if let Some(grant) = grant {
+            self.rule.get_or_insert(&grant.rule);
+            self.secrets.add(&grant.secrets);
+        }
+    }
+}
+
+impl<T> Default for SharedUnion<'_, T> {
+    fn default() -> Self {
+        Self(UnionState::Empty)
+    }
+}
+
+impl<'a, T: Clone + PartialEq> SharedUnion<'a, T> {
+    pub(crate) fn add(&mut self, list: &'a Arc<[T]>) {
+        if list.is_empty() {
+            return;
+        }
+        match &mut self.0 {
+            UnionState::Empty => self.0 = UnionState::One(list),
+            UnionState::One(first) if first == &list => {}
+            UnionState::One(first) => {
+                let mut merged = first.to_vec();
+                extend_new(&mut merged, list);
+                self.0 = UnionState::Merged(merged);
+            }
+            UnionState::Merged(merged) => extend_new(merged, list),
+        }
+    }
+
+    /// The list; shared where only one was added.
+    pub(crate) fn into_shared(self, empty: &Arc<[T]>) -> Arc<[T]> {
+        match self.0 {
+            UnionState::Empty => Arc::clone(empty),
+            UnionState::One(list) => Arc::clone(list),
+            UnionState::Merged(list) => list.into(),
+        }
+    }
+}
+
+const fn pick(grants: &ByProtocol, protocol: AppProtocol) -> Option<&RequestGrant> {
+    let [https, http] = grants;
+    match protocol {
+        AppProtocol::Https => https.as_ref(),
+        AppProtocol::Http => http.as_ref(),
+        AppProtocol::Tcp => None,
+    }
+}
+
+fn merge_connection(grant: &mut Option<ConnectionGrant>, rule: &Rule) {
+    match grant {
+        None => {
+            *grant = Some(ConnectionGrant {
+                rule: rule.reference.clone(),
+                allow_private: Arc::clone(&rule.allow_private),
+            });
+        }
+        Some(known) => merge_list(&mut known.allow_private, &rule.allow_private),
+    }
+}
+
+fn merge_request(grants: &mut ByProtocol, rule: &Rule, reference: &RuleRef, protocols: Protocols) {
+    let none: Arc<[Arc<str>]> = Arc::default();
+    // A secret goes in clear text only where the rule says `protocol: http` itself.
+    let clear = if rule.clear_text_secrets {
+        &rule.secrets
+    } else {
+        &none
+    };
+    let secrets = [&rule.secrets, clear];
+    let kinds = [AppProtocol::Https, AppProtocol::Http];
+    for ((grant, protocol), secrets) in grants.iter_mut().zip(kinds).zip(secrets) {
+        if !protocols.has(protocol) {
+            continue;
+        }
+        match grant {
+            None => {
+                let (rule, secrets) = (reference.clone(), Arc::clone(secrets));
+                *grant = Some(RequestGrant { rule, secrets });
+            }
+            Some(known) => merge_list(&mut known.secrets, secrets),
+        }
+    }
+}
+
+fn merge_list<T: Clone + PartialEq>(known: &mut Arc<[T]>, more: &Arc<[T]>) {
+    if more.iter().all(|item| known.contains(item)) {
+        return;
+    }
+    if known.is_empty() {
+        *known = Arc::clone(more);
+        return;
+    }
+    let mut merged = known.to_vec();
+    extend_new(&mut merged, more);
+    *known = merged.into();
+}
+
+fn extend_new<T: Clone + PartialEq>(list: &mut Vec<T>, more: &[T]) {
+    for item in more {
+        if !list.contains(item) {
+            list.push(item.clone());
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What a sandbox may reach.
+//!
+//! Pure: no I/O, no clock, no runtime. A [`Policy`] is compiled once from a document and then
+//! answers three questions about one sandbox: may it know this *name*, may it open this
+//! *connection*, may it send this *request*. The answers are permits that nothing else can make,
+//! so that a program which dials or forwards without asking does not compile. Everything that
+//! touches a socket, a file or time is left to the other crates.
+#![forbid(unsafe_code)]
+#![warn(clippy::wildcard_enum_match_arm)]
+
+pub mod allow_option;
+pub mod builder;
+mod compile;
+pub mod compile_error;
+pub mod deny_reason;
+mod document;
+pub mod explain;
+pub mod findings;
+pub mod fqdn;
+mod hint;
+pub mod host;
+pub mod host_pattern;
+pub mod http_match;
+mod index;
+pub mod intent;
+pub mod limits;
+pub mod path;
+pub mod policy;
+pub mod rule;
+pub mod sandbox_id;
+pub mod special_purpose;
+pub mod verdict;
+
+pub use allow_option::ParseAllowError;
+pub use builder::PolicyBuilder;
+pub use compile_error::{CompilePolicyError, Problem};
+pub use deny_reason::DenyReason;
+pub use explain::{Explanation, ParseUrlError};
+pub use findings::{Finding, FindingKind};
+pub use fqdn::{Fqdn, ParseFqdnError};
+pub use host::{Host, ParseHostError, Port};
+pub use intent::{AppProtocol, RequestIntent};
+pub use limits::{ByteCount, Limits};
+pub use policy::Policy;
+pub use sandbox_id::SandboxId;
+pub use verdict::{
+    ConnectPermit, Denial, DenyStyle, Handling, Mode, NamePermit, PolicyRef, Reach, RequestPermit,
+    RuleRef, Verdict,
+};

@@ -1,0 +1,383 @@
+//! A compiled policy and the three questions it answers.
+//!
+//! What is allowed is the union of all matching entries. Where entries differ in how bytes are treated
+//! (inspected, passed through, opaque), the most specific host pattern that has the port decides and
+//! entries that treat them otherwise do not match. A denial names the last hurdle that was reached:
+//! host, port, protocol, method, path, in that order.
+
+use std::{fmt, sync::Arc};
+
+use ipnet::IpNet;
+
+use crate::{
+    deny_reason::DenyReason,
+    fqdn::Fqdn,
+    hint,
+    host::{Host, Port},
+    index::{Index, PatternNode, PortTable, RequestMatch, SharedUnion},
+    intent::{AppProtocol, RequestIntent},
+    limits::Limits,
+    rule::Rule,
+    special_purpose::{AddressClass, classify},
+    verdict::{
+        ConnectPermit, Denial, DenyStyle, Grant, Handling, Mode, NamePermit, PolicyRef, Reach,
+        RequestPermit, RuleRef, Verdict,
+    },
+};
+
+/// A compiled policy; cloning shares it. One clone is the snapshot of one decision.
+#[derive(Clone)]
+pub struct Policy(Arc<Compiled>);
+
+/// Name, version and size: a hundred thousand rules belong into no log line.
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PolicyRef { name, version } = &self.0.reference;
+        write!(
+            f,
+            "Policy({name:?} version {version}, {} rules)",
+            self.0.rules.len()
+        )
+    }
+}
+
+struct Compiled {
+    reference: PolicyRef,
+    settings: Settings,
+    rules: Vec<Rule>,
+    index: Index,
+    no_secrets: SecretNames,
+    no_nets: Arc<[IpNet]>,
+}
+
+/// Names of secrets, shared with the rule that has them.
+type SecretNames = Arc<[Arc<str>]>;
+
+/// All of a policy but its rules.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) mode: Mode,
+    pub(crate) deny: DenyStyle,
+    pub(crate) reach: Reach,
+    pub(crate) limits: Limits,
+}
+
+impl Settings {
+    /// What holds when a document says nothing: enforce (fail closed), explain (a person sees why),
+    /// public addresses only (what is inside a company's network was not built to face strangers).
+    pub(crate) const UNSTATED: Self = Self {
+        mode: Mode::Enforce,
+        deny: DenyStyle::Explain,
+        reach: Reach::External,
+        limits: Limits::UNSTATED,
+    };
+}
+
+impl Policy {
+    /// Allows nothing.
+    #[must_use]
+    pub fn deny_all(name: &str) -> Self {
+        let reference = PolicyRef {
+            name: name.into(),
+            version: 0,
+        };
+        Self::assemble(reference, Settings::UNSTATED, Vec::new(), Index::default())
+    }
+
+    pub(crate) fn assemble(
+        reference: PolicyRef,
+        settings: Settings,
+        rules: Vec<Rule>,
+        index: Index,
+    ) -> Self {
+        Self(Arc::new(Compiled {
+            reference,
+            settings,
+            rules,
+            index,
+            no_secrets: Arc::default(),
+            no_nets: Arc::default(),
+        }))
+    }
+
+    /// Name and version, as records carry them.
+    #[must_use]
+    pub fn reference(&self) -> &PolicyRef {
+        &self.0.reference
+    }
+
+    /// Enforce or observe.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.0.settings.mode
+    }
+
+    /// How a refusal is shown to the program.
+    #[must_use]
+    pub fn deny_style(&self) -> DenyStyle {
+        self.0.settings.deny
+    }
+
+    /// How much the sandbox may do.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.0.settings.limits
+    }
+
+    pub(crate) fn rules(&self) -> &[Rule] {
+        &self.0.rules
+    }
+
+    /// May the sandbox learn an address for `name`? Asked before anything is sent upstream.
+    pub fn decide_name(&self, name: &Fqdn) -> Verdict<NamePermit> {
+        let grant = match self.0.index.nodes_of_name(name).next() {
+            Some(node) => self.grant(&node.rule),
+            None => {
+                let near = self.0.index.wildcard_on(name).cloned();
+                let denial = self.denial(DenyReason::HostNotAllowed, near, hint::for_name(name));
+                match self.observed(denial) {
+                    Ok(grant) => grant,
+                    Err(denial) => return Verdict::Deny(denial),
+                }
+            }
+        };
+        Verdict::Allow(NamePermit {
+            name: name.clone(),
+            grant,
+        })
+    }
+
+    /// May the sandbox connect to `host` at `port`? `protocol` is `None` while nothing was read yet:
+    /// the answer then says how to treat the bytes; with `Some`, a protocol that no rule of this host
+    /// and port allows is denied.
+    ///
+    /// In observe mode a connection that no rule allows is inspected while its protocol is unknown,
+    /// and opaque once it is known to be `Tcp`.
+    pub fn decide_connect(
+        &self,
+        host: &Host,
+        port: Port,
+        protocol: Option<AppProtocol>,
+    ) -> Verdict<ConnectPermit> {
+        let (handling, allow_private, grant) = match self.find_connection(host, port, protocol) {
+            Ok((handling, rule, allow_private)) => (handling, allow_private, self.grant(rule)),
+            Err(denial) => match self.observed(denial) {
+                Ok(grant) => (
+                    observed_handling(protocol),
+                    Arc::clone(&self.0.no_nets),
+                    grant,
+                ),
+                Err(denial) => return Verdict::Deny(denial),
+            },
+        };
+        let host = host.clone();
+        Verdict::Allow(ConnectPermit {
+            host,
+            port,
+            handling,
+            allow_private,
+            reach: self.0.settings.reach,
+            grant,
+        })
+    }
+
+    /// May this request go, on a connection to `host` and `port`? Decided afresh for each request,
+    /// so that a changed policy holds from the next one on.
+    pub fn decide_request(
+        &self,
+        host: &Host,
+        port: Port,
+        request: &RequestIntent<'_>,
+    ) -> Verdict<RequestPermit> {
+        let (secrets, grant) = match self.find_request(host, port, request) {
+            Ok((rule, secrets)) => (secrets, self.grant(rule)),
+            Err(denial) => match self.observed(denial) {
+                Ok(grant) => (Arc::clone(&self.0.no_secrets), grant),
+                Err(denial) => return Verdict::Deny(denial),
+            },
+        };
+        Verdict::Allow(RequestPermit { secrets, grant })
+    }
+
+    fn find_connection<'a>(
+        &'a self,
+        host: &'a Host,
+        port: Port,
+        protocol: Option<AppProtocol>,
+    ) -> Result<(Handling, &'a RuleRef, Arc<[IpNet]>), Denial> {
+        let first = self.first_table(host, port, protocol)?;
+        let mut rule = None;
+        let mut private = SharedUnion::default();
+        for table in self.tables(host, port, first.handling) {
+            if let Some(grant) = table.connection(protocol) {
+                rule.get_or_insert(&grant.rule);
+                private.add(&grant.allow_private);
+            }
+        }
+        match rule {
+            Some(rule) => Ok((first.handling, rule, private.into_shared(&self.0.no_nets))),
+            None => Err(self.wrong_protocol(host, port, protocol, first)),
+        }
+    }
+
+    fn find_request<'a>(
+        &'a self,
+        host: &'a Host,
+        port: Port,
+        request: &RequestIntent<'_>,
+    ) -> Result<(&'a RuleRef, SecretNames), Denial> {
+        let protocol = request.protocol;
+        let first = self.first_table(host, port, Some(protocol))?;
+        let mut spoken = None;
+        let mut found = RequestMatch::default();
+        for table in self.tables(host, port, first.handling) {
+            let Some(connection) = table.connection(Some(protocol)) else {
+                continue;
+            };
+            spoken.get_or_insert(&connection.rule);
+            if first.handling == Handling::Inspect {
+                table.find_request(protocol, request.method, request.path, &mut found);
+            }
+        }
+        let Some(connection_rule) = spoken else {
+            return Err(self.wrong_protocol(host, port, Some(protocol), first));
+        };
+        if first.handling != Handling::Inspect {
+            // Bytes that are not looked into carry any request, and no secret.
+            return Ok((connection_rule, Arc::clone(&self.0.no_secrets)));
+        }
+        match found.rule {
+            Some(rule) => Ok((rule, found.secrets.into_shared(&self.0.no_secrets))),
+            None => Err(self.wrong_request(host, port, request, connection_rule)),
+        }
+    }
+
+    /// What the most specific pattern with this port says of it.
+    fn first_table<'a>(
+        &'a self,
+        host: &'a Host,
+        port: Port,
+        protocol: Option<AppProtocol>,
+    ) -> Result<&'a PortTable, Denial> {
+        if let Host::Ip(ip) = host
+            && matches!(classify(*ip), AddressClass::NeverOpenable { .. })
+        {
+            // Before any rule is looked at: what nothing opens must not be hinted at as openable.
+            return Err(self.denial(DenyReason::NeverOpenable, None, String::new()));
+        }
+        let mut nearest: Option<&PatternNode> = None;
+        for node in self.0.index.nodes(host) {
+            if let Some(table) = node.port(port) {
+                return Ok(table);
+            }
+            nearest.get_or_insert(node);
+        }
+        let hint = hint::for_connection(host, port, protocol);
+        let reason = match (nearest, host) {
+            (Some(_), _) => DenyReason::PortNotAllowed,
+            (None, Host::Name(_)) => DenyReason::HostNotAllowed,
+            (None, Host::Ip(_)) => DenyReason::IpNotAllowed,
+        };
+        let apex = host.name().and_then(|name| self.0.index.wildcard_on(name));
+        let near = nearest.map(|node| &node.rule).or(apex);
+        Err(self.denial(reason, near.cloned(), hint))
+    }
+
+    fn tables<'a>(
+        &'a self,
+        host: &'a Host,
+        port: Port,
+        handling: Handling,
+    ) -> impl Iterator<Item = &'a PortTable> {
+        let tables = self
+            .0
+            .index
+            .nodes(host)
+            .filter_map(move |node| node.port(port));
+        tables.filter(move |table| table.handling == handling)
+    }
+
+    fn wrong_protocol(
+        &self,
+        host: &Host,
+        port: Port,
+        protocol: Option<AppProtocol>,
+        near: &PortTable,
+    ) -> Denial {
+        let hint = hint::for_connection(host, port, protocol);
+        self.denial(
+            DenyReason::ProtocolNotAllowed,
+            Some(near.rule.clone()),
+            hint,
+        )
+    }
+
+    fn wrong_request(
+        &self,
+        host: &Host,
+        port: Port,
+        request: &RequestIntent<'_>,
+        connection_rule: &RuleRef,
+    ) -> Denial {
+        let speaking = |table: &&PortTable| table.connection(Some(request.protocol)).is_some();
+        let mut tables = self.tables(host, port, Handling::Inspect).filter(speaking);
+        let with_method = tables.find_map(|table| table.rule_with_method(request.method));
+        let mut tables = self.tables(host, port, Handling::Inspect).filter(speaking);
+        let (reason, near) = match with_method {
+            Some(rule) => (DenyReason::PathNotAllowed, rule),
+            None => {
+                let with_path = tables.find_map(|table| table.rule_with_path(request.path));
+                (
+                    DenyReason::MethodNotAllowed,
+                    with_path.unwrap_or(connection_rule),
+                )
+            }
+        };
+        let hint = hint::for_request(host, port, request);
+        self.denial(reason, Some(near.clone()), hint)
+    }
+
+    fn grant(&self, rule: &RuleRef) -> Grant {
+        Grant {
+            policy: self.0.reference.clone(),
+            rule: Some(rule.clone()),
+            would_deny: None,
+        }
+    }
+
+    fn denial(&self, reason: DenyReason, rule: Option<RuleRef>, hint: String) -> Denial {
+        Denial {
+            reason,
+            policy: self.0.reference.clone(),
+            rule,
+            hint,
+        }
+    }
+
+    /// What becomes of a denial: in observe mode a grant that remembers it. The core that nothing
+    /// opens is not opened to be observed either.
+    fn observed(&self, denial: Denial) -> Result<Grant, Box<Denial>> {
+        let denial = Box::new(denial);
+        match self.0.settings.mode {
+            Mode::Enforce => Err(denial),
+            Mode::Observe if denial.reason == DenyReason::NeverOpenable => Err(denial),
+            Mode::Observe => Ok(Grant {
+                policy: self.0.reference.clone(),
+                rule: None,
+                would_deny: Some(denial),
+            }),
+        }
+    }
+}
+
+const fn observed_handling(protocol: Option<AppProtocol>) -> Handling {
+    match protocol {
+        Some(AppProtocol::Tcp) => Handling::Opaque,
+        Some(AppProtocol::Https | AppProtocol::Http) | None => Handling::Inspect,
+    }
+}
+
+#[cfg(test)]
+mod oracle;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,212 @@
+//! What a policy answers: permits that only it can make, or a denial that explains itself.
+//!
+//! A permit is the proof that the check ran. [`NamePermit`] lets a name be answered,
+//! [`ConnectPermit`] lets an address be vetted and dialled, [`RequestPermit`] lets one request be
+//! forwarded and is consumed by that.
+
+use std::{fmt, sync::Arc};
+
+use ipnet::IpNet;
+
+use crate::{
+    deny_reason::DenyReason,
+    fqdn::Fqdn,
+    host::{Host, Port},
+};
+
+/// Allowed, with the proof; or denied, with the reason.
+#[derive(Debug)]
+pub enum Verdict<P> {
+    /// Go on. In observe mode the permit says what would have been denied.
+    Allow(P),
+    /// Stop here.
+    Deny(Box<Denial>),
+}
+
+/// Whether a policy refuses or only records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// What no rule allows is refused.
+    Enforce,
+    /// What no rule allows passes and is recorded as `would_deny`; private ranges stay closed.
+    Observe,
+}
+
+/// How a refusal is shown to the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DenyStyle {
+    /// With the HTTP answer that says why; TLS handshakes are completed for it.
+    Explain,
+    /// With a reset connection.
+    Reset,
+}
+
+/// Which side of the Internet's edge a policy speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// Public addresses; private ranges only where a rule names them.
+    External,
+    /// Private ranges only, without naming them: public addresses are refused.
+    Local,
+}
+
+/// The policy and version a decision came from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct PolicyRef {
+    /// The document's `name`.
+    pub name: Arc<str>,
+    /// Counts up with every change; 0 for a policy that was never stored.
+    pub version: u64,
+}
+
+/// The rule that matched, as a person finds it in the document: `egress[2]`, `egress[2].rules[0]`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct RuleRef(pub Arc<str>);
+
+impl fmt::Display for RuleRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// How the bytes of a permitted connection are treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Handling {
+    /// HTTP, in TLS or clear text: opened, each request decided.
+    Inspect,
+    /// TLS that is not opened: the ClientHello's name must agree, then bytes are spliced.
+    Passthrough,
+    /// Any bytes, either side may speak first: spliced without a look.
+    Opaque,
+}
+
+/// A name may be answered with a synthetic address.
+#[derive(Debug)]
+#[must_use]
+pub struct NamePermit {
+    pub(crate) name: Fqdn,
+    pub(crate) grant: Grant,
+}
+
+/// A connection to one host and port may be dialled.
+///
+/// Clone, because one decision may dial several vetted addresses (RFC 8305) and serve many requests.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct ConnectPermit {
+    pub(crate) host: Host,
+    pub(crate) port: Port,
+    pub(crate) handling: Handling,
+    pub(crate) allow_private: Arc<[IpNet]>,
+    pub(crate) reach: Reach,
+    pub(crate) grant: Grant,
+}
+
+/// One request may be forwarded. Neither Clone nor Copy: forwarding consumes it.
+#[derive(Debug)]
+#[must_use]
+pub struct RequestPermit {
+    pub(crate) secrets: Arc<[Arc<str>]>,
+    pub(crate) grant: Grant,
+}
+
+/// Where a permit came from.
+#[derive(Debug, Clone)]
+pub(crate) struct Grant {
+    pub(crate) policy: PolicyRef,
+    pub(crate) rule: Option<RuleRef>,
+    pub(crate) would_deny: Option<Box<Denial>>,
+}
+
+macro_rules! grant_accessors {
+    ($($permit:ty),*) => {$(
+        impl $permit {
+            /// The policy and version that allowed it.
+            #[must_use]
+            pub const fn policy(&self) -> &PolicyRef {
+                &self.grant.policy
+            }
+
+            /// The rule that allowed it; `None` when only observe mode let it pass.
+            #[must_use]
+            pub const fn rule(&self) -> Option<&RuleRef> {
+                self.grant.rule.as_ref()
+            }
+
+            /// What an enforcing policy would have answered, where this one only observes.
+            #[must_use]
+            pub fn would_deny(&self) -> Option<&Denial> {
+                self.grant.would_deny.as_deref()
+            }
+        }
+    )*};
+}
+grant_accessors!(NamePermit, ConnectPermit, RequestPermit);
+
+impl NamePermit {
+    /// The permitted name.
+    #[must_use]
+    pub const fn name(&self) -> &Fqdn {
+        &self.name
+    }
+}
+
+impl ConnectPermit {
+    /// The permitted host; the one that is resolved and dialled.
+    #[must_use]
+    pub const fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The permitted port.
+    #[must_use]
+    pub const fn port(&self) -> Port {
+        self.port
+    }
+
+    /// How the bytes are treated.
+    #[must_use]
+    pub const fn handling(&self) -> Handling {
+        self.handling
+    }
+
+    /// Whether public or private addresses are reached.
+    #[must_use]
+    pub const fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Special-purpose ranges that the matching rules open for this host and port.
+    #[must_use]
+    pub fn allow_private(&self) -> &[IpNet] {
+        &self.allow_private
+    }
+}
+
+impl RequestPermit {
+    /// Names of the secrets that may be swapped into this request.
+    #[must_use]
+    pub fn secrets(&self) -> &[Arc<str>] {
+        &self.secrets
+    }
+}
+
+/// A refusal with everything that an answer, a record and a summary need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// Why.
+    pub reason: DenyReason,
+    /// The policy that refused.
+    pub policy: PolicyRef,
+    /// The rule that came nearest, where one did.
+    pub rule: Option<RuleRef>,
+    /// What to ask for, in words that a policy or `--allow` takes: `api.example.com:8443`.
+    /// Holds nothing that the program did not itself send.
+    pub hint: String,
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by policy {:?}", self.reason, self.policy.name)
+    }
+}

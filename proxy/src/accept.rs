@@ -1,0 +1,246 @@
+//! Takes connections in and gives each to a thread and to its sandbox.
+//!
+//! Every thread accepts on its own handle of the same sockets; a thread that holds more connections
+//! than another hands the next one over. Whose a connection is follows from its source address alone.
+//! An address that is nobody's is dropped; a sandbox over its limit is refused, and that is recorded.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use gig_policy::{DenyReason, Host, Port};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+};
+
+use crate::{
+    authority::Destination,
+    caller::Caller,
+    connection,
+    enforce::connect::{Attempt, refuse_connect},
+    http::refuse::proxy_status,
+    subject::Subject,
+    worker::{Identities, Worker},
+};
+
+/// By which door a connection came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    /// It was redirected.
+    Redirect,
+    /// It came to the explicit proxy.
+    Explicit,
+}
+
+/// A connection on its way to another thread.
+#[derive(Debug)]
+pub struct Handed {
+    stream: std::net::TcpStream,
+    source: SocketAddr,
+    door: Door,
+}
+
+/// What an accept loop knows of all threads.
+#[derive(Debug, Clone)]
+pub struct Crew {
+    /// This thread.
+    pub worker: Arc<Worker>,
+    /// All of them, this one included, with the way to each.
+    pub others: Arc<[(Arc<Worker>, mpsc::Sender<Handed>)]>,
+    /// The explicit proxy's port, as sandboxes know it.
+    pub explicit_port: Port,
+}
+
+/// Accepts until gig goes down.
+pub async fn accept(crew: Crew, listener: TcpListener, door: Door, identity: Identities) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = crew.worker.drain.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, source)) => {
+                if let Some(here) = crew.hand_over(stream, source, door) {
+                    admit(&crew, here, (source, door), &identity);
+                }
+            }
+            Err(error) => {
+                // Out of descriptors, or the peer is gone already: neither is helped by haste.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(AFTER_ERROR).await;
+            }
+        }
+    }
+}
+
+/// Takes in what other threads hand over.
+pub async fn take_over(crew: Crew, mut handed: mpsc::Receiver<Handed>, identity: Identities) {
+    loop {
+        let one = tokio::select! {
+            one = handed.recv() => one,
+            () = crew.worker.drain.cancelled() => return,
+        };
+        let Some(one) = one else { return };
+        match TcpStream::from_std(one.stream) {
+            Ok(stream) => admit(&crew, stream, (one.source, one.door), &identity),
+            Err(error) => tracing::warn!(%error, "a connection could not be handed over"),
+        }
+    }
+}
+
+impl Crew {
+    /// Gives the connection to the thread with the least to do; returns it if that is this one.
+    fn hand_over(&self, stream: TcpStream, source: SocketAddr, door: Door) -> Option<TcpStream> {
+        let own = self.worker.load.load(Ordering::Relaxed);
+        let (least, way) = self
+            .others
+            .iter()
+            .min_by_key(|(worker, _)| worker.load.load(Ordering::Relaxed))?;
+        if least.load.load(Ordering::Relaxed) >= own {
+            return Some(stream);
+        }
+        let Ok(room) = way.try_reserve() else {
+            return Some(stream);
+        };
+        match stream.into_std() {
+            Ok(stream) => room.send(Handed {
+                stream,
+                source,
+                door,
+            }),
+            Err(error) => tracing::warn!(%error, "a connection could not be handed over"),
+        }
+        None
+    }
+}
+
+/// Finds whose it is, takes its place, and serves it in a task of its own.
+fn admit(crew: &Crew, stream: TcpStream, (source, door): (SocketAddr, Door), who: &Identities) {
+    // Before anything is written: Nagle against delayed ACK costs 40 ms.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection was gone before it was served");
+        return;
+    }
+    let subject = match source.ip().to_canonical() {
+        IpAddr::V4(source) => who.subject(source),
+        IpAddr::V6(_) => None,
+    };
+    let Some(subject) = subject else {
+        tracing::error!(%source, "a connection from nobody's address was dropped");
+        return;
+    };
+    let worker = &crew.worker;
+    match subject.accept() {
+        Ok(guard) => {
+            let load = Load::new(Arc::clone(worker));
+            let caller = Caller::new(Arc::clone(worker), guard, source);
+            let port = crew.explicit_port;
+            drop(worker.tasks.spawn(async move {
+                let _load = load;
+                match door {
+                    Door::Redirect => Box::pin(connection::transparent(caller, stream)).await,
+                    Door::Explicit => {
+                        let gateway = IpAddr::V4(caller.subject().gateway());
+                        let own = Destination {
+                            host: Host::from(gateway),
+                            port,
+                        };
+                        Box::pin(connection::explicit(caller, stream, own)).await;
+                    }
+                }
+            }));
+        }
+        Err(reason) => {
+            let refusing = refuse(crew.clone(), stream, (source, door), subject, reason);
+            drop(worker.tasks.spawn(refusing));
+        }
+    }
+}
+
+/// Records a refused connection, and tells who asked a proxy.
+async fn refuse(
+    crew: Crew,
+    stream: TcpStream,
+    (source, door): (SocketAddr, Door),
+    subject: Arc<Subject>,
+    reason: DenyReason,
+) {
+    let worker = &crew.worker;
+    let told = worker.refusing.clone().try_acquire_owned();
+    let original = match door {
+        Door::Redirect => crate::orig_dst::original_destination(&stream)
+            .ok()
+            .map(|original| (IpAddr::V4(*original.ip()), original.port())),
+        Door::Explicit => None,
+    };
+    let own = (IpAddr::V4(subject.gateway()), crew.explicit_port.get());
+    let (ip, port) = original.unwrap_or(own);
+    let attempt = Attempt {
+        subject: &subject,
+        conn: 0,
+        src: source,
+        host: Host::from(ip),
+        port: Port::new(port).unwrap_or(crew.explicit_port),
+        protocol: None,
+        tls: None,
+    };
+    let denial = refuse_connect(worker.recorder(), &attempt, reason).await;
+    tracing::info!(sandbox.id = %subject.id(), deny.reason = %denial.reason, "denied");
+    if door == Door::Explicit && told.is_ok() {
+        if let Err(error) = tell(stream, denial.reason).await {
+            tracing::debug!(%error, "a refused client did not wait for the answer");
+        }
+    } else if let Err(error) = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)) {
+        tracing::debug!(%error, "a refused connection is closed without a reset");
+    }
+}
+
+/// The shortest answer, before any request was read.
+async fn tell(mut stream: TcpStream, reason: DenyReason) -> io::Result<()> {
+    let status = http::StatusCode::from_u16(reason.http_status()).unwrap_or_default();
+    let body = format!("{{\"error\":\"egress_denied\",\"reason\":\"{reason}\"}}\n");
+    let proxy_status = proxy_status(reason);
+    let answer = format!(
+        "HTTP/1.1 {status}\r\nproxy-status: {}\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        proxy_status.to_str().unwrap_or("gig"),
+        body.len(),
+    );
+    let telling = async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await?;
+        // Until the client has read it: closing over unread octets would reset the connection.
+        let mut unread = [0; 512];
+        while stream.read(&mut unread).await? > 0 {}
+        Ok(())
+    };
+    tokio::time::timeout(TELLING, telling)
+        .await
+        .unwrap_or(Ok(()))
+}
+
+/// Counts a connection while it is served.
+struct Load(Arc<Worker>);
+
+impl Load {
+    fn new(worker: Arc<Worker>) -> Self {
+        worker.load.fetch_add(1, Ordering::Relaxed);
+        Self(worker)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.load.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Long enough for other connections to end, short enough to go unnoticed.
+const AFTER_ERROR: Duration = Duration::from_millis(50);
+/// A client over its limit gets the answer within this or not at all.
+const TELLING: Duration = Duration::from_secs(1);

@@ -1,0 +1,223 @@
+//! One connection of a sandbox, from accept to its end.
+//!
+//! Its destination is learnt first. If policy lets bytes pass to it without a look, none is read here
+//! (the server may be the one to speak first). Otherwise its first bytes say what it speaks and whom
+//! it names; all names must agree; what is neither TLS nor HTTP is reset.
+
+use std::{net::IpAddr, pin::Pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use gig_policy::{AppProtocol, DenyReason, Handling, Host, Port, Verdict};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+
+use crate::{
+    authority::Destination,
+    caller::Caller,
+    detect::{FirstBytes, Patience, Rewind, sniff},
+    enforce::connect::refuse_connect,
+    http::{
+        explicit::Tunnelled,
+        interject::Interjecting,
+        service::{Ended, serve},
+        session::{Aim, Session},
+        upgrade::Tunnel,
+    },
+    orig_dst::original_destination,
+    tls::downstream::Application,
+};
+
+mod passing;
+mod secure;
+
+/// A connection as it is passed from stage to stage.
+type Stream = Rewind<TcpStream>;
+type Sniffed = Rewind<Stream>;
+
+/// Serves a redirected connection: where it goes is what the program dialled.
+pub async fn transparent(caller: Arc<Caller>, stream: TcpStream) {
+    let original = match original_destination(&stream) {
+        Ok(original) => original,
+        Err(error) => {
+            tracing::error!(%error, "a connection was dropped");
+            return;
+        }
+    };
+    let Some(port) = Port::new(original.port()) else {
+        return;
+    };
+    let host = Host::from(IpAddr::V4(*original.ip()));
+    let destination = caller.destination(host, port);
+    to_destination(caller, Rewind::new(Bytes::new(), stream), destination).await;
+}
+
+/// Serves a connection to the explicit proxy; `nominal` is the proxy's own address.
+pub async fn explicit(caller: Arc<Caller>, stream: TcpStream, nominal: Destination) {
+    let aim = Aim::Explicit(nominal);
+    let session = Session::new(&caller, aim, AppProtocol::Http, Application::Http1);
+    let ended = Serving::new(session, stream).ended.await;
+    if let Some(Tunnel::Connect(tunnelled)) = follow(ended).await {
+        tunnel(caller, *tunnelled).await;
+    }
+}
+
+/// Carries an accepted CONNECT.
+async fn tunnel(caller: Arc<Caller>, tunnelled: Tunnelled) {
+    let deadline = caller.worker.deadlines().detect;
+    let Ok(Ok(upgraded)) = tokio::time::timeout(deadline, tunnelled.down).await else {
+        return;
+    };
+    let Ok(parts) = upgraded.downcast::<TokioIo<Interjecting<TcpStream>>>() else {
+        tracing::error!("a tunnel is not made of what it was made of");
+        return;
+    };
+    let stream = Rewind::new(parts.read_buf, parts.io.into_inner().into_inner());
+    match tunnelled.opaque {
+        Some((permit, dialed)) => {
+            let attempt = caller.attempt(permit.host(), permit.port(), None, None);
+            let sides = (permit.clone(), dialed);
+            Box::pin(passing::pass(&caller, stream, sides, &attempt)).await;
+        }
+        None => to_destination(caller, stream, tunnelled.destination).await,
+    }
+}
+
+/// Serves a connection whose destination is known.
+pub async fn to_destination(caller: Arc<Caller>, stream: Stream, destination: Destination) {
+    // Boxed, so that a connection that is served holds no room for how it got there.
+    let Some(serving) = Box::pin(prepare(caller, stream, destination)).await else {
+        return;
+    };
+    serving.run().await;
+}
+
+/// Everything up to the first HTTP request; `None` when there will be none.
+async fn prepare(caller: Arc<Caller>, stream: Stream, at: Destination) -> Option<Serving> {
+    let deadlines = caller.worker.deadlines();
+    let verdict = caller
+        .subject()
+        .policy()
+        .decide_connect(&at.host, at.port, None);
+    let silence = match (&verdict, &at.host) {
+        (Verdict::Allow(permit), _) if permit.handling() == Handling::Opaque => {
+            Box::pin(passing::opaque(&caller, stream, &at)).await;
+            return None;
+        }
+        (Verdict::Allow(_), _) => deadlines.first_octet,
+        // A name may follow that is allowed.
+        (Verdict::Deny(_), Host::Ip(_)) => deadlines.detect,
+        (Verdict::Deny(_), Host::Name(_)) => deadlines.server_first_grace,
+    };
+    let patience = Patience {
+        silence,
+        complete: deadlines.detect,
+    };
+    let sniffed = tokio::select! {
+        sniffed = sniff(stream, patience) => sniffed.ok()?,
+        _ = caller.guard.revoked() => return None,
+        () = caller.worker.drain.cancelled() => return None,
+    };
+    let unheard = match sniffed.first {
+        FirstBytes::Tls(hello) => {
+            return Box::pin(secure::tls(&caller, sniffed.stream, at, hello)).await;
+        }
+        FirstBytes::Http { h2c } => return Some(clear_text(&caller, sniffed.stream, at, h2c)),
+        FirstBytes::Silent => DenyReason::RequestTimeout,
+        FirstBytes::BadTls | FirstBytes::Other => DenyReason::UnsupportedProtocol,
+    };
+    let reason = match &verdict {
+        Verdict::Deny(denial) => denial.reason,
+        Verdict::Allow(_) => unheard,
+    };
+    refuse(&caller, &at, (Some(AppProtocol::Tcp), reason)).await;
+    reset(sniffed.stream)
+}
+
+/// HTTP in clear text.
+fn clear_text(caller: &Arc<Caller>, stream: Sniffed, at: Destination, h2c: bool) -> Serving {
+    let application = if h2c {
+        Application::Http2
+    } else {
+        Application::Http1
+    };
+    let aim = match &at.host {
+        Host::Name(_) => Aim::Fixed(at),
+        Host::Ip(_) => Aim::ByHost(at),
+    };
+    let session = Session::new(caller, aim, AppProtocol::Http, application);
+    Serving::new(session, stream)
+}
+
+/// An HTTP connection, about to be served.
+struct Serving {
+    session: Arc<Session>,
+    ended: Pin<Box<dyn Future<Output = Ended> + Send>>,
+}
+
+impl Serving {
+    fn new<S>(session: Session, stream: S) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let session = Arc::new(session);
+        let ended = Box::pin(serve(Arc::clone(&session), stream));
+        Self { session, ended }
+    }
+
+    /// Serves it to its end, and what it was upgraded to.
+    async fn run(self) {
+        let ended = self.ended.await;
+        if let Aim::Denied(at, denial) = self.session.aim()
+            && !self.session.told()
+        {
+            // Nothing was asked, so that nothing was told: the connection itself is recorded.
+            let why = (Some(AppProtocol::Https), denial.reason);
+            refuse(self.session.caller(), at, why).await;
+        }
+        drop(self.session);
+        follow(ended).await;
+    }
+}
+
+/// Runs what follows an HTTP connection; gives back what only an explicit proxy accepts.
+async fn follow(ended: Ended) -> Option<Tunnel> {
+    match ended {
+        Ended::Upgraded(Tunnel::WebSocket(websocket)) => {
+            Box::pin(websocket.run()).await;
+            None
+        }
+        Ended::Upgraded(tunnel) => Some(tunnel),
+        Ended::Done | Ended::Cut(_) => None,
+    }
+}
+
+/// Records a refusal.
+async fn refuse(
+    caller: &Caller,
+    at: &Destination,
+    (protocol, reason): (Option<AppProtocol>, DenyReason),
+) {
+    let attempt = caller.attempt(&at.host, at.port, protocol, None);
+    let denial = refuse_connect(caller.recorder(), &attempt, reason).await;
+    tracing::info!(
+        deny.reason = %denial.reason, server.address = %at.host, server.port = %at.port, "denied"
+    );
+}
+
+/// Closes with a reset, so that a program does not take the end for an answer.
+fn reset<T>(stream: Sniffed) -> Option<T> {
+    let (_, stream) = stream.into_parts();
+    reset_plain(stream);
+    None
+}
+
+fn reset_plain(stream: Stream) {
+    let (_, stream) = stream.into_parts();
+    let socket = socket2::SockRef::from(&stream);
+    if let Err(error) = socket.set_linger(Some(Duration::ZERO)) {
+        tracing::debug!(%error, "a refused connection is closed without a reset");
+    }
+}

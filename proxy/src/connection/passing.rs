@@ -1,0 +1,95 @@
+//! Connections whose bytes pass without a look: decided, recorded, dialled, spliced, recorded.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gig_policy::{AppProtocol, ConnectPermit};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{Stream, reset_plain};
+use crate::{
+    authority::Destination,
+    caller::Caller,
+    enforce::connect::{Attempt, Outcome},
+    opaque::{SpliceLimits, splice_until},
+    subject::ConnectionFacts,
+    upstream::dial::Dialed,
+};
+
+/// Either side may speak first: nothing is read before the origin is there.
+pub(super) async fn opaque(caller: &Arc<Caller>, stream: Stream, destination: &Destination) {
+    let attempt = caller.attempt(
+        &destination.host,
+        destination.port,
+        Some(AppProtocol::Tcp),
+        None,
+    );
+    let Ok(permit) = caller.permit(&attempt).await else {
+        return reset_plain(stream);
+    };
+    match dial(caller, &permit, &attempt).await {
+        Some(dialed) => pass(caller, stream, (permit, dialed), &attempt).await,
+        None => reset_plain(stream),
+    }
+}
+
+/// Dials, and records a failure.
+pub(super) async fn dial(
+    caller: &Caller,
+    permit: &ConnectPermit,
+    attempt: &Attempt<'_>,
+) -> Option<Dialed> {
+    let dialling = caller.worker.shared.dialer.dial(caller.subject(), permit);
+    let dialed = tokio::select! {
+        dialed = dialling => dialed,
+        _ = caller.guard.revoked() => return None,
+    };
+    match dialed {
+        Ok(dialed) => Some(dialed),
+        Err(error) => {
+            tracing::info!(%error, error.type = %error.reason, "no connection to the origin");
+            let outcome = Outcome {
+                dst: error.addr,
+                reason: Some(error.reason),
+                ..Outcome::default()
+            };
+            caller.outcome(attempt, outcome).await;
+            None
+        }
+    }
+}
+
+/// Splices until both sides are done or the connection is cut, and records how it ended.
+pub(super) async fn pass<S>(
+    caller: &Arc<Caller>,
+    stream: S,
+    (permit, dialed): (ConnectPermit, Dialed),
+    attempt: &Attempt<'_>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let facts = ConnectionFacts::new(&permit, attempt.protocol).to_private(dialed.private);
+    let mut outcome = Outcome {
+        dst: Some(dialed.addr),
+        ..Outcome::default()
+    };
+    if let Err(reason) = caller.guard.permit(facts) {
+        outcome.reason = Some(reason);
+        return caller.outcome(attempt, outcome).await;
+    }
+    let limits = SpliceLimits {
+        idle: caller.worker.deadlines().opaque_idle,
+        subject: Arc::clone(caller.subject()),
+    };
+    let cut = async {
+        tokio::select! {
+            reason = caller.guard.revoked() => reason,
+            reason = caller.drained() => reason,
+        }
+    };
+    let sides = (stream, dialed.stream);
+    let spliced = Box::pin(splice_until(Bytes::new(), sides, &limits, cut)).await;
+    (outcome.bytes_out, outcome.bytes_in) = (spliced.out, spliced.back);
+    outcome.reason = spliced.end.reason();
+    caller.outcome(attempt, outcome).await;
+}

@@ -1,0 +1,130 @@
+//! TLS of a sandbox: opened with a minted leaf, told why it is denied, or spliced unopened.
+
+use std::sync::Arc;
+
+use gig_audit::TlsFacts;
+use gig_policy::{AppProtocol, ConnectPermit, Denial, DenyStyle, Handling, Verdict};
+
+use super::{Serving, Sniffed, passing, refuse, reset};
+use crate::{
+    authority::{Destination, agree_handling, agree_tls},
+    caller::Caller,
+    client_hello::ClientHelloFacts,
+    enforce::connect::{Attempt, refuse_connect},
+    http::session::{Aim, Session},
+    tls::downstream::negotiated,
+};
+
+/// Agrees on the name and decides; what is opened is handed back to be served.
+pub(super) async fn tls(
+    caller: &Arc<Caller>,
+    stream: Sniffed,
+    at: Destination,
+    hello: ClientHelloFacts,
+) -> Option<Serving> {
+    let host = match agree_tls(&at, &hello.sni) {
+        Ok(host) => host,
+        Err(disagreement) => {
+            let why = (Some(AppProtocol::Https), disagreement.reason());
+            refuse(caller, &at, why).await;
+            return reset(stream);
+        }
+    };
+    let destination = Destination {
+        host,
+        port: at.port,
+    };
+    let facts = TlsFacts {
+        sni: hello.sni.name().map(|name| name.as_str().into()),
+        ..TlsFacts::default()
+    };
+    let (host, port) = (&destination.host, destination.port);
+    let policy = caller.subject().policy();
+    let denial = match policy.decide_connect(host, port, Some(AppProtocol::Https)) {
+        Verdict::Deny(denial) => denial,
+        Verdict::Allow(_) => {
+            let attempt = caller.attempt(host, port, Some(AppProtocol::Https), Some(facts));
+            match caller.permit(&attempt).await {
+                Ok(permit) if permit.handling() == Handling::Inspect => {
+                    let aim = Aim::Fixed(destination.clone());
+                    return terminate(caller, stream, &destination, (aim, Some(permit))).await;
+                }
+                Ok(permit) => {
+                    return unopened(caller, stream, (permit, &hello), &attempt).await;
+                }
+                Err(denial) => denial,
+            }
+        }
+    };
+    denied(caller, stream, destination, denial).await
+}
+
+/// A denied name: the handshake is completed so that a person sees why.
+async fn denied(
+    caller: &Arc<Caller>,
+    stream: Sniffed,
+    destination: Destination,
+    denial: Box<Denial>,
+) -> Option<Serving> {
+    let why = (Some(AppProtocol::Https), denial.reason);
+    if caller.subject().policy().deny_style() == DenyStyle::Reset {
+        refuse(caller, &destination, why).await;
+        return reset(stream);
+    }
+    let aim = Aim::Denied(destination.clone(), denial);
+    let serving = terminate(caller, stream, &destination, (aim, None)).await;
+    if serving.is_none() {
+        refuse(caller, &destination, why).await;
+    }
+    serving
+}
+
+/// Completes the handshake with a minted leaf.
+async fn terminate(
+    caller: &Arc<Caller>,
+    stream: Sniffed,
+    destination: &Destination,
+    (aim, permit): (Aim, Option<ConnectPermit>),
+) -> Option<Serving> {
+    let worker = &caller.worker;
+    let deadline = worker.deadlines().downstream_handshake;
+    let host = &destination.host;
+    let terminator = &worker.shared.terminator;
+    match terminator.terminate(stream, host, deadline).await {
+        Ok(stream) => {
+            let (application, facts) = negotiated(&stream, host);
+            let mut session =
+                Session::new(caller, aim, AppProtocol::Https, application).with_tls(facts);
+            if let Some(permit) = permit {
+                session = session.with_permit(permit);
+            }
+            Some(Serving::new(session, stream))
+        }
+        Err(error) => {
+            tracing::info!(
+                %error, cause = std::error::Error::source(&error).map(tracing::field::display),
+                server.address = %host, "no TLS with a sandbox"
+            );
+            None
+        }
+    }
+}
+
+/// TLS that is not opened: its name agrees, so its bytes pass.
+async fn unopened(
+    caller: &Arc<Caller>,
+    stream: Sniffed,
+    (permit, hello): (ConnectPermit, &ClientHelloFacts),
+    attempt: &Attempt<'_>,
+) -> Option<Serving> {
+    if let Err(hidden) = agree_handling(hello, permit.handling()) {
+        let denial = refuse_connect(caller.recorder(), attempt, hidden.reason()).await;
+        tracing::info!(deny.reason = %denial.reason, "denied");
+        return reset(stream);
+    }
+    match passing::dial(caller, &permit, attempt).await {
+        Some(dialed) => passing::pass(caller, stream, (permit, dialed), attempt).await,
+        None => return reset(stream),
+    }
+    None
+}

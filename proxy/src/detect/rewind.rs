@@ -1,0 +1,84 @@
+//! A stream with bytes put back in front of it.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::{Buf as _, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Reads give `front` first, then the stream beneath; writes go straight through.
+#[derive(Debug)]
+pub struct Rewind<S> {
+    front: Bytes,
+    inner: S,
+}
+
+impl<S> Rewind<S> {
+    /// Puts `front` before what `inner` will read.
+    pub const fn new(front: Bytes, inner: S) -> Self {
+        Self { front, inner }
+    }
+
+    /// What is still in front, and the stream beneath.
+    pub fn into_parts(self) -> (Bytes, S) {
+        (self.front, self.inner)
+    }
+
+    /// The stream beneath, for its addresses and options.
+    pub const fn get_ref(&self) -> &S {
+        &self.inner
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Rewind<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.front.is_empty() {
+            return Pin::new(&mut self.inner).poll_read(context, into);
+        }
+        let count = self.front.len().min(into.remaining());
+        into.put_slice(self.front.get(..count).unwrap_or_default());
+        self.front.advance(count);
+        if self.front.is_empty() {
+            // Lets the memory go: the connection may live for days.
+            self.front = Bytes::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Rewind<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+}

@@ -1,0 +1,271 @@
+//! From a query's bytes to an answer's bytes. Sans-I/O; decides nothing but what is malformed.
+//!
+//! Whatever is not a plain question of one name in class IN is answered with the code that DNS has
+//! for it, or not at all when even that would be guessing (no header, a response).
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use gig_policy::{DenyReason, Fqdn};
+use hickory_proto::{
+    op::{Edns, Message, MessageType, OpCode, Query, ResponseCode},
+    rr::{
+        DNSClass, Name, RData, Record, RecordType,
+        rdata::{A, PTR, SOA, opt::EdnsOption},
+    },
+};
+
+use super::synthetic;
+
+/// What a datagram or message is.
+#[derive(Debug)]
+pub enum Parsed {
+    /// Not a query, or nothing that could be answered.
+    Nothing,
+    /// A query that is answered with an error and never looked at again.
+    Error(Vec<u8>),
+    /// One question.
+    Question(Box<Question>),
+}
+
+/// One question, with what its answer must repeat.
+#[derive(Debug)]
+pub struct Question {
+    id: u16,
+    query: Query,
+    recursion_desired: bool,
+    checking_disabled: bool,
+    /// The client's EDNS payload size, if it speaks EDNS (RFC 6891).
+    payload: Option<u16>,
+}
+
+/// What to tell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// This address, for as long as a stand-in holds.
+    Address(Ipv4Addr),
+    /// This name (PTR).
+    Pointer(Fqdn),
+    /// The name exists, and has nothing of the type asked for.
+    Empty,
+    /// The name does not exist, for this reason.
+    Denied(DenyReason),
+    /// The kind of question is never answered.
+    Refused,
+    /// Nothing can be answered now, for this reason.
+    Failed(DenyReason),
+}
+
+/// Reads a message.
+#[must_use]
+pub fn parse(bytes: &[u8]) -> Parsed {
+    let Ok(message) = Message::from_vec(bytes) else {
+        return malformed(bytes);
+    };
+    let meta = &message.metadata;
+    if meta.message_type != MessageType::Query {
+        return Parsed::Nothing;
+    }
+    if meta.op_code != OpCode::Query {
+        return error(&message, ResponseCode::NotImp);
+    }
+    let [query] = message.queries.as_slice() else {
+        return error(&message, ResponseCode::FormErr);
+    };
+    if !message.answers.is_empty() || !message.authorities.is_empty() {
+        return error(&message, ResponseCode::FormErr);
+    }
+    if message
+        .edns
+        .as_ref()
+        .is_some_and(|edns| edns.version() != 0)
+    {
+        return error(&message, ResponseCode::BADVERS);
+    }
+    Parsed::Question(Box::new(Question {
+        id: meta.id,
+        query: query.clone(),
+        recursion_desired: meta.recursion_desired,
+        checking_disabled: meta.checking_disabled,
+        payload: message.edns.as_ref().map(Edns::max_payload),
+    }))
+}
+
+/// RFC 1035 §4.1.1: a query whose header can be read is told that the rest cannot.
+fn malformed(bytes: &[u8]) -> Parsed {
+    match bytes {
+        // QR clear and opcode 0; a response is never answered, or two servers could talk for ever.
+        &[high, low, flags, _, _, _, _, _, _, _, _, _, ..] if flags & 0xf8 == 0 => {
+            let id = u16::from_be_bytes([high, low]);
+            let reply = Message::error_msg(id, OpCode::Query, ResponseCode::FormErr);
+            reply.to_vec().map_or(Parsed::Nothing, Parsed::Error)
+        }
+        _ => Parsed::Nothing,
+    }
+}
+
+fn error(message: &Message, code: ResponseCode) -> Parsed {
+    let mut reply = Message::error_msg(message.metadata.id, message.metadata.op_code, code);
+    reply.metadata.recursion_desired = message.metadata.recursion_desired;
+    if let [query] = message.queries.as_slice() {
+        reply.add_query(query.clone());
+    }
+    if message.edns.is_some() {
+        let mut edns = own_edns();
+        edns.set_rcode_high(code.high());
+        reply.set_edns(edns);
+    }
+    reply.to_vec().map_or(Parsed::Nothing, Parsed::Error)
+}
+
+impl Question {
+    /// The name as it was sent, without the trailing dot, odd octets escaped (RFC 4343 §2.1).
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = self.query.name().to_ascii();
+        if text.len() > 1 && text.ends_with('.') {
+            text.pop();
+        }
+        text
+    }
+
+    /// The type asked for.
+    #[must_use]
+    pub fn query_type(&self) -> RecordType {
+        self.query.query_type()
+    }
+
+    /// Whether it is of a kind that is answered at all: class IN, a type that names data.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.query.query_class() == DNSClass::IN
+            && !matches!(
+                self.query_type(),
+                RecordType::ANY
+                    | RecordType::AXFR
+                    | RecordType::IXFR
+                    | RecordType::OPT
+                    | RecordType::TSIG
+                    | RecordType::ZERO
+            )
+    }
+
+    /// The address that a reverse look-up (`in-addr.arpa`) asks about.
+    #[must_use]
+    pub fn reverse(&self) -> Option<Ipv4Addr> {
+        if self.query_type() != RecordType::PTR {
+            return None;
+        }
+        let text = self.text().to_ascii_lowercase();
+        let octets = text.strip_suffix(".in-addr.arpa")?;
+        let IpAddr::V4(backwards) = octets.parse().ok()? else {
+            return None;
+        };
+        let [a, b, c, d] = backwards.octets();
+        Some(Ipv4Addr::new(d, c, b, a))
+    }
+
+    /// The answer's bytes, of at most `limit` octets and what the client takes; truncated otherwise.
+    #[must_use]
+    pub fn reply(&self, answer: &Answer, limit: Transport) -> Vec<u8> {
+        let message = self.message(answer);
+        let most = match limit {
+            Transport::Tcp => usize::from(u16::MAX),
+            // RFC 6891 §6.2.5: less than 512 means 512.
+            Transport::Udp => usize::from(self.payload.unwrap_or(512).clamp(512, PAYLOAD)),
+        };
+        match message.to_vec() {
+            Ok(bytes) if bytes.len() <= most => bytes,
+            _ => message.truncate().to_vec().unwrap_or_default(),
+        }
+    }
+
+    fn message(&self, answer: &Answer) -> Message {
+        let mut reply = Message::response(self.id, OpCode::Query);
+        reply.metadata.recursion_desired = self.recursion_desired;
+        reply.metadata.checking_disabled = self.checking_disabled;
+        reply.metadata.recursion_available = true;
+        reply.add_query(self.query.clone());
+        let owner = self.query.name().clone();
+        let mut told = None;
+        match answer {
+            Answer::Address(address) => {
+                let data = RData::A(A(*address));
+                reply.add_answer(Record::from_rdata(owner, synthetic::TTL, data));
+            }
+            Answer::Pointer(name) => {
+                if let Ok(name) = Name::from_ascii(format!("{name}.")) {
+                    let data = RData::PTR(PTR(name));
+                    reply.add_answer(Record::from_rdata(owner, synthetic::TTL, data));
+                }
+            }
+            Answer::Empty => {
+                reply.add_authority(start_of_authority(synthetic::TTL));
+            }
+            Answer::Denied(reason) => {
+                reply.metadata.response_code = ResponseCode::NXDomain;
+                reply.add_authority(start_of_authority(DENIED_TTL));
+                told = Some(*reason);
+            }
+            Answer::Refused => reply.metadata.response_code = ResponseCode::Refused,
+            Answer::Failed(reason) => {
+                reply.metadata.response_code = ResponseCode::ServFail;
+                told = Some(*reason);
+            }
+        }
+        if self.payload.is_some() {
+            let mut edns = own_edns();
+            if let Some(reason) = told {
+                edns.options_mut().insert(extended_error(reason));
+            }
+            reply.set_edns(edns);
+        }
+        reply
+    }
+}
+
+/// How an answer travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// In one datagram.
+    Udp,
+    /// Behind a length.
+    Tcp,
+}
+
+/// RFC 8914 §2: INFO-CODE and EXTRA-TEXT; the text is the reason's stable word.
+fn extended_error(reason: DenyReason) -> EdnsOption {
+    let mut data = reason.extended_dns_error().to_be_bytes().to_vec();
+    data.extend(reason.as_str().as_bytes());
+    EdnsOption::Unknown(EXTENDED_DNS_ERROR, data)
+}
+
+/// RFC 2308 §3: says how long a negative answer may be cached. Owned by the root, which is above
+/// every name, so that nothing is claimed about where a zone begins.
+fn start_of_authority(negative_ttl: u32) -> Record {
+    let soa = SOA::new(
+        Name::root(),
+        Name::root(),
+        1,
+        3600,
+        600,
+        86400,
+        negative_ttl,
+    );
+    Record::from_rdata(Name::root(), negative_ttl, RData::SOA(soa))
+}
+
+fn own_edns() -> Edns {
+    let mut edns = Edns::new();
+    edns.set_max_payload(PAYLOAD);
+    edns
+}
+
+/// DNS Flag Day 2020: fits every path without fragments.
+const PAYLOAD: u16 = 1232;
+/// A denied name may be allowed any moment, and the program then wants to know soon.
+const DENIED_TTL: u32 = 5;
+/// RFC 8914 §5.1.
+const EXTENDED_DNS_ERROR: u16 = 15;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,316 @@
+//! Serves DNS on the sockets of the hub.
+//!
+//! Each datagram and each connection is attributed by its source address; nobody's are dropped.
+//! Bounded: questions a second per sandbox, answers in the making, octets of a question, and the
+//! life of a silent connection. What is dropped over a bound is counted and the count is recorded.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use gig_audit::Recorder;
+use gig_policy::{DenyReason, Fqdn, SandboxId};
+use hickory_proto::rr::RecordType;
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream, UdpSocket},
+    sync::Semaphore,
+    time::{MissedTickBehavior, interval, sleep, timeout},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    answer::{self, Answer, Parsed, Question, Transport},
+    synthetic::is_synthetic,
+};
+use crate::{enforce::name::NameEnforcer, identity::Identity, subject::Subject};
+
+/// Answers queries on both sockets until `stop`; returns when the last answer is out.
+///
+/// Must run inside a tokio runtime. The sockets must be non-blocking.
+///
+/// # Errors
+/// When a socket cannot be registered with the runtime.
+pub async fn serve(
+    udp: std::net::UdpSocket,
+    tcp: std::net::TcpListener,
+    identity: Arc<dyn Identity>,
+    recorder: Recorder,
+    stop: CancellationToken,
+) -> io::Result<()> {
+    let udp = Arc::new(UdpSocket::from_std(udp)?);
+    let tcp = TcpListener::from_std(tcp)?;
+    let server = Arc::new(Server {
+        identity,
+        enforcer: NameEnforcer::new(recorder),
+        dropped: Mutex::default(),
+        answering: Arc::new(Semaphore::new(MAX_ANSWERING)),
+        tasks: TaskTracker::new(),
+        stop,
+    });
+    tokio::join!(
+        server.datagrams(&udp),
+        server.connections(&tcp),
+        server.sweep()
+    );
+    server.tasks.close();
+    server.tasks.wait().await;
+    server.record_counts().await;
+    Ok(())
+}
+
+/// How many questions or connections were dropped, by whose and why.
+type Dropped = HashMap<(SandboxId, DenyReason), (Arc<Subject>, u64)>;
+
+struct Server {
+    identity: Arc<dyn Identity>,
+    enforcer: NameEnforcer,
+    dropped: Mutex<Dropped>,
+    answering: Arc<Semaphore>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Server {
+    async fn datagrams(self: &Arc<Self>, socket: &Arc<UdpSocket>) {
+        let mut buffer = vec![0; MAX_QUESTION];
+        loop {
+            let received = tokio::select! {
+                () = self.stop.cancelled() => return,
+                received = socket.recv_from(&mut buffer) => received,
+            };
+            match received {
+                Ok((length, from)) => {
+                    self.datagram(socket, buffer.get(..length).unwrap_or_default(), from);
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "receiving a question failed");
+                    sleep(AFTER_FAILURE).await;
+                }
+            }
+        }
+    }
+
+    fn datagram(self: &Arc<Self>, socket: &Arc<UdpSocket>, bytes: &[u8], from: SocketAddr) {
+        let Some(subject) = self.subject(from) else {
+            return;
+        };
+        let place = Arc::clone(&self.answering).try_acquire_owned();
+        let (true, Ok(place)) = (subject.budget().question(), place) else {
+            self.count_dropped(subject, DenyReason::RequestRate);
+            return;
+        };
+        let question = match answer::parse(bytes) {
+            Parsed::Nothing => return,
+            Parsed::Error(reply) => {
+                // A full send buffer is a lost datagram, as anywhere in UDP.
+                if let Err(error) = socket.try_send_to(&reply, from) {
+                    tracing::debug!(%error, "an answer was not sent");
+                }
+                return;
+            }
+            Parsed::Question(question) => question,
+        };
+        let (server, socket) = (Arc::clone(self), Arc::clone(socket));
+        self.tasks.spawn(async move {
+            let _place = place;
+            let answer = server.answer(&subject, &question).await;
+            let reply = question.reply(&answer, Transport::Udp);
+            if let Err(error) = socket.send_to(&reply, from).await {
+                tracing::debug!(%error, "an answer was not sent");
+            }
+        });
+    }
+
+    async fn connections(self: &Arc<Self>, listener: &TcpListener) {
+        loop {
+            let accepted = tokio::select! {
+                () = self.stop.cancelled() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, from)) => {
+                    let Some(subject) = self.subject(from) else {
+                        continue;
+                    };
+                    let server = Arc::clone(self);
+                    self.tasks
+                        .spawn(async move { server.connection(subject, stream).await });
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "accepting a DNS connection failed");
+                    sleep(AFTER_FAILURE).await;
+                }
+            }
+        }
+    }
+
+    async fn connection(&self, subject: Arc<Subject>, mut stream: TcpStream) {
+        let guard = match subject.accept() {
+            Ok(guard) => guard,
+            Err(reason) => return self.count_dropped(subject, reason),
+        };
+        let talk = async {
+            stream.set_nodelay(true)?;
+            while let Ok(true) = timeout(SILENCE, self.exchange(&subject, &mut stream)).await? {}
+            io::Result::Ok(())
+        };
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            _ = guard.revoked() => {}
+            ended = talk => if let Err(error) = ended {
+                tracing::debug!(%error, "a DNS connection ended");
+            },
+        }
+    }
+
+    /// One question and its answer; `false` when the program is done.
+    async fn exchange(&self, subject: &Arc<Subject>, stream: &mut TcpStream) -> io::Result<bool> {
+        let length = match stream.read_u16().await {
+            Ok(length) => usize::from(length),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        if length > MAX_QUESTION || !subject.budget().question() {
+            self.count_dropped(Arc::clone(subject), DenyReason::RequestRate);
+            return Ok(false);
+        }
+        let mut bytes = vec![0; length];
+        stream.read_exact(&mut bytes).await?;
+        let reply = match answer::parse(&bytes) {
+            Parsed::Nothing => return Ok(false),
+            Parsed::Error(reply) => reply,
+            Parsed::Question(question) => {
+                let answer = self.answer(subject, &question).await;
+                question.reply(&answer, Transport::Tcp)
+            }
+        };
+        let length = u16::try_from(reply.len()).map_err(io::Error::other)?;
+        // One write, so that length and message travel together (RFC 7766 §8).
+        let framed = [&length.to_be_bytes()[..], &reply].concat();
+        stream.write_all(&framed).await?;
+        Ok(true)
+    }
+
+    async fn answer(&self, subject: &Subject, question: &Question) -> Answer {
+        let text = question.text();
+        let query_type = question.query_type();
+        let type_word = query_type.to_string();
+        if !question.is_plain() {
+            let reason = DenyReason::UnsupportedProtocol;
+            let denial = self
+                .enforcer
+                .refuse(subject, &text, &type_word, reason)
+                .await;
+            return match denial.reason {
+                DenyReason::UnsupportedProtocol => Answer::Refused,
+                reason => refusal(reason),
+            };
+        }
+        if let Some(own) = own_answer(subject, question, &text) {
+            return own;
+        }
+        let Ok(name) = Fqdn::parse(&text) else {
+            let reason = DenyReason::MalformedName;
+            let denial = self
+                .enforcer
+                .refuse(subject, &text, &type_word, reason)
+                .await;
+            return refusal(denial.reason);
+        };
+        let permit = match self.enforcer.enforce(subject, &name, &type_word).await {
+            Ok(permit) => permit,
+            Err(denial) => return refusal(denial.reason),
+        };
+        if query_type != RecordType::A {
+            return Answer::Empty;
+        }
+        match subject.synthetic().address_of(permit.name()) {
+            Some(address) => Answer::Address(address),
+            None => Answer::Failed(DenyReason::Internal),
+        }
+    }
+
+    fn subject(&self, from: SocketAddr) -> Option<Arc<Subject>> {
+        match from.ip().to_canonical() {
+            IpAddr::V4(source) => self.identity.subject(source),
+            IpAddr::V6(_) => None,
+        }
+    }
+
+    fn count_dropped(&self, subject: Arc<Subject>, reason: DenyReason) {
+        let mut dropped = self.dropped.lock();
+        dropped
+            .entry((subject.id(), reason))
+            .or_insert_with(|| (subject, 0))
+            .1 += 1;
+    }
+
+    async fn sweep(&self) {
+        let mut tick = interval(SWEEP);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                _ = tick.tick() => self.record_counts().await,
+            }
+        }
+    }
+
+    async fn record_counts(&self) {
+        self.enforcer.record_repeats().await;
+        let dropped = std::mem::take(&mut *self.dropped.lock());
+        for ((_, reason), (subject, count)) in dropped {
+            self.enforcer.record_dropped(&subject, reason, count).await;
+        }
+    }
+}
+
+/// What is answered without asking policy, because it names nothing outside: `localhost`
+/// (RFC 6761 §6.3) and the sandbox's own stand-in addresses.
+fn own_answer(subject: &Subject, question: &Question, text: &str) -> Option<Answer> {
+    let lower = text.to_ascii_lowercase();
+    if lower == "localhost" || lower.ends_with(".localhost") {
+        // No AAAA: sandboxes have no IPv6.
+        return Some(match question.query_type() {
+            RecordType::A => Answer::Address(Ipv4Addr::LOCALHOST),
+            _ => Answer::Empty,
+        });
+    }
+    let address = question
+        .reverse()
+        .filter(|address| is_synthetic(*address))?;
+    Some(match subject.synthetic().name_of(address) {
+        Some(name) => Answer::Pointer(name),
+        None => Answer::Denied(DenyReason::HostNotAllowed),
+    })
+}
+
+const fn refusal(reason: DenyReason) -> Answer {
+    match reason {
+        // Ours to cure: the program may ask again.
+        DenyReason::RecordUnavailable | DenyReason::ShuttingDown | DenyReason::Internal => {
+            Answer::Failed(reason)
+        }
+        _ => Answer::Denied(reason),
+    }
+}
+
+/// A question is 12 octets, a name of 255, four, and EDNS options such as padding to 128.
+const MAX_QUESTION: usize = 4096;
+/// Answers that wait for their record at once, all sandboxes together.
+const MAX_ANSWERING: usize = 1024;
+/// RFC 7766 §6.2.3: "a default server application-level idle period ... on the order of a few seconds".
+const SILENCE: Duration = Duration::from_secs(10);
+/// Keeps a broken socket from eating a core.
+const AFTER_FAILURE: Duration = Duration::from_millis(20);
+/// How often counts of repeats and drops are recorded.
+const SWEEP: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! The server on real sockets of the loopback interface, with one sandbox bound to 127.0.0.1.
+
+use gig_audit::MemoryLog;
+use gig_policy::Policy;
+use hickory_proto::op::{Message, MessageType, OpCode, Query, ResponseCode};
+use hickory_proto::rr::Name;
+
+use super::*;
+
+struct One(Option<Arc<Subject>>);
+
+impl Identity for One {
+    fn subject(&self, _source: Ipv4Addr) -> Option<Arc<Subject>> {
+        self.0.clone()
+    }
+}
+
+struct Running {
+    udp: SocketAddr,
+    tcp: SocketAddr,
+    log: MemoryLog,
+    stop: CancellationToken,
+    served: tokio::task::JoinHandle<io::Result<()>>,
+    subject: Arc<Subject>,
+}
+
+fn start(known: bool) -> Running {
+    let subject = Subject::new(
+        SandboxId::new(uuid::Uuid::nil()),
+        Ipv4Addr::LOCALHOST,
+        Ipv4Addr::LOCALHOST,
+        Policy::deny_all("none"),
+    );
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    udp.set_nonblocking(true).unwrap();
+    tcp.set_nonblocking(true).unwrap();
+    let (udp_at, tcp_at) = (udp.local_addr().unwrap(), tcp.local_addr().unwrap());
+    let (recorder, log) = Recorder::in_memory();
+    let stop = CancellationToken::new();
+    let identity = Arc::new(One(known.then(|| Arc::clone(&subject))));
+    #[expect(clippy::disallowed_methods, reason = "the test owns and awaits it")]
+    let served = tokio::spawn(serve(udp, tcp, identity, recorder, stop.clone()));
+    Running {
+        udp: udp_at,
+        tcp: tcp_at,
+        log,
+        stop,
+        served,
+        subject,
+    }
+}
+
+impl Running {
+    async fn end(self) {
+        self.stop.cancel();
+        self.served.await.unwrap().unwrap();
+    }
+}
+
+fn query(name: &str, query_type: RecordType) -> Vec<u8> {
+    let mut message = Message::new(5, MessageType::Query, OpCode::Query);
+    message.add_query(Query::query(Name::from_ascii(name).unwrap(), query_type));
+    message.to_vec().unwrap()
+}
+
+async fn ask(server: SocketAddr, bytes: &[u8]) -> Option<Message> {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    socket.send_to(bytes, server).await.unwrap();
+    let mut buffer = [0; 4096];
+    let received = timeout(Duration::from_millis(500), socket.recv(&mut buffer)).await;
+    let length = received.ok()?.unwrap();
+    Some(Message::from_vec(&buffer[..length]).unwrap())
+}
+
+#[tokio::test]
+async fn a_denied_name_does_not_exist_and_is_recorded() {
+    let server = start(true);
+    let reply = ask(server.udp, &query("evil.example.", RecordType::A))
+        .await
+        .unwrap();
+    assert_eq!(reply.metadata.response_code, ResponseCode::NXDomain);
+    let records = server.log.records();
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0].entry.reason, Some(DenyReason::HostNotAllowed));
+    assert_eq!(records[0].entry.method.as_deref(), Some("A"));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn nobodys_questions_are_not_answered() {
+    let server = start(false);
+    assert!(
+        ask(server.udp, &query("a.example.", RecordType::A))
+            .await
+            .is_none()
+    );
+    assert!(server.log.records().is_empty());
+    server.end().await;
+}
+
+#[tokio::test]
+async fn localhost_and_stand_ins_are_answered_without_policy() {
+    let server = start(true);
+    let reply = ask(server.udp, &query("LocalHost.", RecordType::A))
+        .await
+        .unwrap();
+    assert_eq!(reply.answers.len(), 1);
+    let name = Fqdn::parse("a.example").unwrap();
+    let [a, b, c, d] = server
+        .subject
+        .synthetic()
+        .address_of(&name)
+        .unwrap()
+        .octets();
+    let reverse = format!("{d}.{c}.{b}.{a}.in-addr.arpa.");
+    let reply = ask(server.udp, &query(&reverse, RecordType::PTR))
+        .await
+        .unwrap();
+    assert_eq!(reply.answers[0].data.to_string(), "a.example.");
+    assert!(server.log.records().is_empty());
+    server.end().await;
+}
+
+#[tokio::test]
+async fn odd_kinds_are_refused_and_recorded() {
+    let server = start(true);
+    let reply = ask(server.udp, &query("a.example.", RecordType::ANY))
+        .await
+        .unwrap();
+    assert_eq!(reply.metadata.response_code, ResponseCode::Refused);
+    let reply = ask(server.udp, &query("a\\.b.example.", RecordType::TXT))
+        .await
+        .unwrap();
+    assert_eq!(reply.metadata.response_code, ResponseCode::NXDomain);
+    let reasons: Vec<_> = server
+        .log
+        .records()
+        .iter()
+        .map(|r| r.entry.reason)
+        .collect();
+    let expected = [DenyReason::UnsupportedProtocol, DenyReason::MalformedName];
+    assert_eq!(reasons, expected.map(Some));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn several_questions_go_over_one_connection() {
+    let server = start(true);
+    #[expect(clippy::disallowed_methods, reason = "a test on loopback")]
+    let std = std::net::TcpStream::connect(server.tcp).unwrap();
+    std.set_nonblocking(true).unwrap();
+    let mut stream = TcpStream::from_std(std).unwrap();
+    for name in ["a.example.", "b.example."] {
+        let bytes = query(name, RecordType::A);
+        stream
+            .write_u16(u16::try_from(bytes.len()).unwrap())
+            .await
+            .unwrap();
+        stream.write_all(&bytes).await.unwrap();
+        let mut reply = vec![0; usize::from(stream.read_u16().await.unwrap())];
+        stream.read_exact(&mut reply).await.unwrap();
+        let reply = Message::from_vec(&reply).unwrap();
+        assert_eq!(reply.metadata.response_code, ResponseCode::NXDomain);
+    }
+    assert_eq!(server.subject.connections(), 1);
+    server.subject.close().await;
+    assert_eq!(stream.read(&mut [0; 1]).await.unwrap(), 0);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_flood_is_dropped_and_counted() {
+    let server = start(true);
+    while server.subject.budget().question() {}
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    for i in 0..100 {
+        let bytes = query(&format!("n{i}.example."), RecordType::A);
+        socket.send_to(&bytes, server.udp).await.unwrap();
+    }
+    sleep(Duration::from_millis(200)).await;
+    let log = server.log.clone();
+    server.end().await;
+    let records = log.records();
+    assert!(records.len() < 90, "{} records", records.len());
+    let dropped = records
+        .iter()
+        .find(|r| r.entry.reason == Some(DenyReason::RequestRate));
+    assert!(dropped.unwrap().entry.findings[0].starts_with("dropped:"));
+}
+
+#[tokio::test]
+async fn without_a_record_there_is_no_answer_but_failure() {
+    let server = start(true);
+    server.log.fail(true);
+    let reply = ask(server.udp, &query("a.example.", RecordType::A))
+        .await
+        .unwrap();
+    assert_eq!(reply.metadata.response_code, ResponseCode::ServFail);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn an_allowed_name_gets_a_stand_in_and_nothing_else() {
+    let server = start(true);
+    let policy = gig_policy::PolicyBuilder::new("p")
+        .allow("*.example.com")
+        .unwrap();
+    server.subject.set_policy(policy.build().unwrap());
+    let reply = ask(server.udp, &query("API.example.com.", RecordType::A))
+        .await
+        .unwrap();
+    let again = ask(server.udp, &query("api.example.com.", RecordType::A))
+        .await
+        .unwrap();
+    assert_eq!(reply.answers[0].data, again.answers[0].data);
+    let address: Ipv4Addr = reply.answers[0].data.to_string().parse().unwrap();
+    let name = Fqdn::parse("api.example.com").unwrap();
+    assert_eq!(server.subject.synthetic().name_of(address), Some(name));
+    for query_type in [
+        RecordType::AAAA,
+        RecordType::HTTPS,
+        RecordType::TXT,
+        RecordType::NULL,
+    ] {
+        let reply = ask(server.udp, &query("api.example.com.", query_type))
+            .await
+            .unwrap();
+        assert_eq!(reply.metadata.response_code, ResponseCode::NoError);
+        assert!(reply.answers.is_empty(), "{query_type}");
+    }
+    let apex = ask(server.udp, &query("example.com.", RecordType::A))
+        .await
+        .unwrap();
+    assert_eq!(apex.metadata.response_code, ResponseCode::NXDomain);
+    server.end().await;
+}

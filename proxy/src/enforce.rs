@@ -1,0 +1,5 @@
+//! Decide by policy and record, as one step: what cannot be recorded is refused.
+
+pub mod connect;
+pub mod name;
+pub mod request;

@@ -1,0 +1,236 @@
+//! May this sandbox open this connection? And how did it go?
+//!
+//! Decided on one snapshot of the policy, recorded as `connect`, and only then permitted: nothing is
+//! looked up or dialled before. The outcome is a `response` record of its own.
+
+use std::{net::SocketAddr, time::Duration};
+
+use gig_audit::{Entry, Event, Recorder, TlsFacts, VerdictWord};
+use gig_policy::{
+    AppProtocol, ConnectPermit, Denial, DenyReason, Host, Policy, PolicyRef, Port, RuleRef, Verdict,
+};
+
+use crate::subject::Subject;
+
+/// A connection that asks to be let out.
+#[derive(Debug, Clone)]
+pub struct Attempt<'a> {
+    /// Whose.
+    pub subject: &'a Subject,
+    /// Its number, as records carry it.
+    pub conn: u64,
+    /// The sandbox's end.
+    pub src: SocketAddr,
+    /// The host that all names agree on (or the destination, where they do not).
+    pub host: Host,
+    /// The port.
+    pub port: Port,
+    /// What was recognised; `None` while nothing was read.
+    pub protocol: Option<AppProtocol>,
+    /// What the ClientHello says.
+    pub tls: Option<TlsFacts>,
+}
+
+impl Attempt<'_> {
+    fn entry(&self, event: Event) -> Entry {
+        let mut entry = Entry::new(event);
+        entry.sandbox = Some(self.subject.id());
+        entry.conn = Some(self.conn);
+        entry.src = Some(self.src);
+        entry.host = Some(self.host.to_string().into());
+        entry.port = Some(self.port.get());
+        entry.protocol = self.protocol.map(|protocol| protocol.as_str().into());
+        entry.tls.clone_from(&self.tls);
+        entry
+    }
+}
+
+/// How a permitted connection ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Octets towards the origin.
+    pub bytes_out: u64,
+    /// Octets from the origin.
+    pub bytes_in: u64,
+    /// From accept to end.
+    pub duration: Duration,
+    /// The address that was dialled.
+    pub dst: Option<SocketAddr>,
+    /// Why it failed or was cut, if it was.
+    pub reason: Option<DenyReason>,
+}
+
+/// Decides on the policy in force and records, in that order; the permit comes after the record.
+///
+/// # Errors
+/// The denial to tell, recorded; or one for want of a record.
+pub async fn enforce_connect(
+    recorder: &Recorder,
+    attempt: &Attempt<'_>,
+) -> Result<ConnectPermit, Box<Denial>> {
+    let policy = attempt.subject.policy();
+    let mut entry = attempt.entry(Event::Connect);
+    let verdict = policy.decide_connect(&attempt.host, attempt.port, attempt.protocol);
+    match &verdict {
+        Verdict::Allow(permit) => {
+            let would = permit.would_deny();
+            fill_policy(&mut entry, permit.policy(), permit.rule());
+            entry.verdict = Some(would.map_or(VerdictWord::Allow, |_| VerdictWord::WouldDeny));
+            entry.reason = would.map(|denial| denial.reason);
+        }
+        Verdict::Deny(denial) => {
+            fill_policy(&mut entry, &denial.policy, denial.rule.as_ref());
+            entry.verdict = Some(VerdictWord::Deny);
+            entry.reason = Some(denial.reason);
+        }
+    }
+    if let Err(refused) = recorder.record(entry).await {
+        tracing::error!(%refused, "a connection is refused for want of its record");
+        return Err(denial(
+            &policy,
+            DenyReason::RecordUnavailable,
+            String::new(),
+        ));
+    }
+    match verdict {
+        Verdict::Allow(permit) => Ok(permit),
+        Verdict::Deny(denial) => Err(denial),
+    }
+}
+
+/// Records a refusal that was not policy's (names that disagree, a limit) and makes the denial to
+/// tell. Without a record the reason is [`DenyReason::RecordUnavailable`].
+pub async fn refuse_connect(
+    recorder: &Recorder,
+    attempt: &Attempt<'_>,
+    reason: DenyReason,
+) -> Box<Denial> {
+    let policy = attempt.subject.policy();
+    let mut entry = attempt.entry(Event::Connect);
+    fill_policy(&mut entry, policy.reference(), None);
+    entry.verdict = Some(VerdictWord::Deny);
+    entry.reason = Some(reason);
+    let reason = match recorder.record(entry).await {
+        Ok(_) => reason,
+        Err(refused) => {
+            tracing::error!(%refused, "a refusal was not recorded");
+            DenyReason::RecordUnavailable
+        }
+    };
+    denial(&policy, reason, String::new())
+}
+
+/// Records how a permitted connection ended, as a `response` event. What happened cannot be taken
+/// back any more, so that a lost record is only logged here; the recorder keeps the gap.
+pub async fn record_outcome(recorder: &Recorder, attempt: &Attempt<'_>, outcome: Outcome) {
+    let policy = attempt.subject.policy();
+    let mut entry = attempt.entry(Event::Response);
+    fill_policy(&mut entry, policy.reference(), None);
+    let refused = outcome
+        .reason
+        .map_or(VerdictWord::Allow, |_| VerdictWord::Deny);
+    entry.verdict = Some(refused);
+    entry.reason = outcome.reason;
+    entry.dst_ip = outcome.dst.map(|dst| dst.ip());
+    entry.bytes_out = Some(outcome.bytes_out);
+    entry.bytes_in = Some(outcome.bytes_in);
+    entry.duration_ms = Some(u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX));
+    if let Err(refused) = recorder.record(entry).await {
+        tracing::error!(%refused, "an outcome was not recorded");
+    }
+}
+
+/// Whether a connection with this outcome was allowed and failed beyond our reach, so that no rule
+/// would change it.
+#[must_use]
+pub const fn is_origins_fault(reason: DenyReason) -> bool {
+    matches!(
+        reason,
+        DenyReason::NameNotResolved
+            | DenyReason::ResolverTimeout
+            | DenyReason::ConnectionRefused
+            | DenyReason::ConnectionTimeout
+            | DenyReason::DestinationUnavailable
+            | DenyReason::TlsCertificate
+            | DenyReason::TlsProtocol
+            | DenyReason::OriginProtocol
+            | DenyReason::OriginTimeout
+    )
+}
+
+/// A denial that no rule made: for limits, failures and disagreements.
+#[must_use]
+pub fn denial(policy: &Policy, reason: DenyReason, hint: String) -> Box<Denial> {
+    Box::new(Denial {
+        reason,
+        policy: policy.reference().clone(),
+        rule: None,
+        hint,
+    })
+}
+
+/// Says in a record which policy, version and rule decided.
+pub fn fill_policy(entry: &mut Entry, policy: &PolicyRef, rule: Option<&RuleRef>) {
+    entry.policy = Some(policy.name.clone());
+    entry.policy_version = Some(policy.version);
+    entry.rule = rule.map(|rule| rule.0.clone());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use gig_policy::SandboxId;
+
+    use super::*;
+
+    fn subject() -> Arc<Subject> {
+        Subject::new(
+            SandboxId::new(uuid::Uuid::nil()),
+            [10, 200, 0, 2].into(),
+            [10, 200, 0, 1].into(),
+            Policy::deny_all("none"),
+        )
+    }
+
+    fn attempt(subject: &Subject) -> Attempt<'_> {
+        Attempt {
+            subject,
+            conn: 7,
+            src: "10.200.0.2:40000".parse().unwrap(),
+            host: Host::parse("evil.example").unwrap(),
+            port: Port::HTTPS,
+            protocol: Some(AppProtocol::Https),
+            tls: None,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_denied_connection_is_recorded_before_it_is_told() {
+        let (recorder, log) = Recorder::in_memory();
+        let subject = subject();
+        let denial = enforce_connect(&recorder, &attempt(&subject))
+            .await
+            .unwrap_err();
+        assert_eq!(denial.reason, DenyReason::HostNotAllowed);
+        let records = log.records();
+        assert_eq!(records.len(), 1);
+        assert_eq!(records[0].entry.event, Event::Connect);
+        assert_eq!(records[0].entry.verdict, Some(VerdictWord::Deny));
+        assert_eq!(records[0].entry.host.as_deref(), Some("evil.example"));
+        assert_eq!(records[0].entry.conn, Some(7));
+    }
+
+    #[tokio::test]
+    async fn a_lost_record_refuses() {
+        let (recorder, log) = Recorder::in_memory();
+        log.fail(true);
+        let subject = subject();
+        let told = enforce_connect(&recorder, &attempt(&subject))
+            .await
+            .unwrap_err();
+        assert_eq!(told.reason, DenyReason::RecordUnavailable);
+        let told = refuse_connect(&recorder, &attempt(&subject), DenyReason::NamesDisagree).await;
+        assert_eq!(told.reason, DenyReason::RecordUnavailable);
+    }
+}

@@ -1,0 +1,265 @@
+//! May this sandbox learn an address for this name?
+//!
+//! Programs ask the same question again and again (A and AAAA, each retried, for every connection).
+//! The first of each kind is recorded before its answer; repeats within a second, decided alike, are
+//! counted and the count is recorded afterwards, so that a flood costs one record a second and name.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use gig_audit::{Entry, Event, Recorder, VerdictWord};
+use gig_policy::{Denial, DenyReason, Fqdn, NamePermit, SandboxId, Verdict};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::connect::{denial, fill_policy};
+use crate::subject::Subject;
+
+/// Decides on names, records, and remembers what was recorded just now.
+#[derive(Debug)]
+pub struct NameEnforcer {
+    recorder: Recorder,
+    recent: Mutex<HashMap<Question, Repeats>>,
+}
+
+/// One question with its decision: what makes two records the same.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Question {
+    sandbox: SandboxId,
+    name: Arc<str>,
+    query_type: Arc<str>,
+    policy: (Arc<str>, u64),
+    reason: Option<DenyReason>,
+}
+
+#[derive(Debug)]
+struct Repeats {
+    since: Instant,
+    count: u64,
+    entry: Entry,
+}
+
+impl NameEnforcer {
+    /// Records through `recorder`.
+    #[must_use]
+    pub fn new(recorder: Recorder) -> Self {
+        Self {
+            recorder,
+            recent: Mutex::default(),
+        }
+    }
+
+    /// Decides and records; the permit comes only after the record is written.
+    ///
+    /// # Errors
+    /// The denial to tell, recorded; or one for want of a record.
+    pub async fn enforce(
+        &self,
+        subject: &Subject,
+        name: &Fqdn,
+        query_type: &str,
+    ) -> Result<NamePermit, Box<Denial>> {
+        let policy = subject.policy();
+        let verdict = policy.decide_name(name);
+        let mut entry = Self::entry(subject, name.as_str(), query_type);
+        match &verdict {
+            Verdict::Allow(permit) => {
+                let would = permit.would_deny();
+                fill_policy(&mut entry, permit.policy(), permit.rule());
+                entry.verdict = Some(would.map_or(VerdictWord::Allow, |_| VerdictWord::WouldDeny));
+                entry.reason = would.map(|denial| denial.reason);
+            }
+            Verdict::Deny(denial) => {
+                fill_policy(&mut entry, &denial.policy, denial.rule.as_ref());
+                entry.verdict = Some(VerdictWord::Deny);
+                entry.reason = Some(denial.reason);
+            }
+        }
+        if !self.record(subject, entry).await {
+            let hint = String::new();
+            return Err(denial(&policy, DenyReason::RecordUnavailable, hint));
+        }
+        match verdict {
+            Verdict::Allow(permit) => Ok(permit),
+            Verdict::Deny(denial) => Err(denial),
+        }
+    }
+
+    /// Records a refusal that was not policy's: the text is no name, or there are too many questions.
+    pub async fn refuse(
+        &self,
+        subject: &Subject,
+        name: &str,
+        query_type: &str,
+        reason: DenyReason,
+    ) -> Box<Denial> {
+        let policy = subject.policy();
+        let mut entry = Self::entry(subject, name, query_type);
+        fill_policy(&mut entry, policy.reference(), None);
+        entry.verdict = Some(VerdictWord::Deny);
+        entry.reason = Some(reason);
+        let recorded = self.record(subject, entry).await;
+        let reason = if recorded {
+            reason
+        } else {
+            DenyReason::RecordUnavailable
+        };
+        denial(&policy, reason, String::new())
+    }
+
+    /// Records that `count` questions or connections were dropped unread, for `reason`.
+    pub async fn record_dropped(&self, subject: &Subject, reason: DenyReason, count: u64) {
+        let mut entry = Entry::new(Event::Dns);
+        entry.sandbox = Some(subject.id());
+        entry.protocol = Some("dns".into());
+        fill_policy(&mut entry, subject.policy().reference(), None);
+        entry.verdict = Some(VerdictWord::Deny);
+        entry.reason = Some(reason);
+        entry.findings.push(format!("dropped:{count}").into());
+        if let Err(refused) = self.recorder.record(entry).await {
+            tracing::error!(%refused, "dropped questions were not recorded");
+        }
+    }
+
+    /// Records how often each question was repeated since its record; call about once a second, and
+    /// at the end.
+    pub async fn record_repeats(&self) {
+        let now = Instant::now();
+        let due: Vec<_> = {
+            let mut recent = self.recent.lock();
+            let old = recent.extract_if(|_, r| now.saturating_duration_since(r.since) >= REPEAT);
+            old.filter(|(_, repeats)| repeats.count > 0).collect()
+        };
+        for (_, repeats) in due {
+            let mut entry = repeats.entry;
+            entry
+                .findings
+                .push(format!("repeated:{}", repeats.count).into());
+            if let Err(refused) = self.recorder.record(entry).await {
+                tracing::error!(%refused, "repeated questions were not recorded");
+            }
+        }
+    }
+
+    fn entry(subject: &Subject, name: &str, query_type: &str) -> Entry {
+        let mut entry = Entry::new(Event::Dns);
+        entry.sandbox = Some(subject.id());
+        entry.host = Some(name.into());
+        entry.protocol = Some("dns".into());
+        entry.method = Some(query_type.into());
+        entry
+    }
+
+    /// Whether the entry, or one like it within the last second, is written.
+    async fn record(&self, subject: &Subject, entry: Entry) -> bool {
+        let question = Question {
+            sandbox: subject.id(),
+            name: entry.host.clone().unwrap_or_default(),
+            query_type: entry.method.clone().unwrap_or_default(),
+            policy: (
+                entry.policy.clone().unwrap_or_default(),
+                entry.policy_version.unwrap_or(0),
+            ),
+            reason: entry.reason,
+        };
+        if self.is_repeat(&question) {
+            return true;
+        }
+        if let Err(refused) = self.recorder.record(entry.clone()).await {
+            tracing::error!(%refused, "a name is refused for want of its record");
+            return false;
+        }
+        let mut recent = self.recent.lock();
+        if recent.len() < MAX_RECENT {
+            let fresh = || Repeats {
+                since: Instant::now(),
+                count: 0,
+                entry,
+            };
+            recent.entry(question).or_insert_with(fresh);
+        }
+        true
+    }
+
+    fn is_repeat(&self, question: &Question) -> bool {
+        let mut recent = self.recent.lock();
+        match recent.get_mut(question) {
+            Some(repeats) if repeats.since.elapsed() < REPEAT => {
+                repeats.count += 1;
+                true
+            }
+            // Older, and counted: the sweep writes it. Older and not counted: makes room.
+            Some(repeats) if repeats.count > 0 => {
+                repeats.count += 1;
+                true
+            }
+            Some(_) => {
+                recent.remove(question);
+                false
+            }
+            None => false,
+        }
+    }
+}
+
+/// Within this time one record stands for all questions that are decided alike.
+const REPEAT: Duration = Duration::from_secs(1);
+/// Beyond this many different questions in a second each is recorded, without counting.
+const MAX_RECENT: usize = 8192;
+
+#[cfg(test)]
+mod tests {
+    use gig_policy::Policy;
+
+    use super::*;
+
+    fn subject() -> Arc<Subject> {
+        Subject::new(
+            SandboxId::new(uuid::Uuid::nil()),
+            [10, 200, 0, 2].into(),
+            [10, 200, 0, 1].into(),
+            Policy::deny_all("none"),
+        )
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_denied_name_is_recorded_once_a_second_with_its_count() {
+        let (recorder, log) = Recorder::in_memory();
+        let enforcer = NameEnforcer::new(recorder);
+        let (subject, name) = (subject(), Fqdn::parse("evil.example").unwrap());
+        for _ in 0..5 {
+            let denial = enforcer.enforce(&subject, &name, "A").await.unwrap_err();
+            assert_eq!(denial.reason, DenyReason::HostNotAllowed);
+        }
+        assert_eq!(log.records().len(), 1);
+        tokio::time::advance(REPEAT).await;
+        enforcer.record_repeats().await;
+        let records = log.records();
+        assert_eq!(records.len(), 2);
+        assert_eq!(&*records[1].entry.findings[0], "repeated:4");
+        assert!(enforcer.recent.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn different_questions_are_each_recorded() {
+        let (recorder, log) = Recorder::in_memory();
+        let enforcer = NameEnforcer::new(recorder);
+        let subject = subject();
+        for name in ["a.example", "b.example"] {
+            for query_type in ["A", "AAAA"] {
+                let name = Fqdn::parse(name).unwrap();
+                assert!(enforcer.enforce(&subject, &name, query_type).await.is_err());
+            }
+        }
+        assert_eq!(log.records().len(), 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_a_record_the_reason_says_so() {
+        let (recorder, log) = Recorder::in_memory();
+        log.fail(true);
+        let enforcer = NameEnforcer::new(recorder);
+        let name = Fqdn::parse("a.example").unwrap();
+        let denial = enforcer.enforce(&subject(), &name, "A").await.unwrap_err();
+        assert_eq!(denial.reason, DenyReason::RecordUnavailable);
+    }
+}

@@ -1,0 +1,217 @@
+//! May this request go? And what came of it?
+//!
+//! A request is decided under the policy in force at that moment and recorded before its first octet
+//! leaves; its outcome is recorded when the last octet of the answer is through, or when it was cut.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use gig_audit::{Entry, Event, Recorder, TlsFacts, VerdictWord};
+use gig_policy::{
+    AppProtocol, Denial, DenyReason, Host, PolicyRef, Port, RequestIntent, RequestPermit, RuleRef,
+    Verdict,
+};
+
+use super::connect::{denial, is_origins_fault};
+use crate::subject::Subject;
+
+/// A request that asks to be forwarded, in the words that its records carry.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Whose.
+    pub subject: Arc<Subject>,
+    /// Its connection's number.
+    pub conn: u64,
+    /// The sandbox's end.
+    pub src: SocketAddr,
+    /// Its own id, as told to the program.
+    pub id: Arc<str>,
+    /// The host that all names agree on; where they do not, the connection's.
+    pub host: Host,
+    /// The same as text.
+    pub host_word: Arc<str>,
+    /// The port.
+    pub port: Port,
+    /// `Https` or `Http`.
+    pub protocol: AppProtocol,
+    /// The method.
+    pub method: Arc<str>,
+    /// The normalised path; as sent (without query, bounded) where it cannot be normalised.
+    pub path: Arc<str>,
+    /// The TLS session with the sandbox.
+    pub tls: Option<TlsFacts>,
+}
+
+/// Under what a request was allowed; its outcome is recorded with it.
+#[derive(Debug, Clone)]
+pub struct Granted {
+    policy: PolicyRef,
+    rule: Option<RuleRef>,
+    would_deny: Option<DenyReason>,
+}
+
+/// What came of a permitted request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Exchanged {
+    /// The status the program got.
+    pub status: Option<u16>,
+    /// Octets of the request body that went towards the origin.
+    pub bytes_out: u64,
+    /// Octets of the response body that came from it.
+    pub bytes_in: u64,
+    /// From the decision to the end.
+    pub duration: Duration,
+    /// The address it went to.
+    pub dst: Option<IpAddr>,
+    /// Why it failed or was cut, if it was.
+    pub reason: Option<DenyReason>,
+}
+
+impl Asked {
+    fn entry(&self, event: Event) -> Entry {
+        let mut entry = Entry::new(event);
+        entry.sandbox = Some(self.subject.id());
+        entry.conn = Some(self.conn);
+        entry.request = Some(Arc::clone(&self.id));
+        entry.src = Some(self.src);
+        entry.host = Some(Arc::clone(&self.host_word));
+        entry.port = Some(self.port.get());
+        entry.protocol = Some(protocol_word(self.protocol));
+        entry.method = Some(Arc::clone(&self.method));
+        entry.path = Some(Arc::clone(&self.path));
+        entry
+    }
+}
+
+impl Granted {
+    fn of(permit: &RequestPermit) -> Self {
+        Self {
+            policy: permit.policy().clone(),
+            rule: permit.rule().cloned(),
+            would_deny: permit.would_deny().map(|denial| denial.reason),
+        }
+    }
+
+    fn mark(&self, entry: &mut Entry) {
+        entry.policy = Some(Arc::clone(&self.policy.name));
+        entry.policy_version = Some(self.policy.version);
+        entry.rule = self.rule.as_ref().map(|rule| Arc::clone(&rule.0));
+        entry.reason = self.would_deny;
+        entry.verdict = Some(if self.would_deny.is_some() {
+            VerdictWord::WouldDeny
+        } else {
+            VerdictWord::Allow
+        });
+    }
+}
+
+/// Decides on the policy in force and records, in that order; the permit comes after the record.
+///
+/// # Errors
+/// The denial to tell, recorded; or one for want of a record.
+pub async fn enforce_request(
+    recorder: &Recorder,
+    asked: &Asked,
+) -> Result<(RequestPermit, Granted), Box<Denial>> {
+    let policy = asked.subject.policy();
+    if let Err(reason) = asked.subject.budget().request(policy.limits()) {
+        return Err(refuse_request(recorder, asked, denial(&policy, reason, String::new())).await);
+    }
+    let intent = RequestIntent {
+        protocol: asked.protocol,
+        method: &asked.method,
+        path: &asked.path,
+    };
+    let permit = match policy.decide_request(&asked.host, asked.port, &intent) {
+        Verdict::Allow(permit) => permit,
+        Verdict::Deny(denial) => return Err(refuse_request(recorder, asked, denial).await),
+    };
+    let granted = Granted::of(&permit);
+    let mut entry = asked.entry(Event::Request);
+    entry.tls = asked.tls.clone();
+    granted.mark(&mut entry);
+    match recorder.record(entry).await {
+        Ok(_) => Ok((permit, granted)),
+        Err(error) => {
+            tracing::error!(%error, "a request was refused because it could not be recorded");
+            Err(denial(
+                &policy,
+                DenyReason::RecordUnavailable,
+                String::new(),
+            ))
+        }
+    }
+}
+
+/// Records a denial and gives it back to be told; one for want of a record where that fails.
+pub async fn refuse_request(
+    recorder: &Recorder,
+    asked: &Asked,
+    denial: Box<Denial>,
+) -> Box<Denial> {
+    let mut entry = asked.entry(Event::Request);
+    entry.tls = asked.tls.clone();
+    entry.policy = Some(Arc::clone(&denial.policy.name));
+    entry.policy_version = Some(denial.policy.version);
+    entry.rule = denial.rule.as_ref().map(|rule| Arc::clone(&rule.0));
+    entry.verdict = Some(VerdictWord::Deny);
+    entry.reason = Some(denial.reason);
+    entry.status = Some(denial.reason.http_status());
+    match recorder.record(entry).await {
+        Ok(_) => denial,
+        Err(error) => {
+            tracing::error!(%error, "a denied request could not be recorded");
+            let mut unrecorded = denial;
+            unrecorded.reason = DenyReason::RecordUnavailable;
+            unrecorded.hint = String::new();
+            unrecorded
+        }
+    }
+}
+
+/// Records what came of a permitted request, as a `response` event, without waiting.
+pub fn record_exchange(
+    recorder: &Recorder,
+    asked: &Asked,
+    granted: &Granted,
+    exchanged: &Exchanged,
+) {
+    let mut entry = asked.entry(Event::Response);
+    granted.mark(&mut entry);
+    if let Some(reason) = exchanged.reason {
+        entry.reason = Some(reason);
+        // Refused after it was allowed: by its address, by a limit, by a change of policy.
+        if !is_origins_fault(reason) {
+            entry.verdict = Some(VerdictWord::Deny);
+        }
+    }
+    entry.status = exchanged.status;
+    entry.bytes_out = Some(exchanged.bytes_out);
+    entry.bytes_in = Some(exchanged.bytes_in);
+    entry.duration_ms = u64::try_from(exchanged.duration.as_millis()).ok();
+    entry.dst_ip = exchanged.dst;
+    if let Err(error) = recorder.queue(entry) {
+        tracing::error!(%error, "the outcome of a request could not be recorded");
+    }
+}
+
+/// The shared text of a protocol's word.
+fn protocol_word(protocol: AppProtocol) -> Arc<str> {
+    thread_local! {
+        static WORDS: [Arc<str>; 3] = [
+            AppProtocol::Https.as_str().into(),
+            AppProtocol::Http.as_str().into(),
+            AppProtocol::Tcp.as_str().into(),
+        ];
+    }
+    WORDS.with(|[https, http, tcp]| {
+        Arc::clone(match protocol {
+            AppProtocol::Https => https,
+            AppProtocol::Http => http,
+            AppProtocol::Tcp => tcp,
+        })
+    })
+}

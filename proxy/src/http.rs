@@ -1,0 +1,16 @@
+//! HTTP as the sandbox speaks it: one connection, many requests, each decided by itself.
+
+pub mod activity;
+pub mod body;
+pub mod exchange;
+pub mod explicit;
+pub mod forward;
+pub mod headers;
+pub mod interim;
+pub mod interject;
+pub mod limits;
+pub mod refuse;
+pub mod service;
+pub mod session;
+pub mod target;
+pub mod upgrade;

@@ -1,0 +1,291 @@
+//! Bodies on their way through: counted, bounded, never held.
+//!
+//! A frame is passed on when the other side has room for it, so that a slow reader slows the writer
+//! and nothing piles up here. An upload is charged before it goes. A download tells its exchange when
+//! it is through or was cut.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use futures_util::{FutureExt, task::AtomicWaker};
+use gig_policy::DenyReason;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::{activity::Activity, exchange::Exchange};
+use crate::subject::Subject;
+
+/// A request body on its way to the origin.
+#[derive(Debug)]
+pub enum Upload {
+    /// There is none.
+    Empty,
+    /// There is one.
+    Streaming(Box<Streaming>),
+}
+
+/// A request body that is being read from the sandbox.
+#[derive(Debug)]
+pub struct Streaming {
+    incoming: Incoming,
+    progress: Arc<Progress>,
+    activity: Arc<Activity>,
+    subject: Arc<Subject>,
+    /// Closed until the origin asks for the body (`Expect: 100-continue`).
+    gate: Option<oneshot::Receiver<()>>,
+}
+
+/// How far an upload is; shared with the exchange that waits for the answer.
+#[derive(Debug, Default)]
+pub struct Progress {
+    sent: AtomicU64,
+    finished: AtomicBool,
+    stopped: Mutex<Option<DenyReason>>,
+    abandoned: AtomicBool,
+    waker: AtomicWaker,
+}
+
+/// The upload was stopped; the exchange knows why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UploadStopped {
+    /// A limit of the policy.
+    #[error("the request body was stopped: {0}")]
+    Limit(DenyReason),
+    /// The sandbox broke off.
+    #[error("the sandbox broke off its request body")]
+    Downstream,
+    /// The answer is complete: nobody needs the rest.
+    #[error("the exchange is over")]
+    Abandoned,
+}
+
+impl Progress {
+    /// Octets that went towards the origin.
+    #[must_use]
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Whether all of it went.
+    #[must_use]
+    pub fn finished(&self) -> bool {
+        self.finished.load(Ordering::Acquire)
+    }
+
+    /// Why it was stopped, if it was.
+    #[must_use]
+    pub fn stopped(&self) -> Option<DenyReason> {
+        *self.stopped.lock()
+    }
+
+    /// Ends the upload: its answer is complete, or was cut.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    fn abandoned(&self, cx: &Context<'_>) -> bool {
+        self.waker.register(cx.waker());
+        self.abandoned.load(Ordering::Acquire)
+    }
+
+    fn stop(&self, reason: DenyReason) {
+        *self.stopped.lock() = Some(reason);
+    }
+}
+
+impl Upload {
+    /// Wraps a request body. With `gate`, nothing is read until it opens or its sender is gone.
+    pub fn new(
+        incoming: Incoming,
+        subject: &Arc<Subject>,
+        activity: &Arc<Activity>,
+        gate: Option<oneshot::Receiver<()>>,
+    ) -> (Self, Option<Arc<Progress>>) {
+        if incoming.is_end_stream() {
+            return (Self::Empty, None);
+        }
+        let progress = Arc::new(Progress::default());
+        let streaming = Streaming {
+            incoming,
+            progress: Arc::clone(&progress),
+            activity: Arc::clone(activity),
+            subject: Arc::clone(subject),
+            gate,
+        };
+        (Self::Streaming(Box::new(streaming)), Some(progress))
+    }
+}
+
+impl Streaming {
+    /// Charges `octets` before they go.
+    fn charge(&self, octets: u64) -> Result<(), UploadStopped> {
+        let policy = self.subject.policy();
+        let limits = policy.limits();
+        let total = self.progress.sent.load(Ordering::Relaxed) + octets;
+        let over = limits.request_body.is_some_and(|most| total > most.0);
+        let charged = if over {
+            Err(DenyReason::RequestBodyLimit)
+        } else {
+            self.subject.budget().upload(limits, octets)
+        };
+        if let Err(reason) = charged {
+            self.progress.stop(reason);
+            return Err(UploadStopped::Limit(reason));
+        }
+        self.progress.sent.store(total, Ordering::Relaxed);
+        self.activity.touch();
+        Ok(())
+    }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = UploadStopped;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UploadStopped>>> {
+        let Self::Streaming(streaming) = self.get_mut() else {
+            return Poll::Ready(None);
+        };
+        if streaming.progress.abandoned(cx) {
+            return Poll::Ready(Some(Err(UploadStopped::Abandoned)));
+        }
+        if let Some(gate) = &mut streaming.gate {
+            match gate.poll_unpin(cx) {
+                Poll::Ready(Ok(())) => streaming.gate = None,
+                // The answer came without the origin asking for the body: it is never read, so that
+                // nobody tells the program to send it.
+                Poll::Ready(Err(_)) | Poll::Pending => return Poll::Pending,
+            }
+        }
+        let frame = ready!(Pin::new(&mut streaming.incoming).poll_frame(cx));
+        let Some(frame) = frame else {
+            streaming.progress.finished.store(true, Ordering::Release);
+            return Poll::Ready(None);
+        };
+        let Ok(frame) = frame else {
+            return Poll::Ready(Some(Err(UploadStopped::Downstream)));
+        };
+        if let Some(data) = frame.data_ref() {
+            let octets = u64::try_from(data.len()).unwrap_or(u64::MAX);
+            if let Err(stopped) = streaming.charge(octets) {
+                return Poll::Ready(Some(Err(stopped)));
+            }
+        }
+        if streaming.incoming.is_end_stream() {
+            streaming.progress.finished.store(true, Ordering::Release);
+        }
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Empty => true,
+            Self::Streaming(streaming) => streaming.incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Empty => SizeHint::with_exact(0),
+            Self::Streaming(streaming) => streaming.incoming.size_hint(),
+        }
+    }
+}
+
+/// A response body on its way to the sandbox.
+#[derive(Debug)]
+pub enum Download {
+    /// Our own answer.
+    Told(Option<Bytes>),
+    /// The origin's.
+    Origin {
+        /// What is read from the origin.
+        incoming: Incoming,
+        /// Told when it is through.
+        exchange: Box<Exchange>,
+    },
+}
+
+/// The response body broke or was cut.
+#[derive(Debug, thiserror::Error)]
+pub enum DownloadCut {
+    /// The origin broke off.
+    #[error("the origin broke off its response body")]
+    Origin(#[source] hyper::Error),
+    /// The policy no longer allows it.
+    #[error("the response was cut: {0}")]
+    Revoked(DenyReason),
+}
+
+impl Body for Download {
+    type Data = Bytes;
+    type Error = DownloadCut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, DownloadCut>>> {
+        let (incoming, exchange) = match self.get_mut() {
+            Self::Told(bytes) => {
+                let left = bytes.take().filter(|bytes| !bytes.is_empty());
+                return Poll::Ready(left.map(|bytes| Ok(Frame::data(bytes))));
+            }
+            Self::Origin { incoming, exchange } => (incoming, exchange),
+        };
+        let Poll::Ready(frame) = Pin::new(&mut *incoming).poll_frame(cx) else {
+            // Only an answer that takes its time is watched: most are whole at once.
+            let reason = ready!(exchange.poll_revoked(cx));
+            exchange.cut(reason);
+            return Poll::Ready(Some(Err(DownloadCut::Revoked(reason))));
+        };
+        match frame {
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    exchange.received(data.len());
+                }
+                if incoming.is_end_stream() {
+                    exchange.finish();
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Some(Err(error)) => {
+                exchange.cut(DenyReason::DestinationUnavailable);
+                Poll::Ready(Some(Err(DownloadCut::Origin(error))))
+            }
+            None => {
+                exchange.finish();
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Told(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
+            Self::Origin { incoming, .. } => incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Told(bytes) => {
+                let left = bytes.as_ref().map_or(0, Bytes::len);
+                SizeHint::with_exact(u64::try_from(left).unwrap_or(u64::MAX))
+            }
+            Self::Origin { incoming, .. } => incoming.size_hint(),
+        }
+    }
+}

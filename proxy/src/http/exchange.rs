@@ -1,0 +1,223 @@
+//! One permitted request and its answer, from the decision to the last octet.
+//!
+//! It holds what must happen when the answer is through, however it ends: the outcome is recorded,
+//! and the connection to the origin is kept for the next request if both messages were whole.
+
+use std::{
+    fmt,
+    future::Future,
+    net::IpAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use gig_audit::Recorder;
+use gig_policy::DenyReason;
+use tokio::time::Instant;
+
+use super::{
+    activity::Busy,
+    body::Progress,
+    session::{Route, Session},
+};
+use crate::{
+    enforce::request::{Asked, Exchanged, Granted, record_exchange},
+    failure::{Failure, Side},
+    upstream::pool::Lease,
+};
+
+/// What waits for an answer to be through.
+pub struct Exchange {
+    session: Arc<Session>,
+    route: Arc<Route>,
+    asked: Asked,
+    granted: Granted,
+    begun: Instant,
+    outcome: Exchanged,
+    progress: Option<Arc<Progress>>,
+    lease: Option<Lease>,
+    revoked: Option<Pin<Box<dyn Future<Output = DenyReason> + Send>>>,
+    done: bool,
+    /// Keeps the connection's deadlines those of a running request.
+    busy: Busy,
+}
+
+impl Exchange {
+    /// Begins when the request was decided.
+    #[must_use]
+    pub fn new(session: &Arc<Session>, route: &Arc<Route>, asked: Asked, granted: Granted) -> Self {
+        Self {
+            session: Arc::clone(session),
+            route: Arc::clone(route),
+            asked,
+            granted,
+            begun: Instant::now(),
+            outcome: Exchanged::default(),
+            progress: None,
+            lease: None,
+            revoked: None,
+            done: false,
+            busy: session.activity().enter(),
+        }
+    }
+
+    /// What was asked.
+    #[must_use]
+    pub const fn asked(&self) -> &Asked {
+        &self.asked
+    }
+
+    /// The upload whose progress decides whether the connection can be kept.
+    pub fn uploading(&mut self, progress: Option<Arc<Progress>>) {
+        self.progress = progress;
+    }
+
+    /// The status that the program gets, and the connection that the body comes by.
+    pub fn answered(&mut self, status: u16, lease: Lease) {
+        self.outcome.status = Some(status);
+        self.outcome.dst = Some(lease.address().ip());
+        self.lease = Some(lease);
+    }
+
+    /// Octets of the response body passed.
+    pub fn received(&mut self, octets: usize) {
+        self.outcome.bytes_in += u64::try_from(octets).unwrap_or(u64::MAX);
+        self.session.activity().touch();
+    }
+
+    /// All of the answer is through.
+    pub fn finish(&mut self) {
+        let uploaded = self.progress.as_ref().is_none_or(|p| p.finished());
+        match self.lease.take() {
+            Some(lease) if uploaded => self.session.worker().pool.give_back(lease),
+            _ => self.abandon_upload(),
+        }
+        self.record();
+    }
+
+    /// The answer ended early.
+    pub fn cut(&mut self, reason: DenyReason) {
+        self.outcome.reason = Some(self.ended_for().unwrap_or(reason));
+        self.lease = None;
+        self.abandon_upload();
+        self.record();
+    }
+
+    /// The exchange failed before an answer came; the program is told `status`, and the record the
+    /// address that was refused or did not answer, where there was one.
+    pub fn failed(&mut self, status: u16, reason: DenyReason, address: Option<IpAddr>) {
+        self.outcome.status = Some(status);
+        self.outcome.dst = address;
+        self.cut(reason);
+    }
+
+    /// The connection is upgraded: it has deadlines of its own from here on.
+    pub fn upgraded(&mut self, status: u16, lease: &Lease) {
+        self.outcome.status = Some(status);
+        self.outcome.dst = Some(lease.address().ip());
+        self.busy.hold();
+    }
+
+    /// An upgraded connection ended.
+    pub fn spliced(&mut self, out: u64, back: u64, reason: Option<DenyReason>) {
+        self.progress = None;
+        self.outcome.bytes_in = back;
+        self.outcome.bytes_out = out;
+        self.outcome.reason = reason;
+        self.lease = None;
+        self.record();
+    }
+
+    /// Why we ended it, if we did: what the origin's side then reports is only a consequence.
+    #[must_use]
+    pub fn ended_for(&self) -> Option<DenyReason> {
+        let stopped = self.progress.as_ref().and_then(|p| p.stopped());
+        stopped.or_else(|| self.session.caller().guard.cut_for())
+    }
+
+    /// Waits for the answer's header section, within its deadline and while the policy allows it.
+    ///
+    /// # Errors
+    /// Those of `answer`, and the ends of the wait.
+    pub async fn unless_revoked<T>(
+        &mut self,
+        answer: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        tokio::pin!(answer);
+        let interjections = Arc::clone(self.session.interjections());
+        let mut answer = std::future::poll_fn(move |cx| {
+            interjections.register(cx);
+            answer.as_mut().poll(cx)
+        });
+        // Most answers come soon: only those that do not are watched.
+        if let Ok(answered) = tokio::time::timeout(UNWATCHED, &mut answer).await {
+            return answered;
+        }
+        let patience = self.session.worker().deadlines().response_headers;
+        tokio::select! {
+            answered = answer => answered,
+            reason = std::future::poll_fn(|cx| self.poll_revoked(cx)) => {
+                Err(Failure::new(Side::Internal, reason))
+            }
+            () = tokio::time::sleep(patience) => {
+                Err(Failure::new(Side::Upstream, DenyReason::OriginTimeout))
+            }
+        }
+    }
+
+    /// Ready when the policy in force no longer allows this request; watches from the first call on.
+    pub fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Poll<DenyReason> {
+        let watch = self.revoked.get_or_insert_with(|| {
+            let (session, route) = (Arc::clone(&self.session), Arc::clone(&self.route));
+            let (method, path) = (Arc::clone(&self.asked.method), Arc::clone(&self.asked.path));
+            Box::pin(async move { session.revoked(&route, method, path).await })
+        });
+        watch.as_mut().poll(cx)
+    }
+
+    fn abandon_upload(&self) {
+        if let Some(progress) = &self.progress {
+            progress.abandon();
+        }
+    }
+
+    fn recorder(&self) -> &Recorder {
+        self.session.worker().recorder()
+    }
+
+    fn record(&mut self) {
+        if std::mem::replace(&mut self.done, true) {
+            return;
+        }
+        if let Some(progress) = &self.progress {
+            self.outcome.bytes_out = progress.sent();
+        }
+        self.outcome.duration = self.begun.elapsed();
+        record_exchange(self.recorder(), &self.asked, &self.granted, &self.outcome);
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        // Dropped before its end: the program went away or was cut. The record still says how far.
+        if !self.done {
+            self.outcome.reason = self.outcome.reason.or_else(|| self.ended_for());
+            self.abandon_upload();
+            self.record();
+        }
+    }
+}
+
+impl fmt::Debug for Exchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exchange")
+            .field("asked", &self.asked)
+            .field("outcome", &self.outcome)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A policy change shall reach every request within a second.
+const UNWATCHED: Duration = Duration::from_millis(300);

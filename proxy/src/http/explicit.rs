@@ -1,0 +1,191 @@
+//! The explicit proxy: `CONNECT host:port`, and absolute-form requests in clear text.
+//!
+//! For programs that honour `HTTPS_PROXY`. It opens no other way out: what runs inside an accepted
+//! tunnel is looked at like any transparent connection, with the CONNECT target as its destination.
+
+use std::sync::Arc;
+
+use gig_policy::{ConnectPermit, DenyReason, Handling, Verdict};
+use http::{Request, Response, uri::Scheme};
+use hyper::{body::Incoming, upgrade::OnUpgrade};
+
+use super::{
+    body::Download,
+    forward::method_word,
+    refuse::Refusal,
+    session::{Aim, Session},
+    target::TargetError,
+    upgrade::Tunnel,
+};
+use crate::{
+    authority::{Authority, Destination},
+    enforce::{
+        connect::{Outcome, denial, refuse_connect},
+        request::{Asked, refuse_request},
+    },
+    upstream::dial::Dialed,
+};
+
+/// A tunnel that was accepted.
+#[derive(Debug)]
+pub struct Tunnelled {
+    /// The sandbox's side, when hyper lets it go.
+    pub down: OnUpgrade,
+    /// Where it goes.
+    pub destination: Destination,
+    /// The origin's side, where bytes pass without a look.
+    pub opaque: Option<(ConnectPermit, Dialed)>,
+}
+
+/// Whether the request's form fits the connection that it came by.
+///
+/// # Errors
+/// The reason, when it does not.
+pub fn check_form(session: &Session, request: &Request<Incoming>) -> Result<(), DenyReason> {
+    let scheme = request.uri().scheme();
+    if matches!(session.aim(), Aim::Explicit(_)) {
+        return match scheme {
+            Some(scheme) if *scheme == Scheme::HTTP => Ok(()),
+            // TLS would end here and begin again without the program's knowledge: CONNECT is the way.
+            Some(_) => Err(DenyReason::ProtocolNotAllowed),
+            None => Err(DenyReason::MalformedRequest),
+        };
+    }
+    let own = match session.protocol() {
+        gig_policy::AppProtocol::Https => Scheme::HTTPS,
+        _ => Scheme::HTTP,
+    };
+    match scheme {
+        Some(scheme) if *scheme != own => Err(DenyReason::MalformedRequest),
+        _ => Ok(()),
+    }
+}
+
+/// Answers `CONNECT`: decides, and leaves a tunnel to follow the answer.
+///
+/// # Errors
+/// The refusal to tell; recorded.
+pub async fn connect(
+    session: &Arc<Session>,
+    mut request: Request<Incoming>,
+) -> Result<Response<Download>, Box<Refusal>> {
+    let named = connect_authority(&request);
+    let destination = match (&named, session.aim()) {
+        (Ok((authority, port)), Aim::Explicit(_)) => {
+            session.caller().destination(authority.host.clone(), *port)
+        }
+        _ => session.nominal().clone(),
+    };
+    let asked = asked(session, &destination);
+    let refused = match (named, session.aim()) {
+        (Ok(_), Aim::Explicit(_)) => None,
+        (Err(reason), Aim::Explicit(_)) => Some(reason),
+        // A proxy behind an origin would hide where the request really goes.
+        _ => Some(DenyReason::ProtocolNotAllowed),
+    };
+    if let Some(reason) = refused {
+        let denial = denial(&asked.subject.policy(), reason, String::new());
+        let recorder = session.worker().recorder();
+        let denial = refuse_request(recorder, &asked, denial).await;
+        return Err(refusal(asked, denial));
+    }
+    let opaque = match decide(session, &destination).await {
+        Ok(opaque) => opaque,
+        Err(denial) => return Err(refusal(asked, denial)),
+    };
+    session.set_tunnel(Tunnel::Connect(Box::new(Tunnelled {
+        down: hyper::upgrade::on(&mut request),
+        destination,
+        opaque,
+    })));
+    Ok(Response::new(Download::Told(None)))
+}
+
+/// A tunnel whose bytes pass without a look is dialled before it is accepted, so that a failure can
+/// be told; one that is looked into is decided again by what it speaks.
+async fn decide(
+    session: &Session,
+    destination: &Destination,
+) -> Result<Option<(ConnectPermit, Dialed)>, Box<gig_policy::Denial>> {
+    let caller = session.caller();
+    let (host, port) = (&destination.host, destination.port);
+    let policy = caller.subject().policy();
+    let attempt = caller.attempt(host, port, None, None);
+    match policy.decide_connect(host, port, None) {
+        Verdict::Deny(denial) => {
+            let mut recorded = refuse_connect(caller.recorder(), &attempt, denial.reason).await;
+            if recorded.reason == denial.reason {
+                recorded = denial;
+            }
+            Err(recorded)
+        }
+        Verdict::Allow(permit) if permit.handling() == Handling::Opaque => {
+            let permit = caller.permit(&attempt).await?;
+            match caller
+                .worker
+                .shared
+                .dialer
+                .dial(caller.subject(), &permit)
+                .await
+            {
+                Ok(dialed) => Ok(Some((permit, dialed))),
+                Err(error) => {
+                    let outcome = Outcome {
+                        dst: error.addr,
+                        reason: Some(error.reason),
+                        ..Outcome::default()
+                    };
+                    caller.outcome(&attempt, outcome).await;
+                    Err(caller.denial(error.reason))
+                }
+            }
+        }
+        Verdict::Allow(_) => Ok(None),
+    }
+}
+
+/// `host:port` of the request target; a Host header must not say otherwise.
+fn connect_authority(
+    request: &Request<Incoming>,
+) -> Result<(Authority, gig_policy::Port), DenyReason> {
+    let target = request.uri().authority().ok_or(TargetError::Missing)?;
+    let authority = Authority::parse(target.as_str()).map_err(|_| TargetError::Malformed)?;
+    let port = authority.port.ok_or(TargetError::Malformed)?;
+    let mut hosts = request.headers().get_all(http::header::HOST).iter();
+    if let Some(host) = hosts.next() {
+        let text = host.to_str().map_err(|_| TargetError::Malformed)?;
+        let said = Authority::parse(text).map_err(|_| TargetError::Malformed)?;
+        if said.host != authority.host || said.port.is_some_and(|said| said != port) {
+            return Err(TargetError::Differ.into());
+        }
+    }
+    if hosts.next().is_some() {
+        return Err(TargetError::Malformed.into());
+    }
+    Ok((authority, port))
+}
+
+fn asked(session: &Session, destination: &Destination) -> Asked {
+    let caller = session.caller();
+    Asked {
+        subject: Arc::clone(caller.subject()),
+        conn: caller.guard.id(),
+        src: caller.src,
+        id: session.worker().shared.ids.next(),
+        host: destination.host.clone(),
+        host_word: destination.host.to_string().into(),
+        port: destination.port,
+        protocol: session.protocol(),
+        method: method_word(&http::Method::CONNECT),
+        path: "".into(),
+        tls: None,
+    }
+}
+
+fn refusal(asked: Asked, denial: Box<gig_policy::Denial>) -> Box<Refusal> {
+    Box::new(Refusal {
+        denial,
+        asked,
+        grpc: false,
+    })
+}

@@ -1,0 +1,302 @@
+//! Sends a permitted request to its origin and hands the answer back.
+//!
+//! The [`RequestPermit`] is consumed here. A request that was not sent because a kept connection had
+//! gone is sent on another; one that may have been seen by the origin is repeated once at most, and
+//! only if repeating it changes nothing (RFC 9110 §9.2.2).
+
+use std::sync::Arc;
+
+use gig_policy::{AppProtocol, DenyReason, Port, RequestPermit};
+use http::{
+    HeaderValue, Method, Request, Response, StatusCode, Uri, Version,
+    header::{COOKIE, EXPECT, HOST},
+    uri::{Authority, PathAndQuery, Scheme},
+};
+use hyper::body::{Body, Incoming};
+
+use super::{
+    body::{Download, Upload},
+    exchange::Exchange,
+    headers,
+    interim::Gate,
+    session::{Route, Session},
+};
+use crate::{
+    enforce::request::Asked,
+    failure::{Failure, Side},
+    tls::downstream::Application,
+    upstream::{
+        origin::{Need, Wanted, lease},
+        pool::Lease,
+    },
+};
+
+/// A request with what was agreed and decided about it.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// As it came.
+    pub request: Request<Incoming>,
+    /// The decided path with the query.
+    pub target: PathAndQuery,
+    /// The port, where the program wrote one.
+    pub port_written: Option<Port>,
+    /// Where it goes.
+    pub route: Arc<Route>,
+}
+
+/// A request readied for any origin connection; shaped for the one it gets.
+#[derive(Debug)]
+pub(super) struct Ready {
+    pub(super) request: Request<Upload>,
+    target: PathAndQuery,
+    authority: HeaderValue,
+    protocol: AppProtocol,
+}
+
+/// Forwards, and answers with the origin's header section and a body that streams.
+///
+/// # Errors
+/// What was asked and why there is no answer; recorded.
+pub async fn forward(
+    permit: RequestPermit,
+    session: &Arc<Session>,
+    mut exchange: Exchange,
+    outgoing: Outgoing,
+) -> Result<Response<Download>, (Asked, DenyReason)> {
+    let route = Arc::clone(&outgoing.route);
+    let (ready, gate) = Ready::new(session, &mut exchange, outgoing);
+    let need = match session.application() {
+        Application::Http1 => Need::Http1,
+        Application::Http2 => Need::Http2,
+    };
+    let sent = send(permit, session, &route, need, ready, gate.as_ref());
+    let outcome = exchange.unless_revoked(sent).await;
+    match outcome.and_then(|(response, lease)| answer(&response).map(|()| (response, lease))) {
+        Ok((response, lease)) => Ok(pass_back(exchange, response, lease)),
+        Err(failure) => Err(fail(exchange, failure)),
+    }
+}
+
+impl Ready {
+    pub(super) fn new(
+        session: &Session,
+        exchange: &mut Exchange,
+        outgoing: Outgoing,
+    ) -> (Self, Option<Gate>) {
+        let (mut parts, incoming) = outgoing.request.into_parts();
+        headers::outgoing(&mut parts.headers);
+        let expects = parts
+            .headers
+            .get(EXPECT)
+            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+        let (gate, opening) = if expects && !incoming.is_end_stream() {
+            let (gate, opening) = Gate::new();
+            (Some(gate), Some(opening))
+        } else {
+            (None, None)
+        };
+        let subject = session.caller().subject();
+        let (upload, progress) = Upload::new(incoming, subject, session.activity(), opening);
+        exchange.uploading(progress);
+        let mut request = Request::new(upload);
+        *request.method_mut() = parts.method;
+        *request.headers_mut() = parts.headers;
+        let interjections = session.interjections();
+        if let Some(gate) = &gate {
+            gate.open_on_informational(&mut request, interjections);
+        } else if session.application() == Application::Http1 {
+            interjections.watch(&mut request);
+        }
+        let ready = Self {
+            request,
+            target: outgoing.target,
+            authority: outgoing.route.authority(outgoing.port_written),
+            protocol: session.protocol(),
+        };
+        (ready, gate)
+    }
+
+    /// The form that `application` wants: origin-form with Host, or pseudo-header fields.
+    fn shape(&mut self, application: Application) {
+        let request = &mut self.request;
+        match application {
+            Application::Http1 => {
+                *request.version_mut() = Version::HTTP_11;
+                *request.uri_mut() = Uri::from(self.target.clone());
+                let headers = request.headers_mut();
+                headers.insert(HOST, self.authority.clone());
+                join_cookies(headers);
+            }
+            Application::Http2 => {
+                *request.version_mut() = Version::HTTP_2;
+                let scheme = if self.protocol == AppProtocol::Https {
+                    Scheme::HTTPS
+                } else {
+                    Scheme::HTTP
+                };
+                let mut parts = http::uri::Parts::default();
+                parts.scheme = Some(scheme);
+                parts.authority = Authority::try_from(self.authority.as_bytes()).ok();
+                parts.path_and_query = Some(self.target.clone());
+                *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
+                let headers = request.headers_mut();
+                headers.remove(HOST);
+                // An HTTP/2 origin is not asked for leave: hyper's client would not hear the answer.
+                headers.remove(EXPECT);
+            }
+        }
+    }
+
+    /// A copy to repeat, where repeating changes nothing and costs nothing.
+    fn copy(&self) -> Option<Request<Upload>> {
+        let request = &self.request;
+        if !request.method().is_idempotent() || !matches!(request.body(), Upload::Empty) {
+            return None;
+        }
+        let mut copy = Request::new(Upload::Empty);
+        *copy.method_mut() = request.method().clone();
+        *copy.headers_mut() = request.headers().clone();
+        Some(copy)
+    }
+}
+
+/// RFC 9113 §8.2.3: cookie crumbs are one field for who speaks HTTP/1.
+fn join_cookies(headers: &mut http::HeaderMap) {
+    let mut crumbs = headers.get_all(COOKIE).iter();
+    if crumbs.next().is_none() || crumbs.next().is_none() {
+        return;
+    }
+    let joined = headers
+        .get_all(COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect::<Vec<_>>()
+        .join(&b"; "[..]);
+    if let Ok(joined) = HeaderValue::from_bytes(&joined) {
+        headers.insert(COOKIE, joined);
+    }
+}
+
+/// Finds connections until one takes the request.
+pub(super) async fn send(
+    permit: RequestPermit,
+    session: &Session,
+    route: &Route,
+    need: Need,
+    mut ready: Ready,
+    gate: Option<&Gate>,
+) -> Result<(Response<Incoming>, Lease), Failure> {
+    let worker = session.worker();
+    let wanted = Wanted {
+        subject: session.caller().subject(),
+        permit: &route.permit,
+        protocol: session.protocol(),
+        need,
+    };
+    let mut repeated = false;
+    loop {
+        let mut lease = lease(worker, wanted).await?;
+        let copy = if lease.reused && !repeated {
+            ready.copy()
+        } else {
+            None
+        };
+        ready.shape(lease.application());
+        if lease.application() == Application::Http2
+            && let Some(gate) = gate
+        {
+            gate.open();
+        }
+        let reused = lease.reused;
+        let sending = lease.send(ready.request);
+        let sent = match gate {
+            Some(gate) => gate.opening_late(sending).await,
+            None => sending.await,
+        };
+        match sent {
+            Ok(response) => {
+                // The permit was for this one request, which is now with the origin.
+                drop(permit);
+                return Ok((response, lease));
+            }
+            Err(unsent) => match (unsent.request, copy) {
+                (Some(request), _) if reused => ready.request = *request,
+                (None, Some(copy)) if unsent.unanswered => {
+                    repeated = true;
+                    ready.request = copy;
+                }
+                _ => return Err(unsent.failure),
+            },
+        }
+    }
+}
+
+/// An answer that can be passed on.
+fn answer(response: &Response<Incoming>) -> Result<(), Failure> {
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        // Nobody asked to: what follows is not HTTP.
+        return Err(Failure::new(Side::Upstream, DenyReason::OriginProtocol));
+    }
+    Ok(())
+}
+
+/// The answer as the sandbox gets it.
+pub(super) fn pass_back(
+    mut exchange: Exchange,
+    response: Response<Incoming>,
+    lease: Lease,
+) -> Response<Download> {
+    let (mut parts, incoming) = response.into_parts();
+    headers::incoming(&mut parts.headers);
+    parts.version = Version::HTTP_11;
+    parts.extensions.clear();
+    exchange.answered(parts.status.as_u16(), lease);
+    if incoming.is_end_stream() {
+        exchange.finish();
+    }
+    let exchange = Box::new(exchange);
+    Response::from_parts(parts, Download::Origin { incoming, exchange })
+}
+
+/// Records and tells why there is no answer.
+pub(super) fn fail(mut exchange: Exchange, failure: Failure) -> (Asked, DenyReason) {
+    let reason = exchange.ended_for().unwrap_or(failure.reason);
+    let asked = exchange.asked().clone();
+    tracing::info!(
+        req.id = %asked.id, server.address = %asked.host_word, server.port = %asked.port,
+        error.type = %reason, side = failure.side.as_str(),
+        cause = failure.source.as_deref().map(chain), "no answer from the origin"
+    );
+    exchange.failed(reason.http_status(), reason, failure.address());
+    (asked, reason)
+}
+
+/// An error with everything beneath it, for our log.
+fn chain(error: &(dyn std::error::Error + Send + Sync)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}
+
+/// The shared text of a method.
+#[must_use]
+pub fn method_word(method: &Method) -> Arc<str> {
+    thread_local! {
+        static WORDS: [(Method, Arc<str>); 7] = [
+            Method::GET, Method::POST, Method::HEAD, Method::PUT,
+            Method::DELETE, Method::PATCH, Method::OPTIONS,
+        ]
+        .map(|method| (method.clone(), method.as_str().into()));
+    }
+    WORDS.with(|words| {
+        words
+            .iter()
+            .find(|(known, _)| known == method)
+            .map_or_else(|| method.as_str().into(), |(_, word)| Arc::clone(word))
+    })
+}

@@ -1,0 +1,261 @@
+//! One HTTP connection of a sandbox: what it is for, and how its requests find their way.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use gig_audit::TlsFacts;
+use gig_policy::{AppProtocol, ConnectPermit, Denial, DenyReason, Host, Port, Verdict};
+use http::HeaderValue;
+use parking_lot::Mutex;
+
+use super::{activity::Activity, interject::Interjections, upgrade::Tunnel};
+use crate::{
+    authority::{Authority, Destination, agree_request},
+    caller::Caller,
+    subject::ConnectionFacts,
+    tls::downstream::Application,
+    worker::Worker,
+};
+
+/// One HTTP connection.
+#[derive(Debug)]
+pub struct Session {
+    caller: Arc<Caller>,
+    aim: Aim,
+    protocol: AppProtocol,
+    tls: Option<TlsFacts>,
+    application: Application,
+    activity: Arc<Activity>,
+    interjections: Arc<Interjections>,
+    route: Mutex<Option<Arc<Route>>>,
+    tunnel: Mutex<Option<Tunnel>>,
+    /// A refusal was recorded and told.
+    told: AtomicBool,
+}
+
+/// What a connection is for.
+#[derive(Debug)]
+pub enum Aim {
+    /// One host, agreed and permitted: every request must name it.
+    Fixed(Destination),
+    /// One host that is denied: every request is told so.
+    Denied(Destination, Box<Denial>),
+    /// A raw address in clear text: each request's Host names where it goes.
+    ByHost(Destination),
+    /// An explicit proxy: each request's target names where it goes.
+    Explicit(Destination),
+}
+
+/// Where requests go: one permitted host and port.
+#[derive(Debug)]
+pub struct Route {
+    /// The permitted host.
+    pub host: Host,
+    /// The same as text.
+    pub host_word: Arc<str>,
+    /// The permitted port.
+    pub port: Port,
+    /// The proof.
+    pub permit: ConnectPermit,
+}
+
+impl Session {
+    /// A connection of `caller` that speaks `application` and is for `aim`.
+    #[must_use]
+    pub fn new(
+        caller: &Arc<Caller>,
+        aim: Aim,
+        protocol: AppProtocol,
+        application: Application,
+    ) -> Self {
+        Self {
+            caller: Arc::clone(caller),
+            aim,
+            protocol,
+            tls: None,
+            application,
+            activity: Arc::default(),
+            interjections: Arc::default(),
+            route: Mutex::new(None),
+            tunnel: Mutex::new(None),
+            told: AtomicBool::new(false),
+        }
+    }
+
+    /// Adds what was negotiated in TLS.
+    #[must_use]
+    pub fn with_tls(mut self, tls: TlsFacts) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Adds the permit that the connection was opened with.
+    #[must_use]
+    pub fn with_permit(self, permit: ConnectPermit) -> Self {
+        *self.route.lock() = Some(Route::new(permit));
+        self
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub const fn caller(&self) -> &Arc<Caller> {
+        &self.caller
+    }
+
+    /// The thread that serves it.
+    #[must_use]
+    pub fn worker(&self) -> &Arc<Worker> {
+        &self.caller.worker
+    }
+
+    /// `Https` or `Http`.
+    #[must_use]
+    pub const fn protocol(&self) -> AppProtocol {
+        self.protocol
+    }
+
+    /// What was negotiated in TLS.
+    #[must_use]
+    pub const fn tls(&self) -> Option<&TlsFacts> {
+        self.tls.as_ref()
+    }
+
+    /// What the sandbox's side speaks.
+    #[must_use]
+    pub const fn application(&self) -> Application {
+        self.application
+    }
+
+    /// Whether something moves.
+    #[must_use]
+    pub const fn activity(&self) -> &Arc<Activity> {
+        &self.activity
+    }
+
+    /// Interim responses on their way to an HTTP/1.1 program.
+    #[must_use]
+    pub const fn interjections(&self) -> &Arc<Interjections> {
+        &self.interjections
+    }
+
+    /// What the connection is for.
+    #[must_use]
+    pub const fn aim(&self) -> &Aim {
+        &self.aim
+    }
+
+    /// A refusal was recorded and told.
+    pub fn set_told(&self) {
+        self.told.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a refusal was recorded and told.
+    #[must_use]
+    pub fn told(&self) -> bool {
+        self.told.load(Ordering::Relaxed)
+    }
+
+    /// Leaves what is to follow when the HTTP connection ends by an upgrade.
+    pub fn set_tunnel(&self, tunnel: Tunnel) {
+        *self.tunnel.lock() = Some(tunnel);
+    }
+
+    /// What is to follow.
+    #[must_use]
+    pub fn take_tunnel(&self) -> Option<Tunnel> {
+        self.tunnel.lock().take()
+    }
+
+    /// Where a request goes that names `authority`: all names must agree.
+    ///
+    /// # Errors
+    /// The reason, when they do not.
+    pub fn destination(&self, authority: &Authority) -> Result<Destination, DenyReason> {
+        let agreed = |connection: &Destination, named| {
+            agree_request(connection, named, authority)
+                .map(|host| Destination {
+                    host,
+                    port: connection.port,
+                })
+                .map_err(|disagreement| disagreement.reason())
+        };
+        match &self.aim {
+            Aim::Fixed(connection) | Aim::Denied(connection, _) => agreed(connection, true),
+            Aim::ByHost(connection) => agreed(connection, false),
+            Aim::Explicit(_) => {
+                let port = authority.port.unwrap_or(Port::HTTP);
+                Ok(self.caller.destination(authority.host.clone(), port))
+            }
+        }
+    }
+
+    /// What a record names while no other name is known.
+    #[must_use]
+    pub const fn nominal(&self) -> &Destination {
+        match &self.aim {
+            Aim::Fixed(at) | Aim::Denied(at, _) | Aim::ByHost(at) | Aim::Explicit(at) => at,
+        }
+    }
+
+    /// The permit for `destination`, decided (and recorded) if it is new or the policy changed.
+    ///
+    /// # Errors
+    /// The denial, not recorded yet: it becomes the request's.
+    pub async fn route(&self, destination: &Destination) -> Result<Arc<Route>, Box<Denial>> {
+        if let Aim::Denied(_, denial) = &self.aim {
+            return Err(denial.clone());
+        }
+        let policy = self.caller.subject().policy();
+        if let Some(route) = &*self.route.lock()
+            && route.host == destination.host
+            && route.port == destination.port
+            && route.permit.policy() == policy.reference()
+        {
+            return Ok(Arc::clone(route));
+        }
+        let (host, port) = (&destination.host, destination.port);
+        if let Verdict::Deny(denial) = policy.decide_connect(host, port, Some(self.protocol)) {
+            return Err(denial);
+        }
+        let attempt = self
+            .caller
+            .attempt(host, port, Some(self.protocol), self.tls.clone());
+        let route = Route::new(self.caller.permit(&attempt).await?);
+        *self.route.lock() = Some(Arc::clone(&route));
+        Ok(route)
+    }
+
+    /// Completes when a request of this connection is no longer allowed.
+    pub async fn revoked(&self, route: &Route, method: Arc<str>, path: Arc<str>) -> DenyReason {
+        let facts =
+            ConnectionFacts::new(&route.permit, Some(self.protocol)).with_request(method, path);
+        match self.caller.guard.open(facts) {
+            Ok(guard) => guard.revoked().await,
+            Err(reason) => reason,
+        }
+    }
+}
+
+impl Route {
+    fn new(permit: ConnectPermit) -> Arc<Self> {
+        Arc::new(Self {
+            host: permit.host().clone(),
+            host_word: permit.host().to_string().into(),
+            port: permit.port(),
+            permit,
+        })
+    }
+
+    /// The host as `Host` and `:authority` carry it, with the port as the program wrote it.
+    #[must_use]
+    pub fn authority(&self, written: Option<Port>) -> HeaderValue {
+        let text = match written {
+            Some(port) => HeaderValue::try_from(format!("{}:{port}", self.host_word)),
+            None => HeaderValue::try_from(&*self.host_word),
+        };
+        // Canonical names and addresses are ASCII without controls.
+        text.unwrap_or_else(|_| HeaderValue::from_static("invalid"))
+    }
+}

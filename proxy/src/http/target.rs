@@ -1,0 +1,111 @@
+//! What a request names: one authority, one path.
+//!
+//! `:authority`, absolute-form and `Host` must all say the same (RFC 9112 §3.2 would let the first
+//! win; two names in one request are how a front is built, so they are refused instead).
+
+use gig_policy::{DenyReason, path};
+use http::{
+    HeaderMap, Uri,
+    header::HOST,
+    uri::{PathAndQuery, Scheme},
+};
+
+use crate::authority::Authority;
+
+/// Why a request's target is not one target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// No authority anywhere.
+    #[error("the request names no host")]
+    Missing,
+    /// More than one `Host`, or a text that is no authority.
+    #[error("the request's host is not a host name with an optional port")]
+    Malformed,
+    /// `Host` and the request target differ.
+    #[error("the request target and the Host header differ")]
+    Differ,
+}
+
+impl From<TargetError> for DenyReason {
+    fn from(error: TargetError) -> Self {
+        match error {
+            TargetError::Missing => Self::NameMissing,
+            TargetError::Malformed => Self::MalformedRequest,
+            TargetError::Differ => Self::NamesDisagree,
+        }
+    }
+}
+
+/// The one authority that the request target and the `Host` header name.
+///
+/// # Errors
+/// When there is none, it is malformed, or there are two.
+pub fn authority(uri: &Uri, headers: &HeaderMap) -> Result<Authority, TargetError> {
+    let mut hosts = headers.get_all(HOST).iter();
+    let host = hosts.next();
+    if hosts.next().is_some() {
+        return Err(TargetError::Malformed);
+    }
+    let header = host
+        .map(|value| {
+            let text = value.to_str().map_err(|_| TargetError::Malformed)?;
+            Authority::parse(text).map_err(|_| TargetError::Malformed)
+        })
+        .transpose()?;
+    let target = uri
+        .authority()
+        .map(|authority| Authority::parse(authority.as_str()).map_err(|_| TargetError::Malformed))
+        .transpose()?;
+    match (target, header) {
+        (Some(target), Some(header)) if !same(&target, &header, uri.scheme()) => {
+            Err(TargetError::Differ)
+        }
+        (Some(one), _) | (None, Some(one)) => Ok(one),
+        (None, None) => Err(TargetError::Missing),
+    }
+}
+
+fn same(one: &Authority, other: &Authority, scheme: Option<&Scheme>) -> bool {
+    let default = if scheme == Some(&Scheme::HTTPS) {
+        gig_policy::Port::HTTPS
+    } else {
+        gig_policy::Port::HTTP
+    };
+    one.host == other.host && one.port.unwrap_or(default) == other.port.unwrap_or(default)
+}
+
+/// The path that is decided on and the target that is forwarded: the same spelling, with the query.
+///
+/// # Errors
+/// When the path has no single meaning.
+pub fn path(uri: &Uri) -> Result<(String, PathAndQuery), path::NormalisePathError> {
+    let sent = uri.path_and_query();
+    let raw = match sent.map(PathAndQuery::path) {
+        None | Some("") => "/",
+        Some(path) => path,
+    };
+    let normal = path::normalise(raw)?;
+    let unchanged = normal.is_unchanged();
+    let decided = normal.into_string();
+    if let Some(sent) = sent
+        && unchanged
+        && sent.path() == decided
+    {
+        return Ok((decided, sent.clone()));
+    }
+    let target = match sent.and_then(PathAndQuery::query) {
+        Some(query) => PathAndQuery::try_from(format!("{decided}?{query}")),
+        None => PathAndQuery::try_from(decided.as_str()),
+    };
+    let target = target.map_err(|_| path::NormalisePathError::NotPath)?;
+    Ok((decided, target))
+}
+
+/// What a record shows of a path that has no normal form: as sent, without the query, bounded.
+#[must_use]
+pub fn shown(uri: &Uri) -> String {
+    uri.path().chars().take(SHOWN).collect()
+}
+
+/// A record's line stays readable.
+const SHOWN: usize = 1024;

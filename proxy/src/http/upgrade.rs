@@ -1,0 +1,227 @@
+//! WebSocket (RFC 6455), over HTTP/1.1 upgrades and HTTP/2 extended CONNECT (RFC 8441).
+//!
+//! The handshake is a request like any other, decided as the GET that it is. Only when the origin
+//! accepts does HTTP end; a refusal is passed back as an ordinary answer and the connection goes on
+//! as HTTP, so that nothing written after a refused upgrade reaches anybody. No other upgrade exists
+//! here: others are sent on as plain requests, without `Upgrade`.
+
+use std::sync::Arc;
+
+use aws_lc_rs::rand;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use gig_policy::{DenyReason, RequestPermit};
+use http::{
+    HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version,
+    header::{CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE},
+};
+use hyper::{
+    body::Incoming,
+    ext::Protocol,
+    upgrade::{OnUpgrade, Upgraded},
+};
+use hyper_util::rt::TokioIo;
+
+use super::{
+    body::Download,
+    exchange::Exchange,
+    explicit::Tunnelled,
+    forward::{Outgoing, Ready, fail, pass_back, send},
+    headers,
+    session::Session,
+};
+use crate::{
+    caller::Caller,
+    enforce::request::Asked,
+    failure::{Failure, Side},
+    opaque::{SpliceLimits, splice_until},
+    tls::downstream::Application,
+    upstream::{origin::Need, pool::Lease},
+};
+
+/// What follows an HTTP/1 connection that ended by an accepted upgrade.
+#[derive(Debug)]
+pub enum Tunnel {
+    /// `CONNECT` to an explicit proxy.
+    Connect(Box<Tunnelled>),
+    /// A WebSocket.
+    WebSocket(Box<WebSocket>),
+}
+
+/// An accepted WebSocket, before its bytes pass.
+#[derive(Debug)]
+pub struct WebSocket {
+    down: OnUpgrade,
+    up: Upgraded,
+    exchange: Exchange,
+    session: Arc<Session>,
+}
+
+/// Whether the request is a WebSocket handshake in either form.
+#[must_use]
+pub fn wanted(request: &Request<Incoming>) -> bool {
+    is_extended_connect(request) || is_upgrade(request)
+}
+
+/// RFC 8441 §4: `:method` CONNECT with `:protocol` websocket.
+#[must_use]
+pub fn is_extended_connect(request: &Request<Incoming>) -> bool {
+    request.method() == Method::CONNECT
+        && request
+            .extensions()
+            .get::<Protocol>()
+            .is_some_and(|protocol| protocol.as_str() == "websocket")
+}
+
+/// RFC 6455 §4.1.
+fn is_upgrade(request: &Request<Incoming>) -> bool {
+    request.method() == Method::GET
+        && request.version() == Version::HTTP_11
+        && headers::connection_has(request.headers(), "upgrade")
+        && names_websocket(request.headers())
+}
+
+fn names_websocket(headers: &HeaderMap) -> bool {
+    headers
+        .get(UPGRADE)
+        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"))
+}
+
+/// The method that policy decides on.
+#[must_use]
+pub fn effective_method(request: &Request<Incoming>) -> &Method {
+    if is_extended_connect(request) {
+        return &Method::GET;
+    }
+    request.method()
+}
+
+/// Forwards a handshake; the tunnel begins when the origin accepted it.
+///
+/// # Errors
+/// What was asked and why there is no answer; recorded.
+pub async fn forward(
+    permit: RequestPermit,
+    session: &Arc<Session>,
+    mut exchange: Exchange,
+    mut outgoing: Outgoing,
+) -> Result<Response<Download>, (Asked, DenyReason)> {
+    let extended = is_extended_connect(&outgoing.request);
+    if !http_body::Body::is_end_stream(outgoing.request.body()) {
+        let failure = Failure::new(Side::Downstream, DenyReason::MalformedRequest);
+        return Err(fail(exchange, failure));
+    }
+    let down = hyper::upgrade::on(&mut outgoing.request);
+    let route = Arc::clone(&outgoing.route);
+    let (mut ready, _) = Ready::new(session, &mut exchange, outgoing);
+    if let Err(failure) = as_upgrade(&mut ready.request, extended) {
+        return Err(fail(exchange, failure));
+    }
+    let sent = send(permit, session, &route, Need::Upgrade, ready, None);
+    let (mut response, lease) = match exchange.unless_revoked(sent).await {
+        Ok(answered) => answered,
+        Err(failure) => return Err(fail(exchange, failure)),
+    };
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        // Refused: an ordinary answer. The connection of an HTTP/1 client goes on as HTTP.
+        return Ok(pass_back(exchange, response, lease));
+    }
+    if !names_websocket(response.headers()) {
+        let failure = Failure::new(Side::Upstream, DenyReason::OriginProtocol);
+        return Err(fail(exchange, failure));
+    }
+    let up = match hyper::upgrade::on(&mut response).await {
+        Ok(up) => up,
+        Err(error) => {
+            let failure = Failure::caused(Side::Upstream, DenyReason::OriginProtocol, error);
+            return Err(fail(exchange, failure));
+        }
+    };
+    Ok(accept(session, exchange, (down, up), response, &lease))
+}
+
+/// The request as an HTTP/1.1 upgrade.
+fn as_upgrade<B>(request: &mut Request<B>, extended: bool) -> Result<(), Failure> {
+    *request.method_mut() = Method::GET;
+    let headers = request.headers_mut();
+    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+    headers.remove(CONTENT_LENGTH);
+    if extended {
+        // RFC 8441 §5: HTTP/2 has no key; the origin's HTTP/1.1 wants one.
+        let mut nonce = [0; 16];
+        rand::fill(&mut nonce).map_err(|_| Failure::new(Side::Internal, DenyReason::Internal))?;
+        let key = HeaderValue::try_from(STANDARD.encode(nonce))
+            .map_err(|error| Failure::caused(Side::Internal, DenyReason::Internal, error))?;
+        headers.insert(SEC_WEBSOCKET_KEY, key);
+    }
+    Ok(())
+}
+
+/// The origin accepted: so does our answer, in the form that the client asked in.
+fn accept(
+    session: &Arc<Session>,
+    mut exchange: Exchange,
+    (down, up): (OnUpgrade, Upgraded),
+    response: Response<Incoming>,
+    lease: &Lease,
+) -> Response<Download> {
+    let (mut parts, _) = response.into_parts();
+    headers::incoming(&mut parts.headers);
+    parts.headers.remove(CONTENT_LENGTH);
+    parts.extensions.clear();
+    parts.version = Version::HTTP_11;
+    exchange.upgraded(StatusCode::SWITCHING_PROTOCOLS.as_u16(), lease);
+    let websocket = Box::new(WebSocket {
+        down,
+        up,
+        exchange,
+        session: Arc::clone(session),
+    });
+    match session.application() {
+        Application::Http1 => {
+            parts
+                .headers
+                .insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+            parts
+                .headers
+                .insert(UPGRADE, HeaderValue::from_static("websocket"));
+            session.set_tunnel(Tunnel::WebSocket(websocket));
+        }
+        Application::Http2 => {
+            parts.status = StatusCode::OK;
+            parts.headers.remove(SEC_WEBSOCKET_ACCEPT);
+            drop(session.worker().tasks.spawn(websocket.run()));
+        }
+    }
+    Response::from_parts(parts, Download::Told(None))
+}
+
+impl WebSocket {
+    /// Passes bytes until both sides are done, the policy changes, or nothing moves for long.
+    pub async fn run(mut self: Box<Self>) {
+        let caller: &Arc<Caller> = self.session.caller();
+        let deadlines = caller.worker.deadlines().clone();
+        let Ok(Ok(down)) = tokio::time::timeout(deadlines.detect, self.down).await else {
+            self.exchange
+                .spliced(0, 0, Some(DenyReason::RequestTimeout));
+            return;
+        };
+        let limits = SpliceLimits {
+            idle: deadlines.opaque_idle,
+            subject: Arc::clone(caller.subject()),
+        };
+        let exchange = &mut self.exchange;
+        let cut = async {
+            tokio::select! {
+                reason = std::future::poll_fn(|cx| exchange.poll_revoked(cx)) => reason,
+                reason = caller.guard.revoked() => reason,
+                reason = caller.drained() => reason,
+            }
+        };
+        let sides = (TokioIo::new(down), TokioIo::new(self.up));
+        let spliced = splice_until(Bytes::new(), sides, &limits, cut).await;
+        self.exchange
+            .spliced(spliced.out, spliced.back, spliced.end.reason());
+    }
+}

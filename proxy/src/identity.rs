@@ -1,0 +1,14 @@
+//! Who is calling: the source address of a connection or datagram, looked up for each one.
+//!
+//! The hub's firewall lets a packet through only when interface and source address belong together,
+//! so the address proves the sandbox. What is bound to which address is the composition root's.
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use crate::subject::Subject;
+
+/// Finds the sandbox that owns a source address.
+pub trait Identity: Send + Sync + 'static {
+    /// The sandbox bound to `source` at this moment; `None` means: nobody's, drop it.
+    fn subject(&self, source: Ipv4Addr) -> Option<Arc<Subject>>;
+}

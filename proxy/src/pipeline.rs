@@ -1,0 +1,193 @@
+//! A request's way, on one page.
+//!
+//! ```text
+//! accept      whose connection is it                         accept
+//! detect      TLS, HTTP or neither; which name               connection, detect, client_hello
+//! agree       one name: destination, SNI, Host, :authority   authority, http::target
+//! connect     decide and record the connection               enforce::connect
+//! terminate   TLS with a minted leaf                         tls::downstream
+//! request     decide and record the request                  enforce::request
+//! forward     resolve, vet, dial, verify, send               http::forward, upstream
+//! answer      stream back, record the outcome                http::body, http::exchange
+//! ```
+
+use std::sync::{Arc, LazyLock};
+
+use gig_policy::{Denial, DenyReason};
+use http::{Method, Request, Response};
+use hyper::body::Incoming;
+
+use crate::{
+    authority::{Authority, Destination},
+    enforce::{
+        connect::denial,
+        request::{Asked, enforce_request, refuse_request},
+    },
+    http::{
+        body::Download,
+        exchange::Exchange,
+        explicit, forward, headers,
+        refuse::Refusal,
+        session::{Aim, Session},
+        target, upgrade,
+    },
+};
+
+/// Takes one request from its header section to the answer's. Dropping the future abandons the
+/// request; its outcome is recorded all the same.
+///
+/// # Errors
+/// The refusal to tell; recorded.
+pub async fn exchange(
+    session: &Arc<Session>,
+    request: Request<Incoming>,
+) -> Result<Response<Download>, Box<Refusal>> {
+    // Which request is this?
+    if request.method() == Method::CONNECT && !upgrade::is_extended_connect(&request) {
+        return Box::pin(explicit::connect(session, request)).await;
+    }
+    let path = target::path(request.uri());
+    let mut asked = asked(session, &request);
+    let grpc = headers::is_grpc(request.headers());
+    let refused = Refuser { session, grpc };
+
+    // Does it have one meaning? Agree on one name, one path, one length.
+    if headers::framing_is_ambiguous(request.headers()) {
+        return refused.because(asked, DenyReason::MalformedRequest).await;
+    }
+    let (authority, destination) = match agree(session, &request) {
+        Ok(agreed) => agreed,
+        Err(reason) => return refused.because(asked, reason).await,
+    };
+    (asked.host, asked.port) = (destination.host.clone(), destination.port);
+    let target = match path {
+        Ok((path, target)) => {
+            asked.path = path.into();
+            target
+        }
+        Err(_) => {
+            asked.path = target::shown(request.uri()).into();
+            return refused.because(asked, DenyReason::MalformedRequest).await;
+        }
+    };
+
+    // May the connection be made, may the request be sent? Recorded before anything leaves.
+    let route = match session.route(&destination).await {
+        Ok(route) => route,
+        Err(denial) => return refused.recording(asked, denial).await,
+    };
+    asked.host_word = Arc::clone(&route.host_word);
+    if let Some(reason) = body_limit(&asked, &request) {
+        return refused.because(asked, reason).await;
+    }
+    let recorder = session.worker().recorder();
+    let (permit, granted) = match enforce_request(recorder, &asked).await {
+        Ok(allowed) => allowed,
+        Err(denial) => return Err(refused.told(asked, denial)),
+    };
+
+    // Send it and stream the answer.
+    let exchange = Exchange::new(session, &route, asked, granted);
+    let outgoing = forward::Outgoing {
+        request,
+        target,
+        port_written: authority.port,
+        route,
+    };
+    let answer = if upgrade::wanted(&outgoing.request) {
+        Box::pin(upgrade::forward(permit, session, exchange, outgoing)).await
+    } else {
+        forward::forward(permit, session, exchange, outgoing).await
+    };
+    answer.map_err(|(asked, reason)| refused.failed(asked, reason))
+}
+
+/// The words for the records, as far as they are known before anything is agreed.
+fn asked(session: &Session, request: &Request<Incoming>) -> Asked {
+    let caller = session.caller();
+    let nominal = session.nominal();
+    Asked {
+        subject: Arc::clone(caller.subject()),
+        conn: caller.guard.id(),
+        src: caller.src,
+        id: session.worker().shared.ids.next(),
+        host: nominal.host.clone(),
+        host_word: Arc::clone(&UNKNOWN),
+        port: nominal.port,
+        protocol: session.protocol(),
+        method: forward::method_word(upgrade::effective_method(request)),
+        path: Arc::clone(&UNKNOWN),
+        tls: session.tls().cloned(),
+    }
+}
+
+/// One name from every place that names one.
+fn agree(
+    session: &Session,
+    request: &Request<Incoming>,
+) -> Result<(Authority, Destination), DenyReason> {
+    explicit::check_form(session, request)?;
+    let authority = target::authority(request.uri(), request.headers())?;
+    let destination = session.destination(&authority)?;
+    Ok((authority, destination))
+}
+
+/// A body that says itself that it is too large need not begin.
+fn body_limit(asked: &Asked, request: &Request<Incoming>) -> Option<DenyReason> {
+    let most = asked.subject.policy().limits().request_body?;
+    let announced = headers::content_length(request.headers())?;
+    (announced > most.0).then_some(DenyReason::RequestBodyLimit)
+}
+
+/// A word that is not known yet.
+static UNKNOWN: LazyLock<Arc<str>> = LazyLock::new(|| "".into());
+
+/// Makes refusals, recorded.
+struct Refuser<'a> {
+    session: &'a Session,
+    grpc: bool,
+}
+
+impl Refuser<'_> {
+    /// For a reason that no rule gave.
+    async fn because<T>(&self, asked: Asked, reason: DenyReason) -> Result<T, Box<Refusal>> {
+        let denial = denial(&asked.subject.policy(), reason, String::new());
+        self.recording(asked, denial).await
+    }
+
+    /// For a decision that is not recorded yet.
+    async fn recording<T>(&self, mut asked: Asked, denial: Box<Denial>) -> Result<T, Box<Refusal>> {
+        if asked.host_word.is_empty() {
+            asked.host_word = asked.host.to_string().into();
+        }
+        let recorder = self.session.worker().recorder();
+        let denial = refuse_request(recorder, &asked, denial).await;
+        Err(self.told(asked, denial))
+    }
+
+    /// For a decision that is recorded.
+    fn told(&self, asked: Asked, denial: Box<Denial>) -> Box<Refusal> {
+        if matches!(self.session.aim(), Aim::Denied(..)) {
+            self.session.set_told();
+        }
+        tracing::info!(
+            req.id = %asked.id, deny.reason = %denial.reason, server.address = %asked.host_word,
+            server.port = %asked.port, http.request.method = %asked.method, "denied"
+        );
+        Box::new(Refusal {
+            denial,
+            asked,
+            grpc: self.grpc,
+        })
+    }
+
+    /// For a failure after the decision; its outcome is recorded.
+    fn failed(&self, asked: Asked, reason: DenyReason) -> Box<Refusal> {
+        let denial = denial(&asked.subject.policy(), reason, String::new());
+        Box::new(Refusal {
+            denial,
+            asked,
+            grpc: self.grpc,
+        })
+    }
+}

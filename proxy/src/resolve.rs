@@ -1,0 +1,9 @@
+//! From a permitted name to addresses that may be dialled: overrides, look-up, vetting.
+
+pub mod overrides;
+pub mod resolver;
+pub mod vet;
+
+pub use overrides::{ParseOverrideError, ResolveOverride};
+pub use resolver::{ResolveError, Resolver};
+pub use vet::{NeverOpen, VetError, VettedAddr, Vetter};

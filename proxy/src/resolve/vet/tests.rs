@@ -1,0 +1,158 @@
+//! Mixed answers, the core, our own, and what is only opened by name.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn vetter(listeners: &[&str]) -> Vetter {
+    let listeners = listeners.iter().map(|l| l.parse().unwrap()).collect();
+    Vetter::new(NeverOpen { listeners })
+}
+
+fn vet(vetter: &Vetter, addresses: &[&str], allow: &[&str]) -> Result<Vec<String>, DenyReason> {
+    let addresses: Vec<_> = addresses.iter().map(|a| a.parse().unwrap()).collect();
+    let allow: Vec<IpNet> = allow.iter().map(|a| a.parse().unwrap()).collect();
+    vetter
+        .vet_for(&addresses, named(&allow))
+        .map(|vetted| vetted.iter().map(|v| v.get().to_string()).collect())
+        .map_err(|error| error.reason)
+}
+
+fn named(named: &[IpNet]) -> Open<'_> {
+    Open {
+        named,
+        private_use: false,
+    }
+}
+
+const PUBLIC: &str = "93.184.215.14:443";
+
+#[test]
+fn private_addresses_are_left_out_of_a_mixed_answer() {
+    let vetter = vetter(&[]);
+    let mixed = vet(&vetter, &["10.0.0.1:443", PUBLIC, "[fd00::1]:443"], &[]);
+    assert_eq!(mixed, Ok(vec![PUBLIC.to_owned()]));
+    assert_eq!(
+        vet(&vetter, &["10.0.0.1:443"], &[]),
+        Err(DenyReason::PrivateAddress)
+    );
+    assert!(vet(&vetter, &["10.0.0.1:443"], &["10.0.0.0/8"]).is_ok());
+}
+
+#[test]
+fn a_local_policy_reaches_private_ranges_and_no_public_address() {
+    let policy = gig_policy::PolicyBuilder::new("local")
+        .reach(Reach::Local)
+        .allow("db.corp.example")
+        .and_then(|builder| builder.allow("10.0.0.0/8"))
+        .unwrap()
+        .build()
+        .unwrap();
+    let permit = |host: &str| {
+        let host = gig_policy::Host::parse(host).unwrap();
+        match policy.decide_connect(&host, gig_policy::Port::HTTPS, None) {
+            gig_policy::Verdict::Allow(permit) => permit,
+            gig_policy::Verdict::Deny(denial) => panic!("{denial}"),
+        }
+    };
+    let vetter = vetter(&[]);
+    let vet = |addresses: &[&str], host: &str| {
+        let addresses: Vec<_> = addresses.iter().map(|a| a.parse().unwrap()).collect();
+        vetter
+            .vet(&addresses, &permit(host))
+            .map(|vetted| {
+                vetted
+                    .iter()
+                    .map(|v| v.get().to_string())
+                    .collect::<Vec<_>>()
+            })
+            .map_err(|error| error.reason)
+    };
+    let host = "db.corp.example";
+    assert_eq!(vet(&[PUBLIC], host), Err(DenyReason::PublicAddress));
+    assert_eq!(
+        vet(&[PUBLIC, "10.9.8.7:443"], host),
+        Ok(vec!["10.9.8.7:443".to_owned()])
+    );
+    assert_eq!(
+        vet(&["10.1.1.1:443"], "10.1.1.1"),
+        Ok(vec!["10.1.1.1:443".to_owned()])
+    );
+    assert_eq!(
+        vet(&["127.0.0.1:443"], host),
+        Err(DenyReason::PrivateAddress)
+    );
+    assert_eq!(
+        vet(&["169.254.169.254:443"], host),
+        Err(DenyReason::NeverOpenable)
+    );
+}
+
+#[test]
+fn one_address_of_the_core_refuses_the_whole_answer() {
+    let vetter = vetter(&[]);
+    let refused = vet(
+        &vetter,
+        &[PUBLIC, "169.254.169.254:80"],
+        &["169.254.0.0/16"],
+    );
+    assert_eq!(refused, Err(DenyReason::NeverOpenable));
+}
+
+#[test]
+fn loopback_needs_to_be_named_and_our_listeners_stay_closed() {
+    let vetter = vetter(&["127.0.0.1:8080", "0.0.0.0:9090", "[::]:7070"]);
+    let allow = &["127.0.0.0/8", "::1/128"];
+    assert_eq!(
+        vet(&vetter, &["127.0.0.1:5432"], &[]),
+        Err(DenyReason::PrivateAddress)
+    );
+    assert!(vet(&vetter, &["127.0.0.1:5432"], allow).is_ok());
+    for ours in [
+        "127.0.0.1:8080",
+        "127.0.0.1:9090",
+        "127.7.7.7:9090",
+        "[::ffff:127.0.0.1]:8080",
+        "[::1]:7070",
+    ] {
+        assert_eq!(
+            vet(&vetter, &[ours], allow),
+            Err(DenyReason::NeverOpenable),
+            "{ours}"
+        );
+    }
+}
+
+#[test]
+fn an_address_that_the_host_has_is_its_own() {
+    let vetter = vetter(&[]);
+    assert!(vetter.is_own(Ipv4Addr::LOCALHOST.into()).unwrap());
+    assert!(!vetter.is_own([93, 184, 215, 14].into()).unwrap());
+    let foreign = Vetter {
+        binds_foreign: true,
+        never_open: NeverOpen::default(),
+    };
+    assert!(foreign.is_own(Ipv4Addr::LOCALHOST.into()).unwrap());
+}
+
+#[test]
+fn the_routing_table_tells_own_addresses() {
+    let fib = "Local:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 10.1.2.0\n        /24 link UNICAST\n     \
+               |-- 10.1.2.3\n        /32 host LOCAL\n     |-- 10.1.2.255\n        /32 link BROADCAST\n";
+    assert!(fib_has_local(fib, [10, 1, 2, 3].into()));
+    assert!(!fib_has_local(fib, [10, 1, 2, 255].into()));
+    assert!(!fib_has_local(fib, [10, 1, 2, 0].into()));
+}
+
+proptest! {
+    #[test]
+    fn nothing_special_is_ever_vetted_without_being_named(ip in any::<IpAddr>()) {
+        let vetter = Vetter { never_open: NeverOpen::default(), binds_foreign: false };
+        if let Ok(vetted) = vetter.vet_for(&[SocketAddr::new(ip, 443)], named(&[])) {
+            for one in vetted {
+                prop_assert!(admit(one.get().ip(), &[]).is_ok());
+                prop_assert!(!one.is_private());
+            }
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! One sandbox as the proxy knows it: its policy, names, budgets and open connections.
+//!
+//! The policy can be replaced at any moment. Every open connection, and every request that may run
+//! long, has a place in the register; replacing the policy decides each of them again and cuts what
+//! is no longer allowed, or no longer allowed *in this way* (opened instead of inspected, towards a
+//! private address). Closing cuts them all and waits until they are gone.
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use arc_swap::ArcSwap;
+use gig_policy::{DenyReason, Policy, SandboxId};
+
+use self::register::Register;
+pub use self::register::{ConnectionFacts, ConnectionGuard};
+use crate::{budget::Budget, dns::synthetic::SyntheticNames};
+
+mod register;
+
+/// One sandbox. Everything that is shared between its connections, and nothing that is shared with
+/// another sandbox.
+#[derive(Debug)]
+pub struct Subject {
+    id: SandboxId,
+    address: Ipv4Addr,
+    gateway: Ipv4Addr,
+    policy: ArcSwap<Policy>,
+    synthetic: SyntheticNames,
+    budget: Budget,
+    register: Register,
+}
+
+impl Subject {
+    /// A sandbox at `address`, whose default route and name server is `gateway`.
+    #[must_use]
+    pub fn new(id: SandboxId, address: Ipv4Addr, gateway: Ipv4Addr, policy: Policy) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            address,
+            gateway,
+            policy: ArcSwap::from_pointee(policy),
+            synthetic: SyntheticNames::new(),
+            budget: Budget::new(),
+            register: Register::new(),
+        })
+    }
+
+    /// Its id.
+    #[must_use]
+    pub const fn id(&self) -> SandboxId {
+        self.id
+    }
+
+    /// Its own end of the link.
+    #[must_use]
+    pub const fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// The hub's end of the link.
+    #[must_use]
+    pub const fn gateway(&self) -> Ipv4Addr {
+        self.gateway
+    }
+
+    /// The policy in force: one snapshot for one decision.
+    #[must_use]
+    pub fn policy(&self) -> Policy {
+        Policy::clone(&self.policy.load())
+    }
+
+    /// Puts another policy in force and cuts what it no longer allows. What is decided after this
+    /// returns is decided by it.
+    pub fn set_policy(&self, policy: Policy) {
+        self.register
+            .decide_again(&policy, || self.policy.store(Arc::new(policy.clone())));
+    }
+
+    /// Its synthetic names.
+    #[must_use]
+    pub const fn synthetic(&self) -> &SyntheticNames {
+        &self.synthetic
+    }
+
+    /// Its counters.
+    #[must_use]
+    pub const fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Takes a place for a connection that was just accepted and is for nobody yet.
+    ///
+    /// # Errors
+    /// [`DenyReason::ConnectionLimit`] over the policy's `connections`; [`DenyReason::ShuttingDown`]
+    /// once [`Subject::close`] was called.
+    pub fn accept(self: &Arc<Self>) -> Result<ConnectionGuard, DenyReason> {
+        ConnectionGuard::accepted(Arc::clone(self))
+    }
+
+    /// A register entry that is beneath no connection of the sandbox: for a connection to an origin
+    /// that is kept between requests. Does not count as a connection.
+    ///
+    /// # Errors
+    /// [`DenyReason::Revoked`] or [`DenyReason::ShuttingDown`] when it is not allowed.
+    pub fn open(self: &Arc<Self>, facts: ConnectionFacts) -> Result<ConnectionGuard, DenyReason> {
+        ConnectionGuard::upstream(Arc::clone(self), facts)
+    }
+
+    /// How many connections are open.
+    #[must_use]
+    pub fn connections(&self) -> u32 {
+        self.register.connections()
+    }
+
+    /// Cuts every connection, refuses new ones, and returns when the last guard is gone. Dropping the
+    /// future leaves the sandbox closed but does not wait.
+    pub async fn close(&self) {
+        self.register.close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests;

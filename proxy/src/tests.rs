@@ -1,0 +1,14 @@
+//! The proxy between a real client and a real origin on loopback, in one runtime.
+//!
+//! The client is hyper over rustls, or a raw socket; so is the origin, which counts what reaches it.
+//! Every denial asks three witnesses: what the client got, what the origin saw, what was recorded.
+
+mod bodies;
+mod denials;
+mod interim;
+mod lab;
+mod limits;
+mod requests;
+mod smuggling;
+mod threads;
+mod websocket;

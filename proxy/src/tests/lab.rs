@@ -1,0 +1,196 @@
+//! Sandbox, proxy and origins of one test.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use gig_audit::{Event, MemoryLog, Record, Recorder, VerdictWord};
+use gig_policy::{DenyReason, Host, Policy, Port, SandboxId};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    Deadlines, NeverOpen, Settings, Subject,
+    authority::Destination,
+    caller::Caller,
+    connection,
+    detect::Rewind,
+    start::shared,
+    tls::{authority_key::Authority, roots::Roots},
+    worker::Worker,
+};
+
+pub(super) mod client;
+pub(super) mod h2;
+pub(super) mod origin;
+
+/// The policy that most tests use: one host, every method and path, on loopback.
+pub(super) const ALLOW_API: &str = "
+version: 1
+name: test
+egress:
+  - {host: api.test, ports: [80, 443], allow_private: [127.0.0.0/8]}
+";
+
+pub(super) struct Lab {
+    pub(super) subject: Arc<Subject>,
+    pub(super) worker: Arc<Worker>,
+    pub(super) authority: Authority,
+    pub(super) log: MemoryLog,
+    pub(super) tasks: TaskTracker,
+}
+
+/// What a test sets otherwise than the product does.
+pub(super) struct Arrangement<'a> {
+    pub(super) policy: &'a str,
+    /// `HOST:PORT` and where it is.
+    pub(super) origins: Vec<(&'a str, SocketAddr)>,
+    pub(super) roots: Roots,
+}
+
+impl<'a> Arrangement<'a> {
+    pub(super) fn new(policy: &'a str) -> Self {
+        Self {
+            policy,
+            origins: Vec::new(),
+            roots: Roots::none(),
+        }
+    }
+
+    pub(super) fn origin(mut self, at: &'a str, origin: &origin::Origin) -> Self {
+        self.origins.push((at, origin.address));
+        if let Some(authority) = &origin.authority {
+            self.roots = self.roots.with_pem(authority.ca_pem().as_bytes()).unwrap();
+        }
+        self
+    }
+
+    pub(super) fn lab(self) -> Lab {
+        let authority = Authority::generate().unwrap();
+        let (recorder, log) = Recorder::in_memory();
+        let resolve = self
+            .origins
+            .iter()
+            .map(|(at, to)| format!("{at}:{}:{}", to.ip(), to.port()).parse().unwrap())
+            .collect();
+        let settings = Settings {
+            explicit_port: 8081,
+            deadlines: Deadlines::DEFAULT,
+            resolve,
+            upstream_roots: self.roots,
+            upstream_proxy: None,
+            authority: authority.clone(),
+            never_open: NeverOpen::default(),
+            workers: 1,
+        };
+        let worker = Worker::new(
+            shared(settings, recorder).unwrap(),
+            CancellationToken::new(),
+        );
+        let subject = Subject::new(
+            SandboxId::new(uuid::Uuid::from_u128(7)),
+            [127, 0, 0, 1].into(),
+            [127, 0, 0, 1].into(),
+            Policy::compile(self.policy, "test").unwrap(),
+        );
+        Lab {
+            subject,
+            worker,
+            authority,
+            log,
+            tasks: TaskTracker::new(),
+        }
+    }
+}
+
+/// How a client's connection reaches the proxy.
+#[derive(Debug, Clone)]
+pub(super) enum Way {
+    Explicit,
+    /// As if redirected on its way to this.
+    To(Destination),
+}
+
+impl Way {
+    pub(super) fn to(host: &str, port: u16) -> Self {
+        Self::To(Destination {
+            host: Host::parse(host).unwrap(),
+            port: Port::new(port).unwrap(),
+        })
+    }
+}
+
+impl Lab {
+    /// A connection to the proxy, served.
+    pub(super) async fn connect(&self, way: Way) -> TcpStream {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = dial(listener.local_addr().unwrap()).await;
+        let (stream, source) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let guard = self.subject.accept().unwrap();
+        let caller = Caller::new(Arc::clone(&self.worker), guard, source);
+        self.tasks.spawn(async move {
+            match way {
+                Way::Explicit => {
+                    let own = Destination {
+                        host: Host::from(std::net::IpAddr::from([127, 0, 0, 1])),
+                        port: Port::new(8081).unwrap(),
+                    };
+                    Box::pin(connection::explicit(caller, stream, own)).await;
+                }
+                Way::To(destination) => {
+                    let stream = Rewind::new(Bytes::new(), stream);
+                    Box::pin(connection::to_destination(caller, stream, destination)).await;
+                }
+            }
+        });
+        client
+    }
+
+    /// Records of one kind.
+    pub(super) fn records(&self, event: Event) -> Vec<Record> {
+        let mut records = self.log.records();
+        records.retain(|record| record.entry.event == event);
+        records
+    }
+
+    /// Waits until there are `count` records of a kind: outcomes come after the client has its answer.
+    pub(super) async fn until_records(&self, event: Event, count: usize) -> Vec<Record> {
+        for _ in 0..400 {
+            let records = self.records(event);
+            if records.len() >= count {
+                return records;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!(
+            "{count} records of {event} expected: {:#?}",
+            self.log.records()
+        );
+    }
+
+    /// Exactly one denial is recorded, for `reason`.
+    #[track_caller]
+    pub(super) fn assert_denied_once(&self, reason: DenyReason) {
+        let denied: Vec<_> = self
+            .log
+            .records()
+            .into_iter()
+            .filter(|record| {
+                record.entry.verdict == Some(VerdictWord::Deny)
+                    && record.entry.event != Event::Response
+            })
+            .collect();
+        assert_eq!(denied.len(), 1, "{denied:#?}");
+        assert_eq!(denied[0].entry.reason, Some(reason), "{denied:#?}");
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test's client and origins are not the proxy"
+)]
+pub(super) async fn dial(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}

@@ -1,0 +1,291 @@
+//! What a sandbox or an origin can stretch has an end.
+
+use std::time::Duration;
+
+use gig_audit::Event;
+use gig_policy::DenyReason;
+use http::{Request, Response, StatusCode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::client::TlsStream;
+
+use super::lab::{
+    ALLOW_API, Arrangement, Lab, Way,
+    client::{empty, get, raw, read_head},
+    h2,
+    origin::{Origin, hello},
+};
+
+async fn lab() -> (Lab, Origin) {
+    let origin = Origin::https("api.test", &["http/1.1"], hello).await;
+    let lab = Arrangement::new(ALLOW_API)
+        .origin("api.test:443", &origin)
+        .lab();
+    (lab, origin)
+}
+
+async fn h2_stream(lab: &Lab) -> TlsStream<tokio::net::TcpStream> {
+    let stream = lab.connect(Way::to("api.test", 443)).await;
+    lab.tls(stream, "api.test", &["h2"]).await.unwrap()
+}
+
+/// Whether the proxy ends the connection soon.
+async fn is_closed(stream: &mut TlsStream<tokio::net::TcpStream>) -> bool {
+    let mut rest = Vec::new();
+    let reading = stream.read_to_end(&mut rest);
+    tokio::time::timeout(Duration::from_secs(3), reading)
+        .await
+        .is_ok()
+}
+
+#[tokio::test]
+async fn rapid_resets_end_the_connection() {
+    let (lab, origin) = lab().await;
+    let mut stream = h2_stream(&lab).await;
+    let mut octets = h2::preface();
+    for n in 0..2000 {
+        octets.extend(h2::request(1 + 2 * n, "/", &[]));
+        octets.extend(h2::frame(h2::RST_STREAM, 0, 1 + 2 * n, &[0, 0, 0, 8]));
+    }
+    stream.write_all(&octets).await.ok();
+    assert!(is_closed(&mut stream).await);
+    assert!(origin.seen.requests().len() < 200);
+}
+
+#[tokio::test]
+async fn a_flood_of_continuation_frames_ends_the_connection() {
+    let (lab, origin) = lab().await;
+    let mut stream = h2_stream(&lab).await;
+    let mut octets = h2::preface();
+    octets.extend(h2::frame(h2::HEADERS, h2::END_STREAM, 1, &h2::block("/")));
+    for _ in 0..20_000 {
+        octets.extend(h2::frame(h2::CONTINUATION, 0, 1, &h2::field(b"x", b"y")));
+    }
+    stream.write_all(&octets).await.ok();
+    assert!(is_closed(&mut stream).await);
+    assert_eq!(origin.seen.connections(), 0);
+}
+
+#[tokio::test]
+async fn an_hpack_bomb_is_refused() {
+    let (lab, origin) = lab().await;
+    let mut stream = h2_stream(&lab).await;
+    let mut block = h2::block("/");
+    // Enters the dynamic table as entry 62, and is then repeated by one octet each.
+    block.push(0x40);
+    block.extend(&h2::field(b"bomb", &[b'x'; 3000])[1..]);
+    block.extend(std::iter::repeat_n(0x80 | 62, 10_000));
+    let mut octets = h2::preface();
+    octets.extend(h2::frame(
+        h2::HEADERS,
+        h2::END_STREAM | h2::END_HEADERS,
+        1,
+        &block,
+    ));
+    stream.write_all(&octets).await.ok();
+    let mut answer = vec![0; 4096];
+    let reading = stream.read(&mut answer);
+    assert!(
+        tokio::time::timeout(Duration::from_secs(3), reading)
+            .await
+            .is_ok()
+    );
+    assert_eq!(origin.seen.connections(), 0);
+}
+
+#[tokio::test]
+async fn endless_header_sections_are_refused() {
+    let (lab, origin) = lab().await;
+    let line = format!("x: {}\r\n", "y".repeat(1000));
+    for (lines, each) in [(200, "x: y\r\n".to_owned()), (200, line)] {
+        let stream = lab.connect(Way::to("api.test", 80)).await;
+        let text = format!(
+            "GET / HTTP/1.1\r\nHost: api.test\r\n{}\r\n",
+            each.repeat(lines)
+        );
+        let answer = raw(stream, text.as_bytes()).await;
+        // Closed over what was not read, the answer may be lost to a reset.
+        assert!(
+            answer
+                .as_ref()
+                .is_none_or(|a| a.is_empty() || a.starts_with("HTTP/1.1 431")),
+            "{answer:?}"
+        );
+    }
+    assert_eq!(origin.seen.connections(), 0);
+}
+
+#[tokio::test]
+async fn an_origins_endless_header_section_is_its_fault() {
+    let origin = Origin::raw(|mut stream, _| async move {
+        read_head(&mut stream).await;
+        stream.write_all(b"HTTP/1.1 200 OK\r\n").await.ok();
+        for _ in 0..2000 {
+            let line = format!("x: {}\r\n", "y".repeat(1000));
+            if stream.write_all(line.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+    })
+    .await;
+    let lab = Arrangement::new(ALLOW_API)
+        .origin("api.test:80", &origin)
+        .lab();
+    let mut client = lab.http("api.test").await;
+    let answer = client.send(request("/")).await;
+    assert_eq!(answer.status, StatusCode::BAD_GATEWAY);
+    assert_eq!(answer.json()["reason"], "origin_protocol");
+}
+
+#[tokio::test]
+async fn an_origin_that_switches_protocols_unasked_is_its_fault() {
+    let origin = Origin::raw(|mut stream, _| async move {
+        read_head(&mut stream).await;
+        let answer =
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nraw";
+        stream.write_all(answer).await.ok();
+        stream.read_u8().await.ok();
+    })
+    .await;
+    let lab = Arrangement::new(ALLOW_API)
+        .origin("api.test:80", &origin)
+        .lab();
+    let mut client = lab.http("api.test").await;
+    let answer = client.send(request("/")).await;
+    assert_eq!(answer.status, StatusCode::BAD_GATEWAY);
+}
+
+#[tokio::test]
+async fn requests_over_the_rate_are_told_as_429_and_go_nowhere() {
+    let policy = format!("{ALLOW_API}limits: {{requests_per_minute: 2}}\n");
+    let origin = Origin::http(hello).await;
+    let lab = Arrangement::new(&policy)
+        .origin("api.test:80", &origin)
+        .lab();
+    let mut client = lab.http("api.test").await;
+    for status in [200, 200, 429] {
+        let answer = client.send(request("/")).await;
+        assert_eq!(answer.status.as_u16(), status);
+    }
+    assert_eq!(origin.seen.requests().len(), 2);
+    lab.assert_denied_once(DenyReason::RequestRate);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_origin_that_never_answers_is_given_up() {
+    let origin = Origin::http(|_| std::future::pending::<Response<_>>()).await;
+    let lab = Arrangement::new(ALLOW_API)
+        .origin("api.test:80", &origin)
+        .lab();
+    let mut client = lab.http("api.test").await;
+    let answer = client.send(request("/")).await;
+    assert_eq!(answer.status, StatusCode::GATEWAY_TIMEOUT);
+    let response = lab.until_records(Event::Response, 1).await.remove(0);
+    assert_eq!(response.entry.reason, Some(DenyReason::OriginTimeout));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_header_section_that_does_not_end_and_an_idle_connection_are_closed() {
+    let (lab, _origin) = lab().await;
+    for text in ["GET / HTTP/1.1\r\nHost: api", "GET / HTTP/1.1\r\n"] {
+        let mut stream = lab.connect(Way::to("api.test", 80)).await;
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut rest = Vec::new();
+        let patience = lab.worker.deadlines().keep_alive * 2;
+        let ended = tokio::time::timeout(patience, stream.read_to_end(&mut rest)).await;
+        assert!(ended.is_ok(), "{text:?}");
+    }
+}
+
+#[tokio::test]
+async fn server_speaks_first_through_an_opaque_rule() {
+    let policy = "
+version: 1
+egress:
+  - {host: db.test, ports: [5432], protocol: tcp, allow_private: [127.0.0.0/8]}
+";
+    let origin = Origin::raw(|mut stream, _| async move {
+        stream.write_all(b"banner\n").await.unwrap();
+        let mut word = [0; 4];
+        stream.read_exact(&mut word).await.unwrap();
+        stream.write_all(&word).await.unwrap();
+    })
+    .await;
+    let lab = Arrangement::new(policy)
+        .origin("db.test:5432", &origin)
+        .lab();
+    let (by_connect, head) = lab.connect_by_proxy("db.test:5432").await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let redirected = lab.connect(Way::to("db.test", 5432)).await;
+    for mut stream in [by_connect, redirected] {
+        let mut banner = [0; 7];
+        stream.read_exact(&mut banner).await.unwrap();
+        assert_eq!(&banner, b"banner\n");
+        stream.write_all(b"ping").await.unwrap();
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await.unwrap();
+        assert_eq!(rest, b"ping");
+    }
+    let responses = lab.until_records(Event::Response, 2).await;
+    for response in responses {
+        assert_eq!(response.entry.bytes_out, Some(4));
+        assert_eq!(response.entry.bytes_in, Some(11));
+    }
+}
+
+#[tokio::test]
+async fn passthrough_is_not_opened_and_its_name_must_agree() {
+    let policy = "
+version: 1
+egress:
+  - {host: api.test, tls: passthrough, allow_private: [127.0.0.0/8]}
+";
+    let origin = Origin::https("api.test", &["http/1.1"], hello).await;
+    let mut lab = Arrangement::new(policy)
+        .origin("api.test:443", &origin)
+        .lab();
+    // The client trusts the origin's own authority: nobody stands between.
+    lab.authority = origin.authority.clone().unwrap();
+    let stream = lab.connect(Way::to("api.test", 443)).await;
+    let stream = lab.tls(stream, "api.test", &["http/1.1"]).await.unwrap();
+    let mut client = lab.client(stream, false).await;
+    assert_eq!(client.send(request("/")).await.body, "hello");
+    assert_eq!(origin.seen.connections(), 1);
+    let stream = lab.connect(Way::to("api.test", 443)).await;
+    assert!(lab.tls(stream, "evil.test", &["http/1.1"]).await.is_err());
+    assert_eq!(origin.seen.connections(), 1);
+    lab.assert_denied_once(DenyReason::NamesDisagree);
+}
+
+#[tokio::test]
+async fn what_is_passed_on_counts_against_the_upload_allowance() {
+    let policy = "
+version: 1
+egress:
+  - {host: db.test, ports: [5432], protocol: tcp, allow_private: [127.0.0.0/8]}
+limits: {upload_per_hour: 1KB}
+";
+    let origin = Origin::raw(|mut stream, seen| async move {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).await.ok();
+        seen.octets.lock().extend(all);
+    })
+    .await;
+    let lab = Arrangement::new(policy)
+        .origin("db.test:5432", &origin)
+        .lab();
+    let mut stream = lab.connect(Way::to("db.test", 5432)).await;
+    stream.write_all(&[b'x'; 4000]).await.ok();
+    stream.read_to_end(&mut Vec::new()).await.ok();
+    let response = lab.until_records(Event::Response, 1).await.remove(0);
+    assert_eq!(response.entry.reason, Some(DenyReason::UploadLimit));
+    assert!(origin.seen.text().len() <= 1024);
+}
+
+fn request(path: &str) -> Request<super::lab::client::Body> {
+    let mut request = get(path);
+    *request.body_mut() = empty();
+    request
+        .headers_mut()
+        .insert("host", "api.test".parse().unwrap());
+    request
+}

@@ -1,0 +1,237 @@
+//! WebSocket over HTTP/1.1 and HTTP/2; a refused upgrade leaves no raw pipe.
+
+use bytes::Bytes;
+use gig_audit::Event;
+use gig_policy::DenyReason;
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use hyper::{body::Incoming, ext::Protocol};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::lab::{
+    ALLOW_API, Arrangement, Way,
+    client::{Body, Client, empty, read_head},
+    origin::Origin,
+};
+
+/// Accepts, then echoes octets.
+async fn accepting() -> Origin {
+    Origin::https(
+        "api.test",
+        &["http/1.1"],
+        |mut request: Request<Incoming>| async move {
+            assert_eq!(request.headers()["upgrade"], "websocket");
+            assert_eq!(request.method(), "GET");
+            assert!(request.headers().contains_key("sec-websocket-key"));
+            let upgrade = hyper::upgrade::on(&mut request);
+            let tasks = tokio_util::task::TaskTracker::new();
+            tasks.spawn(async move {
+                let mut stream = TokioIo::new(upgrade.await.unwrap());
+                let mut octets = [0; 100];
+                while let Ok(n @ 1..) = stream.read(&mut octets).await {
+                    stream.write_all(&octets[..n]).await.unwrap();
+                }
+            });
+            Response::builder()
+                .status(StatusCode::SWITCHING_PROTOCOLS)
+                .header("connection", "upgrade")
+                .header("upgrade", "websocket")
+                .header("sec-websocket-accept", "x")
+                .body(empty())
+                .unwrap()
+        },
+    )
+    .await
+}
+
+fn handshake(host: &str) -> Request<Body> {
+    Request::get("/socket")
+        .header("host", host)
+        .header("connection", "Upgrade")
+        .header("upgrade", "websocket")
+        .header("sec-websocket-version", "13")
+        .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+        .body(empty())
+        .unwrap()
+}
+
+#[tokio::test]
+async fn octets_pass_both_ways_after_an_accepted_upgrade() {
+    let origin = accepting().await;
+    let lab = Arrangement::new(ALLOW_API)
+        .origin("api.test:443", &origin)
+        .lab();
+    let mut client = lab.https("api.test", "http/1.1").await;
+    let mut response = client.start(handshake("api.test")).await.unwrap();
+    assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
+    assert_eq!(response.headers()["upgrade"], "websocket");
+    let mut stream = TokioIo::new(hyper::upgrade::on(&mut response).await.unwrap());
+    pass_octets(&mut stream).await;
+    drop(stream);
+    let response = lab.until_records(Event::Response, 1).await.remove(0);
+    assert_eq!(response.entry.status, Some(101));
+    assert_eq!(response.entry.bytes_out, Some(5));
+    assert_eq!(response.entry.bytes_in, Some(5));
+    assert_eq!(
+        lab.records(Event::Request)[0].entry.path.as_deref(),
+        Some("/socket")
+    );
+}
+
+#[tokio::test]
+async fn extended_connect_becomes_an_upgrade_at_an_http1_origin() {
+    let origin = accepting().await;
+    let lab = Arrangement::new(ALLOW_API)
+        .origin("api.test:443", &origin)
+        .lab();
+    let mut client = lab.https("api.test", "h2").await;
+    let mut response = client
+        .start(extended("https://api.test/socket"))
+        .await
+        .unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    let mut stream = TokioIo::new(hyper::upgrade::on(&mut response).await.unwrap());
+    pass_octets(&mut stream).await;
+    let request = lab.records(Event::Request).remove(0);
+    assert_eq!(request.entry.method.as_deref(), Some("GET"));
+}
+
+fn extended(uri: &str) -> Request<Body> {
+    let mut request = Request::connect(uri)
+        .header("sec-websocket-version", "13")
+        .body(empty())
+        .unwrap();
+    request
+        .extensions_mut()
+        .insert(Protocol::from_static("websocket"));
+    request
+}
+
+async fn pass_octets(stream: &mut TokioIo<hyper::upgrade::Upgraded>) {
+    stream.write_all(b"hello").await.unwrap();
+    stream.flush().await.unwrap();
+    let mut octets = [0; 5];
+    stream.read_exact(&mut octets).await.unwrap();
+    assert_eq!(&octets, b"hello");
+}
+
+#[tokio::test]
+async fn a_refused_upgrade_leaves_no_raw_pipe() {
+    let origin = Origin::raw(|mut stream, seen| async move {
+        let head = read_head(&mut stream).await;
+        seen.octets.lock().extend(head.as_bytes());
+        stream
+            .write_all(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\nno")
+            .await
+            .unwrap();
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await.ok();
+        seen.octets.lock().extend(rest);
+    })
+    .await;
+    let lab = Arrangement::new(ALLOW_API)
+        .origin("api.test:80", &origin)
+        .lab();
+    let mut stream = lab.connect(Way::to("api.test", 80)).await;
+    stream
+        .write_all(
+            b"GET /socket HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+              Sec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n",
+        )
+        .await
+        .unwrap();
+    assert!(read_head(&mut stream).await.starts_with("HTTP/1.1 403"));
+    let mut body = [0; 2];
+    stream.read_exact(&mut body).await.unwrap();
+    // Written on: raw octets, and a smuggled request for another host.
+    stream.write_all(b"\x81\x05raw!!").await.ok();
+    stream
+        .write_all(b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n")
+        .await
+        .ok();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).await.ok();
+    lab.subject.close().await;
+    let seen = origin.seen.text();
+    assert!(!seen.contains("raw!!") && !seen.contains("evil"), "{seen}");
+}
+
+#[tokio::test]
+async fn a_denied_upgrade_never_reaches_the_origin() {
+    let policy = "
+version: 1
+egress:
+  - host: api.test
+    allow_private: [127.0.0.0/8]
+    rules: [{paths: [/open]}]
+";
+    for alpn in ["http/1.1", "h2"] {
+        let origin = accepting().await;
+        let lab = Arrangement::new(policy)
+            .origin("api.test:443", &origin)
+            .lab();
+        let mut client: Client = lab.https("api.test", alpn).await;
+        let request = if alpn == "h2" {
+            extended("https://api.test/socket")
+        } else {
+            handshake("api.test")
+        };
+        let response = client.start(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::FORBIDDEN);
+        assert_eq!(origin.seen.connections(), 0);
+        lab.assert_denied_once(DenyReason::PathNotAllowed);
+    }
+}
+
+#[tokio::test]
+async fn a_policy_change_cuts_an_open_websocket() {
+    let origin = accepting().await;
+    let lab = Arrangement::new(ALLOW_API)
+        .origin("api.test:443", &origin)
+        .lab();
+    let mut client = lab.https("api.test", "http/1.1").await;
+    let mut response = client.start(handshake("api.test")).await.unwrap();
+    let mut stream = TokioIo::new(hyper::upgrade::on(&mut response).await.unwrap());
+    pass_octets(&mut stream).await;
+    let narrowed = "
+version: 1
+egress:
+  - host: api.test
+    ports: [80, 443]
+    allow_private: [127.0.0.0/8]
+    rules: [{paths: [/other]}]
+";
+    lab.subject
+        .set_policy(gig_policy::Policy::compile(narrowed, "narrowed").unwrap());
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(
+        std::time::Duration::from_secs(1),
+        stream.read_to_end(&mut rest),
+    );
+    assert!(ended.await.is_ok(), "cut within a second");
+    let response = lab.until_records(Event::Response, 1).await.remove(0);
+    assert_eq!(response.entry.reason, Some(DenyReason::Revoked));
+}
+
+#[tokio::test]
+async fn another_upgrade_is_sent_on_as_a_plain_request() {
+    let origin = Origin::http(|request: Request<Incoming>| async move {
+        assert!(!request.headers().contains_key("upgrade"));
+        Response::new(super::lab::client::full(Bytes::from_static(b"plain")))
+    })
+    .await;
+    let lab = Arrangement::new(ALLOW_API)
+        .origin("api.test:80", &origin)
+        .lab();
+    let mut client = lab.http("api.test").await;
+    let request = Request::get("/")
+        .header("host", "api.test")
+        .header("connection", "Upgrade, HTTP2-Settings")
+        .header("upgrade", "h2c")
+        .header("http2-settings", "AAMAAABkAAQAAP__")
+        .body(empty())
+        .unwrap();
+    let response = client.start(request).await.unwrap();
+    assert_eq!(response.collect().await.unwrap().to_bytes(), "plain");
+}

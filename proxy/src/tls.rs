@@ -1,0 +1,8 @@
+//! TLS on both sides: leaves minted for the sandbox, certificates verified at the origin.
+
+pub mod authority_key;
+pub mod downstream;
+pub mod leaf;
+pub mod roots;
+pub mod upstream;
+mod verifier;

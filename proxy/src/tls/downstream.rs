@@ -1,0 +1,165 @@
+//! TLS with the sandbox: terminated with a minted leaf.
+//!
+//! TLS 1.2 and 1.3, ALPN `h2` and `http/1.1`, session tickets under one key for the process. The
+//! server configuration of a host is kept beside its leaf. The host is fixed before the handshake
+//! begins: the ClientHello was read, and what it names was agreed and decided.
+
+use std::{sync::Arc, time::Duration};
+
+use gig_audit::TlsFacts;
+use gig_policy::Host;
+use quick_cache::sync::Cache;
+use rustls::{
+    NamedGroup, ProtocolVersion, ServerConfig,
+    crypto::CryptoProvider,
+    server::{NoServerSessionStorage, ProducesTickets},
+    sign::{CertifiedKey, SingleCertAndKey},
+};
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
+
+use super::leaf::{MintError, Minter};
+
+/// Terminates TLS for every sandbox.
+#[derive(Debug)]
+pub struct Terminator {
+    minter: Minter,
+    provider: Arc<CryptoProvider>,
+    tickets: Arc<dyn ProducesTickets>,
+    configs: Cache<Host, Arc<Configured>>,
+}
+
+#[derive(Debug)]
+struct Configured {
+    leaf: Arc<CertifiedKey>,
+    config: Arc<ServerConfig>,
+}
+
+/// A TLS session that could not be set up with a sandbox.
+#[derive(Debug, Error)]
+pub enum TerminateError {
+    /// There is no leaf.
+    #[error("no certificate to show")]
+    Mint(#[from] MintError),
+    /// The TLS library refuses the configuration.
+    #[error("the TLS library refuses its configuration")]
+    Configure(#[source] rustls::Error),
+    /// The client broke it off, does not trust the leaf, or speaks no common version.
+    #[error("the TLS handshake with the sandbox failed")]
+    Handshake(#[source] std::io::Error),
+    /// It took too long.
+    #[error("the TLS handshake with the sandbox was not finished in time")]
+    Slow,
+}
+
+/// The application protocol of a terminated session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Application {
+    /// HTTP/1.1, negotiated or for want of ALPN.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+impl Terminator {
+    /// A terminator that shows `minter`'s leaves.
+    ///
+    /// # Errors
+    /// When the TLS library has no random numbers for its ticket key.
+    pub fn new(minter: Minter, provider: &CryptoProvider) -> Result<Self, TerminateError> {
+        let mut provider = provider.clone();
+        // This leg is a veth inside one machine: a hybrid key exchange would protect nothing and
+        // cost more than everything else in the handshake.
+        provider
+            .kx_groups
+            .retain(|group| group.name() != NamedGroup::X25519MLKEM768);
+        Ok(Self {
+            minter,
+            provider: Arc::new(provider),
+            tickets: rustls::crypto::aws_lc_rs::Ticketer::new()
+                .map_err(TerminateError::Configure)?,
+            configs: Cache::new(CACHED_CONFIGS),
+        })
+    }
+
+    /// Completes the handshake for `host` within `deadline`.
+    ///
+    /// # Errors
+    /// When there is no leaf for the host or the handshake fails.
+    pub async fn terminate<S>(
+        &self,
+        stream: S,
+        host: &Host,
+        deadline: Duration,
+    ) -> Result<TlsStream<S>, TerminateError>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let acceptor = TlsAcceptor::from(self.config(host)?);
+        // Boxed, so that what follows holds no room for the handshake.
+        match Box::pin(tokio::time::timeout(deadline, acceptor.accept(stream))).await {
+            Ok(session) => session.map_err(TerminateError::Handshake),
+            Err(_) => Err(TerminateError::Slow),
+        }
+    }
+
+    fn config(&self, host: &Host) -> Result<Arc<ServerConfig>, TerminateError> {
+        let leaf = self.minter.mint(host)?;
+        if let Some(known) = self.configs.get(host)
+            && Arc::ptr_eq(&known.leaf, &leaf)
+        {
+            return Ok(Arc::clone(&known.config));
+        }
+        let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+            .map_err(TerminateError::Configure)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(&leaf))));
+        config.alpn_protocols = vec![H2.to_vec(), HTTP1.to_vec()];
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.ticketer = Arc::clone(&self.tickets);
+        // One: a resumed session brings the next.
+        config.send_tls13_tickets = 1;
+        let config = Arc::new(config);
+        let configured = Configured {
+            leaf,
+            config: Arc::clone(&config),
+        };
+        self.configs.insert(host.clone(), Arc::new(configured));
+        Ok(config)
+    }
+}
+
+/// What was negotiated, and how it stands in records.
+#[must_use]
+pub fn negotiated<S>(session: &TlsStream<S>, host: &Host) -> (Application, TlsFacts) {
+    let (_, connection) = session.get_ref();
+    let alpn = connection.alpn_protocol();
+    let application = if alpn == Some(H2) {
+        Application::Http2
+    } else {
+        Application::Http1
+    };
+    let facts = TlsFacts {
+        version: version_word(connection.protocol_version()).map(Into::into),
+        alpn: alpn.map(|alpn| String::from_utf8_lossy(alpn).into()),
+        sni: host.name().map(|name| name.as_str().into()),
+    };
+    (application, facts)
+}
+
+fn version_word(version: Option<ProtocolVersion>) -> Option<&'static str> {
+    match version {
+        Some(ProtocolVersion::TLSv1_2) => Some("1.2"),
+        Some(ProtocolVersion::TLSv1_3) => Some("1.3"),
+        _ => None,
+    }
+}
+
+/// RFC 7301 identifier of HTTP/2 over TLS.
+pub(super) const H2: &[u8] = b"h2";
+/// RFC 7301 identifier of HTTP/1.1.
+pub(super) const HTTP1: &[u8] = b"http/1.1";
+/// As many as there are cached leaves.
+const CACHED_CONFIGS: usize = 4096;

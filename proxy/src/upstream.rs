@@ -1,0 +1,6 @@
+//! Towards the origin: dialling, directly or through the host's own HTTP proxy.
+
+pub mod connect_proxy;
+pub mod dial;
+pub mod origin;
+pub mod pool;

@@ -1,0 +1,290 @@
+//! Opens a TCP connection for a permit: resolve, vet, race the addresses (RFC 8305).
+//!
+//! The only home of `connect`. Takes nothing but a [`ConnectPermit`]; dials nothing but a
+//! [`VettedAddr`], or the proxy that the host's owner configured.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+};
+
+use gig_policy::{ConnectPermit, DenyReason, Fqdn, Host, Port};
+use thiserror::Error;
+use tokio::{net::TcpStream, time::timeout};
+
+use self::race::{RaceError, race};
+use super::connect_proxy::{TunnelError, UpstreamProxy};
+use crate::{
+    deadlines::Deadlines,
+    resolve::{NeverOpen, ResolveError, ResolveOverride, Resolver, VetError, VettedAddr, Vetter},
+    subject::Subject,
+};
+
+mod race;
+
+/// What a dialler needs.
+#[derive(Debug, Clone)]
+pub struct DialerSettings {
+    /// `--resolve`.
+    pub overrides: Vec<ResolveOverride>,
+    /// The host's own proxy.
+    pub upstream_proxy: Option<UpstreamProxy>,
+    /// gig's own listeners.
+    pub never_open: NeverOpen,
+    /// How long things may take.
+    pub deadlines: Deadlines,
+}
+
+/// Dials for every sandbox; shares only the look-up cache between them.
+#[derive(Debug)]
+pub struct Dialer {
+    overrides: Vec<ResolveOverride>,
+    upstream_proxy: Option<UpstreamProxy>,
+    vetter: Vetter,
+    resolver: Resolver,
+    deadlines: Deadlines,
+}
+
+/// A connection to an origin, with `TCP_NODELAY` and keepalive set.
+#[derive(Debug)]
+pub struct Dialed {
+    /// The connection.
+    pub stream: TcpStream,
+    /// The vetted address it goes to, by way of the host's proxy or not; the proxy's own where the
+    /// proxy was asked for the name.
+    pub addr: SocketAddr,
+    /// The same address when it is special-purpose, so that only `allow_private` opened it.
+    pub private: Option<IpAddr>,
+}
+
+/// No connection.
+#[derive(Debug, Error)]
+#[error("cannot connect to {host}: {why}")]
+pub struct DialError {
+    /// What the program is told.
+    pub reason: DenyReason,
+    /// The host and port asked for.
+    pub host: String,
+    /// The address that was refused or did not answer, for the record.
+    pub addr: Option<SocketAddr>,
+    /// For our log; may hold addresses.
+    pub why: String,
+}
+
+impl Dialer {
+    /// A dialler with the host's resolver configuration.
+    #[must_use]
+    pub fn new(settings: DialerSettings) -> Self {
+        Self {
+            overrides: settings.overrides,
+            upstream_proxy: settings.upstream_proxy,
+            vetter: Vetter::new(settings.never_open),
+            resolver: Resolver::new(settings.deadlines.resolve),
+            deadlines: settings.deadlines,
+        }
+    }
+
+    /// Resolves, vets and dials what `permit` names. Dropping the future abandons every attempt.
+    ///
+    /// # Errors
+    /// When the name has no address, none may be dialled, or none answers.
+    pub async fn dial(
+        &self,
+        subject: &Subject,
+        permit: &ConnectPermit,
+    ) -> Result<Dialed, DialError> {
+        let dialed = timeout(
+            self.deadlines.connect,
+            Box::pin(self.dial_unbounded(permit)),
+        )
+        .await;
+        dialed
+            .unwrap_or_else(|_| Err(Stopped::timeout()))
+            .map_err(|stopped| {
+                let host = format!("{}:{}", permit.host(), permit.port());
+                let Stopped { reason, addr, why } = stopped;
+                tracing::info!(sandbox.id = %subject.id(), %reason, host, why, "not connected");
+                DialError {
+                    reason,
+                    host,
+                    addr,
+                    why,
+                }
+            })
+    }
+
+    async fn dial_unbounded(&self, permit: &ConnectPermit) -> Result<Dialed, Stopped> {
+        let port = permit.port();
+        let proxy = self
+            .upstream_proxy
+            .as_ref()
+            .filter(|p| !p.bypasses(permit.host(), port));
+        if let (Some(proxy), Host::Name(name)) = (proxy, permit.host())
+            && (proxy.resolves() || !self.resolver.has_servers())
+            && self.overridden(name, port).is_empty()
+        {
+            return self.tunnel(proxy, permit.host(), port).await;
+        }
+        let candidates = self.candidates(permit).await?;
+        let vetted = self.vetter.vet(&candidates, permit)?;
+        let Some(first) = vetted.first() else {
+            return Err(Stopped::new(DenyReason::NameNotResolved, "no address"));
+        };
+        let target = first.get();
+        match proxy {
+            Some(proxy) if !proxy.bypasses_address(target.ip(), port) => {
+                let host = Host::from(target.ip());
+                let port = Port::new(target.port()).unwrap_or(port);
+                let dialed = self.tunnel(proxy, &host, port).await?;
+                Ok(Dialed {
+                    addr: target,
+                    private: private(*first),
+                    ..dialed
+                })
+            }
+            _ => {
+                let addresses: Vec<_> = vetted.iter().map(|one| one.get()).collect();
+                let (stream, addr) = race(&addresses, &self.deadlines).await?;
+                let used = vetted.iter().find(|one| one.get() == addr);
+                Ok(Dialed {
+                    stream,
+                    addr,
+                    private: used.copied().and_then(private),
+                })
+            }
+        }
+    }
+
+    /// What might be dialled, before vetting.
+    async fn candidates(&self, permit: &ConnectPermit) -> Result<Vec<SocketAddr>, Stopped> {
+        let port = permit.port();
+        let name = match permit.host() {
+            Host::Ip(ip) => return Ok(vec![SocketAddr::new(*ip, port.get())]),
+            Host::Name(name) => name,
+        };
+        let overridden = self.overridden(name, port);
+        if !overridden.is_empty() {
+            return Ok(overridden);
+        }
+        let addresses = self.resolver.addresses(name).await?;
+        Ok(addresses
+            .into_iter()
+            .map(|ip| SocketAddr::new(ip, port.get()))
+            .collect())
+    }
+
+    fn overridden(&self, name: &Fqdn, port: Port) -> Vec<SocketAddr> {
+        let matching = self
+            .overrides
+            .iter()
+            .filter(|o| o.host == *name && o.port == port);
+        matching.map(|o| o.to).collect()
+    }
+
+    async fn tunnel(
+        &self,
+        proxy: &UpstreamProxy,
+        host: &Host,
+        port: Port,
+    ) -> Result<Dialed, Stopped> {
+        // The proxy is the choice of the host's owner and usually private: it is not vetted.
+        let addresses = match proxy.host() {
+            Host::Ip(ip) => vec![*ip],
+            Host::Name(name) => self.resolver.addresses(name).await?,
+        };
+        let addresses: Vec<_> = addresses
+            .into_iter()
+            .map(|ip| SocketAddr::new(ip, proxy.port().get()))
+            .collect();
+        let (mut stream, addr) = race(&addresses, &self.deadlines).await?;
+        proxy.tunnel(&mut stream, host, port).await?;
+        Ok(Dialed {
+            stream,
+            addr,
+            private: None,
+        })
+    }
+}
+
+fn private(vetted: VettedAddr) -> Option<IpAddr> {
+    vetted.is_private().then(|| vetted.get().ip())
+}
+
+/// A [`DialError`] without its host.
+#[derive(Debug)]
+struct Stopped {
+    reason: DenyReason,
+    addr: Option<SocketAddr>,
+    why: String,
+}
+
+impl Stopped {
+    fn new(reason: DenyReason, why: &str) -> Self {
+        Self {
+            reason,
+            addr: None,
+            why: why.to_owned(),
+        }
+    }
+
+    fn timeout() -> Self {
+        Self::new(
+            DenyReason::ConnectionTimeout,
+            "all attempts together took too long",
+        )
+    }
+}
+
+impl From<ResolveError> for Stopped {
+    fn from(error: ResolveError) -> Self {
+        Self {
+            reason: error.reason,
+            addr: None,
+            why: error.to_string(),
+        }
+    }
+}
+
+impl From<VetError> for Stopped {
+    fn from(error: VetError) -> Self {
+        Self {
+            reason: error.reason,
+            addr: Some(error.address),
+            why: error.to_string(),
+        }
+    }
+}
+
+impl From<RaceError> for Stopped {
+    fn from(error: RaceError) -> Self {
+        let reason = match error.source.kind() {
+            io::ErrorKind::ConnectionRefused => DenyReason::ConnectionRefused,
+            io::ErrorKind::TimedOut => DenyReason::ConnectionTimeout,
+            _ => DenyReason::DestinationUnavailable,
+        };
+        Self {
+            reason,
+            addr: error.addr,
+            why: error.source.to_string(),
+        }
+    }
+}
+
+impl From<TunnelError> for Stopped {
+    fn from(error: TunnelError) -> Self {
+        let reason = match &error {
+            TunnelError::Refused(504) => DenyReason::ConnectionTimeout,
+            TunnelError::Refused(_) | TunnelError::Malformed | TunnelError::Io(_) => {
+                DenyReason::DestinationUnavailable
+            }
+        };
+        Self {
+            reason,
+            addr: None,
+            why: error.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

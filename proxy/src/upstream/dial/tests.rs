@@ -1,0 +1,164 @@
+//! From a permit to a connection, on loopback.
+
+use std::sync::Arc;
+
+use gig_policy::{Policy, PolicyBuilder, SandboxId, Verdict};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
+
+use super::*;
+
+fn subject(policy: Policy) -> Arc<Subject> {
+    Subject::new(
+        SandboxId::new(uuid::Uuid::nil()),
+        [10, 200, 0, 2].into(),
+        [10, 200, 0, 1].into(),
+        policy,
+    )
+}
+
+fn policy(allow: &str, private: Option<&str>) -> Policy {
+    let mut builder = PolicyBuilder::new("test").allow(allow).unwrap();
+    if let Some(private) = private {
+        builder = builder.allow_private(private).unwrap();
+    }
+    builder.build().unwrap()
+}
+
+fn permit(policy: &Policy, host: &str, port: u16) -> ConnectPermit {
+    let host = Host::parse(host).unwrap();
+    match policy.decide_connect(&host, Port::new(port).unwrap(), None) {
+        Verdict::Allow(permit) => permit,
+        Verdict::Deny(denial) => panic!("{denial}"),
+    }
+}
+
+fn dialer(overrides: &[String], proxy: Option<UpstreamProxy>, never: &[SocketAddr]) -> Dialer {
+    Dialer::new(DialerSettings {
+        overrides: overrides.iter().map(|o| o.parse().unwrap()).collect(),
+        upstream_proxy: proxy,
+        never_open: NeverOpen {
+            listeners: never.to_vec(),
+        },
+        deadlines: Deadlines::DEFAULT,
+    })
+}
+
+async fn listening() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    (listener, at)
+}
+
+#[tokio::test]
+async fn a_name_goes_where_the_override_says_if_that_is_allowed() {
+    let (_listener, at) = listening().await;
+    let dialer = dialer(&[format!("a.example:443:{at}")], None, &[]);
+
+    let open = policy("a.example", Some("127.0.0.0/8"));
+    let dialed = dialer
+        .dial(&subject(open.clone()), &permit(&open, "a.example", 443))
+        .await;
+    let dialed = dialed.unwrap();
+    assert_eq!((dialed.addr, dialed.private), (at, Some(at.ip())));
+
+    let closed = policy("a.example", None);
+    let refused = dialer
+        .dial(&subject(closed.clone()), &permit(&closed, "a.example", 443))
+        .await;
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.reason, DenyReason::PrivateAddress);
+    assert_eq!(refused.addr, Some(at));
+}
+
+#[tokio::test]
+async fn our_own_listener_is_not_dialled_even_when_its_range_is_open() {
+    let (_listener, at) = listening().await;
+    let dialer = dialer(&[format!("a.example:443:{at}")], None, &[at]);
+    let open = policy("a.example", Some("127.0.0.0/8"));
+    let refused = dialer
+        .dial(&subject(open.clone()), &permit(&open, "a.example", 443))
+        .await;
+    assert_eq!(refused.unwrap_err().reason, DenyReason::NeverOpenable);
+}
+
+#[tokio::test]
+async fn a_port_where_nobody_listens_is_a_refusal() {
+    let (listener, at) = listening().await;
+    drop(listener);
+    let dialer = dialer(&[format!("a.example:443:{at}")], None, &[]);
+    let open = policy("a.example", Some("127.0.0.0/8"));
+    let refused = dialer
+        .dial(&subject(open.clone()), &permit(&open, "a.example", 443))
+        .await;
+    assert_eq!(refused.unwrap_err().reason, DenyReason::ConnectionRefused);
+}
+
+/// A proxy that makes one tunnel to nowhere and says which was asked for.
+async fn one_tunnel(listener: TcpListener) -> String {
+    let (mut peer, _) = listener.accept().await.unwrap();
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        peer.read_buf(&mut request).await.unwrap();
+    }
+    peer.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+    String::from_utf8(request)
+        .unwrap()
+        .lines()
+        .next()
+        .unwrap()
+        .to_owned()
+}
+
+fn proxy_at(at: SocketAddr, names: &str) -> Option<UpstreamProxy> {
+    UpstreamProxy::from_env(|variable| match variable {
+        "HTTPS_PROXY" => Some(format!("http://{at}")),
+        "GIG_UPSTREAM_PROXY_NAMES" => Some(names.to_owned()),
+        _ => None,
+    })
+    .unwrap()
+}
+
+#[tokio::test]
+async fn the_hosts_proxy_is_asked_for_the_vetted_address() {
+    let (listener, at) = listening().await;
+    let override_ = "a.example:443:93.184.215.14".to_owned();
+    let dialer = dialer(&[override_], proxy_at(at, "here"), &[]);
+    let open = policy("a.example", None);
+    let (subject, permit) = (subject(open.clone()), permit(&open, "a.example", 443));
+    let (dialed, asked) = tokio::join!(dialer.dial(&subject, &permit), one_tunnel(listener));
+    assert_eq!(asked, "CONNECT 93.184.215.14:443 HTTP/1.1");
+    assert_eq!(dialed.unwrap().addr.to_string(), "93.184.215.14:443");
+}
+
+#[tokio::test]
+async fn a_proxy_that_resolves_is_asked_for_the_name_and_never_for_a_private_address() {
+    let (listener, at) = listening().await;
+    let dialer = dialer(&[], proxy_at(at, "proxy"), &[]);
+    let open = policy("a.example", None);
+    let permitted = permit(&open, "a.example", 443);
+    let someone = subject(open);
+    let (dialed, asked) = tokio::join!(dialer.dial(&someone, &permitted), one_tunnel(listener));
+    assert_eq!(asked, "CONNECT a.example:443 HTTP/1.1");
+    assert_eq!(dialed.unwrap().private, None);
+
+    let open = policy("tcp:10.0.0.1:443", None);
+    let permitted = permit(&open, "10.0.0.1", 443);
+    let refused = dialer.dial(&subject(open), &permitted).await.unwrap_err();
+    assert_eq!(refused.reason, DenyReason::PrivateAddress);
+}
+
+#[tokio::test]
+async fn loopback_goes_past_the_hosts_proxy() {
+    let (_origin, origin_at) = listening().await;
+    let (_proxy, proxy_addr) = listening().await;
+    let override_ = format!("a.example:443:{origin_at}");
+    let dialer = dialer(&[override_], proxy_at(proxy_addr, "proxy"), &[]);
+    let open = policy("a.example", Some("127.0.0.0/8"));
+    let dialed = dialer
+        .dial(&subject(open.clone()), &permit(&open, "a.example", 443))
+        .await;
+    assert_eq!(dialed.unwrap().stream.peer_addr().unwrap(), origin_at);
+}

@@ -1,0 +1,252 @@
+//! Opens a connection that can carry HTTP requests: dial, TLS for the same name, HTTP handshake.
+
+use std::sync::Arc;
+
+use gig_policy::{AppProtocol, ConnectPermit, DenyReason};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::{
+    dial::Dialed,
+    pool::{Http2, Lease, Line, Origin, Origins},
+};
+use crate::{
+    failure::{Failure, Side},
+    http::{body::Upload, limits},
+    subject::{ConnectionFacts, ConnectionGuard, Subject},
+    tls::{
+        downstream::Application,
+        upstream::{Offer, OriginTls},
+    },
+    worker::Worker,
+};
+
+/// What a request needs of its connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// The client speaks HTTP/1.1; translated only if the origin insists.
+    Http1,
+    /// The client speaks HTTP/2; translated if the origin does not.
+    Http2,
+    /// HTTP/1.1 and nothing else: an upgrade.
+    Upgrade,
+}
+
+/// Asks for a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Whose.
+    pub subject: &'a Arc<Subject>,
+    /// The proof that it may be dialled.
+    pub permit: &'a ConnectPermit,
+    /// `Https` or `Http`.
+    pub protocol: AppProtocol,
+    /// What the request needs.
+    pub need: Need,
+}
+
+impl Wanted<'_> {
+    fn origin(&self) -> Origin {
+        Origin {
+            host: self.permit.host().clone(),
+            port: self.permit.port(),
+            secure: self.protocol == AppProtocol::Https,
+        }
+    }
+}
+
+/// A connection from the pool, or a new one.
+///
+/// # Errors
+/// When there is none and none can be opened.
+pub async fn lease(worker: &Worker, wanted: Wanted<'_>) -> Result<Lease, Failure> {
+    let origins = worker.pool.of(wanted.subject);
+    let origin = wanted.origin();
+    let only_http1 = wanted.need == Need::Upgrade;
+    if let Some(lease) = origins.take(&origin, only_http1) {
+        return Ok(lease);
+    }
+    let known = origins.speaks(&origin);
+    let may_share = !only_http1
+        && match known {
+            Some(Application::Http1) => false,
+            Some(Application::Http2) => true,
+            None => wanted.need == Need::Http2,
+        };
+    if !may_share {
+        return Box::pin(open(worker, &origins, origin, wanted)).await;
+    }
+    // One dials, the others then share its connection; a failure lets the next one try.
+    let dialling = origins.dialling(&origin);
+    let turn = dialling.acquire_owned().await;
+    if let Some(lease) = origins.take(&origin, only_http1) {
+        return Ok(lease);
+    }
+    let opened = Box::pin(open(worker, &origins, origin, wanted)).await;
+    drop(turn);
+    opened
+}
+
+async fn open(
+    worker: &Worker,
+    origins: &Arc<Origins>,
+    origin: Origin,
+    wanted: Wanted<'_>,
+) -> Result<Lease, Failure> {
+    let line = if origin.secure {
+        open_tls(worker, origins, &origin, wanted).await?
+    } else {
+        let dialed = dial(worker, wanted).await?;
+        let application = match wanted.need {
+            Need::Http1 | Need::Upgrade => Application::Http1,
+            Need::Http2 => Application::Http2,
+        };
+        let guard = register(wanted, &dialed)?;
+        let address = dialed.addr;
+        handshake(worker, dialed.stream, application, (address, guard)).await?
+    };
+    origins.learn(&origin, &line);
+    Ok(Lease::fresh(Arc::clone(origins), origin, line))
+}
+
+async fn open_tls(
+    worker: &Worker,
+    origins: &Arc<Origins>,
+    origin: &Origin,
+    wanted: Wanted<'_>,
+) -> Result<Line, Failure> {
+    let tls = client_side(worker, origins).await?;
+    let offer = match (wanted.need, origins.speaks(origin)) {
+        (Need::Http2, _) => Offer::Either,
+        (Need::Http1, Some(Application::Http2)) => Offer::Http2,
+        (Need::Http1 | Need::Upgrade, _) => Offer::Http1,
+    };
+    match try_tls(worker, &tls, origin, (wanted, offer)).await {
+        // The origin speaks HTTP/2 alone: translate.
+        Err(TryTlsError::OfferRefused(_))
+            if wanted.need == Need::Http1 && offer == Offer::Http1 =>
+        {
+            try_tls(worker, &tls, origin, (wanted, Offer::Http2)).await
+        }
+        // It did, and no longer does.
+        Err(TryTlsError::OfferRefused(_)) if offer == Offer::Http2 => {
+            try_tls(worker, &tls, origin, (wanted, Offer::Http1)).await
+        }
+        other => other,
+    }
+    .map_err(|error| match error {
+        TryTlsError::OfferRefused(failure) | TryTlsError::Other(failure) => failure,
+    })
+}
+
+enum TryTlsError {
+    OfferRefused(Failure),
+    Other(Failure),
+}
+
+async fn try_tls(
+    worker: &Worker,
+    tls: &OriginTls,
+    origin: &Origin,
+    (wanted, offer): (Wanted<'_>, Offer),
+) -> Result<Line, TryTlsError> {
+    let dialed = dial(worker, wanted).await.map_err(TryTlsError::Other)?;
+    let guard = register(wanted, &dialed).map_err(TryTlsError::Other)?;
+    let address = dialed.addr;
+    let deadline = worker.deadlines().upstream_handshake;
+    let (session, application) = tls
+        .connect(dialed.stream, &origin.host, offer, deadline)
+        .await
+        .map_err(|error| {
+            let refused = error.refused_offer();
+            let failure = Failure::caused(Side::Upstream, error.reason(), error);
+            if refused {
+                TryTlsError::OfferRefused(failure)
+            } else {
+                TryTlsError::Other(failure)
+            }
+        })?;
+    handshake(worker, session, application, (address, guard))
+        .await
+        .map_err(TryTlsError::Other)
+}
+
+async fn client_side(worker: &Worker, origins: &Origins) -> Result<Arc<OriginTls>, Failure> {
+    let shared = &worker.shared;
+    let verifier = shared
+        .verifier
+        .verifier()
+        .await
+        .map_err(|error| Failure::caused(Side::Internal, DenyReason::Internal, error))?;
+    origins
+        .tls(|| OriginTls::new(&shared.provider, &verifier))
+        .map_err(|error| Failure::caused(Side::Internal, DenyReason::Internal, error))
+}
+
+async fn dial(worker: &Worker, wanted: Wanted<'_>) -> Result<Dialed, Failure> {
+    worker
+        .shared
+        .dialer
+        .dial(wanted.subject, wanted.permit)
+        .await
+        .map_err(|error| Failure::caused(Side::Upstream, error.reason, error))
+}
+
+/// Its place in the register: a policy that no longer allows it cuts it, idle or not.
+fn register(wanted: Wanted<'_>, dialed: &Dialed) -> Result<ConnectionGuard, Failure> {
+    let facts =
+        ConnectionFacts::new(wanted.permit, Some(wanted.protocol)).to_private(dialed.private);
+    wanted
+        .subject
+        .open(facts)
+        .map_err(|reason| Failure::new(Side::Internal, reason))
+}
+
+async fn handshake<S>(
+    worker: &Worker,
+    stream: S,
+    application: Application,
+    (address, guard): (std::net::SocketAddr, ConnectionGuard),
+) -> Result<Line, Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let failed = |error| Failure::caused(Side::Upstream, DenyReason::OriginProtocol, error);
+    let io = TokioIo::new(stream);
+    match application {
+        Application::Http1 => {
+            let (sender, connection) = limits::http1_client()
+                .handshake::<_, Upload>(io)
+                .await
+                .map_err(failed)?;
+            drive(worker, connection.with_upgrades(), guard);
+            Ok(Line::Http1 { sender, address })
+        }
+        Application::Http2 => {
+            let (sender, connection) = limits::http2_client(worker.pool.tasks())
+                .handshake::<_, Upload>(io)
+                .await
+                .map_err(failed)?;
+            drive(worker, connection, guard);
+            Ok(Line::Http2(Http2 { sender, address }))
+        }
+    }
+}
+
+/// Runs a connection until it ends by itself or is cut.
+fn drive<C>(worker: &Worker, connection: C, guard: ConnectionGuard)
+where
+    C: Future<Output = hyper::Result<()>> + Send + 'static,
+{
+    let driven = async move {
+        tokio::select! {
+            ended = connection => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection to an origin ended badly");
+                }
+            }
+            reason = guard.revoked() => tracing::debug!(%reason, "a connection to an origin was cut"),
+        }
+    };
+    drop(worker.pool.tasks().spawn(driven));
+}

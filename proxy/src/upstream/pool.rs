@@ -1,0 +1,275 @@
+//! Connections to origins, kept between requests: per thread, per sandbox, per origin.
+//!
+//! Nothing here is ever shared between two sandboxes: connections, TLS sessions and what was learnt
+//! about an origin belong to one. An HTTP/1 connection serves one request at a time and is leased; an
+//! HTTP/2 connection is shared by all requests of the sandbox on this thread. A connection has its
+//! place in the sandbox's register, so that a policy change or the sandbox's end cuts it.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use gig_policy::{Host, Port, SandboxId};
+use hyper::client::conn::http1;
+use parking_lot::Mutex;
+use tokio::{sync::Semaphore, time::Instant};
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    http::body::Upload,
+    subject::Subject,
+    tls::{downstream::Application, upstream::OriginTls},
+};
+
+mod lease;
+
+pub use lease::{Http2, Lease, Line, Unsent};
+
+/// All of one thread.
+#[derive(Debug)]
+pub struct Pool {
+    tasks: TaskTracker,
+    sandboxes: Mutex<HashMap<SandboxId, Arc<Origins>>>,
+}
+
+/// One sandbox's origins.
+#[derive(Debug)]
+pub struct Origins {
+    subject: Weak<Subject>,
+    tls: Mutex<Option<Arc<OriginTls>>>,
+    known: Mutex<HashMap<Origin, Known>>,
+}
+
+/// Whom a connection is to, and how.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// The permitted host.
+    pub host: Host,
+    /// The permitted port.
+    pub port: Port,
+    /// In TLS.
+    pub secure: bool,
+}
+
+/// What is known of one origin.
+#[derive(Debug)]
+struct Known {
+    idle: Vec<Idle>,
+    shared: Option<Http2>,
+    speaks: Option<Application>,
+    dialling: Arc<Semaphore>,
+    used: Instant,
+}
+
+#[derive(Debug)]
+struct Idle {
+    sender: http1::SendRequest<Upload>,
+    address: SocketAddr,
+    since: Instant,
+}
+
+impl Pool {
+    /// An empty pool; `tasks` owns what drives its connections.
+    #[must_use]
+    pub fn new(tasks: TaskTracker) -> Self {
+        Self {
+            tasks,
+            sandboxes: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// Owns what drives connections.
+    #[must_use]
+    pub const fn tasks(&self) -> &TaskTracker {
+        &self.tasks
+    }
+
+    /// The origins of one sandbox.
+    #[must_use]
+    pub fn of(&self, subject: &Arc<Subject>) -> Arc<Origins> {
+        let mut sandboxes = self.sandboxes.lock();
+        let origins = sandboxes
+            .entry(subject.id())
+            .or_insert_with(|| Arc::new(Origins::new(subject)));
+        Arc::clone(origins)
+    }
+
+    /// Keeps the connection of a lease whose request and answer were whole.
+    pub fn give_back(&self, lease: Lease) {
+        let Line::Http1 { sender, address } = lease.line else {
+            return;
+        };
+        if sender.is_closed() {
+            return;
+        }
+        let mut known = lease.origins.known.lock();
+        let Some(known) = known.get_mut(&lease.origin) else {
+            return;
+        };
+        if known.idle.len() < MAX_IDLE {
+            known.idle.push(Idle {
+                sender,
+                address,
+                since: Instant::now(),
+            });
+        }
+    }
+
+    /// Closes every connection that carries no request.
+    pub fn clear(&self) {
+        self.sandboxes.lock().clear();
+    }
+
+    /// Closes what was idle for too long and forgets sandboxes that are gone. Called now and then.
+    pub fn sweep(&self) {
+        let now = Instant::now();
+        self.sandboxes.lock().retain(|_, origins| {
+            origins.sweep(now);
+            origins.subject.strong_count() > 0
+        });
+    }
+}
+
+impl Origins {
+    fn new(subject: &Arc<Subject>) -> Self {
+        Self {
+            subject: Arc::downgrade(subject),
+            tls: Mutex::new(None),
+            known: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// The sandbox's TLS client side, made by `make` the first time.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn tls<E>(&self, make: impl FnOnce() -> Result<OriginTls, E>) -> Result<Arc<OriginTls>, E> {
+        let mut tls = self.tls.lock();
+        if let Some(tls) = &*tls {
+            return Ok(Arc::clone(tls));
+        }
+        let made = Arc::new(make()?);
+        *tls = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// An open connection that can take a request now. `only_http1` for upgrades.
+    #[must_use]
+    pub fn take(self: &Arc<Self>, origin: &Origin, only_http1: bool) -> Option<Lease> {
+        let mut known = self.known.lock();
+        let known = known.get_mut(origin)?;
+        known.used = Instant::now();
+        let line = match known.live_shared() {
+            Some(shared) if !only_http1 => Line::Http2(shared),
+            _ => known.live_idle()?,
+        };
+        Some(Lease {
+            origins: Arc::clone(self),
+            origin: origin.clone(),
+            line,
+            reused: true,
+        })
+    }
+
+    /// What the origin spoke when last connected to.
+    #[must_use]
+    pub fn speaks(&self, origin: &Origin) -> Option<Application> {
+        self.known.lock().get(origin)?.speaks
+    }
+
+    /// Lets one caller at a time dial an origin whose connection others could then share.
+    #[must_use]
+    pub fn dialling(&self, origin: &Origin) -> Arc<Semaphore> {
+        let mut known = self.known.lock();
+        Arc::clone(
+            &known
+                .entry(origin.clone())
+                .or_insert_with(Known::new)
+                .dialling,
+        )
+    }
+
+    /// Remembers what an origin speaks, and shares its connection where that is possible.
+    pub fn learn(&self, origin: &Origin, line: &Line) {
+        let mut known = self.known.lock();
+        if known.len() >= MAX_ORIGINS && !known.contains_key(origin) {
+            let oldest = known
+                .iter()
+                .min_by_key(|(_, k)| k.used)
+                .map(|(o, _)| o.clone());
+            oldest.and_then(|oldest| known.remove(&oldest));
+        }
+        let entry = known.entry(origin.clone()).or_insert_with(Known::new);
+        match line {
+            Line::Http1 { .. } => entry.speaks = Some(Application::Http1),
+            Line::Http2(shared) => {
+                entry.speaks = Some(Application::Http2);
+                entry.shared = Some(shared.clone());
+            }
+        }
+    }
+
+    fn sweep(&self, now: Instant) {
+        let mut known = self.known.lock();
+        known.retain(|_, known| {
+            known.idle.retain(|idle| {
+                !idle.sender.is_closed() && now.duration_since(idle.since) < IDLE_HTTP1
+            });
+            if now.duration_since(known.used) >= IDLE_HTTP2 {
+                known.shared = None;
+            }
+            let forgotten = now.duration_since(known.used) >= FORGET_AFTER;
+            !(forgotten && known.idle.is_empty() && known.shared.is_none())
+        });
+    }
+}
+
+impl Known {
+    fn new() -> Self {
+        Self {
+            idle: Vec::new(),
+            shared: None,
+            speaks: None,
+            dialling: Arc::new(Semaphore::new(1)),
+            used: Instant::now(),
+        }
+    }
+
+    fn live_shared(&mut self) -> Option<Http2> {
+        let shared = self.shared.as_ref()?;
+        if shared.sender.is_closed() {
+            self.shared = None;
+            return None;
+        }
+        Some(shared.clone())
+    }
+
+    /// The one used last: the others may then grow old and be closed.
+    fn live_idle(&mut self) -> Option<Line> {
+        while let Some(idle) = self.idle.pop() {
+            if !idle.sender.is_closed() {
+                return Some(Line::Http1 {
+                    sender: idle.sender,
+                    address: idle.address,
+                });
+            }
+        }
+        None
+    }
+}
+
+/// As many as a sandbox may have open towards us by default, per origin and thread.
+const MAX_IDLE: usize = 64;
+/// What is remembered per sandbox and thread; a sandbox that visits more forgets its oldest.
+const MAX_ORIGINS: usize = 256;
+/// Below the 60 to 75 s after which common servers close, so that few are found dead.
+const IDLE_HTTP1: Duration = Duration::from_secs(50);
+/// A shared connection costs little and saves a handshake.
+const IDLE_HTTP2: Duration = Duration::from_secs(300);
+/// What was learnt may change with the origin's next deployment.
+const FORGET_AFTER: Duration = Duration::from_secs(600);
+/// How often [`Pool::sweep`] is called.
+pub const SWEEP_EVERY: Duration = Duration::from_secs(5);

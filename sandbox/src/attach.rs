@@ -1,0 +1,197 @@
+//! Mounts for a sandbox that has user ids of its own, made by a privileged gig.
+//!
+//! Such a sandbox may neither reach a private directory of the host nor write
+//! anywhere, because its ids own nothing. So the host side, which may, clones
+//! the mount, maps the owner of the directory to the program's id (an idmapped
+//! mount, Linux 5.12) and attaches it inside while the bootstrap still waits.
+//! The mount exists in the sandbox's mount namespace alone and ends with it;
+//! what the program writes belongs to the directory's owner on the host. Files
+//! of other owners stay as unreachable as they were.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
+    fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
+};
+use rustix::process::Pid;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::bootstrap::orders::PROGRAM_ID;
+use crate::errand::Errand;
+use crate::error::StartSandboxError;
+use crate::layers::binds;
+use crate::layers::mounts::VettedBind;
+use crate::spec::BindMode;
+use crate::sys;
+
+/// Attaches all of them, parents before what lies in them.
+pub(crate) fn attach(binds: Vec<VettedBind>, program: Pid) -> Result<(), StartSandboxError> {
+    if binds.is_empty() {
+        return Ok(());
+    }
+    // A thread of its own: it leaves its file system context and its mount
+    // namespace and never comes back.
+    std::thread::scope(|scope| {
+        scope
+            .spawn(move || attach_here(&binds, program))
+            .join()
+            .unwrap_or_else(|_| Err(failed(Path::new("/"), io::ErrorKind::Other.into())))
+    })
+}
+
+/// A detached mount and where it goes.
+struct Detached {
+    tree: OwnedFd,
+    dest: PathBuf,
+    source: PathBuf,
+}
+
+fn failed(path: &Path, source: io::Error) -> StartSandboxError {
+    StartSandboxError::Attach {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn attach_here(binds: &[VettedBind], program: Pid) -> Result<(), StartSandboxError> {
+    let ids = ProgramIds::of(program).map_err(|error| failed(Path::new("/proc"), error))?;
+    let mut detached = Vec::new();
+    for bind in binds {
+        let at = |error| failed(&bind.source, error);
+        let tree = clone(bind, &ids).map_err(at)?;
+        detached.push(Detached {
+            tree,
+            dest: bind.dest.clone(),
+            source: bind.source.clone(),
+        });
+        for mask in &bind.masks {
+            let tree = if mask.directory {
+                empty_directory()
+            } else {
+                closed_file()
+            }
+            .map_err(at)?;
+            let (dest, source) = (bind.dest.join(&mask.below), bind.source.join(&mask.below));
+            detached.push(Detached { tree, dest, source });
+        }
+    }
+    enter(program).map_err(|error| failed(Path::new("/"), error))?;
+    for mount in detached {
+        place(&mount).map_err(|error| failed(&mount.source, error))?;
+    }
+    Ok(())
+}
+
+/// The program's ids as the host counts.
+struct ProgramIds {
+    uid: u32,
+    gid: u32,
+}
+
+impl ProgramIds {
+    fn of(program: Pid) -> io::Result<Self> {
+        let pid = program.as_raw_nonzero();
+        let outside = |file: &str| {
+            let map = fs::read_to_string(format!("/proc/{pid}/{file}"))?;
+            map.lines()
+                .find_map(|line| {
+                    let mut numbers = line.split_ascii_whitespace().map(str::parse::<u32>);
+                    let (inside, outside, count) = (
+                        numbers.next()?.ok()?,
+                        numbers.next()?.ok()?,
+                        numbers.next()?.ok()?,
+                    );
+                    let offset = PROGRAM_ID.checked_sub(inside)?;
+                    (offset < count)
+                        .then(|| outside.checked_add(offset))
+                        .flatten()
+                })
+                .ok_or_else(|| io::Error::other("the program's id is not in its id map"))
+        };
+        Ok(Self {
+            uid: outside("uid_map")?,
+            gid: outside("gid_map")?,
+        })
+    }
+}
+
+/// A copy of the mount, owned inside by the program where the owner of the
+/// source owns it outside.
+fn clone(bind: &VettedBind, ids: &ProgramIds) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let source = File::from(binds::open_vetted(&bind.source)?);
+    let tree = open_tree(&source, "", flags)?;
+    let owner = source.metadata()?;
+    let map = id_map((owner.uid(), ids.uid), (owner.gid(), ids.gid))?;
+    sys::map_mount(&tree, &map, bind.mode == BindMode::Ro)?;
+    Ok(tree)
+}
+
+/// A user namespace that exists for its map: first id here, second there.
+fn id_map(uid: (u32, u32), gid: (u32, u32)) -> io::Result<OwnedFd> {
+    let holder = Errand::hold_ids()?;
+    let own = |name: &str| format!("/proc/{}/{name}", holder.id());
+    fs::write(own("gid_map"), format!("{} {} 1\n", gid.0, gid.1))?;
+    fs::write(own("uid_map"), format!("{} {} 1\n", uid.0, uid.1))?;
+    Ok(File::open(own("ns/user"))?.into())
+}
+
+fn empty_directory() -> io::Result<OwnedFd> {
+    let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(context.as_fd(), "size", "4096")?;
+    fsconfig_set_string(context.as_fd(), "mode", "0000")?;
+    fsconfig_create(context.as_fd())?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    Ok(fsmount(
+        context.as_fd(),
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        attributes,
+    )?)
+}
+
+/// A device where devices cannot be opened.
+fn closed_file() -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let tree = open_tree(CWD, "/dev/null", flags)?;
+    sys::close_mount(&tree)?;
+    Ok(tree)
+}
+
+/// Into the sandbox's mount namespace.
+fn enter(program: Pid) -> io::Result<()> {
+    let namespace = File::open(format!("/proc/{}/ns/mnt", program.as_raw_nonzero()))?;
+    sys::leave_shared_root()?;
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Mount))?;
+    Ok(())
+}
+
+/// No link inside leads the way.
+fn place(mount: &Detached) -> io::Result<()> {
+    let target = openat2(
+        CWD,
+        &mount.dest,
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+    )?;
+    move_mount(
+        mount.tree.as_fd(),
+        "",
+        target.as_fd(),
+        "",
+        MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH,
+    )?;
+    Ok(())
+}

@@ -1,0 +1,293 @@
+//! The default engine: bubblewrap, started by the hub.
+//!
+//! bwrap makes the namespaces and the root, then becomes the bootstrap, which
+//! waits. bwrap's arguments travel in a file and its environment is empty, so
+//! that nothing of the host can be read from it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use gig_netns::{Child, HostIds, Hub, IdMapFds, MapWriter, Spawn, SpawnNetwork};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::attach;
+use crate::bootstrap::{self, orders};
+use crate::engine::Engine;
+use crate::error::StartSandboxError;
+use crate::facts::Facts;
+use crate::layer::{Layer, LayerReport};
+use crate::layers::binds::{self, Hidden};
+use crate::layers::user::{self, IdMode};
+use crate::layers::{cgroup, env, fds, landlock, mounts, rlimits, seccomp};
+use crate::plan::{self, Plan, Wanted};
+use crate::process::{Network, Prepared, Sockets};
+use crate::spec::{Spec, Stdio};
+use crate::{handshake, trust_bundle};
+
+/// bubblewrap.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bwrap;
+
+/// Where distributions install it. Not looked up in `PATH`: it is trusted.
+const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"];
+
+impl Engine for Bwrap {
+    fn prepare(
+        &self,
+        spec: Spec,
+        hub: &Hub,
+        network: Network<'_>,
+    ) -> Result<Prepared, StartSandboxError> {
+        let program = find()?;
+        let ids = IdMode::of(hub.ids());
+        let (mut orders, mut layers) = orders(&spec, ids, network)?;
+        let limits = cgroup::plan(&spec.limits, format!("gig-{}", spec.id))?;
+        layers.push(limits.report());
+        let plan = plan_for(&spec, hub.ids(), network)?;
+        let covered = plan.covered.clone();
+        layers.push(if covered.is_empty() {
+            LayerReport::enforced(Layer::Mounts)
+        } else {
+            LayerReport::partial(Layer::Mounts, covered_words(&covered))
+        });
+        orders.shown = binds::identities(&plan.shown)?;
+        let attach = plan.attach.clone();
+        let (child, sockets) = start(program, plan, &orders, spec.stdio, hub, network)?;
+        let prepared = Prepared::meet(child, sockets, layers)?;
+        attach::attach(attach, prepared.program())?;
+        prepared.limit(limits)
+    }
+}
+
+fn covered_words(covered: &[PathBuf]) -> String {
+    let paths: Vec<String> = covered
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect();
+    format!(
+        "the sandbox's own directories cover the mount on {}",
+        paths.join(", ")
+    )
+}
+
+fn find() -> Result<PathBuf, StartSandboxError> {
+    PLACES
+        .iter()
+        .map(PathBuf::from)
+        .find(|path| path.exists())
+        .ok_or(StartSandboxError::NoEngine)
+}
+
+/// What the bootstrap is told, and the layers that it puts on.
+fn orders(
+    spec: &Spec,
+    ids: IdMode,
+    network: Network<'_>,
+) -> Result<(orders::Orders, Vec<LayerReport>), StartSandboxError> {
+    if let Some(name) = env::bad_name(&spec.env) {
+        return Err(StartSandboxError::Variable {
+            name: name.to_string_lossy().into_owned(),
+        });
+    }
+    let lease = network.lease();
+    let env = env::build(&env::Surroundings {
+        id: spec.id,
+        proxy: lease.map(|lease| (lease.gateway(), spec.explicit_port)),
+        authority: spec.ca_pem.is_some(),
+        listed: &spec.env,
+    });
+    let (rights, landlock) = landlock::detect();
+    let path = env
+        .get(std::ffi::OsStr::new("PATH"))
+        .cloned()
+        .unwrap_or_default();
+    let workdir = spec
+        .workdir
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(env::HOME));
+    let bytes = |text: &OsString| text.as_encoded_bytes().to_vec();
+    let orders = orders::Orders {
+        network: lease.map_or(orders::NetworkCheck::Disconnected, |lease| {
+            orders::NetworkCheck::Gateway(lease.gateway().octets())
+        }),
+        set_ids: ids == IdMode::Range,
+        controlling_terminal: spec.stdio.controlling_terminal,
+        landlock_fs: rights.fs,
+        landlock_scoped: rights.scoped,
+        owned: mounts::owned(),
+        shown: Vec::new(),
+        workdir: workdir.into_os_string().into_encoded_bytes(),
+        program: bytes(&spec.program),
+        path: bytes(&path),
+        args: std::iter::once(&spec.program)
+            .chain(&spec.args)
+            .map(bytes)
+            .collect(),
+        env: env::lines(&env),
+        rlimits: rlimits::limits(&spec.limits),
+        filters: seccomp::compile(spec.seccomp)?,
+    };
+    let layers = vec![
+        LayerReport::enforced(Layer::Namespaces),
+        LayerReport::enforced(Layer::Network),
+        user::report(ids),
+        LayerReport::enforced(Layer::Capabilities),
+        rlimits::report(),
+        landlock,
+        LayerReport::enforced(Layer::Seccomp),
+    ];
+    Ok((orders, layers))
+}
+
+fn plan_for(
+    spec: &Spec,
+    host_ids: HostIds,
+    network: Network<'_>,
+) -> Result<Plan, StartSandboxError> {
+    let hidden = Hidden::read(&spec.private);
+    let rootfs = spec
+        .rootfs
+        .as_deref()
+        .map(|path| rootfs(path, &hidden))
+        .transpose()?;
+    let server_program = spec
+        .server_program
+        .as_deref()
+        .map(|path| binds::vet_source(path, &hidden))
+        .transpose()?;
+    let facts = Facts::read(rootfs.as_deref());
+    let trust = trust_bundle::build(rootfs.as_deref(), spec.ca_pem.as_deref());
+    let console = if spec.stdio.controlling_terminal {
+        terminal(&spec.stdio)
+    } else {
+        None
+    };
+    let wanted = Wanted {
+        binds: binds::vet(&spec.binds, &hidden)?,
+        server_program,
+        ids: IdMode::of(host_ids),
+        attach: matches!(
+            host_ids,
+            HostIds::Range {
+                via: MapWriter::Root,
+                ..
+            }
+        ),
+        network: network
+            .lease()
+            .map(|lease| (lease.gateway(), lease.address())),
+        trust: &trust,
+        tmp_size: spec.limits.tmp_size,
+        console,
+    };
+    Ok(plan::plan(wanted, &facts))
+}
+
+fn rootfs(path: &Path, hidden: &Hidden) -> Result<PathBuf, StartSandboxError> {
+    let root = binds::vet_source(path, hidden)?;
+    if root.join("usr").is_dir() || root.join("bin").is_dir() {
+        Ok(root)
+    } else {
+        Err(StartSandboxError::Rootfs {
+            path: path.to_owned(),
+        })
+    }
+}
+
+/// The terminal's name on the host, so that it has one inside.
+fn terminal(stdio: &Stdio) -> Option<PathBuf> {
+    use std::os::fd::AsRawFd as _;
+    let link = format!("/proc/self/fd/{}", stdio.stdin.as_raw_fd());
+    std::fs::read_link(link)
+        .ok()
+        .filter(|path| path.starts_with("/dev/"))
+}
+
+/// Hands everything to the hub.
+fn start(
+    program: PathBuf,
+    plan: Plan,
+    orders: &orders::Orders,
+    stdio: Stdio,
+    hub: &Hub,
+    network: Network<'_>,
+) -> Result<(Child, Sockets), StartSandboxError> {
+    let made = |what| move |source: io::Error| StartSandboxError::Resource { what, source };
+    let (control, their_control) = handshake::pair().map_err(made("a socket"))?;
+    let (program_socket, their_program) = handshake::pair().map_err(made("a socket"))?;
+    let (complaints, their_complaints) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
+        .map_err(|error| made("a pipe")(error.into()))?;
+    let orders_file =
+        fds::sealed("gig-orders", &orders.encode()).map_err(made("a file in memory"))?;
+    let bootstrap = bootstrap::program().map_err(made("a file in memory"))?;
+
+    let Plan {
+        args,
+        mut files,
+        id_map,
+        ..
+    } = plan;
+    let args_number = files.reserve();
+    let mut passed: Vec<(OwnedFd, i32)> = vec![
+        (null().map_err(made("a descriptor of /dev/null"))?, 0),
+        (null().map_err(made("a descriptor of /dev/null"))?, 1),
+        (their_complaints, 2),
+        (their_control, orders::CONTROL_FD),
+        (their_program, orders::PROGRAM_FD),
+        (orders_file, orders::ORDERS_FD),
+        (stdio.stdin, orders::STDIO_FD),
+        (stdio.stdout, orders::STDIO_FD + 1),
+        (stdio.stderr, orders::STDIO_FD + 2),
+        (bootstrap, orders::BOOTSTRAP_FD),
+    ];
+    for (number, bytes) in files.into_contents() {
+        passed.push((
+            fds::sealed("gig-file", &bytes).map_err(made("a file in memory"))?,
+            number,
+        ));
+    }
+    let packed = fds::sealed("gig-arguments", &pack(&args)).map_err(made("a file in memory"))?;
+    passed.push((packed, args_number));
+
+    let mut outer = vec![
+        OsString::from("--args"),
+        OsString::from(args_number.to_string()),
+    ];
+    outer.extend(plan::command());
+    let child = hub.spawn(Spawn {
+        program,
+        args: outer,
+        env: Vec::new(),
+        fds: passed,
+        network: match network {
+            Network::Leased(lease) => SpawnNetwork::Leased(lease.slot()),
+            Network::Disconnected => SpawnNetwork::Disconnected,
+        },
+        id_map: id_map.map(|(info_fd, block_fd)| IdMapFds { info_fd, block_fd }),
+    })?;
+    Ok((
+        child,
+        Sockets {
+            control,
+            program: program_socket,
+            complaints,
+        },
+    ))
+}
+
+fn null() -> io::Result<OwnedFd> {
+    Ok(std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?
+        .into())
+}
+
+/// As `--args` reads them: each ended by a NUL byte.
+fn pack(args: &[OsString]) -> Vec<u8> {
+    args.iter()
+        .flat_map(|arg| arg.as_encoded_bytes().iter().copied().chain([0]))
+        .collect()
+}

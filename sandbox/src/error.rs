@@ -1,0 +1,118 @@
+//! Why a sandbox did not start, or what kept its end from being seen.
+
+use std::io;
+use std::path::PathBuf;
+
+use gig_netns::SpawnError;
+
+use crate::layers::binds::RefuseBindError;
+use crate::layers::cgroup::LimitError;
+use crate::layers::seccomp::CompileFilterError;
+
+/// Why a sandbox did not start. [`StartSandboxError::exit_code`] is what
+/// `gig run` ends with.
+#[derive(Debug, thiserror::Error)]
+pub enum StartSandboxError {
+    /// bubblewrap is not installed.
+    #[error(
+        "bwrap is not installed in /usr/bin, /usr/local/bin or /bin; install the bubblewrap package"
+    )]
+    NoEngine,
+    /// A path of the caller's may not be shown.
+    #[error("a mount was refused")]
+    Bind(#[from] RefuseBindError),
+    /// Another root file system that is none.
+    #[error("{path} is no root file system: a directory with usr or bin is needed")]
+    Rootfs {
+        /// As it was given.
+        path: PathBuf,
+    },
+    /// A variable that none can be.
+    #[error("{name:?} is no name of a variable, or its value has a NUL byte")]
+    Variable {
+        /// As it was given.
+        name: String,
+    },
+    /// A limit that this host cannot enforce.
+    #[error("a limit was refused")]
+    Limit(#[from] LimitError),
+    /// A mount that the sandbox's ids cannot use.
+    #[error(
+        "{path} cannot be given to the sandbox's user ids; run gig as the owner of {path} instead of root"
+    )]
+    Attach {
+        /// Its source.
+        path: PathBuf,
+        /// The kernel's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// No filter, no start.
+    #[error("the system call filter was not made")]
+    Filter(#[from] CompileFilterError),
+    /// A descriptor, a file in memory, a socket.
+    #[error("{what} could not be made")]
+    Resource {
+        /// What.
+        what: &'static str,
+        /// The kernel's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The hub did not start bwrap.
+    #[error("the sandbox was not started")]
+    Spawn(#[from] SpawnError),
+    /// bwrap gave up.
+    #[error("bwrap could not build the sandbox: {said}")]
+    Engine {
+        /// Its own words.
+        said: String,
+    },
+    /// The bootstrap gave up.
+    #[error("the program was not started: {said}")]
+    Bootstrap {
+        /// Its own words.
+        said: String,
+    },
+    /// The program is not there.
+    #[error("{said}")]
+    NotFound {
+        /// Which, and where it was looked for.
+        said: String,
+    },
+    /// The program cannot be executed.
+    #[error("{said}")]
+    NotExecutable {
+        /// Which, and why.
+        said: String,
+    },
+    /// Nothing was heard in time.
+    #[error("the sandbox did not answer within {seconds} seconds")]
+    Late {
+        /// How long it was waited for.
+        seconds: u64,
+    },
+}
+
+impl StartSandboxError {
+    /// 127 not found, 126 not executable, 125 anything else.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Self::NotFound { .. } => 127,
+            Self::NotExecutable { .. } => 126,
+            _ => 125,
+        }
+    }
+}
+
+/// Why a program's end was not seen.
+#[derive(Debug, thiserror::Error)]
+pub enum WaitError {
+    /// A socket or pipe could not be waited for.
+    #[error("the sandbox could not be waited for")]
+    Wait(#[source] io::Error),
+    /// It was killed from outside before it could say how the program ended.
+    #[error("the sandbox was ended from outside")]
+    Lost,
+}

@@ -1,0 +1,309 @@
+//! What the host has: everything the plan depends on, read once per start.
+//!
+//! Keeps the plan pure. Nothing here decides; a file that cannot be read is a
+//! file that is not there.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// The host, as far as a plan needs it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// System directories, in their order of mounting.
+    pub(crate) system: Vec<SystemEntry>,
+    /// Entries of /etc that programs need and that hold no secret.
+    pub(crate) etc: Vec<EtcEntry>,
+    /// Files and directories of /proc to cover.
+    pub(crate) proc_masks: Vec<ProcMask>,
+    /// Bytes of memory of the host.
+    pub(crate) memory: u64,
+}
+
+/// A system directory, or the link that a merged /usr has in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SystemEntry {
+    /// Shown read-only.
+    Directory {
+        /// On the host.
+        source: PathBuf,
+        /// Inside.
+        dest: PathBuf,
+    },
+    /// Made again.
+    Link {
+        /// Inside.
+        dest: PathBuf,
+        /// Where it points.
+        target: PathBuf,
+    },
+}
+
+/// An entry of /etc.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct EtcEntry {
+    /// Below /etc.
+    pub(crate) name: PathBuf,
+    /// What it is.
+    pub(crate) kind: EtcKind,
+}
+
+/// What an entry of /etc is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum EtcKind {
+    /// A file; copied, which is cheaper than a mount.
+    File(Vec<u8>),
+    /// A directory on the host, shown.
+    Directory(PathBuf),
+    /// A link, made again.
+    Link(PathBuf),
+}
+
+/// An entry of /proc that says more about the host than a program needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProcMask {
+    /// Its path.
+    pub(crate) path: PathBuf,
+    /// Whether it is a directory.
+    pub(crate) directory: bool,
+}
+
+/// In the order of mounting. /lib32 and /libx32 exist on multi-arch hosts.
+const SYSTEM: [&str; 7] = [
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
+];
+
+/// Files of /etc that carry configuration of libraries and nothing about the
+/// host's people, machines or keys. Not here on purpose: passwd, group, hosts,
+/// resolv.conf, nsswitch.conf (built), shadow, machine-id, gitconfig, npmrc,
+/// pip.conf, fstab, ssh and whatever else may hold a name or a credential.
+const ETC_FILES: [&str; 24] = [
+    "alpine-release",
+    "bash.bashrc",
+    "bindresvport.blacklist",
+    "debian_version",
+    "ethertypes",
+    "fedora-release",
+    "gai.conf",
+    "host.conf",
+    "inputrc",
+    "ld.so.cache",
+    "ld.so.conf",
+    "locale.alias",
+    "localtime",
+    "lsb-release",
+    "magic",
+    "magic.mime",
+    "mime.types",
+    "networks",
+    "os-release",
+    "profile",
+    "protocols",
+    "rpc",
+    "services",
+    "timezone",
+];
+/// Directories of /etc likewise; a trailing star matches the rest of a name.
+const ETC_DIRECTORIES: [&str; 6] = [
+    "alternatives",
+    "crypto-policies",
+    "fonts",
+    "java*",
+    "ld.so.conf.d",
+    "terminfo",
+];
+
+/// Larger files than any of these are; one that is larger is something else.
+const ETC_FILE_MAX: u64 = 4 << 20;
+
+/// What container engines cover as well: hardware, kernel timers and key rings.
+const PROC_MASKS: [&str; 12] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/key-users",
+    "/proc/kallsyms",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+];
+
+impl Facts {
+    /// Reads the host; with another root its directories in place of the host's.
+    pub(crate) fn read(rootfs: Option<&Path>) -> Self {
+        Self {
+            system: rootfs.map_or_else(host_system, rootfs_system),
+            etc: rootfs.map_or_else(host_etc, |root| whole_etc(&root.join("etc"))),
+            proc_masks: proc_masks(),
+            memory: memory(),
+        }
+    }
+}
+
+fn host_system() -> Vec<SystemEntry> {
+    SYSTEM
+        .iter()
+        .filter_map(|path| system_entry(Path::new(path), Path::new(path)))
+        .collect()
+}
+
+fn system_entry(source: &Path, dest: &Path) -> Option<SystemEntry> {
+    let kind = fs::symlink_metadata(source).ok()?.file_type();
+    let dest = dest.to_owned();
+    if kind.is_symlink() {
+        return Some(SystemEntry::Link {
+            dest,
+            target: fs::read_link(source).ok()?,
+        });
+    }
+    (kind.is_dir() || kind.is_file()).then(|| SystemEntry::Directory {
+        source: source.to_owned(),
+        dest,
+    })
+}
+
+/// Top-level entries of another root, but for those that are built.
+fn rootfs_system(root: &Path) -> Vec<SystemEntry> {
+    const BUILT: [&str; 9] = [
+        "etc", "proc", "sys", "dev", "tmp", "var", "run", "app", "home",
+    ];
+    let mut names: Vec<_> = fs::read_dir(root)
+        .map(|entries| {
+            entries
+                .filter_map(|entry| Some(entry.ok()?.file_name()))
+                .collect()
+        })
+        .unwrap_or_default();
+    names.sort();
+    names
+        .iter()
+        .filter(|name| !BUILT.iter().any(|built| name.as_os_str() == *built))
+        .filter_map(|name| system_entry(&root.join(name), &Path::new("/").join(name)))
+        .collect()
+}
+
+fn host_etc() -> Vec<EtcEntry> {
+    let etc = Path::new("/etc");
+    let mut entries: Vec<EtcEntry> = ETC_FILES
+        .iter()
+        .map(|name| PathBuf::from(*name))
+        .chain([PathBuf::from("ssl/openssl.cnf")])
+        .filter_map(|name| etc_file(etc, name))
+        .collect();
+    let mut names: Vec<_> = fs::read_dir(etc)
+        .map(|read| {
+            read.filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+                .collect()
+        })
+        .unwrap_or_default();
+    names.sort();
+    for name in names {
+        let wanted = ETC_DIRECTORIES.iter().any(|pattern| {
+            pattern
+                .strip_suffix('*')
+                .map_or(name == *pattern, |start| name.starts_with(start))
+        });
+        let path = etc.join(&name);
+        if wanted && fs::metadata(&path).is_ok_and(|meta| meta.is_dir()) {
+            entries.push(EtcEntry {
+                name: name.into(),
+                kind: EtcKind::Directory(path),
+            });
+        }
+    }
+    entries
+}
+
+/// A file that everybody may read; a link to one outside /etc stays a link.
+fn etc_file(etc: &Path, name: PathBuf) -> Option<EtcEntry> {
+    let path = etc.join(&name);
+    if let Ok(target) = fs::read_link(&path)
+        && (target.starts_with("/usr") || target.starts_with("../usr"))
+    {
+        return Some(EtcEntry {
+            name,
+            kind: EtcKind::Link(target),
+        });
+    }
+    let meta = fs::metadata(&path).ok()?;
+    let public = meta.is_file() && meta.permissions().mode() & 0o004 != 0;
+    if !public || meta.size() > ETC_FILE_MAX {
+        return None;
+    }
+    Some(EtcEntry {
+        name,
+        kind: EtcKind::File(fs::read(&path).ok()?),
+    })
+}
+
+/// All of another root's /etc: it is the sandbox's own.
+fn whole_etc(etc: &Path) -> Vec<EtcEntry> {
+    let mut entries = Vec::new();
+    let mut names: Vec<_> = fs::read_dir(etc)
+        .map(|read| {
+            read.filter_map(|entry| Some(entry.ok()?.file_name()))
+                .collect()
+        })
+        .unwrap_or_default();
+    names.sort();
+    for name in names {
+        let name = PathBuf::from(name);
+        let path = etc.join(&name);
+        let Ok(kind) = fs::symlink_metadata(&path).map(|meta| meta.file_type()) else {
+            continue;
+        };
+        if kind.is_symlink() {
+            entries.extend(fs::read_link(&path).ok().map(|target| EtcEntry {
+                name,
+                kind: EtcKind::Link(target),
+            }));
+        } else if kind.is_dir() && (name == Path::new("ssl") || name == Path::new("pki")) {
+            // Built files go in here, so only files of the first level are taken over.
+            entries.extend(etc_file(etc, name.join("openssl.cnf")));
+        } else if kind.is_dir() {
+            entries.push(EtcEntry {
+                name,
+                kind: EtcKind::Directory(path),
+            });
+        } else if kind.is_file()
+            && fs::metadata(&path).is_ok_and(|meta| meta.size() <= ETC_FILE_MAX)
+        {
+            entries.extend(fs::read(&path).ok().map(|bytes| EtcEntry {
+                name,
+                kind: EtcKind::File(bytes),
+            }));
+        }
+    }
+    entries
+}
+
+fn proc_masks() -> Vec<ProcMask> {
+    PROC_MASKS
+        .iter()
+        .filter_map(|path| {
+            let directory = fs::symlink_metadata(path).ok()?.is_dir();
+            Some(ProcMask {
+                path: PathBuf::from(*path),
+                directory,
+            })
+        })
+        .collect()
+}
+
+/// Total memory; 1 GiB where it cannot be told, which sizes defaults small.
+fn memory() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    text.lines()
+        .find_map(|line| {
+            line.strip_prefix("MemTotal:")?
+                .split_ascii_whitespace()
+                .next()?
+                .parse()
+                .ok()
+        })
+        .map_or(1 << 30, |kib: u64| kib.saturating_mul(1024))
+}

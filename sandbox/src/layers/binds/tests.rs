@@ -1,0 +1,152 @@
+//! Which binds are taken, which refused, what is masked in them.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+use crate::spec::BindMode;
+
+fn bind(source: &Path, dest: &str) -> Bind {
+    Bind {
+        source: source.to_owned(),
+        dest: dest.into(),
+        mode: BindMode::Rw,
+    }
+}
+
+fn home() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let home = fs::canonicalize(dir.path()).unwrap().join("alice");
+    fs::create_dir_all(home.join(".ssh")).unwrap();
+    fs::create_dir_all(home.join(".config/gcloud/deep")).unwrap();
+    fs::create_dir_all(home.join("project")).unwrap();
+    fs::write(home.join(".git-credentials"), "secret").unwrap();
+    (dir, home)
+}
+
+fn masked(source: &Path, hidden: &Hidden) -> Vec<PathBuf> {
+    let vetted = vet(&[bind(source, "/work")], hidden).unwrap();
+    vetted[0]
+        .masks
+        .iter()
+        .map(|mask| mask.below.clone())
+        .collect()
+}
+
+#[test]
+fn credentials_below_a_bound_home_are_covered() {
+    let (_dir, home) = home();
+    let hidden = Hidden::of_homes(&[&home]);
+    let found = masked(&home, &hidden);
+    assert_eq!(
+        found,
+        [".config/gcloud", ".git-credentials", ".ssh"].map(PathBuf::from)
+    );
+}
+
+#[test]
+fn credentials_are_covered_when_only_a_parent_of_homes_is_bound() {
+    let (_dir, home) = home();
+    let found = masked(home.parent().unwrap(), &Hidden::default());
+    assert!(found.contains(&PathBuf::from("alice/.ssh")), "{found:?}");
+}
+
+#[test]
+fn a_linked_credential_directory_is_covered_where_it_really_is() {
+    let (_dir, home) = home();
+    let keys = home.join("project/keys");
+    fs::create_dir(&keys).unwrap();
+    symlink(&keys, home.join(".aws")).unwrap();
+    let found = masked(&home.join("project"), &Hidden::of_homes(&[&home]));
+    assert_eq!(found, [PathBuf::from("keys")]);
+}
+
+#[test]
+fn a_credential_directory_is_refused_by_whatever_name() {
+    let (_dir, home) = home();
+    let link = home.join("project/innocent");
+    symlink(home.join(".ssh"), &link).unwrap();
+    let hidden = Hidden::of_homes(&[&home]);
+    for source in [
+        home.join(".ssh"),
+        link,
+        home.join("project/../.ssh"),
+        home.join(".config/gcloud/deep"),
+    ] {
+        let refused = vet(&[bind(&source, "/work")], &hidden);
+        assert!(
+            matches!(refused, Err(RefuseBindError::Credential { .. })),
+            "{source:?}"
+        );
+    }
+    let refused = vet(&[bind(&home.join(".git-credentials"), "/c")], &hidden);
+    assert!(matches!(refused, Err(RefuseBindError::Credential { .. })));
+}
+
+#[test]
+fn a_credential_directory_of_an_unlisted_home_is_refused() {
+    let (_dir, home) = home();
+    let refused = vet(&[bind(&home.join(".ssh"), "/work")], &Hidden::default());
+    assert!(matches!(refused, Err(RefuseBindError::Credential { .. })));
+}
+
+#[test]
+fn the_host_and_its_kernel_are_refused() {
+    for source in [
+        "/",
+        "/proc",
+        "/proc/self/root",
+        "/sys",
+        "/dev",
+        "/dev/null",
+        "/usr/..",
+    ] {
+        let refused = vet(&[bind(Path::new(source), "/work")], &Hidden::default());
+        assert!(
+            matches!(refused, Err(RefuseBindError::Host { .. })),
+            "{source}"
+        );
+    }
+}
+
+#[test]
+fn gigs_own_paths_are_refused_and_covered_below_a_parent() {
+    let (_dir, home) = home();
+    let data = home.join("project");
+    let hidden = Hidden::read(std::slice::from_ref(&data));
+    let refused = vet(&[bind(&data, "/work")], &hidden);
+    assert!(matches!(refused, Err(RefuseBindError::Private { .. })));
+    assert!(masked(&home, &hidden).contains(&PathBuf::from("project")));
+}
+
+#[test]
+fn a_place_with_dots_or_none_is_refused() {
+    let (_dir, home) = home();
+    for dest in ["/", "work", "/a/../..", "/a/../etc", "", "./a"] {
+        let refused = vet(&[bind(&home.join("project"), dest)], &Hidden::default());
+        assert!(
+            matches!(refused, Err(RefuseBindError::Destination { .. })),
+            "{dest}"
+        );
+    }
+}
+
+#[test]
+fn a_place_behind_a_link_in_another_mount_is_refused() {
+    let (_dir, home) = home();
+    symlink("/", home.join("project/out")).unwrap();
+    let binds = [
+        bind(&home.join("project"), "/work"),
+        bind(&home.join(".config"), "/work/out/x"),
+    ];
+    let refused = vet(&binds, &Hidden::default());
+    assert!(
+        matches!(refused, Err(RefuseBindError::Link { .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_path_that_is_not_there_is_named() {
+    let refused = vet(&[bind(Path::new("/no/such"), "/work")], &Hidden::default());
+    assert!(refused.unwrap_err().to_string().contains("/no/such"));
+}

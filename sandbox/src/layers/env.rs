@@ -1,0 +1,110 @@
+//! The program's environment: built, then overridden by what was listed.
+//!
+//! Nothing is inherited. Every client's own way to trust the authority and to
+//! find the proxy is set; ignoring the proxy changes nothing, because every
+//! connection is redirected anyway.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::net::Ipv4Addr;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+use gig_policy::SandboxId;
+
+/// The program's home: empty, private, its own.
+pub(crate) const HOME: &str = "/home/sandbox";
+/// Where a program is looked up, unless the caller lists a `PATH`.
+pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The bundle of roots, ours included.
+pub(crate) const BUNDLE: &str = "/etc/ssl/certs/ca-certificates.crt";
+/// Our authority alone.
+pub(crate) const CA: &str = "/etc/gig-ca.pem";
+
+/// Variables that name a bundle which replaces the client's own roots.
+const BUNDLE_VARIABLES: [&str; 10] = [
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "PIP_CERT",
+    "AWS_CA_BUNDLE",
+    "DENO_CERT",
+    "CARGO_HTTP_CAINFO",
+    "npm_config_cafile",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+];
+/// Variables that name a file of roots beside the client's own.
+const CA_VARIABLES: [&str; 1] = ["NODE_EXTRA_CA_CERTS"];
+const PROXY_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"];
+/// Servers that the program itself runs on its own loopback.
+const NO_PROXY: &str = "localhost,127.0.0.1,::1";
+
+/// What the built variables depend on.
+#[derive(Debug)]
+pub(crate) struct Surroundings<'a> {
+    pub(crate) id: SandboxId,
+    /// The gateway and the explicit proxy's port, when there is a network.
+    pub(crate) proxy: Option<(Ipv4Addr, u16)>,
+    /// Whether there is an authority to trust.
+    pub(crate) authority: bool,
+    /// What the caller listed.
+    pub(crate) listed: &'a [(OsString, OsString)],
+}
+
+/// The whole environment, sorted by name.
+pub(crate) fn build(around: &Surroundings<'_>) -> BTreeMap<OsString, OsString> {
+    let mut env: BTreeMap<OsString, OsString> = BTreeMap::new();
+    let mut set = |name: &str, value: String| env.insert(name.into(), value.into());
+    set("PATH", PATH.to_owned());
+    set("HOME", HOME.to_owned());
+    set("TMPDIR", "/tmp".to_owned());
+    set("LANG", "C.UTF-8".to_owned());
+    set("USER", "sandbox".to_owned());
+    set("LOGNAME", "sandbox".to_owned());
+    set("GIG_SANDBOX_ID", around.id.to_string());
+    if let Some((gateway, port)) = around.proxy {
+        for name in PROXY_VARIABLES {
+            set(name, format!("http://{gateway}:{port}"));
+        }
+        set("NO_PROXY", NO_PROXY.to_owned());
+        set("no_proxy", NO_PROXY.to_owned());
+    }
+    if around.authority {
+        for name in BUNDLE_VARIABLES {
+            set(name, BUNDLE.to_owned());
+        }
+        for name in CA_VARIABLES {
+            set(name, CA.to_owned());
+        }
+    }
+    for (name, value) in around.listed {
+        env.insert(name.clone(), value.clone());
+    }
+    env
+}
+
+/// A name that cannot be a variable's.
+pub(crate) fn bad_name(listed: &[(OsString, OsString)]) -> Option<&OsStr> {
+    listed
+        .iter()
+        .find(|(name, value)| {
+            let name = name.as_bytes();
+            name.is_empty()
+                || name.contains(&b'=')
+                || name.contains(&0)
+                || value.as_bytes().contains(&0)
+        })
+        .map(|(name, _)| name.as_os_str())
+}
+
+/// `NAME=value`, as exec wants it.
+pub(crate) fn lines(env: &BTreeMap<OsString, OsString>) -> Vec<Vec<u8>> {
+    env.iter()
+        .map(|(name, value)| {
+            let mut line = name.clone().into_vec();
+            line.push(b'=');
+            line.extend_from_slice(value.as_bytes());
+            line
+        })
+        .collect()
+}

@@ -1,0 +1,108 @@
+//! The built /etc: what the host's would say about the host is said anew.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+
+use crate::layers::env::HOME;
+
+/// A file of the built /etc.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Built {
+    /// With these bytes.
+    File(PathBuf, Vec<u8>),
+    /// A link.
+    Link(PathBuf, PathBuf),
+}
+
+/// The name of the host, of the sandbox and of its user.
+pub(crate) const NAME: &str = "sandbox";
+
+/// The other places where a distribution's libraries look for the bundle:
+/// Fedora's, SUSE's, Alpine's and Arch's, and the extracted form.
+const BUNDLE_LINKS: [&str; 4] = [
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+];
+
+/// The trusted roots, in the forms that clients read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Trust {
+    /// All roots, as PEM.
+    pub(crate) bundle: Vec<u8>,
+    /// Our authority alone, as PEM.
+    pub(crate) authority: Option<String>,
+    /// All roots, as a Java key store.
+    pub(crate) java: Option<Vec<u8>>,
+}
+
+/// Files that are about names, users and addresses.
+pub(crate) fn identity(gateway: Option<Ipv4Addr>, address: Option<Ipv4Addr>) -> Vec<Built> {
+    let file = |name: &str, text: String| Built::File(PathBuf::from(name), text.into_bytes());
+    let resolver = gateway.map_or_else(
+        || "# no network\n".to_owned(),
+        |gateway| format!("nameserver {gateway}\noptions timeout:5 attempts:2\n"),
+    );
+    let own = address.map_or_else(String::new, |address| format!("{address}\t{NAME}\n"));
+    vec![
+        file("/etc/resolv.conf", resolver),
+        file(
+            "/etc/hosts",
+            format!("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n{own}"),
+        ),
+        file("/etc/hostname", format!("{NAME}\n")),
+        file(
+            "/etc/passwd",
+            format!(
+                "root:x:0:0:root:/nonexistent:/usr/sbin/nologin\n\
+                 {NAME}:x:65534:65534:{NAME}:{HOME}:/bin/sh\n"
+            ),
+        ),
+        file("/etc/group", format!("root:x:0:\n{NAME}:x:65534:\n")),
+        file(
+            "/etc/nsswitch.conf",
+            "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n\
+             protocols: files\nservices: files\nethers: files\nrpc: files\n"
+                .to_owned(),
+        ),
+        Built::Link("/etc/mtab".into(), "/proc/self/mounts".into()),
+    ]
+}
+
+/// Files that say whom to trust.
+pub(crate) fn trust(trust: &Trust) -> Vec<Built> {
+    let mut built = Vec::new();
+    if !trust.bundle.is_empty() {
+        built.push(Built::File(
+            crate::layers::env::BUNDLE.into(),
+            trust.bundle.clone(),
+        ));
+        built.extend(
+            BUNDLE_LINKS
+                .iter()
+                .map(|link| Built::Link((*link).into(), crate::layers::env::BUNDLE.into())),
+        );
+    }
+    if let Some(authority) = &trust.authority {
+        built.push(Built::File(
+            crate::layers::env::CA.into(),
+            authority.clone().into_bytes(),
+        ));
+        built.push(Built::Link(
+            "/etc/gigmcp-ca.pem".into(),
+            "gig-ca.pem".into(),
+        ));
+    }
+    if let Some(java) = &trust.java {
+        built.push(Built::File(
+            "/etc/ssl/certs/java/cacerts".into(),
+            java.clone(),
+        ));
+        built.push(Built::Link(
+            "/etc/pki/ca-trust/extracted/java/cacerts".into(),
+            "/etc/ssl/certs/java/cacerts".into(),
+        ));
+    }
+    built
+}

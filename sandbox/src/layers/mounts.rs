@@ -1,0 +1,310 @@
+//! The constructed root, in the order of mounting.
+//!
+//! System directories; private directories; the caller's mounts; and last,
+//! over whatever lies there, the fixed isolation: the built files of /etc,
+//! /proc, /dev, the server's program. A caller's mount on or inside /proc, /sys
+//! or /dev, on a private directory itself, or on a built file is covered by
+//! it; it is left out and said.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::facts::{EtcKind, Facts, SystemEntry};
+use crate::layers::env::HOME;
+use crate::layers::etc::Built;
+use crate::plan::Files;
+use crate::spec::BindMode;
+
+/// A mount of the caller's, vetted: the source is canonical.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VettedBind {
+    /// On the host.
+    pub(crate) source: PathBuf,
+    /// Inside; absolute, without dots.
+    pub(crate) dest: PathBuf,
+    /// Whether it may be written.
+    pub(crate) mode: BindMode,
+    /// Whether the source is a directory.
+    pub(crate) directory: bool,
+    /// What is hidden below it.
+    pub(crate) masks: Vec<Mask>,
+}
+
+/// Something below a bind that is not shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mask {
+    /// Relative to the bind.
+    pub(crate) below: PathBuf,
+    /// Whether it is a directory.
+    pub(crate) directory: bool,
+}
+
+/// Directories of the sandbox alone, writable and gone with it.
+const PRIVATE: [(&str, &str); 4] = [
+    ("/tmp", "1777"),
+    ("/var", "0755"),
+    ("/run", "0755"),
+    (HOME, "0700"),
+];
+/// Directories made in them.
+const PRIVATE_CHILDREN: [(&str, &str); 7] = [
+    ("/var/tmp", "1777"),
+    ("/var/cache", "0755"),
+    ("/var/lib", "0755"),
+    ("/var/log", "0755"),
+    ("/var/spool", "0755"),
+    ("/run/lock", "0755"),
+    ("/var/opt", "0755"),
+];
+/// Where nothing of the caller's can be, at any depth.
+const ISOLATED: [&str; 3] = ["/proc", "/sys", "/dev"];
+/// Where nothing of the caller's can be itself; below it may.
+const COVERED: [&str; 5] = ["/tmp", "/var", "/run", "/etc", SERVER_PROGRAM];
+/// Where a registered server's program is.
+pub(crate) const SERVER_PROGRAM: &str = "/app/server";
+/// Each private directory may take this part of the host's memory, so that all
+/// of them together (with /dev/shm five) stay below two thirds of it.
+const PRIVATE_PART: u64 = 8;
+
+/// Directories that the program owns.
+pub(crate) fn owned() -> Vec<Vec<u8>> {
+    PRIVATE
+        .iter()
+        .chain(&PRIVATE_CHILDREN)
+        .filter(|(_, mode)| *mode != "1777")
+        .map(|(path, _)| path.as_bytes().to_vec())
+        .collect()
+}
+
+/// Bytes in each private directory.
+pub(crate) fn private_size(wanted: Option<u64>, memory: u64) -> u64 {
+    wanted.unwrap_or(memory / PRIVATE_PART).max(4096)
+}
+
+/// Whether the fixed isolation covers a mount at `dest`.
+pub(crate) fn covered(dest: &Path, built: &[Built]) -> bool {
+    ISOLATED.iter().any(|path| dest.starts_with(path))
+        || COVERED.iter().any(|path| dest == Path::new(path))
+        || built.iter().any(|built| match built {
+            Built::File(path, _) | Built::Link(path, _) => dest == path,
+        })
+}
+
+/// Arguments in the making.
+#[derive(Debug)]
+pub(crate) struct Mounts<'a> {
+    pub(crate) args: Vec<OsString>,
+    pub(crate) files: &'a mut Files,
+    /// Directories that are there already.
+    made: BTreeSet<PathBuf>,
+}
+
+impl Mounts<'_> {
+    pub(crate) fn push<const N: usize>(&mut self, args: [&dyn AsOs; N]) {
+        self.args.extend(args.iter().map(|arg| arg.os()));
+    }
+
+    /// None yet, with files numbered on from those that are there.
+    pub(crate) fn new(files: &mut Files) -> Mounts<'_> {
+        Mounts {
+            args: Vec::new(),
+            files,
+            made: BTreeSet::from([PathBuf::from("/")]),
+        }
+    }
+
+    /// Makes the directories above a path, for everybody to pass: bwrap would
+    /// make them for their owner alone, which with a range of ids is not the
+    /// program.
+    fn above(&mut self, path: &Path) {
+        let ancestors: Vec<PathBuf> = path.ancestors().skip(1).map(Path::to_owned).collect();
+        for directory in ancestors.into_iter().rev() {
+            if self.made.insert(directory.clone()) {
+                self.push([&"--perms", &"0755", &"--dir", &directory]);
+            }
+        }
+    }
+
+    /// The host's or another root's directories.
+    pub(crate) fn system(&mut self, facts: &Facts) {
+        for entry in &facts.system {
+            match entry {
+                SystemEntry::Directory { source, dest } => {
+                    self.push([&"--ro-bind", source, dest]);
+                }
+                SystemEntry::Link { dest, target } => self.push([&"--symlink", target, dest]),
+            }
+        }
+    }
+
+    /// Private, writable directories of `size` bytes each.
+    pub(crate) fn private(&mut self, size: u64) {
+        let size = size.to_string();
+        for (path, mode) in PRIVATE {
+            self.above(Path::new(path));
+            self.made.insert(path.into());
+            self.push([&"--perms", &mode, &"--size", &size, &"--tmpfs", &path]);
+        }
+        for (path, mode) in PRIVATE_CHILDREN {
+            self.push([&"--perms", &mode, &"--dir", &path]);
+        }
+        self.push([&"--symlink", &"/run", &"/var/run"]);
+        self.push([&"--symlink", &"/run/lock", &"/var/lock"]);
+        self.push([&"--perms", &"0755", &"--tmpfs", &"/etc"]);
+        self.made.insert("/etc".into());
+    }
+
+    /// The caller's, parents before what lies in them.
+    pub(crate) fn binds(&mut self, binds: &[VettedBind]) {
+        for bind in binds {
+            let flag = match bind.mode {
+                BindMode::Ro => "--ro-bind",
+                BindMode::Rw => "--bind",
+            };
+            self.above(&bind.dest);
+            self.push([&flag, &bind.source, &bind.dest]);
+            for mask in &bind.masks {
+                self.mask(&bind.dest.join(&mask.below), mask.directory);
+            }
+        }
+    }
+
+    /// Places for mounts that are attached later. One that lies in a mount is
+    /// expected to be there.
+    pub(crate) fn places(&mut self, binds: &[VettedBind], facts: &Facts) {
+        for bind in binds {
+            let inside = facts.system.iter().any(|entry| match entry {
+                SystemEntry::Directory { dest, .. } => bind.dest.starts_with(dest),
+                SystemEntry::Link { .. } => false,
+            }) || binds
+                .iter()
+                .any(|other| bind.dest != other.dest && bind.dest.starts_with(&other.dest));
+            if inside {
+                continue;
+            }
+            self.above(&bind.dest);
+            if bind.directory {
+                self.push([&"--perms", &"0755", &"--dir", &bind.dest]);
+            } else {
+                self.file(&bind.dest, Vec::new(), "0444");
+            }
+        }
+    }
+
+    fn mask(&mut self, path: &Path, directory: bool) {
+        if directory {
+            self.push([&"--perms", &"0000", &"--size", &"4096", &"--tmpfs", &path]);
+            self.push([&"--remount-ro", &path]);
+        } else {
+            let number = self.files.add(Vec::new());
+            self.push([&"--perms", &"0000", &"--ro-bind-data", &number, &path]);
+        }
+    }
+
+    fn file(&mut self, path: &Path, bytes: Vec<u8>, mode: &str) {
+        self.above(path);
+        let number = self.files.add(bytes);
+        self.push([&"--perms", &mode, &"--file", &number, &path]);
+    }
+
+    /// What of /etc comes from the host or the other root. Built entries win.
+    pub(crate) fn etc(&mut self, facts: &Facts, built: &[Built]) {
+        let etc = Path::new("/etc");
+        for entry in &facts.etc {
+            let path = etc.join(&entry.name);
+            let taken = built.iter().any(|built| match built {
+                Built::File(own, _) | Built::Link(own, _) => own.starts_with(&path),
+            });
+            if taken {
+                continue;
+            }
+            self.above(&path);
+            match &entry.kind {
+                EtcKind::File(bytes) => self.file(&path, bytes.clone(), "0444"),
+                EtcKind::Directory(source) => self.push([&"--ro-bind", source, &path]),
+                EtcKind::Link(target) => self.push([&"--symlink", target, &path]),
+            }
+        }
+    }
+
+    /// The built files.
+    pub(crate) fn built(&mut self, built: Vec<Built>) {
+        for entry in built {
+            match entry {
+                Built::File(path, bytes) => self.file(&path, bytes, "0444"),
+                Built::Link(path, target) => {
+                    self.above(&path);
+                    self.push([&"--symlink", &target, &path]);
+                }
+            }
+        }
+    }
+
+    /// Kernel file systems, and the end of all writing to what was built.
+    pub(crate) fn kernel(&mut self, facts: &Facts, size: u64, console: Option<&Path>) {
+        self.push([&"--proc", &"/proc"]);
+        for mask in &facts.proc_masks {
+            if mask.directory {
+                self.push([
+                    &"--perms", &"0555", &"--size", &"4096", &"--tmpfs", &mask.path,
+                ]);
+                self.push([&"--remount-ro", &mask.path]);
+            } else {
+                // Bound without the right to open devices: it cannot be opened at all.
+                self.push([&"--ro-bind", &"/dev/null", &mask.path]);
+            }
+        }
+        self.push([&"--dev", &"/dev"]);
+        let size = size.to_string();
+        self.push([
+            &"--perms",
+            &"1777",
+            &"--size",
+            &size,
+            &"--tmpfs",
+            &"/dev/shm",
+        ]);
+        if let Some(console) = console {
+            self.push([&"--dev-bind", &console, &"/dev/console"]);
+        }
+        for path in ["/dev", "/etc", "/"] {
+            self.push([&"--remount-ro", &path]);
+        }
+    }
+}
+
+/// Something that can be an argument.
+pub(crate) trait AsOs {
+    fn os(&self) -> OsString;
+}
+
+impl AsOs for &str {
+    fn os(&self) -> OsString {
+        OsString::from(self)
+    }
+}
+
+impl AsOs for String {
+    fn os(&self) -> OsString {
+        OsString::from(self)
+    }
+}
+
+impl AsOs for PathBuf {
+    fn os(&self) -> OsString {
+        self.clone().into_os_string()
+    }
+}
+
+impl AsOs for &Path {
+    fn os(&self) -> OsString {
+        self.as_os_str().to_owned()
+    }
+}
+
+impl AsOs for i32 {
+    fn os(&self) -> OsString {
+        OsString::from(self.to_string())
+    }
+}

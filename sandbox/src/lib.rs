@@ -1,0 +1,33 @@
+//! A confined program: what it may see, use and become.
+//!
+//! A [`Spec`] says what is wanted; [`prepare`] builds the namespaces and stops
+//! right before the program, so that its network identity can be bound first;
+//! [`Prepared::go`] lets it run. Promises that every layer reports what it
+//! really enforces, that a requested layer which cannot be enforced refuses the
+//! start, and that nothing of the sandbox outlives its [`Running`]. Leaves the
+//! network to `netns` and what a connection may do to `proxy`.
+
+mod attach;
+mod bootstrap;
+mod engine;
+mod errand;
+mod error;
+mod facts;
+mod handshake;
+mod layer;
+mod layers;
+mod plan;
+mod process;
+mod spec;
+mod sys;
+mod trust_bundle;
+
+pub use error::{StartSandboxError, WaitError};
+pub use layer::{Enforcement, Layer, LayerReport};
+pub use layers::binds::RefuseBindError;
+pub use layers::cgroup::LimitError;
+pub use layers::landlock::landlock_abi;
+pub use layers::seccomp::CompileFilterError;
+pub use layers::user::suitable_ids;
+pub use process::{ExitStatus, Network, Prepared, Running, prepare};
+pub use spec::{Bind, BindMode, CpuShare, ResourceLimits, SeccompProfile, Spec, Stdio};

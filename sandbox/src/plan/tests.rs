@@ -1,0 +1,178 @@
+//! The arguments that a plan comes to.
+
+use std::path::Path;
+
+use super::*;
+use crate::facts::SystemEntry;
+
+fn facts() -> Facts {
+    Facts {
+        system: vec![
+            SystemEntry::Directory {
+                source: "/usr".into(),
+                dest: "/usr".into(),
+            },
+            SystemEntry::Link {
+                dest: "/bin".into(),
+                target: "usr/bin".into(),
+            },
+        ],
+        memory: 8 << 30,
+        ..Facts::default()
+    }
+}
+
+fn bind(dest: &str) -> VettedBind {
+    VettedBind {
+        source: "/data".into(),
+        dest: dest.into(),
+        mode: BindMode::Rw,
+        directory: true,
+        masks: Vec::new(),
+    }
+}
+
+fn planned(ids: IdMode, attach: bool, binds: Vec<VettedBind>) -> (Plan, Vec<String>) {
+    let trust = Trust::default();
+    let wanted = Wanted {
+        binds,
+        server_program: None,
+        ids,
+        attach,
+        network: Some((Ipv4Addr::new(10, 200, 0, 1), Ipv4Addr::new(10, 200, 0, 2))),
+        trust: &trust,
+        tmp_size: Some(1 << 20),
+        console: None,
+    };
+    let plan = plan(wanted, &facts());
+    let args = plan
+        .args
+        .iter()
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect();
+    (plan, args)
+}
+
+/// Where these arguments stand, one after the other.
+fn at(args: &[String], run: &[&str]) -> Option<usize> {
+    args.windows(run.len()).position(|window| window == run)
+}
+
+#[test]
+fn every_namespace_but_the_network_is_asked_for() {
+    let (_, args) = planned(IdMode::Single, false, Vec::new());
+    for flag in ["user", "pid", "ipc", "uts", "cgroup"] {
+        assert!(args.contains(&format!("--unshare-{flag}")), "{flag}");
+    }
+    for flag in [
+        "--new-session",
+        "--die-with-parent",
+        "--as-pid-1",
+        "--disable-userns",
+    ] {
+        assert!(at(&args, &[flag]).is_some(), "{flag}");
+    }
+    assert!(
+        !args
+            .iter()
+            .any(|arg| arg == "--share-net" || arg == "--unshare-net")
+    );
+}
+
+#[test]
+fn a_range_of_ids_is_mapped_from_outside_and_one_id_is_not() {
+    let (plan, args) = planned(IdMode::Range, true, Vec::new());
+    assert!(plan.id_map.is_some());
+    assert!(at(&args, &["--userns-block-fd"]).is_some());
+    assert!(at(&args, &["--cap-add", "CAP_SETUID"]).is_some());
+    let (plan, args) = planned(IdMode::Single, false, Vec::new());
+    assert!(plan.id_map.is_none());
+    assert!(at(&args, &["--uid", "65534", "--gid", "65534"]).is_some());
+    assert!(at(&args, &["--cap-add", "CAP_SETUID"]).is_none());
+}
+
+#[test]
+fn the_callers_mounts_come_before_the_fixed_isolation() {
+    let (_, args) = planned(
+        IdMode::Single,
+        false,
+        vec![bind("/work"), bind("/tmp/below")],
+    );
+    let tmp = at(&args, &["--tmpfs", "/tmp"]).unwrap();
+    let below = at(&args, &["--bind", "/data", "/tmp/below"]).unwrap();
+    let work = at(&args, &["--bind", "/data", "/work"]).unwrap();
+    let proc = at(&args, &["--proc", "/proc"]).unwrap();
+    let dev = at(&args, &["--dev", "/dev"]).unwrap();
+    let end = at(&args, &["--remount-ro", "/"]).unwrap();
+    assert!(tmp < below && work < proc && below < proc && proc < dev && dev < end);
+}
+
+#[test]
+fn a_mount_that_the_isolation_covers_is_left_out_and_said() {
+    let covered = [
+        "/proc",
+        "/proc/sys",
+        "/tmp",
+        "/dev/shm",
+        "/sys",
+        "/etc",
+        "/etc/resolv.conf",
+    ];
+    let (plan, args) = planned(IdMode::Single, false, covered.map(bind).into());
+    assert_eq!(plan.covered, covered.map(PathBuf::from));
+    assert!(!args.iter().any(|arg| arg == "/data"));
+}
+
+#[test]
+fn mounts_that_are_attached_later_have_their_places() {
+    let (plan, args) = planned(
+        IdMode::Range,
+        true,
+        vec![bind("/work/in"), bind("/usr/share")],
+    );
+    assert_eq!(plan.attach.len(), 2);
+    assert!(at(&args, &["--dir", "/work/in"]).is_some());
+    // In a read-only directory the place is there or the start fails.
+    assert!(at(&args, &["--dir", "/usr/share"]).is_none());
+    assert!(!args.iter().any(|arg| arg == "--bind"));
+}
+
+#[test]
+fn hidden_paths_are_covered_right_after_their_mount() {
+    let masks = vec![
+        crate::layers::mounts::Mask {
+            below: ".ssh".into(),
+            directory: true,
+        },
+        crate::layers::mounts::Mask {
+            below: ".netrc".into(),
+            directory: false,
+        },
+    ];
+    let shown = VettedBind {
+        masks,
+        ..bind("/work")
+    };
+    let (_, args) = planned(IdMode::Single, false, vec![shown, bind("/work/project")]);
+    let mount = at(&args, &["--bind", "/data", "/work"]).unwrap();
+    let directory = at(&args, &["--tmpfs", "/work/.ssh"]).unwrap();
+    let file = args
+        .iter()
+        .position(|arg| Path::new(arg) == Path::new("/work/.netrc"))
+        .unwrap();
+    let inner = at(&args, &["--bind", "/data", "/work/project"]).unwrap();
+    assert!(mount < directory && directory < file && file < inner);
+}
+
+#[test]
+fn what_is_executed_follows_the_end_of_options() {
+    assert_eq!(command()[0], "--");
+    assert_eq!(command()[1], "/proc/self/fd/9");
+}
+
+#[test]
+fn merged_directories_stay_links() {
+    let (_, args) = planned(IdMode::Single, false, Vec::new());
+    assert!(at(&args, &["--ro-bind", "/usr", "/usr"]).is_some());
+    assert!(at(&args, &["--symlink", "usr/bin", "/bin"]).is_some());
+}

@@ -1,0 +1,90 @@
+//! The calls that no safe wrapper offers: the crate's only unsafe code.
+
+#![expect(
+    unsafe_code,
+    reason = "the crate's one home of system calls without a safe wrapper"
+)]
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// The kernel's Landlock version, if it has Landlock and it is on.
+pub(crate) fn landlock_abi() -> Option<u32> {
+    const CREATE_RULESET_VERSION: libc::c_uint = 1;
+    // SAFETY: with this flag the kernel reads no memory and wants a null
+    // pointer and a size of zero.
+    let abi = unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<libc::c_void>(),
+            0_usize,
+            CREATE_RULESET_VERSION,
+        )
+    };
+    u32::try_from(abi).ok()
+}
+
+/// Maps a detached mount and all below it by a user namespace's ids, without
+/// set-id files and devices, and read-only if so wished.
+pub(crate) fn map_mount(tree: &OwnedFd, map: &OwnedFd, read_only: bool) -> io::Result<()> {
+    let namespace = u64::from(map.as_raw_fd().unsigned_abs());
+    let mut set = libc::MOUNT_ATTR_IDMAP | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+    if read_only {
+        set |= libc::MOUNT_ATTR_RDONLY;
+    }
+    change_mount(tree, set, namespace)
+}
+
+/// Makes a detached mount read-only and its devices impossible to open.
+pub(crate) fn close_mount(tree: &OwnedFd) -> io::Result<()> {
+    change_mount(tree, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV, 0)
+}
+
+fn change_mount(tree: &OwnedFd, set: u64, namespace: u64) -> io::Result<()> {
+    let attributes = libc::mount_attr {
+        attr_set: set,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: namespace,
+    };
+    // SAFETY: the path is NUL-terminated; the attributes are valid for a read
+    // of the size that is passed; both descriptors are borrowed for the call.
+    let outcome = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if outcome == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Gives the calling thread a root and working directory of its own.
+pub(crate) fn leave_shared_root() -> io::Result<()> {
+    // SAFETY: touches no memory and no descriptor: the file system context is
+    // copied, nothing of it is taken away from the other threads.
+    if unsafe { libc::unshare(libc::CLONE_FS) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Waits until the descriptor is readable or hung up. Dropping it is safe.
+pub(crate) async fn readable(fd: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the descriptor is open and stays the same one while the
+    // registration lives: it is borrowed from its owner for longer.
+    let fd = unsafe { AsyncFd::register_with_interest(fd.as_fd(), Interest::READABLE) }?;
+    fd.readable().await?.retain_ready();
+    Ok(())
+}

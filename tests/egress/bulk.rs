@@ -1,0 +1,108 @@
+//! Much of it: large bodies both ways, a slow reader, many requests at once.
+
+use std::{fs, io};
+
+use gig_tests::lab::{
+    Lab,
+    http_origin::{Exchange, Request},
+};
+
+const HOST: &str = "bulk.example.com";
+const OCTETS: u64 = 200 << 20;
+
+#[test]
+fn large_downloads_arrive_whole() {
+    let lab = Lab::new();
+    let origin = lab.nginx(&[HOST]);
+    let file = fs::File::create(origin.root().join("large")).expect("a file");
+    file.set_len(OCTETS).expect("a sparse file");
+    for version in ["--http1.1", "--http2"] {
+        let run = lab.gig().allow(HOST).run([
+            "curl",
+            "-sS",
+            "--fail",
+            version,
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{size_download}",
+            "https://bulk.example.com/large",
+        ]);
+        let _run = run.success().says(&OCTETS.to_string()).requested(HOST);
+    }
+}
+
+#[test]
+fn large_uploads_arrive_whole() {
+    let lab = Lab::new();
+    let origin = lab.https(
+        HOST,
+        |request: &mut Request, exchange: &mut Exchange<'_>| -> io::Result<()> {
+            exchange.body(request)?;
+            exchange.answer("200 OK", &format!("got {}\n", request.body_octets))
+        },
+    );
+    for version in ["--http1.1", "--http2"] {
+        let script = format!(
+            "head -c {OCTETS} /dev/zero | curl -sS --fail {version} -T - -H 'Expect:' \
+             https://bulk.example.com/up"
+        );
+        let _run = lab
+            .gig()
+            .allow(HOST)
+            .sh(&script)
+            .success()
+            .says(&format!("got {OCTETS}"));
+    }
+    assert_eq!(origin.requests().len(), 2);
+}
+
+#[test]
+fn a_slow_reader_slows_the_origin_down() {
+    let lab = Lab::new();
+    let address = lab.address_for(HOST);
+    let origin = lab.https(
+        HOST,
+        move |_: &mut Request, exchange: &mut Exchange<'_>| -> io::Result<()> {
+            exchange.send(format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n",
+                1_u64 << 30
+            ))?;
+            let block = vec![0; 1 << 20];
+            for _ in 0..1024 {
+                exchange.send(&block)?;
+                SENT.fetch_add(1 << 20, std::sync::atomic::Ordering::Relaxed);
+            }
+            Ok(())
+        },
+    );
+    // The client reads one mebibyte and then waits; what lies between the two is buffers.
+    let script = "import time, urllib.request\n\
+        r = urllib.request.urlopen('https://bulk.example.com/', timeout=20)\n\
+        print(len(r.read(1 << 20)), flush=True); time.sleep(4)";
+    let run = lab.gig().allow(HOST).python(script).says("1048576");
+    let sent = SENT.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(
+        sent < 64 << 20,
+        "the origin could send {sent} octets to {address}; {run}"
+    );
+    drop(origin);
+}
+
+static SENT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+#[test]
+fn many_requests_at_once_are_all_answered() {
+    let lab = Lab::new();
+    let origin = lab.nginx(&[HOST]);
+    let script = "curl -sS --fail --no-progress-meter -Z --parallel-max 32 -o /dev/null \
+        'https://bulk.example.com/hello?[1-400]' && echo all";
+    let _run = lab
+        .gig()
+        .allow(HOST)
+        .sh(script)
+        .success()
+        .says("all")
+        .requested(HOST);
+    assert_eq!(origin.lines().len(), 400);
+}

@@ -1,0 +1,17 @@
+//! What a sandboxed program can reach, and how: real clients, unmodified, against real origins.
+//!
+//! Each client runs twice where it can: honouring `HTTPS_PROXY` and ignoring it. Promises: a client
+//! here is configured by nothing but what gig sets. Denials are in the escape suite.
+
+mod bulk;
+mod command_line;
+mod go;
+mod grpc;
+mod java;
+mod node;
+mod opaque;
+mod python;
+mod rust;
+mod streaming;
+mod versions;
+mod websocket;

@@ -1,0 +1,227 @@
+//! Protocols that gig does not open: PostgreSQL, SSH, SMTP, TLS passed through.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Write},
+    net::SocketAddr,
+    os::unix::fs::{PermissionsExt, chown},
+    process::Command,
+};
+
+use gig_audit::Event;
+use gig_tests::lab::{Lab, Subject, network::Side, network::text, service::Service};
+
+fn opaque<'lab>(lab: &'lab Lab, host: &str, port: u16) -> Subject<'lab> {
+    lab.gig().policy(&format!(
+        "version: 1\nname: opaque\negress:\n  - {{host: {host}, ports: [{port}], protocol: tcp}}\n"
+    ))
+}
+
+#[test]
+fn psql_queries_a_real_postgresql() {
+    let lab = Lab::new();
+    let address = lab.address_for("db.example.com");
+    let at = SocketAddr::new(address, 5432);
+    let folder = lab.folder("postgres");
+    let id = |flag| {
+        let output = Command::new("id")
+            .args([flag, "postgres"])
+            .output()
+            .expect("id");
+        String::from_utf8_lossy(&output.stdout)
+            .trim()
+            .parse::<u32>()
+            .expect("the user postgres")
+    };
+    let (uid, gid) = (id("-u"), id("-g"));
+    chown(&folder, Some(uid), Some(gid)).expect("chown");
+    let programs = newest("/usr/lib/postgresql") + "/bin";
+    let data = text(&folder.join("data"));
+    let drop = [
+        format!("--reuid={uid}"),
+        format!("--regid={gid}"),
+        "--clear-groups".to_owned(),
+    ];
+    let mut initdb = Command::new("setpriv");
+    initdb
+        .args(&drop)
+        .arg(format!("{programs}/initdb"))
+        .args(["-N", "-A", "trust", "-D", &data]);
+    let made = initdb.current_dir("/").output().expect("initdb");
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    let hba = folder.join("data/pg_hba.conf");
+    fs::write(&hba, "host all all 0.0.0.0/0 trust\n").expect("write");
+    let mut server = lab.network.command(Side::Internet, "setpriv");
+    server
+        .args(&drop)
+        .arg(format!("{programs}/postgres"))
+        .args(["-D", &data, "-c"]);
+    server.args([
+        "fsync=off",
+        "-c",
+        "unix_socket_directories=",
+        "-c",
+        "shared_buffers=16MB",
+        "-c",
+    ]);
+    server
+        .arg(format!("listen_addresses={address}"))
+        .current_dir("/");
+    let mut server = Service::start(server, lab.fresh_path("postgres.log"));
+    server.wait_for(&lab.network, at);
+    let psql = newest("/usr/lib/postgresql") + "/bin/psql";
+    let query = "select 'rows: ' || count(*) from generate_series(1, 100000)";
+    let url = "postgresql://postgres@db.example.com/postgres";
+    let run = opaque(&lab, "db.example.com", 5432).run([psql.as_str(), "-At", "-c", query, url]);
+    let _run = run
+        .success()
+        .says("rows: 100000")
+        .connected("db.example.com");
+}
+
+#[test]
+fn ssh_runs_a_command_on_a_real_sshd() {
+    let lab = Lab::new();
+    let address = lab.address_for("git.example.com");
+    let folder = lab.folder("sshd");
+    for (name, owner) in [("host", 0), ("user", lab.user().uid)] {
+        let file = folder.join(name);
+        let made = Command::new("ssh-keygen")
+            .args(["-q", "-t", "ed25519", "-N", "", "-f", &text(&file)])
+            .status();
+        assert!(made.expect("ssh-keygen").success());
+        chown(&file, Some(owner), None).expect("chown");
+        if name == "user" {
+            // A bind keeps its modes; inside, the program need not be the user that owns the file.
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("chmod");
+        }
+    }
+    let public = fs::read_to_string(folder.join("user.pub")).expect("the public key");
+    let authorized = lab.file("authorized_keys", &public);
+    fs::create_dir_all("/run/sshd").expect("sshd's privilege separation folder");
+    fs::set_permissions("/run/sshd", fs::Permissions::from_mode(0o755)).expect("chmod");
+    let configuration = format!(
+        "Port 22\nListenAddress {address}\nHostKey {}\nAuthorizedKeysFile {}\nStrictModes no\n\
+         PermitRootLogin yes\nPidFile none\nUsePAM no\nForceCommand echo the-command-ran\n",
+        folder.join("host").display(),
+        authorized.display()
+    );
+    let configuration = lab.file("sshd_config", &configuration);
+    let mut sshd = lab.network.command(Side::Internet, "/usr/sbin/sshd");
+    sshd.args(["-D", "-e", "-f"]).arg(configuration);
+    let mut server = Service::start(sshd, lab.fresh_path("sshd.log"));
+    server.wait_for(&lab.network, SocketAddr::new(address, 22));
+    // The key is copied inside, because ssh wants it private to its user.
+    let script = format!(
+        "cp {} /tmp/key && chmod 600 /tmp/key && ssh -i /tmp/key -o BatchMode=yes -F none \
+         -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null root@git.example.com",
+        folder.join("user").display()
+    );
+    let run = opaque(&lab, "git.example.com", 22)
+        .read_only(&folder)
+        .sh(&script);
+    let _run = run
+        .success()
+        .says("the-command-ran")
+        .connected("git.example.com");
+}
+
+#[test]
+fn smtp_server_speaks_first() {
+    let lab = Lab::new();
+    let address = lab.address_for("mail.example.com");
+    let origin = lab.tcp(SocketAddr::new(address, 25), |conversation| {
+        conversation.write_all(b"220 mail.example.com ready\r\n")?;
+        let mut reader = BufReader::new(conversation);
+        let mut line = String::new();
+        while reader.read_line(&mut line)? > 0 {
+            let quit = line.starts_with("QUIT") || line.starts_with("quit");
+            let answer: &[u8] = match line.trim_end() {
+                "DATA" | "data" => b"354 go on\r\n",
+                "QUIT" | "quit" => b"221 bye\r\n",
+                // Of a message only its end is answered.
+                "Subject: x" | "" | "body" => b"",
+                _ => b"250 ok\r\n",
+            };
+            reader.get_mut().write_all(answer)?;
+            if quit {
+                break;
+            }
+            line.clear();
+        }
+        Ok(())
+    });
+    let script = "import smtplib; s = smtplib.SMTP('mail.example.com', 25, timeout=20); \
+        print(s.sendmail('a@example.com', ['b@example.com'], 'Subject: x\\n\\nbody')); s.quit()";
+    let run = opaque(&lab, "mail.example.com", 25).python(script);
+    let _run = run.success().connected("mail.example.com");
+    assert!(
+        origin
+            .text()
+            .to_lowercase()
+            .contains("mail from:<a@example.com>"),
+        "{}",
+        origin.text()
+    );
+}
+
+#[test]
+fn half_closed_connections_stay_half_open() {
+    let lab = Lab::new();
+    let address = lab.address_for("raw.example.com");
+    let origin = lab.tcp(SocketAddr::new(address, 7000), |conversation| {
+        conversation.drain()?;
+        conversation.write_all(b"after your end\n")
+    });
+    let script = "import socket; s = socket.create_connection(('raw.example.com', 7000)); \
+        s.sendall(b'all of it'); s.shutdown(socket.SHUT_WR); print(s.recv(100).decode())";
+    let run = opaque(&lab, "raw.example.com", 7000).python(script);
+    let _run = run
+        .success()
+        .says("after your end")
+        .connected("raw.example.com");
+    assert_eq!(origin.text(), "all of it");
+}
+
+#[test]
+fn passthrough_shows_the_origins_own_certificate() {
+    let lab = Lab::new();
+    let _origin = lab.nginx(&["pinned.example.com"]);
+    let root = lab.root_file().to_owned();
+    let policy =
+        "version: 1\nname: pinned\negress:\n  - {host: pinned.example.com, tls: passthrough}\n";
+    for proxied in [true, false] {
+        let mut words = vec!["curl", "-sS", "--fail"];
+        let root = text(&root);
+        words.extend(["--cacert", &root]);
+        if !proxied {
+            words.extend(["--noproxy", "*"]);
+        }
+        words.push("https://pinned.example.com/hello");
+        let run = lab
+            .gig()
+            .policy(policy)
+            .read_only(lab.root_file())
+            .run(words);
+        let run = run
+            .success()
+            .says("hello from the origin")
+            .connected("pinned.example.com");
+        assert_eq!(
+            run.audit.of(Event::Request).count(),
+            0,
+            "nothing was opened; {run}"
+        );
+    }
+}
+
+fn newest(folder: &str) -> String {
+    let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{folder}: {e}"));
+    let mut paths: Vec<_> = entries.flatten().map(|entry| text(&entry.path())).collect();
+    paths.sort();
+    paths.pop().expect("an installed version")
+}

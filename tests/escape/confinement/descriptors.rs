@@ -1,0 +1,98 @@
+//! Descriptors and sockets that reach around the walls, and floods against gig itself.
+
+use std::{
+    os::linux::net::SocketAddrExt,
+    os::unix::net::{SocketAddr, UnixListener},
+    process::Stdio,
+    time::Duration,
+};
+
+use gig_tests::lab::{
+    Lab, Way,
+    http_origin::greet,
+    network::{Side, text},
+};
+
+#[test]
+fn descriptors_of_the_caller_are_not_inherited() {
+    let lab = Lab::new();
+    let secret = lab.file("secret", "do-not-leak");
+    // A shell opens the file at two numbers and then becomes the subject.
+    let command = lab
+        .gig()
+        .command(["sh", "-c", "ls -l /proc/self/fd; cat <&7; cat <&99"]);
+    let mut shell = std::process::Command::new("bash");
+    let script = format!("exec 7<{0} 99<{0}; exec \"$@\"", text(&secret));
+    shell
+        .args(["-c", &script, "bash"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    let output = shell.stdin(Stdio::null()).output().expect("a shell");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(!text.contains("do-not-leak"), "{text}");
+    let listed = text.lines().filter(|line| line.contains("->")).count();
+    assert!(
+        (3..=4).contains(&listed),
+        "the three streams and ls's own: {text}"
+    );
+}
+
+#[test]
+fn abstract_sockets_of_the_host_are_out_of_reach() {
+    let lab = Lab::new();
+    let address = SocketAddr::from_abstract_name(b"lab-desktop").expect("a name");
+    let listener = lab
+        .network
+        .inside(Side::Host, || UnixListener::bind_addr(&address));
+    let _listener = listener.expect("an abstract socket");
+    let run = lab.gig().python(
+        "import socket; s = socket.socket(socket.AF_UNIX)\n\
+         try: s.connect('\\0lab-desktop'); print('REACHED')\n\
+         except OSError as e: print('refused', e)",
+    );
+    let _run = run.success().says("refused");
+}
+
+#[test]
+fn unix_sockets_of_gig_are_out_of_reach() {
+    let lab = Lab::new();
+    let run = lab
+        .gig()
+        .sh("cat /proc/net/unix | tail -n +2; find / -type s 2>/dev/null; true")
+        .success();
+    assert!(run.text().trim().is_empty(), "{run}");
+}
+
+#[test]
+fn a_fork_bomb_stays_inside() {
+    let lab = Lab::new();
+    let mut live = lab.gig().option(["--timeout", "5s"]).start([
+        "python3",
+        "-c",
+        "import os, time\nprint('started', flush=True)\nn = 0\nwhile n < 100000:\n try:\n  \
+         if os.fork() == 0: time.sleep(60); os._exit(0)\n  n += 1\n except OSError: \n  time.sleep(0.01)",
+    ]);
+    live.wait_for("started");
+    let run = live.finish(Duration::from_secs(60));
+    assert_ne!(run.status, 0, "{run}");
+}
+
+#[test]
+fn a_flood_of_connections_leaves_gig_serving() {
+    let lab = Lab::new();
+    let origin = lab.https("api.example.com", greet);
+    let script = "held = []\n\
+        for n in range(3000):\n\
+        \x20try: held.append(connect('api.example.com', 443, 0.2))\n\
+        \x20except OSError: pass\n\
+        for s in held: s.close()\n\
+        import urllib.request; time.sleep(1)\n\
+        print(urllib.request.urlopen('https://api.example.com/', timeout=20).read())";
+    let run = lab
+        .gig()
+        .allow("api.example.com")
+        .going(Way::Straight)
+        .wire(script);
+    let _run = run.success().says("hello from the origin");
+    assert_eq!(origin.requests().len(), 1);
+}

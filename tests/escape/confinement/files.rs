@@ -1,0 +1,172 @@
+//! Files, processes, keys, devices, /proc and /sys.
+
+use std::fs;
+
+use gig_tests::lab::{Lab, network::text};
+
+use super::{probe, probe_with, refused};
+
+#[test]
+fn the_hosts_accounts_are_not_visible() {
+    refused(&["read", "/etc/shadow"]);
+}
+
+#[test]
+fn the_hosts_homes_are_not_visible() {
+    refused(&["list", "/root"]);
+}
+
+#[test]
+fn system_folders_cannot_be_written() {
+    refused(&["write", "/usr/bin/planted"]);
+}
+
+#[test]
+fn the_resolver_configuration_cannot_be_written() {
+    refused(&["write", "/etc/resolv.conf"]);
+}
+
+#[test]
+fn the_authority_cannot_be_replaced() {
+    refused(&["write", "/etc/gig-ca.pem"]);
+}
+
+#[test]
+fn kernel_settings_cannot_be_written() {
+    refused(&["write", "/proc/sys/kernel/core_pattern"]);
+}
+
+#[test]
+fn the_sysrq_trigger_cannot_be_written() {
+    refused(&["write", "/proc/sysrq-trigger"]);
+}
+
+#[test]
+fn kernel_memory_cannot_be_read() {
+    refused(&["read", "/proc/kcore"]);
+}
+
+#[test]
+fn the_kernel_log_cannot_be_read() {
+    refused(&["read", "/proc/kmsg"]);
+}
+
+#[test]
+fn the_hosts_sysfs_is_not_there() {
+    let run = probe(&["list", "/sys"]);
+    assert!(
+        run.text().contains("refused") || run.text().contains("DONE: []"),
+        "{run}"
+    );
+}
+
+#[test]
+fn the_hosts_control_groups_cannot_be_written() {
+    refused(&["write", "/sys/fs/cgroup/cgroup.procs"]);
+}
+
+#[test]
+fn devices_are_the_harmless_ones() {
+    let lab = Lab::new();
+    let run = lab.gig().sh("ls /dev").success();
+    let known = [
+        "console", "core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm",
+        "stderr", "stdin", "stdout", "tty", "urandom", "zero",
+    ];
+    for name in run.text().split_whitespace() {
+        assert!(known.contains(&name), "/dev/{name}: {run}");
+    }
+}
+
+#[test]
+fn processes_of_the_host_are_not_visible() {
+    let lab = Lab::new();
+    let run = lab
+        .gig()
+        .sh("cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
+        .success();
+    assert!(
+        !run.text().contains("--audit"),
+        "gig's own command line is visible: {run}"
+    );
+    assert!(!run.text().contains("--upstream-ca"), "{run}");
+}
+
+#[test]
+fn gigs_environment_is_not_inherited() {
+    let lab = Lab::new();
+    let run = lab.gig().host_env("HOST_SECRET", "do-not-leak");
+    let run = run
+        .sh("env; cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'")
+        .success();
+    assert!(!run.text().contains("do-not-leak"), "{run}");
+}
+
+#[test]
+fn credential_folders_stay_hidden_under_a_bound_parent() {
+    let lab = Lab::new();
+    let home = lab.home();
+    let folders = [
+        ".ssh",
+        ".gnupg",
+        ".aws",
+        ".azure",
+        ".config/gcloud",
+        ".kube",
+        ".docker",
+        ".terraform.d",
+    ];
+    for folder in folders {
+        fs::create_dir_all(home.join(folder)).expect("make a folder");
+        fs::write(home.join(folder).join("key"), "PRIVATE-KEY").expect("write a key");
+    }
+    for file in [".git-credentials", ".vault-token"] {
+        fs::write(home.join(file), "PRIVATE-KEY").expect("write a key");
+    }
+    fs::write(home.join("notes"), "an ordinary file").expect("write a file");
+    let path = text(&home);
+    for option in ["--ro", "--rw"] {
+        let run = lab
+            .gig()
+            .option([option, &path])
+            .sh(&format!("grep -r . {path} 2>&1"))
+            .clone();
+        assert!(!run.text().contains("PRIVATE-KEY"), "{option}: {run}");
+        let _run = run.says("an ordinary file");
+    }
+}
+
+#[test]
+fn read_only_binds_cannot_be_written() {
+    let lab = Lab::new();
+    let folder = lab.folder("data");
+    let file = text(&folder.join("planted"));
+    let run = probe_with(lab.gig().read_only(&folder), &["write", &file]);
+    let _run = run.says("refused:");
+    assert!(!folder.join("planted").exists());
+}
+
+#[test]
+fn binds_over_the_isolation_mounts_lose() {
+    let lab = Lab::new();
+    let folder = lab.file("planted", "planted");
+    let folder = text(folder.parent().expect("its folder"));
+    for (at, sign) in [
+        ("/proc", "/proc/self/status"),
+        ("/tmp", "/tmp"),
+        ("/dev", "/dev/null"),
+    ] {
+        let run = lab
+            .gig()
+            .option(["--ro".to_owned(), format!("{folder}:{at}")]);
+        let run = run.sh(&format!(
+            "ls {at}/planted && echo VISIBLE; ls -d {sign} && echo isolated"
+        ));
+        // Refusing the start is as good as winning.
+        assert!(!run.text().contains("VISIBLE"), "{at}: {run}");
+        assert!(
+            run.text().contains("isolated") || run.status == 125,
+            "{at}: {run}"
+        );
+    }
+}

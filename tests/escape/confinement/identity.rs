@@ -1,0 +1,78 @@
+//! Who the program is: user, capabilities, flags, limits.
+
+use gig_tests::lab::Lab;
+
+use super::{probe, refused};
+
+#[test]
+fn the_program_has_no_capability_and_cannot_gain_any() {
+    let lab = Lab::new();
+    let run = lab
+        .gig()
+        .sh("grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status")
+        .success();
+    for set in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        let _run = run.clone().says(&format!("{set}:\t0000000000000000"));
+    }
+    let _run = run.says("NoNewPrivs:\t1").says("Seccomp:\t2");
+}
+
+#[test]
+fn the_program_is_not_root() {
+    let lab = Lab::new();
+    let run = lab.gig().sh("id -u; id -g; id -G").success();
+    assert_eq!(run.text(), "65534\n65534\n65534\n", "{run}");
+}
+
+#[test]
+fn set_user_id_is_refused() {
+    refused(&["setuid"]);
+}
+
+#[test]
+fn set_user_id_programs_give_nothing() {
+    let lab = Lab::new();
+    let run = lab.gig().sh("for p in /usr/bin/su /usr/bin/mount /usr/bin/newuidmap; do \
+        [ -u $p ] && echo $p; done; findmnt -no OPTIONS /usr 2>/dev/null || grep ' /usr ' /proc/mounts");
+    let _run = run.says("nosuid");
+}
+
+#[test]
+fn devices_cannot_be_made() {
+    refused(&["mknod"]);
+}
+
+#[test]
+fn no_core_is_dumped() {
+    let run = probe(&["core"]).success();
+    let _run = run.says("limit (1, 1)");
+}
+
+#[test]
+fn every_namespace_is_its_own() {
+    let lab = Lab::new();
+    let run = lab
+        .gig()
+        .sh("for n in user net pid ipc uts cgroup mnt; do readlink /proc/self/ns/$n; done");
+    let inside = run.success().text();
+    let host = format!(
+        "/proc/{}/ns",
+        lab.network.holder_pid(gig_tests::lab::network::Side::Host)
+    );
+    for name in ["user", "net", "pid", "ipc", "uts", "cgroup", "mnt"] {
+        let link = std::fs::read_link(format!("{host}/{name}")).expect("a namespace");
+        assert!(
+            !inside.contains(&*link.to_string_lossy()),
+            "{name} is shared: {inside}"
+        );
+    }
+}
+
+#[test]
+fn the_session_is_new() {
+    let lab = Lab::new();
+    let run = lab
+        .gig()
+        .python("import os; print(os.getsid(0) > 0, os.getsid(0) != 1 or os.getpid() == 1)");
+    let _run = run.success().says("True");
+}

@@ -1,0 +1,57 @@
+//! What is hidden in a writable mount stays where it is: whoever could move the folder above it
+//! would leave the secret under a name that the next sandbox is shown, or a record of its own making
+//! where the true one was.
+
+use std::fs;
+
+use gig_tests::lab::{Lab, network::text};
+
+#[test]
+fn folders_above_hidden_ones_cannot_be_moved_away() {
+    let lab = Lab::new();
+    let home = lab.home();
+    let hidden = [".config/gcloud", ".local/share/keyrings"];
+    for folder in hidden {
+        fs::create_dir_all(home.join(folder)).expect("make a folder");
+        fs::write(home.join(folder).join("key"), "PRIVATE-KEY").expect("write a key");
+    }
+    let path = text(&home);
+    let bound = |script: &str| {
+        lab.gig()
+            .option(["--rw", &path])
+            .sh(&format!("cd {path} && {script}"))
+    };
+    let moving = "import os\n\
+        for old, new in ((\".config\", \"a\"), (\".local\", \"b\"), (\".local/share\", \"c\")):\n\
+        \x20try: os.rename(old, new); print(\"MOVED\")\n\
+        \x20except OSError as error: print(\"refused:\", error.strerror)";
+    let first = bound(&format!("/usr/bin/python3 -c '{moving}'"));
+    assert!(!first.text().contains("MOVED"), "{first}");
+    let _first = first.says("refused:");
+    let second = bound("grep -r . . 2>&1");
+    assert!(!second.text().contains("PRIVATE-KEY"), "{second}");
+}
+
+#[test]
+fn the_record_cannot_be_exchanged_for_another() {
+    let lab = Lab::new();
+    let folder = lab.home().join("work");
+    let records = folder.join("records");
+    fs::create_dir_all(&records).expect("make a folder");
+    let user = lab.user();
+    for made in [&folder, &records] {
+        std::os::unix::fs::chown(made, Some(user.uid), Some(user.gid)).expect("give it away");
+    }
+    let path = text(&folder);
+    let run = lab
+        .gig()
+        .option(["--rw", &path])
+        .recording_to(&records.join("audit"))
+        .sh(&format!(
+            "cd {path}; mv records away && mkdir records && echo FORGED; echo forged >records/audit; \
+             rm -f records/audit; true"
+        ));
+    assert!(!run.text().contains("FORGED"), "{run}");
+    let begun = run.audit.of(gig_audit::Event::SandboxStart).count();
+    assert_eq!(begun, 1, "{run}");
+}

@@ -1,0 +1,70 @@
+//! Other sandboxes, the hub, and the host seen from inside.
+
+use std::time::Duration;
+
+use gig_tests::lab::{Lab, http_origin::greet};
+
+#[test]
+fn nobody_can_connect_into_a_sandbox() {
+    let lab = Lab::new();
+    let mut listening = lab.gig().start([
+        "python3",
+        "-u",
+        "-c",
+        "import socket; s = socket.socket(); s.bind(('0.0.0.0', 7777)); s.listen(); print('up'); s.accept(); print('REACHED')",
+    ]);
+    listening.wait_for("up");
+    // The neighbour is another gig's; its addresses are the same range, its hub is not.
+    let script = "for n in range(1, 16):\n\
+        \x20for port in (7777, 22):\n\
+        \x20 try:\n\
+        \x20  s = connect(f'10.200.0.{n}', port, 0.5); s.sendall(b'hi\\n'); print(n, repr(rest(s, 0.3)))\n\
+        \x20 except OSError: pass";
+    let run = lab.gig().allow("api.example.com").wire(script).success();
+    assert!(!listening.output_so_far().contains("REACHED"), "{run}");
+    assert_eq!(run.packets, 0, "{run}");
+    listening.signal(rustix::process::Signal::TERM);
+    let _listening = listening.finish(Duration::from_secs(20));
+}
+
+#[test]
+fn source_addresses_cannot_be_borrowed() {
+    let lab = Lab::new();
+    let origin = lab.https("api.example.com", greet);
+    let script = "for source in ('10.200.0.6', '10.200.0.10', '127.0.0.1', '192.168.77.2', '11.0.1.1'):\n\
+        \x20try:\n\
+        \x20 s = socket.create_connection(('11.0.1.9', 443), timeout=2, source_address=(source, 0)); print('CONNECTED', source)\n\
+        \x20except OSError as e: print('refused', source, e)\n\
+        s = socket.socket()\n\
+        try: s.setsockopt(socket.SOL_IP, 19, 1); print('TRANSPARENT')\n\
+        except OSError as e: print('refused', e)";
+    let run = lab.gig().wire(script).success();
+    assert!(!run.text().contains("CONNECTED 10.200.0.10"), "{run}");
+    assert!(!run.text().contains("CONNECTED 192.168.77.2"), "{run}");
+    assert!(!run.text().contains("CONNECTED 127.0.0.1"), "{run}");
+    assert!(!run.text().contains("TRANSPARENT"), "{run}");
+    assert!(origin.requests().is_empty(), "{run}");
+}
+
+#[test]
+fn two_runs_at_once_are_told_apart() {
+    let lab = Lab::new();
+    let origin = lab.https("one.example.com", greet);
+    let _other = lab.https("two.example.com", greet);
+    let mut first = lab.gig().allow("one.example.com").start([
+        "sh",
+        "-c",
+        "echo up; sleep 1; curl -sS -m 10 https://one.example.com/ https://two.example.com/; true",
+    ]);
+    first.wait_for("up");
+    let second = lab.gig().allow("two.example.com");
+    let second = second.sh(
+        "curl -sS -m 10 https://two.example.com/; curl -sS -m 10 https://one.example.com/; true",
+    );
+    let first = first.finish(Duration::from_secs(30));
+    assert_eq!(origin.requests().len(), 1, "{first} {second}");
+    assert!(
+        first.audit.refused_anything() && second.audit.refused_anything(),
+        "{first} {second}"
+    );
+}

@@ -1,0 +1,86 @@
+//! One probe for each system call that no sandboxed program may make.
+
+use super::{probe, refused};
+
+/// The filter ends the process (SIGSYS is 31).
+fn killed(call: &str) {
+    let run = probe(&["call", call]);
+    assert!(run.text().contains("killed by signal 31"), "{call}: {run}");
+}
+
+macro_rules! calls {
+    ($check:ident: $($test:ident = $call:literal),+ $(,)?) => {$(
+        #[test]
+        fn $test() {
+            $check($call);
+        }
+    )+};
+}
+
+calls! { killed:
+    unshare_kills = "unshare",
+    setns_kills = "setns",
+    clone_with_new_namespaces_kills = "clone",
+    mount_kills = "mount",
+    umount2_kills = "umount2",
+    pivot_root_kills = "pivot_root",
+    chroot_kills = "chroot",
+    open_tree_kills = "open_tree",
+    move_mount_kills = "move_mount",
+    fsopen_kills = "fsopen",
+    mount_setattr_kills = "mount_setattr",
+    ptrace_kills = "ptrace",
+    process_vm_readv_kills = "process_vm_readv",
+    process_vm_writev_kills = "process_vm_writev",
+    keyctl_kills = "keyctl",
+    add_key_kills = "add_key",
+    request_key_kills = "request_key",
+    bpf_kills = "bpf",
+    perf_event_open_kills = "perf_event_open",
+    kexec_load_kills = "kexec_load",
+    init_module_kills = "init_module",
+    finit_module_kills = "finit_module",
+    delete_module_kills = "delete_module",
+}
+
+fn call_refused(call: &str) {
+    refused(&["call", call]);
+}
+
+calls! { call_refused:
+    fsconfig_is_refused = "fsconfig",
+    fsmount_is_refused = "fsmount",
+    fspick_is_refused = "fspick",
+    kexec_file_load_is_refused = "kexec_file_load",
+    io_uring_setup_is_refused = "io_uring_setup",
+    io_uring_enter_is_refused = "io_uring_enter",
+    io_uring_register_is_refused = "io_uring_register",
+    userfaultfd_is_refused = "userfaultfd",
+    open_by_handle_at_is_refused = "open_by_handle_at",
+    pidfd_getfd_is_refused = "pidfd_getfd",
+    process_madvise_is_refused = "process_madvise",
+    personality_is_refused = "personality",
+}
+
+#[test]
+fn clone3_is_unknown_so_that_threads_fall_back() {
+    let run = probe(&["call", "clone3"]);
+    assert!(run.text().contains("(38)"), "ENOSYS is wanted: {run}");
+}
+
+#[test]
+fn pushing_characters_into_a_terminal_is_refused() {
+    refused(&["ioctl", "5412"]);
+}
+
+#[test]
+fn pasting_a_selection_into_a_console_is_refused() {
+    refused(&["ioctl", "541C"]);
+}
+
+#[test]
+fn filter_is_inherited_over_exec() {
+    let lab = gig_tests::lab::Lab::new();
+    let run = lab.gig().sh("sh -c 'unshare -U true'; echo status $?");
+    assert!(run.text().contains("status 159"), "SIGSYS is wanted: {run}");
+}

@@ -1,0 +1,133 @@
+//! What a sandbox can stretch is bounded: frames, fields, handshakes, patience.
+//!
+//! After each flood the same sandbox is still served, and gig has not grown.
+
+use std::time::Duration;
+
+use gig_tests::lab::{Finished, Lab, fixture, http_origin::greet, network::text, place};
+
+const HOST: &str = "api.example.com";
+
+fn flood(which: &str) -> Finished {
+    let lab = Lab::new();
+    let _origin = lab.https(HOST, |request, exchange| {
+        if request.target == "/slow" {
+            std::thread::sleep(Duration::from_secs(2));
+        }
+        greet(request, exchange)
+    });
+    let venv = place::client("venv");
+    let python = text(&venv.join("bin/python"));
+    let script = fixture::text("wire.py") + &fixture::text("h2_hostile.py");
+    let live = lab.gig().allow(HOST).read_only(&venv);
+    let live = live.start([python.as_str(), "-c", &script, which]);
+    let pid = live.pid();
+    let peak = std::thread::spawn(move || peak_kib(pid));
+    let run = live.finish(Duration::from_secs(90));
+    let peak = peak.join().expect("the watcher");
+    assert!(peak < 300 * 1024, "gig grew to {peak} KiB; {run}");
+    run.success().says("still served: True")
+}
+
+/// The most memory the process ever held, asked until it ends.
+fn peak_kib(pid: u32) -> u64 {
+    let mut peak = 0;
+    while let Ok(status) = std::fs::read_to_string(format!("/proc/{pid}/status")) {
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let Some(line) = line else { break };
+        peak = line.trim().trim_end_matches(" kB").parse().unwrap_or(peak);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    peak
+}
+
+#[test]
+fn rapid_resets_are_cut_off() {
+    let _run = flood("rapid_reset").says("cut off");
+}
+
+#[test]
+fn continuation_floods_are_cut_off() {
+    let _run = flood("continuation_flood").says("cut off");
+}
+
+#[test]
+fn header_compression_bombs_do_not_grow() {
+    let _run = flood("hpack_bomb");
+}
+
+#[test]
+fn streams_over_the_limit_are_refused() {
+    let _run = flood("many_streams");
+}
+
+#[test]
+fn empty_frames_are_harmless() {
+    let _run = flood("empty_frames");
+}
+
+#[test]
+fn settings_floods_are_harmless() {
+    let _run = flood("settings_flood");
+}
+
+#[test]
+fn ping_floods_are_harmless() {
+    let _run = flood("ping_flood");
+}
+
+fn wire(script: &str) -> Finished {
+    let lab = Lab::new();
+    let _origin = lab.https(HOST, greet);
+    let run = lab
+        .gig()
+        .allow(HOST)
+        .patience(Duration::from_secs(90))
+        .wire(script);
+    run.success()
+}
+
+#[test]
+fn header_sections_have_a_limit() {
+    let script = "s = tls('api.example.com')\n\
+        try:\n s.sendall(get('/', 'api.example.com', *[f'X-{n}: ' + 'y' * 8000 for n in range(200)]))\n\
+        except OSError as e: print('cut off', e)\n\
+        print(rest(s, 5)[:200])";
+    let run = wire(script);
+    let refused = ["400", "413", "431", "cut off"]
+        .iter()
+        .any(|sign| run.text().contains(sign));
+    assert!(refused && !run.text().contains("hello from"), "{run}");
+}
+
+#[test]
+fn many_small_fields_have_a_limit_too() {
+    let script = "s = tls('api.example.com')\n\
+        try:\n s.sendall(get('/', 'api.example.com', *[f'X-{n}: y' for n in range(20000)]))\n\
+        except OSError as e: print('cut off', e)\n\
+        print(rest(s, 5)[:200])";
+    let run = wire(script);
+    let refused = ["400", "413", "431", "cut off"]
+        .iter()
+        .any(|sign| run.text().contains(sign));
+    assert!(refused && !run.text().contains("hello from"), "{run}");
+}
+
+#[test]
+fn a_head_that_comes_slowly_is_not_waited_for_forever() {
+    let script = "s = tls('api.example.com'); started = time.monotonic()\n\
+        s.settimeout(2)\n\
+        try:\n\
+        \x20for octet in b'GET / HTTP/1.1\\r\\nHost: api.example.com\\r\\n' + b'X-Slow: ' + b'y' * 100:\n\
+        \x20 s.sendall(bytes([octet])); time.sleep(1)\n\
+        except OSError as e: print('cut off', e)\n\
+        took = time.monotonic() - started; print(rest(s, 1)[:40]); print('bounded' if took < 90 else 'UNBOUNDED', took)";
+    let _run = wire(script).says("bounded");
+}
+
+#[test]
+fn a_handshake_that_stops_is_not_waited_for_forever() {
+    let script = "s = connect('api.example.com', 443); s.sendall(b'\\x16\\x03\\x01\\x02\\x00\\x01\\x00'); started = time.monotonic()\n\
+        rest(s, 70); took = time.monotonic() - started; print('bounded' if took < 60 else 'UNBOUNDED', took)";
+    let _run = wire(script).says("bounded");
+}

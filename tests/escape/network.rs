@@ -1,0 +1,13 @@
+//! Egress that must be refused, each with three witnesses: client, origin, record.
+
+mod authority;
+mod datagrams;
+mod dns;
+mod explicit_proxy;
+mod fronting;
+mod limits;
+mod paths;
+mod private_addresses;
+mod rules;
+mod smuggling;
+mod upgrade;

@@ -1,0 +1,91 @@
+//! Two readings of one message: whatever the second reading holds must not arrive.
+
+use std::net::SocketAddr;
+
+use gig_tests::lab::{Finished, Lab, raw_origin::RawOrigin};
+
+const HOST: &str = "api.example.com";
+const POLICY: &str = "version: 1\nname: public\negress:\n  - host: api.example.com\n    \
+    rules: [{methods: [GET, POST], paths: [/public/**]}]\n";
+
+/// An origin that answers anything and keeps all it reads.
+fn origin(lab: &Lab) -> RawOrigin {
+    let address = lab.address_for(HOST);
+    lab.tls(
+        SocketAddr::new(address, 443),
+        &[HOST],
+        &["http/1.1"],
+        |conversation| {
+            use std::io::{Read, Write};
+            loop {
+                if conversation.read(&mut [0; 65536])? == 0 {
+                    return Ok(());
+                }
+                conversation.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")?;
+            }
+        },
+    )
+}
+
+/// Whether a line that starts a request for the forbidden path arrived.
+fn check(origin: &RawOrigin, run: &Finished) {
+    let text = origin.text();
+    let smuggled = text.contains("GET /secret") || text.contains("get /secret");
+    assert!(!smuggled, "ESCAPED: the origin saw {text:?}; {run}");
+}
+
+fn smuggle(octets: &str) {
+    let lab = Lab::new();
+    let origin = origin(&lab);
+    let script = format!("s = tls('{HOST}')\ns.sendall({octets})\nprint(rest(s, 3))");
+    let run = lab.gig().policy(POLICY).wire(&script);
+    check(&origin, &run);
+}
+
+macro_rules! smuggled {
+    ($($test:ident: $octets:literal;)*) => {$(
+        #[test]
+        fn $test() {
+            smuggle(concat!("b'", $octets, "'"));
+        }
+    )*};
+}
+
+smuggled! {
+    length_and_chunks_together:
+        r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
+    chunks_and_length_together:
+        r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nTransfer-Encoding: chunked\r\nContent-Length: 60\r\n\r\n0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
+    two_lengths:
+        r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nContent-Length: 0\r\nContent-Length: 55\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
+    a_list_of_lengths:
+        r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nContent-Length: 0, 55\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
+    a_length_with_a_sign:
+        r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nContent-Length: +0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
+    a_folded_encoding:
+        r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nTransfer-Encoding:\r\n chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
+    an_unknown_encoding:
+        r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nTransfer-Encoding: xchunked\r\nContent-Length: 0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
+    an_encoding_in_disguise:
+        r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nTransfer-Encoding : chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
+    a_bare_carriage_return:
+        r"GET /public/a HTTP/1.1\r\nHost: api.example.com\r\nX: a\rGET /secret HTTP/1.1\rHost: api.example.com\r\n\r\n";
+    bare_line_feeds:
+        r"GET /public/a HTTP/1.1\nHost: api.example.com\n\nGET /secret HTTP/1.1\nHost: api.example.com\n\n";
+    a_line_feed_in_a_field:
+        r"GET /public/a HTTP/1.1\r\nHost: api.example.com\r\nX: a\n\nGET /secret HTTP/1.1\nHost: api.example.com\r\n\r\n";
+    a_chunk_size_too_large:
+        r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nTransfer-Encoding: chunked\r\n\r\n10000000000000000\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
+    a_chunk_extension_with_a_line_feed:
+        r"POST /public/a HTTP/1.1\r\nHost: api.example.com\r\nTransfer-Encoding: chunked\r\n\r\n1;a\nb\r\nx\r\n0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
+    a_body_on_get:
+        r"GET /public/a HTTP/1.1\r\nHost: api.example.com\r\nContent-Length: 0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
+    a_space_before_the_version:
+        r"GET /public/a HTTP/1.1 GET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
+    http_0_9:
+        r"GET /secret\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
+    a_field_named_by_connection:
+        r"GET /public/a HTTP/1.1\r\nHost: api.example.com\r\nConnection: Host, close\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n";
+    two_hosts:
+        r"GET /public/a HTTP/1.1\r\nHost: api.example.com\r\nHost: evil.example.net\r\n\r\nGET /secret HTTP/1.1\r\nHost: evil.example.net\r\n\r\n";
+}

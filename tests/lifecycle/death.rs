@@ -1,0 +1,240 @@
+//! `kill -9` of gig leaves nothing: no process, namespace, link, mount or control group.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::PathBuf,
+    thread,
+    time::{Duration, Instant},
+};
+
+use gig_tests::lab::{Lab, network::Side};
+use rustix::process::Signal;
+
+#[test]
+fn a_killed_gig_leaves_nothing_a_hundred_times() {
+    let lab = Lab::new();
+    let before = Surroundings::of(&lab);
+    for round in 0..100_u64 {
+        let mut live =
+            lab.gig()
+                .allow("api.example.com")
+                .start(["sh", "-c", "echo up; exec sleep 98762"]);
+        // Two in three are killed on the way up, at a different moment each time.
+        if round % 3 == 0 {
+            live.wait_for("up");
+        } else {
+            thread::sleep(Duration::from_millis(round * 3));
+        }
+        let (processes, namespaces) = family(&lab, live.pid());
+        live.signal(Signal::KILL);
+        let run = live.finish(Duration::from_secs(20));
+        assert!([137, 0].contains(&run.status), "{run}");
+        all_gone(&processes, &namespaces, round);
+    }
+    assert_eq!(Surroundings::of(&lab), before);
+}
+
+#[test]
+fn an_ordinary_end_leaves_nothing_either() {
+    let lab = Lab::new();
+    let before = Surroundings::of(&lab);
+    for round in 0..10 {
+        let mut live = lab
+            .gig()
+            .start(["sh", "-c", "echo up; (setsid sleep 98763 &); sleep 0.2"]);
+        live.wait_for("up");
+        let (processes, namespaces) = family(&lab, live.pid());
+        let _run = live.finish(Duration::from_secs(20)).success();
+        all_gone(&processes, &namespaces, round);
+    }
+    assert_eq!(Surroundings::of(&lab), before);
+}
+
+#[test]
+fn a_dead_hub_ends_the_run_and_leaves_nothing() {
+    let lab = Lab::new();
+    let mut live = lab.gig().start(["sh", "-c", "echo up; exec sleep 98764"]);
+    live.wait_for("up");
+    let (processes, namespaces) = family(&lab, live.pid());
+    let hub = processes
+        .iter()
+        .find(|(_, process)| process.command.contains("hub-process"));
+    let hub = hub
+        .map(|(pid, _)| *pid)
+        .expect("the hub among gig's descendants");
+    let pid = i32::try_from(hub)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw)
+        .expect("a pid");
+    rustix::process::kill_process(pid, Signal::KILL).expect("kill the hub");
+    let run = live.finish(Duration::from_secs(20));
+    assert_ne!(run.status, 0, "{run}");
+    all_gone(&processes, &namespaces, 0);
+}
+
+/// What a start of gig could leave behind on its host.
+#[derive(Debug, PartialEq, Eq)]
+struct Surroundings {
+    links: Vec<String>,
+    mounts: usize,
+    groups: BTreeSet<PathBuf>,
+    named_namespaces: usize,
+}
+
+impl Surroundings {
+    fn of(lab: &Lab) -> Self {
+        let proc = PathBuf::from(format!("/proc/{}", lab.network.holder_pid(Side::Host)));
+        let links = fs::read_to_string(proc.join("net/dev")).expect("the links");
+        let links = links
+            .lines()
+            .skip(2)
+            .filter_map(|line| line.split(':').next());
+        let mounts = fs::read_to_string(proc.join("mountinfo")).expect("the mounts");
+        let mut groups = BTreeSet::new();
+        find_groups(&PathBuf::from("/sys/fs/cgroup"), &mut groups);
+        Self {
+            links: links.map(|name| name.trim().to_owned()).collect(),
+            mounts: mounts.lines().count(),
+            groups,
+            named_namespaces: fs::read_dir("/run/netns").map_or(0, Iterator::count),
+        }
+    }
+}
+
+fn find_groups(folder: &PathBuf, found: &mut BTreeSet<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            // Other tests run beside this one; their groups carry their own gig's process id.
+            if !entry.file_name().to_string_lossy().starts_with("gig-") {
+                find_groups(&entry.path(), found);
+            }
+            found.insert(entry.path());
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Process {
+    parent: u32,
+    /// Distinguishes a process from a later one with the same number.
+    started: u64,
+    command: String,
+}
+
+type Processes = BTreeMap<u32, Process>;
+
+fn processes() -> Processes {
+    let numbers = fs::read_dir("/proc").expect("/proc").flatten();
+    numbers
+        .filter_map(|entry| read_process(entry.file_name().to_str()?.parse().ok()?))
+        .collect()
+}
+
+fn read_process(pid: u32) -> Option<(u32, Process)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let process = Process {
+        parent: fields.get(1)?.parse().ok()?,
+        started: fields.get(19)?.parse().ok()?,
+        command: String::from_utf8_lossy(&command).replace('\0', " "),
+    };
+    // A zombie is gone but for its parent's wait.
+    (fields.first() != Some(&"Z")).then_some((pid, process))
+}
+
+/// gig and all that descends from it, and the namespaces that are theirs alone.
+fn family(lab: &Lab, gig: u32) -> (Processes, BTreeSet<String>) {
+    let all = processes();
+    let mut members = BTreeSet::from([gig]);
+    loop {
+        let more = all
+            .iter()
+            .filter(|(_, process)| members.contains(&process.parent));
+        let more: BTreeSet<u32> = more
+            .map(|(pid, _)| *pid)
+            .chain(members.iter().copied())
+            .collect();
+        if more == members {
+            break;
+        }
+        members = more;
+    }
+    // On its way to becoming gig the process passes through these.
+    let host = lab.network.holder_pid(Side::Host);
+    let own: BTreeSet<String> = [gig, host, std::process::id()]
+        .into_iter()
+        .flat_map(namespaces_of)
+        .collect();
+    let theirs = members
+        .iter()
+        .flat_map(|pid| namespaces_of(*pid))
+        .collect::<BTreeSet<_>>();
+    let members = all
+        .into_iter()
+        .filter(|(pid, _)| members.contains(pid))
+        .collect();
+    (members, theirs.difference(&own).cloned().collect())
+}
+
+/// The last above a process before init.
+fn eldest(all: &Processes, pid: u32) -> &Process {
+    let mut process = &all[&pid];
+    while let Some(parent) = all.get(&process.parent).filter(|_| process.parent > 1) {
+        process = parent;
+    }
+    process
+}
+
+/// The time in the units in which a process's start is told: hundredths of a second since boot.
+fn ticks_now() -> u64 {
+    let uptime = fs::read_to_string("/proc/uptime").expect("the time since boot");
+    let (seconds, rest) = uptime.split_once('.').expect("seconds and hundredths");
+    let hundredths = rest.split(' ').next().unwrap_or_default();
+    format!("{seconds}{hundredths}").parse().expect("a number")
+}
+
+fn namespaces_of(pid: u32) -> BTreeSet<String> {
+    let links = fs::read_dir(format!("/proc/{pid}/ns"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let links = links.filter_map(|entry| fs::read_link(entry.path()).ok());
+    links
+        .map(|link| link.to_string_lossy().into_owned())
+        .collect()
+}
+
+fn all_gone(family: &Processes, namespaces: &BTreeSet<String>, round: u64) {
+    let killed = ticks_now();
+    let born = family
+        .values()
+        .map(|process| process.started)
+        .min()
+        .unwrap_or(killed);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        let now = processes();
+        let alive: Vec<_> = family
+            .iter()
+            .filter(|(pid, old)| now.get(pid).is_some_and(|new| new.started == old.started))
+            .collect();
+        // The kernel gives numbers of namespaces again, to tests beside this one too. What gig leaves
+        // behind is an orphan: nothing above it is older than gig itself.
+        let orphans = now.iter().filter(|(pid, process)| {
+            process.started <= killed && eldest(&now, **pid).started >= born
+        });
+        let left: Vec<_> = orphans
+            .filter(|(pid, _)| !namespaces.is_disjoint(&namespaces_of(**pid)))
+            .collect();
+        if alive.is_empty() && left.is_empty() {
+            return;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "round {round}: still there: {alive:?} {left:?}"
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,161 @@
+//! What a program finds inside: variables, folders, /etc, the authority.
+
+use gig_tests::lab::{Lab, network::text};
+
+#[test]
+fn nothing_of_the_callers_environment_is_inherited() {
+    let lab = Lab::new();
+    let run = lab
+        .gig()
+        .host_env("CALLERS", "value")
+        .run(["env"])
+        .success();
+    assert!(!run.text().contains("CALLERS"), "{run}");
+    for name in [
+        "PATH",
+        "HOME",
+        "TMPDIR",
+        "LANG",
+        "GIG_SANDBOX_ID",
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+        "https_proxy",
+        "http_proxy",
+        "SSL_CERT_FILE",
+        "NODE_EXTRA_CA_CERTS",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "GIT_SSL_CAINFO",
+        "PIP_CERT",
+        "AWS_CA_BUNDLE",
+        "DENO_CERT",
+        "CARGO_HTTP_CAINFO",
+        "npm_config_cafile",
+    ] {
+        assert!(
+            run.text()
+                .lines()
+                .any(|line| line.starts_with(&format!("{name}="))),
+            "{name}: {run}"
+        );
+    }
+    let proxy = run
+        .text()
+        .lines()
+        .find_map(|line| line.strip_prefix("HTTPS_PROXY=").map(str::to_owned));
+    let proxy = proxy.unwrap_or_default();
+    assert!(
+        proxy.starts_with("http://10.200.") && proxy.ends_with(":8081"),
+        "{proxy}"
+    );
+}
+
+#[test]
+fn variables_are_set_and_passed_as_asked() {
+    let lab = Lab::new();
+    let run = lab
+        .gig()
+        .host_env("PASSED", "through")
+        .option(["--env", "PASSED"]);
+    let run = run.env("SET", "a=b c").run(["env"]).success();
+    let _run = run.says("PASSED=through\n").says("SET=a=b c\n");
+}
+
+#[test]
+fn etc_is_built_not_the_hosts() {
+    let lab = Lab::new();
+    let run = lab
+        .gig()
+        .sh("ls /etc; cat /etc/resolv.conf /etc/hosts /etc/passwd /etc/group /etc/nsswitch.conf")
+        .success();
+    assert!(
+        !run.text()
+            .lines()
+            .any(|line| line.starts_with("shadow") && !line.contains(':')),
+        "{run}"
+    );
+    assert!(
+        !run.text().contains("postgres"),
+        "the host's accounts are not told: {run}"
+    );
+    let _run = run
+        .says("nameserver 10.200.")
+        .says("localhost")
+        .says("65534");
+}
+
+#[test]
+fn the_authority_is_where_every_program_looks() {
+    let lab = Lab::new();
+    let run = lab.gig().sh(
+        "openssl x509 -in /etc/gig-ca.pem -noout -subject && cmp /etc/gig-ca.pem /etc/gigmcp-ca.pem && \
+         for f in $SSL_CERT_FILE $REQUESTS_CA_BUNDLE $CURL_CA_BUNDLE /etc/ssl/certs/ca-certificates.crt; do \
+         python3 - $f <<'P'\nimport sys\n\
+         own = open('/etc/gig-ca.pem').read().strip()\n\
+         print('trusted' if own in open(sys.argv[1]).read() else 'MISSING', sys.argv[1])\nP\ndone",
+    );
+    let run = run.success();
+    assert!(!run.text().contains("MISSING"), "{run}");
+}
+
+#[test]
+fn the_authority_is_another_one_each_time() {
+    let lab = Lab::new();
+    let first = lab.gig().run(["cat", "/etc/gig-ca.pem"]).success();
+    let second = lab.gig().run(["cat", "/etc/gig-ca.pem"]).success();
+    assert_ne!(first.text(), second.text());
+    assert!(!first.text().contains("PRIVATE"), "{first}");
+}
+
+#[test]
+fn tmp_and_home_are_private_and_empty() {
+    let lab = Lab::new();
+    let run = lab
+        .gig()
+        .sh("ls -A /tmp; ls -A $HOME; echo x > /tmp/x && echo x > $HOME/x && echo both")
+        .success();
+    assert_eq!(run.text(), "both\n", "{run}");
+    let run = lab.gig().sh("ls -A /tmp; ls -A $HOME").success();
+    assert_eq!(run.text(), "", "nothing persists: {run}");
+}
+
+#[test]
+fn binds_appear_where_they_are_asked_for() {
+    let lab = Lab::new();
+    let data = lab.folder("data");
+    std::fs::write(data.join("file"), "content").expect("write");
+    let option = format!("{}:/srv/data", text(&data));
+    let run = lab
+        .gig()
+        .option(["--rw", &option, "--workdir", "/srv/data"]);
+    let run = run.sh("pwd; cat file; echo new > made-inside").success();
+    let _run = run.says("/srv/data\ncontent");
+    assert_eq!(
+        std::fs::read_to_string(data.join("made-inside")).expect("read"),
+        "new\n"
+    );
+}
+
+#[test]
+fn a_root_file_system_of_ones_own_is_used() {
+    let lab = Lab::new();
+    let root = lab.folder("rootfs");
+    let busybox = "set -e; cd \"$0\"; mkdir -p bin lib lib64 usr etc tmp; cp /bin/sh bin/; \
+        ldd /bin/sh | grep -o '/[^ ]*' | while read f; do mkdir -p .$(dirname $f); cp $f .$f; done; \
+        echo marker > marker";
+    let made = std::process::Command::new("sh")
+        .args(["-c", busybox, &text(&root)])
+        .status();
+    assert!(made.expect("a shell").success());
+    let run = lab.gig().option(["--rootfs", &text(&root)]);
+    let run = run.run([
+        "/bin/sh",
+        "-c",
+        "read x < /marker; echo $x; (: > /planted) 2>/dev/null && echo WROTE; [ -e /usr/bin/env ] || echo own",
+    ]);
+    let run = run.says("marker").says("own");
+    assert!(
+        !run.text().contains("WROTE"),
+        "the root is read-only: {run}"
+    );
+}

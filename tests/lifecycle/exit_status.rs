@@ -1,0 +1,85 @@
+//! `gig run` ends as its program ends; 125, 126 and 127 are gig's own.
+
+use gig_tests::lab::{Finished, Lab};
+
+fn sh(script: &str) -> Finished {
+    Lab::new().gig().sh(script)
+}
+
+#[test]
+fn the_programs_status_is_gigs() {
+    for status in [0, 1, 7, 42, 124, 255] {
+        let _run = sh(&format!("exit {status}")).exits(status);
+    }
+}
+
+#[test]
+fn a_program_ended_by_a_signal_is_128_and_its_number() {
+    for (name, number) in [
+        ("KILL", 9),
+        ("SEGV", 11),
+        ("TERM", 15),
+        ("ABRT", 6),
+        ("USR1", 10),
+    ] {
+        let _run = sh(&format!("kill -{name} $$; sleep 5")).exits(128 + number);
+    }
+}
+
+#[test]
+fn a_program_that_is_not_there_is_127() {
+    let run = Lab::new()
+        .gig()
+        .run(["/usr/bin/no-such-program"])
+        .exits(127);
+    let _run = run.complains("no-such-program");
+    let _run = Lab::new().gig().run(["no-such-program-in-path"]).exits(127);
+}
+
+#[test]
+fn a_file_that_is_no_program_is_126() {
+    let _run = Lab::new().gig().run(["/etc/passwd"]).exits(126);
+    let _run = Lab::new().gig().run(["/usr"]).exits(126);
+}
+
+#[test]
+fn scripts_with_an_interpreter_line_run() {
+    let lab = Lab::new();
+    let script = lab.file("script", "#!/bin/sh\necho from a script $1; exit 3\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&script, mode).expect("chmod");
+    let run = lab
+        .gig()
+        .read_only(&script)
+        .run([script.as_os_str(), "arg".as_ref()]);
+    let _run = run.exits(3).says("from a script arg");
+}
+
+#[test]
+fn gig_that_cannot_start_is_125_and_says_why() {
+    let lab = Lab::new();
+    let run = lab
+        .gig()
+        .option(["--policy", "/no/such/policy.yaml"])
+        .run(["true"]);
+    let _run = run.exits(125).complains("/no/such/policy.yaml");
+    let run = lab.gig().option(["--ro", "/no/such/folder"]).run(["true"]);
+    let _run = run.exits(125).complains("/no/such/folder");
+    let run = lab.gig().allow("*").run(["true"]);
+    let _run = run.exits(125);
+    let run = lab.gig().option(["--no-such-option"]).run(["true"]);
+    let _run = run.exits(125).complains("--no-such-option");
+}
+
+#[test]
+fn a_program_named_like_an_option_is_a_program() {
+    let _run = Lab::new().gig().run(["--version"]).exits(127);
+}
+
+#[test]
+fn the_end_of_the_program_ends_its_children() {
+    let lab = Lab::new();
+    let run = lab.gig().sh("(sleep 98761 &) ; echo done");
+    let run = run.success().says("done");
+    assert!(run.elapsed.as_secs() < 20, "{run}");
+}

@@ -1,0 +1,91 @@
+//! `--timeout`, `--memory`, `--pids`, `--cpus`, `--tmp-size`: enforced, or refused with the reason.
+
+use std::time::Duration;
+
+use gig_tests::lab::{Finished, Lab};
+
+/// A limit that this host cannot enforce must refuse the start and name the option.
+fn enforced(run: &Finished, option: &str) -> bool {
+    if run.status == 125 {
+        assert!(
+            run.error_text().contains(option),
+            "a refusal names {option}: {run}"
+        );
+        return false;
+    }
+    true
+}
+
+#[test]
+fn a_run_over_its_time_is_ended() {
+    let lab = Lab::new();
+    let run = lab.gig().option(["--timeout", "1s"]).run(["sleep", "60"]);
+    assert!(run.elapsed < Duration::from_secs(10), "{run}");
+    assert!(
+        run.status == 143 || run.status == 137 || run.status == 124,
+        "{run}"
+    );
+    let _run = run.complains("--timeout");
+}
+
+#[test]
+fn a_program_that_ignores_the_polite_signal_is_killed() {
+    let lab = Lab::new();
+    let run = lab
+        .gig()
+        .option(["--timeout", "1s"])
+        .sh("trap '' TERM; while :; do sleep 1; done");
+    assert!(run.elapsed < Duration::from_secs(20), "{run}");
+    assert!(run.status == 137 || run.status == 124, "{run}");
+}
+
+#[test]
+fn memory_is_limited() {
+    let lab = Lab::new();
+    let run = lab.gig().option(["--memory", "100MB"]);
+    let run = run.python("x = bytearray(300 << 20); print('ALLOCATED', len(x))");
+    if enforced(&run, "--memory") {
+        assert!(!run.text().contains("ALLOCATED"), "{run}");
+    }
+}
+
+#[test]
+fn processes_are_limited() {
+    let lab = Lab::new();
+    let run = lab.gig().option(["--pids", "20"]);
+    let run = run.sh("for n in $(seq 60); do sleep 5 & done 2>/dev/null; jobs -p | wc -l");
+    if enforced(&run, "--pids") {
+        let started = run.text().trim().parse::<u32>().unwrap_or(0);
+        assert!(started < 40, "{run}");
+    }
+}
+
+#[test]
+fn processor_time_is_limited() {
+    let lab = Lab::new();
+    let run = lab.gig().option(["--cpus", "0.2"]);
+    let run = run.python(
+        "import time; s = time.process_time(); w = time.monotonic()\n\
+        while time.monotonic() - w < 2: pass\nprint('used', time.process_time() - s)",
+    );
+    if enforced(&run, "--cpus") {
+        let used: f64 = run
+            .text()
+            .trim()
+            .trim_start_matches("used ")
+            .parse()
+            .unwrap_or(9.0);
+        assert!(used < 1.0, "{run}");
+    }
+}
+
+#[test]
+fn the_private_tmp_is_limited() {
+    let lab = Lab::new();
+    let run = lab.gig().option(["--tmp-size", "10MB"]);
+    let run = run.sh("head -c 30000000 /dev/zero > /tmp/big; wc -c < /tmp/big");
+    if enforced(&run, "--tmp-size") {
+        let size: u64 = run.text().trim().parse().unwrap_or(u64::MAX);
+        assert!(size <= 10 << 20, "{run}");
+    }
+}

@@ -1,0 +1,13 @@
+//! Starting and ending: statuses, signals, streams, terminals, death, and what is left behind.
+
+mod death;
+mod environment;
+mod exit_status;
+mod limits;
+mod modes;
+mod record;
+mod several;
+mod signals;
+mod streams;
+mod terminal;
+mod upstream;

@@ -1,0 +1,155 @@
+//! The ways a host can give user namespaces: root, sub-ids, a single id, inside another container.
+
+use std::process::{Command, Stdio};
+
+use gig_tests::lab::{
+    Lab,
+    http_origin::greet,
+    network::{Side, text},
+    place::{self, User},
+};
+
+const HOST: &str = "api.example.com";
+const URL: &str = "https://api.example.com/";
+
+#[test]
+fn a_user_without_sub_ids_can_run_sandboxes() {
+    let lab = Lab::new();
+    let _origin = lab.https(HOST, greet);
+    // Debian's nobody has no line in /etc/subuid.
+    let nobody = User {
+        uid: 65534,
+        gid: 65534,
+    };
+    let run = lab
+        .gig()
+        .recording_to("-".as_ref())
+        .user(nobody)
+        .allow(HOST);
+    let _run = run
+        .run(["curl", "-sS", "--fail", URL])
+        .success()
+        .says("hello from the origin");
+}
+
+#[test]
+fn sandboxes_run_inside_another_user_namespace() {
+    let lab = Lab::new();
+    let _origin = lab.https(HOST, greet);
+    let mut command = lab.network.command(Side::Host, "unshare");
+    command
+        .args(["--user", "--map-root-user", "--mount", "--"])
+        .arg(place::gig());
+    command
+        .args(["run", "--allow", HOST, "--upstream-ca"])
+        .arg(lab.root_file());
+    command
+        .args(["--", "curl", "-sS", "--fail", URL])
+        .stdin(Stdio::null());
+    let output = command.output().expect("unshare");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "hello from the origin\n"
+    );
+}
+
+#[test]
+fn the_host_sees_another_user_than_gigs_where_it_gives_ids() {
+    let lab = Lab::new();
+    let mut live = lab.gig().start(["sh", "-c", "echo up; exec sleep 98765"]);
+    live.wait_for("up");
+    let seen = Command::new("pgrep")
+        .args(["-f", "^sleep 98765"])
+        .output()
+        .expect("pgrep");
+    let pid = String::from_utf8_lossy(&seen.stdout)
+        .lines()
+        .next()
+        .map(str::to_owned);
+    let pid = pid.expect("the program, seen from the host");
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
+    let uid = status.lines().find_map(|line| line.strip_prefix("Uid:\t"));
+    let uid: u32 = uid
+        .and_then(|ids| ids.split('\t').next()?.parse().ok())
+        .expect("its user");
+    if lab.user().is_root() {
+        assert_ne!(uid, 0, "root's sandboxes have ids of their own");
+    }
+    live.signal(rustix::process::Signal::KILL);
+    let _used = text(lab.root_file());
+}
+
+#[test]
+fn ordinary_programs_work_under_the_strict_filter() {
+    let lab = Lab::new();
+    let _origin = lab.https(HOST, greet);
+    for program in [
+        ["curl", "-sS", "--fail", URL].as_slice(),
+        &[
+            "python3",
+            "-c",
+            "import urllib.request as r; print(r.urlopen('https://api.example.com/').read())",
+        ],
+        &[
+            "node",
+            "-e",
+            "fetch('https://api.example.com/').then(r => r.text()).then(console.log)",
+        ],
+        &[
+            "sh",
+            "-c",
+            "ls / | sort | wc -l >/dev/null; git --version; echo hello from the origin",
+        ],
+    ] {
+        let run = lab
+            .gig()
+            .allow(HOST)
+            .option(["--seccomp", "strict"])
+            .run(program);
+        let _run = run.success().says("hello from the origin");
+    }
+}
+
+#[test]
+fn the_strict_filter_allows_no_call_that_is_not_listed() {
+    let lab = Lab::new();
+    let script = "import ctypes, os; print(ctypes.CDLL(None, use_errno=True).syscall(139, 1, 0, 0)); print('CALLED')";
+    // sysfs(2), which no program of this century needs.
+    let run = lab.gig().option(["--seccomp", "strict"]).python(script);
+    assert!(run.status != 0 || run.text().starts_with("-1"), "{run}");
+}
+
+#[test]
+fn an_engine_that_is_not_here_refuses_the_start() {
+    let lab = Lab::new();
+    let run = lab
+        .gig()
+        .option(["--engine", "gvisor"])
+        .run(["true"])
+        .exits(125);
+    let _run = run.complains("gvisor");
+}
+
+#[test]
+fn the_local_profile_reaches_private_ranges_only() {
+    let lab = Lab::new();
+    let public = lab.https(HOST, greet);
+    let private = lab
+        .network
+        .listen(Side::Internet, ([10, 1, 2, 3], 443).into());
+    let tls = lab
+        .leaf("intranet.example.com")
+        .server_config(&["http/1.1"]);
+    let private = gig_tests::lab::http_origin::HttpOrigin::start(private, Some(tls), greet);
+    lab.resolver
+        .set("intranet.example.com", &[[10, 1, 2, 3].into()]);
+    let run = lab.gig().allow(HOST).allow("intranet.example.com");
+    let run = run.option(["--profile", "local"]).sh(
+        "curl -sS https://intranet.example.com/; curl -sS -o /dev/null -w '%{http_code}' https://api.example.com/",
+    );
+    let run = run.says("hello from the origin").says("403");
+    assert_eq!(private.requests().len(), 1, "{run}");
+    assert_eq!(public.raw().wire_octets(), 0, "{run}");
+}

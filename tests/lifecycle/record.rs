@@ -1,0 +1,143 @@
+//! The record, and what a person is told at the end.
+
+use std::{fs, process::Command};
+
+use gig_audit::Event;
+use gig_tests::lab::{Lab, Way, http_origin::greet, network::text, place};
+
+const HOST: &str = "api.example.com";
+
+fn verify(file: &std::path::Path) -> (i32, String) {
+    let output = Command::new(place::gig())
+        .args(["audit", "verify"])
+        .arg(file)
+        .output()
+        .expect("gig");
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    (output.status.code().unwrap_or(-1), text.into_owned())
+}
+
+#[test]
+fn a_runs_record_is_a_whole_chain() {
+    let lab = Lab::new();
+    let _origin = lab.https(HOST, greet);
+    let file = lab.fresh_path("record.jsonl");
+    let run = lab.gig().recording_to(&file).allow(HOST).sh(
+        "curl -sS https://api.example.com/a/b?secret=query; curl -sS https://evil.example.net/; true",
+    );
+    assert_eq!(run.audit.of(Event::SandboxStart).count(), 1, "{run}");
+    assert_eq!(run.audit.of(Event::SandboxExit).count(), 1, "{run}");
+    let request = run
+        .audit
+        .of(Event::Request)
+        .find(|e| e.host.as_deref() == Some(HOST));
+    let request = request.unwrap_or_else(|| panic!("a request; {run}"));
+    assert_eq!(request.path.as_deref(), Some("/a/b"), "{run}");
+    assert_eq!(request.method.as_deref(), Some("GET"), "{run}");
+    assert!(
+        !run.audit.to_string().contains("secret=query"),
+        "a query is never recorded; {run}"
+    );
+    let response = run
+        .audit
+        .of(Event::Response)
+        .find(|e| e.status == Some(200));
+    let response = response.unwrap_or_else(|| panic!("an outcome; {run}"));
+    assert!(response.bytes_in.is_some_and(|n| n >= 22), "{run}");
+    let (status, text) = verify(&file);
+    assert_eq!(status, 0, "{text}");
+}
+
+#[test]
+fn a_changed_or_missing_record_is_found() {
+    let lab = Lab::new();
+    let file = lab.fresh_path("record.jsonl");
+    let run = lab.gig().recording_to(&file).going(Way::Straight);
+    let _run = run.sh("curl -sS https://a.example.net/; curl -sS https://b.example.net/; true");
+    let whole = fs::read_to_string(&file).expect("the record");
+    let lines: Vec<&str> = whole.lines().collect();
+    assert!(lines.len() >= 4, "{whole}");
+    let changed = whole.replace("a.example.net", "x.example.net");
+    let without_one = [&lines[..1], &lines[2..]].concat().join("\n") + "\n";
+    let swapped = [&lines[..1], &lines[2..3], &lines[1..2], &lines[3..]]
+        .concat()
+        .join("\n")
+        + "\n";
+    for broken in [changed, without_one, swapped] {
+        fs::write(&file, broken).expect("write");
+        let (status, text) = verify(&file);
+        assert_eq!(status, 1, "{text}");
+    }
+}
+
+#[test]
+fn two_runs_append_to_one_chain() {
+    let lab = Lab::new();
+    let file = lab.fresh_path("record.jsonl");
+    let first = lab.gig().recording_to(&file).run(["true"]).success();
+    let second = lab.gig().recording_to(&file).run(["true"]).success();
+    assert!(second.audit.records().len() > first.audit.records().len());
+    let (status, text) = verify(&file);
+    assert_eq!(status, 0, "{text}");
+}
+
+#[test]
+fn a_record_that_cannot_be_written_refuses_egress() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    let run = lab.gig().recording_to("/dev/full".as_ref()).allow(HOST);
+    let run = run.sh("curl -sS -m 10 -i https://api.example.com/; true");
+    assert_eq!(origin.raw().wire_octets(), 0, "{run}");
+    assert!(!run.error_text().is_empty(), "it is reported; {run}");
+}
+
+#[test]
+fn the_summary_names_what_was_denied_and_the_option_that_allows_it() {
+    let lab = Lab::new();
+    let run = lab
+        .gig()
+        .allow(HOST)
+        .sh("curl -sS https://evil.example.net:8443/ 2>/dev/null; true")
+        .success();
+    let _run = run
+        .complains("evil.example.net")
+        .complains("--allow evil.example.net");
+}
+
+#[test]
+fn quiet_runs_have_no_summary() {
+    let lab = Lab::new();
+    let run = lab.gig().option(["--quiet"]);
+    let run = run
+        .sh("curl -sS https://evil.example.net/ 2>/dev/null; true")
+        .success();
+    assert_eq!(run.error_text(), "", "{run}");
+}
+
+#[test]
+fn observe_mode_records_what_it_would_have_denied() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    for way in Way::BOTH {
+        let run = lab.gig().option(["--observe"]).going(way);
+        let run = run
+            .run(["curl", "-sS", "--fail", "https://api.example.com/"])
+            .success();
+        let would = run
+            .audit
+            .of(Event::Request)
+            .any(|entry| entry.verdict == Some(gig_audit::VerdictWord::WouldDeny));
+        assert!(would, "{run}");
+    }
+    assert_eq!(origin.requests().len(), 2);
+}
+
+#[test]
+fn records_go_to_standard_error_when_asked() {
+    let lab = Lab::new();
+    let run = lab.gig().recording_to("-".as_ref()).run(["true"]).success();
+    let _run = run
+        .complains("\"sandbox.start\"")
+        .complains("\"sandbox.exit\"");
+    let _used = text(lab.root_file());
+}

@@ -1,0 +1,174 @@
+//! How gig reaches origins: `--resolve`, `--allow-private`, its own proxy, IPv6, certificates.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use gig_policy::DenyReason;
+use gig_tests::lab::{
+    Lab,
+    http_origin::{HttpOrigin, greet},
+    network::Side,
+    open_proxy,
+};
+
+const HOST: &str = "api.example.com";
+const URL: &str = "https://api.example.com/";
+
+fn local_origin(lab: &Lab, at: SocketAddr) -> HttpOrigin {
+    let tls = lab.leaf(HOST).server_config(&["http/1.1"]);
+    HttpOrigin::start(lab.network.listen(Side::Host, at), Some(tls), greet)
+}
+
+#[test]
+fn resolve_and_allow_private_reach_an_origin_on_the_host() {
+    let lab = Lab::new();
+    let origin = local_origin(&lab, SocketAddr::from(([127, 0, 0, 1], 8443)));
+    let resolve = "api.example.com:443:127.0.0.1:8443";
+    let run = lab.gig().allow(HOST).option(["--resolve", resolve]);
+    let run = run.option(["--allow-private", "127.0.0.0/8"]);
+    let _run = run
+        .run(["curl", "-sS", "--fail", URL])
+        .success()
+        .says("hello")
+        .requested(HOST);
+    assert_eq!(origin.requests().len(), 1);
+}
+
+#[test]
+fn resolved_addresses_are_still_vetted() {
+    let lab = Lab::new();
+    let origin = local_origin(&lab, SocketAddr::from(([127, 0, 0, 1], 8443)));
+    let run = lab
+        .gig()
+        .allow(HOST)
+        .option(["--resolve", "api.example.com:443:127.0.0.1:8443"]);
+    let run = run.run(["curl", "-sS", "-i", URL]).says("403");
+    assert_eq!(
+        run.audit.denials(DenyReason::PrivateAddress).count(),
+        1,
+        "{run}"
+    );
+    assert_eq!(origin.raw().wire_octets(), 0);
+}
+
+#[test]
+fn an_origin_with_a_foreign_certificate_is_refused() {
+    let lab = Lab::new();
+    let address = lab.address_for(HOST);
+    let tls = lab.leaf("other.example.com").server_config(&[]);
+    let origin = HttpOrigin::start(
+        lab.network.listen(Side::Internet, (address, 443).into()),
+        Some(tls),
+        greet,
+    );
+    let run = lab.gig().allow(HOST).run(["curl", "-sS", "-i", URL]);
+    assert!(
+        run.text().contains("502") && run.text().contains("tls_certificate"),
+        "{run}"
+    );
+    assert!(origin.requests().is_empty());
+}
+
+#[test]
+fn an_origin_of_an_unknown_authority_is_refused() {
+    let lab = Lab::new();
+    let address = lab.address_for(HOST);
+    let tls = gig_tests::lab::authority::Authority::new()
+        .leaf(&[HOST])
+        .server_config(&[]);
+    let origin = HttpOrigin::start(
+        lab.network.listen(Side::Internet, (address, 443).into()),
+        Some(tls),
+        greet,
+    );
+    let run = lab.gig().allow(HOST).run(["curl", "-sS", "-i", URL]);
+    assert!(
+        run.text().contains("502") && run.text().contains("tls_certificate"),
+        "{run}"
+    );
+    assert!(origin.requests().is_empty());
+}
+
+#[test]
+fn the_origins_faults_are_told_apart() {
+    let lab = Lab::new();
+    let _nobody_listens = lab.address_for(HOST);
+    let run = lab.gig().allow(HOST).run(["curl", "-sS", "-i", URL]);
+    let _run = run.says("502").says("connection_refused");
+    let run =
+        lab.gig()
+            .allow("gone.example.com")
+            .run(["curl", "-sS", "-i", "https://gone.example.com/"]);
+    let _run = run.says("502").says("name_not_resolved");
+}
+
+#[test]
+fn origins_are_reached_over_ipv6() {
+    let lab = Lab::with_ipv6();
+    let v6: IpAddr = "2a00:1111::80".parse().expect("an address");
+    lab.resolver.set(HOST, &[v6]);
+    let tls = lab.leaf(HOST).server_config(&["http/1.1"]);
+    let origin = HttpOrigin::start(
+        lab.network.listen(Side::Internet, (v6, 443).into()),
+        Some(tls),
+        greet,
+    );
+    let run = lab.gig().allow(HOST).run(["curl", "-sS", "--fail", URL]);
+    let _run = run.success().says("hello").requested(HOST);
+    assert_eq!(origin.requests().len(), 1);
+}
+
+#[test]
+fn a_dead_address_family_does_not_hold_a_request_up() {
+    let lab = Lab::with_ipv6();
+    let origin = lab.https(HOST, greet);
+    let v4 = origin.raw().address().ip();
+    // Nobody answers at the first address: packets to it vanish.
+    lab.network.run(Side::Internet, "ip -6 route add blackhole 2a00:1111:dead::/48 2>/dev/null; \
+        nft add table ip6 lab && nft 'add chain ip6 lab in { type filter hook input priority 0; }' && \
+        nft add rule ip6 lab in ip6 daddr 2a00:1111:dead::/48 drop");
+    lab.resolver.set(
+        HOST,
+        &["2a00:1111:dead::1".parse().expect("an address"), v4],
+    );
+    let run = lab
+        .gig()
+        .allow(HOST)
+        .run(["curl", "-sS", "--fail", URL])
+        .success()
+        .says("hello");
+    assert!(run.elapsed.as_secs() < 5, "{run}");
+}
+
+#[test]
+fn gig_goes_through_the_hosts_own_proxy() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    let listener = lab.network.listen(
+        Side::Internet,
+        "11.0.0.80:3128".parse().expect("an address"),
+    );
+    let network = Arc::clone(&lab.network);
+    let log = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let dialled = Arc::clone(&log);
+    let dial = move |at| {
+        dialled.lock().expect("the log").push(at);
+        network.inside(Side::Internet, || std::net::TcpStream::connect(at))
+    };
+    open_proxy::start(listener, lab.resolver.clone(), Arc::new(dial));
+    let run = lab
+        .gig()
+        .allow(HOST)
+        .host_env("HTTPS_PROXY", "http://user:word@11.0.0.80:3128");
+    let _run = run
+        .run(["curl", "-sS", "--fail", URL])
+        .success()
+        .says("hello")
+        .requested(HOST);
+    assert_eq!(
+        log.lock().expect("the log").as_slice(),
+        [origin.raw().address()]
+    );
+}

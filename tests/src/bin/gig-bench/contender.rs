@@ -1,0 +1,301 @@
+//! The contenders: nothing at all, a plain tunnel, gig in its two ways, and the peers that are
+//! installed. Each has a load agent, a way to the origin, and the processes whose CPU is counted.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    net::SocketAddr,
+    path::Path,
+    process::{ChildStdin, ChildStdout, Stdio},
+};
+
+use crate::{
+    order::{Answer, Dial, Figures, GO, HOST, Load, Order, PROXY, Route, fresh_name},
+    origin::Origin,
+    outcome::{Outcome, doing},
+    peers,
+    process::{Core, Guard, cpu_seconds, free_port, memory_kib, pinned, wait_for_port},
+};
+
+/// One way between load and origin.
+pub(crate) struct Contender {
+    /// How the table calls it.
+    pub(crate) name: &'static str,
+    /// What is dialled for the origin's answers.
+    pub(crate) dial: Dial,
+    /// What is dialled for the sink, and at which port it is named.
+    pub(crate) sink_dial: Dial,
+    /// It speaks HTTP/2 to its client.
+    pub(crate) h2: bool,
+    proxy: Option<u32>,
+    agent: Agent,
+    _proxy_guard: Option<Guard>,
+}
+
+/// Figures of one order and the CPU seconds it cost the proxy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sample {
+    /// The agent's figures.
+    pub(crate) figures: Figures,
+    /// The proxy's CPU seconds; `None` where there is no proxy.
+    pub(crate) cpu: Option<f64>,
+}
+
+impl Contender {
+    /// No proxy.
+    pub(crate) fn direct(origin: &Origin) -> Outcome<Self> {
+        let mut direct = Self::beside("direct", Dial::To(loopback(origin.port)), None)?;
+        direct.sink_dial = Dial::To(loopback(origin.sink_port));
+        Ok(direct)
+    }
+
+    /// CONNECT without a look at what passes.
+    pub(crate) fn tunnel() -> Outcome<Self> {
+        let port = free_port()?;
+        let mut command = pinned(Core::Proxy, std::env::current_exe()?);
+        command.arg("tunnel").arg(port.to_string());
+        let guard = Guard::spawn("tunnel", &mut command)?;
+        wait_for_port(port)?;
+        Self::beside(
+            "tunnel",
+            Dial::Connect(loopback(port)),
+            Some((guard.id(), guard)),
+        )
+    }
+
+    /// HAProxy, which ends TLS with one certificate and begins it again; it has no CONNECT and
+    /// mints nothing.
+    pub(crate) fn haproxy(room: &Path, origin: &Origin) -> Outcome<Self> {
+        let started = peers::haproxy(room, origin)?;
+        let mut peer = Self::beside(
+            "HAProxy",
+            Dial::To(loopback(started.port)),
+            Some(started.process),
+        )?;
+        peer.sink_dial = Dial::To(loopback(started.sink_port));
+        Ok(peer)
+    }
+
+    /// squid with ssl-bump.
+    pub(crate) fn squid(room: &Path, origin: &Origin) -> Outcome<Self> {
+        let started = peers::squid(room, origin)?;
+        let dial = Dial::Connect(loopback(started.port));
+        let mut peer = Self::beside("squid", dial, Some(started.process))?;
+        peer.h2 = false;
+        Ok(peer)
+    }
+
+    /// mitmproxy.
+    pub(crate) fn mitmproxy(room: &Path, origin: &Origin) -> Outcome<Self> {
+        let started = peers::mitmproxy(room, origin)?;
+        Self::beside(
+            "mitmproxy",
+            Dial::Connect(loopback(started.port)),
+            Some(started.process),
+        )
+    }
+
+    /// gig: the agent runs in a real sandbox and every connection is redirected or, for
+    /// `explicit`, asked for by CONNECT.
+    pub(crate) fn gig(gig: &Path, room: &Path, origin: &Origin, explicit: bool) -> Outcome<Self> {
+        let name = if explicit { "gig CONNECT" } else { "gig" };
+        let policy = room.join("policy.yaml");
+        let (port, sink) = (origin.port, origin.sink_port);
+        fs::write(&policy, gig_policy(port, sink))?;
+        let mut command = pinned(Core::Proxy, gig);
+        command
+            .arg("run")
+            .arg("--quiet")
+            .arg("--policy")
+            .arg(&policy);
+        command.arg("--upstream-ca").arg(&origin.ca);
+        command
+            .arg("--audit")
+            .arg(room.join(format!("{name}.jsonl")));
+        for (host, port) in [(HOST.to_owned(), port), (HOST.to_owned(), sink)]
+            .into_iter()
+            .chain((0..FRESH_NAMES).map(|n| (fresh_name(n), port)))
+        {
+            command
+                .arg("--resolve")
+                .arg(format!("{host}:{port}:127.0.0.1"));
+        }
+        command
+            .arg("--ro")
+            .arg(format!("{}:/gig-bench", std::env::current_exe()?.display()));
+        command
+            .arg("--")
+            .args(["taskset", "-c", &Core::Load.number().to_string()]);
+        command.args(["/gig-bench", "agent"]);
+        let mut agent = Agent::start(command)?;
+        let dial = if explicit {
+            Dial::Connect(agent.explicit_proxy()?)
+        } else {
+            Dial::Name
+        };
+        let proxy = Some(agent.guard.id());
+        Ok(Self {
+            name,
+            sink_dial: dial.clone(),
+            dial,
+            h2: true,
+            proxy,
+            agent,
+            _proxy_guard: None,
+        })
+    }
+
+    fn beside(name: &'static str, dial: Dial, proxy: Option<(u32, Guard)>) -> Outcome<Self> {
+        let mut command = pinned(Core::Load, std::env::current_exe()?);
+        command.arg("agent");
+        let agent = Agent::start(command)?;
+        let (proxy, guard) = proxy.unzip();
+        let sink_dial = dial.clone();
+        Ok(Self {
+            name,
+            dial,
+            sink_dial,
+            h2: true,
+            proxy,
+            agent,
+            _proxy_guard: guard,
+        })
+    }
+
+    /// Carries out one piece of load.
+    pub(crate) fn measure(&mut self, origin: &Origin, load: Load) -> Outcome<Sample> {
+        let up = matches!(load, Load::Up(_));
+        let (dial, port) = if up {
+            (self.sink_dial.clone(), origin.sink_port)
+        } else {
+            (self.dial.clone(), origin.port)
+        };
+        let order = Order {
+            route: Route {
+                host: HOST.to_owned(),
+                port,
+                dial,
+            },
+            load,
+        };
+        let what = || format!("{}: {:?}", self.name, order.load);
+        doing(self.agent.begin(&order), what)?;
+        let before = self.cpu()?;
+        let figures = doing(self.agent.finish(), || {
+            format!("{}: {:?}", self.name, order.load)
+        })?;
+        let cpu = self
+            .cpu()?
+            .zip(before)
+            .map(|(after, before)| after - before);
+        Ok(Sample { figures, cpu })
+    }
+
+    /// Memory that each of `count` held connections costs the proxy, in KiB.
+    pub(crate) fn held(&mut self, origin: &Origin, count: u32) -> Outcome<Option<f64>> {
+        let Some(proxy) = self.proxy else {
+            return Ok(None);
+        };
+        let route = Route {
+            host: HOST.to_owned(),
+            port: origin.port,
+            dial: self.dial.clone(),
+        };
+        let before = memory_kib(proxy)?;
+        self.agent.begin(&Order {
+            route,
+            load: Load::Hold(count),
+        })?;
+        let after = memory_kib(proxy)?;
+        self.agent.finish()?;
+        Ok(Some((after - before) / f64::from(count)))
+    }
+
+    fn cpu(&self) -> Outcome<Option<f64>> {
+        self.proxy.map(cpu_seconds).transpose()
+    }
+}
+
+/// A running load agent.
+struct Agent {
+    guard: Guard,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Agent {
+    fn start(mut command: std::process::Command) -> Outcome<Self> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut guard = Guard::spawn("load agent", &mut command)?;
+        let orders = guard.child().stdin.take().ok_or("no pipe to the agent")?;
+        let answers = guard
+            .child()
+            .stdout
+            .take()
+            .ok_or("no pipe from the agent")?;
+        Ok(Self {
+            guard,
+            orders,
+            answers: BufReader::new(answers),
+        })
+    }
+
+    fn begin(&mut self, order: &Order) -> Outcome<()> {
+        writeln!(self.orders, "{}", serde_json::to_string(order)?)?;
+        match self.answer()? {
+            Answer::Ready => Ok(()),
+            Answer::Done(figures) => Err(format!("done before it was ready: {figures:?}").into()),
+            Answer::Failed(why) => Err(why.into()),
+            Answer::Proxy(_) => Err("an answer nobody asked for".into()),
+        }
+    }
+
+    fn finish(&mut self) -> Outcome<Figures> {
+        writeln!(self.orders, "{GO}")?;
+        match self.answer()? {
+            Answer::Done(figures) => Ok(figures),
+            Answer::Failed(why) => Err(why.into()),
+            Answer::Ready | Answer::Proxy(_) => Err("an answer nobody asked for".into()),
+        }
+    }
+
+    /// The explicit proxy of the sandbox that the agent is in.
+    fn explicit_proxy(&mut self) -> Outcome<SocketAddr> {
+        writeln!(self.orders, "{PROXY}")?;
+        match self.answer()? {
+            Answer::Proxy(url) => {
+                let bare = url.trim_start_matches("http://").trim_end_matches('/');
+                doing(bare.parse(), || format!("read HTTPS_PROXY={url}"))
+            }
+            other => Err(format!("expected a proxy, got {other:?}").into()),
+        }
+    }
+
+    fn answer(&mut self) -> Outcome<Answer> {
+        let mut line = String::new();
+        if self.answers.read_line(&mut line)? == 0 {
+            let status = self.guard.child().wait()?;
+            return Err(format!("the load agent ended with {status}").into());
+        }
+        Ok(serde_json::from_str(&line)?)
+    }
+}
+
+fn gig_policy(port: u16, sink: u16) -> String {
+    format!(
+        "version: 1
+name: bench
+egress:
+  - {{host: {HOST}, ports: [{port}, {sink}], allow_private: [127.0.0.1/32]}}
+  - {{host: '*.names.bench.test', ports: [{port}], allow_private: [127.0.0.1/32]}}
+limits: {{connections: 8192}}
+"
+    )
+}
+
+fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+/// Names that gig is told where to dial; the runs together ask for no more.
+pub(crate) const FRESH_NAMES: u32 = 6_000;

@@ -1,0 +1,156 @@
+//! `gig policy check` and `gig policy test`.
+
+use std::path::PathBuf;
+
+use super::{Answer, gig};
+
+const DOCUMENT: &str = "version: 1\n\
+    name: github-readonly\n\
+    mode: enforce\n\
+    egress:\n\
+    \x20 - host: api.github.com\n\
+    \x20   ports: [443]\n\
+    \x20   rules:\n\
+    \x20     - {methods: [GET, HEAD], paths: [\"/repos/acme/**\", /user]}\n\
+    \x20 - {host: db.corp.example, ports: [5432], protocol: tcp, allow_private: [10.20.0.0/16]}\n\
+    \x20 - {host: pinned.example.com, tls: passthrough}\n\
+    \x20 - {ip: 9.9.9.9, ports: [22], protocol: tcp}\n\
+    limits: {requests_per_minute: 600, connections: 64, request_body: 50MB, upload_per_hour: 200MB}\n";
+
+/// A document in a folder that lives as long as the value.
+struct Document {
+    _folder: tempfile::TempDir,
+    file: PathBuf,
+}
+
+impl Document {
+    fn new(text: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("policy.yaml");
+        std::fs::write(&file, text).expect("write");
+        Self {
+            _folder: folder,
+            file,
+        }
+    }
+
+    fn path(&self) -> &str {
+        self.file.to_str().expect("a path in UTF-8")
+    }
+}
+
+fn check(text: &str) -> Answer {
+    gig(&["policy", "check", Document::new(text).path()])
+}
+
+#[test]
+fn a_good_document_passes() {
+    let answer = check(DOCUMENT);
+    assert_eq!(answer.status, 0, "{answer:?}");
+}
+
+#[test]
+fn mistakes_are_told_with_line_and_column() {
+    for (wrong, line, word) in [
+        (
+            "version: 1\nname: x\negress:\n  - hosst: a.example.com\n",
+            ":4:",
+            "hosst",
+        ),
+        (
+            "version: 1\nname: x\negress:\n  - {host: a.example.com, ports: [70000]}\n",
+            ":4:",
+            "70000",
+        ),
+        (
+            "version: 1\nname: x\negress:\n  - {host: \"*.com\"}\n",
+            ":4:",
+            "*.com",
+        ),
+        ("version: 7\nname: x\negress: []\n", ":1:", "version"),
+        (
+            "version: 1\nname: x\negress:\n  - {host: a.example.com, protocol: udp}\n",
+            ":4:",
+            "udp",
+        ),
+        (
+            "version: 1\nname: x\nmode: sometimes\negress: []\n",
+            ":3:",
+            "sometimes",
+        ),
+        (
+            "version: 1\nname: x\negress:\n  - {host: a.example.com, allow_private: [169.254.0.0/16]}\n",
+            ":4:",
+            "169.254",
+        ),
+    ] {
+        let answer = check(wrong);
+        assert_eq!(answer.status, 1, "{wrong}: {answer:?}");
+        let told = answer.output.clone() + &answer.errors;
+        assert!(
+            told.contains(line) && told.contains(word),
+            "{wrong}: {answer:?}"
+        );
+    }
+}
+
+#[test]
+fn one_decision_is_explained() {
+    let document = Document::new(DOCUMENT);
+    for (method, url, status, word) in [
+        ("GET", "https://api.github.com/repos/acme/x", 0, "egress[0]"),
+        ("GET", "https://API.GitHub.com./user", 0, "egress[0]"),
+        (
+            "POST",
+            "https://api.github.com/user",
+            1,
+            "method_not_allowed",
+        ),
+        (
+            "GET",
+            "https://api.github.com/repos/other",
+            1,
+            "path_not_allowed",
+        ),
+        (
+            "GET",
+            "https://api.github.com/repos/acme/../other",
+            1,
+            "path_not_allowed",
+        ),
+        (
+            "GET",
+            "https://api.github.com:8443/user",
+            1,
+            "port_not_allowed",
+        ),
+        ("GET", "https://example.net/", 1, "host_not_allowed"),
+        ("GET", "https://169.254.169.254/", 1, "_"),
+    ] {
+        let answer = gig(&["policy", "test", document.path(), method, url]);
+        assert_eq!(answer.status, status, "{method} {url}: {answer:?}");
+        assert!(answer.output.contains(word), "{method} {url}: {answer:?}");
+    }
+}
+
+#[test]
+fn decisions_are_told_as_json_too() {
+    let document = Document::new(DOCUMENT);
+    let url = "https://example.net/";
+    let answer = gig(&["policy", "test", "--json", document.path(), "GET", url]);
+    assert_eq!(answer.status, 1, "{answer:?}");
+    let told: serde_json::Value = serde_json::from_str(&answer.output).expect("JSON");
+    assert!(told.to_string().contains("host_not_allowed"), "{told}");
+}
+
+#[test]
+fn shadowed_rules_are_found() {
+    let answer = check(
+        "version: 1\nname: x\negress:\n  - {host: \"*.example.com\"}\n  - {host: api.example.com}\n",
+    );
+    let told = answer.output.clone() + &answer.errors;
+    assert!(
+        told.to_lowercase().contains("shadow") || told.contains("covered"),
+        "{answer:?}"
+    );
+}
