@@ -28,6 +28,7 @@ pub mod path;
 pub mod policy;
 pub mod rule;
 pub mod sandbox_id;
+pub mod secret_name;
 pub mod special_purpose;
 pub mod verdict;
 
@@ -43,6 +44,7 @@ pub use intent::{AppProtocol, RequestIntent};
 pub use limits::{ByteCount, Limits};
 pub use policy::Policy;
 pub use sandbox_id::SandboxId;
+pub use secret_name::{ParseSecretNameError, SecretName};
 pub use verdict::{
     ConnectPermit, Denial, DenyStyle, Handling, Mode, NamePermit, PolicyRef, Reach, RequestPermit,
     RuleRef, Verdict,

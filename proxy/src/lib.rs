@@ -12,6 +12,7 @@ pub mod budget;
 pub mod caller;
 pub mod client_hello;
 pub mod connection;
+pub mod credential;
 pub mod deadlines;
 pub mod detect;
 pub mod dns;

@@ -1,0 +1,76 @@
+//! What the border asks: the current version of a secret, and what must never leave.
+
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
+
+use gig_policy::SecretName;
+
+use crate::{secret::Secret, secret_bytes::SecretBytes};
+
+/// A look-up that may have to ask somebody. Dropping it is safe.
+pub type SecretFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Arc<Secret>, SecretUnavailable>> + Send + 'a>>;
+
+/// Keeps secrets for the border.
+pub trait Keeper: Send + Sync + fmt::Debug {
+    /// The current version, if it is at hand: no waiting. Revoked and expired versions are not.
+    fn at_hand(&self, name: &SecretName) -> Option<Arc<Secret>>;
+
+    /// The current version, fetched or minted if need be; many who wait share one fetch.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be had now: the request that wants it is refused.
+    fn current<'a>(&'a self, name: &'a SecretName) -> SecretFuture<'a>;
+
+    /// Every real value that the keeper knows, current and revoked, which may only go where its
+    /// secret is bound. The same `Arc` until something changes.
+    fn guarded(&self) -> Arc<Guarded>;
+}
+
+/// The real values to watch for.
+#[derive(Debug, Default)]
+pub struct Guarded {
+    /// Counts up with every change.
+    pub generation: u64,
+    /// The values.
+    pub values: Vec<GuardedValue>,
+}
+
+/// One real value.
+#[derive(Debug)]
+pub struct GuardedValue {
+    /// Whose.
+    pub name: SecretName,
+    /// Of which version.
+    pub version: u64,
+    /// The octets.
+    pub value: Arc<SecretBytes>,
+    /// Whether this version may still be used; a revoked value may go nowhere.
+    pub current: bool,
+}
+
+/// A secret cannot be used now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SecretUnavailable {
+    /// No such secret.
+    #[error("there is no secret named {name}")]
+    Unknown {
+        /// The name that was asked for.
+        name: SecretName,
+    },
+    /// All its versions are revoked or expired.
+    #[error("secret {name} is revoked or expired; set a new value with gig secret rotate {name}")]
+    Expired {
+        /// Whose.
+        name: SecretName,
+    },
+    /// Its provider does not answer, or not as it should.
+    #[error("secret {name} cannot be had from {provider} now: {why}")]
+    Provider {
+        /// Whose.
+        name: SecretName,
+        /// Which provider, in a word.
+        provider: Arc<str>,
+        /// What went wrong; holds no value.
+        why: Arc<str>,
+    },
+}

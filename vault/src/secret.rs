@@ -1,0 +1,60 @@
+//! One version of one secret, as the border uses it.
+
+use std::sync::Arc;
+
+use gig_policy::SecretName;
+
+use crate::secret_bytes::SecretBytes;
+
+/// One version of one secret.
+#[derive(Debug)]
+pub struct Secret {
+    /// What policies call it.
+    pub name: SecretName,
+    /// Counts up with every new value, from 1.
+    pub version: u64,
+    /// What a sandbox holds a sentinel for, one each. Never empty.
+    pub parts: Vec<Part>,
+    /// What the border does with them.
+    pub treatment: Treatment,
+    /// Handed to the program as it is, without a sentinel: only where the policy says so too.
+    pub entrusted: bool,
+}
+
+/// One value of a secret.
+#[derive(Debug)]
+pub struct Part {
+    /// The variable that holds its sentinel inside a sandbox. The first part's is the secret's name.
+    pub variable: Arc<str>,
+    /// The value.
+    pub value: SecretBytes,
+    /// What its sentinel looks like.
+    pub shape: Shape,
+}
+
+/// What a sentinel looks like, so that a client's own checks let it through.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// `gigph-` and 32 hexadecimal digits.
+    #[default]
+    Plain,
+    /// A fixed beginning and as many characters of an alphabet as the real thing has.
+    Like {
+        /// Such as `ghp_`.
+        prefix: String,
+        /// Characters after the prefix; enough of them that a sentinel cannot be guessed.
+        length: usize,
+        /// The characters to draw from, each once.
+        alphabet: String,
+    },
+    /// Three base64url parts and two dots, the first two of which decode to JSON objects (RFC 7519).
+    Jwt,
+}
+
+/// What the border does with a secret.
+#[derive(Debug, Clone, Default)]
+pub enum Treatment {
+    /// Each sentinel is replaced by its value wherever it stands.
+    #[default]
+    Replace,
+}
