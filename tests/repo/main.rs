@@ -3,6 +3,7 @@
 mod crates;
 mod files;
 mod promises;
+mod tally;
 
 use std::{
     fs,
