@@ -4,10 +4,22 @@
 //! which never show themselves. The border asks a [`Keeper`] for what is current and for what must
 //! not leave. Which request may carry a secret is policy's to say, and placing it is the proxy's.
 
+pub mod clock;
+pub mod definition;
+pub mod fetch;
 pub mod keeper;
+pub mod kind;
+pub mod provider;
 pub mod secret;
 pub mod secret_bytes;
+pub mod shape;
 
+pub use clock::{Clock, StoppedClock, SystemClock};
+pub use definition::Definition;
+pub use fetch::{Fetch, FetchAnswer, FetchError, FetchFuture, FetchMethod, FetchRequest};
 pub use keeper::{Guarded, GuardedValue, Keeper, SecretFuture, SecretUnavailable};
+pub use kind::{Kind, KindDefinition, MintError, MintFuture, MintRequest, Minted};
+pub use provider::ProviderDefinition;
 pub use secret::{Part, Secret, Shape, Treatment};
 pub use secret_bytes::SecretBytes;
+pub use shape::ShapeDefinition;

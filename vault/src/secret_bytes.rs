@@ -15,6 +15,12 @@ impl SecretBytes {
         Self(Zeroizing::new(octets))
     }
 
+    /// A copy of octets that somebody else owns, and wipes.
+    #[must_use]
+    pub fn copy_of(octets: &[u8]) -> Self {
+        Self::new(octets.to_vec())
+    }
+
     /// The octets themselves, for as long as they are looked at.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
@@ -37,6 +43,25 @@ impl SecretBytes {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl Default for SecretBytes {
+    /// None.
+    fn default() -> Self {
+        Self::new(Vec::new())
+    }
+}
+
+impl From<&str> for SecretBytes {
+    fn from(text: &str) -> Self {
+        Self::copy_of(text.as_bytes())
+    }
+}
+
+impl From<Vec<u8>> for SecretBytes {
+    fn from(octets: Vec<u8>) -> Self {
+        Self::new(octets)
     }
 }
 

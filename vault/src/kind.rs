@@ -1,0 +1,143 @@
+//! Kinds of secrets: what is made of a stored value before the border uses it.
+//!
+//! A kind takes the current stored value and mints what the border places: for most it is the value
+//! itself, for others a token that a service gives for it. Caching, renewal before expiry and single
+//! flight are the keeper's; a kind is asked only when something new is needed.
+
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
+
+use gig_policy::SecretName;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+mod basic;
+mod plain;
+
+pub use basic::Basic;
+pub use plain::Plain;
+
+use crate::{
+    clock::Clock,
+    fetch::Fetch,
+    secret::{Part, Shape, Treatment},
+    secret_bytes::SecretBytes,
+};
+
+/// A kind with its options, as a definition spells it: `static`, or `{name: {options}}`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KindDefinition {
+    /// One value, replaced wherever its sentinel stands.
+    #[default]
+    Static,
+    /// `user:password` (RFC 7617); each half has a sentinel of its own.
+    Basic,
+}
+
+/// What is minted, to come. Dropping it abandons the attempt.
+pub type MintFuture<'a> = Pin<Box<dyn Future<Output = Result<Minted, MintError>> + Send + 'a>>;
+
+/// Makes what the border uses of what is stored.
+pub trait Kind: Send + Sync + fmt::Debug {
+    /// As definitions and listings spell it.
+    fn name(&self) -> &'static str;
+
+    /// Whether `value` can be of this kind; asked before it is stored.
+    ///
+    /// # Errors
+    /// When it cannot; says what was expected and shows nothing of the value.
+    fn check(&self, value: &SecretBytes) -> Result<(), UnusableValueError>;
+
+    /// Mints from the current stored value.
+    ///
+    /// # Errors
+    /// When the value is unusable or a service refuses or does not answer.
+    fn mint<'a>(&'a self, request: MintRequest<'a>) -> MintFuture<'a>;
+}
+
+/// What a kind may use.
+#[derive(Debug, Clone, Copy)]
+pub struct MintRequest<'a> {
+    /// Of the secret.
+    pub name: &'a SecretName,
+    /// The current stored value.
+    pub value: &'a SecretBytes,
+    /// The sentinel's look for the first part, when the definition gives one.
+    pub shape: Option<&'a Shape>,
+    /// The network.
+    pub fetch: &'a Arc<dyn Fetch>,
+    /// The time.
+    pub clock: &'a dyn Clock,
+}
+
+/// What the border uses.
+#[derive(Debug)]
+pub struct Minted {
+    /// Never empty; the first part's variable is the secret's name.
+    pub parts: Vec<Part>,
+    /// What is done with them.
+    pub treatment: Treatment,
+    /// When the service that minted it stops taking it. `None`: as long as the stored version lives.
+    pub expires: Option<Timestamp>,
+    /// What has to be stored instead of the value from now on, such as a refresh token that the
+    /// service rotated. The keeper stores it before anything is used.
+    pub replacement: Option<SecretBytes>,
+}
+
+impl Minted {
+    /// Parts that are replaced and stay as long as the stored version.
+    #[must_use]
+    pub const fn replaced(parts: Vec<Part>) -> Self {
+        Self {
+            parts,
+            treatment: Treatment::Replace,
+            expires: None,
+            replacement: None,
+        }
+    }
+}
+
+/// A value is not of its kind. Shows nothing of it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the value is not usable as {kind}: {expected}")]
+pub struct UnusableValueError {
+    /// The kind.
+    pub kind: &'static str,
+    /// What was expected.
+    pub expected: String,
+}
+
+/// Nothing could be minted. Shows nothing of a value.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MintError {
+    /// The stored value is not of its kind.
+    #[error(transparent)]
+    Value(#[from] UnusableValueError),
+    /// The service said no: asking again with the same value is useless.
+    #[error("{service} refused: {why}")]
+    Refused {
+        /// Which.
+        service: String,
+        /// Its reason, as far as it may be shown.
+        why: String,
+    },
+    /// The service does not answer, or not as it should: asking later may help.
+    #[error("{service} does not answer as it should: {why}")]
+    Service {
+        /// Which.
+        service: String,
+        /// What went wrong.
+        why: String,
+    },
+}
+
+impl KindDefinition {
+    /// The kind that does it.
+    #[must_use]
+    pub fn kind(&self) -> Box<dyn Kind> {
+        match self {
+            Self::Static => Box::new(Plain),
+            Self::Basic => Box::new(Basic),
+        }
+    }
+}
