@@ -22,6 +22,7 @@ use crate::{
     http::{
         explicit::Tunnelled,
         interject::Interjecting,
+        linger::{HalfClose, Linger},
         service::{Ended, serve},
         session::{Aim, Session},
         upgrade::Tunnel,
@@ -58,7 +59,7 @@ pub async fn transparent(caller: Arc<Caller>, stream: TcpStream) {
 pub async fn explicit(caller: Arc<Caller>, stream: TcpStream, nominal: Destination) {
     let aim = Aim::Explicit(nominal);
     let session = Session::new(&caller, aim, AppProtocol::Http, Application::Http1);
-    let ended = Serving::new(session, stream).ended.await;
+    let ended = Serving::plain(session, stream).ended.await;
     if let Some(Tunnel::Connect(tunnelled)) = follow(ended).await {
         tunnel(caller, *tunnelled).await;
     }
@@ -70,11 +71,12 @@ async fn tunnel(caller: Arc<Caller>, tunnelled: Tunnelled) {
     let Ok(Ok(upgraded)) = tokio::time::timeout(deadline, tunnelled.down).await else {
         return;
     };
-    let Ok(parts) = upgraded.downcast::<TokioIo<Interjecting<TcpStream>>>() else {
+    let Ok(parts) = upgraded.downcast::<TokioIo<Interjecting<Linger<TcpStream>>>>() else {
         tracing::error!("a tunnel is not made of what it was made of");
         return;
     };
-    let stream = Rewind::new(parts.read_buf, parts.io.into_inner().into_inner());
+    let stream = parts.io.into_inner().into_inner().into_inner();
+    let stream = Rewind::new(parts.read_buf, stream);
     match tunnelled.opaque {
         Some((permit, dialed)) => {
             let attempt = caller.attempt(permit.host(), permit.port(), None, None);
@@ -148,7 +150,7 @@ fn clear_text(caller: &Arc<Caller>, stream: Sniffed, at: Destination, h2c: bool)
         Host::Ip(_) => Aim::ByHost(at),
     };
     let session = Session::new(caller, aim, AppProtocol::Http, application);
-    Serving::new(session, stream)
+    Serving::plain(session, stream)
 }
 
 /// An HTTP connection, about to be served.
@@ -165,6 +167,17 @@ impl Serving {
         let session = Arc::new(session);
         let ended = Box::pin(serve(Arc::clone(&session), stream));
         Self { session, ended }
+    }
+
+    /// In clear text.
+    fn plain<S>(session: Session, stream: S) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let half_close = HalfClose::default();
+        let most = session.worker().deadlines().linger;
+        let stream = Linger::new(stream, most, half_close.clone());
+        Self::new(session.with_half_close(half_close), stream)
     }
 
     /// Serves it to its end, and what it was upgraded to.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::http::linger::Lingering;
+
 /// How long each thing may take. All are required: nothing waits for ever.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deadlines {
@@ -33,6 +35,8 @@ pub struct Deadlines {
     pub idle: Duration,
     /// No octet in either direction of a connection that is not looked into, or was upgraded.
     pub opaque_idle: Duration,
+    /// A connection with its last answer sent, until the program has closed too (RFC 9112 §9.6).
+    pub linger: Lingering,
     /// Open connections may finish for this long when gig goes down.
     pub drain: Duration,
 }
@@ -64,6 +68,11 @@ impl Deadlines {
         idle: Duration::from_secs(600),
         // Databases and shells sit idle; TCP keepalive finds dead peers.
         opaque_idle: Duration::from_secs(7200),
+        // nginx has 30 s and 5 s; a starved program is given more to find its answer.
+        linger: Lingering {
+            whole: Duration::from_secs(60),
+            silence: Duration::from_secs(15),
+        },
         drain: Duration::from_secs(10),
     };
 }

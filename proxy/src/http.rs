@@ -9,6 +9,7 @@ pub mod headers;
 pub mod interim;
 pub mod interject;
 pub mod limits;
+pub mod linger;
 pub mod refuse;
 pub mod service;
 pub mod session;

@@ -5,6 +5,7 @@
 
 mod bodies;
 mod denials;
+mod early;
 mod interim;
 mod lab;
 mod limits;

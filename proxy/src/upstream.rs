@@ -2,5 +2,6 @@
 
 pub mod connect_proxy;
 pub mod dial;
+pub mod last_words;
 pub mod origin;
 pub mod pool;

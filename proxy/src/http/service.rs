@@ -9,8 +9,11 @@ use std::{
 
 use futures_util::future::Either;
 use gig_policy::DenyReason;
-use http::{Request, Response};
-use hyper::{body::Incoming, service::service_fn};
+use http::{HeaderValue, Request, Response, header::CONNECTION};
+use hyper::{
+    body::{Body, Incoming},
+    service::service_fn,
+};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -120,11 +123,20 @@ async fn answer(
     session: Arc<Session>,
     request: Request<Incoming>,
 ) -> Result<Response<Download>, Infallible> {
+    let unread = session.application() == Application::Http1 && !request.body().is_end_stream();
     // Boxed, so that a connection that waits for its next request holds no room for it.
     Ok(
         match Box::pin(pipeline::exchange(&session, request)).await {
             Ok(response) => response,
-            Err(refusal) => refusal.response().map(|told| Download::Told(Some(told))),
+            Err(refusal) => {
+                let mut told = refusal.response();
+                if unread {
+                    // The rest of the body is not waited for: no request can follow it.
+                    told.headers_mut()
+                        .insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                told.map(|told| Download::Told(Some(told)))
+            }
         },
     )
 }

@@ -10,7 +10,7 @@ use gig_policy::{AppProtocol, ConnectPermit, Denial, DenyReason, Host, Port, Ver
 use http::HeaderValue;
 use parking_lot::Mutex;
 
-use super::{activity::Activity, interject::Interjections, upgrade::Tunnel};
+use super::{activity::Activity, interject::Interjections, linger::HalfClose, upgrade::Tunnel};
 use crate::{
     authority::{Authority, Destination, agree_request},
     caller::Caller,
@@ -31,6 +31,7 @@ pub struct Session {
     interjections: Arc<Interjections>,
     route: Mutex<Option<Arc<Route>>>,
     tunnel: Mutex<Option<Tunnel>>,
+    half_close: HalfClose,
     /// A refusal was recorded and told.
     told: AtomicBool,
 }
@@ -80,6 +81,7 @@ impl Session {
             interjections: Arc::default(),
             route: Mutex::new(None),
             tunnel: Mutex::new(None),
+            half_close: HalfClose::default(),
             told: AtomicBool::new(false),
         }
     }
@@ -88,6 +90,13 @@ impl Session {
     #[must_use]
     pub fn with_tls(mut self, tls: TlsFacts) -> Self {
         self.tls = Some(tls);
+        self
+    }
+
+    /// Adds what tells the stream beneath that the connection is no longer HTTP.
+    #[must_use]
+    pub fn with_half_close(mut self, half_close: HalfClose) -> Self {
+        self.half_close = half_close;
         self
     }
 
@@ -159,6 +168,7 @@ impl Session {
 
     /// Leaves what is to follow when the HTTP connection ends by an upgrade.
     pub fn set_tunnel(&self, tunnel: Tunnel) {
+        self.half_close.plain();
         *self.tunnel.lock() = Some(tunnel);
     }
 

@@ -103,13 +103,8 @@ async fn endless_header_sections_are_refused() {
             each.repeat(lines)
         );
         let answer = raw(stream, text.as_bytes()).await;
-        // Closed over what was not read, the answer may be lost to a reset.
-        assert!(
-            answer
-                .as_ref()
-                .is_none_or(|a| a.is_empty() || a.starts_with("HTTP/1.1 431")),
-            "{answer:?}"
-        );
+        let answer = answer.unwrap_or_default();
+        assert!(answer.starts_with("HTTP/1.1 431 "), "{answer:?}");
     }
     assert_eq!(origin.seen.connections(), 0);
 }

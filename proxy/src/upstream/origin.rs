@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
     dial::Dialed,
+    last_words::LastWords,
     pool::{Http2, Lease, Line, Origin, Origins},
 };
 use crate::{
@@ -212,11 +213,10 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let failed = |error| Failure::caused(Side::Upstream, DenyReason::OriginProtocol, error);
-    let io = TokioIo::new(stream);
     match application {
         Application::Http1 => {
             let (sender, connection) = limits::http1_client()
-                .handshake::<_, Upload>(io)
+                .handshake::<_, Upload>(TokioIo::new(LastWords::new(stream)))
                 .await
                 .map_err(failed)?;
             drive(worker, connection.with_upgrades(), guard);
@@ -224,7 +224,7 @@ where
         }
         Application::Http2 => {
             let (sender, connection) = limits::http2_client(worker.pool.tasks())
-                .handshake::<_, Upload>(io)
+                .handshake::<_, Upload>(TokioIo::new(stream))
                 .await
                 .map_err(failed)?;
             drive(worker, connection, guard);

@@ -64,6 +64,24 @@ pub(in crate::tests) fn request(stream: u32, path: &str, more: &[(&[u8], &[u8])]
     frame(HEADERS, END_STREAM | END_HEADERS, stream, &block)
 }
 
+/// The next frame: type, flags, stream, payload.
+pub(in crate::tests) async fn read_frame<S>(stream: &mut S) -> std::io::Result<Frame>
+where
+    S: tokio::io::AsyncRead + Unpin,
+{
+    use tokio::io::AsyncReadExt;
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await?;
+    let [a, b, c, kind, flags, id @ ..] = head;
+    let length = u32::from_be_bytes([0, a, b, c]);
+    let mut payload = vec![0; usize::try_from(length).unwrap()];
+    stream.read_exact(&mut payload).await?;
+    Ok((kind, flags, u32::from_be_bytes(id), payload))
+}
+
+pub(in crate::tests) type Frame = (u8, u8, u32, Vec<u8>);
+
+pub(in crate::tests) const DATA: u8 = 0;
 pub(in crate::tests) const HEADERS: u8 = 1;
 pub(in crate::tests) const RST_STREAM: u8 = 3;
 pub(in crate::tests) const SETTINGS: u8 = 4;

@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -55,6 +56,17 @@ impl Seen {
 
     pub(in crate::tests) fn text(&self) -> String {
         String::from_utf8_lossy(&self.octets.lock()).into_owned()
+    }
+
+    /// Waits until the octets that came are these.
+    pub(in crate::tests) async fn until_text(&self, text: &str) {
+        let arriving = async {
+            while self.text() != text {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let arrived = tokio::time::timeout(Duration::from_secs(60), arriving).await;
+        assert!(arrived.is_ok(), "{:?} and not {text:?}", self.text());
     }
 }
 
