@@ -78,7 +78,7 @@ fn a_slow_reader_slows_the_origin_down() {
     );
     // The client reads one mebibyte and then waits; what lies between the two is buffers.
     let script = "import time, urllib.request\n\
-        r = urllib.request.urlopen('https://bulk.example.com/', timeout=20)\n\
+        r = urllib.request.urlopen('https://bulk.example.com/', timeout=60)\n\
         print(len(r.read(1 << 20)), flush=True); time.sleep(4)";
     let run = lab.gig().allow(HOST).python(script).says("1048576");
     let sent = SENT.load(std::sync::atomic::Ordering::Relaxed);

@@ -120,7 +120,7 @@ fn openssl_s_client_verifies_and_speaks() {
     let lab = Lab::new();
     let _origin = lab.nginx(&[HOST]);
     let script = "printf 'GET /hello HTTP/1.1\\r\\nHost: api.example.com\\r\\nConnection: close\\r\\n\\r\\n' \
-        | timeout 20 openssl s_client -quiet -verify_return_error -verify_hostname api.example.com \
+        | timeout 60 openssl s_client -quiet -verify_return_error -verify_hostname api.example.com \
           -servername api.example.com -connect api.example.com:443";
     let run = lab.gig().allow(HOST).sh(script);
     let _run = run.says("hello from the origin").requested(HOST);

@@ -155,7 +155,7 @@ fn smtp_server_speaks_first() {
         }
         Ok(())
     });
-    let script = "import smtplib; s = smtplib.SMTP('mail.example.com', 25, timeout=20); \
+    let script = "import smtplib; s = smtplib.SMTP('mail.example.com', 25, timeout=60); \
         print(s.sendmail('a@example.com', ['b@example.com'], 'Subject: x\\n\\nbody')); s.quit()";
     let run = opaque(&lab, "mail.example.com", 25).python(script);
     let _run = run.success().connected("mail.example.com");

@@ -30,14 +30,14 @@ fn both_ways(script: &str) -> Nginx {
 fn urllib_gets_over_https() {
     let _origin = both_ways(
         "import urllib.request; \
-         print(urllib.request.urlopen('https://api.example.com/hello', timeout=20).read().decode())",
+         print(urllib.request.urlopen('https://api.example.com/hello', timeout=60).read().decode())",
     );
 }
 
 #[test]
 fn requests_gets_over_https() {
     let _origin = both_ways(
-        "import requests; r = requests.get('https://api.example.com/hello', timeout=20); \
+        "import requests; r = requests.get('https://api.example.com/hello', timeout=60); \
          r.raise_for_status(); print(r.text)",
     );
 }
@@ -45,7 +45,7 @@ fn requests_gets_over_https() {
 #[test]
 fn httpx_gets_over_h2() {
     let _origin = both_ways(
-        "import httpx\nwith httpx.Client(http2=True, timeout=20) as c:\n \
+        "import httpx\nwith httpx.Client(http2=True, timeout=60) as c:\n \
          r = c.get('https://api.example.com/hello'); r.raise_for_status()\n \
          assert r.http_version == 'HTTP/2', r.http_version\n print(r.text)",
     );
@@ -56,7 +56,7 @@ fn httpx_multiplexes_a_hundred_requests_on_one_connection() {
     let lab = Lab::new();
     let origin = lab.nginx(&[HOST]);
     let script = "import httpx, asyncio\nasync def main():\n async with httpx.AsyncClient(http2=True, \
-        timeout=30, limits=httpx.Limits(max_connections=1)) as c:\n  rs = await asyncio.gather(*\
+        timeout=60, limits=httpx.Limits(max_connections=1)) as c:\n  rs = await asyncio.gather(*\
         [c.get('https://api.example.com/hello') for _ in range(100)])\n  \
         print(sum(r.text == 'hello from the origin\\n' for r in rs))\nasyncio.run(main())";
     let _run = run(&lab, Way::Straight, script)

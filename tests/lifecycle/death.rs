@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    io::Write,
     path::PathBuf,
     thread,
     time::{Duration, Instant},
@@ -42,9 +43,11 @@ fn an_ordinary_end_leaves_nothing_either() {
     for round in 0..10 {
         let mut live = lab
             .gig()
-            .start(["sh", "-c", "echo up; (setsid sleep 98763 &); sleep 0.2"]);
+            .start(["sh", "-c", "echo up; (setsid sleep 98763 &); read go"]);
         live.wait_for("up");
         let (processes, namespaces) = family(&lab, live.pid());
+        let go = live.stdin().expect("its input").write_all(b"go\n");
+        go.expect("tell it to end");
         let _run = live.finish(Duration::from_secs(20)).success();
         all_gone(&processes, &namespaces, round);
     }
@@ -213,7 +216,7 @@ fn all_gone(family: &Processes, namespaces: &BTreeSet<String>, round: u64) {
         .map(|process| process.started)
         .min()
         .unwrap_or(killed);
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let now = processes();
         let alive: Vec<_> = family

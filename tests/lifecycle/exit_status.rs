@@ -22,7 +22,7 @@ fn a_program_ended_by_a_signal_is_128_and_its_number() {
         ("ABRT", 6),
         ("USR1", 10),
     ] {
-        let _run = sh(&format!("kill -{name} $$; sleep 5")).exits(128 + number);
+        let _run = sh(&format!("kill -{name} $$; sleep 60")).exits(128 + number);
     }
 }
 
@@ -81,5 +81,5 @@ fn the_end_of_the_program_ends_its_children() {
     let lab = Lab::new();
     let run = lab.gig().sh("(sleep 98761 &) ; echo done");
     let run = run.success().says("done");
-    assert!(run.elapsed.as_secs() < 20, "{run}");
+    assert!(run.elapsed.as_secs() < 200, "{run}");
 }

@@ -58,10 +58,13 @@ fn sandboxes_run_inside_another_user_namespace() {
 #[test]
 fn the_host_sees_another_user_than_gigs_where_it_gives_ids() {
     let lab = Lab::new();
-    let mut live = lab.gig().start(["sh", "-c", "echo up; exec sleep 98765"]);
+    // A time to sleep that no other test has, in no other run beside this one.
+    let mark = format!("sleep 98765{}", std::process::id());
+    let script = format!("echo up; exec {mark}");
+    let mut live = lab.gig().start(["sh", "-c", &script]);
     live.wait_for("up");
     let seen = Command::new("pgrep")
-        .args(["-f", "^sleep 98765"])
+        .args(["-f", &format!("^{mark}$")])
         .output()
         .expect("pgrep");
     let pid = String::from_utf8_lossy(&seen.stdout)

@@ -86,7 +86,7 @@ fn a_record_that_cannot_be_written_refuses_egress() {
     let lab = Lab::new();
     let origin = lab.https(HOST, greet);
     let run = lab.gig().recording_to("/dev/full".as_ref()).allow(HOST);
-    let run = run.sh("curl -sS -m 10 -i https://api.example.com/; true");
+    let run = run.sh("curl -sS -m 60 -i https://api.example.com/; true");
     assert_eq!(origin.raw().wire_octets(), 0, "{run}");
     assert!(!run.error_text().is_empty(), "it is reported; {run}");
 }

@@ -18,7 +18,7 @@ fn record_three(path: &Path) {
             entry.host = Some(host.into());
             recorder.record(entry).await.unwrap();
         }
-        owner.close(Duration::from_secs(10));
+        owner.close(Duration::from_secs(120));
     });
 }
 

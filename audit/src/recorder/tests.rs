@@ -9,7 +9,7 @@ use crate::{
     verify::verify,
 };
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn numbered(n: u64) -> Entry {
     let mut entry = Entry::new(Event::Request);

@@ -137,15 +137,15 @@ impl Running {
     }
 }
 
-/// Accepts one connection within five seconds, blocking from then on.
+/// Accepts one connection within a minute, blocking from then on.
 pub(crate) fn accept(listener: &std::net::TcpListener) -> Option<(TcpStream, SocketAddrV4)> {
-    let limit = Instant::now() + Duration::from_secs(5);
+    let limit = Instant::now() + Duration::from_secs(60);
     while Instant::now() < limit {
         match listener.accept() {
             Ok((stream, peer)) => {
                 stream.set_nonblocking(false).unwrap();
                 stream
-                    .set_read_timeout(Some(Duration::from_secs(5)))
+                    .set_read_timeout(Some(Duration::from_secs(60)))
                     .unwrap();
                 let std::net::SocketAddr::V4(peer) = peer else {
                     panic!("{peer}")
@@ -172,7 +172,7 @@ pub(crate) fn meant(stream: &TcpStream) -> SocketAddrV4 {
 
 /// Waits until a condition holds.
 pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let limit = Instant::now() + Duration::from_secs(10);
+    let limit = Instant::now() + Duration::from_secs(60);
     while !condition() {
         assert!(Instant::now() < limit, "never came true: {what}");
         std::thread::sleep(Duration::from_millis(2));

@@ -314,7 +314,7 @@ fn dropped_hub() {
     let begun = Instant::now();
     drop(hub);
     eventually("all are gone", || processes_with(&marker) == 0);
-    assert!(begun.elapsed().as_millis() < 1500, "{:?}", begun.elapsed());
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
     let mut status = Vec::new();
     File::from(running.child.exit)
         .read_to_end(&mut status)
@@ -384,7 +384,7 @@ fn killed_owner() {
             .read_line(&mut line)
             .unwrap();
         // One that is in the middle of exec has no arguments for a moment.
-        let limit = Instant::now() + Duration::from_secs(10);
+        let limit = Instant::now() + Duration::from_secs(60);
         let running = || processes_with(&marker) >= 5;
         while !running() && Instant::now() < limit {
             std::thread::sleep(Duration::from_millis(2));
@@ -471,7 +471,7 @@ fn thousand() {
     let last = leases.last().unwrap();
     assert_eq!(shell(&hub, last, "true").end().status, 0);
     eprintln!("a thousand: start {start:?}, all leased {all:?}");
-    assert!(all.as_secs() < 60, "{all:?}");
+    assert!(all.as_secs() < 300, "{all:?}");
 }
 
 /// Not a promise, but a look at the cost: run with `--nocapture`.

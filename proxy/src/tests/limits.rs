@@ -28,11 +28,11 @@ async fn h2_stream(lab: &Lab) -> TlsStream<tokio::net::TcpStream> {
     lab.tls(stream, "api.test", &["h2"]).await.unwrap()
 }
 
-/// Whether the proxy ends the connection soon.
+/// Whether the proxy ends the connection.
 async fn is_closed(stream: &mut TlsStream<tokio::net::TcpStream>) -> bool {
     let mut rest = Vec::new();
     let reading = stream.read_to_end(&mut rest);
-    tokio::time::timeout(Duration::from_secs(3), reading)
+    tokio::time::timeout(Duration::from_secs(60), reading)
         .await
         .is_ok()
 }
@@ -85,7 +85,7 @@ async fn an_hpack_bomb_is_refused() {
     let mut answer = vec![0; 4096];
     let reading = stream.read(&mut answer);
     assert!(
-        tokio::time::timeout(Duration::from_secs(3), reading)
+        tokio::time::timeout(Duration::from_secs(60), reading)
             .await
             .is_ok()
     );

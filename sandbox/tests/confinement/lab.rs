@@ -120,9 +120,9 @@ pub(crate) fn running(mark: &str) -> bool {
     })
 }
 
-/// Asks until it is so, for some seconds.
+/// Asks until it is so, for up to a minute.
 pub(crate) fn eventually(what: &str, so: impl Fn() -> bool) {
-    for _ in 0..400 {
+    for _ in 0..2400 {
         if so() {
             return;
         }

@@ -132,7 +132,7 @@ fn no_group_left() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let refused = (0..400).any(|_| {
+    let refused = (0..2400).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(25));
         !groups().is_empty() || driver.try_wait().unwrap().is_some()
     }) && driver.try_wait().unwrap().is_some();

@@ -54,14 +54,14 @@ fn two_runs_at_once_are_told_apart() {
     let mut first = lab.gig().allow("one.example.com").start([
         "sh",
         "-c",
-        "echo up; sleep 1; curl -sS -m 10 https://one.example.com/ https://two.example.com/; true",
+        "echo up; sleep 1; curl -sS -m 60 https://one.example.com/ https://two.example.com/; true",
     ]);
     first.wait_for("up");
     let second = lab.gig().allow("two.example.com");
     let second = second.sh(
-        "curl -sS -m 10 https://two.example.com/; curl -sS -m 10 https://one.example.com/; true",
+        "curl -sS -m 60 https://two.example.com/; curl -sS -m 60 https://one.example.com/; true",
     );
-    let first = first.finish(Duration::from_secs(30));
+    let first = first.finish(Duration::from_secs(60));
     assert_eq!(origin.requests().len(), 1, "{first} {second}");
     assert!(
         first.audit.refused_anything() && second.audit.refused_anything(),

@@ -105,7 +105,7 @@ fn dns_over_https_to_a_public_resolver_is_refused() {
             .gig()
             .allow(ALLOWED)
             .going(way)
-            .run(["curl", "-sS", "-k", "-m", "20", url]);
+            .run(["curl", "-sS", "-k", "-m", "60", url]);
         let refusal = Refusal::new(DenyReason::IpNotAllowed).or(DenyReason::NameMissing);
         refusal.unseen_by(&origin).check(&run);
     }

@@ -38,7 +38,7 @@ fn behind_a_name(addresses: &[&str]) {
             .gig()
             .allow(NAME)
             .going(way)
-            .run(["curl", "-sS", "-m", "10", "-i", &url]);
+            .run(["curl", "-sS", "-m", "60", "-i", &url]);
         let octets: u64 = reached.iter().map(RawOrigin::wire_octets).sum();
         assert!(octets == 0, "ESCAPED: {octets} octets; {run}");
         let refusal = Refusal::new(DenyReason::PrivateAddress).or(DenyReason::NeverOpenable);
@@ -101,7 +101,7 @@ fn mixed_answers_never_reach_the_private_one() {
         let run =
             lab.gig()
                 .allow(NAME)
-                .run(["curl", "-sS", "-m", "10", "http://rebind.example.com/"]);
+                .run(["curl", "-sS", "-m", "60", "http://rebind.example.com/"]);
         let octets: u64 = reached.iter().map(RawOrigin::wire_octets).sum();
         assert!(octets == 0, "ESCAPED: {octets} octets; {run}");
     }
@@ -122,7 +122,7 @@ fn an_answer_that_turns_private_is_refused_at_the_second_connection() {
     );
     let script = "import urllib.request\n\
         for n in range(4):\n\
-        \x20try: print(urllib.request.urlopen('http://rebind.example.com/', timeout=5).read())\n\
+        \x20try: print(urllib.request.urlopen('http://rebind.example.com/', timeout=60).read())\n\
         \x20except Exception as e: print('refused', e)";
     let run = lab.gig().allow(NAME).going(Way::Straight).python(script);
     let octets = own.wire_octets();
@@ -213,7 +213,7 @@ fn the_metadata_service_stays_closed_whatever_is_allowed() {
         let run = lab
             .gig()
             .option(["--observe"])
-            .run(["curl", "-sS", "-m", "10", "-i", url]);
+            .run(["curl", "-sS", "-m", "60", "-i", url]);
         let refusal = Refusal::new(DenyReason::NeverOpenable).or(DenyReason::PrivateAddress);
         refusal.unseen_by(&metadata).client_says("403").check(&run);
     }
@@ -245,7 +245,7 @@ fn v6(text: &str) -> Finished {
     let url = "http://rebind.example.com/";
     lab.gig()
         .allow(NAME)
-        .run(["curl", "-sS", "-m", "10", "-i", url])
+        .run(["curl", "-sS", "-m", "60", "-i", url])
 }
 
 #[test]

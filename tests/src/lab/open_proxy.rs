@@ -42,7 +42,7 @@ pub fn start(listener: TcpListener, resolver: Resolver, dial: Dial) {
 }
 
 fn serve(client: TcpStream, resolver: &Resolver, dial: &Dial) -> io::Result<()> {
-    client.set_read_timeout(Some(Duration::from_secs(30)))?;
+    client.set_read_timeout(Some(Duration::from_secs(120)))?;
     let mut reader = BufReader::new(client.try_clone()?);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {

@@ -272,7 +272,7 @@ fn open(
     note: &Note,
 ) -> io::Result<Conversation> {
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.set_read_timeout(Some(Duration::from_secs(120)))?;
     let wire = Wire {
         stream,
         note: note.clone(),

@@ -41,9 +41,9 @@ impl Service {
     /// Waits until something accepts at `address` in the internet.
     ///
     /// # Panics
-    /// When nothing does within 30 seconds or the server has ended.
+    /// When nothing does within two minutes or the server has ended.
     pub fn wait_for(&mut self, network: &Network, address: SocketAddr) {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(120);
         let connect = || TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok();
         while !network.inside(Side::Internet, connect) {
             let ended = self.child.try_wait().expect("its state");

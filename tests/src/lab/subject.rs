@@ -129,7 +129,7 @@ impl<'lab> Subject<'lab> {
         self
     }
 
-    /// How long it may run.
+    /// How long it may run on an idle machine.
     #[must_use]
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
@@ -300,9 +300,9 @@ impl Live<'_> {
     /// Waits until the output holds `part`.
     ///
     /// # Panics
-    /// When it does not within 30 seconds.
+    /// When it does not within two minutes.
     pub fn wait_for(&mut self, part: &str) {
-        let deadline = Instant::now() + Duration::from_secs(30);
+        let deadline = Instant::now() + Duration::from_secs(30) * BUSY;
         while !self.output_so_far().contains(part) {
             let ended = self.child.try_wait().expect("its state");
             let late = Instant::now() > deadline;
@@ -335,10 +335,10 @@ impl Live<'_> {
         AuditLog::read(&self.audit)
     }
 
-    /// Waits for the end.
+    /// Waits for the end, so long as an idle machine may take.
     ///
     /// # Panics
-    /// When it does not come in time.
+    /// When it does not come, not even in the time that a busy one may take.
     #[must_use]
     pub fn finish(mut self, patience: Duration) -> Finished {
         let status = self.wait(patience);
@@ -362,7 +362,7 @@ impl Live<'_> {
     }
 
     fn wait(&mut self, patience: Duration) -> Option<ExitStatus> {
-        let deadline = self.started + patience;
+        let deadline = self.started + patience * BUSY;
         loop {
             if let Some(status) = self.child.try_wait().expect("its state") {
                 return Some(status);
@@ -416,7 +416,7 @@ struct Collector {
 impl Collector {
     /// Everything, once the stream has ended; what there is, if somebody else holds it open.
     fn take(&mut self) -> Vec<u8> {
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + Duration::from_secs(5) * BUSY;
         while self
             .thread
             .as_ref()
@@ -445,5 +445,8 @@ fn collect(mut stream: impl Read + Send + 'static) -> Collector {
         thread: Some(thread::spawn(read)),
     }
 }
+
+/// How much longer a machine may take whose processors others keep busy.
+const BUSY: u32 = 4;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

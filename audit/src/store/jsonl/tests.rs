@@ -23,7 +23,7 @@ async fn append(path: &Path, count: u64) {
         entry.conn = Some(n);
         recorder.record(entry).await.unwrap();
     }
-    owner.close(Duration::from_secs(10));
+    owner.close(Duration::from_secs(60));
 }
 
 fn verified(path: &Path) -> Verified {
@@ -54,7 +54,7 @@ async fn a_file_that_is_not_under_its_name_takes_no_record() {
     recorder.record(Entry::new(Event::Dns)).await.unwrap_err();
     fs::rename(&away, &path).unwrap();
     recorder.record(Entry::new(Event::Dns)).await.unwrap();
-    owner.close(Duration::from_secs(10));
+    owner.close(Duration::from_secs(60));
     assert!(verified(&path).head.seq >= 2);
 }
 
@@ -117,7 +117,7 @@ async fn a_file_cut_while_in_use_never_verifies_again() {
     recorder.record(Entry::new(Event::Dns)).await.unwrap();
     fs::write(&path, "").unwrap();
     recorder.record(Entry::new(Event::Dns)).await.unwrap();
-    owner.close(Duration::from_secs(10));
+    owner.close(Duration::from_secs(60));
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains("the file lost"), "{text}");
     assert!(verify(text.as_bytes()).is_err());
@@ -136,7 +136,7 @@ async fn long_files_and_long_lines_are_continued() {
     for _ in 0..5 {
         recorder.record(entry.clone()).await.unwrap();
     }
-    owner.close(Duration::from_secs(10));
+    owner.close(Duration::from_secs(60));
     append(&path, 1).await;
     assert_eq!(verified(&path).head.seq, 6);
 }

@@ -65,10 +65,14 @@ fn query(name: &str, query_type: RecordType) -> Vec<u8> {
 }
 
 async fn ask(server: SocketAddr, bytes: &[u8]) -> Option<Message> {
+    ask_within(Duration::from_secs(60), server, bytes).await
+}
+
+async fn ask_within(patience: Duration, server: SocketAddr, bytes: &[u8]) -> Option<Message> {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     socket.send_to(bytes, server).await.unwrap();
     let mut buffer = [0; 4096];
-    let received = timeout(Duration::from_millis(500), socket.recv(&mut buffer)).await;
+    let received = timeout(patience, socket.recv(&mut buffer)).await;
     let length = received.ok()?.unwrap();
     Some(Message::from_vec(&buffer[..length]).unwrap())
 }
@@ -90,11 +94,9 @@ async fn a_denied_name_does_not_exist_and_is_recorded() {
 #[tokio::test]
 async fn nobodys_questions_are_not_answered() {
     let server = start(false);
-    assert!(
-        ask(server.udp, &query("a.example.", RecordType::A))
-            .await
-            .is_none()
-    );
+    let question = query("a.example.", RecordType::A);
+    let answer = ask_within(Duration::from_millis(500), server.udp, &question).await;
+    assert!(answer.is_none());
     assert!(server.log.records().is_empty());
     server.end().await;
 }
