@@ -9,6 +9,8 @@
 
 mod address;
 mod firewall;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod hub;
 mod hub_protocol;
 mod id_map;
