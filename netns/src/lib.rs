@@ -19,6 +19,7 @@ mod link;
 mod listener;
 mod namespace;
 mod netlink;
+mod nf_tables;
 mod plan;
 mod pool;
 mod probe;

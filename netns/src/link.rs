@@ -18,6 +18,11 @@ const NLM_F_EXCL: u16 = 0x200;
 const NLM_F_CREATE: u16 = 0x400;
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+/// The most a veth takes. Nothing between the two ends cuts packets, so that
+/// small ones would only be more of them: each pays for its way through the
+/// firewall and the TCP of both sides.
+const MTU: u32 = 65_535;
 const IFLA_OPERSTATE: u16 = 16;
 /// RFC 2863's `up`: the carrier is there and the queue is in place.
 const IF_OPER_UP: u8 = 6;
@@ -40,6 +45,7 @@ pub(crate) fn new_veth(slot: &SlotPlan, namespace: BorrowedFd<'_>) -> Message {
     message
         .attribute(IFLA_IFNAME, &name(&slot.hub_link))
         .attribute(IFLA_ADDRESS, &slot.hub_mac)
+        .attribute(IFLA_MTU, &MTU.to_ne_bytes())
         .nested(IFLA_LINKINFO, |info| {
             info.attribute(IFLA_INFO_KIND, b"veth")
                 .nested(IFLA_INFO_DATA, |data| {
@@ -48,6 +54,7 @@ pub(crate) fn new_veth(slot: &SlotPlan, namespace: BorrowedFd<'_>) -> Message {
                         put_header(peer, SANDBOX_LINK_INDEX, 0);
                         peer.attribute(IFLA_IFNAME, &name(SANDBOX_LINK))
                             .attribute(IFLA_ADDRESS, &slot.sandbox_mac)
+                            .attribute(IFLA_MTU, &MTU.to_ne_bytes())
                             .attribute(IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
                     });
                 });

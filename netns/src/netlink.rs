@@ -29,6 +29,7 @@ const ANSWER_ROOM: usize = 64 * 1024;
 pub(crate) struct Message {
     bytes: Vec<u8>,
     what: &'static str,
+    acknowledged: bool,
 }
 
 /// The kernel's refusal of one message.
@@ -51,13 +52,23 @@ pub(crate) struct Netlink {
 impl Message {
     /// A request of this kind; `what` completes "the kernel refused to …".
     pub(crate) fn new(what: &'static str, kind: u16, flags: u16) -> Self {
+        Self::with_flags(what, kind, flags | NLM_F_ACK)
+    }
+
+    /// The same, but the kernel answers only if it refuses.
+    pub(crate) fn unacknowledged(what: &'static str, kind: u16, flags: u16) -> Self {
+        Self::with_flags(what, kind, flags)
+    }
+
+    fn with_flags(what: &'static str, kind: u16, flags: u16) -> Self {
         let mut message = Self {
             bytes: Vec::with_capacity(256),
             what,
+            acknowledged: flags & NLM_F_ACK != 0,
         };
         message.put(&[0; 4]);
         message.put(&kind.to_ne_bytes());
-        message.put(&(flags | NLM_F_REQUEST | NLM_F_ACK).to_ne_bytes());
+        message.put(&(flags | NLM_F_REQUEST).to_ne_bytes());
         message.put(&[0; 8]);
         message
     }
@@ -73,6 +84,18 @@ impl Message {
         self.nested_as(kind, |message| {
             message.put(value);
         })
+    }
+
+    /// Appends an attribute that is a text with its end.
+    pub(crate) fn text(&mut self, kind: u16, text: &str) -> &mut Self {
+        self.nested_as(kind, |message| {
+            message.put(text.as_bytes()).put(&[0]);
+        })
+    }
+
+    /// Appends an attribute that is a number in network order.
+    pub(crate) fn number(&mut self, kind: u16, number: u32) -> &mut Self {
+        self.attribute(kind, &number.to_be_bytes())
     }
 
     /// Appends an attribute that holds attributes.
@@ -93,6 +116,12 @@ impl Message {
         self
     }
 
+    /// Bytes it will take.
+    #[cfg(test)]
+    pub(crate) fn length(&mut self) -> usize {
+        self.bytes.len()
+    }
+
     fn finish(&mut self, sequence: u32) -> &[u8] {
         let length = u32::try_from(self.bytes.len()).unwrap_or(u32::MAX);
         if let Some(field) = self.bytes.get_mut(0..4) {
@@ -109,6 +138,11 @@ impl Netlink {
     /// A socket for links, addresses and routes of the calling thread's namespace.
     pub(crate) fn route() -> io::Result<Self> {
         Self::open(None)
+    }
+
+    /// A socket for the firewall of the calling thread's namespace.
+    pub(crate) fn netfilter() -> io::Result<Self> {
+        Self::open(Some(rustix::net::netlink::NETFILTER))
     }
 
     fn open(protocol: Option<Protocol>) -> io::Result<Self> {
@@ -150,8 +184,8 @@ impl Netlink {
         })?;
         let mut told = Vec::new();
         let mut outcome = Ok(());
-        let mut waiting = messages.len();
-        while waiting > 0 {
+        let mut waiting = messages.iter().filter(|one| one.acknowledged).count();
+        while waiting > 0 && outcome.is_ok() {
             let mut room = vec![MaybeUninit::<u8>::uninit(); ANSWER_ROOM];
             let ((answer, _), _) =
                 recv(&self.fd, &mut *room, RecvFlags::empty()).map_err(|source| NetlinkError {
@@ -167,7 +201,7 @@ impl Netlink {
                 let Some(message) = messages.get(index) else {
                     continue;
                 };
-                waiting = waiting.saturating_sub(1);
+                waiting = waiting.saturating_sub(usize::from(message.acknowledged));
                 if error != 0 && outcome.is_ok() {
                     let source = io::Error::from_raw_os_error(error.saturating_neg());
                     outcome = Err(NetlinkError {

@@ -5,13 +5,7 @@ use std::{fs, path::Path, process::Command};
 use crate::doctor::Check;
 
 pub(super) fn examine() -> Vec<Check> {
-    vec![
-        kernel(),
-        landlock(),
-        apparmor(),
-        bubblewrap(),
-        firewall_program(),
-    ]
+    vec![kernel(), landlock(), apparmor(), bubblewrap()]
 }
 
 fn setting(path: &str) -> Option<String> {
@@ -119,20 +113,6 @@ fn bubblewrap() -> Check {
         .cure("upgrade bubblewrap");
     }
     Check::works(name, format!("{version} at {path}"))
-}
-
-fn firewall_program() -> Check {
-    let name = "nftables";
-    let Some(path) = system_program("nft") else {
-        return Check::missing(name, "nft is not installed")
-            .costs("no sandbox with a network: identities and redirects cannot be loaded")
-            .cure("sudo apt-get install nftables");
-    };
-    match version_of(&path, "--version") {
-        Some(version) => Check::works(name, format!("{version} at {path}")),
-        None => Check::missing(name, format!("{path} --version fails"))
-            .cure("sudo apt-get install --reinstall nftables"),
-    }
 }
 
 /// `cgroup.kill` and the rest of what gig calls (pidfd_open, close_range) are in this one.

@@ -10,6 +10,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
@@ -18,7 +19,7 @@ use rustix::process::{
 };
 use rustix::thread::{Gid, Uid};
 
-use crate::firewall::Loading;
+use crate::firewall;
 use crate::hub::children::Children;
 use crate::hub::id_maps::IdMaps;
 use crate::hub::spawn;
@@ -38,6 +39,9 @@ const SOCKET: i32 = 0;
 /// Exit statuses, for a person who looks; the reasons travel by the socket.
 const ENDED: i32 = 0;
 const FAILED: i32 = 1;
+
+/// There when the kernel has IPv6.
+const IPV6: &str = "/proc/sys/net/ipv6";
 
 /// How long nothing must have happened before slots are made ahead, so that
 /// this never delays the start that is under way.
@@ -142,12 +146,11 @@ fn build(settings: &HubSettings) -> Result<(State, Listeners), Failure> {
     let files = raise_file_limit().map_err(|error| Failure::io(Step::Identity, &error))?;
     let plan = HubPlan::new(settings)
         .map_err(|error| Failure::new(Step::Protocol, None, error.to_string()))?;
-    let loading = Loading::start(&ruleset(&plan))?;
+    firewall::load(&ruleset(&plan, Path::new(IPV6).exists()))?;
     let mut kernel = Linux::new()?;
     let listeners = Listeners::open(&plan).map_err(|error| Failure::io(Step::Listen, &error))?;
     let mut pool = Pool::new(plan);
     pool.prepare(&mut kernel)?;
-    loading.finish()?;
     let children = Children::new().map_err(|error| Failure::io(Step::Spawn, &error))?;
     let state = State {
         ids: settings.ids,

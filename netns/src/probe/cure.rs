@@ -29,7 +29,7 @@ pub(crate) fn missing(step: Option<Step>, what: String) -> Finding {
             .to_owned(),
         Some(Step::Link) => "modprobe veth".to_owned(),
         Some(Step::Firewall) => {
-            "modprobe -a nf_tables nft_chain_nat nft_redir nft_reject_inet nft_connlimit nf_conntrack"
+            "modprobe -a nf_tables nft_chain_nat nft_redir nft_reject_ipv4 nft_connlimit nf_conntrack"
                 .to_owned()
         }
         Some(Step::Namespace) => "sysctl -w user.max_net_namespaces=15000".to_owned(),

@@ -19,6 +19,10 @@ pub(crate) const TESTS: &[Test] = &[
     ("host_cannot_be_reached", host),
     ("without_the_firewall_there_is_still_no_way_out", no_uplink),
     ("child_has_no_capability_and_no_way_to_one", no_capability),
+    (
+        "the_kernel_holds_the_firewall_that_was_meant",
+        firewall_as_meant,
+    ),
 ];
 
 /// Attempts that may succeed, and why that is harmless.
@@ -174,7 +178,7 @@ fn no_uplink() {
     }
     let (hub, listeners) = lab::start(1);
     let lease = hub.lease().unwrap();
-    let hub_pid = hub_pid();
+    let hub_pid = hub_pid(&hub, &lease);
     let enter = |command: &[&str]| {
         Command::new("nsenter")
             .args(["--target", &hub_pid.to_string(), "--net", "--"])
@@ -199,27 +203,66 @@ fn no_uplink() {
     assert!(nothing_arrived(&host) && nothing_arrived(&listeners.redirect));
 }
 
-/// The hub's pid as the host counts: the child of this process's child.
-pub(crate) fn hub_pid() -> u32 {
-    let children = |pid: u32| -> Vec<u32> {
-        let mut found = Vec::new();
-        for task in fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
-            let file = task.unwrap().path().join("children");
-            let listed = fs::read_to_string(file).unwrap_or_default();
-            found.extend(
-                listed
-                    .split_whitespace()
-                    .filter_map(|pid| pid.parse::<u32>().ok()),
-            );
-        }
-        found
+/// The rules are sent as bytes of our own making: what the kernel made of them
+/// is read back by the program that everybody reads rules with.
+fn firewall_as_meant() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let (hub, _listeners) = lab::start(2);
+    let lease = hub.lease().unwrap();
+    let listed = Command::new("nsenter")
+        .args([
+            "--target",
+            &hub_pid(&hub, &lease).to_string(),
+            "--net",
+            "--",
+        ])
+        .args(["nft", "list", "ruleset"])
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    for (chain, rules) in [
+        (
+            "chain guard",
+            "iif . ip saddr != @identity drop; ip daddr 127.0.0.0/8 drop; meta l4proto tcp accept; udp dport 53 accept; meta l4proto udp reject",
+        ),
+        (
+            "chain steer",
+            "add @tracked { ip saddr ct count over 4096 } drop; th dport 53 redirect to :53; tcp dport 8081 iif . ip daddr @gateways accept; meta l4proto tcp redirect to :15001",
+        ),
+        (
+            "chain arrive",
+            "iif . ip daddr != @gateways drop; ct state established accept",
+        ),
+        (
+            "chain leave",
+            "oif . ip daddr != @identity drop; ct state established,related accept; icmp type destination-unreachable accept",
+        ),
+    ] {
+        let body = listed.split(chain).nth(1).unwrap_or_default();
+        let body: Vec<&str> = body.lines().skip(2).map(str::trim).collect();
+        assert!(body.join("; ").starts_with(rules), "{chain} in {listed}");
+    }
+    assert_eq!(listed.matches("policy drop").count(), 7, "{listed}");
+    assert!(listed.contains("10.200.0.6"), "{listed}");
+}
+
+/// The hub's pid as the host counts: the parent of what runs in the slot.
+fn hub_pid(hub: &gig_netns::Hub, lease: &gig_netns::Lease) -> u32 {
+    use std::os::fd::AsRawFd as _;
+    let field = |file: String, name: &str| -> u32 {
+        let text = fs::read_to_string(file).unwrap();
+        let value = text.lines().find_map(|line| line.strip_prefix(name));
+        value.unwrap().trim().parse().unwrap()
     };
-    let is_hub = |pid: &u32| {
-        fs::read(format!("/proc/{pid}/cmdline"))
-            .is_ok_and(|line| line.ends_with(b"\0hub-process\0"))
-    };
-    let first = children(std::process::id()).into_iter().filter(is_hub);
-    first.flat_map(children).find(is_hub).unwrap()
+    let waiting = shell(hub, lease, "sleep 60");
+    let pidfd = waiting.child.pidfd.as_raw_fd();
+    let pid = field(format!("/proc/self/fdinfo/{pidfd}"), "Pid:");
+    let parent = field(format!("/proc/{pid}/status"), "PPid:");
+    rustix::process::pidfd_send_signal(&waiting.child.pidfd, rustix::process::Signal::KILL)
+        .unwrap();
+    parent
 }
 
 fn no_capability() {
