@@ -120,7 +120,7 @@ fn scheme(option: &str) -> (Option<Scheme>, &str) {
 }
 
 /// `host:port`, `[v6]:port`, or a host alone; an IPv6 address or range without brackets has no port.
-fn split_port(place: &str) -> (&str, Option<&str>) {
+pub(crate) fn split_port(place: &str) -> (&str, Option<&str>) {
     if let Some((inside, after)) = place.strip_prefix('[').and_then(|p| p.split_once(']')) {
         return match after.strip_prefix(':') {
             Some(port) => (inside, Some(port)),

@@ -14,6 +14,7 @@ use crate::{
     index::Index,
     policy::{Policy, Settings},
     rule::Rule,
+    secret_grant::Binding,
     verdict::{Mode, PolicyRef, Reach},
 };
 
@@ -28,6 +29,7 @@ pub struct PolicyBuilder {
     reach: Option<Reach>,
     rules: Vec<Rule>,
     options: Vec<Rule>,
+    bindings: Vec<Binding>,
     allow_private: Vec<IpNet>,
 }
 
@@ -44,6 +46,7 @@ impl PolicyBuilder {
             reach: None,
             rules: Vec::new(),
             options: Vec::new(),
+            bindings: Vec::new(),
             allow_private: Vec::new(),
         }
     }
@@ -80,6 +83,13 @@ impl PolicyBuilder {
     pub fn allow(mut self, option: &str) -> Result<Self, ParseAllowError> {
         self.options.push(allow_option::parse(option)?);
         Ok(self)
+    }
+
+    /// Lets a secret be swapped in towards a host that some rule allows.
+    #[must_use]
+    pub fn bind(mut self, binding: Binding) -> Self {
+        self.bindings.push(binding);
+        self
     }
 
     /// Lets the `--allow` rules reach an otherwise refused range.
@@ -143,7 +153,12 @@ impl PolicyBuilder {
             settings.mode = Mode::Observe;
         }
         settings.reach = self.reach.unwrap_or(settings.reach);
-        Ok(Policy::assemble(reference, settings, rules, index))
+        Ok(Policy::assemble(
+            reference,
+            settings,
+            (rules, self.bindings),
+            index,
+        ))
     }
 }
 

@@ -83,8 +83,12 @@ reasons! {
     /// The hour's upload allowance is used up.
     UploadLimit = "upload_limit", 429, "http_request_denied";
     // Credentials.
-    /// A sentinel was sent to a host its secret is not bound to.
+    /// A sentinel, or a secret's value, was sent to where the secret is not bound.
     SecretMisuse = "secret_misuse", 403, "http_request_denied";
+    /// A secret that the request asks for cannot be had now.
+    SecretUnavailable = "secret_unavailable", 502, "proxy_internal_error";
+    /// A secret's value cannot stand where its sentinel stands.
+    SecretUnplaceable = "secret_unplaceable", 502, "proxy_internal_error";
     // Our own side: fail closed.
     /// The record could not be written: no record, no egress.
     RecordUnavailable = "record_unavailable", 503, "proxy_internal_error";

@@ -12,7 +12,7 @@ use crate::{compile_error::Problem, rule::Position};
 
 mod shape;
 
-pub(crate) use shape::{Document, RawEntry, RawLimits, RawRequest, Scalar};
+pub(crate) use shape::{Document, RawEntry, RawLimits, RawRequest, RawSecret, Scalar};
 
 /// A value and where it stands.
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ pub(crate) fn read(text: &str, problems: &mut Vec<Problem>) -> Option<Document> 
 #[derive(Debug, Clone)]
 pub(crate) enum Node {
     Null,
-    Bool,
+    Bool(bool),
     Integer(i128),
     Float,
     Text(String),
@@ -57,7 +57,7 @@ impl Node {
     const fn word(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
-            Self::Bool => "a boolean",
+            Self::Bool(_) => "a boolean",
             Self::Integer(_) => "a number",
             Self::Float => "a fraction",
             Self::Text(_) => "a text",
@@ -90,8 +90,8 @@ impl<'de> Visitor<'de> for NodeVisitor {
         Ok(Node::Null)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
-        Ok(Node::Bool)
+    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
+        Ok(Node::Bool(value))
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Node, E> {

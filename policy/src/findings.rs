@@ -50,6 +50,8 @@ pub enum FindingKind {
     SecretInClearText,
     /// A secret that is named and never swapped in.
     SecretUnused,
+    /// A secret whose value the program holds itself.
+    SecretEntrusted,
     /// `allow_private` that opens nothing.
     OpensNothing,
     /// The policy denies nothing.
@@ -67,6 +69,7 @@ impl FindingKind {
             Self::Unreachable => "unreachable",
             Self::SecretInClearText => "secret_in_clear_text",
             Self::SecretUnused => "secret_unused",
+            Self::SecretEntrusted => "secret_entrusted",
             Self::OpensNothing => "opens_nothing",
             Self::ObserveOnly => "observe_only",
         }

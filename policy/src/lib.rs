@@ -28,6 +28,7 @@ pub mod path;
 pub mod policy;
 pub mod rule;
 pub mod sandbox_id;
+pub mod secret_grant;
 pub mod secret_name;
 pub mod special_purpose;
 pub mod verdict;
@@ -44,6 +45,9 @@ pub use intent::{AppProtocol, RequestIntent};
 pub use limits::{ByteCount, Limits};
 pub use policy::Policy;
 pub use sandbox_id::SandboxId;
+pub use secret_grant::{
+    Binding, ParseBindingError, ParseSecretPlaceError, SecretGrant, SecretPlace,
+};
 pub use secret_name::{ParseSecretNameError, SecretName};
 pub use verdict::{
     ConnectPermit, Denial, DenyStyle, Handling, Mode, NamePermit, PolicyRef, Reach, RequestPermit,

@@ -18,6 +18,8 @@ use crate::{
     intent::{AppProtocol, RequestIntent},
     limits::Limits,
     rule::Rule,
+    secret_grant::{Binding, SecretGrant},
+    secret_name::SecretName,
     special_purpose::{AddressClass, classify},
     verdict::{
         ConnectPermit, Denial, DenyStyle, Grant, Handling, Mode, NamePermit, PolicyRef, Reach,
@@ -45,13 +47,14 @@ struct Compiled {
     reference: PolicyRef,
     settings: Settings,
     rules: Vec<Rule>,
+    bindings: Vec<Binding>,
     index: Index,
-    no_secrets: SecretNames,
+    no_secrets: SecretGrants,
     no_nets: Arc<[IpNet]>,
 }
 
-/// Names of secrets, shared with the rule that has them.
-type SecretNames = Arc<[Arc<str>]>;
+/// Secrets, shared with the rule that has them.
+type SecretGrants = Arc<[SecretGrant]>;
 
 /// All of a policy but its rules.
 #[derive(Debug, Clone)]
@@ -81,19 +84,21 @@ impl Policy {
             name: name.into(),
             version: 0,
         };
-        Self::assemble(reference, Settings::UNSTATED, Vec::new(), Index::default())
+        let rules = (Vec::new(), Vec::new());
+        Self::assemble(reference, Settings::UNSTATED, rules, Index::default())
     }
 
     pub(crate) fn assemble(
         reference: PolicyRef,
         settings: Settings,
-        rules: Vec<Rule>,
+        (rules, bindings): (Vec<Rule>, Vec<Binding>),
         index: Index,
     ) -> Self {
         Self(Arc::new(Compiled {
             reference,
             settings,
             rules,
+            bindings,
             index,
             no_secrets: Arc::default(),
             no_nets: Arc::default(),
@@ -126,6 +131,32 @@ impl Policy {
 
     pub(crate) fn rules(&self) -> &[Rule] {
         &self.0.rules
+    }
+
+    /// What `--secret` options bind.
+    #[must_use]
+    pub fn bindings(&self) -> &[Binding] {
+        &self.0.bindings
+    }
+
+    /// Whether some rule lets the program hold this secret's value itself.
+    #[must_use]
+    pub fn entrusts(&self, name: &SecretName) -> bool {
+        let grants = self.0.rules.iter().flat_map(|rule| rule.secrets.iter());
+        grants
+            .into_iter()
+            .any(|grant| grant.entrusted && grant.name == *name)
+    }
+
+    /// Every secret that some rule or option grants, each once.
+    #[must_use]
+    pub fn secret_names(&self) -> Vec<SecretName> {
+        let granted = self.0.rules.iter().flat_map(|rule| rule.secrets.iter());
+        let bound = self.0.bindings.iter().map(|binding| &binding.grant);
+        let mut names: Vec<_> = granted.chain(bound).map(|g| g.name.clone()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
     }
 
     /// May the sandbox learn an address for `name`? Asked before anything is sent upstream.
@@ -192,7 +223,11 @@ impl Policy {
         let (secrets, grant) = match self.find_request(host, port, request) {
             Ok((rule, secrets)) => (secrets, self.grant(rule)),
             Err(denial) => match self.observed(denial) {
-                Ok(grant) => (Arc::clone(&self.0.no_secrets), grant),
+                Ok(grant) => {
+                    let mut secrets = SharedUnion::default();
+                    self.add_bound(host, port, request.protocol, &mut secrets);
+                    (secrets.into_shared(&self.0.no_secrets), grant)
+                }
                 Err(denial) => return Verdict::Deny(denial),
             },
         };
@@ -225,7 +260,7 @@ impl Policy {
         host: &'a Host,
         port: Port,
         request: &RequestIntent<'_>,
-    ) -> Result<(&'a RuleRef, SecretNames), Denial> {
+    ) -> Result<(&'a RuleRef, SecretGrants), Denial> {
         let protocol = request.protocol;
         let first = self.first_table(host, port, Some(protocol))?;
         let mut spoken = None;
@@ -246,9 +281,30 @@ impl Policy {
             // Bytes that are not looked into carry any request, and no secret.
             return Ok((connection_rule, Arc::clone(&self.0.no_secrets)));
         }
+        if found.clear_text || protocol == AppProtocol::Https {
+            self.add_bound(host, port, AppProtocol::Https, &mut found.secrets);
+        }
         match found.rule {
             Some(rule) => Ok((rule, found.secrets.into_shared(&self.0.no_secrets))),
             None => Err(self.wrong_request(host, port, request, connection_rule)),
+        }
+    }
+
+    /// What the command line binds to this host and port; in clear text it binds nothing.
+    fn add_bound<'a>(
+        &'a self,
+        host: &Host,
+        port: Port,
+        protocol: AppProtocol,
+        secrets: &mut SharedUnion<'a, SecretGrant>,
+    ) {
+        if protocol != AppProtocol::Https {
+            return;
+        }
+        for binding in &self.0.bindings {
+            if binding.covers(host, port) {
+                secrets.add_one(&binding.grant);
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use crate::{
     host_pattern::HostPattern,
     http_match::{Method, PathPattern},
     intent::AppProtocol,
+    secret_grant::SecretGrant,
     verdict::{Handling, RuleRef},
 };
 
@@ -26,7 +27,7 @@ pub(crate) struct Rule {
     pub(crate) handling: Handling,
     /// `None`: every request. An empty list: none.
     pub(crate) requests: Option<Vec<RequestRule>>,
-    pub(crate) secrets: Arc<[Arc<str>]>,
+    pub(crate) secrets: Arc<[SecretGrant]>,
     /// Whether `protocol: http` was written, so that secrets may go in clear text.
     pub(crate) clear_text_secrets: bool,
     pub(crate) allow_private: Arc<[IpNet]>,

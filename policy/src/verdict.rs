@@ -12,6 +12,7 @@ use crate::{
     deny_reason::DenyReason,
     fqdn::Fqdn,
     host::{Host, Port},
+    secret_grant::SecretGrant,
 };
 
 /// Allowed, with the proof; or denied, with the reason.
@@ -106,7 +107,7 @@ pub struct ConnectPermit {
 #[derive(Debug)]
 #[must_use]
 pub struct RequestPermit {
-    pub(crate) secrets: Arc<[Arc<str>]>,
+    pub(crate) secrets: Arc<[SecretGrant]>,
     pub(crate) grant: Grant,
 }
 
@@ -184,9 +185,10 @@ impl ConnectPermit {
 }
 
 impl RequestPermit {
-    /// Names of the secrets that may be swapped into this request.
+    /// The secrets that may be swapped into this request. One that stands here twice may stand in
+    /// the places of both.
     #[must_use]
-    pub fn secrets(&self) -> &[Arc<str>] {
+    pub fn secrets(&self) -> &[SecretGrant] {
         &self.secrets
     }
 }

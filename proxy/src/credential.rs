@@ -3,5 +3,29 @@
 //!
 //! A request carries a value only if its permit names the secret. Everything here works on octets as
 //! they stream; what may go where is policy's to say, and what a secret is made of is the vault's.
+//!
+//! ```text
+//! wallet     who holds which sentinels                       sentinel
+//! watch      everything that must not go astray              forms, needles, unescape
+//! misuse     what is on its way to where it is not bound
+//! inject     values in header section and target             place, inject::{fields, target}
+//! body       values in bodies, while they stream             swap
+//! treat      what completes a request before it is sent
+//! ```
 
+pub mod body;
+pub mod forms;
+pub mod inject;
+pub mod misuse;
+pub mod needles;
+pub mod place;
 pub mod rewrite;
+pub mod sentinel;
+pub mod swap;
+pub mod tally;
+pub mod treat;
+pub mod unescape;
+pub mod wallet;
+pub mod watch;
+
+pub use wallet::{Border, Held, Wallet};

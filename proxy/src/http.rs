@@ -4,6 +4,7 @@ pub mod activity;
 pub mod body;
 pub mod exchange;
 pub mod explicit;
+mod finishing;
 pub mod forward;
 pub mod headers;
 pub mod interim;

@@ -6,22 +6,23 @@
 //! agree       one name: destination, SNI, Host, :authority   authority, http::target
 //! connect     decide and record the connection               enforce::connect
 //! terminate   TLS with a minted leaf                         tls::downstream
-//! request     decide and record the request                  enforce::request
+//! request     decide, put secrets in, record the request     enforce::request, credential::inject
 //! forward     resolve, vet, dial, verify, send               http::forward, upstream
 //! answer      stream back, record the outcome                http::body, http::exchange
 //! ```
 
 use std::sync::{Arc, LazyLock};
 
-use gig_policy::{Denial, DenyReason};
-use http::{Method, Request, Response};
-use hyper::body::Incoming;
+use gig_policy::{Denial, DenyReason, RequestPermit};
+use http::{Method, Request, Response, uri::PathAndQuery};
+use hyper::body::{Body, Incoming};
 
 use crate::{
     authority::{Authority, Destination},
+    credential::inject::{self, Carried, Head, Stopped},
     enforce::{
         connect::denial,
-        request::{Asked, enforce_request, refuse_request},
+        request::{Asked, decide_request, queue_misuse, record_request, refuse_request},
     },
     http::{
         body::Download,
@@ -80,9 +81,19 @@ pub async fn exchange(
     if let Some(reason) = body_limit(&asked, &request) {
         return refused.because(asked, reason).await;
     }
+    let permit = match decide_request(&asked) {
+        Ok(permit) => permit,
+        Err(denial) => return refused.recording(asked, denial).await,
+    };
+    let (mut request, mut target) = (request, target);
+    let carried = match carry(session, &permit, &mut request, &mut target).await {
+        Ok(carried) => carried,
+        Err(stopped) => return refused.stopping(asked, stopped).await,
+    };
     let recorder = session.worker().recorder();
-    let (permit, granted) = match enforce_request(recorder, &asked).await {
-        Ok(allowed) => allowed,
+    let secrets = carried.as_ref().map_or_else(Vec::new, Carried::names);
+    let granted = match record_request(recorder, &asked, &permit, secrets).await {
+        Ok(granted) => granted,
         Err(denial) => return Err(refused.told(asked, denial)),
     };
 
@@ -93,6 +104,7 @@ pub async fn exchange(
         target,
         port_written: authority.port,
         route,
+        carried,
     };
     let answer = if upgrade::wanted(&outgoing.request) {
         Box::pin(upgrade::forward(permit, session, exchange, outgoing)).await
@@ -100,6 +112,26 @@ pub async fn exchange(
         forward::forward(permit, session, exchange, outgoing).await
     };
     answer.map_err(|(asked, reason)| refused.failed(asked, reason))
+}
+
+/// Puts the secrets in that the permit names, where gig keeps any.
+async fn carry(
+    session: &Session,
+    permit: &RequestPermit,
+    request: &mut Request<Incoming>,
+    target: &mut PathAndQuery,
+) -> Result<Option<Carried>, Box<Stopped>> {
+    let Some(wallet) = session.caller().subject().wallet() else {
+        return Ok(None);
+    };
+    let head = Head {
+        has_body: !request.body().is_end_stream(),
+        headers: request.headers_mut(),
+        target,
+    };
+    // Boxed, so that a request without secrets holds no room for them.
+    let carried = Box::pin(inject::carry(wallet, permit.secrets(), head)).await;
+    carried.map(Some).map_err(Box::new)
 }
 
 /// The words for the records, as far as they are known before anything is agreed.
@@ -163,6 +195,31 @@ impl Refuser<'_> {
         let recorder = self.session.worker().recorder();
         let denial = refuse_request(recorder, &asked, denial).await;
         Err(self.told(asked, denial))
+    }
+
+    /// For a request whose secrets must not, or cannot, go.
+    async fn stopping<T>(&self, asked: Asked, stopped: Box<Stopped>) -> Result<T, Box<Refusal>> {
+        let reason = match &*stopped {
+            Stopped::Misuse(misuses) => {
+                let recorder = self.session.worker().recorder();
+                for misuse in misuses {
+                    queue_misuse(recorder, &asked, misuse);
+                }
+                DenyReason::SecretMisuse
+            }
+            Stopped::Unavailable(why) => {
+                tracing::warn!(req.id = %asked.id, %why, "a secret cannot be had");
+                DenyReason::SecretUnavailable
+            }
+            Stopped::Unplaceable(name) => {
+                tracing::warn!(
+                    req.id = %asked.id, secret = %name,
+                    "a secret's value cannot stand where its sentinel stands"
+                );
+                DenyReason::SecretUnplaceable
+            }
+        };
+        self.because(asked, reason).await
     }
 
     /// For a decision that is recorded.

@@ -12,7 +12,7 @@ use gig_policy::{DenyReason, Policy, SandboxId};
 
 use self::register::Register;
 pub use self::register::{ConnectionFacts, ConnectionGuard};
-use crate::{budget::Budget, dns::synthetic::SyntheticNames};
+use crate::{budget::Budget, credential::Wallet, dns::synthetic::SyntheticNames};
 
 mod register;
 
@@ -27,16 +27,29 @@ pub struct Subject {
     synthetic: SyntheticNames,
     budget: Budget,
     register: Register,
+    wallet: Option<Arc<Wallet>>,
 }
 
 impl Subject {
     /// A sandbox at `address`, whose default route and name server is `gateway`.
     #[must_use]
     pub fn new(id: SandboxId, address: Ipv4Addr, gateway: Ipv4Addr, policy: Policy) -> Arc<Self> {
+        Self::with_wallet(id, (address, gateway), policy, None)
+    }
+
+    /// The same for a sandbox that may use secrets.
+    #[must_use]
+    pub fn with_wallet(
+        id: SandboxId,
+        (address, gateway): (Ipv4Addr, Ipv4Addr),
+        policy: Policy,
+        wallet: Option<Arc<Wallet>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             id,
             address,
             gateway,
+            wallet,
             policy: ArcSwap::from_pointee(policy),
             synthetic: SyntheticNames::new(),
             budget: Budget::new(),
@@ -79,6 +92,12 @@ impl Subject {
     #[must_use]
     pub const fn synthetic(&self) -> &SyntheticNames {
         &self.synthetic
+    }
+
+    /// Its sentinels, where gig keeps secrets.
+    #[must_use]
+    pub const fn wallet(&self) -> Option<&Arc<Wallet>> {
+        self.wallet.as_ref()
     }
 
     /// Its counters.

@@ -5,14 +5,16 @@ use std::{collections::HashSet, net::IpAddr, sync::Arc};
 use ipnet::IpNet;
 
 use crate::{
-    compile::{LONGEST_NAME, address_range, one_of, private_range},
+    compile::{address_range, one_of, private_range},
     compile_error::Problem,
-    document::{Located, RawEntry, RawRequest},
+    document::{Located, RawEntry, RawRequest, RawSecret},
     host::Port,
     host_pattern::HostPattern,
     http_match::{Method, PathPattern},
     intent::AppProtocol,
     rule::{RequestRule, Rule, RulePort, Target},
+    secret_grant::{SecretGrant, SecretPlace},
+    secret_name::SecretName,
     verdict::{Handling, RuleRef},
 };
 
@@ -175,23 +177,47 @@ fn allow_private(entry: &RawEntry, problems: &mut Vec<Problem>) -> Arc<[IpNet]> 
     nets.into()
 }
 
-fn secrets(entry: &RawEntry, problems: &mut Vec<Problem>) -> Arc<[Arc<str>]> {
-    let mut names: Vec<Arc<str>> = Vec::new();
-    for name in entry.secrets.iter().flatten() {
-        let text = name.value.as_str();
-        let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-        let first = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        if !first || text.len() > LONGEST_NAME || !text.chars().all(letter) {
-            let message = format!(
-                "`secrets`: {text:?} is not the name of a secret: letters, digits and `_-.`, \
-                 starting with a letter"
-            );
-            problems.push(Problem::at(name.at, message));
-        } else if !names.iter().any(|n| **n == *text) {
-            names.push(text.into());
+fn secrets(entry: &RawEntry, problems: &mut Vec<Problem>) -> Arc<[SecretGrant]> {
+    let mut grants: Vec<SecretGrant> = Vec::new();
+    for raw in entry.secrets.iter().flatten() {
+        let places = raw.places.as_deref().and_then(|p| places(raw, p, problems));
+        let name = match raw.name.value.parse::<SecretName>() {
+            Ok(name) => name,
+            Err(error) => {
+                problems.push(Problem::at(raw.name.at, format!("`secrets`: {error}")));
+                continue;
+            }
+        };
+        let grant = SecretGrant {
+            name,
+            places,
+            entrusted: raw.entrusted,
+        };
+        if !grants.contains(&grant) {
+            grants.push(grant);
         }
     }
-    names.into()
+    grants.into()
+}
+
+fn places(
+    secret: &RawSecret,
+    raw: &[Located<String>],
+    problems: &mut Vec<Problem>,
+) -> Option<Arc<[SecretPlace]>> {
+    let mut places = Vec::new();
+    for text in raw {
+        match text.value.parse::<SecretPlace>() {
+            Ok(place) if places.contains(&place) => {}
+            Ok(place) => places.push(place),
+            Err(error) => problems.push(Problem::at(text.at, format!("`in`: {error}"))),
+        }
+    }
+    if raw.is_empty() {
+        let message = "`in: []` is no place: leave `in` out for every place";
+        problems.push(Problem::at(secret.name.at, message.to_owned()));
+    }
+    Some(places.into())
 }
 
 fn request_rule(

@@ -31,10 +31,18 @@ pub(crate) struct RawEntry {
     pub(crate) protocol: Option<Located<String>>,
     pub(crate) tls: Option<Located<String>>,
     pub(crate) allow_private: Option<Vec<Located<String>>>,
-    pub(crate) secrets: Option<Vec<Located<String>>>,
+    pub(crate) secrets: Option<Vec<RawSecret>>,
     pub(crate) secrets_at: Position,
     pub(crate) rules: Option<Vec<RawRequest>>,
     pub(crate) rules_at: Position,
+}
+
+/// One entry of `secrets`: a name, or a mapping with more to say.
+#[derive(Debug)]
+pub(crate) struct RawSecret {
+    pub(crate) name: Located<String>,
+    pub(crate) places: Option<Vec<Located<String>>>,
+    pub(crate) entrusted: bool,
 }
 
 /// One entry of `rules`.
@@ -108,7 +116,7 @@ fn entry(number: usize, node: Located<Node>, problems: &mut Vec<Problem>) -> Opt
         protocol: fields.text("protocol"),
         tls: fields.text("tls"),
         allow_private: fields.list_of("allow_private", Fields::as_text),
-        secrets: fields.list_of("secrets", Fields::as_text),
+        secrets: fields.list_of("secrets", Fields::as_secret),
         secrets_at,
         rules: None,
         rules_at,
@@ -206,7 +214,7 @@ impl<'p> Fields<'p> {
         let value = match node.value {
             Node::Integer(value) => Scalar::Number(value),
             Node::Text(value) => Scalar::Text(value),
-            Node::Null | Node::Bool | Node::Float | Node::List(_) | Node::Map(_) => {
+            Node::Null | Node::Bool(_) | Node::Float | Node::List(_) | Node::Map(_) => {
                 return self.wrong(name, "an amount such as 50MB", node.value.word(), at);
             }
         };
@@ -242,10 +250,48 @@ impl<'p> Fields<'p> {
         let found = node.value.word();
         let wanted = match node.value {
             Node::Text(value) => return Some(Located { value, at }),
-            Node::Bool | Node::Integer(_) | Node::Float => "a text, so put it in quotes",
+            Node::Bool(_) | Node::Integer(_) | Node::Float => "a text, so put it in quotes",
             Node::Null | Node::List(_) | Node::Map(_) => "a text",
         };
         self.wrong(name, wanted, found, at)
+    }
+
+    fn as_secret(&mut self, name: &str, node: Located<Node>) -> Option<RawSecret> {
+        let at = node.at;
+        if !matches!(node.value, Node::Map(_)) {
+            let name = self.as_text(name, node)?;
+            return Some(RawSecret {
+                name,
+                places: None,
+                entrusted: false,
+            });
+        }
+        let before = self.problems.len();
+        let mut fields = Fields::of(node, "a secret", self.problems)?;
+        let name = fields.text("name");
+        let places = fields.list_of("in", Fields::as_text);
+        let entrusted = fields.switch("entrusted");
+        fields.finish(&["name", "in", "entrusted"]);
+        let Some(name) = name else {
+            if self.problems.len() == before {
+                let message = "a secret needs its `name`, as in `{name: TOKEN, in: [basic]}`";
+                self.problems.push(Problem::at(at, message.to_owned()));
+            }
+            return None;
+        };
+        Some(RawSecret {
+            name,
+            places,
+            entrusted: entrusted.unwrap_or(false),
+        })
+    }
+
+    fn switch(&mut self, name: &str) -> Option<bool> {
+        let node = self.take(name)?;
+        match node.value {
+            Node::Bool(value) => Some(value),
+            other => self.wrong(name, "true or false", other.word(), node.at),
+        }
     }
 
     fn as_number(&mut self, name: &str, node: Located<Node>) -> Option<Located<i128>> {

@@ -98,7 +98,16 @@ fn secrets(rule: &Rule, findings: &mut Vec<Finding>) {
     if rule.secrets.is_empty() || rule.ports.is_empty() {
         return;
     }
-    let names = rule.secrets.join(", ");
+    let names: Vec<_> = rule.secrets.iter().map(|s| s.name.as_str()).collect();
+    let names = names.join(", ");
+    for grant in rule.secrets.iter().filter(|grant| grant.entrusted) {
+        let message = format!(
+            "the program is handed the value of {} and can send it wherever it may send anything: \
+             leave `entrusted` out, so that it holds a sentinel",
+            grant.name
+        );
+        push(findings, FindingKind::SecretEntrusted, rule, message);
+    }
     if rule.clear_text_secrets {
         let message = format!(
             "{names} may be sent to {} in clear text, where everybody on the way can read it: use https",

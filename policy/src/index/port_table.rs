@@ -11,6 +11,7 @@ use crate::{
     http_match::trie::PathTrie,
     intent::AppProtocol,
     rule::{Protocols, RequestRule, Rule},
+    secret_grant::SecretGrant,
     verdict::{Handling, RuleRef},
 };
 
@@ -44,7 +45,9 @@ pub(crate) struct ConnectionGrant {
 #[derive(Debug, Clone)]
 struct RequestGrant {
     rule: RuleRef,
-    secrets: Arc<[Arc<str>]>,
+    secrets: Arc<[SecretGrant]>,
+    /// The rule says `protocol: http` itself.
+    clear_text: bool,
 }
 
 /// For https and for http.
@@ -63,7 +66,9 @@ struct PathLeaf {
 #[derive(Debug, Default)]
 pub(crate) struct RequestMatch<'a> {
     pub(crate) rule: Option<&'a RuleRef>,
-    pub(crate) secrets: SharedUnion<'a, Arc<str>>,
+    pub(crate) secrets: SharedUnion<'a, SecretGrant>,
+    /// Some rule that lets it go takes secrets in clear text.
+    pub(crate) clear_text: bool,
 }
 
 /// A union of shared lists that copies only when two differ.
@@ -208,6 +213,7 @@ impl<'a> RequestMatch<'a> {
         if let Some(grant) = grant {
             self.rule.get_or_insert(&grant.rule);
             self.secrets.add(&grant.secrets);
+            self.clear_text |= grant.clear_text;
         }
     }
 }
@@ -233,6 +239,17 @@ impl<'a, T: Clone + PartialEq> SharedUnion<'a, T> {
             }
             UnionState::Merged(merged) => extend_new(merged, list),
         }
+    }
+
+    /// Adds what no rule shares.
+    pub(crate) fn add_one(&mut self, item: &T) {
+        let mut merged = match &mut self.0 {
+            UnionState::Empty => Vec::new(),
+            UnionState::One(list) => list.to_vec(),
+            UnionState::Merged(merged) => std::mem::take(merged),
+        };
+        extend_new(&mut merged, std::slice::from_ref(item));
+        self.0 = UnionState::Merged(merged);
     }
 
     /// The list; shared where only one was added.
@@ -267,7 +284,7 @@ fn merge_connection(grant: &mut Option<ConnectionGrant>, rule: &Rule) {
 }
 
 fn merge_request(grants: &mut ByProtocol, rule: &Rule, reference: &RuleRef, protocols: Protocols) {
-    let none: Arc<[Arc<str>]> = Arc::default();
+    let none: Arc<[SecretGrant]> = Arc::default();
     // A secret goes in clear text only where the rule says `protocol: http` itself.
     let clear = if rule.clear_text_secrets {
         &rule.secrets
@@ -282,10 +299,16 @@ fn merge_request(grants: &mut ByProtocol, rule: &Rule, reference: &RuleRef, prot
         }
         match grant {
             None => {
-                let (rule, secrets) = (reference.clone(), Arc::clone(secrets));
-                *grant = Some(RequestGrant { rule, secrets });
+                *grant = Some(RequestGrant {
+                    rule: reference.clone(),
+                    secrets: Arc::clone(secrets),
+                    clear_text: rule.clear_text_secrets,
+                });
             }
-            Some(known) => merge_list(&mut known.secrets, secrets),
+            Some(known) => {
+                merge_list(&mut known.secrets, secrets);
+                known.clear_text |= rule.clear_text_secrets;
+            }
         }
     }
 }

@@ -44,7 +44,15 @@ fn request(
     match p.decide_request(&host(url.0), port(url.1), &intent) {
         Verdict::Allow(permit) => {
             let rule = permit.rule().map_or("-", |r| &r.0).to_owned();
-            format!("allow {rule} {}", permit.secrets().join(","))
+            format!(
+                "allow {rule} {}",
+                permit
+                    .secrets()
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(",")
+            )
         }
         Verdict::Deny(d) => told(&d),
     }

@@ -17,6 +17,16 @@ pub trait Rewrite: Send {
     /// As for [`Rewrite::push`].
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError>;
 
+    /// Nothing more came for a while: appends what was held back, where it can be taken for plain. The
+    /// body may go on afterwards.
+    ///
+    /// # Errors
+    /// As for [`Rewrite::push`].
+    fn release(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        let _ = out;
+        Ok(())
+    }
+
     /// How many octets are held back now. An event stream must not wait for them.
     fn held(&self) -> usize;
 }
@@ -27,6 +37,9 @@ pub enum RewriteError {
     /// A sentinel or a value on its way to where its secret is not bound.
     #[error("a secret was on its way to a host that it is not bound to")]
     Misuse,
+    /// A sentinel of a secret that cannot be had now.
+    #[error("a secret that the body asks for cannot be had")]
+    Unavailable,
     /// Its content coding is broken, so that nobody can say what it holds.
     #[error("the body is not what its content coding says")]
     Undecodable,

@@ -16,7 +16,10 @@ use gig_policy::{
 };
 
 use super::connect::{denial, is_origins_fault};
-use crate::subject::Subject;
+use crate::{
+    credential::tally::{Misuse, Tally},
+    subject::Subject,
+};
 
 /// A request that asks to be forwarded, in the words that its records carry.
 #[derive(Debug, Clone)]
@@ -108,37 +111,48 @@ impl Granted {
     }
 }
 
-/// Decides on the policy in force and records, in that order; the permit comes after the record.
+/// Decides on the policy in force. What is allowed is not recorded yet.
 ///
 /// # Errors
-/// The denial to tell, recorded; or one for want of a record.
-pub async fn enforce_request(
-    recorder: &Recorder,
-    asked: &Asked,
-) -> Result<(RequestPermit, Granted), Box<Denial>> {
+/// The denial, not recorded either.
+pub fn decide_request(asked: &Asked) -> Result<RequestPermit, Box<Denial>> {
     let policy = asked.subject.policy();
     if let Err(reason) = asked.subject.budget().request(policy.limits()) {
-        return Err(refuse_request(recorder, asked, denial(&policy, reason, String::new())).await);
+        return Err(denial(&policy, reason, String::new()));
     }
     let intent = RequestIntent {
         protocol: asked.protocol,
         method: &asked.method,
         path: &asked.path,
     };
-    let permit = match policy.decide_request(&asked.host, asked.port, &intent) {
-        Verdict::Allow(permit) => permit,
-        Verdict::Deny(denial) => return Err(refuse_request(recorder, asked, denial).await),
-    };
-    let granted = Granted::of(&permit);
+    match policy.decide_request(&asked.host, asked.port, &intent) {
+        Verdict::Allow(permit) => Ok(permit),
+        Verdict::Deny(denial) => Err(denial),
+    }
+}
+
+/// Records that the request may go, before its first octet does; `secrets` are those that are in its
+/// header section.
+///
+/// # Errors
+/// A denial for want of a record.
+pub async fn record_request(
+    recorder: &Recorder,
+    asked: &Asked,
+    permit: &RequestPermit,
+    secrets: Vec<Arc<str>>,
+) -> Result<Granted, Box<Denial>> {
+    let granted = Granted::of(permit);
     let mut entry = asked.entry(Event::Request);
     entry.tls = asked.tls.clone();
+    entry.secrets = secrets;
     granted.mark(&mut entry);
     match recorder.record(entry).await {
-        Ok(_) => Ok((permit, granted)),
+        Ok(_) => Ok(granted),
         Err(error) => {
             tracing::error!(%error, "a request was refused because it could not be recorded");
             Err(denial(
-                &policy,
+                &asked.subject.policy(),
                 DenyReason::RecordUnavailable,
                 String::new(),
             ))
@@ -178,8 +192,16 @@ pub fn record_exchange(
     asked: &Asked,
     granted: &Granted,
     exchanged: &Exchanged,
+    tally: Option<&Tally>,
 ) {
     let mut entry = asked.entry(Event::Response);
+    if let Some(tally) = tally {
+        entry.secrets = tally.names();
+        entry.findings = tally.findings();
+        for misuse in tally.take_misuses() {
+            queue_misuse(recorder, asked, &misuse);
+        }
+    }
     granted.mark(&mut entry);
     if let Some(reason) = exchanged.reason {
         entry.reason = Some(reason);
@@ -195,6 +217,25 @@ pub fn record_exchange(
     entry.dst_ip = exchanged.dst;
     if let Err(error) = recorder.queue(entry) {
         tracing::error!(%error, "the outcome of a request could not be recorded");
+    }
+}
+
+/// Raises the alarm: a sentinel or a value was on its way to where it is not bound.
+///
+/// What was refused stays refused whether the record can be written or not; a lost one leaves a gap that
+/// the recorder keeps.
+pub fn queue_misuse(recorder: &Recorder, asked: &Asked, misuse: &Misuse) {
+    let mut entry = asked.entry(Event::SecretMisuse);
+    entry.verdict = Some(VerdictWord::Deny);
+    entry.reason = Some(DenyReason::SecretMisuse);
+    entry.secrets = vec![Arc::clone(misuse.name.shared())];
+    entry.findings = vec![Arc::clone(&misuse.text)];
+    tracing::warn!(
+        req.id = %asked.id, secret = %misuse.name, server.address = %asked.host_word,
+        server.port = %asked.port, what = %misuse.text, "a secret was misused"
+    );
+    if let Err(error) = recorder.queue(entry) {
+        tracing::error!(%error, "a misuse of a secret could not be recorded");
     }
 }
 

@@ -16,13 +16,20 @@ use std::{
 use bytes::Bytes;
 use futures_util::{FutureExt, task::AtomicWaker};
 use gig_policy::DenyReason;
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{activity::Activity, exchange::Exchange};
-use crate::subject::Subject;
+use crate::{credential::rewrite::Rewrite, subject::Subject};
+
+mod credentials;
+mod gathered;
+
+pub use credentials::Credentials;
+pub use gathered::{GatherError, Gathered};
 
 /// A request body on its way to the origin.
 #[derive(Debug)]
@@ -31,6 +38,8 @@ pub enum Upload {
     Empty,
     /// There is one.
     Streaming(Box<Streaming>),
+    /// There is one, and it is here.
+    Whole(Gathered),
 }
 
 /// A request body that is being read from the sandbox.
@@ -42,6 +51,10 @@ pub struct Streaming {
     subject: Arc<Subject>,
     /// Closed until the origin asks for the body (`Expect: 100-continue`).
     gate: Option<oneshot::Receiver<()>>,
+    credentials: Option<Credentials>,
+    /// A trailer section that waits for the last octets before it.
+    trailers: Option<HeaderMap>,
+    ended: bool,
 }
 
 /// How far an upload is; shared with the exchange that waits for the answer.
@@ -60,6 +73,9 @@ pub enum UploadStopped {
     /// A limit of the policy.
     #[error("the request body was stopped: {0}")]
     Limit(DenyReason),
+    /// A secret on its way to where it is not bound, or one that cannot be had.
+    #[error("the request body was stopped: {0}")]
+    Secret(DenyReason),
     /// The sandbox broke off.
     #[error("the sandbox broke off its request body")]
     Downstream,
@@ -110,6 +126,7 @@ impl Upload {
         subject: &Arc<Subject>,
         activity: &Arc<Activity>,
         gate: Option<oneshot::Receiver<()>>,
+        credentials: Option<Credentials>,
     ) -> (Self, Option<Arc<Progress>>) {
         if incoming.is_end_stream() {
             return (Self::Empty, None);
@@ -121,8 +138,25 @@ impl Upload {
             activity: Arc::clone(activity),
             subject: Arc::clone(subject),
             gate,
+            credentials,
+            trailers: None,
+            ended: false,
         };
         (Self::Streaming(Box::new(streaming)), Some(progress))
+    }
+}
+
+impl Upload {
+    /// Adds what changes the body last.
+    pub fn then(&mut self, after: Box<dyn Rewrite>) {
+        match self {
+            Self::Empty => {}
+            Self::Streaming(streaming) => match &mut streaming.credentials {
+                Some(credentials) => credentials.then(after),
+                None => streaming.credentials = Some(Credentials::only(after)),
+            },
+            Self::Whole(gathered) => gathered.change(after),
+        }
     }
 }
 
@@ -148,6 +182,102 @@ impl Streaming {
     }
 }
 
+impl Streaming {
+    /// The next frame, as it goes to the origin.
+    fn poll_next(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UploadStopped>>> {
+        loop {
+            if let Some(trailers) = self.trailers.take() {
+                return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+            }
+            if self.ended {
+                return Poll::Ready(None);
+            }
+            let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
+                return self.poll_held(cx);
+            };
+            let passed = match frame {
+                None => {
+                    self.ended = true;
+                    self.progress.finished.store(true, Ordering::Release);
+                    self.last_octets()
+                }
+                Some(Err(_)) => return Poll::Ready(Some(Err(UploadStopped::Downstream))),
+                Some(Ok(frame)) => self.frame(frame),
+            };
+            match passed {
+                Ok(Some(frame)) => return Poll::Ready(Some(Ok(frame))),
+                Ok(None) => {}
+                Err(stopped) => return Poll::Ready(Some(Err(stopped))),
+            }
+        }
+    }
+
+    /// One frame on its way; `None` when nothing of it goes yet.
+    fn frame(&mut self, frame: Frame<Bytes>) -> Result<Option<Frame<Bytes>>, UploadStopped> {
+        if let Some(data) = frame.data_ref() {
+            let octets = u64::try_from(data.len()).unwrap_or(u64::MAX);
+            self.charge(octets)?;
+        }
+        let whole = self.incoming.is_end_stream();
+        if whole {
+            self.progress.finished.store(true, Ordering::Release);
+        }
+        let Some(credentials) = &mut self.credentials else {
+            return Ok(Some(frame));
+        };
+        let passed = match frame.into_data() {
+            Ok(data) => credentials.pass(data).map(|data| data.map(Frame::data)),
+            Err(frame) => match frame.into_trailers() {
+                Ok(mut trailers) => credentials.trailers(&mut trailers).and_then(|()| {
+                    self.trailers = Some(trailers);
+                    credentials.finish().map(|data| data.map(Frame::data))
+                }),
+                Err(frame) => Ok(Some(frame)),
+            },
+        };
+        passed.map_err(|reason| self.stopped(reason))
+    }
+
+    /// What was held back when the body ended.
+    fn last_octets(&mut self) -> Result<Option<Frame<Bytes>>, UploadStopped> {
+        let last = self.credentials.as_mut().map(Credentials::finish);
+        let last = last.unwrap_or(Ok(None));
+        last.map(|data| data.map(Frame::data))
+            .map_err(|reason| self.stopped(reason))
+    }
+
+    /// Nothing came: an interactive stream does not wait for ever for what is held back.
+    fn poll_held(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, UploadStopped>>> {
+        let Some(credentials) = &mut self.credentials else {
+            return Poll::Pending;
+        };
+        let released = ready!(credentials.poll_release(cx));
+        Poll::Ready(match released {
+            Ok(data) => Some(Ok(Frame::data(data))),
+            Err(reason) => Some(Err(self.stopped(reason))),
+        })
+    }
+
+    fn stopped(&self, reason: DenyReason) -> UploadStopped {
+        self.progress.stop(reason);
+        UploadStopped::Secret(reason)
+    }
+
+    /// Whether nothing more comes. What changes a body may hold its end back.
+    fn is_through(&self) -> bool {
+        match &self.credentials {
+            Some(credentials) if credentials.may_change() => self.ended && self.trailers.is_none(),
+            _ => self.trailers.is_none() && self.incoming.is_end_stream(),
+        }
+    }
+}
+
 impl Body for Upload {
     type Data = Bytes;
     type Error = UploadStopped;
@@ -156,8 +286,10 @@ impl Body for Upload {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UploadStopped>>> {
-        let Self::Streaming(streaming) = self.get_mut() else {
-            return Poll::Ready(None);
+        let streaming = match self.get_mut() {
+            Self::Streaming(streaming) => streaming,
+            Self::Empty => return Poll::Ready(None),
+            Self::Whole(gathered) => return Poll::Ready(gathered.next().map(Ok)),
         };
         if streaming.progress.abandoned(cx) {
             return Poll::Ready(Some(Err(UploadStopped::Abandoned)));
@@ -170,37 +302,25 @@ impl Body for Upload {
                 Poll::Ready(Err(_)) | Poll::Pending => return Poll::Pending,
             }
         }
-        let frame = ready!(Pin::new(&mut streaming.incoming).poll_frame(cx));
-        let Some(frame) = frame else {
-            streaming.progress.finished.store(true, Ordering::Release);
-            return Poll::Ready(None);
-        };
-        let Ok(frame) = frame else {
-            return Poll::Ready(Some(Err(UploadStopped::Downstream)));
-        };
-        if let Some(data) = frame.data_ref() {
-            let octets = u64::try_from(data.len()).unwrap_or(u64::MAX);
-            if let Err(stopped) = streaming.charge(octets) {
-                return Poll::Ready(Some(Err(stopped)));
-            }
-        }
-        if streaming.incoming.is_end_stream() {
-            streaming.progress.finished.store(true, Ordering::Release);
-        }
-        Poll::Ready(Some(Ok(frame)))
+        streaming.poll_next(cx)
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Empty => true,
-            Self::Streaming(streaming) => streaming.incoming.is_end_stream(),
+            Self::Streaming(streaming) => streaming.is_through(),
+            Self::Whole(gathered) => gathered.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Empty => SizeHint::with_exact(0),
-            Self::Streaming(streaming) => streaming.incoming.size_hint(),
+            Self::Streaming(streaming) => match &streaming.credentials {
+                Some(credentials) if credentials.may_change() => SizeHint::default(),
+                _ => streaming.incoming.size_hint(),
+            },
+            Self::Whole(gathered) => gathered.size_hint(),
         }
     }
 }

@@ -23,6 +23,7 @@ use super::{
     session::{Route, Session},
 };
 use crate::{
+    credential::tally::Tally,
     enforce::request::{Asked, Exchanged, Granted, record_exchange},
     failure::{Failure, Side},
     upstream::pool::Lease,
@@ -37,6 +38,7 @@ pub struct Exchange {
     begun: Instant,
     outcome: Exchanged,
     progress: Option<Arc<Progress>>,
+    tally: Option<Arc<Tally>>,
     lease: Option<Lease>,
     revoked: Option<Pin<Box<dyn Future<Output = DenyReason> + Send>>>,
     done: bool,
@@ -56,6 +58,7 @@ impl Exchange {
             begun: Instant::now(),
             outcome: Exchanged::default(),
             progress: None,
+            tally: None,
             lease: None,
             revoked: None,
             done: false,
@@ -67,6 +70,11 @@ impl Exchange {
     #[must_use]
     pub const fn asked(&self) -> &Asked {
         &self.asked
+    }
+
+    /// What the request does with secrets, for its records.
+    pub fn carrying(&mut self, tally: Arc<Tally>) {
+        self.tally = Some(tally);
     }
 
     /// The upload whose progress decides whether the connection can be kept.
@@ -195,7 +203,14 @@ impl Exchange {
             self.outcome.bytes_out = progress.sent();
         }
         self.outcome.duration = self.begun.elapsed();
-        record_exchange(self.recorder(), &self.asked, &self.granted, &self.outcome);
+        let tally = self.tally.as_deref();
+        record_exchange(
+            self.recorder(),
+            &self.asked,
+            &self.granted,
+            &self.outcome,
+            tally,
+        );
     }
 }
 

@@ -17,11 +17,13 @@ use hyper::body::{Body, Incoming};
 use super::{
     body::{Download, Upload},
     exchange::Exchange,
+    finishing::{Finishing, Unsent},
     headers,
     interim::Gate,
     session::{Route, Session},
 };
 use crate::{
+    credential::inject::Carried,
     enforce::request::Asked,
     failure::{Failure, Side},
     tls::downstream::Application,
@@ -42,6 +44,8 @@ pub struct Outgoing {
     pub port_written: Option<Port>,
     /// Where it goes.
     pub route: Arc<Route>,
+    /// What it does with secrets, where gig keeps any.
+    pub carried: Option<Carried>,
 }
 
 /// A request readied for any origin connection; shaped for the one it gets.
@@ -51,6 +55,7 @@ pub(super) struct Ready {
     target: PathAndQuery,
     authority: HeaderValue,
     protocol: AppProtocol,
+    secrets: Option<Finishing>,
 }
 
 /// Forwards, and answers with the origin's header section and a body that streams.
@@ -69,7 +74,10 @@ pub async fn forward(
         Application::Http1 => Need::Http1,
         Application::Http2 => Need::Http2,
     };
-    let sent = send(permit, session, &route, need, ready, gate.as_ref());
+    let sent = async {
+        let ready = ready.finish(gate.is_some()).await?;
+        send(permit, session, &route, need, ready, gate.as_ref()).await
+    };
     let outcome = exchange.unless_revoked(sent).await;
     match outcome.and_then(|(response, lease)| answer(&response).map(|()| (response, lease))) {
         Ok((response, lease)) => Ok(pass_back(exchange, response, lease)),
@@ -96,7 +104,16 @@ impl Ready {
             (None, None)
         };
         let subject = session.caller().subject();
-        let (upload, progress) = Upload::new(incoming, subject, session.activity(), opening);
+        let (credentials, secrets) = match outgoing.carried {
+            Some(carried) => {
+                exchange.carrying(Arc::clone(&carried.tally));
+                let (credentials, finishing) = Finishing::new(carried);
+                (credentials, Some(finishing))
+            }
+            None => (None, None),
+        };
+        let activity = session.activity();
+        let (upload, progress) = Upload::new(incoming, subject, activity, opening, credentials);
         exchange.uploading(progress);
         let mut request = Request::new(upload);
         *request.method_mut() = parts.method;
@@ -112,8 +129,26 @@ impl Ready {
             target: outgoing.target,
             authority: outgoing.route.authority(outgoing.port_written),
             protocol: session.protocol(),
+            secrets,
         };
         (ready, gate)
+    }
+
+    /// Does what can only be done when all else is: reads short bodies whole, so that their length is
+    /// known, and signs.
+    pub(super) async fn finish(mut self, gated: bool) -> Result<Self, Failure> {
+        let Some(finishing) = self.secrets.take() else {
+            return Ok(self);
+        };
+        let mut unsent = Unsent {
+            request: self.request,
+            target: &mut self.target,
+            authority: &self.authority,
+            protocol: self.protocol,
+        };
+        finishing.finish(&mut unsent, gated).await?;
+        self.request = unsent.request;
+        Ok(self)
     }
 
     /// The form that `application` wants: origin-form with Host, or pseudo-header fields.

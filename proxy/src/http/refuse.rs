@@ -155,6 +155,13 @@ const fn standing_hint(reason: DenyReason) -> Option<&'static str> {
             "the origin's certificate is not trusted for this host; --upstream-ca adds an authority"
         }
         DenyReason::ProtocolNotAllowed => "use CONNECT for https through this proxy",
+        DenyReason::SecretMisuse => {
+            "a secret, or what stands for one here, may only go to the hosts that it is bound to"
+        }
+        DenyReason::SecretUnavailable => "a secret that the request needs cannot be had now",
+        DenyReason::SecretUnplaceable => {
+            "a secret cannot stand there as it is: it holds line breaks or other control characters"
+        }
         DenyReason::RecordUnavailable => "what cannot be recorded does not go; ask the operator",
         _ => return None,
     })

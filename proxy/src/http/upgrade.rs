@@ -117,7 +117,10 @@ pub async fn forward(
     if let Err(failure) = as_upgrade(&mut ready.request, extended) {
         return Err(fail(exchange, failure));
     }
-    let sent = send(permit, session, &route, Need::Upgrade, ready, None);
+    let sent = async {
+        let ready = ready.finish(false).await?;
+        send(permit, session, &route, Need::Upgrade, ready, None).await
+    };
     let (mut response, lease) = match exchange.unless_revoked(sent).await {
         Ok(answered) => answered,
         Err(failure) => return Err(fail(exchange, failure)),

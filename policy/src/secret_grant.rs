@@ -1,0 +1,242 @@
+//! What a policy says of a secret: that a request may carry it, and where in the request.
+//!
+//! A rule's grant holds for the rule's own requests; a [`Binding`] of the command line for every
+//! request to its host that some rule allows. Neither allows anything by itself.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use crate::{
+    allow_option::split_port,
+    host::{Host, Port},
+    host_pattern::{HostPattern, ParseHostPatternError},
+    secret_name::SecretName,
+};
+
+/// A secret that may be swapped into a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretGrant {
+    /// Which.
+    pub name: SecretName,
+    /// Where its sentinel may stand; `None` is everywhere.
+    pub places: Option<Arc<[SecretPlace]>>,
+    /// The program may hold the value itself, if the secret is marked so too.
+    pub entrusted: bool,
+}
+
+impl SecretGrant {
+    /// Everywhere in the request.
+    #[must_use]
+    pub const fn everywhere(name: SecretName) -> Self {
+        Self {
+            name,
+            places: None,
+            entrusted: false,
+        }
+    }
+}
+
+impl fmt::Display for SecretGrant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.name.fmt(f)?;
+        if let Some(places) = &self.places {
+            let places: Vec<_> = places.iter().map(ToString::to_string).collect();
+            write!(f, " (in {})", places.join(", "))?;
+        }
+        if self.entrusted {
+            f.write_str(" (entrusted: the program may hold the value)")?;
+        }
+        Ok(())
+    }
+}
+
+/// A place in a request.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SecretPlace {
+    /// A header field, its name in lower case; of `authorization` the Basic credentials too.
+    Header(Box<str>),
+    /// User or password of Basic credentials (RFC 7617).
+    Basic,
+    /// One cookie.
+    Cookie(Box<str>),
+    /// One parameter of the query.
+    Query(Box<str>),
+    /// The path.
+    Path,
+    /// The body: a form, JSON, multipart or text; or a WebSocket's messages.
+    Body,
+}
+
+/// Not a place.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is not a place in a request: write header:NAME, basic, cookie:NAME, query:NAME, path or body"
+)]
+pub struct ParseSecretPlaceError(String);
+
+impl FromStr for SecretPlace {
+    type Err = ParseSecretPlaceError;
+
+    fn from_str(text: &str) -> Result<Self, ParseSecretPlaceError> {
+        let wrong = || ParseSecretPlaceError(text.to_owned());
+        let token = |name: &str| {
+            let sound = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+            !name.is_empty() && name.bytes().all(sound)
+        };
+        Ok(match text.split_once(':') {
+            None if text == "basic" => Self::Basic,
+            None if text == "path" => Self::Path,
+            None if text == "body" => Self::Body,
+            Some(("header", name)) if token(name) => Self::Header(name.to_ascii_lowercase().into()),
+            Some(("cookie", name)) if token(name) => Self::Cookie(name.into()),
+            Some(("query", name)) if !name.is_empty() && !name.chars().any(char::is_control) => {
+                Self::Query(name.into())
+            }
+            _ => return Err(wrong()),
+        })
+    }
+}
+
+impl fmt::Display for SecretPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(name) => write!(f, "header:{name}"),
+            Self::Basic => f.write_str("basic"),
+            Self::Cookie(name) => write!(f, "cookie:{name}"),
+            Self::Query(name) => write!(f, "query:{name}"),
+            Self::Path => f.write_str("path"),
+            Self::Body => f.write_str("body"),
+        }
+    }
+}
+
+/// `--secret NAME@HOST`: binds, and allows nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binding {
+    /// The grant.
+    pub(crate) grant: SecretGrant,
+    target: HostPattern,
+    port: Port,
+}
+
+/// A place that no secret can be bound to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ParseBindingError {
+    /// A URL or a path.
+    #[error("{0:?}: write the host alone, as in api.example.com or api.example.com:8443")]
+    NotAHost(String),
+    /// Not a port.
+    #[error("{0:?}: {1:?} is not a port: ports are 1 to 65535")]
+    BadPort(String, String),
+    /// Not a host.
+    #[error("{0:?}: {1}")]
+    BadHost(String, ParseHostPatternError),
+}
+
+impl Binding {
+    /// Binds `name` to `HOST` or `HOST:PORT`; without a port, to 443.
+    ///
+    /// # Errors
+    /// [`ParseBindingError`], when `place` names no host.
+    pub fn parse(name: SecretName, place: &str) -> Result<Self, ParseBindingError> {
+        let own = || place.to_owned();
+        if place.contains('/') {
+            return Err(ParseBindingError::NotAHost(own()));
+        }
+        let (host, port) = split_port(place);
+        let port = match port {
+            None => Port::HTTPS,
+            Some(digits) => digits
+                .bytes()
+                .all(|b| b.is_ascii_digit())
+                .then(|| digits.parse().ok())
+                .flatten()
+                .and_then(Port::new)
+                .ok_or_else(|| ParseBindingError::BadPort(own(), digits.to_owned()))?,
+        };
+        let target =
+            HostPattern::parse(host).map_err(|error| ParseBindingError::BadHost(own(), error))?;
+        Ok(Self {
+            grant: SecretGrant::everywhere(name),
+            target,
+            port,
+        })
+    }
+
+    /// Whether it speaks of this host and port.
+    pub(crate) fn covers(&self, host: &Host, port: Port) -> bool {
+        self.port == port && host.name().is_some_and(|name| self.target.matches(name))
+    }
+
+    /// The host pattern, as text.
+    #[must_use]
+    pub fn host(&self) -> String {
+        self.target.to_string()
+    }
+
+    /// The port.
+    #[must_use]
+    pub const fn port(&self) -> Port {
+        self.port
+    }
+
+    /// The secret.
+    #[must_use]
+    pub const fn name(&self) -> &SecretName {
+        &self.grant.name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_read_and_told_alike() {
+        for text in [
+            "header:authorization",
+            "basic",
+            "cookie:sid",
+            "query:key",
+            "path",
+            "body",
+        ] {
+            assert_eq!(text.parse::<SecretPlace>().unwrap().to_string(), text);
+        }
+        let folded: SecretPlace = "header:X-Api-Key".parse().unwrap();
+        assert_eq!(folded, SecretPlace::Header("x-api-key".into()));
+        for wrong in [
+            "",
+            "header",
+            "header:",
+            "header:a b",
+            "Basic",
+            "body:x",
+            "cookie:",
+            "anywhere",
+        ] {
+            assert!(wrong.parse::<SecretPlace>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_binding_speaks_of_one_port() {
+        let name: SecretName = "T".parse().unwrap();
+        let host = |text: &str| Host::parse(text).unwrap();
+        let binding = Binding::parse(name.clone(), "*.example.com").unwrap();
+        assert!(binding.covers(&host("api.example.com"), Port::HTTPS));
+        assert!(!binding.covers(&host("example.com"), Port::HTTPS));
+        assert!(!binding.covers(&host("api.example.com"), Port::HTTP));
+        let binding = Binding::parse(name.clone(), "api.example.com:8443").unwrap();
+        assert!(!binding.covers(&host("api.example.com"), Port::HTTPS));
+        for wrong in [
+            "",
+            "*",
+            "*.com",
+            "https://a.example",
+            "a.example:0",
+            "a.example:x",
+        ] {
+            assert!(Binding::parse(name.clone(), wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Puts values in their sentinels' places in one request.
+//!
+//! The whole header section is looked at first. What is on its way to where it is not bound stops the
+//! request; what is bound is fetched and placed, each value written so that it stays one value in its
+//! place. The body gets its guard and its replacements here and meets them while it streams.
+
+use std::sync::Arc;
+
+use gig_policy::{SecretGrant, SecretName, SecretPlace};
+use gig_vault::{Secret, SecretUnavailable};
+use http::{HeaderMap, header, uri::PathAndQuery};
+
+use super::{
+    body::BodyPlan,
+    misuse::{Bearer, HeadText, Matter},
+    place::{Places, Replacement, Unplaceable},
+    swap::Swappable,
+    tally::{Misuse, Tally},
+    treat::{Treat, treatment},
+    wallet::{Held, Wallet},
+    watch::{Watch, What},
+};
+
+mod fields;
+mod target;
+
+/// The parts of a request that may hold sentinels; changed in place.
+#[derive(Debug)]
+pub struct Head<'a> {
+    /// Path and query.
+    pub target: &'a mut PathAndQuery,
+    /// The header section.
+    pub headers: &'a mut HeaderMap,
+    /// Whether a body follows.
+    pub has_body: bool,
+}
+
+/// A request whose header section is ready.
+#[derive(Debug)]
+pub struct Carried {
+    /// What it did with secrets so far, and will do.
+    pub tally: Arc<Tally>,
+    /// What happens to its body.
+    pub body: Option<BodyPlan>,
+    /// What completes it before it is sent.
+    pub treats: Vec<Arc<dyn Treat>>,
+}
+
+impl Carried {
+    /// The secrets that are in it so far, and those that will complete it.
+    #[must_use]
+    pub fn names(&self) -> Vec<Arc<str>> {
+        let mut names = self.tally.names();
+        let treated = self.treats.iter();
+        names.extend(treated.map(|treat| Arc::clone(treat.secret().name.shared())));
+        names
+    }
+}
+
+/// A request that must not go.
+#[derive(Debug)]
+pub enum Stopped {
+    /// Something in it is on its way to where it is not bound.
+    Misuse(Vec<Misuse>),
+    /// A secret that it asks for cannot be had.
+    Unavailable(SecretUnavailable),
+    /// A value cannot stand where its sentinel stands.
+    Unplaceable(SecretName),
+}
+
+/// Readies a request of the wallet's sandbox that may carry `granted`.
+///
+/// # Errors
+/// [`Stopped`]: nothing of it may go.
+pub async fn carry(
+    wallet: &Wallet,
+    granted: &[SecretGrant],
+    head: Head<'_>,
+) -> Result<Carried, Stopped> {
+    let watch = wallet.border().watch();
+    let tally = Arc::new(Tally::default());
+    let bearer = Bearer {
+        sandbox: wallet.sandbox(),
+        granted,
+    };
+    let wanted = look(&watch, &bearer, &head)?;
+    let mut treats = Vec::new();
+    if !wanted.is_empty() {
+        let held = wallet.held();
+        for name in wanted {
+            let secret = fetch(wallet, &name).await.map_err(Stopped::Unavailable)?;
+            let sentinels: Vec<_> = of(&held, &name).map(|h| Arc::clone(&h.sentinel)).collect();
+            if let Some(treat) = treatment(&secret, &sentinels) {
+                treats.push(treat);
+                continue;
+            }
+            let mut placer = Placer {
+                replacements: replacements(&held, &secret, granted),
+                misplaced: Vec::new(),
+            };
+            let placed = placer.place(head.target, head.headers);
+            if placed.map_err(|_| Stopped::Unplaceable(name.clone()))? {
+                tally.swapped(&name, secret.version);
+            }
+            if !placer.misplaced.is_empty() {
+                return Err(Stopped::Misuse(placer.misuses(&name)));
+            }
+        }
+    }
+    let body = if head.has_body {
+        Some(plan_body(wallet, (&watch, &bearer), &tally, head.headers).await)
+    } else {
+        None
+    };
+    Ok(Carried {
+        tally,
+        body,
+        treats,
+    })
+}
+
+/// The secrets whose sentinels the header section holds.
+fn look(watch: &Watch, bearer: &Bearer<'_>, head: &Head<'_>) -> Result<Vec<SecretName>, Stopped> {
+    if watch.is_empty() {
+        return Ok(Vec::new());
+    }
+    let text = HeadText::of(head.target.path(), head.target.query(), head.headers);
+    let (mut wanted, mut misuses) = (Vec::new(), Vec::new());
+    text.find(watch, |found, place| match bearer.judge(found, true) {
+        Matter::Fine => {
+            let own = matches!(found.what, What::Sentinel(_));
+            if own && !wanted.contains(&found.name) {
+                wanted.push(found.name.clone());
+            }
+        }
+        Matter::Noted | Matter::Refused => {
+            let misuse = bearer.misuse(found, &place);
+            if !misuses.contains(&misuse) {
+                misuses.push(misuse);
+            }
+        }
+    });
+    if misuses.is_empty() {
+        Ok(wanted)
+    } else {
+        Err(Stopped::Misuse(misuses))
+    }
+}
+
+/// The current version, without waiting where it is at hand.
+async fn fetch(wallet: &Wallet, name: &SecretName) -> Result<Arc<Secret>, SecretUnavailable> {
+    let keeper = wallet.border().keeper();
+    match keeper.at_hand(name) {
+        Some(secret) => Ok(secret),
+        None => keeper.current(name).await,
+    }
+}
+
+fn of<'a>(held: &'a [Held], name: &SecretName) -> impl Iterator<Item = &'a Held> {
+    let name = name.clone();
+    held.iter().filter(move |held| held.name == name)
+}
+
+fn replacements(held: &[Held], secret: &Arc<Secret>, granted: &[SecretGrant]) -> Vec<Replacement> {
+    let replacement = |held: &Held| Replacement {
+        sentinel: Arc::clone(&held.sentinel),
+        secret: Arc::clone(secret),
+        part: held.part,
+        places: Places::of(&secret.name, granted),
+    };
+    of(held, &secret.name).map(replacement).collect()
+}
+
+/// What happens to the body: it is looked at, and sentinels that may stand in it are replaced.
+async fn plan_body(
+    wallet: &Wallet,
+    (watch, bearer): (&Arc<Watch>, &Bearer<'_>),
+    tally: &Arc<Tally>,
+    headers: &HeaderMap,
+) -> BodyPlan {
+    let mut swappable = Vec::new();
+    let held = wallet.held();
+    let mut names: Vec<&SecretName> = bearer.granted.iter().map(|grant| &grant.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        let places = Places::of(name, bearer.granted);
+        if !places.allow(|place| *place == SecretPlace::Body) || of(&held, name).next().is_none() {
+            continue;
+        }
+        match fetch(wallet, name).await {
+            Ok(secret) if treatment(&secret, &[]).is_none() => swappable.extend(
+                replacements(&held, &secret, bearer.granted)
+                    .into_iter()
+                    .map(Swappable::Ready),
+            ),
+            Ok(_) => {}
+            // Whether the body asks for it is not known yet.
+            Err(_) => swappable.extend(
+                of(&held, name).map(|held| Swappable::Unavailable(Arc::clone(&held.sentinel))),
+            ),
+        }
+    }
+    BodyPlan::new(headers, (watch, bearer), swappable, tally)
+}
+
+/// Places the values of one secret.
+#[derive(Debug)]
+struct Placer {
+    replacements: Vec<Replacement>,
+    /// Places where a sentinel stands that the policy does not take it in.
+    misplaced: Vec<String>,
+}
+
+impl Placer {
+    /// Whether anything was placed.
+    fn place(
+        &mut self,
+        target: &mut PathAndQuery,
+        headers: &mut HeaderMap,
+    ) -> Result<bool, Unplaceable> {
+        let mut any = target::place(self, target)?;
+        let names: Vec<_> = headers.keys().cloned().collect();
+        for name in names {
+            if name == header::HOST || name == header::PROXY_AUTHORIZATION {
+                // Neither goes to the origin as the program wrote it.
+                continue;
+            }
+            if let header::Entry::Occupied(mut entry) = headers.entry(&name) {
+                for value in entry.iter_mut() {
+                    any |= fields::place(self, &name, value)?;
+                }
+            }
+        }
+        Ok(any)
+    }
+
+    fn misuses(&self, name: &SecretName) -> Vec<Misuse> {
+        let misuse = |place: &String| Misuse {
+            name: name.clone(),
+            text: format!("sentinel of {name} in {place}, where the policy does not take it")
+                .into(),
+        };
+        self.misplaced.iter().map(misuse).collect()
+    }
+}
+
+/// Readies a trailer section.
+///
+/// # Errors
+/// [`Stopped`]: it may not go.
+pub fn carry_trailers(plan: &BodyPlan, trailers: &mut HeaderMap) -> Result<(), Stopped> {
+    let watch = plan.watch();
+    if watch.is_empty() {
+        return Ok(());
+    }
+    let bearer = plan.bearer();
+    let mut misuses = Vec::new();
+    let mut any = false;
+    HeadText::of_trailers(trailers).find(watch, |found, place| match bearer.judge(found, true) {
+        Matter::Fine => any |= matches!(found.what, What::Sentinel(_)),
+        Matter::Noted | Matter::Refused => {
+            misuses.push(bearer.misuse(found, &place));
+        }
+    });
+    if !misuses.is_empty() {
+        return Err(Stopped::Misuse(misuses));
+    }
+    if any {
+        plan.place_in(trailers)?;
+    }
+    Ok(())
+}
+
+/// Places ready replacements in a trailer section.
+pub(super) fn place_trailers(
+    replacements: Vec<Replacement>,
+    trailers: &mut HeaderMap,
+    tally: &Tally,
+) -> Result<(), Stopped> {
+    let Some(first) = replacements.first() else {
+        return Ok(());
+    };
+    let (name, version) = (first.secret.name.clone(), first.secret.version);
+    let mut placer = Placer {
+        replacements,
+        misplaced: Vec::new(),
+    };
+    let mut any = false;
+    let fields: Vec<_> = trailers.keys().cloned().collect();
+    for field in fields {
+        if let header::Entry::Occupied(mut entry) = trailers.entry(&field) {
+            for value in entry.iter_mut() {
+                any |= fields::place(&mut placer, &field, value)
+                    .map_err(|_| Stopped::Unplaceable(name.clone()))?;
+            }
+        }
+    }
+    if any {
+        tally.swapped(&name, version);
+    }
+    if placer.misplaced.is_empty() {
+        Ok(())
+    } else {
+        Err(Stopped::Misuse(placer.misuses(&name)))
+    }
+}

@@ -1,0 +1,364 @@
+//! Finds sentinels and values on their way to where their secret is not bound.
+//!
+//! | where | a sentinel | a value |
+//! | --- | --- | --- |
+//! | header fields and their names, trailers, path, query, host, form bodies | refused | refused |
+//! | other bodies, WebSocket messages | noted | refused |
+//!
+//! Every header field counts as a place for credentials: APIs invent their own, and nobody writes prose
+//! into one. A value is refused wherever it stands, unless its secret may go to this very request. What
+//! is written in pieces is looked for in the header section: all header values in a row, all cookies,
+//! all query values, letters and digits alone.
+
+use std::sync::Arc;
+
+use gig_policy::{SandboxId, SecretGrant};
+use http::{
+    HeaderMap,
+    header::{COOKIE, HOST},
+};
+
+use super::{
+    rewrite::{Rewrite, RewriteError},
+    tally::{Misuse, Tally},
+    unescape::{self, escapes, unescape},
+    watch::{Found, Watch, What},
+};
+
+/// Who asks, and what its request may carry.
+#[derive(Debug, Clone, Copy)]
+pub struct Bearer<'a> {
+    /// Whose request it is.
+    pub sandbox: SandboxId,
+    /// The secrets that may be swapped into it.
+    pub granted: &'a [SecretGrant],
+}
+
+/// What a find comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Matter {
+    /// It may be there.
+    Fine,
+    /// It is passed on as it is and noted.
+    Noted,
+    /// It must not pass.
+    Refused,
+}
+
+impl Bearer<'_> {
+    /// Whether the request may carry this secret.
+    fn may_carry(&self, found: &Found) -> bool {
+        self.granted.iter().any(|grant| grant.name == found.name)
+    }
+
+    /// What a find comes to, in a place for credentials or in other text.
+    #[must_use]
+    pub fn judge(&self, found: &Found, credential: bool) -> Matter {
+        match found.what {
+            What::Sentinel(owner) if owner == self.sandbox && self.may_carry(found) => Matter::Fine,
+            What::Value { current: true } if self.may_carry(found) => Matter::Fine,
+            What::Sentinel(_) if !credential => Matter::Noted,
+            What::Sentinel(_) | What::Value { .. } => Matter::Refused,
+        }
+    }
+
+    /// The words for a record.
+    #[must_use]
+    pub fn told(&self, found: &Found, place: &str) -> String {
+        let what = match found.what {
+            What::Sentinel(owner) if owner == self.sandbox => "sentinel",
+            What::Sentinel(_) => "another sandbox's sentinel",
+            What::Value { current: true } => "value",
+            What::Value { current: false } => "revoked value",
+        };
+        format!(
+            "{what} of {} in {place} ({})",
+            found.name,
+            found.form.as_str()
+        )
+    }
+
+    /// A find that is refused.
+    #[must_use]
+    pub fn misuse(&self, found: &Found, place: &str) -> Misuse {
+        Misuse {
+            name: found.name.clone(),
+            text: self.told(found, place).into(),
+        }
+    }
+}
+
+/// The texts of a header section, one after the other, with their places.
+#[derive(Debug, Default)]
+pub struct HeadText {
+    text: Vec<u8>,
+    /// Values alone, in the order in which somebody would put pieces together.
+    values: Vec<u8>,
+    places: Vec<(usize, Place)>,
+}
+
+#[derive(Debug)]
+enum Place {
+    Path,
+    Query,
+    Header(http::HeaderName),
+}
+
+impl Place {
+    fn word(&self) -> String {
+        match self {
+            Self::Path => "path".to_owned(),
+            Self::Query => "query".to_owned(),
+            Self::Header(name) => format!("header {name}"),
+        }
+    }
+}
+
+impl HeadText {
+    /// Of a request.
+    #[must_use]
+    pub fn of(path: &str, query: Option<&str>, headers: &HeaderMap) -> Self {
+        let mut head = Self::default();
+        head.add(Place::Path, path.as_bytes());
+        head.values.extend_from_slice(path.as_bytes());
+        if let Some(query) = query {
+            head.add(Place::Query, query.as_bytes());
+            for pair in query.split('&') {
+                let value = pair.split_once('=').map_or(pair, |(_, value)| value);
+                head.values.extend_from_slice(value.as_bytes());
+            }
+        }
+        head.add_headers(headers);
+        head
+    }
+
+    /// Of a trailer section.
+    #[must_use]
+    pub fn of_trailers(trailers: &HeaderMap) -> Self {
+        let mut head = Self::default();
+        head.add_headers(trailers);
+        head
+    }
+
+    fn add_headers(&mut self, headers: &HeaderMap) {
+        for cookies in headers.get_all(COOKIE) {
+            for pair in cookies.as_bytes().split(|octet| *octet == b';') {
+                let value = pair.splitn(2, |octet| *octet == b'=').last();
+                self.values.extend_from_slice(value.unwrap_or_default());
+            }
+        }
+        for (name, value) in headers {
+            // The host is decided on and checked where connections are.
+            if name == HOST {
+                continue;
+            }
+            self.add(Place::Header(name.clone()), name.as_str().as_bytes());
+            self.add(Place::Header(name.clone()), value.as_bytes());
+            if name != COOKIE {
+                self.values.extend_from_slice(value.as_bytes());
+            }
+        }
+    }
+
+    fn add(&mut self, place: Place, text: &[u8]) {
+        self.places.push((self.text.len(), place));
+        self.text.extend_from_slice(text);
+        self.text.push(b'\n');
+    }
+
+    fn place(&self, at: usize) -> String {
+        let after = self.places.partition_point(|(start, _)| *start <= at);
+        let found = after.checked_sub(1).and_then(|n| self.places.get(n));
+        found.map_or_else(|| "the header section".to_owned(), |(_, p)| p.word())
+    }
+
+    /// Tells every find with the words for its place.
+    pub fn find<'a>(&self, watch: &'a Watch, mut tell: impl FnMut(&'a Found, String)) {
+        let mut known: Vec<&Found> = Vec::new();
+        watch.find(&self.text, |found, at| {
+            known.push(found);
+            tell(found, self.place(at.start));
+        });
+        if escapes(&self.text) {
+            for (number, (start, place)) in self.places.iter().enumerate() {
+                let end = self.places.get(number + 1).map_or(self.text.len(), |p| p.0);
+                let text = self.text.get(*start..end).unwrap_or_default();
+                if escapes(text) {
+                    watch.find_escaped(text, |found| {
+                        known.push(found);
+                        tell(found, place.word());
+                    });
+                }
+            }
+        }
+        watch.find_split(&self.values, |found| {
+            let whole = |k: &&Found| k.name == found.name && k.what == found.what;
+            if !known.iter().any(whole) {
+                tell(found, "several fields".to_owned());
+            }
+        });
+    }
+}
+
+/// Looks at a body while it passes. Nothing is held back: what was seen before is remembered, and the
+/// octets that would complete a find are not passed on.
+#[derive(Debug)]
+pub struct Guard {
+    watch: Arc<Watch>,
+    sandbox: SandboxId,
+    granted: Arc<[SecretGrant]>,
+    /// A body that is a place for credentials: a form.
+    credential: bool,
+    /// Its own sentinels stay what they are in this body.
+    literal: bool,
+    place: &'static str,
+    tally: Arc<Tally>,
+    /// The last octets that passed.
+    tail: Vec<u8>,
+    /// The same with escapes undone, while there are any about.
+    view: Vec<u8>,
+    /// Octets since the last sign of an escape.
+    quiet: usize,
+}
+
+impl Guard {
+    /// A guard for one body or direction.
+    #[must_use]
+    pub fn new(
+        watch: &Arc<Watch>,
+        bearer: &Bearer<'_>,
+        (place, credential): (&'static str, bool),
+        tally: &Arc<Tally>,
+    ) -> Self {
+        Self {
+            watch: Arc::clone(watch),
+            sandbox: bearer.sandbox,
+            granted: bearer.granted.into(),
+            credential,
+            literal: false,
+            place,
+            tally: Arc::clone(tally),
+            tail: Vec::new(),
+            view: Vec::new(),
+            quiet: usize::MAX,
+        }
+    }
+
+    /// Notes sentinels that could have been swapped elsewhere: nothing is, in this body.
+    #[must_use]
+    pub const fn literal(mut self) -> Self {
+        self.literal = true;
+        self
+    }
+
+    /// Looks at the next octets, before they pass.
+    ///
+    /// # Errors
+    /// [`RewriteError::Misuse`]: they must not.
+    pub fn look(&mut self, octets: &[u8]) -> Result<(), RewriteError> {
+        let memory = self.watch.memory();
+        let mut verdict = Verdict::default();
+        let watch = Arc::clone(&self.watch);
+        // What began before these octets, and ends in them.
+        let joint = self.tail.len();
+        if joint > 0 {
+            let ahead = octets.get(..memory).unwrap_or(octets);
+            self.tail.extend_from_slice(ahead);
+            watch.find(&self.tail, |found, at| {
+                if at.start < joint && at.end > joint {
+                    verdict.add(self, found);
+                }
+            });
+            self.tail.truncate(joint);
+        }
+        watch.find(octets, |found, _| verdict.add(self, found));
+        self.look_through_escapes(octets, &mut verdict);
+        keep_last(&mut self.tail, octets, memory);
+        verdict.result
+    }
+
+    fn look_through_escapes(&mut self, octets: &[u8], verdict: &mut Verdict) {
+        let memory = self.watch.memory();
+        let last = memchr::memrchr3(b'%', b'\\', b'&', octets);
+        if last.is_none() && self.quiet > memory {
+            return;
+        }
+        if self.quiet > memory {
+            self.view.clone_from(&self.tail);
+        }
+        let before = self.view.len();
+        let mut view = std::mem::take(&mut self.view);
+        unescape(octets, &mut view);
+        let watch = Arc::clone(&self.watch);
+        watch.find(&view, |found, at| {
+            // An escape that was begun before may have been completed: look a little back.
+            if at.end + unescape::LONGEST > before {
+                verdict.add(self, found);
+            }
+        });
+        let surplus = view.len().saturating_sub(memory);
+        drop(view.drain(..surplus));
+        self.view = view;
+        self.quiet = match last {
+            Some(at) => octets.len() - at,
+            None => self.quiet.saturating_add(octets.len()),
+        };
+    }
+}
+
+impl Rewrite for Guard {
+    fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        self.look(octets)?;
+        out.extend_from_slice(octets);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), RewriteError> {
+        Ok(())
+    }
+
+    fn held(&self) -> usize {
+        0
+    }
+}
+
+/// What the finds of one look come to.
+struct Verdict {
+    result: Result<(), RewriteError>,
+}
+
+impl Default for Verdict {
+    fn default() -> Self {
+        Self { result: Ok(()) }
+    }
+}
+
+impl Verdict {
+    fn add(&mut self, guard: &Guard, found: &Found) {
+        let bearer = Bearer {
+            sandbox: guard.sandbox,
+            granted: &guard.granted,
+        };
+        match bearer.judge(found, guard.credential) {
+            Matter::Fine if guard.literal && matches!(found.what, What::Sentinel(_)) => {
+                guard.tally.found(bearer.told(found, guard.place));
+            }
+            Matter::Fine => {}
+            Matter::Noted => guard.tally.found(bearer.told(found, guard.place)),
+            Matter::Refused => {
+                guard.tally.misused(bearer.misuse(found, guard.place));
+                self.result = Err(RewriteError::Misuse);
+            }
+        }
+    }
+}
+
+/// Keeps the last `most` octets of what passed.
+fn keep_last(tail: &mut Vec<u8>, octets: &[u8], most: usize) {
+    let fresh = octets
+        .get(octets.len().saturating_sub(most)..)
+        .unwrap_or_default();
+    let surplus = (tail.len() + fresh.len()).saturating_sub(most);
+    drop(tail.drain(..surplus.min(tail.len())));
+    tail.extend_from_slice(fresh);
+}

@@ -1,0 +1,199 @@
+//! How a value is written so that it is one value in its place: escapes, and what cannot be escaped.
+
+use std::sync::Arc;
+
+use gig_policy::{SecretGrant, SecretName, SecretPlace};
+use gig_vault::Secret;
+use memchr::memmem;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+
+/// A sentinel and what goes in its place.
+#[derive(Debug, Clone)]
+pub struct Replacement {
+    /// The sentinel.
+    pub sentinel: Arc<str>,
+    /// The secret, with the part that the sentinel stands for.
+    pub secret: Arc<Secret>,
+    /// Which part.
+    pub part: usize,
+    /// Where the sentinel may stand.
+    pub places: Places,
+}
+
+/// Where a secret's sentinels may stand in one request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Places {
+    everywhere: bool,
+    some: Vec<SecretPlace>,
+}
+
+/// The value cannot stand there: it would end its field, or be something else than a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a value cannot stand where its sentinel stands")]
+pub struct Unplaceable;
+
+impl Places {
+    /// The union of all grants of this secret.
+    #[must_use]
+    pub fn of(name: &SecretName, granted: &[SecretGrant]) -> Self {
+        let mut places = Self::default();
+        for grant in granted.iter().filter(|grant| grant.name == *name) {
+            match &grant.places {
+                None => places.everywhere = true,
+                Some(some) => places.some.extend(some.iter().cloned()),
+            }
+        }
+        places
+    }
+
+    /// Whether the sentinel may stand in a place that fits.
+    pub fn allow(&self, fits: impl Fn(&SecretPlace) -> bool) -> bool {
+        self.everywhere || self.some.iter().any(fits)
+    }
+}
+
+impl Replacement {
+    /// The value.
+    ///
+    /// # Errors
+    /// [`Unplaceable`], when the secret has no such part any more.
+    pub fn value(&self) -> Result<&[u8], Unplaceable> {
+        let part = self.secret.parts.get(self.part).ok_or(Unplaceable)?;
+        Ok(part.value.expose())
+    }
+}
+
+/// How a value is written in a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Escape {
+    /// As it is.
+    Raw,
+    /// Percent-encoded, unreserved characters alone as they are (RFC 3986 §2.3).
+    Percent,
+    /// Inside a JSON string (RFC 8259 §7).
+    Json,
+    /// As text in XML or HTML.
+    Markup,
+}
+
+impl Escape {
+    /// Appends the value, written so.
+    pub fn write(self, value: &[u8], out: &mut Vec<u8>) {
+        match self {
+            Self::Raw => out.extend_from_slice(value),
+            Self::Percent => {
+                for piece in percent_encode(value, RESERVED) {
+                    out.extend_from_slice(piece.as_bytes());
+                }
+            }
+            Self::Json => json(value, out),
+            Self::Markup => markup(value, out),
+        }
+    }
+
+    /// Every spelling that an ordinary encoder gives a sentinel in such a place.
+    #[must_use]
+    pub fn spellings(self, sentinel: &str) -> Vec<Vec<u8>> {
+        let mut spellings = vec![sentinel.as_bytes().to_vec()];
+        let mut add = |spelling: Vec<u8>| {
+            if !spellings.contains(&spelling) {
+                spellings.push(spelling);
+            }
+        };
+        match self {
+            Self::Raw => {}
+            Self::Percent => {
+                let encoded = percent_encode(sentinel.as_bytes(), RESERVED).to_string();
+                add(lower_digits(&encoded).into_bytes());
+                add(encoded.into_bytes());
+            }
+            Self::Json => {
+                let mut escaped = Vec::new();
+                json(sentinel.as_bytes(), &mut escaped);
+                add(escaped);
+                add(sentinel.replace('/', "\\/").into_bytes());
+            }
+            Self::Markup => {
+                let mut escaped = Vec::new();
+                markup(sentinel.as_bytes(), &mut escaped);
+                add(escaped);
+            }
+        }
+        spellings
+    }
+}
+
+/// `text` with every spelling of the sentinel replaced; `None` where there is none of it.
+#[must_use]
+pub fn replaced(text: &[u8], sentinel: &str, value: &[u8], escape: Escape) -> Option<Vec<u8>> {
+    let mut out: Option<Vec<u8>> = None;
+    for spelling in escape.spellings(sentinel) {
+        let from = out.as_deref().unwrap_or(text);
+        let finder = memmem::Finder::new(&spelling);
+        let mut rest = from;
+        let mut next = Vec::new();
+        let mut any = false;
+        while let Some(at) = finder.find(rest) {
+            let (before, after) = rest.split_at(at);
+            next.extend_from_slice(before);
+            escape.write(value, &mut next);
+            rest = after.get(spelling.len()..).unwrap_or_default();
+            any = true;
+        }
+        if any {
+            next.extend_from_slice(rest);
+            out = Some(next);
+        }
+    }
+    out
+}
+
+fn json(value: &[u8], out: &mut Vec<u8>) {
+    for octet in value {
+        match octet {
+            b'"' => out.extend_from_slice(b"\\\""),
+            b'\\' => out.extend_from_slice(b"\\\\"),
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0..=0x1f | 0x7f => out.extend_from_slice(format!("\\u{octet:04x}").as_bytes()),
+            _ => out.push(*octet),
+        }
+    }
+}
+
+fn markup(value: &[u8], out: &mut Vec<u8>) {
+    for octet in value {
+        match octet {
+            b'&' => out.extend_from_slice(b"&amp;"),
+            b'<' => out.extend_from_slice(b"&lt;"),
+            b'>' => out.extend_from_slice(b"&gt;"),
+            b'"' => out.extend_from_slice(b"&quot;"),
+            b'\'' => out.extend_from_slice(b"&#39;"),
+            _ => out.push(*octet),
+        }
+    }
+}
+
+/// `%2F` as `%2f`.
+fn lower_digits(encoded: &str) -> String {
+    let mut left = 0;
+    let lower = |c: char| {
+        if c == '%' {
+            left = 2;
+            return c;
+        }
+        if left == 0 {
+            return c;
+        }
+        left -= 1;
+        c.to_ascii_lowercase()
+    };
+    encoded.chars().map(lower).collect()
+}
+
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');

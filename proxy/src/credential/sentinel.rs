@@ -1,0 +1,149 @@
+//! What a program holds in a secret's place.
+//!
+//! Random for each sandbox, secret and part, so that one tells nothing of another; shaped like the real
+//! thing where a client would look. It proves nothing and opens nothing: it only says which value is
+//! meant.
+
+use aws_lc_rs::rand;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use gig_vault::Shape;
+
+/// No sentinel could be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the system gave no random numbers for a sentinel")]
+pub struct MintSentinelError;
+
+/// Makes a sentinel of this shape. A shape with too few characters to be unguessable is not followed:
+/// such a secret gets a plain sentinel.
+///
+/// # Errors
+/// [`MintSentinelError`].
+pub fn mint(shape: &Shape) -> Result<String, MintSentinelError> {
+    match shape {
+        Shape::Plain => plain(),
+        Shape::Like {
+            prefix,
+            length,
+            alphabet,
+        } if is_unguessable(*length, alphabet) => {
+            Ok(format!("{prefix}{}", draw(*length, alphabet)?))
+        }
+        Shape::Like { .. } => plain(),
+        Shape::Jwt => jwt(),
+    }
+}
+
+/// `gigph-` and 128 random bits.
+fn plain() -> Result<String, MintSentinelError> {
+    Ok(format!("{PLAIN}{}", draw(32, HEX)?))
+}
+
+/// A token that says what it is to whoever decodes it, is signed by nobody, and has 32 random octets.
+fn jwt() -> Result<String, MintSentinelError> {
+    let mut random = [0; 48];
+    rand::fill(&mut random).map_err(|_| MintSentinelError)?;
+    let (signature, id) = random.split_at(32);
+    let claims = format!(
+        r#"{{"iss":"gig","sub":"sentinel","jti":"{}"}}"#,
+        URL_SAFE_NO_PAD.encode(id)
+    );
+    let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","typ":"JWT"}"#);
+    let claims = URL_SAFE_NO_PAD.encode(claims);
+    Ok(format!(
+        "{header}.{claims}.{}",
+        URL_SAFE_NO_PAD.encode(signature)
+    ))
+}
+
+/// `length` characters of `alphabet`, each as likely as the other.
+fn draw(length: usize, alphabet: &str) -> Result<String, MintSentinelError> {
+    let letters: Vec<char> = alphabet.chars().collect();
+    let many = letters.len();
+    // The largest multiple of `many` that fits: what is above would favour the first letters.
+    let fair = 256 - 256 % many.clamp(1, 256);
+    let mut text = String::with_capacity(length);
+    let mut random = [0; 64];
+    let mut left = length;
+    while left > 0 {
+        rand::fill(&mut random).map_err(|_| MintSentinelError)?;
+        let drawn = random.iter().map(|octet| usize::from(*octet));
+        for letter in drawn.filter(|n| *n < fair).take(left) {
+            text.extend(letters.get(letter % many));
+            left -= 1;
+        }
+    }
+    Ok(text)
+}
+
+/// At least 96 bits, of characters that stand for themselves in a header.
+fn is_unguessable(length: usize, alphabet: &str) -> bool {
+    let sound = alphabet.chars().all(|c| c.is_ascii_graphic());
+    let bits = alphabet.len().checked_ilog2().unwrap_or(0) as usize;
+    sound && alphabet.len() <= 256 && length.saturating_mul(bits) >= 96
+}
+
+/// How a plain sentinel begins.
+pub const PLAIN: &str = "gigph-";
+const HEX: &str = "0123456789abcdef";
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn plain_sentinels_are_gigph_and_32_digits_and_never_the_same() {
+        let many: HashSet<String> = (0..1000).map(|_| mint(&Shape::Plain).unwrap()).collect();
+        assert_eq!(many.len(), 1000);
+        for sentinel in many {
+            let digits = sentinel.strip_prefix("gigph-").unwrap();
+            assert_eq!(digits.len(), 32);
+            assert!(digits.bytes().all(|b| b.is_ascii_hexdigit()));
+        }
+    }
+
+    #[test]
+    fn a_shaped_sentinel_passes_for_the_real_thing() {
+        let shape = Shape::Like {
+            prefix: "ghp_".into(),
+            length: 36,
+            alphabet: ('a'..='z').chain('A'..='Z').chain('0'..='9').collect(),
+        };
+        let (one, other) = (mint(&shape).unwrap(), mint(&shape).unwrap());
+        assert_ne!(one, other);
+        let rest = one.strip_prefix("ghp_").unwrap();
+        assert!(rest.len() == 36 && rest.bytes().all(|b| b.is_ascii_alphanumeric()));
+    }
+
+    #[test]
+    fn a_shape_that_could_be_guessed_is_not_followed() {
+        for (length, alphabet) in [(4, "0123456789"), (400, "0"), (0, "abc"), (64, "")] {
+            let shape = Shape::Like {
+                prefix: "pin".into(),
+                length,
+                alphabet: alphabet.into(),
+            };
+            assert!(
+                mint(&shape).unwrap().starts_with(PLAIN),
+                "{length} {alphabet}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_token_has_three_parts_and_two_decode() {
+        let token = mint(&Shape::Jwt).unwrap();
+        let parts: Vec<&str> = token.split('.').collect();
+        assert_eq!(parts.len(), 3);
+        for part in &parts[..2] {
+            let json = URL_SAFE_NO_PAD.decode(part).unwrap();
+            assert!(
+                serde_json::from_slice::<serde_json::Value>(&json)
+                    .unwrap()
+                    .is_object()
+            );
+        }
+        assert_eq!(URL_SAFE_NO_PAD.decode(parts[2]).unwrap().len(), 32);
+    }
+}

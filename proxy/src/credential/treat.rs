@@ -1,0 +1,66 @@
+//! What is done to a request after its sentinels were replaced, right before it is sent.
+//!
+//! Most secrets are put where their sentinel stood and that is all. Others sign: their sentinel only says
+//! which key is meant, and the request as the origin will see it is signed here, once its header section
+//! is final. A treatment that wants to see the body says how much of it at most; one that must change
+//! the body as it streams hands back how.
+
+use std::{fmt, sync::Arc};
+
+use gig_vault::{Secret, Treatment};
+use http::{HeaderMap, HeaderValue, Method, uri::PathAndQuery};
+
+use super::rewrite::Rewrite;
+
+/// A request that is complete but for what a treatment adds.
+#[derive(Debug)]
+pub struct Signable<'a> {
+    /// The method.
+    pub method: &'a Method,
+    /// `https` or `http`.
+    pub scheme: &'static str,
+    /// The host as the origin will see it, with the port where the program wrote one.
+    pub authority: &'a HeaderValue,
+    /// Path and query, values placed.
+    pub target: &'a mut PathAndQuery,
+    /// The header section, values placed, without `Host`.
+    pub headers: &'a mut HeaderMap,
+    /// The whole body, where [`Treat::wants_body`] asked for it; empty where there is none.
+    pub body: Option<&'a [u8]>,
+}
+
+/// Signs, or otherwise completes, a request.
+pub trait Treat: Send + Sync + fmt::Debug {
+    /// Which secret this is, for the record.
+    fn secret(&self) -> &Arc<Secret>;
+
+    /// How many octets of body must be at hand before [`Treat::treat`]; `None`: it does without. A
+    /// longer body is refused.
+    fn wants_body(&self, headers: &HeaderMap) -> Option<usize>;
+
+    /// Completes the request. What is handed back changes the body while it streams, after sentinels in
+    /// it were replaced.
+    ///
+    /// # Errors
+    /// [`Untreatable`]: the request is refused.
+    fn treat(&self, request: Signable<'_>) -> Result<Option<Box<dyn Rewrite>>, Untreatable>;
+}
+
+/// A request that its secret's treatment cannot complete.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the request cannot be completed with secret {name}: {why}")]
+pub struct Untreatable {
+    /// The secret's name.
+    pub name: Arc<str>,
+    /// What stands in the way; holds no value.
+    pub why: String,
+}
+
+/// The treatment of a secret whose sentinels `sentinels` (one for each part) stand in a request; `None`
+/// where they are replaced by values.
+#[must_use]
+pub fn treatment(secret: &Arc<Secret>, _sentinels: &[Arc<str>]) -> Option<Arc<dyn Treat>> {
+    match secret.treatment {
+        Treatment::Replace => None,
+    }
+}

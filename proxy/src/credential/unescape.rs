@@ -1,0 +1,193 @@
+//! Undoes escapes while octets pass, so that what is looked for has one spelling.
+//!
+//! Percent-encoding, JSON's and JavaScript's backslashes and HTML's character references are undone
+//! wherever they stand and as often as they were put on: this is a view to look at, never what is sent.
+
+use memchr::memchr3;
+
+/// Appends `octets` to `view` with escapes undone; the last octets of `view` may be the beginning of
+/// an escape that `octets` ends.
+pub fn unescape(octets: &[u8], view: &mut Vec<u8>) {
+    let mut rest = octets;
+    // What was begun before may end here.
+    let mut watching = LONGEST;
+    while !rest.is_empty() {
+        if watching == 0 {
+            let run = memchr3(b'%', b'\\', b'&', rest).unwrap_or(rest.len());
+            let (plain, more) = rest.split_at(run);
+            view.extend_from_slice(plain);
+            rest = more;
+            watching = LONGEST;
+            continue;
+        }
+        let Some((octet, more)) = rest.split_first() else {
+            return;
+        };
+        watching = if matches!(octet, b'%' | b'\\' | b'&') {
+            LONGEST
+        } else {
+            watching - 1
+        };
+        view.push(*octet);
+        while fold(view) {
+            watching = LONGEST;
+        }
+        rest = more;
+    }
+}
+
+/// Whether there is anything to undo.
+#[must_use]
+pub fn escapes(octets: &[u8]) -> bool {
+    memchr3(b'%', b'\\', b'&', octets).is_some()
+}
+
+/// Replaces an escape that `view` ends with by what it stands for.
+fn fold(view: &mut Vec<u8>) -> bool {
+    let Some(last) = view.last().copied() else {
+        return false;
+    };
+    let found = match last {
+        b';' => reference(view),
+        _ => after_backslash(view, last).or_else(|| digits(view, last)),
+    };
+    let Some((length, octet)) = found else {
+        return false;
+    };
+    view.truncate(view.len() - length);
+    match octet {
+        Stands::Octet(octet) => view.push(octet),
+        Stands::Character(character) => {
+            view.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+    }
+    true
+}
+
+enum Stands {
+    Octet(u8),
+    Character(char),
+}
+
+/// `%XX`, `\xXX`, `\uXXXX`.
+fn digits(view: &[u8], last: u8) -> Option<(usize, Stands)> {
+    hex(last)?;
+    if let [.., b'%', high, low] = view {
+        return Some((3, Stands::Octet(hex(*high)? << 4 | hex(*low)?)));
+    }
+    if let [.., b'\\', b'x', high, low] = view {
+        return Some((4, Stands::Octet(hex(*high)? << 4 | hex(*low)?)));
+    }
+    if let [.., b'\\', b'u', a, b, c, d] = view {
+        let mut number = 0;
+        for digit in [a, b, c, d] {
+            number = number << 4 | u32::from(hex(*digit)?);
+        }
+        // Half of a pair stands for nothing that is looked for.
+        return Some((6, Stands::Character(char::from_u32(number)?)));
+    }
+    None
+}
+
+/// `\/`, `\"`, `\\` and the like.
+fn after_backslash(view: &[u8], last: u8) -> Option<(usize, Stands)> {
+    let [.., b'\\', _] = view else {
+        return None;
+    };
+    let octet = match last {
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'/' | b'"' | b'\'' | b'\\' | b'&' | b'%' | b'-' | b'_' | b'.' | b'=' | b'+' => last,
+        _ => return None,
+    };
+    Some((2, Stands::Octet(octet)))
+}
+
+/// `&#45;`, `&#x2d;`, `&amp;`.
+fn reference(view: &[u8]) -> Option<(usize, Stands)> {
+    let from = view.len().saturating_sub(LONGEST);
+    let near = view.get(from..)?;
+    let ampersand = memchr::memrchr(b'&', near)?;
+    let length = near.len() - ampersand;
+    let inside = near.get(ampersand + 1..near.len() - 1)?;
+    let text = std::str::from_utf8(inside).ok()?;
+    let character = if let Some(number) = text.strip_prefix('#') {
+        let number = match number.strip_prefix(['x', 'X']) {
+            Some(digits) => u32::from_str_radix(digits, 16).ok()?,
+            None => number.parse().ok()?,
+        };
+        char::from_u32(number)?
+    } else {
+        NAMED.iter().find(|(name, _)| *name == text)?.1
+    };
+    Some((length, Stands::Character(character)))
+}
+
+const fn hex(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+/// Those of HTML's names that stand for what credentials are made of.
+const NAMED: [(&str, char); 12] = [
+    ("amp", '&'),
+    ("lt", '<'),
+    ("gt", '>'),
+    ("quot", '"'),
+    ("apos", '\''),
+    ("plus", '+'),
+    ("sol", '/'),
+    ("equals", '='),
+    ("period", '.'),
+    ("lowbar", '_'),
+    ("colon", ':'),
+    ("percnt", '%'),
+];
+/// No escape that is undone is longer, save by leading zeros.
+pub const LONGEST: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn view(text: &str) -> String {
+        let mut out = Vec::new();
+        unescape(text.as_bytes(), &mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    #[test]
+    fn escapes_are_undone_however_often_they_were_put_on() {
+        assert_eq!(view("gigph%2Dab"), "gigph-ab");
+        assert_eq!(view("gigph%252Dab"), "gigph-ab");
+        assert_eq!(view("gigph%25252dab"), "gigph-ab");
+        assert_eq!(view(r"gigph\u002dab \/ \x2d"), "gigph-ab / -");
+        assert_eq!(view(r"gigph\\u002dab"), "gigph-ab");
+        assert_eq!(view("gigph&#45;ab&#x2D;cd&amp;#45;"), "gigph-ab-cd-");
+        assert_eq!(view("%26%2345%3B"), "-");
+        assert_eq!(view("100% of it & more; \\d"), "100% of it & more; \\d");
+    }
+
+    proptest! {
+        #[test]
+        fn where_it_is_cut_does_not_matter(text in r"[a4%\\u0&#x;2dD]{0,60}", cut in 0_usize..60) {
+            let cut = cut.min(text.len());
+            let mut out = Vec::new();
+            unescape(&text.as_bytes()[..cut], &mut out);
+            unescape(&text.as_bytes()[cut..], &mut out);
+            prop_assert_eq!(String::from_utf8_lossy(&out), view(&text));
+        }
+
+        #[test]
+        fn plain_text_stays(text in "[a-z0-9 ]{0,200}") {
+            prop_assert_eq!(view(&text), text);
+        }
+    }
+}

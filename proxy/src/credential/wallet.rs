@@ -1,0 +1,211 @@
+//! Who holds which sentinels, and what they stand for.
+//!
+//! One [`Border`] for a whole gig knows the keeper and every sentinel that lives; each sandbox has a
+//! [`Wallet`] with its own. When a wallet goes, its sentinels stand for nothing any more.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use gig_policy::{SandboxId, SecretName};
+use gig_vault::{Guarded, Keeper, Secret, Shape};
+use parking_lot::Mutex;
+
+use super::{
+    sentinel::{MintSentinelError, mint},
+    watch::{LiveSentinel, Watch},
+};
+
+/// Where secrets and sentinels meet, for all sandboxes.
+#[derive(Debug)]
+pub struct Border {
+    keeper: Arc<dyn Keeper>,
+    live: Mutex<HashMap<SandboxId, Vec<LiveSentinel>>>,
+    /// Counts up with every change of `live`.
+    changes: AtomicU64,
+    watch: ArcSwapOption<Current>,
+    /// One rebuilds, the others wait for it.
+    building: Mutex<()>,
+}
+
+/// A watch, and what it was made of.
+#[derive(Debug)]
+struct Current {
+    watch: Arc<Watch>,
+    changes: u64,
+    guarded: Arc<Guarded>,
+}
+
+/// The sentinels of one sandbox.
+#[derive(Debug)]
+pub struct Wallet {
+    border: Arc<Border>,
+    sandbox: SandboxId,
+    held: ArcSwap<Vec<Held>>,
+    changing: Mutex<()>,
+}
+
+/// One sentinel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// For which secret.
+    pub name: SecretName,
+    /// For which of its parts, from 0.
+    pub part: usize,
+    /// The variable that holds it inside.
+    pub variable: Arc<str>,
+    /// The text.
+    pub sentinel: Arc<str>,
+}
+
+impl Border {
+    /// The border of one gig.
+    #[must_use]
+    pub fn new(keeper: Arc<dyn Keeper>) -> Arc<Self> {
+        Arc::new(Self {
+            keeper,
+            live: Mutex::new(HashMap::new()),
+            changes: AtomicU64::new(0),
+            watch: ArcSwapOption::empty(),
+            building: Mutex::new(()),
+        })
+    }
+
+    /// Who keeps the values.
+    #[must_use]
+    pub fn keeper(&self) -> &Arc<dyn Keeper> {
+        &self.keeper
+    }
+
+    /// A wallet without sentinels for a sandbox that is about to start.
+    #[must_use]
+    pub fn wallet(self: &Arc<Self>, sandbox: SandboxId) -> Arc<Wallet> {
+        Arc::new(Wallet {
+            border: Arc::clone(self),
+            sandbox,
+            held: ArcSwap::default(),
+            changing: Mutex::new(()),
+        })
+    }
+
+    /// What must not go astray now; made again when a sentinel or a value was added or taken away.
+    #[must_use]
+    pub fn watch(&self) -> Arc<Watch> {
+        let guarded = self.keeper.guarded();
+        if let Some(watch) = self.current(&guarded) {
+            return watch;
+        }
+        let building = self.building.lock();
+        if let Some(watch) = self.current(&guarded) {
+            return watch;
+        }
+        // Read first: what is added while the watch is made belongs to the next one.
+        let changes = self.changes.load(Ordering::Acquire);
+        let live: Vec<LiveSentinel> = self.live.lock().values().flatten().cloned().collect();
+        let watch = Arc::new(Watch::new(&live, &guarded));
+        self.watch.store(Some(Arc::new(Current {
+            watch: Arc::clone(&watch),
+            changes,
+            guarded,
+        })));
+        drop(building);
+        watch
+    }
+
+    fn current(&self, guarded: &Arc<Guarded>) -> Option<Arc<Watch>> {
+        let current = self.watch.load();
+        let current = current.as_ref()?;
+        let same = current.changes == self.changes.load(Ordering::Acquire)
+            && Arc::ptr_eq(&current.guarded, guarded);
+        same.then(|| Arc::clone(&current.watch))
+    }
+
+    fn set_live(&self, sandbox: SandboxId, held: &[Held]) {
+        let live = held.iter().map(|held| LiveSentinel {
+            sandbox,
+            name: held.name.clone(),
+            text: Arc::clone(&held.sentinel),
+        });
+        let live = live.collect::<Vec<_>>();
+        let mut all = self.live.lock();
+        if live.is_empty() {
+            all.remove(&sandbox);
+        } else {
+            all.insert(sandbox, live);
+        }
+        // Within the lock, so that who reads the new count reads the new sentinels.
+        self.changes.fetch_add(1, Ordering::Release);
+        drop(all);
+    }
+}
+
+impl Wallet {
+    /// Mints a sentinel for each part of a secret; one that is held already stays.
+    ///
+    /// # Errors
+    /// [`MintSentinelError`].
+    pub fn hold(&self, secret: &Secret) -> Result<(), MintSentinelError> {
+        for (part, of) in secret.parts.iter().enumerate() {
+            self.hold_part(&secret.name, part, &of.variable, &of.shape)?;
+        }
+        Ok(())
+    }
+
+    /// Mints a sentinel for one part, and gives the one that is held if there is one.
+    ///
+    /// # Errors
+    /// [`MintSentinelError`].
+    pub fn hold_part(
+        &self,
+        name: &SecretName,
+        part: usize,
+        variable: &Arc<str>,
+        shape: &Shape,
+    ) -> Result<Arc<str>, MintSentinelError> {
+        let changing = self.changing.lock();
+        let mut held = Vec::clone(&self.held.load());
+        if let Some(known) = held.iter().find(|h| h.name == *name && h.part == part) {
+            return Ok(Arc::clone(&known.sentinel));
+        }
+        let sentinel: Arc<str> = mint(shape)?.into();
+        held.push(Held {
+            name: name.clone(),
+            part,
+            variable: Arc::clone(variable),
+            sentinel: Arc::clone(&sentinel),
+        });
+        self.border.set_live(self.sandbox, &held);
+        self.held.store(Arc::new(held));
+        drop(changing);
+        Ok(sentinel)
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub const fn sandbox(&self) -> SandboxId {
+        self.sandbox
+    }
+
+    /// The border that it belongs to.
+    #[must_use]
+    pub const fn border(&self) -> &Arc<Border> {
+        &self.border
+    }
+
+    /// Every sentinel, in the order they were minted.
+    #[must_use]
+    pub fn held(&self) -> Arc<Vec<Held>> {
+        self.held.load_full()
+    }
+}
+
+impl Drop for Wallet {
+    fn drop(&mut self) {
+        self.border.set_live(self.sandbox, &[]);
+    }
+}

@@ -1,0 +1,175 @@
+//! Everything that must not go astray, in every form, ready to be looked for.
+//!
+//! One watch serves all sandboxes of a gig: it holds the sentinels of those that live now and the real
+//! values that the vault knows. Whom a find concerns is for the asker to say.
+
+use std::{fmt, sync::Arc};
+
+use gig_policy::{SandboxId, SecretName};
+use gig_vault::Guarded;
+
+use super::{
+    forms::{Form, forms},
+    needles::{Needles, Occurrence, SHORTEST},
+    unescape::{self, escapes, unescape},
+};
+
+/// What is looked for.
+pub struct Watch {
+    needles: Needles,
+    subjects: Vec<Found>,
+    /// Letters and digits alone, for what was cut into pieces.
+    pieces: Needles,
+    piece_subjects: Vec<Found>,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Of which secret.
+    pub name: SecretName,
+    /// A sentinel, or the value itself.
+    pub what: What,
+    /// How it was written.
+    pub form: Form,
+}
+
+/// Which of a secret's texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum What {
+    /// The sentinel that this sandbox holds.
+    Sentinel(SandboxId),
+    /// A real value.
+    Value {
+        /// Whether it may still be used.
+        current: bool,
+    },
+}
+
+/// A sentinel that lives now.
+#[derive(Debug, Clone)]
+pub struct LiveSentinel {
+    /// Who holds it.
+    pub sandbox: SandboxId,
+    /// For which secret.
+    pub name: SecretName,
+    /// The text.
+    pub text: Arc<str>,
+}
+
+impl Watch {
+    /// Prepares the search for all of these.
+    #[must_use]
+    pub fn new<'a>(
+        sentinels: impl IntoIterator<Item = &'a LiveSentinel>,
+        guarded: &Guarded,
+    ) -> Self {
+        let sentinels = sentinels.into_iter().map(|live| {
+            let what = What::Sentinel(live.sandbox);
+            (live.text.as_bytes(), live.name.clone(), what)
+        });
+        let values = guarded.values.iter().map(|value| {
+            let what = What::Value {
+                current: value.current,
+            };
+            (value.value.expose(), value.name.clone(), what)
+        });
+        let (mut texts, mut subjects) = (Vec::new(), Vec::new());
+        let (mut pieces, mut piece_subjects) = (Vec::new(), Vec::new());
+        for (text, name, what) in sentinels.chain(values) {
+            if text.len() < SHORTEST {
+                continue;
+            }
+            let found = |form| Found {
+                name: name.clone(),
+                what,
+                form,
+            };
+            let mut seen = Vec::new();
+            unescape(text, &mut seen);
+            if seen != text && seen.len() >= SHORTEST {
+                // What looks escaped itself is found in the view that undoes it, too.
+                texts.push(seen);
+                subjects.push(found(Form::Plain));
+            }
+            for (form, octets) in forms(text) {
+                texts.push(octets);
+                subjects.push(found(form));
+            }
+            let mut bare = Vec::new();
+            squeeze(text, &mut bare);
+            if bare.len() >= SHORTEST_SPLIT {
+                pieces.push(bare);
+                piece_subjects.push(found(Form::Split));
+            }
+        }
+        Self {
+            needles: Needles::new(&texts),
+            subjects,
+            pieces: Needles::new(&pieces),
+            piece_subjects,
+        }
+    }
+
+    /// Whether there is nothing to look for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.subjects.is_empty()
+    }
+
+    /// How many octets a search over pieces must remember.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.needles.longest() + unescape::LONGEST
+    }
+
+    /// Tells what stands in `octets`, as they are.
+    pub fn find<'a>(&'a self, octets: &[u8], mut tell: impl FnMut(&'a Found, Occurrence)) {
+        self.needles.find_each(octets, |occurrence| {
+            if let Some(found) = self.subjects.get(occurrence.needle) {
+                tell(found, occurrence);
+            }
+        });
+    }
+
+    /// Tells what stands in a whole text, as it is and with its escapes undone.
+    pub fn find_escaped<'a>(&'a self, octets: &[u8], mut tell: impl FnMut(&'a Found)) {
+        self.find(octets, |found, _| tell(found));
+        if escapes(octets) {
+            let mut view = Vec::with_capacity(octets.len());
+            unescape(octets, &mut view);
+            self.find(&view, |found, _| tell(found));
+        }
+    }
+
+    /// Tells what `octets` hold when all but letters and digits is left out.
+    pub fn find_split<'a>(&'a self, octets: &[u8], mut tell: impl FnMut(&'a Found)) {
+        let (mut view, mut bare) = (Vec::new(), Vec::with_capacity(octets.len()));
+        let octets = if escapes(octets) {
+            unescape(octets, &mut view);
+            &view
+        } else {
+            octets
+        };
+        squeeze(octets, &mut bare);
+        self.pieces.find_each(&bare, |occurrence| {
+            if let Some(found) = self.piece_subjects.get(occurrence.needle) {
+                tell(found);
+            }
+        });
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Watch({} texts)", self.subjects.len())
+    }
+}
+
+/// Letters and digits of `octets`.
+fn squeeze(octets: &[u8], bare: &mut Vec<u8>) {
+    bare.extend(octets.iter().filter(|octet| octet.is_ascii_alphanumeric()));
+}
+
+/// Shorter pieces put together are in ordinary text by chance.
+const SHORTEST_SPLIT: usize = 16;

@@ -1,0 +1,208 @@
+//! The last that is done to a request with secrets: its length, its digests, its signature.
+//!
+//! A body into which a value may go has no length yet. A short one is read whole first, so that the
+//! origin is told one, and so that nothing reaches it of a body that is refused; a long one goes in
+//! chunks.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use gig_policy::{AppProtocol, DenyReason};
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Request,
+    header::{CONTENT_LENGTH, EXPECT},
+    uri::PathAndQuery,
+};
+
+use super::{
+    body::{Credentials, Gathered, Upload},
+    headers,
+};
+use crate::{
+    credential::{
+        inject::Carried,
+        tally::Tally,
+        treat::{Signable, Treat},
+    },
+    failure::{Failure, Side},
+};
+
+/// What is left to do for a request with secrets.
+#[derive(Debug)]
+pub(super) struct Finishing {
+    tally: Arc<Tally>,
+    treats: Vec<Arc<dyn Treat>>,
+    /// The body may come out with another length.
+    changing: bool,
+    /// Something looks at the body.
+    guarded: bool,
+}
+
+/// A request that is about to be sent.
+#[derive(Debug)]
+pub(super) struct Unsent<'a> {
+    pub(super) request: Request<Upload>,
+    pub(super) target: &'a mut PathAndQuery,
+    pub(super) authority: &'a HeaderValue,
+    pub(super) protocol: AppProtocol,
+}
+
+impl Finishing {
+    /// What is left, and what the body passes through.
+    pub(super) fn new(carried: Carried) -> (Option<Credentials>, Self) {
+        let plan = carried.body.filter(|plan| !plan.is_idle());
+        let finishing = Self {
+            changing: plan.as_ref().is_some_and(|plan| plan.may_change()),
+            guarded: plan.is_some(),
+            treats: carried.treats,
+            tally: carried.tally,
+        };
+        (plan.map(Credentials::new), finishing)
+    }
+
+    /// Finishes `unsent`; `gated` bodies must not be read before the origin asks for them.
+    pub(super) async fn finish(self, unsent: &mut Unsent<'_>, gated: bool) -> Result<(), Failure> {
+        let wanted = self.wanted(unsent.request.headers());
+        let announced = headers::content_length(unsent.request.headers());
+        let short = announced.is_some_and(|length| length <= SHORT);
+        let gathers = !gated && self.guarded && short;
+        if let Some(most) = wanted {
+            unsent.request.headers_mut().remove(EXPECT);
+            gather(unsent, most).await?;
+        } else if gathers {
+            // What a value adds is not the program's doing.
+            gather(unsent, usize::MAX).await?;
+        }
+        if self.changing {
+            self.settle(unsent);
+        }
+        self.treat(unsent)
+    }
+
+    /// How much of the body some treatment must see.
+    fn wanted(&self, headers: &HeaderMap) -> Option<usize> {
+        let wants = self.treats.iter().filter_map(|t| t.wants_body(headers));
+        wants.max()
+    }
+
+    /// Makes length and digests those of the body that is sent.
+    fn settle(&self, unsent: &mut Unsent<'_>) {
+        let (parts, body) = (unsent.request.headers().clone(), unsent.request.body());
+        let mut headers = parts;
+        match body {
+            Upload::Whole(gathered) => {
+                let octets = gathered.octets();
+                headers.insert(CONTENT_LENGTH, octets.len().into());
+                if self.tally.body_changed() {
+                    self.renew_digests(&mut headers, octets);
+                }
+            }
+            Upload::Streaming(_) => {
+                headers.remove(CONTENT_LENGTH);
+                for name in DIGESTS {
+                    if headers.remove(&name).is_some() {
+                        self.tally.found(format!(
+                            "{name} was left out: the body is sent before it is known"
+                        ));
+                    }
+                }
+            }
+            Upload::Empty => {}
+        }
+        *unsent.request.headers_mut() = headers;
+    }
+
+    fn renew_digests(&self, headers: &mut HeaderMap, octets: &[u8]) {
+        for name in DIGESTS {
+            let Some(value) = headers.remove(&name) else {
+                continue;
+            };
+            match renewed(&name, value.as_bytes(), octets) {
+                Some(value) => {
+                    headers.insert(name, value);
+                }
+                None => self.tally.found(format!(
+                    "{name} was left out: its algorithm is not known here"
+                )),
+            }
+        }
+    }
+
+    fn treat(&self, unsent: &mut Unsent<'_>) -> Result<(), Failure> {
+        for treat in &self.treats {
+            let method = unsent.request.method().clone();
+            let mut headers = std::mem::take(unsent.request.headers_mut());
+            let body = match unsent.request.body() {
+                Upload::Whole(gathered) => Some(gathered.octets()),
+                Upload::Empty => Some(&[][..]),
+                Upload::Streaming(_) => None,
+            };
+            let signable = Signable {
+                method: &method,
+                scheme: unsent.protocol.as_str(),
+                authority: unsent.authority,
+                target: &mut *unsent.target,
+                headers: &mut headers,
+                body,
+            };
+            let treated = treat.treat(signable);
+            *unsent.request.headers_mut() = headers;
+            let after = treated.map_err(|error| {
+                Failure::caused(Side::Internal, DenyReason::SecretUnplaceable, error)
+            })?;
+            if let Some(after) = after {
+                unsent.request.headers_mut().remove(CONTENT_LENGTH);
+                unsent.request.body_mut().then(after);
+            }
+            let secret = treat.secret();
+            self.tally.swapped(&secret.name, secret.version);
+        }
+        Ok(())
+    }
+}
+
+/// Reads the body whole.
+async fn gather(unsent: &mut Unsent<'_>, most: usize) -> Result<(), Failure> {
+    if matches!(unsent.request.body(), Upload::Empty) {
+        return Ok(());
+    }
+    let body = std::mem::replace(unsent.request.body_mut(), Upload::Empty);
+    let gathered = Gathered::read(body, most)
+        .await
+        .map_err(|error| Failure::caused(Side::Downstream, error.reason(), error))?;
+    *unsent.request.body_mut() = Upload::Whole(gathered);
+    Ok(())
+}
+
+/// The field with the digest of what is sent (RFC 9530; RFC 3230 for `Digest`).
+fn renewed(name: &HeaderName, old: &[u8], octets: &[u8]) -> Option<HeaderValue> {
+    let old = std::str::from_utf8(old).ok()?;
+    let structured = name != DIGEST;
+    let mut digests = Vec::new();
+    for member in old.split(',') {
+        let (algorithm, _) = member.trim().split_once('=')?;
+        let known = match algorithm.to_ascii_lowercase().as_str() {
+            "sha-256" => &digest::SHA256,
+            "sha-512" => &digest::SHA512,
+            _ => return None,
+        };
+        let encoded = STANDARD.encode(digest::digest(known, octets));
+        digests.push(if structured {
+            format!("{algorithm}=:{encoded}:")
+        } else {
+            format!("{algorithm}={encoded}")
+        });
+    }
+    HeaderValue::try_from(digests.join(", ")).ok()
+}
+
+const DIGEST: HeaderName = HeaderName::from_static("digest");
+const DIGESTS: [HeaderName; 4] = [
+    HeaderName::from_static("content-md5"),
+    DIGEST,
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("repr-digest"),
+];
+/// Most API calls are shorter; what is held for one request stays small.
+const SHORT: u64 = 64 * 1024;
