@@ -12,6 +12,7 @@ mod node;
 mod opaque;
 mod python;
 mod rust;
+mod secrets;
 mod streaming;
 mod versions;
 mod websocket;

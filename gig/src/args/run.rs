@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use gig_proxy::resolve::ResolveOverride;
 use gig_sandbox::CpuShare;
 
-use super::value::{self, BindArg, EnvArg};
+use super::value::{self, BindArg, EnvArg, SecretArg};
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
@@ -26,6 +26,10 @@ pub(crate) struct RunArgs {
     /// Trust these roots for origins too (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) upstream_ca: Vec<PathBuf>,
+    /// Give the program a sentinel for a secret, whose value is swapped in on the way to these hosts and
+    /// nowhere else: from gig's own environment variable NAME. A host needs a rule of its own
+    #[arg(long, value_name = "NAME@HOST[,HOST…]", value_parser = value::secret)]
+    pub(crate) secret: Vec<SecretArg>,
     /// Set a variable, or pass gig's own; nothing else of the environment is inherited
     #[arg(long, value_name = "NAME[=VALUE]", value_parser = value::env)]
     pub(crate) env: Vec<EnvArg>,

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use gig_policy::{Binding, ParseSecretNameError, SecretName};
 use gig_sandbox::CpuShare;
 
 /// `PATH[:DEST]`.
@@ -18,6 +19,37 @@ pub(crate) struct EnvArg {
     pub(crate) name: String,
     /// `None`: gig's own variable of that name.
     pub(crate) value: Option<String>,
+}
+
+/// `NAME@HOST[:PORT][,HOST[:PORT]…]`, or `NAME` alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SecretArg {
+    pub(crate) name: SecretName,
+    /// Empty: the policy document alone says where it may go.
+    pub(crate) bindings: Vec<Binding>,
+}
+
+pub(crate) fn secret(text: &str) -> Result<SecretArg, String> {
+    let (name, places) = match text.split_once('@') {
+        Some((name, places)) => (name, Some(places)),
+        None => (text, None),
+    };
+    if name.contains('=') {
+        return Err(
+            "a value is never taken from the command line, where every process can read it: put it \
+             into gig's own environment, and write NAME@HOST here"
+                .to_owned(),
+        );
+    }
+    let name: SecretName = name
+        .parse()
+        .map_err(|error: ParseSecretNameError| error.to_string())?;
+    let bindings = places
+        .into_iter()
+        .flat_map(|places| places.split(','))
+        .map(|place| Binding::parse(name.clone(), place).map_err(|error| error.to_string()))
+        .collect::<Result<_, _>>()?;
+    Ok(SecretArg { name, bindings })
 }
 
 pub(crate) fn bind(text: &str) -> Result<BindArg, String> {
@@ -149,6 +181,24 @@ mod tests {
             })
         );
         assert!(bind("a:b").is_err() && bind(":/b").is_err() && bind("").is_err());
+    }
+
+    #[test]
+    fn a_secret_is_named_and_bound_and_never_given() {
+        let arg = secret("T@a.example,*.b.example:8443").unwrap();
+        assert_eq!(arg.name.as_str(), "T");
+        assert_eq!(arg.bindings.len(), 2);
+        assert!(secret("T").unwrap().bindings.is_empty());
+        for wrong in [
+            "",
+            "@a.example",
+            "T@",
+            "T=value@a.example",
+            "T@https://a.example",
+            "T-x@a",
+        ] {
+            assert!(secret(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use gig_policy::Policy;
 use gig_proxy::{resolve::ResolveOverride, upstream::connect_proxy::UpstreamProxy};
 use gig_sandbox::{Bind, BindMode, ResourceLimits, SeccompProfile};
 
-use super::policy;
+use super::{policy, secrets::Secrets};
 use crate::args::{
     run::{EngineArg, NetworkArg, ProfileArg, RunArgs, SeccompArg},
     value::{BindArg, EnvArg},
@@ -32,6 +32,7 @@ pub(crate) struct Settings {
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
     pub(crate) env: Vec<EnvArg>,
+    pub(crate) secrets: Option<Secrets>,
     pub(crate) binds: Vec<Bind>,
     pub(crate) workdir: Option<PathBuf>,
     pub(crate) rootfs: Option<PathBuf>,
@@ -58,6 +59,7 @@ impl Settings {
         refuse_other_engines(args.engine)?;
         let connected = connected(args.network, args.profile)?;
         let policy = policy::from_args(&args, connected)?;
+        let secrets = Secrets::resolve(&args, &policy, connected)?;
         let mut program = args.program.into_iter();
         let Some(name) = program.next() else {
             bail!("no program is named; give one after --");
@@ -78,6 +80,7 @@ impl Settings {
             program: name,
             args: program.collect(),
             env: args.env,
+            secrets,
             binds,
             workdir: args.workdir,
             rootfs: args.rootfs,

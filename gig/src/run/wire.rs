@@ -1,14 +1,14 @@
 //! Who gets what: hub, record, sandbox and proxy of one run, put together and taken apart in order.
 
-use std::{net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
+use std::{ffi::OsString, net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use gig_audit::{Entry, Event, VerdictWord};
 use gig_netns::{HostIds, Hub, HubConfig, Lease, Listeners};
 use gig_policy::SandboxId;
 use gig_proxy::{
-    Proxy, ProxyListeners, deadlines::Deadlines, identity::Identity, resolve::NeverOpen,
-    subject::Subject, tls::authority_key::Authority, tls::roots::Roots,
+    Proxy, ProxyListeners, credential::Wallet, deadlines::Deadlines, identity::Identity,
+    resolve::NeverOpen, subject::Subject, tls::authority_key::Authority, tls::roots::Roots,
 };
 use gig_sandbox::{Enforcement, LayerReport, Network, Prepared, Running, Spec, Stdio};
 use tokio::time::Instant;
@@ -65,6 +65,10 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Opt
     // The key is made while the hub comes up; both take milliseconds.
     let authority = std::thread::spawn(Authority::generate);
     let record = Record::open(&settings.audit, sandbox)?;
+    let wallet = match &settings.secrets {
+        Some(secrets) => Some(secrets.wallet(sandbox)?),
+        None => None,
+    };
     let (hub, listeners) = Hub::start(&HubConfig {
         slots: 1,
         subnet: settings.subnet,
@@ -88,7 +92,7 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Opt
         id: sandbox,
         program: settings.program.clone(),
         args: settings.args.clone(),
-        env: environment::variables(&settings.env, streams.controlling_terminal)?,
+        env: variables(settings, wallet.as_deref(), streams.controlling_terminal)?,
         binds: settings.binds.clone(),
         workdir: settings.workdir.clone(),
         rootfs: settings.rootfs.clone(),
@@ -112,7 +116,15 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Opt
     let layers = prepared.layers().iter().map(described).collect();
     let egress = match lease {
         Some(lease) => Some(open_egress(
-            settings, sandbox, lease, listeners, authority, &record,
+            settings,
+            Between {
+                sandbox,
+                lease,
+                listeners,
+                wallet,
+            },
+            authority,
+            &record,
         )?),
         None => None,
     };
@@ -128,16 +140,42 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Opt
     Ok((wired, prepared, terminal))
 }
 
-fn open_egress(
+/// The variables inside: what the options say, and sentinels.
+fn variables(
     settings: &Settings,
+    wallet: Option<&Wallet>,
+    terminal: bool,
+) -> anyhow::Result<Vec<(OsString, OsString)>> {
+    let mut variables = environment::variables(&settings.env, terminal)?;
+    if let (Some(secrets), Some(wallet)) = (&settings.secrets, wallet) {
+        variables.extend(secrets.variables(wallet));
+    }
+    Ok(variables)
+}
+
+/// What stands between one sandbox and the proxy.
+struct Between {
     sandbox: SandboxId,
     lease: Lease,
     listeners: Listeners,
+    wallet: Option<Arc<Wallet>>,
+}
+
+fn open_egress(
+    settings: &Settings,
+    between: Between,
     authority: Authority,
     record: &Record,
 ) -> anyhow::Result<Egress> {
+    let Between {
+        sandbox,
+        lease,
+        listeners,
+        wallet,
+    } = between;
     let policy = settings.policy.clone();
-    let subject = Subject::new(sandbox, lease.address(), lease.gateway(), policy);
+    let ends = (lease.address(), lease.gateway());
+    let subject = Subject::with_wallet(sandbox, ends, policy, wallet);
     let mut roots = Roots::system();
     if let Some(pem) = &settings.upstream_ca {
         roots = roots

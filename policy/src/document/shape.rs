@@ -290,7 +290,12 @@ impl<'p> Fields<'p> {
         let node = self.take(name)?;
         match node.value {
             Node::Bool(value) => Some(value),
-            other => self.wrong(name, "true or false", other.word(), node.at),
+            Node::Null
+            | Node::Integer(_)
+            | Node::Float
+            | Node::Text(_)
+            | Node::List(_)
+            | Node::Map(_) => self.wrong(name, "true or false", node.value.word(), node.at),
         }
     }
 

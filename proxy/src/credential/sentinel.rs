@@ -75,11 +75,11 @@ fn draw(length: usize, alphabet: &str) -> Result<String, MintSentinelError> {
     Ok(text)
 }
 
-/// At least 96 bits, of characters that stand for themselves in a header.
+/// At least 80 bits, of characters that stand for themselves in a header.
 fn is_unguessable(length: usize, alphabet: &str) -> bool {
     let sound = alphabet.chars().all(|c| c.is_ascii_graphic());
     let bits = alphabet.len().checked_ilog2().unwrap_or(0) as usize;
-    sound && alphabet.len() <= 256 && length.saturating_mul(bits) >= 96
+    sound && alphabet.len() <= 256 && length.saturating_mul(bits) >= 80
 }
 
 /// How a plain sentinel begins.

@@ -21,11 +21,9 @@ pub(super) fn place(
     let replacements = placer.replacements.clone();
     for replacement in &replacements {
         let text = octets.as_deref().unwrap_or(value.as_bytes());
-        let next = match one(placer, name, text, replacement)? {
-            Some(next) => next,
-            None => continue,
-        };
-        octets = Some(next);
+        if let Some(next) = one(placer, name, text, replacement)? {
+            octets = Some(next);
+        }
     }
     let Some(octets) = octets else {
         return Ok(false);
