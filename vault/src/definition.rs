@@ -4,7 +4,7 @@
 //! the store keeps beside a value. It holds nothing secret; unknown fields are errors.
 //!
 //! ```yaml
-//! kind: static                # or basic, or {oauth_client_credentials: {…}}
+//! kind: static                # or basic, or {oauth2_client_credentials: {…}}
 //! provider: embedded          # or environment, {file: {…}}, {command: {…}}, {hashicorp: {…}}
 //! shape: {prefix: ghp_, length: 36, alphabet: alphanumeric}
 //! entrusted: false

@@ -11,9 +11,24 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 mod basic;
+#[cfg(test)]
+mod examples;
+#[cfg(test)]
+mod fake_fetch;
+mod github_app;
+mod google_service_account;
+mod jwt;
+mod oauth2;
 mod plain;
+mod secret_text;
 
 pub use basic::Basic;
+pub use github_app::{GithubApp, GithubAppDefinition};
+pub use google_service_account::{GoogleServiceAccount, GoogleServiceAccountDefinition};
+pub use oauth2::{
+    Authentication, ClientDefinition, Oauth2ClientCredentials, Oauth2ClientCredentialsDefinition,
+    Oauth2RefreshToken, Oauth2RefreshTokenDefinition, TokenEndpoint,
+};
 pub use plain::Plain;
 
 use crate::{
@@ -32,6 +47,14 @@ pub enum KindDefinition {
     Static,
     /// `user:password` (RFC 7617); each half has a sentinel of its own.
     Basic,
+    /// An access token for a client's own credentials (RFC 6749 §4.4).
+    Oauth2ClientCredentials(Box<Oauth2ClientCredentialsDefinition>),
+    /// An access token for a login that somebody made (RFC 6749 §6).
+    Oauth2RefreshToken(Box<Oauth2RefreshTokenDefinition>),
+    /// A GitHub App's installation token.
+    GithubApp(Box<GithubAppDefinition>),
+    /// An access token for a Google service account (RFC 7523).
+    GoogleServiceAccount(GoogleServiceAccountDefinition),
 }
 
 /// What is minted, to come. Dropping it abandons the attempt.
@@ -47,6 +70,12 @@ pub trait Kind: Send + Sync + fmt::Debug {
     /// # Errors
     /// When it cannot; says what was expected and shows nothing of the value.
     fn check(&self, value: &SecretBytes) -> Result<(), UnusableValueError>;
+
+    /// Whether handing the value to a program makes sense. It does not for what is minted for a short
+    /// time, nor for what only the border can present.
+    fn may_be_entrusted(&self) -> bool {
+        true
+    }
 
     /// Mints from the current stored value.
     ///
@@ -138,6 +167,12 @@ impl KindDefinition {
         match self {
             Self::Static => Box::new(Plain),
             Self::Basic => Box::new(Basic),
+            Self::Oauth2ClientCredentials(options) => {
+                Box::new(Oauth2ClientCredentials((**options).clone()))
+            }
+            Self::Oauth2RefreshToken(options) => Box::new(Oauth2RefreshToken((**options).clone())),
+            Self::GithubApp(options) => Box::new(GithubApp((**options).clone())),
+            Self::GoogleServiceAccount(options) => Box::new(GoogleServiceAccount(options.clone())),
         }
     }
 }
