@@ -124,6 +124,15 @@ fn conditions(when: When) -> Result<Conditions, seccompiler::BackendError> {
             mask,
             value,
         } => vec![vec![masked(argument, mask, value)?]],
+        When::InetOfType(value) => rules::INET_FAMILIES
+            .iter()
+            .map(|family| {
+                Ok(vec![
+                    SeccompCondition::new(0, word.clone(), SeccompCmpOp::Eq, *family)?,
+                    masked(1, rules::SOCKET_TYPE, value)?,
+                ])
+            })
+            .collect::<Result<_, seccompiler::BackendError>>()?,
         When::NoneOf { argument, values } => vec![
             values
                 .iter()

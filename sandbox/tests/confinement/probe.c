@@ -18,6 +18,8 @@ struct probe {
 
 #define PLAIN(name) {#name, SYS_##name, -1, 0, 0, 0}
 #define CLONE(flag) {"clone:" #flag, SYS_clone, flag | SIGCHLD, 0, 0, 0}
+#define SOCKET(family, type, protocol) \
+    {"socket:" #family ":" #type ":" #protocol, SYS_socket, family, type, protocol, 0}
 #define FAMILY(family, type) {"socket:" #family ":" #type, SYS_socket, family, type, 0, 0}
 #define CONTROL(name, number) {"ioctl:" #name, SYS_ioctl, 0, number, 0, 0}
 
@@ -36,6 +38,12 @@ static const struct probe probes[] = {
     {"personality", SYS_personality, 0x0040000, 0, 0, 0},
     CLONE(CLONE_NEWNS), CLONE(CLONE_NEWCGROUP), CLONE(CLONE_NEWUTS), CLONE(CLONE_NEWIPC),
     CLONE(CLONE_NEWUSER), CLONE(CLONE_NEWPID), CLONE(CLONE_NEWNET),
+    SOCKET(AF_INET, SOCK_STREAM, 262), SOCKET(AF_INET6, SOCK_STREAM, 262),
+    SOCKET(AF_INET, SOCK_DGRAM, 136), SOCKET(AF_INET, SOCK_STREAM, 132),
+    SOCKET(AF_INET, SOCK_SEQPACKET, 0), SOCKET(AF_INET6, SOCK_SEQPACKET, 132),
+    SOCKET(AF_INET, SOCK_STREAM, 6), SOCKET(AF_INET, SOCK_DGRAM, 17),
+    SOCKET(AF_UNIX, SOCK_STREAM, 1), SOCKET(AF_UNIX, SOCK_SEQPACKET, 0),
+    {"open_tree_attr", 467, -1, 0, 0, 0},
     FAMILY(AF_NETLINK, SOCK_DGRAM), FAMILY(AF_NETLINK, SOCK_RAW), FAMILY(AF_PACKET, SOCK_RAW),
     FAMILY(AF_VSOCK, SOCK_STREAM), FAMILY(AF_ALG, SOCK_SEQPACKET), FAMILY(AF_KEY, SOCK_RAW),
     FAMILY(AF_BLUETOOTH, SOCK_STREAM), FAMILY(AF_TIPC, SOCK_STREAM), FAMILY(AF_XDP, SOCK_RAW),

@@ -19,6 +19,7 @@ const KILLED: &[&str] = &[
     "pivot_root",
     "chroot",
     "open_tree",
+    "open_tree_attr",
     "move_mount",
     "fsopen",
     "fsmount",
@@ -87,6 +88,15 @@ const NOT_PERMITTED: &[&str] = &[
     "openat:tmpfile:setuid",
     "mknodat:setuid",
 ];
+/// MPTCP, UDP-Lite and SCTP, also by its type alone.
+const NO_SUCH_PROTOCOL: &[&str] = &[
+    "socket:AF_INET:SOCK_STREAM:262",
+    "socket:AF_INET6:SOCK_STREAM:262",
+    "socket:AF_INET:SOCK_DGRAM:136",
+    "socket:AF_INET:SOCK_STREAM:132",
+    "socket:AF_INET:SOCK_SEQPACKET:0",
+    "socket:AF_INET6:SOCK_SEQPACKET:132",
+];
 const NO_SUCH_FAMILY: &[&str] = &[
     "socket:AF_NETLINK:SOCK_DGRAM",
     "socket:AF_VSOCK:SOCK_STREAM",
@@ -105,6 +115,10 @@ const EITHER: &[&str] = &[
 const ALLOWED: &[&str] = &[
     "socket:AF_INET:SOCK_STREAM",
     "socket:AF_UNIX:SOCK_DGRAM",
+    "socket:AF_INET:SOCK_STREAM:6",
+    "socket:AF_INET:SOCK_DGRAM:17",
+    "socket:AF_UNIX:SOCK_STREAM:1",
+    "socket:AF_UNIX:SOCK_SEQPACKET:0",
     "openat:read",
     "personality:query",
 ];
@@ -147,6 +161,7 @@ fn probes() {
                     &["1"]
                 },
             );
+            expect(NO_SUCH_PROTOCOL, &["93"]);
             expect(NO_SUCH_FAMILY, &["97"]);
             expect(EITHER, &["97", "1"]);
             expect(

@@ -26,6 +26,12 @@ sockets! {
     rds_sockets_are_refused = "rds",
     can_sockets_are_refused = "can",
     smc_sockets_are_refused = "smc",
+    mptcp_sockets_are_refused = "mptcp",
+    mptcp_sockets_over_ipv6_are_refused = "mptcp6",
+    udplite_sockets_are_refused = "udplite",
+    sctp_sockets_are_refused = "sctp",
+    sctp_sockets_by_type_are_refused = "sctp-type",
+    dccp_sockets_are_refused = "dccp",
 }
 
 /// A network tool of the system, run inside: it must fail.

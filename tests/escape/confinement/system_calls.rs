@@ -26,6 +26,7 @@ calls! { killed:
     pivot_root_kills = "pivot_root",
     chroot_kills = "chroot",
     open_tree_kills = "open_tree",
+    open_tree_attr_kills = "open_tree_attr",
     move_mount_kills = "move_mount",
     fsopen_kills = "fsopen",
     mount_setattr_kills = "mount_setattr",

@@ -36,6 +36,8 @@ pub(super) enum Answer {
     NoSuchCall,
     /// Not permitted.
     NotPermitted,
+    /// As a kernel without that protocol would answer.
+    NoSuchProtocol,
     /// As a kernel without that protocol family would answer.
     NoSuchFamily,
 }
@@ -68,6 +70,8 @@ pub(super) enum When {
         /// The value.
         value: u64,
     },
+    /// A socket of IPv4 or IPv6 with this type.
+    InetOfType(u64),
     /// None of these values.
     NoneOf {
         /// Its place.
@@ -87,8 +91,9 @@ pub(super) enum When {
 }
 
 impl Answer {
-    /// All of them.
-    pub(super) const ALL: [Self; 4] = [
+    /// All of them, in the order of loading: of two that would answer alike, the later one does.
+    pub(super) const ALL: [Self; 5] = [
+        Self::NoSuchProtocol,
         Self::Kill,
         Self::NoSuchCall,
         Self::NotPermitted,
@@ -101,6 +106,7 @@ impl Answer {
             Self::Kill => SeccompAction::KillProcess,
             Self::NoSuchCall => SeccompAction::Errno(errno(libc::ENOSYS)),
             Self::NotPermitted => SeccompAction::Errno(errno(libc::EPERM)),
+            Self::NoSuchProtocol => SeccompAction::Errno(errno(libc::EPROTONOSUPPORT)),
             Self::NoSuchFamily => SeccompAction::Errno(errno(libc::EAFNOSUPPORT)),
         }
     }
@@ -114,13 +120,18 @@ pub(super) const CREATING_FLAGS: [u64; 2] = [0o100, 0o20_000_000];
 const NEW_NAMESPACES: u64 = 0x7E02_0000;
 const SET_ID_BITS: u64 = 0o6000;
 /// Low bits of a socket's type; the others are flags.
-const SOCKET_TYPE: u64 = 0xF;
+pub(super) const SOCKET_TYPE: u64 = 0xF;
 const SOCK_RAW: u64 = 3;
 const SOCK_RDM: u64 = 4;
+const SOCK_SEQPACKET: u64 = 5;
 const SOCK_DCCP: u64 = 6;
 const SOCK_PACKET: u64 = 10;
 /// AF_UNIX, AF_INET, AF_INET6.
 const FAMILIES: &[u64] = &[1, 2, 10];
+/// AF_INET, AF_INET6.
+pub(super) const INET_FAMILIES: [u64; 2] = [2, 10];
+/// The family's own, PF_UNIX (which is ICMP's number too: there are no ping sockets here), TCP, UDP.
+const PROTOCOLS: &[u64] = &[0, 1, 6, 17];
 const TIOCLINUX: u64 = 0x541C;
 const TIOCSTI: u64 = 0x5412;
 const TIOCCONS: u64 = 0x541D;
@@ -130,6 +141,8 @@ const PERSONALITIES: &[u64] = &[0, 0xFFFF_FFFF];
 
 /// The same number on every architecture; libc has it for some only.
 const FCHMODAT2: i64 = 452;
+/// Linux 6.15.
+const OPEN_TREE_ATTR: i64 = 467;
 
 macro_rules! rule {
     ($answer:ident $call:ident $when:expr, $reason:literal) => {
@@ -175,6 +188,13 @@ pub(super) const RULES: &[Rule] = &[
     rule!(Kill SYS_pivot_root When::Always, "changes the root"),
     rule!(Kill SYS_chroot When::Always, "changes the root"),
     rule!(Kill SYS_open_tree When::Always, "clones mounts"),
+    Rule {
+        name: "SYS_open_tree_attr",
+        call: OPEN_TREE_ATTR,
+        when: When::Always,
+        answer: Answer::Kill,
+        reason: "clones mounts and changes their attributes",
+    },
     rule!(Kill SYS_move_mount When::Always, "moves mounts"),
     rule!(Kill SYS_fsopen When::Always, "opens a file system for mounting"),
     rule!(Kill SYS_fsmount When::Always, "makes a mount"),
@@ -225,6 +245,10 @@ pub(super) const RULES: &[Rule] = &[
         "netlink, packet, vsock and the rest reach the kernel or the host past the proxy"),
     rule!(NoSuchFamily SYS_socketpair When::NoneOf { argument: 0, values: &[1] },
         "pairs exist in the Unix family; others only reach their code"),
+    rule!(NoSuchProtocol SYS_socket When::NoneOf { argument: 2, values: PROTOCOLS },
+        "MPTCP, SCTP, UDP-Lite and the rest have no policy; callers fall back to TCP"),
+    rule!(NoSuchProtocol SYS_socket When::InetOfType(SOCK_SEQPACKET),
+        "SCTP by its type: the kernel would load its module"),
     rule!(NotPermitted SYS_socket typed(SOCK_RAW), "forges packets"),
     rule!(NotPermitted SYS_socket typed(SOCK_RDM), "unused protocol code"),
     rule!(NotPermitted SYS_socket typed(SOCK_DCCP), "unused protocol code"),
