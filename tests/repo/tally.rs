@@ -146,6 +146,28 @@ fn so_many_failures_that_it_is_no_chance_get_no_second_try() {
     assert!(said.ends_with("\n0 passed, 26 failed\n"), "{said}");
 }
 
+#[test]
+fn what_is_skipped_is_named_and_counted() {
+    let run = tally("suite good; skip 'lab: no kernel here'");
+    let said = String::from_utf8_lossy(&run.stdout).into_owned();
+    let end = "== skipped\nlab: no kernel here\n\n1 passed, 0 failed, 1 skipped\n";
+    assert!(said.ends_with(end), "{said}");
+}
+
+#[test]
+fn a_machine_has_a_second_try_and_says_so_when_it_cannot_run() {
+    let fails_once = "machine() { if [ -e again ]; then echo ok b; else touch again; echo ok a; \
+                      echo FAILED b; return 1; fi; }";
+    let run = tally(&format!("{fails_once}\ntally_machine vm machine"));
+    expect(&run, "2 passed, 0 failed", &["vm b"], &[]);
+    let run = tally("machine() { echo ok a; echo FAILED b; return 1; }\ntally_machine vm machine");
+    expect(&run, "1 passed, 1 failed", &[], &["vm b"]);
+    let run = tally("machine() { echo ok a; return 124; }\ntally_machine vm machine");
+    expect(&run, "1 passed, 1 failed", &[], &["vm (did not finish)"]);
+    let run = tally("machine() { return 77; }\ntally_machine vm machine");
+    expect(&run, "0 passed, 0 failed, 1 skipped", &[], &[]);
+}
+
 /// What nextest 0.9 printed for three tests, one of which failed once and one twice.
 const NEXTEST: &str = "    Starting 3 tests across 1 binary
   TRY 1 FAIL [   0.228s] (1/3) crate tests::bad

@@ -1,3 +1,5 @@
+//! A closing connection in front of a peer that is still sending.
+
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
