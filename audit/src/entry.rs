@@ -107,7 +107,7 @@ pub struct Entry {
     /// How long it took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// Names (never values) of secrets that were swapped in.
+    /// Names (never values) of secrets that were swapped in; of a misuse, the one that was misused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<Arc<str>>,
     /// What scanners found, and notes such as a layer that is off.

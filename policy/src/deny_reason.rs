@@ -131,7 +131,10 @@ impl DenyReason {
     pub const fn extended_dns_error(self) -> u16 {
         match self {
             // 18 Prohibited would say "you may not ask"; 15 Blocked is "the operator's policy".
-            Self::HostNotAllowed | Self::MalformedName | Self::NeverOpenable => 15,
+            Self::HostNotAllowed
+            | Self::MalformedName
+            | Self::NeverOpenable
+            | Self::SecretMisuse => 15,
             // 14 Not Ready: our own side cannot answer.
             Self::RecordUnavailable | Self::ShuttingDown => 14,
             // 0 Other.

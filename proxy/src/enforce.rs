@@ -3,3 +3,4 @@
 pub mod connect;
 pub mod name;
 pub mod request;
+pub mod secret;

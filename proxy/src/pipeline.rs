@@ -13,6 +13,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use gig_audit::Event;
 use gig_policy::{Denial, DenyReason, RequestPermit};
 use http::{Method, Request, Response, uri::PathAndQuery};
 use hyper::body::{Body, Incoming};
@@ -22,7 +23,8 @@ use crate::{
     credential::inject::{self, Carried, Head, Stopped},
     enforce::{
         connect::denial,
-        request::{Asked, decide_request, queue_misuse, record_request, refuse_request},
+        request::{Asked, decide_request, record_request, refuse_request},
+        secret::raise_alarm,
     },
     http::{
         body::Download,
@@ -203,7 +205,7 @@ impl Refuser<'_> {
             Stopped::Misuse(misuses) => {
                 let recorder = self.session.worker().recorder();
                 for misuse in misuses {
-                    queue_misuse(recorder, &asked, misuse);
+                    raise_alarm(recorder, asked.entry(Event::SecretMisuse), misuse);
                 }
                 DenyReason::SecretMisuse
             }

@@ -10,6 +10,7 @@ mod interim;
 mod lab;
 mod limits;
 mod requests;
+mod secrets;
 mod smuggling;
 mod threads;
 mod websocket;

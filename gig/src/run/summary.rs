@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use gig_audit::{Entry, VerdictWord};
+use gig_audit::{Entry, Event, VerdictWord};
 use gig_policy::DenyReason;
 
 /// Shared between the recorder, which adds, and the end of the run, which prints.
@@ -21,6 +21,15 @@ struct Tally {
     denials: BTreeMap<Denied, u64>,
     /// Denials beyond [`MOST_LINES`] different ones.
     more: u64,
+    alarms: BTreeMap<Alarm, u64>,
+}
+
+/// A secret that was on its way to where it is not bound.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Alarm {
+    host: Arc<str>,
+    port: Option<u16>,
+    what: Arc<str>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +54,9 @@ impl Summary {
         let (Some(host), Some(reason)) = (entry.host.clone(), entry.reason) else {
             return;
         };
+        if entry.event == Event::SecretMisuse {
+            return self.alarm(entry, host);
+        }
         let request = entry.method.clone().zip(entry.path.clone());
         let denied = Denied {
             host,
@@ -65,13 +77,42 @@ impl Summary {
         }
     }
 
+    fn alarm(&self, entry: &Entry, host: Arc<str>) {
+        let what = entry.findings.first().cloned().unwrap_or_default();
+        let alarm = Alarm {
+            host,
+            port: entry.port,
+            what,
+        };
+        let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if tally.alarms.len() < MOST_LINES || tally.alarms.contains_key(&alarm) {
+            *tally.alarms.entry(alarm).or_default() += 1;
+        }
+    }
+
     /// The text for standard error; `None` when nothing was denied.
     pub(crate) fn text(&self) -> Option<String> {
         let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if tally.denials.is_empty() {
+        if tally.denials.is_empty() && tally.alarms.is_empty() {
             return None;
         }
-        let mut text = String::from("gig: denied during this run\n");
+        let mut text = String::new();
+        for (alarm, count) in &tally.alarms {
+            let port = alarm
+                .port
+                .map_or_else(String::new, |port| format!(":{port}"));
+            let (host, what) = (shown(&alarm.host), shown(&alarm.what));
+            writeln!(
+                text,
+                "gig: ALARM: secret misuse: {what} on its way to {host}{port}, refused{}",
+                times(*count)
+            )
+            .ok();
+        }
+        if tally.denials.is_empty() {
+            return Some(text);
+        }
+        text.push_str("gig: denied during this run\n");
         for (denied, count) in &tally.denials {
             // Writing to a String cannot fail.
             writeln!(text, "  {}", line(denied, *count)).ok();
@@ -102,16 +143,19 @@ fn line(denied: &Denied, count: u64) -> String {
     } else {
         ""
     };
-    let times = if count == 1 {
-        String::new()
-    } else {
-        format!("  ({count} times)")
-    };
+    let times = times(count);
     format!(
         "{}{port}{request}  {verdict}{}{times}",
         shown(&denied.host),
         denied.reason
     )
+}
+
+fn times(count: u64) -> String {
+    if count == 1 {
+        return String::new();
+    }
+    format!("  ({count} times)")
 }
 
 /// The option or rule that would allow it, or why nothing does.
@@ -147,6 +191,20 @@ fn cure(denied: &Denied) -> String {
         DenyReason::NeverOpenable => "nothing opens that address".to_owned(),
         DenyReason::NamesDisagree => {
             "the destination, the TLS name and the Host named different hosts".to_owned()
+        }
+        DenyReason::SecretMisuse => format!(
+            "only if the secret belongs there, bind it: --secret NAME@{host}{}",
+            denied
+                .port
+                .filter(|p| *p != 443)
+                .map_or_else(String::new, |p| format!(":{p}"))
+        ),
+        DenyReason::SecretUnavailable => {
+            "the secret cannot be had: revoked, expired, or its provider does not answer".to_owned()
+        }
+        DenyReason::SecretUnplaceable => {
+            "the secret's value holds line breaks or other controls: set it again without them"
+                .to_owned()
         }
         DenyReason::RecordUnavailable => {
             "the audit record could not be written; see --audit".to_owned()
@@ -190,8 +248,6 @@ const MOST_SHOWN: usize = 160;
 
 #[cfg(test)]
 mod tests {
-    use gig_audit::Event;
-
     use super::*;
 
     fn denial(host: &str, port: Option<u16>, reason: DenyReason) -> Entry {
@@ -224,6 +280,21 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("--allow a.example:8443"), "{text}");
+    }
+
+    #[test]
+    fn a_misuse_of_a_secret_is_an_alarm_of_its_own() {
+        let summary = Summary::default();
+        let mut misuse = denial("evil.example", Some(443), DenyReason::SecretMisuse);
+        misuse.event = Event::SecretMisuse;
+        misuse.findings = vec!["sentinel of T in header x-key (hex)".into()];
+        summary.note(&misuse);
+        let text = summary.text().unwrap();
+        assert_eq!(
+            text,
+            "gig: ALARM: secret misuse: sentinel of T in header x-key (hex) on its way \
+             to evil.example:443, refused\n"
+        );
     }
 
     #[test]

@@ -147,3 +147,121 @@ impl Rewrite for Swap {
         self.held.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gig_vault::{Part, Secret, SecretBytes, Shape, Treatment};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::credential::place::Places;
+
+    const SENTINEL: &str = "gigph-0123456789abcdef/+=";
+
+    fn swap(value: &str, escape: Escape) -> Swap {
+        let secret = Secret {
+            name: "T".parse().unwrap(),
+            version: 1,
+            parts: vec![Part {
+                variable: "T".into(),
+                value: SecretBytes::new(value.as_bytes().to_vec()),
+                shape: Shape::Plain,
+            }],
+            treatment: Treatment::Replace,
+            entrusted: false,
+        };
+        let replacement = Replacement {
+            sentinel: SENTINEL.into(),
+            secret: Arc::new(secret),
+            part: 0,
+            places: Places::default(),
+        };
+        let unavailable = Swappable::Unavailable("gigph-unavailable".into());
+        let swappable = vec![Swappable::Ready(replacement), unavailable];
+        Swap::new(swappable, escape, &Arc::default())
+    }
+
+    fn pushed(swap: &mut Swap, pieces: &[&[u8]]) -> String {
+        let mut out = Vec::new();
+        for piece in pieces {
+            swap.push(piece, &mut out).unwrap();
+            assert!(swap.held() < 128);
+        }
+        swap.finish(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn wherever_two_cuts_are_each_escape_comes_out_right() {
+        let cases = [
+            (Escape::Raw, SENTINEL.to_owned(), "a\"b&/%"),
+            (Escape::Json, SENTINEL.replace('/', "\\/"), "a\\\"b&/%"),
+            (
+                Escape::Percent,
+                SENTINEL
+                    .replace('/', "%2f")
+                    .replace('+', "%2b")
+                    .replace('=', "%3d"),
+                "a%22b%26%2F%25",
+            ),
+            (
+                Escape::Percent,
+                SENTINEL
+                    .replace('/', "%2F")
+                    .replace('+', "%2B")
+                    .replace('=', "%3D"),
+                "a%22b%26%2F%25",
+            ),
+            (Escape::Markup, SENTINEL.to_owned(), "a&quot;b&amp;/%"),
+        ];
+        for (escape, written, value) in cases {
+            let text = format!("gigph-0{written}gigph-{written}{written}gig");
+            let expected = format!("gigph-0{value}gigph-{value}{value}gig");
+            let octets = text.as_bytes();
+            for one in 0..octets.len() {
+                for two in (one..octets.len()).step_by(3) {
+                    let pieces = [&octets[..one], &octets[one..two], &octets[two..]];
+                    let out = pushed(&mut swap("a\"b&/%", escape), &pieces);
+                    assert_eq!(out, expected, "{escape:?} cut at {one} and {two}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_held_back_is_let_go_when_nothing_comes() {
+        let mut swap = swap("v", Escape::Raw);
+        let mut out = Vec::new();
+        swap.push(b"hello gig", &mut out).unwrap();
+        assert_eq!((out.as_slice(), swap.held()), (&b"hello "[..], 3));
+        swap.release(&mut out).unwrap();
+        assert_eq!((out.as_slice(), swap.held()), (&b"hello gig"[..], 0));
+        out.clear();
+        assert_eq!(pushed(&mut swap, &[SENTINEL.as_bytes()]), "v");
+    }
+
+    #[test]
+    fn a_sentinel_whose_secret_cannot_be_had_stops_the_body() {
+        let mut swap = swap("v", Escape::Raw);
+        let mut out = Vec::new();
+        let refused = swap.push(b"..gigph-unavailable..", &mut out);
+        assert_eq!(refused, Err(RewriteError::Unavailable));
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_do_not_matter(
+            text in prop::collection::vec(prop_oneof![
+                Just(SENTINEL.to_owned()), Just("gigph-".to_owned()), "[a-g0-9-]{0,12}",
+            ], 0..12).prop_map(|parts| parts.concat()),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+            cuts.extend([0, text.len()]);
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|w| &text.as_bytes()[w[0]..w[1]]).collect();
+            let out = pushed(&mut swap("VALUE", Escape::Raw), &pieces);
+            prop_assert_eq!(out, text.replace(SENTINEL, "VALUE"));
+        }
+    }
+}

@@ -10,6 +10,7 @@ use gig_policy::{
     AppProtocol, ConnectPermit, Denial, DenyReason, Host, Policy, PolicyRef, Port, RuleRef, Verdict,
 };
 
+use super::secret::name_is_misused;
 use crate::subject::Subject;
 
 /// A connection that asks to be let out.
@@ -68,6 +69,10 @@ pub async fn enforce_connect(
     recorder: &Recorder,
     attempt: &Attempt<'_>,
 ) -> Result<ConnectPermit, Box<Denial>> {
+    let alarm = || attempt.entry(Event::SecretMisuse);
+    if name_is_misused(recorder, attempt.subject, &attempt.host.to_string(), alarm) {
+        return Err(refuse(recorder, attempt, DenyReason::SecretMisuse).await);
+    }
     let policy = attempt.subject.policy();
     let mut entry = attempt.entry(Event::Connect);
     let verdict = policy.decide_connect(&attempt.host, attempt.port, attempt.protocol);
@@ -105,6 +110,17 @@ pub async fn refuse_connect(
     attempt: &Attempt<'_>,
     reason: DenyReason,
 ) -> Box<Denial> {
+    let alarm = || attempt.entry(Event::SecretMisuse);
+    let misused = name_is_misused(recorder, attempt.subject, &attempt.host.to_string(), alarm);
+    let reason = if misused {
+        DenyReason::SecretMisuse
+    } else {
+        reason
+    };
+    refuse(recorder, attempt, reason).await
+}
+
+async fn refuse(recorder: &Recorder, attempt: &Attempt<'_>, reason: DenyReason) -> Box<Denial> {
     let policy = attempt.subject.policy();
     let mut entry = attempt.entry(Event::Connect);
     fill_policy(&mut entry, policy.reference(), None);

@@ -11,7 +11,10 @@ use gig_policy::{Denial, DenyReason, Fqdn, NamePermit, SandboxId, Verdict};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::connect::{denial, fill_policy};
+use super::{
+    connect::{denial, fill_policy},
+    secret::name_is_misused,
+};
 use crate::subject::Subject;
 
 /// Decides on names, records, and remembers what was recorded just now.
@@ -58,6 +61,13 @@ impl NameEnforcer {
         name: &Fqdn,
         query_type: &str,
     ) -> Result<NamePermit, Box<Denial>> {
+        let alarm = || Self::entry(subject, name.as_str(), query_type);
+        if name_is_misused(&self.recorder, subject, name.as_str(), alarm) {
+            let reason = DenyReason::SecretMisuse;
+            return Err(self
+                .refuse(subject, name.as_str(), query_type, reason)
+                .await);
+        }
         let policy = subject.policy();
         let verdict = policy.decide_name(name);
         let mut entry = Self::entry(subject, name.as_str(), query_type);

@@ -15,11 +15,11 @@ use gig_policy::{
     Verdict,
 };
 
-use super::connect::{denial, is_origins_fault};
-use crate::{
-    credential::tally::{Misuse, Tally},
-    subject::Subject,
+use super::{
+    connect::{denial, is_origins_fault},
+    secret::{name_is_misused, raise_alarm},
 };
+use crate::{credential::tally::Tally, subject::Subject};
 
 /// A request that asks to be forwarded, in the words that its records carry.
 #[derive(Debug, Clone)]
@@ -74,7 +74,9 @@ pub struct Exchanged {
 }
 
 impl Asked {
-    fn entry(&self, event: Event) -> Entry {
+    /// A record of `event` that says who asked for what.
+    #[must_use]
+    pub fn entry(&self, event: Event) -> Entry {
         let mut entry = Entry::new(event);
         entry.sandbox = Some(self.subject.id());
         entry.conn = Some(self.conn);
@@ -164,8 +166,13 @@ pub async fn record_request(
 pub async fn refuse_request(
     recorder: &Recorder,
     asked: &Asked,
-    denial: Box<Denial>,
+    mut denial: Box<Denial>,
 ) -> Box<Denial> {
+    let alarm = || asked.entry(Event::SecretMisuse);
+    if name_is_misused(recorder, &asked.subject, &asked.host_word, alarm) {
+        denial.reason = DenyReason::SecretMisuse;
+        denial.hint = String::new();
+    }
     let mut entry = asked.entry(Event::Request);
     entry.tls = asked.tls.clone();
     entry.policy = Some(Arc::clone(&denial.policy.name));
@@ -199,7 +206,7 @@ pub fn record_exchange(
         entry.secrets = tally.names();
         entry.findings = tally.findings();
         for misuse in tally.take_misuses() {
-            queue_misuse(recorder, asked, &misuse);
+            raise_alarm(recorder, asked.entry(Event::SecretMisuse), &misuse);
         }
     }
     granted.mark(&mut entry);
@@ -217,25 +224,6 @@ pub fn record_exchange(
     entry.dst_ip = exchanged.dst;
     if let Err(error) = recorder.queue(entry) {
         tracing::error!(%error, "the outcome of a request could not be recorded");
-    }
-}
-
-/// Raises the alarm: a sentinel or a value was on its way to where it is not bound.
-///
-/// What was refused stays refused whether the record can be written or not; a lost one leaves a gap that
-/// the recorder keeps.
-pub fn queue_misuse(recorder: &Recorder, asked: &Asked, misuse: &Misuse) {
-    let mut entry = asked.entry(Event::SecretMisuse);
-    entry.verdict = Some(VerdictWord::Deny);
-    entry.reason = Some(DenyReason::SecretMisuse);
-    entry.secrets = vec![Arc::clone(misuse.name.shared())];
-    entry.findings = vec![Arc::clone(&misuse.text)];
-    tracing::warn!(
-        req.id = %asked.id, secret = %misuse.name, server.address = %asked.host_word,
-        server.port = %asked.port, what = %misuse.text, "a secret was misused"
-    );
-    if let Err(error) = recorder.queue(entry) {
-        tracing::error!(%error, "a misuse of a secret could not be recorded");
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Streaming {
     subject: Arc<Subject>,
     /// Closed until the origin asks for the body (`Expect: 100-continue`).
     gate: Option<oneshot::Receiver<()>>,
+    /// The gate will not open any more.
+    barred: bool,
     credentials: Option<Credentials>,
     /// A trailer section that waits for the last octets before it.
     trailers: Option<HeaderMap>,
@@ -138,6 +140,7 @@ impl Upload {
             activity: Arc::clone(activity),
             subject: Arc::clone(subject),
             gate,
+            barred: false,
             credentials,
             trailers: None,
             ended: false,
@@ -294,12 +297,19 @@ impl Body for Upload {
         if streaming.progress.abandoned(cx) {
             return Poll::Ready(Some(Err(UploadStopped::Abandoned)));
         }
+        if streaming.barred {
+            return Poll::Pending;
+        }
         if let Some(gate) = &mut streaming.gate {
             match gate.poll_unpin(cx) {
                 Poll::Ready(Ok(())) => streaming.gate = None,
                 // The answer came without the origin asking for the body: it is never read, so that
                 // nobody tells the program to send it.
-                Poll::Ready(Err(_)) | Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(_)) => {
+                    (streaming.gate, streaming.barred) = (None, true);
+                    return Poll::Pending;
+                }
+                Poll::Pending => return Poll::Pending,
             }
         }
         streaming.poll_next(cx)

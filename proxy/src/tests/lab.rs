@@ -21,6 +21,7 @@ use crate::{
 
 pub(super) mod client;
 pub(super) mod h2;
+pub(super) mod keeper;
 pub(super) mod origin;
 
 /// The policy that most tests use: one host, every method and path, on loopback.
@@ -45,6 +46,7 @@ pub(super) struct Arrangement<'a> {
     /// `HOST:PORT` and where it is.
     pub(super) origins: Vec<(&'a str, SocketAddr)>,
     pub(super) roots: Roots,
+    pub(super) keeper: Option<Arc<keeper::Keeper>>,
 }
 
 impl<'a> Arrangement<'a> {
@@ -53,6 +55,7 @@ impl<'a> Arrangement<'a> {
             policy,
             origins: Vec::new(),
             roots: Roots::none(),
+            keeper: None,
         }
     }
 
@@ -61,6 +64,12 @@ impl<'a> Arrangement<'a> {
         if let Some(authority) = &origin.authority {
             self.roots = self.roots.with_pem(authority.ca_pem().as_bytes()).unwrap();
         }
+        self
+    }
+
+    /// The sandbox holds a sentinel for each of the keeper's secrets.
+    pub(super) fn keeper(mut self, keeper: &Arc<keeper::Keeper>) -> Self {
+        self.keeper = Some(Arc::clone(keeper));
         self
     }
 
@@ -86,11 +95,13 @@ impl<'a> Arrangement<'a> {
             shared(settings, recorder).unwrap(),
             CancellationToken::new(),
         );
-        let subject = Subject::new(
-            SandboxId::new(uuid::Uuid::from_u128(7)),
-            [127, 0, 0, 1].into(),
-            [127, 0, 0, 1].into(),
+        let id = SandboxId::new(uuid::Uuid::from_u128(7));
+        let wallet = self.keeper.map(|keeper| keeper.wallet(id));
+        let subject = Subject::with_wallet(
+            id,
+            ([127, 0, 0, 1].into(), [127, 0, 0, 1].into()),
             Policy::compile(self.policy, "test").unwrap(),
+            wallet,
         );
         Lab {
             subject,
@@ -166,6 +177,17 @@ impl Lab {
             "{count} records of {event} expected: {:#?}",
             self.log.records()
         );
+    }
+
+    /// Every denial that is recorded, one at least, is for `reason`.
+    #[track_caller]
+    pub(super) fn assert_denied_for(&self, reason: DenyReason) {
+        let mut denied = self.log.records();
+        denied.retain(|record| record.entry.verdict == Some(VerdictWord::Deny));
+        assert!(!denied.is_empty());
+        for record in denied {
+            assert_eq!(record.entry.reason, Some(reason), "{record:#?}");
+        }
     }
 
     /// Exactly one denial is recorded, for `reason`.

@@ -45,6 +45,12 @@ pub(in crate::tests) struct Got {
     pub(in crate::tests) headers: HeaderMap,
 }
 
+impl Got {
+    pub(in crate::tests) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |v| v.to_str().unwrap())
+    }
+}
+
 impl Seen {
     pub(in crate::tests) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)

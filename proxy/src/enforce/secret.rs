@@ -1,0 +1,52 @@
+//! A secret, or what stands for one, that is on its way to where it is not bound: the alarm.
+//!
+//! What was refused stays refused whether the record can be written or not; a lost one leaves a gap that
+//! the recorder keeps. Names of hosts are looked at here, whoever asks for them: no secret belongs into
+//! one.
+
+use std::sync::Arc;
+
+use gig_audit::{Entry, Event, Recorder, VerdictWord};
+use gig_policy::DenyReason;
+
+use crate::{
+    credential::{misuse::in_name, tally::Misuse},
+    subject::Subject,
+};
+
+/// Records one misuse; `entry` says who, when and where to.
+pub fn raise_alarm(recorder: &Recorder, mut entry: Entry, misuse: &Misuse) {
+    entry.event = Event::SecretMisuse;
+    entry.verdict = Some(VerdictWord::Deny);
+    entry.reason = Some(DenyReason::SecretMisuse);
+    entry.secrets = vec![Arc::clone(misuse.name.shared())];
+    entry.findings = vec![Arc::clone(&misuse.text)];
+    tracing::warn!(
+        secret = %misuse.name, server.address = entry.host.as_deref(),
+        server.port = entry.port, what = %misuse.text, "a secret was misused"
+    );
+    if let Err(error) = recorder.queue(entry) {
+        tracing::error!(%error, "a misuse of a secret could not be recorded");
+    }
+}
+
+/// Raises the alarm when a host's name holds a sentinel or a value. Whether it did.
+#[must_use]
+pub fn name_is_misused(
+    recorder: &Recorder,
+    subject: &Subject,
+    host: &str,
+    entry: impl FnOnce() -> Entry,
+) -> bool {
+    let Some(wallet) = subject.wallet() else {
+        return false;
+    };
+    let watch = wallet.border().watch();
+    match in_name(&watch, wallet.sandbox(), host) {
+        Some(misuse) => {
+            raise_alarm(recorder, entry(), &misuse);
+            true
+        }
+        None => false,
+    }
+}

@@ -1,0 +1,107 @@
+//! A keeper of secrets that a test sets as it goes. The real one has a store, clocks and providers of
+//! its own, which are tested where they are.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use gig_policy::{SandboxId, SecretName};
+use gig_vault::{
+    Guarded, GuardedValue, Part, Secret, SecretBytes, SecretFuture, SecretUnavailable, Shape,
+    Treatment,
+};
+use parking_lot::Mutex;
+
+use crate::credential::{Border, Wallet};
+
+#[derive(Debug, Default)]
+pub(in crate::tests) struct Keeper {
+    secrets: Mutex<BTreeMap<SecretName, Arc<Secret>>>,
+    guarded: Mutex<Arc<Guarded>>,
+    border: Mutex<Option<Arc<Border>>>,
+}
+
+impl Keeper {
+    pub(in crate::tests) fn with(secrets: &[(&str, &str)]) -> Arc<Self> {
+        let keeper = Arc::new(Self::default());
+        for (name, value) in secrets {
+            keeper.set(name, value);
+        }
+        keeper
+    }
+
+    /// A new version; the ones before are revoked.
+    pub(in crate::tests) fn set(&self, name: &str, value: &str) {
+        let name: SecretName = name.parse().unwrap();
+        let mut secrets = self.secrets.lock();
+        let version = secrets.get(&name).map_or(1, |old| old.version + 1);
+        let value = || SecretBytes::new(value.as_bytes().to_vec());
+        let secret = Secret {
+            name: name.clone(),
+            version,
+            parts: vec![Part {
+                variable: Arc::clone(name.shared()),
+                value: value(),
+                shape: Shape::Plain,
+            }],
+            treatment: Treatment::Replace,
+            entrusted: false,
+        };
+        secrets.insert(name.clone(), Arc::new(secret));
+        self.guard(&name, Some((version, Arc::new(value()))));
+    }
+
+    /// No version may be used any more.
+    pub(in crate::tests) fn revoke(&self, name: &str) {
+        let name: SecretName = name.parse().unwrap();
+        self.secrets.lock().remove(&name);
+        self.guard(&name, None);
+    }
+
+    fn guard(&self, name: &SecretName, current: Option<(u64, Arc<SecretBytes>)>) {
+        let mut guarded = self.guarded.lock();
+        let known = guarded.values.iter().map(|value| GuardedValue {
+            name: value.name.clone(),
+            version: value.version,
+            value: Arc::clone(&value.value),
+            current: value.current && value.name != *name,
+        });
+        let added = current.map(|(version, value)| GuardedValue {
+            name: name.clone(),
+            version,
+            value,
+            current: true,
+        });
+        *guarded = Arc::new(Guarded {
+            generation: guarded.generation + 1,
+            values: known.chain(added).collect(),
+        });
+    }
+
+    /// A wallet with a sentinel for each secret; all wallets belong to one border.
+    pub(in crate::tests) fn wallet(self: &Arc<Self>, sandbox: SandboxId) -> Arc<Wallet> {
+        let border =
+            Arc::clone(self.border.lock().get_or_insert_with(|| {
+                Border::new(Arc::clone(self) as Arc<dyn gig_vault::Keeper>)
+            }));
+        let wallet = border.wallet(sandbox);
+        for secret in self.secrets.lock().values() {
+            wallet.hold(secret).unwrap();
+        }
+        wallet
+    }
+}
+
+impl gig_vault::Keeper for Keeper {
+    fn at_hand(&self, name: &SecretName) -> Option<Arc<Secret>> {
+        self.secrets.lock().get(name).cloned()
+    }
+
+    fn current<'a>(&'a self, name: &'a SecretName) -> SecretFuture<'a> {
+        let found = self.at_hand(name);
+        let missing = || SecretUnavailable::Unknown { name: name.clone() };
+        Box::pin(std::future::ready(found.ok_or_else(missing)))
+    }
+
+    fn guarded(&self) -> Arc<Guarded> {
+        Arc::clone(&self.guarded.lock())
+    }
+}

@@ -1,0 +1,179 @@
+//! What is on its way to where it is not bound, in every form.
+
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
+use bytes::Bytes;
+use gig_audit::Event;
+use gig_policy::SandboxId;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, StreamBody};
+
+use super::{World, post, with};
+use crate::tests::lab::client::empty;
+
+/// Writes a text in a form of its own.
+type Form = fn(&str) -> String;
+
+#[tokio::test]
+async fn a_sentinel_towards_another_host_is_refused_in_every_form() {
+    let value = "v4lue-of-the-token-1";
+    let forms: [(&str, Form); 10] = [
+        ("plain", str::to_owned),
+        ("upper", str::to_uppercase),
+        ("percent", |s| {
+            s.bytes().map(|b| format!("%{b:02X}")).collect()
+        }),
+        ("twice percent", |s| {
+            s.bytes().map(|b| format!("%25{b:02x}")).collect()
+        }),
+        ("base64", |s| STANDARD.encode(s)),
+        ("base64 in the middle", |s| {
+            URL_SAFE_NO_PAD.encode(format!("ab{s}cdef"))
+        }),
+        ("hex", |s| s.bytes().map(|b| format!("{b:02X}")).collect()),
+        ("unicode", |s| {
+            s.chars().map(|c| format!("\\u{:04x}", c as u32)).collect()
+        }),
+        ("entities", |s| {
+            s.bytes().map(|b| format!("&#x{b:x};")).collect()
+        }),
+        ("reversed", |s| s.chars().rev().collect()),
+    ];
+    for (form, write) in forms {
+        for real in [false, true] {
+            let world = World::new("other.test", value).await;
+            let text = write(if real { value } else { &world.sentinel });
+            let what = format!("{form} {real}");
+            let answer = world.send("other.test", with("x-api-key", &text)).await;
+            world.assert_misuse(&answer, &what).await;
+            if text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"%-=_".contains(&b))
+            {
+                let world = World::new("other.test", value).await;
+                let text = write(if real { value } else { &world.sentinel });
+                let request = Request::get(format!("/p?q={text}")).body(empty()).unwrap();
+                let answer = world.send("other.test", request).await;
+                world.assert_misuse(&answer, &what).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_sentinel_in_pieces_is_put_together() {
+    let pieces = |s: &str| {
+        let (a, b) = s.split_at(20);
+        (a.to_owned(), b.to_owned())
+    };
+    let world = World::new("other.test", "v4lue").await;
+    let (a, b) = pieces(&world.sentinel);
+    let request = Request::get("/")
+        .header("x-a", &a)
+        .header("x-b", &b)
+        .body(empty())
+        .unwrap();
+    let answer = world.send("other.test", request).await;
+    world.assert_misuse(&answer, "headers").await;
+    let world = World::new("other.test", "v4lue").await;
+    let (a, b) = pieces(&world.sentinel);
+    let request = Request::get(format!("/?one={a}&two={b}"))
+        .body(empty())
+        .unwrap();
+    let answer = world.send("other.test", request).await;
+    world.assert_misuse(&answer, "query").await;
+    let world = World::new("other.test", "v4lue").await;
+    let (a, b) = pieces(&world.sentinel);
+    let answer = world
+        .send("other.test", with("cookie", &format!("k={a}; l={b}")))
+        .await;
+    world.assert_misuse(&answer, "cookies").await;
+}
+
+#[tokio::test]
+async fn a_prompt_that_quotes_a_sentinel_passes_and_is_noted() {
+    let world = World::new("other.test", "v4lue-of-the-token").await;
+    let body = format!(r#"{{"prompt":"what is {}?"}}"#, world.sentinel);
+    let answer = world
+        .send("other.test", post("application/json", body.clone()))
+        .await;
+    assert_eq!(answer.body, body);
+    let record = world.lab.until_records(Event::Response, 1).await.remove(0);
+    let note = &record.entry.findings[0];
+    assert!(note.starts_with("sentinel of TOKEN in JSON body"), "{note}");
+    assert!(record.entry.secrets.is_empty());
+    assert!(world.lab.records(Event::SecretMisuse).is_empty());
+}
+
+#[tokio::test]
+async fn a_form_and_a_real_value_in_any_body_are_refused_before_anything_leaves() {
+    let world = World::new("other.test", "v4lue-of-the-token").await;
+    let body = format!("grant=x&client_secret={}", world.sentinel);
+    let form = post("application/x-www-form-urlencoded", body);
+    let answer = world.send("other.test", form).await;
+    world.assert_misuse(&answer, "a form").await;
+    for body in [
+        "..v4lue-of-the-token..",
+        "djRsdWUtb2YtdGhlLXRva2Vu",
+        "V4LUE-OF\\u002dTHE-TOKEN",
+    ] {
+        let world = World::new("other.test", "v4lue-of-the-token").await;
+        let answer = world
+            .send("other.test", post("application/json", body))
+            .await;
+        world.assert_misuse(&answer, body).await;
+    }
+}
+
+#[tokio::test]
+async fn a_streamed_body_is_cut_before_a_values_last_octet_goes() {
+    let value = "v4lue-of-the-token";
+    for cut in 1..value.len() {
+        let world = World::new("other.test", value).await;
+        let (head, tail) = value.split_at(cut);
+        let frames = [head, tail].map(|part| {
+            Ok(http_body::Frame::data(Bytes::copy_from_slice(
+                part.as_bytes(),
+            )))
+        });
+        let body = StreamBody::new(futures_util::stream::iter(frames)).boxed();
+        let request = Request::post("/").body(body).unwrap();
+        let answer = world.send("other.test", request).await;
+        assert_eq!(answer.json()["reason"], "secret_misuse", "cut at {cut}");
+        let alarms = world.lab.until_records(Event::SecretMisuse, 1).await;
+        assert_eq!(alarms.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn another_sandboxs_sentinel_is_worthless_and_an_alarm() {
+    let world = World::new("api.test", "v4lue-of-the-token").await;
+    let other = SandboxId::new(uuid::Uuid::from_u128(8));
+    let neighbour = world.keeper.wallet(other);
+    let theirs = neighbour.held()[0].sentinel.to_string();
+    let answer = world.send("api.test", with("x-key", &theirs)).await;
+    world.assert_misuse(&answer, "a neighbour's").await;
+    // When the neighbour is gone it is a text like any other.
+    drop(neighbour);
+    let answer = world.send("api.test", with("x-key", &theirs)).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    assert_eq!(world.seen().header("x-key"), theirs);
+}
+
+#[tokio::test]
+async fn a_host_name_holds_no_sentinel() {
+    let world = World::new("api.test", "v4lue-of-the-token").await;
+    let label = world.sentinel.replace('-', ".");
+    let (_, head) = world
+        .lab
+        .connect_by_proxy(&format!("{label}.api.test:443"))
+        .await;
+    assert!(
+        head.starts_with("HTTP/1.1 403") && head.contains("secret_misuse"),
+        "{head}"
+    );
+    let alarms = world.lab.until_records(Event::SecretMisuse, 1).await;
+    assert!(alarms[0].entry.findings[0].contains("host's name"));
+}
