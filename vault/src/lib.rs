@@ -4,15 +4,22 @@
 //! which never show themselves. The border asks a [`Keeper`] for what is current and for what must
 //! not leave. Which request may carry a secret is policy's to say, and placing it is the proxy's.
 
+pub mod cipher;
 pub mod clock;
 pub mod definition;
+mod envelope;
 pub mod fetch;
 pub mod keeper;
 pub mod kind;
+pub mod master_key;
+pub mod memory;
 pub mod provider;
 pub mod secret;
 pub mod secret_bytes;
 pub mod shape;
+pub mod store;
+mod sys;
+pub mod vault;
 
 pub use clock::{Clock, StoppedClock, SystemClock};
 pub use definition::Definition;
@@ -23,3 +30,4 @@ pub use provider::ProviderDefinition;
 pub use secret::{Part, Secret, Shape, Treatment};
 pub use secret_bytes::SecretBytes;
 pub use shape::ShapeDefinition;
+pub use vault::{UseVaultError, Vault};

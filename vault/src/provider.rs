@@ -10,3 +10,13 @@ pub enum ProviderDefinition {
     #[default]
     Embedded,
 }
+
+impl ProviderDefinition {
+    /// As listings spell it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+        }
+    }
+}

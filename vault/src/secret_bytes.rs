@@ -1,57 +1,118 @@
-//! Octets that are never shown: wiped when they go, absent from every `Debug`.
+//! Octets that are never shown: in locked memory, wiped when they go, absent from every `Debug`.
 
 use std::fmt;
 
-use zeroize::Zeroizing;
+use subtle::ConstantTimeEq as _;
+use zeroize::{Zeroize as _, Zeroizing};
+
+use crate::{memory, sys::Block};
 
 /// A secret's octets. Cloning is deliberate work ([`SecretBytes::duplicate`]); comparing takes the
 /// same time wherever the difference is.
-pub struct SecretBytes(Zeroizing<Vec<u8>>);
+#[derive(Default)]
+pub struct SecretBytes(Place);
+
+#[derive(Default)]
+enum Place {
+    /// No octets need no place.
+    #[default]
+    Nowhere,
+    Block(Block),
+    /// The system gave no mapping at all. [`memory::locked`] refuses their use.
+    Heap(Zeroizing<Vec<u8>>),
+}
 
 impl SecretBytes {
-    /// Takes the octets over.
+    /// Moves the octets to where secrets are kept, and wipes where they were.
     #[must_use]
-    pub fn new(octets: Vec<u8>) -> Self {
-        Self(Zeroizing::new(octets))
+    pub fn new(mut octets: Vec<u8>) -> Self {
+        let moved = Self::copy_of(&octets);
+        octets.zeroize();
+        moved
     }
 
     /// A copy of octets that somebody else owns, and wipes.
     #[must_use]
     pub fn copy_of(octets: &[u8]) -> Self {
-        Self::new(octets.to_vec())
+        let mut copy = Self::zeroed(octets.len());
+        copy.expose_mut().copy_from_slice(octets);
+        copy
+    }
+
+    /// `length` octets, all zero, to be written in place.
+    #[must_use]
+    pub fn zeroed(length: usize) -> Self {
+        if length == 0 {
+            return Self(Place::Nowhere);
+        }
+        Self(memory::take(length).map_or_else(
+            || Place::Heap(Zeroizing::new(vec![0; length])),
+            Place::Block,
+        ))
     }
 
     /// The octets themselves, for as long as they are looked at.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
-        &self.0
+        match &self.0 {
+            Place::Nowhere => &[],
+            Place::Block(block) => block.octets(),
+            Place::Heap(octets) => octets,
+        }
+    }
+
+    /// The octets themselves, to be written in place.
+    #[must_use]
+    pub fn expose_mut(&mut self) -> &mut [u8] {
+        match &mut self.0 {
+            Place::Nowhere => &mut [],
+            Place::Block(block) => block.octets_mut(),
+            Place::Heap(octets) => octets,
+        }
     }
 
     /// A second copy.
     #[must_use]
     pub fn duplicate(&self) -> Self {
-        Self::new(self.0.to_vec())
+        Self::copy_of(self.expose())
+    }
+
+    /// The first `length` of them; all where there are fewer.
+    #[must_use]
+    pub fn shortened(&self, length: usize) -> Self {
+        Self::copy_of(self.expose().get(..length).unwrap_or_else(|| self.expose()))
     }
 
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.expose().len()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
+    }
+
+    /// Whether they are never written to swap.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        match &self.0 {
+            Place::Nowhere => true,
+            Place::Block(block) => block.is_locked(),
+            Place::Heap(_) => false,
+        }
     }
 }
 
-impl Default for SecretBytes {
-    /// None.
-    fn default() -> Self {
-        Self::new(Vec::new())
+impl PartialEq for SecretBytes {
+    fn eq(&self, other: &Self) -> bool {
+        self.expose().ct_eq(other.expose()).into()
     }
 }
+
+impl Eq for SecretBytes {}
 
 impl From<&str> for SecretBytes {
     fn from(text: &str) -> Self {
@@ -68,5 +129,19 @@ impl From<Vec<u8>> for SecretBytes {
 impl fmt::Debug for SecretBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SecretBytes(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_shown() {
+        let secret = SecretBytes::from("hunter2");
+        assert_eq!(format!("{secret:?}"), "SecretBytes(..)");
+        assert_eq!(secret, secret.duplicate());
+        assert_ne!(secret, SecretBytes::from("hunter3"));
+        assert!(SecretBytes::default().is_empty() && SecretBytes::default().is_locked());
     }
 }

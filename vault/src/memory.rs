@@ -1,0 +1,229 @@
+//! Where secrets live in memory: locked pages, shared by many small secrets, wiped when given back.
+//!
+//! Every page is out of swap (`mlock`), core files (`MADV_DONTDUMP`) and children (`MADV_WIPEONFORK`),
+//! between guard pages. A few pages hold hundreds of secrets, so that the usual `RLIMIT_MEMLOCK` is
+//! plenty. Where the limit is too low the octets are still kept, but in pages that could be swapped,
+//! and [`locked`] says so: who hands secrets out refuses then, unless the operator said otherwise.
+
+use std::{
+    io,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit,
+};
+
+use crate::sys::{Block, Region};
+
+/// Secrets may be in memory that can be swapped to the disk.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "secrets cannot be kept out of swap: this process may lock {limit} octets of memory only; raise the limit (ulimit -l unlimited, LimitMEMLOCK=infinity in a systemd unit), or set {SWAPPABLE}=yes to keep them in memory that can be swapped"
+)]
+pub struct LockMemoryError {
+    limit: u64,
+}
+
+/// The process cannot be shut to those who would read its memory.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make this process undumpable, so that its secrets could be read out of it")]
+pub struct SealProcessError(#[source] io::Error);
+
+/// Whether every secret so far is in locked memory, or the operator allows that it is not.
+///
+/// # Errors
+/// When not; says the limit and the cure.
+pub fn locked() -> Result<(), LockMemoryError> {
+    let pool = pool();
+    // A first region tells whether locking works at all.
+    drop(pool.take(1));
+    if !pool.short.load(Ordering::Relaxed) || swappable_allowed() {
+        return Ok(());
+    }
+    let limit = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
+    Err(LockMemoryError { limit })
+}
+
+/// Shuts the process to debuggers and core files of other processes of the same user, for good: to be
+/// called before the first secret is read. Programs that it starts are not affected.
+///
+/// # Errors
+/// When the system refuses.
+pub fn seal_process() -> Result<(), SealProcessError> {
+    let never = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    setrlimit(Resource::Core, never).map_err(|error| SealProcessError(error.into()))?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|error| SealProcessError(error.into()))
+}
+
+/// `length` octets, all zero.
+pub(crate) fn take(length: usize) -> Option<Block> {
+    pool().take(length)
+}
+
+/// The regions of this process.
+#[derive(Debug, Default)]
+struct Pool {
+    regions: Mutex<Vec<Arc<Region>>>,
+    /// A region could not be locked.
+    short: AtomicBool,
+}
+
+impl Pool {
+    fn take(&self, length: usize) -> Option<Block> {
+        let mut regions = self.regions.lock();
+        let found = regions.iter().find_map(|region| region.take(length));
+        if found.is_some() {
+            return found;
+        }
+        regions.retain(|region| !region.is_idle());
+        let region = match Region::map(length.max(REGION)) {
+            Ok(region) => Arc::new(region),
+            Err(error) => {
+                tracing::error!(%error, "there is no memory for a secret");
+                return None;
+            }
+        };
+        if !region.is_locked() && !self.short.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "memory for secrets cannot be locked: RLIMIT_MEMLOCK is too low (ulimit -l, \
+                 LimitMEMLOCK=)"
+            );
+        }
+        let block = region.take(length);
+        regions.push(region);
+        block
+    }
+}
+
+fn pool() -> &'static Pool {
+    static POOL: OnceLock<Pool> = OnceLock::new();
+    POOL.get_or_init(|| {
+        raise_limit();
+        Pool::default()
+    })
+}
+
+/// What the hard limit allows needs nobody's leave.
+fn raise_limit() {
+    let limit = getrlimit(Resource::Memlock);
+    if limit.current != limit.maximum {
+        let raised = Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        };
+        // Without it the limit stays what it was, which is enough for hundreds of secrets.
+        setrlimit(Resource::Memlock, raised).ok();
+    }
+}
+
+fn swappable_allowed() -> bool {
+    std::env::var_os(SWAPPABLE).is_some_and(|value| value == "yes")
+}
+
+/// The operator's leave to keep secrets in memory that can be swapped.
+const SWAPPABLE: &str = "GIG_SWAPPABLE_SECRETS";
+/// 256 small secrets; well below 64 KiB, the smallest limit in use.
+const REGION: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::secret_bytes::SecretBytes;
+
+    /// The `VmFlags` of the mapping that holds `address`.
+    fn flags(address: usize) -> Vec<String> {
+        let text = fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut inside = false;
+        for line in text.lines() {
+            let range = line
+                .split(' ')
+                .next()
+                .and_then(|range| range.split_once('-'));
+            let bounds = range.and_then(|(from, to)| {
+                let from = usize::from_str_radix(from, 16).ok()?;
+                Some(from..usize::from_str_radix(to, 16).ok()?)
+            });
+            if let Some(bounds) = bounds {
+                inside = bounds.contains(&address);
+            }
+            if let Some(flags) = line.strip_prefix("VmFlags: ").filter(|_| inside) {
+                return flags.split_whitespace().map(str::to_owned).collect();
+            }
+        }
+        panic!("{address:x} is not mapped");
+    }
+
+    #[test]
+    fn secrets_are_locked_undumpable_and_not_inherited() {
+        let secret = SecretBytes::copy_of(b"hunter2 hunter2 hunter2");
+        let flags = flags(secret.expose().as_ptr() as usize);
+        for flag in ["lo", "dd", "wf"] {
+            assert!(
+                flags.iter().any(|f| f == flag),
+                "{flag} is not in {flags:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn guard_pages_stand_on_both_sides() {
+        let secret = SecretBytes::new(vec![7; 3 * REGION]);
+        let text = fs::read_to_string("/proc/self/maps").unwrap();
+        let address = secret.expose().as_ptr() as usize;
+        let lines: Vec<&str> = text.lines().collect();
+        let at = lines.iter().position(|line| {
+            line.split_once('-')
+                .and_then(|(from, _)| usize::from_str_radix(from, 16).ok())
+                .is_some_and(|from| from == address)
+        });
+        let at = at.expect("a large secret begins its region");
+        for guard in [lines[at - 1], lines[at + 1]] {
+            assert!(guard.contains(" ---p "), "{guard}");
+        }
+    }
+
+    #[test]
+    fn a_thousand_small_secrets_need_little_memory() {
+        let pool = Pool::default();
+        let secrets: Vec<_> = (0..1000).map(|n| pool.take(40 + n % 20)).collect();
+        assert!(secrets.iter().all(Option::is_some));
+        assert!(pool.regions.lock().len() * REGION <= 64 * 1024);
+        drop(secrets);
+    }
+
+    #[test]
+    fn what_is_given_back_is_wiped() {
+        let region = Arc::new(Region::map(REGION).unwrap());
+        let mut block = region.take(100).unwrap();
+        block.octets_mut().fill(0x5a);
+        drop(block);
+        // The same place again, as it was left.
+        let again = region.take(REGION).unwrap();
+        assert!(again.octets().iter().all(|octet| *octet == 0));
+    }
+
+    #[test]
+    fn blocks_never_overlap() {
+        let region = Arc::new(Region::map(REGION).unwrap());
+        let mut blocks = Vec::new();
+        while let Some(mut block) = region.take(1 + blocks.len() % 200) {
+            let mark = u8::try_from(blocks.len() % 251).unwrap();
+            block.octets_mut().fill(mark);
+            blocks.push((mark, block));
+        }
+        for (mark, block) in &blocks {
+            assert!(block.octets().iter().all(|octet| octet == mark));
+        }
+    }
+}

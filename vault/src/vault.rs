@@ -1,0 +1,394 @@
+//! gig's own store of secrets, with the keys to it.
+//!
+//! A [`Vault`] joins a [`Store`], which holds sealed rows, and a master key. Every look at it is a
+//! [`View`]: the rows of one moment, checked, with the keys that open them. It is made anew when the
+//! store changed, so that a revocation by another process shows at the next look.
+
+use std::{path::PathBuf, sync::Arc};
+
+use gig_policy::SecretName;
+use jiff::Timestamp;
+use parking_lot::{Mutex, RwLock};
+
+mod change;
+mod custody;
+mod keyring;
+mod listing;
+mod rotation;
+
+pub use change::{NewVersion, Removed};
+pub use custody::Argon2Cost;
+pub use listing::{Listed, ListedVersion, VersionState};
+pub use rotation::{RotateMasterError, Rotation, RotationStep};
+
+use self::keyring::Keyring;
+use crate::{
+    cipher::{CipherError, Key, OpenError},
+    clock::Clock,
+    definition::{Definition, ParseDefinitionError},
+    envelope,
+    kind::UnusableValueError,
+    master_key::{KeyId, MasterKeyError, MasterKeySource},
+    memory::LockMemoryError,
+    secret_bytes::SecretBytes,
+    shape::WeakShapeError,
+    store::{
+        Change, CommitError, KeyRow, KeyState, SecretRow, Snapshot, Store, StoreError, VersionRow,
+    },
+};
+
+/// The store and its keys.
+#[derive(Debug)]
+pub struct Vault {
+    store: Arc<dyn Store>,
+    source: MasterKeySource,
+    clock: Arc<dyn Clock>,
+    owner: Arc<str>,
+    /// The last look.
+    seen: Mutex<Option<Arc<View>>>,
+    /// The owner's custody key, once unlocked.
+    custody: RwLock<Option<Arc<Key>>>,
+    cost: Argon2Cost,
+    made: Option<PathBuf>,
+}
+
+/// What the vault held at one moment.
+#[derive(Debug)]
+pub struct View {
+    snapshot: Snapshot,
+    keyring: Keyring,
+}
+
+/// The vault cannot do it.
+#[derive(Debug, thiserror::Error)]
+pub enum UseVaultError {
+    /// The store fails.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// There is no usable master key.
+    #[error(transparent)]
+    Key(#[from] MasterKeyError),
+    /// The master key is another one.
+    #[error(
+        "the secrets are sealed with master key {wanted}, and the key given is {given}: set GIG_MASTER_KEY or GIG_MASTER_KEY_FILE to the right one"
+    )]
+    WrongKey {
+        /// The given key's id.
+        given: KeyId,
+        /// The current key's id.
+        wanted: KeyId,
+    },
+    /// A row is sealed with a key that is not there.
+    #[error(
+        "secret {name} is sealed with master key {key}, which is not here; if a change of keys was interrupted, finish it with gig secret rotate --master"
+    )]
+    OtherKey {
+        /// Whose row.
+        name: Arc<str>,
+        /// Its key.
+        key: KeyId,
+    },
+    /// A row is not as gig wrote it.
+    #[error(
+        "the stored row of secret {name} was changed or moved by somebody without the key; restore the database from a backup"
+    )]
+    Tampered {
+        /// Whose row.
+        name: Arc<str>,
+        /// Always [`OpenError`].
+        #[source]
+        source: OpenError,
+    },
+    /// No such secret.
+    #[error("there is no secret named {name} in the vault; gig secret ls lists them")]
+    Unknown {
+        /// The name that was asked for.
+        name: Arc<str>,
+    },
+    /// No such version.
+    #[error("secret {name} has no version {version}")]
+    NoVersion {
+        /// Whose.
+        name: Arc<str>,
+        /// Which.
+        version: u64,
+    },
+    /// Its owner's passphrase is needed.
+    #[error(
+        "secret {name} is in its owner's custody: unlock it with the passphrase (--passphrase-file, --passphrase-fd, or a terminal to type it at)"
+    )]
+    Locked {
+        /// Whose.
+        name: Arc<str>,
+    },
+    /// It is another passphrase.
+    #[error(
+        "the passphrase is wrong: it is not the one that these secrets were put into custody with"
+    )]
+    WrongPassphrase,
+    /// It is too short.
+    #[error("the passphrase is too short: use at least {least} characters, such as five words")]
+    WeakPassphrase {
+        /// Characters.
+        least: usize,
+    },
+    /// The value is too large.
+    #[error("the value has {length} octets, and at most {most} are taken")]
+    Large {
+        /// Of the value.
+        length: usize,
+        /// What is taken.
+        most: usize,
+    },
+    /// A value was given to a secret that has its value elsewhere, or none to one that needs one.
+    #[error("secret {name} {why}")]
+    Value {
+        /// Whose.
+        name: Arc<str>,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The value is not of its kind.
+    #[error(transparent)]
+    Kind(#[from] UnusableValueError),
+    /// The sentinel's shape is weak.
+    #[error(transparent)]
+    Shape(#[from] WeakShapeError),
+    /// The definition cannot be read.
+    #[error(transparent)]
+    Definition(#[from] ParseDefinitionError),
+    /// Memory cannot be locked.
+    #[error(transparent)]
+    Memory(#[from] LockMemoryError),
+    /// The cryptographic library refused.
+    #[error(transparent)]
+    Cipher(#[from] CipherError),
+    /// Other processes change the store all the time.
+    #[error("other processes keep changing the store of secrets; try again")]
+    Busy,
+}
+
+impl Vault {
+    /// Opens the store with the key that `source` leads to; makes a key for an empty store.
+    ///
+    /// # Errors
+    /// When the key is missing, malformed or another one, or the store cannot be read.
+    pub fn open(
+        store: Arc<dyn Store>,
+        source: MasterKeySource,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, UseVaultError> {
+        crate::memory::locked()?;
+        let mut vault = Self {
+            store,
+            source,
+            clock,
+            owner: OWNER.into(),
+            seen: Mutex::new(None),
+            custody: RwLock::new(None),
+            cost: Argon2Cost::default(),
+            made: None,
+        };
+        for _ in 0..TRIES {
+            let snapshot = vault.store.snapshot()?;
+            if !snapshot.keys.is_empty() {
+                vault.view()?;
+                return Ok(vault);
+            }
+            let found = vault.source.read(None)?;
+            vault.made = vault.made.or(found.made);
+            let row = KeyRow {
+                id: found.key.id().clone(),
+                created: vault.now().as_second(),
+                state: KeyState::Current,
+                other: None,
+                other_id: None,
+                until: None,
+            };
+            match vault
+                .store
+                .commit(snapshot.generation, &[Change::PutKey(row)])
+            {
+                Ok(()) | Err(CommitError::Overtaken) => {}
+                Err(CommitError::Store(error)) => return Err(error.into()),
+            }
+        }
+        Err(UseVaultError::Busy)
+    }
+
+    /// With cheaper derivation of custody keys.
+    #[must_use]
+    pub const fn with_cost(mut self, cost: Argon2Cost) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// The key file, when it was made by opening.
+    #[must_use]
+    pub fn key_file_made(&self) -> Option<&std::path::Path> {
+        self.made.as_deref()
+    }
+
+    /// What the vault holds now. The same `Arc` until something changes.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or the key does not fit any more.
+    pub fn view(&self) -> Result<Arc<View>, UseVaultError> {
+        let mut seen = self.seen.lock();
+        let generation = self.store.generation()?;
+        if let Some(view) = seen
+            .as_ref()
+            .filter(|view| view.snapshot.generation == generation)
+        {
+            return Ok(Arc::clone(view));
+        }
+        let snapshot = self.store.snapshot()?;
+        let keyring = match seen
+            .as_ref()
+            .and_then(|view| view.keyring.extended(&snapshot))
+        {
+            // Who held a key before a change of keys goes on with the new one.
+            Some(keyring) => keyring,
+            None => Keyring::open(&self.source, &snapshot)?,
+        };
+        let view = Arc::new(View { snapshot, keyring });
+        *seen = Some(Arc::clone(&view));
+        Ok(view)
+    }
+
+    /// The time as the vault has it.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The value of a version.
+    ///
+    /// # Errors
+    /// When it is in custody and locked, or the row is not as it was written.
+    pub fn open_version(
+        &self,
+        view: &View,
+        row: &VersionRow,
+    ) -> Result<SecretBytes, UseVaultError> {
+        let master = view
+            .keyring
+            .key(&row.key)
+            .ok_or_else(|| UseVaultError::OtherKey {
+                name: Arc::clone(&row.name),
+                key: row.key.clone(),
+            })?;
+        let custody = self.custody.read().clone();
+        if row.custody && custody.is_none() {
+            return Err(UseVaultError::Locked {
+                name: Arc::clone(&row.name),
+            });
+        }
+        let value = envelope::open_version(master, custody.as_deref(), row);
+        value.map_err(|source| UseVaultError::Tampered {
+            name: Arc::clone(&row.name),
+            source,
+        })
+    }
+
+    /// Decides on a view and commits; looks again when somebody else was first.
+    fn change<T>(
+        &self,
+        decide: impl Fn(&View) -> Result<(Vec<Change>, T), UseVaultError>,
+    ) -> Result<T, UseVaultError> {
+        for _ in 0..TRIES {
+            let view = self.view()?;
+            let (changes, made) = decide(&view)?;
+            if changes.is_empty() {
+                return Ok(made);
+            }
+            match self.store.commit(view.snapshot.generation, &changes) {
+                Ok(()) => return Ok(made),
+                Err(CommitError::Overtaken) => {}
+                Err(CommitError::Store(error)) => return Err(error.into()),
+            }
+        }
+        Err(UseVaultError::Busy)
+    }
+}
+
+impl View {
+    /// Counts up with every change.
+    #[must_use]
+    pub const fn generation(&self) -> u64 {
+        self.snapshot.generation
+    }
+
+    /// The secret of this name, removed ones too, with its definition.
+    ///
+    /// # Errors
+    /// When the row is not as gig wrote it.
+    pub fn secret(&self, name: &str) -> Result<Option<(&SecretRow, Definition)>, UseVaultError> {
+        let mut rows = self.snapshot.secrets.iter();
+        let Some(row) = rows.find(|row| &*row.owner == OWNER && &*row.name == name) else {
+            return Ok(None);
+        };
+        let key = self
+            .keyring
+            .key(&row.key)
+            .ok_or_else(|| UseVaultError::OtherKey {
+                name: Arc::clone(&row.name),
+                key: row.key.clone(),
+            })?;
+        envelope::check_secret(key, row).map_err(|source| UseVaultError::Tampered {
+            name: Arc::clone(&row.name),
+            source,
+        })?;
+        Ok(Some((row, Definition::from_json(&row.definition)?)))
+    }
+
+    /// Its versions, oldest first.
+    pub fn versions<'a>(
+        &'a self,
+        name: &'a str,
+    ) -> impl DoubleEndedIterator<Item = &'a VersionRow> {
+        let rows = self.snapshot.versions.iter();
+        rows.filter(move |row| &*row.owner == OWNER && &*row.name == name)
+    }
+
+    /// Every version there is.
+    pub fn all_versions(&self) -> impl Iterator<Item = &VersionRow> {
+        let rows = self.snapshot.versions.iter();
+        rows.filter(|row| &*row.owner == OWNER)
+    }
+
+    /// Whether a secret of this name is there and not removed; its row is not checked.
+    #[must_use]
+    pub fn has(&self, name: &SecretName) -> bool {
+        let mut rows = self.snapshot.secrets.iter();
+        rows.any(|row| &*row.owner == OWNER && &*row.name == name.as_str() && row.removed.is_none())
+    }
+
+    /// The newest version that may be used at `now`.
+    #[must_use]
+    pub fn current<'a>(&'a self, name: &'a str, now: Timestamp) -> Option<&'a VersionRow> {
+        self.versions(name).rev().find(|row| row.is_usable(now))
+    }
+}
+
+impl VersionRow {
+    /// Whether it may be used at `now`: not revoked, not expired, not retired.
+    #[must_use]
+    pub fn is_usable(&self, now: Timestamp) -> bool {
+        self.revoked.is_none() && self.ends().is_none_or(|end| now.as_second() < end)
+    }
+
+    /// When it stops being used.
+    #[must_use]
+    pub fn ends(&self) -> Option<i64> {
+        [self.expires, self.retires].into_iter().flatten().min()
+    }
+}
+
+/// The owner of the secrets of a machine of one's own.
+const OWNER: &str = "local";
+/// Commits of others that one's own may meet.
+const TRIES: usize = 100;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! Setting, replacing and removing secrets.
+
+use std::{sync::Arc, time::Duration};
+
+use gig_policy::SecretName;
+
+use super::{UseVaultError, Vault, View};
+use crate::{
+    clock::after,
+    definition::Definition,
+    envelope::{self, Draft},
+    provider::ProviderDefinition,
+    secret_bytes::SecretBytes,
+    store::{Change, SecretRow, VersionRow},
+};
+
+/// What becomes the newest version of a secret.
+#[derive(Debug)]
+pub struct NewVersion<'a> {
+    /// The value; `None` for a secret whose provider has it.
+    pub value: Option<&'a SecretBytes>,
+    /// How long it may be used.
+    pub expires: Option<Duration>,
+    /// How long the versions before it stay usable; none at all when zero.
+    pub grace: Duration,
+    /// Opening it takes the owner's passphrase; the vault is unlocked.
+    pub custody: bool,
+}
+
+/// What a removal did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Removed {
+    /// Versions that were usable until now.
+    pub versions: usize,
+}
+
+impl Vault {
+    /// Defines a secret, or defines it anew, with its value; earlier versions end at once. Returns the
+    /// new version; 0 for a secret whose provider has the value.
+    ///
+    /// # Errors
+    /// When the value is not of the kind, too large or missing, or the vault cannot be written.
+    pub fn set(
+        &self,
+        name: &SecretName,
+        definition: &Definition,
+        new: &NewVersion<'_>,
+    ) -> Result<u64, UseVaultError> {
+        check(name, definition, new.value)?;
+        let now = self.now().as_second();
+        self.change(|view| {
+            let before = view.secret(name.as_str())?;
+            let row = SecretRow {
+                owner: Arc::clone(&self.owner),
+                name: name.shared().clone(),
+                definition: definition.to_json(),
+                created: before.map_or(now, |(row, _)| row.created),
+                removed: None,
+                key: view.keyring.current().id().clone(),
+                tag: Vec::new(),
+            };
+            let row = envelope::tagged_secret(view.keyring.current(), row);
+            let (mut changes, version) = self.replace(view, name, new)?;
+            changes.insert(0, Change::PutSecret(row));
+            Ok((changes, version))
+        })
+    }
+
+    /// Adds a version to a secret that is there.
+    ///
+    /// # Errors
+    /// As [`Vault::set`], and when there is no such secret.
+    pub fn rotate(&self, name: &SecretName, new: &NewVersion<'_>) -> Result<u64, UseVaultError> {
+        self.change(|view| {
+            let (_, definition) = existing(view, name)?;
+            check(name, &definition, new.value)?;
+            self.replace(view, name, new)
+        })
+    }
+
+    /// Stores what a service gave in place of the value of `version`, such as a rotated refresh token.
+    /// Does nothing when that version is not the newest any more.
+    ///
+    /// # Errors
+    /// When the vault cannot be written: the replacement is lost, and so may be the secret.
+    pub fn supersede(
+        &self,
+        name: &SecretName,
+        version: u64,
+        value: &SecretBytes,
+    ) -> Result<Option<u64>, UseVaultError> {
+        self.change(|view| {
+            let newest = view.versions(name.as_str()).next_back();
+            let Some(newest) = newest.filter(|row| row.version == version) else {
+                return Ok((Vec::new(), None));
+            };
+            let now = self.now().as_second();
+            let left = newest.expires.and_then(|end| u64::try_from(end - now).ok());
+            let new = NewVersion {
+                value: Some(value),
+                expires: left.map(Duration::from_secs),
+                grace: Duration::ZERO,
+                custody: newest.custody,
+            };
+            let (changes, version) = self.replace(view, name, &new)?;
+            Ok((changes, Some(version)))
+        })
+    }
+
+    /// Ends a secret or one version of it. Its values are remembered, so that they may leave nowhere,
+    /// unless they are to be forgotten.
+    ///
+    /// # Errors
+    /// When there is no such secret or version, or the vault cannot be written.
+    pub fn remove(
+        &self,
+        name: &SecretName,
+        version: Option<u64>,
+        forget: bool,
+    ) -> Result<Removed, UseVaultError> {
+        let now = self.now();
+        self.change(|view| {
+            let (row, _) = match (view.secret(name.as_str())?, forget) {
+                (Some((row, definition)), true) => (row, definition),
+                _ => existing(view, name)?,
+            };
+            let concerned = |row: &&VersionRow| version.is_none_or(|only| row.version == only);
+            let rows: Vec<&VersionRow> = view.versions(name.as_str()).filter(concerned).collect();
+            if let Some(version) = version.filter(|_| rows.is_empty()) {
+                let name = name.shared().clone();
+                return Err(UseVaultError::NoVersion { name, version });
+            }
+            let removed = Removed {
+                versions: rows.iter().filter(|row| row.is_usable(now)).count(),
+            };
+            let mut changes = Vec::new();
+            match (version, forget) {
+                (None, true) => changes.push(Change::DeleteSecret {
+                    owner: Arc::clone(&row.owner),
+                    name: Arc::clone(&row.name),
+                }),
+                (Some(version), true) => changes.push(Change::DeleteVersion {
+                    owner: Arc::clone(&row.owner),
+                    name: Arc::clone(&row.name),
+                    version,
+                }),
+                (_, false) => {
+                    for row in rows.into_iter().filter(|row| row.revoked.is_none()) {
+                        let ended = |row: &mut VersionRow| row.revoked = Some(now.as_second());
+                        changes.push(self.edited(view, row, ended)?);
+                    }
+                    if version.is_none() {
+                        let mut row = row.clone();
+                        row.removed = Some(now.as_second());
+                        let key = view.keyring.current();
+                        changes.push(Change::PutSecret(envelope::tagged_secret(key, row)));
+                    }
+                }
+            }
+            Ok((changes, removed))
+        })
+    }
+
+    /// A new version beside the ones there are, which end now or after the grace time.
+    fn replace(
+        &self,
+        view: &View,
+        name: &SecretName,
+        new: &NewVersion<'_>,
+    ) -> Result<(Vec<Change>, u64), UseVaultError> {
+        let now = self.now();
+        let mut changes = self.end_before(view, name, new.grace)?;
+        let Some(value) = new.value else {
+            return Ok((changes, 0));
+        };
+        let custody = self.custody.read().clone();
+        if new.custody && custody.is_none() {
+            let name = name.shared().clone();
+            return Err(UseVaultError::Locked { name });
+        }
+        let newest = view.versions(name.as_str()).next_back();
+        let draft = Draft {
+            owner: Arc::clone(&self.owner),
+            name: name.shared().clone(),
+            version: newest.map_or(1, |row| row.version.saturating_add(1)),
+            created: now.as_second(),
+            expires: new.expires.map(|span| after(now, span).as_second()),
+        };
+        let version = draft.version;
+        let custody = custody.filter(|_| new.custody);
+        let row = envelope::seal_version(view.keyring.current(), custody.as_deref(), draft, value)?;
+        changes.push(Change::PutVersion(row));
+        Ok((changes, version))
+    }
+
+    /// Ends the versions that are usable, and forgets the oldest of those that ended long ago.
+    fn end_before(
+        &self,
+        view: &View,
+        name: &SecretName,
+        grace: Duration,
+    ) -> Result<Vec<Change>, UseVaultError> {
+        let now = self.now();
+        let mut changes = Vec::new();
+        for row in view
+            .versions(name.as_str())
+            .filter(|row| row.is_usable(now))
+        {
+            changes.push(self.edited(view, row, |row| {
+                if grace.is_zero() {
+                    row.revoked = Some(now.as_second());
+                } else {
+                    let end = after(now, grace).as_second();
+                    row.retires = Some(row.retires.map_or(end, |before| before.min(end)));
+                }
+            })?);
+        }
+        let ended = view
+            .versions(name.as_str())
+            .rev()
+            .filter(|row| !row.is_usable(now));
+        for row in ended.skip(REMEMBERED) {
+            changes.push(Change::DeleteVersion {
+                owner: Arc::clone(&row.owner),
+                name: Arc::clone(&row.name),
+                version: row.version,
+            });
+        }
+        Ok(changes)
+    }
+
+    /// A row with other moments; one that somebody else edited is not made valid by it.
+    fn edited(
+        &self,
+        view: &View,
+        row: &VersionRow,
+        edit: impl FnOnce(&mut VersionRow),
+    ) -> Result<Change, UseVaultError> {
+        let key = view
+            .keyring
+            .key(&row.key)
+            .ok_or_else(|| UseVaultError::OtherKey {
+                name: Arc::clone(&row.name),
+                key: row.key.clone(),
+            })?;
+        envelope::check_version(key, row).map_err(|source| UseVaultError::Tampered {
+            name: Arc::clone(&row.name),
+            source,
+        })?;
+        let mut row = row.clone();
+        edit(&mut row);
+        row.tag = envelope::version_tag(key, &row);
+        Ok(Change::PutVersion(row))
+    }
+}
+
+/// The secret of this name, if it is there and not removed.
+fn existing<'a>(
+    view: &'a View,
+    name: &SecretName,
+) -> Result<(&'a SecretRow, Definition), UseVaultError> {
+    let found = view.secret(name.as_str())?;
+    found
+        .filter(|(row, _)| row.removed.is_none())
+        .ok_or_else(|| UseVaultError::Unknown {
+            name: name.shared().clone(),
+        })
+}
+
+fn check(
+    name: &SecretName,
+    definition: &Definition,
+    value: Option<&SecretBytes>,
+) -> Result<(), UseVaultError> {
+    let wrong = |why| UseVaultError::Value {
+        name: name.shared().clone(),
+        why,
+    };
+    if let Some(shape) = &definition.shape {
+        shape.shape()?;
+    }
+    match (&definition.provider, value) {
+        (ProviderDefinition::Embedded, None) => Err(wrong("needs a value")),
+        (ProviderDefinition::Embedded, Some(value)) if value.len() > LARGEST => {
+            Err(UseVaultError::Large {
+                length: value.len(),
+                most: LARGEST,
+            })
+        }
+        (ProviderDefinition::Embedded, Some(value)) => Ok(definition.kind.kind().check(value)?),
+        (_, None) => Ok(()),
+        (_, Some(_)) => Err(wrong(
+            "has its value from its provider; none is stored here",
+        )),
+    }
+}
+
+/// Keys and certificates have some thousand octets.
+pub const LARGEST: usize = 64 * 1024;
+/// Ended versions of a secret whose values may leave nowhere; older ones are forgotten.
+const REMEMBERED: usize = 16;
