@@ -77,6 +77,18 @@ pub trait Kind: Send + Sync + fmt::Debug {
         true
     }
 
+    /// Whether the value of a part may leave towards no host that it is not bound to. A user's name or
+    /// an account's id is no secret by itself.
+    fn guards(&self, _part: usize) -> bool {
+        true
+    }
+
+    /// The parts of a stored value that sandboxes may use towards the hosts it is bound to; `None` for
+    /// one that only gig itself uses, such as a client's secret.
+    fn stored_parts(&self, _value: &SecretBytes) -> Option<Vec<SecretBytes>> {
+        None
+    }
+
     /// Mints from the current stored value.
     ///
     /// # Errors

@@ -371,11 +371,12 @@ mod tests {
         let long = format!("{good}00");
         let signs = "+1".repeat(32);
         let other = "g".repeat(64);
-        let blank = format!(" {}", &good[1..]);
+        let (short, _) = good.split_at(63);
+        let blank = format!(" {short}");
         for bad in [
             "",
             "\n",
-            &good[..63],
+            short,
             &long,
             &signs,
             &other,

@@ -16,7 +16,7 @@ mod keyring;
 mod listing;
 mod rotation;
 
-pub use change::{NewVersion, Removed};
+pub use change::{LARGEST, NewVersion, Removed};
 pub use custody::Argon2Cost;
 pub use listing::{Listed, ListedVersion, VersionState};
 pub use rotation::{RotateMasterError, Rotation, RotationStep};

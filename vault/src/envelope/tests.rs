@@ -18,8 +18,10 @@ fn sealed(master: &MasterKey, custody: Option<&Key>, draft: Draft) -> VersionRow
     seal_version(master, custody, draft, &SecretBytes::new(value)).unwrap()
 }
 
+type Edit = fn(&mut VersionRow);
+
 /// Every way to change one field of a version.
-fn edits() -> Vec<(&'static str, fn(&mut VersionRow))> {
+fn edits() -> Vec<(&'static str, Edit)> {
     vec![
         ("owner", |row| row.owner = "other".into()),
         ("name", |row| row.name = "OTHER".into()),

@@ -38,6 +38,15 @@ impl Kind for Basic {
         Self::halves(value).map(drop)
     }
 
+    fn guards(&self, part: usize) -> bool {
+        part == 0
+    }
+
+    fn stored_parts(&self, value: &SecretBytes) -> Option<Vec<SecretBytes>> {
+        let (_, password) = Self::halves(value).ok()?;
+        Some(vec![SecretBytes::copy_of(password)])
+    }
+
     fn mint<'a>(&'a self, request: MintRequest<'a>) -> MintFuture<'a> {
         Box::pin(async move {
             let (user, password) = Self::halves(request.value)?;

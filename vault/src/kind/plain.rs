@@ -22,6 +22,10 @@ impl Kind for Plain {
         Ok(())
     }
 
+    fn stored_parts(&self, value: &SecretBytes) -> Option<Vec<SecretBytes>> {
+        Some(vec![value.duplicate()])
+    }
+
     fn mint<'a>(&'a self, request: MintRequest<'a>) -> MintFuture<'a> {
         Box::pin(async move {
             self.check(request.value)?;

@@ -279,6 +279,7 @@ fn check(
     if let Some(shape) = &definition.shape {
         shape.shape()?;
     }
+    definition.provider.check().map_err(wrong)?;
     match (&definition.provider, value) {
         (ProviderDefinition::Embedded, None) => Err(wrong("needs a value")),
         (ProviderDefinition::Embedded, Some(value)) if value.len() > LARGEST => {

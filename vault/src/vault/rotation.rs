@@ -121,10 +121,10 @@ impl Rotation<'_> {
         if let Some(next) = rows.iter().find(|row| row.state == KeyState::Next) {
             return self.go_on(&view, next);
         }
-        if let Some(files) = self.files() {
-            if let Some(step) = files.replace(view.keyring.current())? {
-                return Ok(step);
-            }
+        if let Some(files) = self.files()
+            && let Some(step) = files.replace(view.keyring.current())?
+        {
+            return Ok(step);
         }
         match rows.iter().find(|row| row.state == KeyState::Past) {
             Some(past) => self.forget(&view, past),

@@ -1,0 +1,240 @@
+//! The keeper of secrets for the border: values at hand, fetched once, renewed in time, watched for.
+//!
+//! A name's value comes from what the run was given (gig's own environment), or else from the vault.
+//! Every question first asks the store whether something changed, so that a revocation takes effect
+//! with the next request. A value that a provider or a kind gave is kept until its end and renewed
+//! before it, by whoever asks then; all others go on with the old one. One that cannot be renewed is
+//! used until its end, and no longer; a refusal ends it at once. A failure is remembered for some
+//! seconds, one a secret.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use gig_policy::SecretName;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+mod guard;
+mod slot;
+
+use self::{
+    guard::{Guard, Seen},
+    slot::{Slot, Stamp},
+};
+use crate::{
+    clock::Clock,
+    definition::Definition,
+    fetch::Fetch,
+    keeper::{Guarded, Keeper, SecretFuture, SecretUnavailable},
+    memory,
+    secret::Secret,
+    secret_bytes::SecretBytes,
+    vault::{UseVaultError, Vault, View},
+};
+
+/// Keeps the secrets of one run.
+#[derive(Debug)]
+pub struct RunKeeper {
+    given: HashMap<SecretName, Arc<SecretBytes>>,
+    vault: Option<Arc<Vault>>,
+    fetch: Arc<dyn Fetch>,
+    clock: Arc<dyn Clock>,
+    slots: Mutex<HashMap<SecretName, Arc<Slot>>>,
+    guard: Guard,
+    /// Of [`Guarded`].
+    generation: AtomicU64,
+}
+
+/// What a keeper is made of.
+#[derive(Debug)]
+pub struct RunKeeperBuilder {
+    given: HashMap<SecretName, Arc<SecretBytes>>,
+    vault: Option<Arc<Vault>>,
+    fetch: Arc<dyn Fetch>,
+    clock: Arc<dyn Clock>,
+}
+
+impl RunKeeperBuilder {
+    /// Takes a value for a name; it goes before the vault's.
+    #[must_use]
+    pub fn give(mut self, name: SecretName, value: SecretBytes) -> Self {
+        self.given.insert(name, Arc::new(value));
+        self
+    }
+
+    /// Looks up in this vault what was not given.
+    #[must_use]
+    pub fn vault(mut self, vault: Arc<Vault>) -> Self {
+        self.vault = Some(vault);
+        self
+    }
+
+    /// The keeper. Nothing is fetched yet.
+    ///
+    /// # Errors
+    /// When memory cannot be locked, or the vault cannot be read.
+    pub fn build(self) -> Result<RunKeeper, UseVaultError> {
+        memory::locked()?;
+        if let Some(vault) = &self.vault {
+            vault.view()?;
+        }
+        Ok(RunKeeper {
+            given: self.given,
+            vault: self.vault,
+            fetch: self.fetch,
+            clock: self.clock,
+            slots: Mutex::new(HashMap::new()),
+            guard: Guard::default(),
+            generation: AtomicU64::new(0),
+        })
+    }
+}
+
+/// A secret as it is defined now, with what is stored of it.
+#[derive(Debug)]
+struct Defined {
+    definition: Definition,
+    stamp: Stamp,
+    value: Option<SecretBytes>,
+    until: Option<Timestamp>,
+}
+
+impl RunKeeper {
+    /// Begins to make one.
+    #[must_use]
+    pub fn builder(fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>) -> RunKeeperBuilder {
+        RunKeeperBuilder {
+            given: HashMap::new(),
+            vault: None,
+            fetch,
+            clock,
+        }
+    }
+
+    /// The secret's definition and stored value as they are now.
+    fn defined(&self, name: &SecretName) -> Result<Defined, SecretUnavailable> {
+        if let Some(value) = self.given.get(name) {
+            return Ok(Defined {
+                definition: Definition {
+                    shape: crate::ShapeDefinition::guessed(value.expose()),
+                    ..Definition::default()
+                },
+                stamp: Stamp::given(),
+                value: Some(value.duplicate()),
+                until: None,
+            });
+        }
+        let unknown = || SecretUnavailable::Unknown { name: name.clone() };
+        let vault = self.vault.as_ref().ok_or_else(unknown)?;
+        let failed = |error: UseVaultError| unavailable(name, "the vault", &error.to_string());
+        let view = vault.view().map_err(failed)?;
+        let secret = view.secret(name.as_str()).map_err(failed)?;
+        let (row, definition) = secret
+            .filter(|(row, _)| row.removed.is_none())
+            .ok_or_else(unknown)?;
+        let tag = row.tag.clone();
+        if definition.provider.provider().is_some() {
+            return Ok(Defined {
+                definition,
+                stamp: Stamp::provided(tag),
+                value: None,
+                until: None,
+            });
+        }
+        let now = self.clock.now();
+        let version = view
+            .current(name.as_str(), now)
+            .ok_or_else(|| SecretUnavailable::Expired { name: name.clone() })?;
+        Ok(Defined {
+            definition,
+            stamp: Stamp::stored(tag, version.version),
+            value: Some(vault.open_version(&view, version).map_err(failed)?),
+            until: version
+                .ends()
+                .and_then(|end| Timestamp::from_second(end).ok()),
+        })
+    }
+
+    /// What a value at hand must have been made of; `None` when the secret is gone or the store silent.
+    fn stamp(&self, name: &SecretName, now: Timestamp) -> Option<Stamp> {
+        if self.given.contains_key(name) {
+            return Some(Stamp::given());
+        }
+        let view = self.vault.as_ref()?.view().ok()?;
+        let (row, definition) = view.secret(name.as_str()).ok()??;
+        if row.removed.is_some() {
+            return None;
+        }
+        if definition.provider.name() != EMBEDDED {
+            return Some(Stamp::provided(row.tag.clone()));
+        }
+        let version = view.current(name.as_str(), now)?.version;
+        Some(Stamp::stored(row.tag.clone(), version))
+    }
+
+    fn slot(&self, name: &SecretName) -> Arc<Slot> {
+        let mut slots = self.slots.lock();
+        Arc::clone(slots.entry(name.clone()).or_default())
+    }
+
+    fn seen_now(&self) -> (Seen, Option<Arc<View>>) {
+        let view = self.vault.as_ref().and_then(|vault| vault.view().ok());
+        let seen = Seen {
+            generation: view.as_ref().map(|view| view.generation()),
+        };
+        (seen, view)
+    }
+}
+
+impl Keeper for RunKeeper {
+    fn at_hand(&self, name: &SecretName) -> Option<Arc<Secret>> {
+        let slot = self.slots.lock().get(name).cloned()?;
+        let now = self.clock.now();
+        slot.at_hand(&self.stamp(name, now)?, now)
+    }
+
+    fn current<'a>(&'a self, name: &'a SecretName) -> SecretFuture<'a> {
+        Box::pin(async move {
+            // A name that nothing is known of leaves no place behind.
+            self.defined(name)?;
+            self.slot(name).get(self, name).await
+        })
+    }
+
+    fn guarded(&self) -> Arc<Guarded> {
+        let now = self.clock.now();
+        let (seen, view) = self.seen_now();
+        if let Some(guarded) = self.guard.unchanged(seen, now) {
+            return guarded;
+        }
+        let slots: Vec<(SecretName, Arc<Slot>)> = {
+            let slots = self.slots.lock();
+            slots
+                .iter()
+                .map(|(name, slot)| (name.clone(), Arc::clone(slot)))
+                .collect()
+        };
+        let list = guard::list(self, view.as_deref(), &slots, now);
+        self.guard.renew(seen, list, || {
+            self.generation.fetch_add(1, Ordering::Relaxed) + 1
+        })
+    }
+}
+
+fn unavailable(name: &SecretName, provider: &str, why: &str) -> SecretUnavailable {
+    SecretUnavailable::Provider {
+        name: name.clone(),
+        provider: provider.into(),
+        why: why.into(),
+    }
+}
+
+const EMBEDDED: &str = "embedded";
+
+#[cfg(test)]
+mod tests;

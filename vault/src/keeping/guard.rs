@@ -1,0 +1,168 @@
+//! The list of real values to watch for, made anew only when something changed.
+
+use std::sync::Arc;
+
+use gig_policy::SecretName;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+use super::{RunKeeper, slot::Slot};
+use crate::{
+    keeper::{Guarded, GuardedValue},
+    secret_bytes::SecretBytes,
+    vault::{UseVaultError, View},
+};
+
+/// The list that was handed out last.
+#[derive(Debug, Default)]
+pub(super) struct Guard(Mutex<Option<Listed>>);
+
+#[derive(Debug)]
+struct Listed {
+    seen: Seen,
+    /// When some version stops being usable by itself.
+    until: Option<Timestamp>,
+    guarded: Arc<Guarded>,
+    /// Something was fetched since.
+    stale: bool,
+}
+
+/// What a list was made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// Of the store; `None` when it is silent or there is none.
+    pub(super) generation: Option<u64>,
+}
+
+/// A list, and when it is no longer right.
+pub(super) struct List {
+    values: Vec<GuardedValue>,
+    until: Option<Timestamp>,
+}
+
+impl Guard {
+    /// The last list, if it is still right. A silent store leaves the last one standing: it is better
+    /// than none.
+    pub(super) fn unchanged(&self, seen: Seen, now: Timestamp) -> Option<Arc<Guarded>> {
+        let listed = self.0.lock();
+        let listed = listed.as_ref().filter(|listed| !listed.stale)?;
+        let same =
+            listed.seen == seen || (seen.generation.is_none() && listed.seen.generation.is_some());
+        let right = same && listed.until.is_none_or(|until| now < until);
+        right.then(|| Arc::clone(&listed.guarded))
+    }
+
+    /// Something was fetched: the list is to be made anew.
+    pub(super) fn forget(&self) {
+        if let Some(listed) = self.0.lock().as_mut() {
+            listed.stale = true;
+        }
+    }
+
+    pub(super) fn renew(
+        &self,
+        seen: Seen,
+        list: List,
+        generation: impl FnOnce() -> u64,
+    ) -> Arc<Guarded> {
+        let guarded = Arc::new(Guarded {
+            generation: generation(),
+            values: list.values,
+        });
+        *self.0.lock() = Some(Listed {
+            seen,
+            until: list.until,
+            guarded: Arc::clone(&guarded),
+            stale: false,
+        });
+        guarded
+    }
+}
+
+/// Every value that is known: given, stored (ended versions and removed secrets too), fetched, minted.
+pub(super) fn list(
+    keeper: &RunKeeper,
+    view: Option<&View>,
+    slots: &[(SecretName, Arc<Slot>)],
+    now: Timestamp,
+) -> List {
+    let mut list = List {
+        values: Vec::new(),
+        until: None,
+    };
+    for (name, value) in &keeper.given {
+        list.add(name, 1, value, true);
+    }
+    for (name, slot) in slots {
+        let (known, until) = slot.known(keeper.stamp(name, now).as_ref(), now);
+        for known in known {
+            list.add(name, known.version, &known.value, known.current);
+        }
+        list.ends(until);
+    }
+    if let (Some(vault), Some(view)) = (&keeper.vault, view) {
+        for row in view.all_versions() {
+            let Ok(name) = row.name.parse::<SecretName>() else {
+                continue;
+            };
+            let value = match vault.open_version(view, row) {
+                Ok(value) => value,
+                // What is in custody and locked is known to nobody here.
+                Err(UseVaultError::Locked { .. }) => continue,
+                Err(error) => {
+                    tracing::error!(secret = %name, %error, "a stored value cannot be watched for");
+                    continue;
+                }
+            };
+            let usable = row.is_usable(now);
+            list.stored(view, &name, row.version, value, usable);
+            let end = row.ends().and_then(|end| Timestamp::from_second(end).ok());
+            list.ends(end.filter(|_| usable));
+        }
+    }
+    list
+}
+
+impl List {
+    /// Something that it says ends then.
+    fn ends(&mut self, end: Option<Timestamp>) {
+        self.until = [self.until, end].into_iter().flatten().min();
+    }
+
+    /// What is stored of a kind: the parts that are used, and the whole where it is more than a part.
+    fn stored(
+        &mut self,
+        view: &View,
+        name: &SecretName,
+        version: u64,
+        value: SecretBytes,
+        usable: bool,
+    ) {
+        let definition = view.secret(name.as_str()).ok().flatten();
+        let kind = definition.map(|(_, definition)| definition.kind.kind());
+        let parts = kind.as_ref().and_then(|kind| kind.stored_parts(&value));
+        match parts {
+            Some(parts) => {
+                for part in parts {
+                    self.add(name, version, &Arc::new(part), usable);
+                }
+            }
+            // A value that only gig itself uses, such as a client's secret, goes nowhere from inside.
+            None => self.add(name, version, &Arc::new(value), false),
+        }
+    }
+
+    fn add(&mut self, name: &SecretName, version: u64, value: &Arc<SecretBytes>, current: bool) {
+        let same = |known: &GuardedValue| known.name == *name && known.value == *value;
+        if let Some(known) = self.values.iter_mut().find(|known| same(known)) {
+            known.current |= current;
+            return;
+        }
+        self.values.push(GuardedValue {
+            name: name.clone(),
+            version,
+            value: Arc::clone(value),
+            current,
+        });
+    }
+}

@@ -1,0 +1,112 @@
+//! Reading what the server answers. Values are moved out of the parsed text, and the text is wiped.
+
+use serde::Deserialize;
+
+use super::{HashicorpOptions, lifetime};
+use crate::{
+    fetch::FetchAnswer,
+    provider::{ProvideError, Provided},
+    secret_bytes::SecretBytes,
+};
+
+/// `GET /v1/:mount/data/:path`. A deleted version answers 404 with metadata.
+#[derive(Deserialize)]
+struct Read {
+    data: ReadData,
+}
+
+#[derive(Deserialize)]
+struct ReadData {
+    data: Option<serde_json::Map<String, serde_json::Value>>,
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    version: u64,
+}
+
+/// `auth` of a login or renewal.
+#[derive(Deserialize)]
+pub(super) struct Granted {
+    pub(super) auth: GrantedAuth,
+}
+
+#[derive(Deserialize)]
+pub(super) struct GrantedAuth {
+    pub(super) client_token: String,
+    pub(super) lease_duration: u64,
+    #[serde(default)]
+    pub(super) renewable: bool,
+}
+
+#[derive(Deserialize)]
+struct Errors {
+    #[serde(default)]
+    errors: Vec<String>,
+}
+
+/// The value of the field that is wanted.
+pub(super) fn secret(
+    options: &HashicorpOptions,
+    answer: &FetchAnswer,
+) -> Result<Provided, ProvideError> {
+    let place = format!("{}/{}", options.mount, options.path);
+    if answer.status != 200 {
+        return Err(refusal(answer, &place));
+    }
+    let read: Read = parse(answer)?;
+    let version = read.data.metadata.version;
+    let mut fields = read.data.data.unwrap_or_default();
+    match fields.remove(&options.field) {
+        Some(serde_json::Value::String(text)) if !text.is_empty() => Ok(Provided {
+            value: SecretBytes::new(text.into_bytes()),
+            version: Some(version),
+            lifetime: lifetime(options.ttl),
+        }),
+        Some(_) => Err(ProvideError::Refused(format!(
+            "field {} of {place} is no text, or empty",
+            options.field
+        ))),
+        None => Err(ProvideError::Refused(format!(
+            "{place} has no field {}",
+            options.field
+        ))),
+    }
+}
+
+/// Reads JSON; what is wrong with it is not shown, since it may hold a value.
+pub(super) fn parse<'a, T: Deserialize<'a>>(answer: &'a FetchAnswer) -> Result<T, ProvideError> {
+    serde_json::from_slice(answer.body.expose()).map_err(|_| {
+        ProvideError::Unavailable("the key store's answer is not as documented".to_owned())
+    })
+}
+
+/// Why the server said no, in its words.
+pub(super) fn refusal(answer: &FetchAnswer, place: &str) -> ProvideError {
+    let said = serde_json::from_slice::<Errors>(answer.body.expose());
+    let said = said.map(|said| said.errors.join("; ")).unwrap_or_default();
+    let said: String = said
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(LONGEST)
+        .collect();
+    let status = answer.status;
+    let said = if said.is_empty() {
+        said
+    } else {
+        format!(": {said}")
+    };
+    match status {
+        404 => ProvideError::Refused(format!("the key store has nothing at {place}")),
+        400..=499 if status != 429 => ProvideError::Refused(format!(
+            "the key store refuses {place} (status {status}){said}"
+        )),
+        _ => ProvideError::Unavailable(format!(
+            "the key store answers status {status} for {place}{said}"
+        )),
+    }
+}
+
+/// A person reads no more.
+const LONGEST: usize = 200;
