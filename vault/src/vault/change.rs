@@ -280,6 +280,12 @@ fn check(
         shape.shape()?;
     }
     definition.provider.check().map_err(wrong)?;
+    let kind = definition.kind.kind();
+    if definition.entrusted && !kind.may_be_entrusted() {
+        return Err(wrong(
+            "is of a kind whose value is never handed in: leave entrusted out",
+        ));
+    }
     match (&definition.provider, value) {
         (ProviderDefinition::Embedded, None) => Err(wrong("needs a value")),
         (ProviderDefinition::Embedded, Some(value)) if value.len() > LARGEST => {
@@ -288,7 +294,7 @@ fn check(
                 most: LARGEST,
             })
         }
-        (ProviderDefinition::Embedded, Some(value)) => Ok(definition.kind.kind().check(value)?),
+        (ProviderDefinition::Embedded, Some(value)) => Ok(kind.check(value)?),
         (_, None) => Ok(()),
         (_, Some(_)) => Err(wrong(
             "has its value from its provider; none is stored here",
