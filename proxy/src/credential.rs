@@ -27,5 +27,6 @@ pub mod treat;
 pub mod unescape;
 pub mod wallet;
 pub mod watch;
+pub mod websocket;
 
 pub use wallet::{Border, Held, Wallet};

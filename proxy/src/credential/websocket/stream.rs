@@ -1,0 +1,107 @@
+//! A stream whose WebSocket messages are rewritten while they are read.
+//!
+//! It reads like the stream beneath and gives frames of its own making; writing is the stream's.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf as _, BytesMut};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::{FrameError, Frames};
+
+/// A stream with rewritten messages.
+#[derive(Debug)]
+pub struct RewrittenStream<S> {
+    inner: S,
+    frames: Frames,
+    ready: BytesMut,
+    ended: bool,
+    /// Told once what was ready before has been read.
+    stopped: Option<FrameError>,
+}
+
+impl<S> RewrittenStream<S> {
+    /// Rewrites what is read from `inner`.
+    pub fn new(inner: S, frames: Frames) -> Self {
+        Self {
+            inner,
+            frames,
+            ready: BytesMut::new(),
+            ended: false,
+            stopped: None,
+        }
+    }
+
+    /// Why it was stopped, if it was.
+    pub const fn stopped(&self) -> Option<FrameError> {
+        self.stopped
+    }
+
+    fn take(&mut self, octets: &[u8]) {
+        let mut out = Vec::with_capacity(octets.len());
+        if let Err(error) = self.frames.push(octets, &mut out) {
+            self.stopped = Some(error);
+        }
+        self.ready.extend_from_slice(&out);
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for RewrittenStream<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        while this.ready.is_empty() {
+            if let Some(error) = this.stopped {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
+            }
+            if this.ended {
+                return Poll::Ready(Ok(()));
+            }
+            let mut room = [0; AT_ONCE];
+            let mut octets = ReadBuf::new(&mut room);
+            ready!(Pin::new(&mut this.inner).poll_read(cx, &mut octets))?;
+            if octets.filled().is_empty() {
+                // What is held back in the middle of a frame goes nowhere: its message is not whole.
+                this.ended = true;
+            } else {
+                this.take(octets.filled());
+            }
+        }
+        let length = this.ready.len().min(buffer.remaining());
+        buffer.put_slice(this.ready.get(..length).unwrap_or_default());
+        this.ready.advance(length);
+        if this.ready.is_empty() {
+            // Lets a large block go.
+            this.ready = BytesMut::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for RewrittenStream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        octets: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, octets)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+/// Read by one call.
+const AT_ONCE: usize = 16 * 1024;
