@@ -10,7 +10,8 @@ use thiserror::Error;
 
 use crate::{
     entry::Entry,
-    record::{Body, ChainHash, Record, bound_texts},
+    line,
+    record::{ChainHash, Record, bound_texts, hex},
 };
 
 /// The last record of a chain.
@@ -69,39 +70,23 @@ pub enum ChainFault {
 }
 
 /// Appends `entry` to `out` as the line after `head` and answers the record.
-///
-/// # Errors
-/// Never for the types in use; serialisation is fallible by its signature.
-pub(crate) fn seal(
-    head: Head,
-    mut entry: Entry,
-    stamp: Stamp<'_>,
-    out: &mut Vec<u8>,
-) -> Result<Record, serde_json::Error> {
+pub(crate) fn seal(head: Head, mut entry: Entry, stamp: Stamp<'_>, out: &mut Vec<u8>) -> Record {
     bound_texts(&mut entry);
     let seq = head.seq.saturating_add(1);
     let begin = out.len();
-    let body = Body {
-        seq,
-        time: stamp.time,
-        node: stamp.node,
-        entry: &entry,
-        prev: head.hash,
-    };
-    body.write(out)?;
-    out.pop(); // the closing brace: the hash goes in front of it
+    line::write(out, seq, stamp, &entry, head.hash);
     let hash = digest(out.get(begin..).unwrap_or_default());
     out.extend_from_slice(HASH_KEY);
-    out.extend_from_slice(hash.to_string().as_bytes());
+    out.extend_from_slice(&hex(hash));
     out.extend_from_slice(LINE_END);
-    Ok(Record {
+    Record {
         seq,
         time: stamp.time.to_owned(),
         node: Arc::clone(stamp.node),
         entry,
         prev: head.hash,
         hash,
-    })
+    }
 }
 
 /// What a record carries beside its entry.

@@ -10,6 +10,7 @@ pub mod chain;
 mod clock;
 pub mod entry;
 pub mod event;
+mod line;
 pub mod record;
 pub mod recorder;
 pub mod store;

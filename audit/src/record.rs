@@ -1,13 +1,11 @@
 //! One line of the record: an entry with its place, its time and the hash that chains it.
 //!
-//! A line is JSON in printable ASCII: whatever else a sandbox managed to put into a host or a path
-//! (controls, escapes, bidirectional overrides) stands as `\uXXXX`, so that a terminal that shows
-//! the file obeys nobody. Long texts are cut, so that a sandbox cannot inflate the record.
+//! Long texts are cut, so that a sandbox cannot inflate the record. How a line is written is
+//! [`crate::line`]'s.
 
-use std::{fmt, io, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-use serde_json::ser::{CharEscape, Formatter};
 
 use crate::entry::Entry;
 
@@ -67,14 +65,19 @@ const fn digit_of(nibble: u8) -> u8 {
     }
 }
 
+/// The 64 digits.
+pub(crate) fn hex(hash: ChainHash) -> [u8; 64] {
+    let mut text = [0; 64];
+    let (pairs, _) = text.as_chunks_mut::<2>();
+    for (pair, octet) in pairs.iter_mut().zip(hash.0) {
+        *pair = [digit_of(octet >> 4), digit_of(octet & 0xf)];
+    }
+    text
+}
+
 impl fmt::Display for ChainHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = [0; 64];
-        let (pairs, _) = text.as_chunks_mut::<2>();
-        for (pair, octet) in pairs.iter_mut().zip(self.0) {
-            *pair = [digit_of(octet >> 4), digit_of(octet & 0xf)];
-        }
-        f.write_str(std::str::from_utf8(&text).unwrap_or_default())
+        f.write_str(std::str::from_utf8(&hex(*self)).unwrap_or_default())
     }
 }
 
@@ -94,62 +97,6 @@ impl<'de> Deserialize<'de> for ChainHash {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         Self::parse(&text).ok_or_else(|| D::Error::custom("not 64 lower-case hex digits"))
-    }
-}
-
-/// What the hash of a record covers.
-#[derive(Serialize)]
-pub(crate) struct Body<'a> {
-    pub(crate) seq: u64,
-    pub(crate) time: &'a str,
-    pub(crate) node: &'a str,
-    #[serde(flatten)]
-    pub(crate) entry: &'a Entry,
-    pub(crate) prev: ChainHash,
-}
-
-impl Body<'_> {
-    /// The JSON object in printable ASCII, its closing brace included.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        self.serialize(&mut serde_json::Serializer::with_formatter(
-            out,
-            PrintableAscii,
-        ))
-    }
-}
-
-/// Compact JSON in which only `0x20..=0x7e` stands for itself.
-#[derive(Debug)]
-struct PrintableAscii;
-
-impl Formatter for PrintableAscii {
-    fn write_string_fragment<W: io::Write + ?Sized>(
-        &mut self,
-        writer: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
-        if fragment.bytes().all(|b| matches!(b, 0x20..=0x7e)) {
-            return writer.write_all(fragment.as_bytes());
-        }
-        for character in fragment.chars() {
-            if matches!(character, ' '..='~') {
-                write!(writer, "{character}")?;
-            } else {
-                let mut units = [0; 2];
-                for unit in character.encode_utf16(&mut units) {
-                    write!(writer, "\\u{unit:04x}")?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn write_char_escape<W: io::Write + ?Sized>(
-        &mut self,
-        writer: &mut W,
-        escape: CharEscape,
-    ) -> io::Result<()> {
-        serde_json::ser::CompactFormatter.write_char_escape(writer, escape)
     }
 }
 

@@ -17,7 +17,7 @@ fn sealed(entry: Entry) -> (Record, Vec<u8>) {
         time: TIME,
         node: &node,
     };
-    let record = seal(Head::START, entry, stamp, &mut line).unwrap();
+    let record = seal(Head::START, entry, stamp, &mut line);
     (record, line)
 }
 

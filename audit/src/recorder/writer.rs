@@ -165,8 +165,7 @@ impl Writer {
         let refused = self.refused.swap(0, Ordering::Relaxed);
         let gap = gap_entry(refused, tail.repaired, lost_on_disk);
         let gaps = u64::from(gap.is_some());
-        let sealed = self.seal_all(tail.head, gap.into_iter().chain(entries));
-        // After a failed seal the group is empty: the append only gives the sink back.
+        self.seal_all(tail.head, gap.into_iter().chain(entries));
         let group = Group {
             records: &self.records,
             lines: &self.lines,
@@ -176,40 +175,27 @@ impl Writer {
             Durability::Strict => self.store.sync().map_err(|e| refusal(&e)),
             Durability::Kernel => Ok(()),
         };
-        if let Err(refusal) = sealed.and(appended).and(synced) {
+        if let Err(refusal) = appended.and(synced) {
             self.refused.fetch_add(refused, Ordering::Relaxed);
             return Err(refusal);
         }
         Ok(tail.head.seq + gaps + 1)
     }
 
-    fn seal_all(
-        &mut self,
-        mut head: chain::Head,
-        entries: impl Iterator<Item = Entry>,
-    ) -> Result<(), RecordRefused> {
+    fn seal_all(&mut self, mut head: chain::Head, entries: impl Iterator<Item = Entry>) {
         let time = now_text();
         let stamp = Stamp {
             time: &time,
             node: &self.settings.node,
         };
         for entry in entries {
-            match chain::seal(head, entry, stamp, &mut self.lines) {
-                Ok(record) => {
-                    head = chain::Head {
-                        seq: record.seq,
-                        hash: record.hash,
-                    };
-                    self.records.push(record);
-                }
-                Err(error) => {
-                    self.lines.clear();
-                    self.records.clear();
-                    return Err(refusal(&error));
-                }
-            }
+            let record = chain::seal(head, entry, stamp, &mut self.lines);
+            head = chain::Head {
+                seq: record.seq,
+                hash: record.hash,
+            };
+            self.records.push(record);
         }
-        Ok(())
     }
 
     fn after_success(&mut self) {

@@ -18,7 +18,7 @@ fn chain_of(entries: Vec<Entry>) -> Vec<Vec<u8>> {
     let mut lines = Vec::new();
     for entry in entries {
         let mut line = Vec::new();
-        let record = seal(head, entry, stamp, &mut line).unwrap();
+        let record = seal(head, entry, stamp, &mut line);
         head = chain::follow(head, &record).unwrap();
         lines.push(line);
     }
