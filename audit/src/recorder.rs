@@ -13,6 +13,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -99,6 +100,8 @@ impl fmt::Debug for RecorderSettings {
 #[error("cannot start the thread that writes the record")]
 pub struct StartRecorderError(#[source] std::io::Error);
 
+type Answered = oneshot::Receiver<Result<Sequence, RecordRefused>>;
+
 /// A handle to the writer; cloning shares it.
 #[derive(Debug, Clone)]
 pub struct Recorder(Arc<Inner>);
@@ -167,18 +170,29 @@ impl Recorder {
         (Self(Arc::new(Inner::Inline(Mutex::new(writer)))), log)
     }
 
-    /// Waits until the entry is with the kernel. Dropping the future does not take the entry back:
+    /// Hands the entry in and waits until it is with the kernel. Dropping the future does not take the entry back:
     /// it may or may not be written. Needs a tokio runtime with time.
     ///
     /// # Errors
     /// When the sink is lost, slow beyond its deadline, or the queue is full.
-    pub async fn record(&self, entry: Entry) -> Result<Sequence, RecordRefused> {
-        let (answer, mut answered) = oneshot::channel();
+    pub fn record(
+        &self,
+        entry: Entry,
+    ) -> impl Future<Output = Result<Sequence, RecordRefused>> + Send {
+        let (answer, answered) = oneshot::channel();
         let job = Job {
             entry,
             answer: Some(answer),
         };
-        self.hand_in(job)?;
+        // Now and not when it is awaited, so that the future holds no room for the entry.
+        let handed_in = self.hand_in(job);
+        async move {
+            handed_in?;
+            self.answer(answered).await
+        }
+    }
+
+    async fn answer(&self, mut answered: Answered) -> Result<Sequence, RecordRefused> {
         let Inner::Threaded {
             queue,
             writer,
@@ -190,7 +204,7 @@ impl Recorder {
         };
         if *prompt {
             // What the other tasks of this thread hand in meanwhile is written with this entry.
-            tokio::task::yield_now().await;
+            others_first().await;
             if let Ok(answer) = answered.try_recv() {
                 return answer;
             }
@@ -235,6 +249,20 @@ impl Recorder {
             }
         }
     }
+}
+
+/// Lets every task of this thread run that can. tokio's own `yield_now` would also look at the
+/// sockets, which is a system call.
+async fn others_first() {
+    let mut waited = false;
+    std::future::poll_fn(|cx| {
+        if std::mem::replace(&mut waited, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 fn writer_is_gone() -> RecordRefused {
