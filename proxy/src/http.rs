@@ -6,6 +6,7 @@ pub mod exchange;
 pub mod explicit;
 mod finishing;
 pub mod forward;
+pub mod gather;
 pub mod headers;
 pub mod interim;
 pub mod interject;

@@ -17,7 +17,10 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{body::Download, interject::Interjecting, limits, session::Session, upgrade::Tunnel};
+use super::{
+    body::Download, gather::Gathering, interject::Interjecting, limits, session::Session,
+    upgrade::Tunnel,
+};
 use crate::{enforce::connect::refuse_connect, pipeline, tls::downstream::Application};
 
 /// How a connection ended.
@@ -52,8 +55,8 @@ where
             }))
         }
         Application::Http2 => {
-            let connection =
-                limits::http2_server(&worker.tasks).serve_connection(TokioIo::new(stream), service);
+            let connection = limits::http2_server(&worker.tasks)
+                .serve_connection(TokioIo::new(Gathering::new(stream)), service);
             Either::Right(run(session, Box::pin(connection), |c| {
                 c.graceful_shutdown()
             }))

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     failure::{Failure, Side},
-    http::{body::Upload, limits},
+    http::{body::Upload, gather::Gathering, limits},
     subject::{ConnectionFacts, ConnectionGuard, Subject},
     tls::{
         downstream::Application,
@@ -224,7 +224,7 @@ where
         }
         Application::Http2 => {
             let (sender, connection) = limits::http2_client(worker.pool.tasks())
-                .handshake::<_, Upload>(TokioIo::new(stream))
+                .handshake::<_, Upload>(TokioIo::new(Gathering::new(stream)))
                 .await
                 .map_err(failed)?;
             drive(worker, connection, guard);
