@@ -4,6 +4,7 @@
 //! [`VettedAddr`], or the proxy that the host's owner configured.
 
 use std::{
+    collections::HashMap,
     io,
     net::{IpAddr, SocketAddr},
 };
@@ -38,7 +39,7 @@ pub struct DialerSettings {
 /// Dials for every sandbox; shares only the look-up cache between them.
 #[derive(Debug)]
 pub struct Dialer {
-    overrides: Vec<ResolveOverride>,
+    overrides: HashMap<(Fqdn, Port), Vec<SocketAddr>>,
     upstream_proxy: Option<UpstreamProxy>,
     vetter: Vetter,
     resolver: Resolver,
@@ -75,8 +76,13 @@ impl Dialer {
     /// A dialler with the host's resolver configuration.
     #[must_use]
     pub fn new(settings: DialerSettings) -> Self {
+        let mut overrides = HashMap::<_, Vec<_>>::new();
+        for one in settings.overrides {
+            let place = overrides.entry((one.host, one.port));
+            place.or_default().push(one.to);
+        }
         Self {
-            overrides: settings.overrides,
+            overrides,
             upstream_proxy: settings.upstream_proxy,
             vetter: Vetter::new(settings.never_open),
             resolver: Resolver::new(settings.deadlines.resolve),
@@ -164,7 +170,7 @@ impl Dialer {
         };
         let overridden = self.overridden(name, port);
         if !overridden.is_empty() {
-            return Ok(overridden);
+            return Ok(overridden.to_vec());
         }
         let addresses = self.resolver.addresses(name).await?;
         Ok(addresses
@@ -173,12 +179,9 @@ impl Dialer {
             .collect())
     }
 
-    fn overridden(&self, name: &Fqdn, port: Port) -> Vec<SocketAddr> {
-        let matching = self
-            .overrides
-            .iter()
-            .filter(|o| o.host == *name && o.port == port);
-        matching.map(|o| o.to).collect()
+    fn overridden(&self, name: &Fqdn, port: Port) -> &[SocketAddr] {
+        let found = self.overrides.get(&(name.clone(), port));
+        found.map_or(&[], Vec::as_slice)
     }
 
     async fn tunnel(
