@@ -21,6 +21,7 @@ use crate::{
     tls::{
         downstream::{TerminateError, Terminator},
         leaf::{MintError, Minter},
+        provider::provider,
         roots::LazyVerifier,
     },
     upstream::{
@@ -126,7 +127,7 @@ pub(crate) fn shared(
     settings: Settings,
     recorder: Recorder,
 ) -> Result<Arc<Shared>, StartProxyError> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let provider = Arc::new(provider());
     let minter = Minter::new(settings.authority, &provider)?;
     Ok(Arc::new(Shared {
         dialer: Dialer::new(DialerSettings {

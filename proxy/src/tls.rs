@@ -3,6 +3,7 @@
 pub mod authority_key;
 pub mod downstream;
 pub mod leaf;
+pub mod provider;
 pub mod roots;
 pub mod upstream;
 mod verifier;
