@@ -18,7 +18,13 @@ pub struct Rewind<S> {
 
 impl<S> Rewind<S> {
     /// Puts `front` before what `inner` will read.
-    pub const fn new(front: Bytes, inner: S) -> Self {
+    pub fn new(front: Bytes, inner: S) -> Self {
+        // Nothing may still hold on to what something was read into.
+        let front = if front.is_empty() {
+            Bytes::new()
+        } else {
+            front
+        };
         Self { front, inner }
     }
 
