@@ -1,13 +1,16 @@
 //! What connections share: with all others, and with those of their own thread.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use gig_audit::Recorder;
 use rustls::crypto::CryptoProvider;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -51,6 +54,15 @@ pub struct Worker {
     pub load: AtomicUsize,
     /// Refused clients that are being told why at once.
     pub refusing: Arc<Semaphore>,
+    soon: Soon,
+}
+
+/// One clock for all who wait a short while for something that nearly always comes before: setting
+/// a clock of its own for each request would cost two system calls where one is served at a time.
+#[derive(Debug, Default)]
+struct Soon {
+    running: AtomicBool,
+    over: Notify,
 }
 
 impl Worker {
@@ -65,7 +77,26 @@ impl Worker {
             drain,
             load: AtomicUsize::new(0),
             refusing: Arc::new(Semaphore::new(TELLING)),
+            soon: Soon::default(),
         })
+    }
+
+    /// Completes within [`SOON`]; when, depends on what else waits.
+    pub fn soon(self: &Arc<Self>) -> impl Future<Output = ()> + use<'_> {
+        // From here on it hears the clock, though it is not polled yet.
+        let over = self.soon.over.notified();
+        if !self.soon.running.swap(true, Ordering::Relaxed) {
+            let worker = Arc::clone(self);
+            drop(self.tasks.spawn(async move {
+                tokio::select! {
+                    () = tokio::time::sleep(SOON) => {}
+                    () = worker.drain.cancelled() => {}
+                }
+                worker.soon.running.store(false, Ordering::Relaxed);
+                worker.soon.over.notify_waiters();
+            }));
+        }
+        over
     }
 
     /// Shorthand.
@@ -81,6 +112,9 @@ impl Worker {
     }
 }
 
+/// A policy change shall reach every request within a second, and what waits longer than this is
+/// watched.
+const SOON: Duration = Duration::from_millis(300);
 /// Telling holds a descriptor for up to a second; beyond this many, refusal is a reset.
 const TELLING: usize = 32;
 
@@ -90,7 +124,8 @@ pub type Identities = Arc<dyn Identity>;
 /// Gives each request an id that no other request has, in this process or another.
 #[derive(Debug)]
 pub struct RequestIds {
-    process: u64,
+    /// 16 hexadecimal digits and a dash.
+    process: [u8; 17],
     next: AtomicU64,
 }
 
@@ -103,8 +138,10 @@ impl RequestIds {
         if aws_lc_rs::rand::fill(&mut octets).is_err() {
             tracing::error!("the system gave no random numbers for request ids");
         }
+        let mut process = [b'-'; 17];
+        hexadecimal(&mut process[..16], u64::from_be_bytes(octets));
         Self {
-            process: u64::from_be_bytes(octets),
+            process,
             next: AtomicU64::new(1),
         }
     }
@@ -113,12 +150,57 @@ impl RequestIds {
     #[must_use]
     pub fn next(&self) -> Arc<str> {
         let count = self.next.fetch_add(1, Ordering::Relaxed);
-        format!("{:016x}-{count:x}", self.process).into()
+        let digits = usize::try_from(count.checked_ilog2().unwrap_or(0) / 4).unwrap_or(0) + 1;
+        let mut text = [0; 33];
+        let (process, place) = text.split_at_mut(self.process.len());
+        process.copy_from_slice(&self.process);
+        let length = process.len() + digits;
+        if let Some(place) = place.get_mut(..digits) {
+            hexadecimal(place, count);
+        }
+        let text = text.get(..length).unwrap_or_default();
+        std::str::from_utf8(text).unwrap_or_default().into()
+    }
+}
+
+/// The last digits of `value`, as many as there is room for.
+fn hexadecimal(place: &mut [u8], mut value: u64) {
+    for digit in place.iter_mut().rev() {
+        // Below sixteen.
+        let nibble = u8::try_from(value & 0xf).unwrap_or_default();
+        *digit = nibble + if nibble < 10 { b'0' } else { b'a' - 10 };
+        value >>= 4;
     }
 }
 
 impl Default for RequestIds {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_ids_are_sixteen_digits_a_dash_and_a_count() {
+        let ids = RequestIds {
+            process: *b"00ff00ff00ff00ff-",
+            next: AtomicU64::new(1),
+        };
+        for (count, text) in [
+            (1, "00ff00ff00ff00ff-1"),
+            (9, "00ff00ff00ff00ff-9"),
+            (0x10, "00ff00ff00ff00ff-10"),
+            (0xabc, "00ff00ff00ff00ff-abc"),
+            (u64::MAX, "00ff00ff00ff00ff-ffffffffffffffff"),
+        ] {
+            ids.next.store(count, Ordering::Relaxed);
+            assert_eq!(&*ids.next(), text);
+        }
+        let made = RequestIds::new().next();
+        assert_eq!(made.len(), 18);
+        assert!(made.ends_with("-1") && made.bytes().take(16).all(|b| b.is_ascii_hexdigit()));
     }
 }

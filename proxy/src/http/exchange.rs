@@ -10,7 +10,6 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use gig_audit::Recorder;
@@ -49,8 +48,13 @@ pub struct Exchange {
 impl Exchange {
     /// Begins when the request was decided.
     #[must_use]
-    pub fn new(session: &Arc<Session>, route: &Arc<Route>, asked: Asked, granted: Granted) -> Self {
-        Self {
+    pub fn new(
+        session: &Arc<Session>,
+        route: &Arc<Route>,
+        asked: Asked,
+        granted: Granted,
+    ) -> Box<Self> {
+        Box::new(Self {
             session: Arc::clone(session),
             route: Arc::clone(route),
             asked,
@@ -63,7 +67,7 @@ impl Exchange {
             revoked: None,
             done: false,
             busy: session.activity().enter(),
-        }
+        })
     }
 
     /// What was asked.
@@ -146,22 +150,24 @@ impl Exchange {
     }
 
     /// Waits for the answer's header section, within its deadline and while the policy allows it.
+    /// Takes it pinned, so that it has its place once.
     ///
     /// # Errors
     /// Those of `answer`, and the ends of the wait.
     pub async fn unless_revoked<T>(
         &mut self,
-        answer: impl Future<Output = Result<T, Failure>>,
+        mut answer: impl Future<Output = Result<T, Failure>> + Unpin,
     ) -> Result<T, Failure> {
-        tokio::pin!(answer);
         let interjections = Arc::clone(self.session.interjections());
         let mut answer = std::future::poll_fn(move |cx| {
             interjections.register(cx);
-            answer.as_mut().poll(cx)
+            Pin::new(&mut answer).poll(cx)
         });
         // Most answers come soon: only those that do not are watched.
-        if let Ok(answered) = tokio::time::timeout(UNWATCHED, &mut answer).await {
-            return answered;
+        tokio::select! {
+            biased;
+            answered = &mut answer => return answered,
+            () = self.session.worker().soon() => {}
         }
         let patience = self.session.worker().deadlines().response_headers;
         tokio::select! {
@@ -233,6 +239,3 @@ impl fmt::Debug for Exchange {
             .finish_non_exhaustive()
     }
 }
-
-/// A policy change shall reach every request within a second.
-const UNWATCHED: Duration = Duration::from_millis(300);

@@ -4,7 +4,7 @@
 //! gone is sent on another; one that may have been seen by the origin is repeated once at most, and
 //! only if repeating it changes nothing (RFC 9110 §9.2.2).
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use gig_policy::{AppProtocol, DenyReason, Port, RequestPermit};
 use http::{
@@ -65,7 +65,7 @@ pub(super) struct Ready {
 pub async fn forward(
     permit: RequestPermit,
     session: &Arc<Session>,
-    mut exchange: Exchange,
+    mut exchange: Box<Exchange>,
     outgoing: Outgoing,
 ) -> Result<Response<Download>, (Asked, DenyReason)> {
     let route = Arc::clone(&outgoing.route);
@@ -74,14 +74,14 @@ pub async fn forward(
         Application::Http1 => Need::Http1,
         Application::Http2 => Need::Http2,
     };
-    let sent = async {
-        let ready = ready.finish(gate.is_some()).await?;
+    let sent = pin!(async {
+        let ready = ready.finished(gate.is_some()).await?;
         send(permit, session, &route, need, ready, gate.as_ref()).await
-    };
+    });
     let outcome = exchange.unless_revoked(sent).await;
     match outcome.and_then(|(response, lease)| answer(&response).map(|()| (response, lease))) {
         Ok((response, lease)) => Ok(pass_back(exchange, response, lease)),
-        Err(failure) => Err(fail(exchange, failure)),
+        Err(failure) => Err(fail(*exchange, failure)),
     }
 }
 
@@ -135,8 +135,15 @@ impl Ready {
     }
 
     /// Does what can only be done when all else is: reads short bodies whole, so that their length is
-    /// known, and signs.
-    pub(super) async fn finish(mut self, gated: bool) -> Result<Self, Failure> {
+    /// known, and signs. Boxed, since most requests carry no secret and should hold no room for it.
+    pub(super) async fn finished(self, gated: bool) -> Result<Self, Failure> {
+        if self.secrets.is_none() {
+            return Ok(self);
+        }
+        Box::pin(self.finish(gated)).await
+    }
+
+    async fn finish(mut self, gated: bool) -> Result<Self, Failure> {
         let Some(finishing) = self.secrets.take() else {
             return Ok(self);
         };
@@ -245,7 +252,7 @@ pub(super) async fn send(
         let reused = lease.reused;
         let sending = lease.send(ready.request);
         let sent = match gate {
-            Some(gate) => gate.opening_late(sending).await,
+            Some(gate) => Box::pin(gate.opening_late(sending)).await,
             None => sending.await,
         };
         match sent {
@@ -277,7 +284,7 @@ fn answer(response: &Response<Incoming>) -> Result<(), Failure> {
 
 /// The answer as the sandbox gets it.
 pub(super) fn pass_back(
-    mut exchange: Exchange,
+    mut exchange: Box<Exchange>,
     response: Response<Incoming>,
     lease: Lease,
 ) -> Response<Download> {
@@ -289,7 +296,6 @@ pub(super) fn pass_back(
     if incoming.is_end_stream() {
         exchange.finish();
     }
-    let exchange = Box::new(exchange);
     Response::from_parts(parts, Download::Origin { incoming, exchange })
 }
 

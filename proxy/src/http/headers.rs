@@ -14,35 +14,65 @@ use http::{
 
 /// Readies the header section of a request for the origin.
 pub fn outgoing(headers: &mut HeaderMap) {
-    strip_hop_by_hop(headers);
-    headers.remove(PROXY_AUTHORIZATION);
-    headers.remove(PROXY_AUTHENTICATE);
+    let found = Found::in_headers(headers);
+    strip_hop_by_hop(headers, found);
+    found.remove(headers, &PROXY_AUTHORIZATION);
+    found.remove(headers, &PROXY_AUTHENTICATE);
 }
 
 /// Readies the header section of a response for the sandbox.
 pub fn incoming(headers: &mut HeaderMap) {
-    strip_hop_by_hop(headers);
-    headers.remove(TE);
-    headers.remove(PROXY_AUTHENTICATE);
+    let found = Found::in_headers(headers);
+    strip_hop_by_hop(headers, found);
+    found.remove(headers, &TE);
+    found.remove(headers, &PROXY_AUTHENTICATE);
     // QUIC never leaves a sandbox: an invitation to it would cost the client a failed attempt.
-    headers.remove(ALT_SVC);
+    found.remove(headers, &ALT_SVC);
+}
+
+/// Which of the fields that must go are there, found in one pass: most messages have one of them or
+/// none, and each look-up hashes.
+#[derive(Debug, Clone, Copy)]
+struct Found([bool; GOING.len()]);
+
+impl Found {
+    fn in_headers(headers: &HeaderMap) -> Self {
+        let mut found = [false; GOING.len()];
+        for name in headers.keys() {
+            for (going, found) in GOING.iter().zip(&mut found) {
+                *found |= going == name;
+            }
+        }
+        Self(found)
+    }
+
+    fn has(self, name: &HeaderName) -> bool {
+        let mut both = GOING.iter().zip(self.0);
+        both.any(|(going, found)| found && going == name)
+    }
+
+    fn remove(self, headers: &mut HeaderMap, name: &HeaderName) {
+        if self.has(name) {
+            headers.remove(name);
+        }
+    }
 }
 
 /// Removes what belongs to one connection only, `te: trailers` excepted.
-fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    if headers.contains_key(CONNECTION) {
+fn strip_hop_by_hop(headers: &mut HeaderMap, found: Found) {
+    if found.has(&CONNECTION) {
         strip_named(headers);
     }
-    if let Some(te) = headers.remove(TE)
+    if found.has(&TE)
+        && let Some(te) = headers.remove(TE)
         && offers_trailers(&te)
     {
         // RFC 9113 §8.2.2 lets this one value through, and gRPC needs it.
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
-    headers.remove(TRANSFER_ENCODING);
-    headers.remove(UPGRADE);
-    headers.remove(KEEP_ALIVE);
-    headers.remove(PROXY_CONNECTION);
+    for name in [&TRANSFER_ENCODING, &UPGRADE, &KEEP_ALIVE, &PROXY_CONNECTION] {
+        found.remove(headers, name);
+    }
 }
 
 /// Fields that `Connection` names, and `Connection` itself.
@@ -109,8 +139,20 @@ fn offers_trailers(te: &HeaderValue) -> bool {
     })
 }
 
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+static PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+/// Everything that may be removed by its name.
+static GOING: [HeaderName; 9] = [
+    CONNECTION,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    PROXY_AUTHORIZATION,
+    PROXY_AUTHENTICATE,
+    ALT_SVC,
+];
 /// Never removed because `Connection` names them: an origin would see another request than policy.
 const KEPT: [HeaderName; 5] = [
     http::header::HOST,
@@ -148,6 +190,24 @@ mod tests {
         ]);
         outgoing(&mut sent);
         assert_eq!(sent, headers(&[("host", "a"), ("te", "trailers")]));
+    }
+
+    #[test]
+    fn nothing_that_belongs_to_one_connection_comes_back() {
+        let mut answered = headers(&[
+            ("connection", "keep-alive, x-two"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "close"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("te", "trailers"),
+            ("proxy-authenticate", "Basic"),
+            ("alt-svc", "h3=\":443\""),
+            ("x-two", "2"),
+            ("etag", "1"),
+        ]);
+        incoming(&mut answered);
+        assert_eq!(answered, headers(&[("etag", "1")]));
     }
 
     #[test]

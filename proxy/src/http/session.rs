@@ -60,6 +60,8 @@ pub struct Route {
     pub port: Port,
     /// The proof.
     pub permit: ConnectPermit,
+    bare: HeaderValue,
+    with_port: HeaderValue,
 }
 
 impl Session {
@@ -250,10 +252,13 @@ impl Session {
 
 impl Route {
     fn new(permit: ConnectPermit) -> Arc<Self> {
+        let host_word: Arc<str> = permit.host().to_string().into();
         Arc::new(Self {
             host: permit.host().clone(),
-            host_word: permit.host().to_string().into(),
             port: permit.port(),
+            bare: header_value(host_word.to_string()),
+            with_port: header_value(format!("{host_word}:{}", permit.port())),
+            host_word,
             permit,
         })
     }
@@ -261,11 +266,15 @@ impl Route {
     /// The host as `Host` and `:authority` carry it, with the port as the program wrote it.
     #[must_use]
     pub fn authority(&self, written: Option<Port>) -> HeaderValue {
-        let text = match written {
-            Some(port) => HeaderValue::try_from(format!("{}:{port}", self.host_word)),
-            None => HeaderValue::try_from(&*self.host_word),
-        };
-        // Canonical names and addresses are ASCII without controls.
-        text.unwrap_or_else(|_| HeaderValue::from_static("invalid"))
+        match written {
+            None => self.bare.clone(),
+            Some(port) if port == self.port => self.with_port.clone(),
+            Some(port) => header_value(format!("{}:{port}", self.host_word)),
+        }
     }
+}
+
+fn header_value(text: String) -> HeaderValue {
+    // Canonical names and addresses are ASCII without controls.
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("invalid"))
 }

@@ -5,7 +5,7 @@
 //! as HTTP, so that nothing written after a refused upgrade reaches anybody. No other upgrade exists
 //! here: others are sent on as plain requests, without `Upgrade`.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use aws_lc_rs::rand;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -53,7 +53,7 @@ pub enum Tunnel {
 pub struct WebSocket {
     down: OnUpgrade,
     up: Upgraded,
-    exchange: Exchange,
+    exchange: Box<Exchange>,
     session: Arc<Session>,
 }
 
@@ -103,27 +103,27 @@ pub fn effective_method(request: &Request<Incoming>) -> &Method {
 pub async fn forward(
     permit: RequestPermit,
     session: &Arc<Session>,
-    mut exchange: Exchange,
+    mut exchange: Box<Exchange>,
     mut outgoing: Outgoing,
 ) -> Result<Response<Download>, (Asked, DenyReason)> {
     let extended = is_extended_connect(&outgoing.request);
     if !http_body::Body::is_end_stream(outgoing.request.body()) {
         let failure = Failure::new(Side::Downstream, DenyReason::MalformedRequest);
-        return Err(fail(exchange, failure));
+        return Err(fail(*exchange, failure));
     }
     let down = hyper::upgrade::on(&mut outgoing.request);
     let route = Arc::clone(&outgoing.route);
     let (mut ready, _) = Ready::new(session, &mut exchange, outgoing);
     if let Err(failure) = as_upgrade(&mut ready.request, extended) {
-        return Err(fail(exchange, failure));
+        return Err(fail(*exchange, failure));
     }
-    let sent = async {
-        let ready = ready.finish(false).await?;
+    let sent = pin!(async {
+        let ready = ready.finished(false).await?;
         send(permit, session, &route, Need::Upgrade, ready, None).await
-    };
+    });
     let (mut response, lease) = match exchange.unless_revoked(sent).await {
         Ok(answered) => answered,
-        Err(failure) => return Err(fail(exchange, failure)),
+        Err(failure) => return Err(fail(*exchange, failure)),
     };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         // Refused: an ordinary answer. The connection of an HTTP/1 client goes on as HTTP.
@@ -131,13 +131,13 @@ pub async fn forward(
     }
     if !names_websocket(response.headers()) {
         let failure = Failure::new(Side::Upstream, DenyReason::OriginProtocol);
-        return Err(fail(exchange, failure));
+        return Err(fail(*exchange, failure));
     }
     let up = match hyper::upgrade::on(&mut response).await {
         Ok(up) => up,
         Err(error) => {
             let failure = Failure::caused(Side::Upstream, DenyReason::OriginProtocol, error);
-            return Err(fail(exchange, failure));
+            return Err(fail(*exchange, failure));
         }
     };
     Ok(accept(session, exchange, (down, up), response, &lease))
@@ -164,7 +164,7 @@ fn as_upgrade<B>(request: &mut Request<B>, extended: bool) -> Result<(), Failure
 /// The origin accepted: so does our answer, in the form that the client asked in.
 fn accept(
     session: &Arc<Session>,
-    mut exchange: Exchange,
+    mut exchange: Box<Exchange>,
     (down, up): (OnUpgrade, Upgraded),
     response: Response<Incoming>,
     lease: &Lease,
