@@ -44,6 +44,8 @@ pub struct Carried {
     pub body: Option<BodyPlan>,
     /// What completes it before it is sent.
     pub treats: Vec<Arc<dyn Treat>>,
+    /// Some secret is bound to where it goes.
+    pub bound: bool,
 }
 
 impl Carried {
@@ -116,6 +118,7 @@ pub async fn carry(
         tally,
         body,
         treats,
+        bound: !granted.is_empty(),
     })
 }
 

@@ -17,6 +17,7 @@ use gig_vault::{Guarded, Keeper, Secret, Shape};
 use parking_lot::Mutex;
 
 use super::{
+    scrub::{KeptPatterns, KeptScrub, Scrub},
     sentinel::{MintSentinelError, mint},
     watch::{LiveSentinel, Watch},
 };
@@ -31,6 +32,7 @@ pub struct Border {
     watch: ArcSwapOption<Current>,
     /// One rebuilds, the others wait for it.
     building: Mutex<()>,
+    patterns: KeptPatterns,
 }
 
 /// A watch, and what it was made of.
@@ -48,6 +50,7 @@ pub struct Wallet {
     sandbox: SandboxId,
     held: ArcSwap<Vec<Held>>,
     changing: Mutex<()>,
+    scrub: KeptScrub,
 }
 
 /// One sentinel.
@@ -73,6 +76,7 @@ impl Border {
             changes: AtomicU64::new(0),
             watch: ArcSwapOption::empty(),
             building: Mutex::new(()),
+            patterns: KeptPatterns::default(),
         })
     }
 
@@ -90,6 +94,7 @@ impl Border {
             sandbox,
             held: ArcSwap::default(),
             changing: Mutex::new(()),
+            scrub: KeptScrub::default(),
         })
     }
 
@@ -195,6 +200,18 @@ impl Wallet {
     #[must_use]
     pub const fn border(&self) -> &Arc<Border> {
         &self.border
+    }
+
+    /// What this sandbox must not see in an answer; `None` when it holds no sentinel or nothing is kept.
+    #[must_use]
+    pub fn scrub(&self) -> Option<Arc<Scrub>> {
+        let held = self.held();
+        if held.is_empty() {
+            return None;
+        }
+        let keeper = &*self.border.keeper;
+        let patterns = self.border.patterns.of(keeper.guarded());
+        self.scrub.of(held, patterns, keeper)
     }
 
     /// Every sentinel, in the order they were minted.
