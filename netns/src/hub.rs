@@ -233,14 +233,6 @@ impl Hub {
         Ok((hub, listeners))
     }
 
-    /// Lets the hub end, and everything in it, without waiting for that: its
-    /// drop does. Nothing can be asked of it any more.
-    pub fn hang_up(&mut self) {
-        if let Some(socket) = self.socket.take() {
-            drop(socket.into_inner().unwrap_or_else(PoisonError::into_inner));
-        }
-    }
-
     /// Which host ids the sandboxes get.
     #[must_use]
     pub fn ids(&self) -> HostIds {
@@ -375,7 +367,9 @@ impl Hub {
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        self.hang_up();
+        if let Some(socket) = self.socket.take() {
+            drop(socket.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
         end(&mut self.process);
     }
 }

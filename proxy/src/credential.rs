@@ -10,21 +10,18 @@
 //! misuse     what is on its way to where it is not bound
 //! inject     values in header section and target             place, inject::{fields, target}
 //! body       values in bodies, while they stream             swap
-//! treat      what completes a request before it is sent
-//! coding     content codings undone, so that bodies can be looked into
-//! scrub      values in answers to sentinels                  scrub::{pattern, view, stream, answer}
+//! treat      what completes a request before it is sent     sign
 //! ```
 
 pub mod body;
-pub mod coding;
 pub mod forms;
 pub mod inject;
 pub mod misuse;
 pub mod needles;
 pub mod place;
 pub mod rewrite;
-pub mod scrub;
 pub mod sentinel;
+pub mod sign;
 pub mod swap;
 pub mod tally;
 pub mod treat;

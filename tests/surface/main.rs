@@ -3,7 +3,6 @@
 mod audit_verify;
 mod doctor;
 mod policy;
-mod secret;
 mod usage;
 
 use std::{
@@ -27,12 +26,8 @@ fn gig(words: &[&str]) -> Answer {
 
 fn gig_with(words: &[&str], input: &str) -> Answer {
     let mut command = Command::new(place::gig());
-    command.args(words);
-    answer(command, input)
-}
-
-fn answer(mut command: Command, input: &str) -> Answer {
     command
+        .args(words)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -10,21 +10,30 @@ use gig_policy::SecretName;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+mod aws;
 mod basic;
+mod client_certificate;
 #[cfg(test)]
 mod examples;
 #[cfg(test)]
 mod fake_fetch;
 mod github_app;
 mod google_service_account;
+mod hmac;
 mod jwt;
 mod oauth2;
 mod plain;
 mod secret_text;
 
+pub use aws::{Aws, AwsDefinition};
 pub use basic::Basic;
+pub use client_certificate::ClientCertificate;
 pub use github_app::{GithubApp, GithubAppDefinition};
 pub use google_service_account::{GoogleServiceAccount, GoogleServiceAccountDefinition};
+pub use hmac::{
+    FieldDefinition, Hmac, HmacAlgorithm, HmacDefinition, KeyEncoding, Piece, SignatureEncoding,
+    Template, TemplateError,
+};
 pub use oauth2::{
     Authentication, ClientDefinition, Oauth2ClientCredentials, Oauth2ClientCredentialsDefinition,
     Oauth2RefreshToken, Oauth2RefreshTokenDefinition, TokenEndpoint,
@@ -47,6 +56,12 @@ pub enum KindDefinition {
     Static,
     /// `user:password` (RFC 7617); each half has a sentinel of its own.
     Basic,
+    /// An AWS access key; requests are signed again at the border.
+    Aws(AwsDefinition),
+    /// A TLS client certificate, presented to origins by the border.
+    ClientCertificate,
+    /// A shared key that the border signs requests with.
+    Hmac(Box<HmacDefinition>),
     /// An access token for a client's own credentials (RFC 6749 §4.4).
     Oauth2ClientCredentials(Box<Oauth2ClientCredentialsDefinition>),
     /// An access token for a login that somebody made (RFC 6749 §6).
@@ -173,20 +188,15 @@ pub enum MintError {
 }
 
 impl KindDefinition {
-    /// The kind of this name, when it has no options.
-    #[must_use]
-    pub fn without_options(name: &str) -> Option<Self> {
-        [Self::Static, Self::Basic]
-            .into_iter()
-            .find(|kind| kind.kind().name() == name)
-    }
-
     /// The kind that does it.
     #[must_use]
     pub fn kind(&self) -> Box<dyn Kind> {
         match self {
             Self::Static => Box::new(Plain),
             Self::Basic => Box::new(Basic),
+            Self::Aws(options) => Box::new(Aws(options.clone())),
+            Self::ClientCertificate => Box::new(ClientCertificate),
+            Self::Hmac(options) => Box::new(Hmac(HmacDefinition::clone(options))),
             Self::Oauth2ClientCredentials(options) => {
                 Box::new(Oauth2ClientCredentials((**options).clone()))
             }

@@ -29,7 +29,7 @@ pub use keeper::{Guarded, GuardedValue, Keeper, SecretFuture, SecretUnavailable}
 pub use keeping::{RunKeeper, RunKeeperBuilder};
 pub use kind::{Kind, KindDefinition, MintError, MintFuture, MintRequest, Minted};
 pub use provider::ProviderDefinition;
-pub use secret::{Part, Secret, Shape, Treatment};
+pub use secret::{AwsScope, Part, Secret, Shape, Treatment};
 pub use secret_bytes::SecretBytes;
 pub use shape::ShapeDefinition;
 pub use vault::{UseVaultError, Vault};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gig_policy::SecretName;
 
-use crate::secret_bytes::SecretBytes;
+use crate::{kind::HmacDefinition, secret_bytes::SecretBytes};
 
 /// One version of one secret.
 #[derive(Debug)]
@@ -57,4 +57,21 @@ pub enum Treatment {
     /// Each sentinel is replaced by its value wherever it stands.
     #[default]
     Replace,
+    /// What the program signed with sentinels is signed again with the real keys: AWS Signature
+    /// Version 4 and 4A. The parts are key id, secret key and, for temporary keys, session token.
+    Aws(Arc<AwsScope>),
+    /// Every request that it is granted to is signed with the one part, as the template says.
+    Hmac(Arc<HmacDefinition>),
+    /// The one part, a certificate with its key in PEM, is presented on connections of requests that it
+    /// is granted to.
+    ClientCertificate,
+}
+
+/// What an AWS key signs for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AwsScope {
+    /// Regions; all when empty.
+    pub regions: Vec<String>,
+    /// Services; all when empty.
+    pub services: Vec<String>,
 }

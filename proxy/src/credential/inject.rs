@@ -7,16 +7,17 @@
 use std::sync::Arc;
 
 use gig_policy::{SecretGrant, SecretName, SecretPlace};
-use gig_vault::{Secret, SecretUnavailable};
+use gig_vault::{Secret, SecretUnavailable, Treatment};
 use http::{HeaderMap, header, uri::PathAndQuery};
 
 use super::{
     body::BodyPlan,
     misuse::{Bearer, HeadText, Matter},
     place::{Places, Replacement, Unplaceable},
+    sign::{certificate::ClientIdentity, treatment, treats_every_request},
     swap::Swappable,
     tally::{Misuse, Tally},
-    treat::{Treat, treatment},
+    treat::Treat,
     wallet::{Held, Wallet},
     watch::{Watch, What},
 };
@@ -44,8 +45,8 @@ pub struct Carried {
     pub body: Option<BodyPlan>,
     /// What completes it before it is sent.
     pub treats: Vec<Arc<dyn Treat>>,
-    /// Some secret is bound to where it goes.
-    pub bound: bool,
+    /// What its connection shows the origin.
+    pub identity: Option<ClientIdentity>,
 }
 
 impl Carried {
@@ -55,6 +56,8 @@ impl Carried {
         let mut names = self.tally.names();
         let treated = self.treats.iter();
         names.extend(treated.map(|treat| Arc::clone(treat.secret().name.shared())));
+        let shown = self.identity.iter();
+        names.extend(shown.map(|identity| Arc::clone(identity.secret().name.shared())));
         names
     }
 }
@@ -87,9 +90,16 @@ pub async fn carry(
     };
     let wanted = look(&watch, &bearer, &head)?;
     let mut treats = Vec::new();
+    let identity = treat_granted(wallet, granted, &mut treats).await?;
+    if let Some(identity) = &identity {
+        tally.swapped(&identity.secret().name, identity.secret().version);
+    }
     if !wanted.is_empty() {
         let held = wallet.held();
         for name in wanted {
+            if treats.iter().any(|treat| treat.secret().name == name) {
+                continue;
+            }
             let secret = fetch(wallet, &name).await.map_err(Stopped::Unavailable)?;
             let sentinels: Vec<_> = of(&held, &name).map(|h| Arc::clone(&h.sentinel)).collect();
             if let Some(treat) = treatment(&secret, &sentinels) {
@@ -118,8 +128,32 @@ pub async fn carry(
         tally,
         body,
         treats,
-        bound: !granted.is_empty(),
+        identity,
     })
+}
+
+/// Adds the treatments that need no sentinel in the request, and gives the certificate for its connection.
+async fn treat_granted(
+    wallet: &Wallet,
+    granted: &[SecretGrant],
+    treats: &mut Vec<Arc<dyn Treat>>,
+) -> Result<Option<ClientIdentity>, Stopped> {
+    let mut identity = None;
+    for name in wallet.treating() {
+        if !granted.iter().any(|grant| grant.name == name) {
+            continue;
+        }
+        let secret = fetch(wallet, &name).await.map_err(Stopped::Unavailable)?;
+        if matches!(secret.treatment, Treatment::ClientCertificate) {
+            if identity.replace(ClientIdentity::new(secret)).is_some() {
+                // Two certificates cannot be shown at once.
+                return Err(Stopped::Unplaceable(name));
+            }
+        } else if treats_every_request(&secret.treatment) {
+            treats.extend(treatment(&secret, &[]));
+        }
+    }
+    Ok(identity)
 }
 
 /// The secrets whose sentinels the header section holds.

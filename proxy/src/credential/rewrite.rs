@@ -27,6 +27,11 @@ pub trait Rewrite: Send {
         Ok(())
     }
 
+    /// Whether what goes out is as long as what came in.
+    fn keeps_length(&self) -> bool {
+        false
+    }
+
     /// How many octets are held back now. An event stream must not wait for them.
     fn held(&self) -> usize;
 }

@@ -7,7 +7,8 @@
 
 use std::{fmt, sync::Arc};
 
-use gig_vault::{Secret, Treatment};
+use gig_policy::{DenyReason, SecretName};
+use gig_vault::Secret;
 use http::{HeaderMap, HeaderValue, Method, uri::PathAndQuery};
 
 use super::rewrite::Rewrite;
@@ -36,7 +37,7 @@ pub trait Treat: Send + Sync + fmt::Debug {
 
     /// How many octets of body must be at hand before [`Treat::treat`]; `None`: it does without. A
     /// longer body is refused.
-    fn wants_body(&self, headers: &HeaderMap) -> Option<usize>;
+    fn wants_body(&self, headers: &HeaderMap, target: &PathAndQuery) -> Option<usize>;
 
     /// Completes the request. What is handed back changes the body while it streams, after sentinels in
     /// it were replaced.
@@ -51,16 +52,9 @@ pub trait Treat: Send + Sync + fmt::Debug {
 #[error("the request cannot be completed with secret {name}: {why}")]
 pub struct Untreatable {
     /// The secret's name.
-    pub name: Arc<str>,
+    pub name: SecretName,
+    /// The word that it is told by: misuse, or a request that cannot be completed.
+    pub reason: DenyReason,
     /// What stands in the way; holds no value.
     pub why: String,
-}
-
-/// The treatment of a secret whose sentinels `sentinels` (one for each part) stand in a request; `None`
-/// where they are replaced by values.
-#[must_use]
-pub fn treatment(secret: &Arc<Secret>, _sentinels: &[Arc<str>]) -> Option<Arc<dyn Treat>> {
-    match secret.treatment {
-        Treatment::Replace => None,
-    }
 }

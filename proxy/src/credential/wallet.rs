@@ -17,8 +17,8 @@ use gig_vault::{Guarded, Keeper, Secret, Shape};
 use parking_lot::Mutex;
 
 use super::{
-    scrub::{KeptPatterns, KeptScrub, Scrub},
     sentinel::{MintSentinelError, mint},
+    sign::treats_every_request,
     watch::{LiveSentinel, Watch},
 };
 
@@ -32,7 +32,6 @@ pub struct Border {
     watch: ArcSwapOption<Current>,
     /// One rebuilds, the others wait for it.
     building: Mutex<()>,
-    patterns: KeptPatterns,
 }
 
 /// A watch, and what it was made of.
@@ -49,8 +48,9 @@ pub struct Wallet {
     border: Arc<Border>,
     sandbox: SandboxId,
     held: ArcSwap<Vec<Held>>,
+    /// Secrets that treat every request they are granted to; hardly ever any.
+    treating: ArcSwap<Vec<SecretName>>,
     changing: Mutex<()>,
-    scrub: KeptScrub,
 }
 
 /// One sentinel.
@@ -76,7 +76,6 @@ impl Border {
             changes: AtomicU64::new(0),
             watch: ArcSwapOption::empty(),
             building: Mutex::new(()),
-            patterns: KeptPatterns::default(),
         })
     }
 
@@ -93,8 +92,8 @@ impl Border {
             border: Arc::clone(self),
             sandbox,
             held: ArcSwap::default(),
+            treating: ArcSwap::default(),
             changing: Mutex::new(()),
-            scrub: KeptScrub::default(),
         })
     }
 
@@ -158,6 +157,15 @@ impl Wallet {
         for (part, of) in secret.parts.iter().enumerate() {
             self.hold_part(&secret.name, part, &of.variable, &of.shape)?;
         }
+        if treats_every_request(&secret.treatment) {
+            self.treating.rcu(|known| {
+                let mut names = Vec::clone(known);
+                if !names.contains(&secret.name) {
+                    names.push(secret.name.clone());
+                }
+                names
+            });
+        }
         Ok(())
     }
 
@@ -202,16 +210,10 @@ impl Wallet {
         &self.border
     }
 
-    /// What this sandbox must not see in an answer; `None` when it holds no sentinel or nothing is kept.
+    /// The secrets that treat every request they are granted to.
     #[must_use]
-    pub fn scrub(&self) -> Option<Arc<Scrub>> {
-        let held = self.held();
-        if held.is_empty() {
-            return None;
-        }
-        let keeper = &*self.border.keeper;
-        let patterns = self.border.patterns.of(keeper.guarded());
-        self.scrub.of(held, patterns, keeper)
+    pub fn treating(&self) -> Vec<SecretName> {
+        Vec::clone(&self.treating.load())
     }
 
     /// Every sentinel, in the order they were minted.

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     credential::{
         inject::Carried,
-        tally::Tally,
+        tally::{Misuse, Tally},
         treat::{Signable, Treat},
     },
     failure::{Failure, Side},
@@ -63,7 +63,7 @@ impl Finishing {
 
     /// Finishes `unsent`; `gated` bodies must not be read before the origin asks for them.
     pub(super) async fn finish(self, unsent: &mut Unsent<'_>, gated: bool) -> Result<(), Failure> {
-        let wanted = self.wanted(unsent.request.headers());
+        let wanted = self.wanted(unsent.request.headers(), unsent.target);
         let announced = headers::content_length(unsent.request.headers());
         let short = announced.is_some_and(|length| length <= SHORT);
         let gathers = !gated && self.guarded && short;
@@ -81,8 +81,11 @@ impl Finishing {
     }
 
     /// How much of the body some treatment must see.
-    fn wanted(&self, headers: &HeaderMap) -> Option<usize> {
-        let wants = self.treats.iter().filter_map(|t| t.wants_body(headers));
+    fn wanted(&self, headers: &HeaderMap, target: &PathAndQuery) -> Option<usize> {
+        let wants = self
+            .treats
+            .iter()
+            .filter_map(|t| t.wants_body(headers, target));
         wants.max()
     }
 
@@ -149,10 +152,18 @@ impl Finishing {
             let treated = treat.treat(signable);
             *unsent.request.headers_mut() = headers;
             let after = treated.map_err(|error| {
-                Failure::caused(Side::Internal, DenyReason::SecretUnplaceable, error)
+                if error.reason == DenyReason::SecretMisuse {
+                    self.tally.misused(Misuse {
+                        name: error.name.clone(),
+                        text: error.why.as_str().into(),
+                    });
+                }
+                Failure::caused(Side::Internal, error.reason, error)
             })?;
             if let Some(after) = after {
-                unsent.request.headers_mut().remove(CONTENT_LENGTH);
+                if !after.keeps_length() {
+                    unsent.request.headers_mut().remove(CONTENT_LENGTH);
+                }
                 unsent.request.body_mut().then(after);
             }
             let secret = treat.secret();

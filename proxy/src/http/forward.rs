@@ -15,7 +15,7 @@ use http::{
 use hyper::body::{Body, Incoming};
 
 use super::{
-    body::{Download, Scrubbed, Upload, gather},
+    body::{Download, Upload},
     exchange::Exchange,
     finishing::{Finishing, Unsent},
     headers,
@@ -23,10 +23,8 @@ use super::{
     session::{Route, Session},
 };
 use crate::{
-    credential::{
-        inject::Carried,
-        scrub::answer::{Plan, Returning},
-    },
+    credential::inject::Carried,
+    credential::sign::certificate::ClientIdentity,
     enforce::request::Asked,
     failure::{Failure, Side},
     tls::downstream::Application,
@@ -59,6 +57,8 @@ pub(super) struct Ready {
     authority: HeaderValue,
     protocol: AppProtocol,
     secrets: Option<Finishing>,
+    /// What its connection shows the origin.
+    identity: Option<ClientIdentity>,
 }
 
 /// Forwards, and answers with the origin's header section and a body that streams.
@@ -83,7 +83,7 @@ pub async fn forward(
     });
     let outcome = exchange.unless_revoked(sent).await;
     match outcome.and_then(|(response, lease)| answer(&response).map(|()| (response, lease))) {
-        Ok((response, lease)) => pass_back(exchange, response, lease).await,
+        Ok((response, lease)) => Ok(pass_back(exchange, response, lease)),
         Err(failure) => Err(fail(*exchange, failure)),
     }
 }
@@ -107,16 +107,11 @@ impl Ready {
             (None, None)
         };
         let subject = session.caller().subject();
-        let interjections = session.interjections();
+        let mut identity = None;
         let (credentials, secrets) = match outgoing.carried {
-            Some(carried) => {
+            Some(mut carried) => {
+                identity = carried.identity.take();
                 exchange.carrying(Arc::clone(&carried.tally));
-                if let Some(scrub) = subject.wallet().and_then(|wallet| wallet.scrub()) {
-                    interjections.scrub(&scrub);
-                    let headers = &mut parts.headers;
-                    let returning = Returning::new(scrub, &carried, &parts.method, headers);
-                    exchange.watching(Arc::new(returning));
-                }
                 let (credentials, finishing) = Finishing::new(carried);
                 (credentials, Some(finishing))
             }
@@ -128,6 +123,7 @@ impl Ready {
         let mut request = Request::new(upload);
         *request.method_mut() = parts.method;
         *request.headers_mut() = parts.headers;
+        let interjections = session.interjections();
         if let Some(gate) = &gate {
             gate.open_on_informational(&mut request, interjections);
         } else if session.application() == Application::Http1 {
@@ -139,6 +135,7 @@ impl Ready {
             authority: outgoing.route.authority(outgoing.port_written),
             protocol: session.protocol(),
             secrets,
+            identity,
         };
         (ready, gate)
     }
@@ -238,11 +235,13 @@ pub(super) async fn send(
     gate: Option<&Gate>,
 ) -> Result<(Response<Incoming>, Lease), Failure> {
     let worker = session.worker();
+    let identity = ready.identity.take();
     let wanted = Wanted {
         subject: session.caller().subject(),
         permit: &route.permit,
         protocol: session.protocol(),
         need,
+        identity: identity.as_ref(),
     };
     let mut repeated = false;
     loop {
@@ -292,74 +291,20 @@ fn answer(response: &Response<Incoming>) -> Result<(), Failure> {
 }
 
 /// The answer as the sandbox gets it.
-pub(super) async fn pass_back(
+pub(super) fn pass_back(
     mut exchange: Box<Exchange>,
     response: Response<Incoming>,
     lease: Lease,
-) -> Result<Response<Download>, (Asked, DenyReason)> {
+) -> Response<Download> {
     let (mut parts, incoming) = response.into_parts();
     headers::incoming(&mut parts.headers);
     parts.version = Version::HTTP_11;
     parts.extensions.clear();
-    let empty = incoming.is_end_stream();
-    if let Some(returning) = exchange.returning().cloned() {
-        let plan = match returning.answer(parts.status, &mut parts.headers, empty) {
-            Ok(plan) => plan,
-            Err(error) => {
-                let reason = DenyReason::OriginProtocol;
-                return Err(fail(
-                    *exchange,
-                    Failure::caused(Side::Upstream, reason, error),
-                ));
-            }
-        };
-        if let Some(plan) = plan {
-            let answer = Response::from_parts(parts, incoming);
-            // Boxed, so that an answer without secrets holds no room for it.
-            return Box::pin(pass_scrubbed(exchange, answer, lease, (&returning, plan))).await;
-        }
-    }
     exchange.answered(parts.status.as_u16(), lease);
-    if empty {
+    if incoming.is_end_stream() {
         exchange.finish();
     }
-    Ok(Response::from_parts(
-        parts,
-        Download::Origin { incoming, exchange },
-    ))
-}
-
-/// The answer to a sandbox that has secrets.
-async fn pass_scrubbed(
-    mut exchange: Box<Exchange>,
-    response: Response<Incoming>,
-    lease: Lease,
-    (returning, plan): (&Arc<Returning>, Plan),
-) -> Result<Response<Download>, (Asked, DenyReason)> {
-    let (mut parts, incoming) = response.into_parts();
-    let work = match plan {
-        Plan::Stream(work) => work,
-        Plan::Gather(work) => {
-            let gathered = pin!(gather(incoming, work, returning));
-            return match exchange.unless_revoked(gathered).await {
-                Ok((gathered, changed, received)) => {
-                    Returning::settle(&mut parts.headers, gathered.octets().len(), changed);
-                    exchange.answered(parts.status.as_u16(), lease);
-                    exchange.received(received);
-                    exchange.finish();
-                    Ok(Response::from_parts(parts, Download::Whole(gathered)))
-                }
-                Err(failure) => Err(fail(*exchange, failure)),
-            };
-        }
-    };
-    exchange.answered(parts.status.as_u16(), lease);
-    let body = Download::Scrubbed {
-        incoming,
-        exchange,
-        scrubbed: Box::new(Scrubbed::new(Arc::clone(returning), work)),
-    };
-    Ok(Response::from_parts(parts, body))
+    Response::from_parts(parts, Download::Origin { incoming, exchange })
 }
 
 /// Records and tells why there is no answer.

@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::downstream::{Application, H2, HTTP1};
+use crate::credential::sign::certificate::{ClientIdentity, PresentError};
 
 /// What is offered to an origin by ALPN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,6 +47,9 @@ pub enum OriginTlsError {
     /// The TLS library refuses the configuration.
     #[error("the TLS library refuses its configuration")]
     Configure(#[source] rustls::Error),
+    /// The client certificate for it is unusable.
+    #[error("the client certificate cannot be presented")]
+    Identity(#[source] PresentError),
     /// Certificate, version or alert.
     #[error("the TLS handshake with the origin failed")]
     Handshake(#[source] io::Error),
@@ -55,20 +59,27 @@ pub enum OriginTlsError {
 }
 
 impl OriginTls {
-    /// For one sandbox, with an empty session store.
+    /// For one sandbox, with an empty session store; with `identity`, for requests that it is granted to
+    /// alone.
     ///
     /// # Errors
     /// When the TLS library refuses the provider.
     pub fn new(
         provider: &Arc<CryptoProvider>,
         verifier: &Arc<dyn ServerCertVerifier>,
+        identity: Option<&ClientIdentity>,
     ) -> Result<Self, OriginTlsError> {
-        let mut base = ClientConfig::builder_with_provider(Arc::clone(provider))
+        let builder = ClientConfig::builder_with_provider(Arc::clone(provider))
             .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
             .map_err(OriginTlsError::Configure)?
             .dangerous() // the verifier is webpki's, built once instead of once a sandbox
-            .with_custom_certificate_verifier(Arc::clone(verifier))
-            .with_no_client_auth();
+            .with_custom_certificate_verifier(Arc::clone(verifier));
+        let mut base = match identity {
+            Some(identity) => identity
+                .present(builder)
+                .map_err(OriginTlsError::Identity)?,
+            None => builder.with_no_client_auth(),
+        };
         base.resumption = Resumption::in_memory_sessions(SESSIONS);
         let with = |protocols: &[&[u8]]| {
             let mut config = base.clone();
@@ -127,6 +138,7 @@ impl OriginTlsError {
         match self {
             Self::Name(_) => DenyReason::TlsCertificate,
             Self::Configure(_) => DenyReason::Internal,
+            Self::Identity(_) => DenyReason::SecretUnplaceable,
             Self::Slow => DenyReason::ConnectionTimeout,
             Self::Handshake(error) => match tls_error(error) {
                 Some(

@@ -12,6 +12,7 @@ use super::{
     pool::{Http2, Lease, Line, Origin, Origins},
 };
 use crate::{
+    credential::sign::certificate::ClientIdentity,
     failure::{Failure, Side},
     http::{body::Upload, gather::Gathering, limits},
     subject::{ConnectionFacts, ConnectionGuard, Subject},
@@ -44,6 +45,8 @@ pub struct Wanted<'a> {
     pub protocol: AppProtocol,
     /// What the request needs.
     pub need: Need,
+    /// What is shown to the origin, and kept from requests that it is not granted to.
+    pub identity: Option<&'a ClientIdentity>,
 }
 
 impl Wanted<'_> {
@@ -52,6 +55,7 @@ impl Wanted<'_> {
             host: self.permit.host().clone(),
             port: self.permit.port(),
             secure: self.protocol == AppProtocol::Https,
+            identity: self.identity.map(ClientIdentity::key),
         }
     }
 }
@@ -116,7 +120,7 @@ async fn open_tls(
     origin: &Origin,
     wanted: Wanted<'_>,
 ) -> Result<Line, Failure> {
-    let tls = client_side(worker, origins).await?;
+    let tls = client_side(worker, origins, wanted.identity).await?;
     let offer = match (wanted.need, origins.speaks(origin)) {
         (Need::Http2, _) => Offer::Either,
         (Need::Http1, Some(Application::Http2)) => Offer::Http2,
@@ -172,7 +176,11 @@ async fn try_tls(
         .map_err(TryTlsError::Other)
 }
 
-async fn client_side(worker: &Worker, origins: &Origins) -> Result<Arc<OriginTls>, Failure> {
+async fn client_side(
+    worker: &Worker,
+    origins: &Origins,
+    identity: Option<&ClientIdentity>,
+) -> Result<Arc<OriginTls>, Failure> {
     let shared = &worker.shared;
     let verifier = shared
         .verifier
@@ -180,8 +188,10 @@ async fn client_side(worker: &Worker, origins: &Origins) -> Result<Arc<OriginTls
         .await
         .map_err(|error| Failure::caused(Side::Internal, DenyReason::Internal, error))?;
     origins
-        .tls(|| OriginTls::new(&shared.provider, &verifier))
-        .map_err(|error| Failure::caused(Side::Internal, DenyReason::Internal, error))
+        .tls(identity.map(ClientIdentity::key), || {
+            OriginTls::new(&shared.provider, &verifier, identity)
+        })
+        .map_err(|error| Failure::caused(Side::Internal, error.reason(), error))
 }
 
 async fn dial(worker: &Worker, wanted: Wanted<'_>) -> Result<Dialed, Failure> {

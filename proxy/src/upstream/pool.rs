@@ -19,6 +19,7 @@ use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::task::TaskTracker;
 
 use crate::{
+    credential::sign::certificate::IdentityKey,
     http::body::Upload,
     subject::Subject,
     tls::{downstream::Application, upstream::OriginTls},
@@ -39,7 +40,7 @@ pub struct Pool {
 #[derive(Debug)]
 pub struct Origins {
     subject: Weak<Subject>,
-    tls: Mutex<Option<Arc<OriginTls>>>,
+    tls: Mutex<Vec<(Option<IdentityKey>, Arc<OriginTls>)>>,
     known: Mutex<HashMap<Origin, Known>>,
 }
 
@@ -52,6 +53,8 @@ pub struct Origin {
     pub port: Port,
     /// In TLS.
     pub secure: bool,
+    /// The client certificate it was opened with.
+    pub identity: Option<IdentityKey>,
 }
 
 /// What is known of one origin.
@@ -137,22 +140,29 @@ impl Origins {
     fn new(subject: &Arc<Subject>) -> Self {
         Self {
             subject: Arc::downgrade(subject),
-            tls: Mutex::new(None),
+            tls: Mutex::default(),
             known: Mutex::new(HashMap::new()),
         }
     }
 
-    /// The sandbox's TLS client side, made by `make` the first time.
+    /// The sandbox's TLS client side for one client certificate or none, made by `make` the first time.
     ///
     /// # Errors
     /// Those of `make`.
-    pub fn tls<E>(&self, make: impl FnOnce() -> Result<OriginTls, E>) -> Result<Arc<OriginTls>, E> {
-        let mut tls = self.tls.lock();
-        if let Some(tls) = &*tls {
+    pub fn tls<E>(
+        &self,
+        identity: Option<IdentityKey>,
+        make: impl FnOnce() -> Result<OriginTls, E>,
+    ) -> Result<Arc<OriginTls>, E> {
+        let mut known = self.tls.lock();
+        if let Some((_, tls)) = known.iter().find(|(of, _)| *of == identity) {
             return Ok(Arc::clone(tls));
         }
         let made = Arc::new(make()?);
-        *tls = Some(Arc::clone(&made));
+        if known.len() >= MAX_IDENTITIES {
+            known.remove(0);
+        }
+        known.push((identity, Arc::clone(&made)));
         Ok(made)
     }
 
@@ -263,6 +273,8 @@ impl Known {
 
 /// As many as a sandbox may have open towards us by default, per origin and thread.
 const MAX_IDLE: usize = 64;
+/// A sandbox has hardly more client certificates, versions of them included.
+const MAX_IDENTITIES: usize = 16;
 /// What is remembered per sandbox and thread; a sandbox that visits more forgets its oldest.
 const MAX_ORIGINS: usize = 256;
 /// Below the 60 to 75 s after which common servers close, so that few are found dead.

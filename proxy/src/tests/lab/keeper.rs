@@ -49,6 +49,27 @@ impl Keeper {
         self.guard(&name, Some((version, Arc::new(value()))));
     }
 
+    /// A secret of another kind, by its parts.
+    pub(in crate::tests) fn put(&self, name: &str, parts: &[&str], treatment: Treatment) {
+        let name: SecretName = name.parse().unwrap();
+        let part = |(number, value): (usize, &&str)| Part {
+            variable: format!("{name}_{number}").into(),
+            value: SecretBytes::from(*value),
+            shape: Shape::Plain,
+        };
+        let secret = Secret {
+            name: name.clone(),
+            version: 1,
+            parts: parts.iter().enumerate().map(part).collect(),
+            treatment,
+            entrusted: false,
+        };
+        for part in &secret.parts {
+            self.guard(&name, Some((1, Arc::new(part.value.duplicate()))));
+        }
+        self.secrets.lock().insert(name, Arc::new(secret));
+    }
+
     /// No version may be used any more.
     pub(in crate::tests) fn revoke(&self, name: &str) {
         let name: SecretName = name.parse().unwrap();

@@ -15,7 +15,10 @@ use http::{HeaderMap, Request, Response, Uri, Version};
 use hyper::{body::Incoming, server, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
-use rustls::ServerConfig;
+use rustls::{
+    ServerConfig,
+    server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
@@ -83,6 +86,20 @@ impl Origin {
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<Body>> + Send + 'static,
     {
+        Self::mutual(name, alpn, WebPkiClientVerifier::no_client_auth(), handler).await
+    }
+
+    /// The same, with clients that show a certificate.
+    pub(in crate::tests) async fn mutual<H, F>(
+        name: &str,
+        alpn: &[&str],
+        clients: Arc<dyn ClientCertVerifier>,
+        handler: H,
+    ) -> Self
+    where
+        H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Response<Body>> + Send + 'static,
+    {
         let authority = Authority::generate().unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let minter = Minter::new(authority.clone(), &provider).unwrap();
@@ -92,7 +109,7 @@ impl Origin {
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_no_client_auth()
+            .with_client_cert_verifier(clients)
             .with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(leaf)));
         config.alpn_protocols = alpn.iter().map(|p| p.as_bytes().to_vec()).collect();
         let acceptor = TlsAcceptor::from(Arc::new(config));

@@ -1,0 +1,263 @@
+//! AWS Signature Version 4 and 4A: what the program signed with sentinels is signed with the keys.
+//!
+//! The program's own signature is checked first: a request that names the sentinel's key id and is not
+//! signed by the sentinel's secret key is none of a program that holds them. The signature then covers
+//! what the program's covered: the same fields, the same date, the same scope. Forms: `Authorization`
+//! field, presigned query, chunks that are signed one by one with or without a trailer, unsigned payload.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+use gig_policy::DenyReason;
+use gig_vault::{AwsScope, Clock, Secret, SystemClock};
+use http::{HeaderMap, HeaderName, HeaderValue, uri::PathAndQuery};
+
+use super::untreatable;
+use crate::credential::{
+    rewrite::Rewrite,
+    treat::{Signable, Treat, Untreatable},
+};
+
+mod canonical;
+mod chunks;
+mod date;
+mod key;
+mod request;
+
+use canonical::{Canonical, hex, hex_digest};
+use chunks::Chunks;
+use key::{Algorithm, Key};
+use request::{Form, Signed};
+
+/// One access key, and the sentinels that a program signs with.
+#[derive(Debug)]
+pub struct Aws {
+    secret: Arc<Secret>,
+    scope: Arc<AwsScope>,
+    sentinels: Vec<Arc<str>>,
+    clock: Arc<dyn Clock>,
+}
+
+/// What is signed with, on either side.
+struct Credentials<'a> {
+    id: &'a str,
+    secret: &'a [u8],
+    token: Option<&'a str>,
+}
+
+impl Aws {
+    /// For a secret whose parts are key id, secret key and perhaps session token.
+    #[must_use]
+    pub fn new(secret: &Arc<Secret>, scope: &Arc<AwsScope>, sentinels: &[Arc<str>]) -> Self {
+        Self {
+            secret: Arc::clone(secret),
+            scope: Arc::clone(scope),
+            sentinels: sentinels.to_vec(),
+            clock: Arc::new(SystemClock),
+        }
+    }
+
+    fn misuse(&self, why: &str) -> Untreatable {
+        untreatable(&self.secret, DenyReason::SecretMisuse, why)
+    }
+
+    fn unplaceable(&self, why: impl Into<String>) -> Untreatable {
+        untreatable(&self.secret, DenyReason::SecretUnplaceable, why)
+    }
+
+    fn sentinels(&self) -> Option<Credentials<'_>> {
+        Some(Credentials {
+            id: self.sentinels.first()?,
+            secret: self.sentinels.get(1)?.as_bytes(),
+            token: self.sentinels.get(2).map(|token| &**token),
+        })
+    }
+
+    fn keys(&self) -> Option<Credentials<'_>> {
+        let text = |part: usize| {
+            let part = self.secret.parts.get(part)?;
+            std::str::from_utf8(part.value.expose()).ok()
+        };
+        Some(Credentials {
+            id: text(0)?,
+            secret: self.secret.parts.get(1)?.value.expose(),
+            token: text(2),
+        })
+    }
+
+    /// Whether the key may sign for this region and service.
+    fn check_scope(&self, signed: &Signed, headers: &HeaderMap) -> Result<(), Untreatable> {
+        let allowed =
+            |list: &[String], word: &str| list.is_empty() || list.iter().any(|w| w == word);
+        if !allowed(&self.scope.services, &signed.service) {
+            let why = format!(
+                "its definition does not list the service {}",
+                signed.service
+            );
+            return Err(self.unplaceable(why));
+        }
+        let regions = signed.regions(headers);
+        let Some(strange) = regions.iter().find(|r| !allowed(&self.scope.regions, r)) else {
+            return Ok(());
+        };
+        Err(self.unplaceable(format!("its definition does not list the region {strange}")))
+    }
+
+    /// The program's date stays, so it has to be one that the service takes.
+    fn check_date(&self, signed: &Signed) -> Result<(), Untreatable> {
+        let now = self.clock.now().as_second();
+        let signed_at = date::seconds(&signed.date)
+            .filter(|_| signed.date.starts_with(&signed.day))
+            .ok_or_else(|| self.misuse("its date is no date, or not that of its scope"))?;
+        let late = match signed.expires {
+            Some(expires) if expires <= LONGEST_PRESIGNED => expires.saturating_add(SKEW),
+            Some(_) => return Err(self.unplaceable("a presigned URL lives for a week at most")),
+            None => SKEW,
+        };
+        let age = now.saturating_sub(signed_at);
+        if age > late || age < -SKEW {
+            return Err(self.unplaceable(
+                "the program's clock is more than five minutes off, or its presigned URL has expired",
+            ));
+        }
+        Ok(())
+    }
+
+    /// What the signature says of the body.
+    fn payload(&self, signed: &Signed, request: &Signable<'_>) -> Result<String, Untreatable> {
+        if let Some(said) = request.headers.get(&CONTENT_SHA256) {
+            let said = said.to_str().ok().filter(|said| said.len() <= 80);
+            return said
+                .map(str::to_owned)
+                .ok_or_else(|| self.misuse("x-amz-content-sha256 is no text"));
+        }
+        if signed.form == Form::Query && signed.is_s3() {
+            return Ok(UNSIGNED.to_owned());
+        }
+        request
+            .body
+            .map(hex_digest)
+            .ok_or_else(|| self.unplaceable("its body was not read"))
+    }
+
+    fn key(&self, with: &Credentials<'_>, signed: &Signed) -> Result<Key, Untreatable> {
+        let key = match signed.algorithm {
+            Algorithm::Hmac => {
+                let scope = (&*signed.day, &*signed.region, &*signed.service);
+                Some(Key::hmac(with.secret, scope))
+            }
+            Algorithm::Ecdsa => Key::ecdsa(with.id, with.secret),
+        };
+        key.ok_or_else(|| self.unplaceable("no signing key can be derived from it"))
+    }
+
+    /// Writes the real session token where the sentinel stands, or adds it.
+    fn place_token(
+        &self,
+        signed: &mut Signed,
+        request: &mut Signable<'_>,
+        keys: &Credentials<'_>,
+    ) -> Result<(), Untreatable> {
+        let sent = signed.token(request.headers);
+        let sentinel = self.sentinels.get(2).map(|token| &**token);
+        if sent.is_some() && sent.as_deref() != sentinel {
+            return Err(self.misuse("its session token is not the sentinel"));
+        }
+        let Some(token) = keys.token else {
+            if sent.is_some() {
+                return Err(self.unplaceable("the key has no session token any more"));
+            }
+            return Ok(());
+        };
+        match signed.form {
+            Form::Query => signed.set_query(TOKEN_QUERY, token),
+            Form::Header => {
+                let mut value = HeaderValue::from_str(token)
+                    .map_err(|_| self.unplaceable("its session token fits in no field"))?;
+                value.set_sensitive(true);
+                request.headers.insert(TOKEN, value);
+                signed.cover(TOKEN.as_str());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Treat for Aws {
+    fn secret(&self) -> &Arc<Secret> {
+        &self.secret
+    }
+
+    fn wants_body(&self, headers: &HeaderMap, target: &PathAndQuery) -> Option<usize> {
+        if headers.contains_key(&CONTENT_SHA256) {
+            return None;
+        }
+        let presigned_s3 = Signed::read(target, headers)
+            .is_some_and(|signed| signed.form == Form::Query && signed.is_s3());
+        (!presigned_s3).then_some(LONGEST_BODY)
+    }
+
+    fn treat(&self, mut request: Signable<'_>) -> Result<Option<Box<dyn Rewrite>>, Untreatable> {
+        let mut signed = Signed::read(request.target, request.headers)
+            .ok_or_else(|| self.misuse("the request holds its sentinel and no AWS signature"))?;
+        let (sentinels, keys) = self
+            .sentinels()
+            .zip(self.keys())
+            .ok_or_else(|| self.unplaceable("it has no access key"))?;
+        if signed.key_id != sentinels.id {
+            return Err(self.misuse("the request is signed with another key id"));
+        }
+        self.check_scope(&signed, request.headers)?;
+        self.check_date(&signed)?;
+        let payload = self.payload(&signed, &request)?;
+
+        let theirs = self.key(&sentinels, &signed)?;
+        let canonical = Canonical::new(&signed, &request, &payload);
+        if !theirs.verifies(&canonical.to_sign(&signed), &signed.signature) {
+            return Err(self.misuse("the request is not signed by the program's sentinel"));
+        }
+        let seed = std::mem::take(&mut signed.signature);
+
+        self.place_token(&mut signed, &mut request, &keys)?;
+        keys.id.clone_into(&mut signed.key_id);
+        signed.settle_credential();
+        let ours = self.key(&keys, &signed)?;
+        let canonical = Canonical::new(&signed, &request, &payload);
+        let signature = ours
+            .sign(&canonical.to_sign(&signed))
+            .ok_or_else(|| self.unplaceable("it cannot sign"))?;
+        signed
+            .write(&signature, &mut request)
+            .ok_or_else(|| self.unplaceable("the signed request fits in no header section"))?;
+        let chunked = payload.strip_prefix(STREAMING).and_then(chunks::Mode::of);
+        if payload.starts_with(STREAMING) && chunked.is_none() && payload != UNSIGNED_TRAILER {
+            return Err(self.unplaceable("its chunks are signed in a way that is not known here"));
+        }
+        Ok(chunked.map(|mode| -> Box<dyn Rewrite> {
+            let scope = (signed.date.clone(), signed.scope());
+            Box::new(Chunks::new(mode, scope, (theirs, seed), (ours, signature)))
+        }))
+    }
+}
+
+/// SHA-256 of nothing.
+fn empty_digest() -> String {
+    hex(digest::digest(&digest::SHA256, b"").as_ref())
+}
+
+const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
+const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
+const TOKEN_QUERY: &str = "X-Amz-Security-Token";
+const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
+const STREAMING: &str = "STREAMING-";
+const UNSIGNED_TRAILER: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+/// AWS takes fifteen; a program whose clock is off by more than this has another trouble.
+const SKEW: i64 = 300;
+/// AWS's limit.
+const LONGEST_PRESIGNED: i64 = 7 * 24 * 3600;
+/// Services whose requests do not say what their body hashes to are asked with documents: DynamoDB
+/// takes 16 MB.
+const LONGEST_BODY: usize = 16 << 20;
+
+#[cfg(test)]
+mod tests;

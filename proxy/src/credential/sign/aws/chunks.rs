@@ -1,0 +1,208 @@
+//! `aws-chunked` bodies whose chunks are signed one by one, each over the signature before it.
+//!
+//! A chunk's signature stands before its data, so a chunk is held until it is whole. The program's
+//! signature is checked for each; the length of the body stays the same.
+
+use super::{
+    canonical::hex_digest,
+    empty_digest,
+    key::{Algorithm, Key},
+};
+use crate::credential::rewrite::{Rewrite, RewriteError};
+
+/// Which chunks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mode {
+    algorithm: Algorithm,
+    trailer: bool,
+}
+
+impl Mode {
+    /// Of `x-amz-content-sha256` behind `STREAMING-`; `None` where chunks are not signed.
+    pub(super) fn of(word: &str) -> Option<Self> {
+        let (word, trailer) = match word.strip_suffix("-TRAILER") {
+            Some(word) => (word, true),
+            None => (word, false),
+        };
+        let algorithm = Algorithm::of(word.strip_suffix("-PAYLOAD")?)?;
+        Some(Self { algorithm, trailer })
+    }
+}
+
+/// Signs chunks again while they pass.
+pub(super) struct Chunks {
+    mode: Mode,
+    /// Moment and scope.
+    scope: (String, String),
+    theirs: (Key, String),
+    ours: (Key, String),
+    held: Vec<u8>,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Chunk,
+    Trailer,
+    Done,
+}
+
+impl Chunks {
+    /// `theirs` and `ours`: the keys, and the signatures of the header section.
+    pub(super) const fn new(
+        mode: Mode,
+        scope: (String, String),
+        theirs: (Key, String),
+        ours: (Key, String),
+    ) -> Self {
+        Self {
+            mode,
+            scope,
+            theirs,
+            ours,
+            held: Vec::new(),
+            state: State::Chunk,
+        }
+    }
+
+    /// Handles what is whole in `held`; tells whether it was anything.
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<bool, RewriteError> {
+        match self.state {
+            State::Chunk => self.chunk(out),
+            State::Trailer => self.trailer(out),
+            State::Done if self.held.is_empty() => Ok(false),
+            State::Done => Err(RewriteError::Undecodable),
+        }
+    }
+
+    fn chunk(&mut self, out: &mut Vec<u8>) -> Result<bool, RewriteError> {
+        let Some(end) = find(&self.held, b"\r\n") else {
+            return bounded(self.held.len(), LONGEST_LINE);
+        };
+        let line = self.held.get(..end).unwrap_or_default();
+        let line = std::str::from_utf8(line).map_err(|_| RewriteError::Undecodable)?;
+        let line = line.to_owned();
+        let (size, signature) = line
+            .split_once(";chunk-signature=")
+            .ok_or(RewriteError::Undecodable)?;
+        let length = usize::from_str_radix(size, 16)
+            .ok()
+            .filter(|length| *length <= LONGEST_CHUNK && !size.starts_with('+'))
+            .ok_or(RewriteError::Undecodable)?;
+        // A last chunk before a trailer has no line end of its own.
+        let ends = if length == 0 && self.mode.trailer {
+            0
+        } else {
+            2
+        };
+        let data_at = end + 2;
+        let whole = data_at + length + ends;
+        let Some(data) = self.held.get(data_at..whole) else {
+            return Ok(false);
+        };
+        let (data, line_end) = data.split_at_checked(length).unwrap_or((data, &[]));
+        if ends == 2 && line_end != b"\r\n" {
+            return Err(RewriteError::Undecodable);
+        }
+        let tail = format!("{}\n{}", empty_digest(), hex_digest(data));
+        let width = signature.len();
+        let signature = signature.trim_end_matches('*').to_owned();
+        let signed = self.turn("PAYLOAD", &tail, signature)?;
+        out.extend_from_slice(format!("{size};chunk-signature={signed:*<width$}\r\n").as_bytes());
+        out.extend_from_slice(self.held.get(data_at..whole).unwrap_or_default());
+        self.held.drain(..whole);
+        if length == 0 {
+            self.state = if self.mode.trailer {
+                State::Trailer
+            } else {
+                State::Done
+            };
+        }
+        Ok(true)
+    }
+
+    /// Fields, then their signature, then an empty line.
+    fn trailer(&mut self, out: &mut Vec<u8>) -> Result<bool, RewriteError> {
+        let Some(end) = find(&self.held, b"\r\n\r\n") else {
+            return bounded(self.held.len(), LONGEST_TRAILER);
+        };
+        let section = self.held.get(..end).unwrap_or_default();
+        let section = std::str::from_utf8(section).map_err(|_| RewriteError::Undecodable)?;
+        let (fields, signature) = section
+            .rsplit_once("x-amz-trailer-signature:")
+            .ok_or(RewriteError::Undecodable)?;
+        let mut canonical = String::new();
+        for field in fields.lines() {
+            let (name, value) = field.split_once(':').ok_or(RewriteError::Undecodable)?;
+            canonical.push_str(&format!("{}:{}\n", name.to_ascii_lowercase(), value.trim()));
+        }
+        let fields = fields.to_owned();
+        let width = signature.len();
+        let tail = hex_digest(canonical.as_bytes());
+        let signature = signature.trim_end_matches('*').to_owned();
+        let signed = self.turn("TRAILER", &tail, signature)?;
+        let line = format!("{fields}x-amz-trailer-signature:{signed:*<width$}\r\n\r\n");
+        out.extend_from_slice(line.as_bytes());
+        self.held.drain(..end + 4);
+        self.state = State::Done;
+        Ok(true)
+    }
+
+    /// Checks the program's signature and gives ours; both chains go on with their own.
+    fn turn(&mut self, what: &str, tail: &str, signature: String) -> Result<String, RewriteError> {
+        let (date, scope) = &self.scope;
+        let word = self.mode.algorithm.word();
+        let text = |before: &str| format!("{word}-{what}\n{date}\n{scope}\n{before}\n{tail}");
+        if !self.theirs.0.verifies(&text(&self.theirs.1), &signature) {
+            return Err(RewriteError::Misuse);
+        }
+        let signed = self.ours.0.sign(&text(&self.ours.1));
+        let signed = signed.ok_or(RewriteError::Unavailable)?;
+        self.theirs.1 = signature;
+        self.ours.1.clone_from(&signed);
+        Ok(signed)
+    }
+}
+
+impl Rewrite for Chunks {
+    fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        self.held.extend_from_slice(octets);
+        while self.step(out)? {}
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        while self.step(out)? {}
+        if self.state == State::Done {
+            Ok(())
+        } else {
+            Err(RewriteError::Undecodable)
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    fn keeps_length(&self) -> bool {
+        true
+    }
+}
+
+fn bounded(length: usize, most: usize) -> Result<bool, RewriteError> {
+    if length > most {
+        return Err(RewriteError::Undecodable);
+    }
+    Ok(false)
+}
+
+fn find(octets: &[u8], what: &[u8]) -> Option<usize> {
+    memchr::memmem::find(octets, what)
+}
+
+/// A size and a signature.
+const LONGEST_LINE: usize = 256;
+/// Checksums.
+const LONGEST_TRAILER: usize = 4096;
+/// SDKs send 64 KiB to 1 MiB at a time.
+const LONGEST_CHUNK: usize = 8 << 20;
