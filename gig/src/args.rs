@@ -59,6 +59,9 @@ pub(crate) struct PolicyTestArgs {
     pub(crate) method: String,
     /// URL, such as `https://api.github.com/user` or `tcp://db.example:5432`
     pub(crate) url: String,
+    /// Which addresses a run would reach, as for `gig run`
+    #[arg(long, value_enum, default_value = "external")]
+    pub(crate) profile: run::ProfileArg,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -7,6 +7,7 @@
 mod environment;
 mod policy;
 mod record;
+mod run_files;
 mod secrets;
 pub(crate) mod settings;
 mod signals;

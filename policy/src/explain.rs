@@ -12,10 +12,10 @@ use crate::{
     intent::{AppProtocol, RequestIntent},
     policy::Policy,
     rule::{Rule, Target},
-    special_purpose,
-    verdict::{Denial, Handling, Mode, RuleRef, Verdict},
+    verdict::{Denial, Handling, Mode, Reach, RuleRef, Verdict},
 };
 
+mod address;
 mod consider;
 mod text;
 mod url;
@@ -110,19 +110,16 @@ impl Policy {
         };
         told.grant(permit.rule(), permit.would_deny());
         told.handling = Some(handling_word(permit.handling()));
-        told.allow_private = permit
-            .allow_private()
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let opened = address::opened(&permit);
+        told.allow_private = opened.iter().map(ToString::to_string).collect();
         if let Host::Ip(ip) = url.host
-            && let Err(refusal) = special_purpose::admit(ip, permit.allow_private())
+            && let Err((reason, why)) = address::admitted(&permit, ip)
         {
             told.verdict = DENY;
-            told.reason = Some(refusal.reason());
-            let openable = refusal.reason() == DenyReason::PrivateAddress;
+            told.reason = Some(reason);
+            let openable = reason == DenyReason::PrivateAddress;
             told.hint = openable.then(|| format!("allow_private: [{ip}]"));
-            told.notes.push(refusal.to_string());
+            told.notes.push(why);
             return;
         }
         if url.protocol == AppProtocol::Tcp {
@@ -145,13 +142,13 @@ impl Policy {
 
     fn note(&self, url: &Url, told: &mut Explanation) {
         if matches!(url.host, Host::Name(_)) && told.verdict != DENY {
-            let note = if told.allow_private.is_empty() {
-                "every address of the name must be public, or it is not dialled".to_owned()
-            } else {
-                format!(
-                    "the name may also resolve to {}",
-                    told.allow_private.join(", ")
-                )
+            let ranges = told.allow_private.join(", ");
+            let note = match self.reach() {
+                Reach::Local => format!("the name is dialled only where it resolves to {ranges}"),
+                Reach::External if ranges.is_empty() => {
+                    "every address of the name must be public, or it is not dialled".to_owned()
+                }
+                Reach::External => format!("the name may also resolve to {ranges}"),
             };
             told.notes.push(note);
         }

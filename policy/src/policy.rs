@@ -117,6 +117,12 @@ impl Policy {
         self.0.settings.mode
     }
 
+    /// Whether public or private addresses are reached.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        self.0.settings.reach
+    }
+
     /// How a refusal is shown to the program.
     #[must_use]
     pub fn deny_style(&self) -> DenyStyle {

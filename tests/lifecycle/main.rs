@@ -5,6 +5,7 @@ mod environment;
 mod exit_status;
 mod limits;
 mod modes;
+mod old_records;
 mod record;
 mod several;
 mod signals;

@@ -154,3 +154,19 @@ fn shadowed_rules_are_found() {
         "{answer:?}"
     );
 }
+
+#[test]
+fn a_decision_can_be_asked_for_the_local_profile() {
+    let document = Document::new("egress:\n- {ip: 10.1.0.0/16}\n");
+    let ask = |profile: &[&str]| {
+        let words = [
+            "policy",
+            "test",
+            document.path(),
+            "GET",
+            "https://10.1.2.3/",
+        ];
+        gig(&[&words, profile].concat()).status
+    };
+    assert_eq!((ask(&[]), ask(&["--profile", "local"])), (1, 0));
+}

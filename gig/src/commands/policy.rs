@@ -2,12 +2,12 @@
 
 use std::{fs, io::Read as _, path::Path};
 
-use anyhow::Context;
-use gig_policy::Policy;
+use anyhow::{Context, bail};
+use gig_policy::{Policy, PolicyBuilder, Reach};
 use serde_json::json;
 
 use crate::{
-    args::{PolicyCheckArgs, PolicyTestArgs},
+    args::{PolicyCheckArgs, PolicyTestArgs, run::ProfileArg},
     exit_status::ExitStatus,
     output,
 };
@@ -47,7 +47,15 @@ pub(crate) fn check(args: &PolicyCheckArgs) -> anyhow::Result<ExitStatus> {
 /// When the document or the URL is not valid.
 pub(crate) fn test(args: &PolicyTestArgs) -> anyhow::Result<ExitStatus> {
     let (name, text) = read(&args.file)?;
-    let policy = Policy::compile(&text, &name)?;
+    let reach = match args.profile {
+        ProfileArg::External => Reach::External,
+        ProfileArg::Local => Reach::Local,
+        ProfileArg::Disconnected => {
+            bail!("a disconnected sandbox reaches nothing: no policy is asked")
+        }
+    };
+    let builder = PolicyBuilder::new(&name).document(&text, &name)?;
+    let policy = builder.reach(reach).build()?;
     let explanation = policy
         .explain(&args.method, &args.url)
         .with_context(|| format!("cannot decide on {:?}", args.url))?;

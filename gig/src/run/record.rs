@@ -15,7 +15,7 @@ use gig_audit::{
 };
 use gig_policy::SandboxId;
 
-use super::{settings::AuditPlace, summary::Summary};
+use super::{run_files, settings::AuditPlace, summary::Summary};
 use crate::data_dir;
 
 /// The writer, what it wrote to, and what it counted.
@@ -25,6 +25,8 @@ pub(crate) struct Record {
     owner: RecorderOwner,
     place: Option<PathBuf>,
     summary: Summary,
+    /// The run's own file in the data directory, while it is in use.
+    held: Option<run_files::Held>,
 }
 
 impl Record {
@@ -48,6 +50,10 @@ impl Record {
                     format!("cannot write the audit record to {}", path.display())
                 })?),
             };
+        let held = match (place, &file) {
+            (AuditPlace::DataDir, Some(path)) => run_files::hold(path),
+            _ => None,
+        };
         let summary = Summary::default();
         let mut settings = RecorderSettings::new(&node());
         let noted = summary.clone();
@@ -58,6 +64,7 @@ impl Record {
             owner,
             place: file,
             summary,
+            held,
         })
     }
 
@@ -76,9 +83,13 @@ impl Record {
         &self.summary
     }
 
-    /// Writes what is queued; waits for the disk, but not for ever.
+    /// Writes what is queued; waits for the disk, but not for ever. Then removes old runs' files.
     pub(crate) fn close(self, patience: Duration) {
         self.owner.close(patience);
+        let own = self.held.and(self.place);
+        if let Some(folder) = own.as_deref().and_then(Path::parent) {
+            run_files::tidy(folder, jiff::Timestamp::now());
+        }
     }
 }
 
@@ -86,8 +97,7 @@ impl Record {
 fn run_file(sandbox: SandboxId) -> anyhow::Result<PathBuf> {
     let dir = data_dir::path()?.join("audit").join("runs");
     data_dir::make_private(&dir)?;
-    let day = jiff::Timestamp::now().strftime("%Y-%m-%d");
-    Ok(dir.join(format!("{day}-{sandbox}.jsonl")))
+    Ok(dir.join(run_files::name(sandbox, jiff::Timestamp::now())))
 }
 
 /// The machine's name, as uname(2) has it.

@@ -173,8 +173,8 @@ fn every_shipped_example_compiles() {
     let mut seen = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        let text = std::fs::read_to_string(&path).unwrap();
         if path.extension().is_some_and(|e| e == "yaml" || e == "json") {
+            let text = std::fs::read_to_string(&path).unwrap();
             let outcome = Policy::compile(&text, &path.display().to_string());
             assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
             seen += 1;

@@ -188,3 +188,36 @@ fn it_serialises_for_programs() {
     assert_eq!(json["reason"], "method_not_allowed");
     assert_eq!(json["considered"][0]["rule"], "egress[0]");
 }
+
+#[test]
+fn a_local_policy_is_explained_as_it_is_enforced() {
+    let document = "egress:\n- {ip: 10.1.0.0/16}\n- {ip: 20.1.2.3}\n- host: in.example.com\n\
+                    - {ip: 192.0.2.0/24, allow_private: [192.0.2.0/24]}";
+    let local = crate::PolicyBuilder::new("p")
+        .document(document, "p.yaml")
+        .unwrap()
+        .reach(Reach::Local)
+        .build()
+        .unwrap();
+    let told = |url| local.explain("GET", url).unwrap();
+    assert_eq!(told("https://10.1.2.3/").verdict, "allow");
+    assert_eq!(told("https://192.0.2.1/").verdict, "allow");
+    let public = told("https://20.1.2.3/");
+    assert_eq!(
+        (public.verdict, public.reason),
+        ("deny", Some(DenyReason::PublicAddress))
+    );
+    let name = told("https://in.example.com/").to_string();
+    assert!(
+        name.contains("only where it resolves to 10.0.0.0/8"),
+        "{name}"
+    );
+    let external = Policy::compile(document, "p.yaml").unwrap();
+    assert_eq!(
+        external
+            .explain("GET", "https://10.1.2.3/")
+            .unwrap()
+            .verdict,
+        "deny"
+    );
+}

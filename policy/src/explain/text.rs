@@ -88,6 +88,7 @@ impl Explanation {
             DenyReason::MethodNotAllowed => format!("no rule of {host} has method {method}"),
             DenyReason::PathNotAllowed => format!("no rule of {host} fits {method} {path}"),
             DenyReason::PrivateAddress => format!("{host} is not a public address"),
+            DenyReason::PublicAddress => format!("{host} is a public address"),
             DenyReason::NeverOpenable => format!("nothing opens {host}"),
             other => other.as_str().to_owned(),
         }

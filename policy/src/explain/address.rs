@@ -1,0 +1,39 @@
+//! What a connection may be dialled to, where the URL names an address.
+//!
+//! The same reading as the proxy's vetting of one address, without what only a host knows: its own
+//! addresses.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::{
+    deny_reason::DenyReason,
+    special_purpose::{PRIVATE_USE, admit},
+    verdict::{ConnectPermit, Reach},
+};
+
+/// The special-purpose ranges that are open to it: those that rules name, and with
+/// [`Reach::Local`] those that organisations number their networks from.
+pub(super) fn opened(permit: &ConnectPermit) -> Vec<IpNet> {
+    let mut open = permit.allow_private().to_vec();
+    // What is merely observed opens nothing.
+    if permit.reach() == Reach::Local && permit.would_deny().is_none() {
+        open.extend(
+            PRIVATE_USE
+                .iter()
+                .filter(|net| !permit.allow_private().contains(net)),
+        );
+    }
+    open
+}
+
+/// Whether this address would be dialled; the reason and the sentence if not.
+pub(super) fn admitted(permit: &ConnectPermit, ip: IpAddr) -> Result<(), (DenyReason, String)> {
+    let named = permit.allow_private().iter().any(|net| net.contains(&ip));
+    if permit.reach() == Reach::Local && !named && admit(ip, &[]).is_ok() {
+        let why = "it is public, and the policy reaches private ranges only";
+        return Err((DenyReason::PublicAddress, why.to_owned()));
+    }
+    admit(ip, &opened(permit)).map_err(|refusal| (refusal.reason(), refusal.to_string()))
+}
