@@ -1,3 +1,5 @@
+//! Messages cut into frames, masks and fragments in every way.
+
 use proptest::prelude::*;
 use tokio::io::AsyncReadExt as _;
 
