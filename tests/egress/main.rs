@@ -14,5 +14,6 @@ mod python;
 mod rust;
 mod secrets;
 mod streaming;
+mod vault;
 mod versions;
 mod websocket;

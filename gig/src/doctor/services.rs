@@ -20,7 +20,33 @@ use gig_proxy::{
 use crate::{data_dir, doctor::Check};
 
 pub(super) fn examine() -> Vec<Check> {
-    vec![resolver(), roots(), authority(), upstream_proxy(), record()]
+    vec![
+        resolver(),
+        roots(),
+        authority(),
+        upstream_proxy(),
+        record(),
+        secret_memory(),
+    ]
+}
+
+/// Locks pages as the vault does.
+fn secret_memory() -> Check {
+    let name = "memory for secrets";
+    match gig_vault::memory::locked() {
+        Ok(()) if gig_vault::SecretBytes::zeroed(1).is_locked() => {
+            Check::works(name, "locked: never swapped, never dumped")
+        }
+        Ok(()) => Check::limited(
+            name,
+            "cannot be locked, and GIG_SWAPPABLE_SECRETS allows it",
+        )
+        .costs("secrets may be written to swap")
+        .cure("raise RLIMIT_MEMLOCK (ulimit -l, LimitMEMLOCK=), or encrypt the swap"),
+        Err(error) => Check::limited(name, error.to_string())
+            .costs("gig refuses to work with secrets; everything else works")
+            .cure("raise RLIMIT_MEMLOCK: ulimit -l unlimited, or LimitMEMLOCK=infinity in a unit"),
+    }
 }
 
 fn resolver() -> Check {
