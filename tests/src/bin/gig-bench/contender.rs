@@ -6,13 +6,14 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     net::SocketAddr,
     path::Path,
-    process::{ChildStdin, ChildStdout, Stdio},
+    process::{ChildStdin, ChildStdout, Command, Stdio},
 };
 
 use crate::{
     order::{Answer, Dial, Figures, GO, HOST, Load, Order, PROXY, Route, fresh_name},
     origin::Origin,
     outcome::{Outcome, doing},
+    path::BarePath,
     peers,
     process::{Core, Guard, cpu_seconds, free_port, memory_kib, pinned, wait_for_port},
 };
@@ -44,7 +45,8 @@ pub(crate) struct Sample {
 impl Contender {
     /// No proxy.
     pub(crate) fn direct(origin: &Origin) -> Outcome<Self> {
-        let mut direct = Self::beside("direct", Dial::To(loopback(origin.port)), None)?;
+        let dial = Dial::To(loopback(origin.port));
+        let mut direct = Self::beside("direct", dial, agent()?, None)?;
         direct.sink_dial = Dial::To(loopback(origin.sink_port));
         Ok(direct)
     }
@@ -56,23 +58,34 @@ impl Contender {
         command.arg("tunnel").arg(port.to_string());
         let guard = Guard::spawn("tunnel", &mut command)?;
         wait_for_port(port)?;
-        Self::beside(
-            "tunnel",
-            Dial::Connect(loopback(port)),
-            Some((guard.id(), guard)),
-        )
+        let dial = Dial::Connect(loopback(port));
+        Self::beside("tunnel", dial, agent()?, Some((guard.id(), guard)))
+    }
+
+    /// The same tunnel, with its load behind a veth.
+    pub(crate) fn tunnel_behind(path: &BarePath) -> Outcome<Self> {
+        let guard = Guard::spawn("tunnel", &mut path.tunnel()?)?;
+        let dial = Dial::Connect(BarePath::tunnelled());
+        let process = Some((guard.id(), guard));
+        Self::beside("tunnel veth", dial, path.agent()?, process)
     }
 
     /// HAProxy, which ends TLS with one certificate and begins it again; it has no CONNECT and
     /// mints nothing.
     pub(crate) fn haproxy(room: &Path, origin: &Origin) -> Outcome<Self> {
         let started = peers::haproxy(room, origin)?;
-        let mut peer = Self::beside(
-            "HAProxy",
-            Dial::To(loopback(started.port)),
-            Some(started.process),
-        )?;
+        let dial = Dial::To(loopback(started.port));
+        let mut peer = Self::beside("HAProxy", dial, agent()?, Some(started.process))?;
         peer.sink_dial = Dial::To(loopback(started.sink_port));
+        Ok(peer)
+    }
+
+    /// The same HAProxy, with its load behind a veth.
+    pub(crate) fn haproxy_behind(path: &BarePath, room: &Path, origin: &Origin) -> Outcome<Self> {
+        let process = Some(peers::haproxy_behind(path, room, origin)?);
+        let dial = Dial::To(BarePath::answers());
+        let mut peer = Self::beside("HAProxy veth", dial, path.agent()?, process)?;
+        peer.sink_dial = Dial::To(BarePath::uploads());
         Ok(peer)
     }
 
@@ -80,7 +93,7 @@ impl Contender {
     pub(crate) fn squid(room: &Path, origin: &Origin) -> Outcome<Self> {
         let started = peers::squid(room, origin)?;
         let dial = Dial::Connect(loopback(started.port));
-        let mut peer = Self::beside("squid", dial, Some(started.process))?;
+        let mut peer = Self::beside("squid", dial, agent()?, Some(started.process))?;
         peer.h2 = false;
         Ok(peer)
     }
@@ -88,11 +101,8 @@ impl Contender {
     /// mitmproxy.
     pub(crate) fn mitmproxy(room: &Path, origin: &Origin) -> Outcome<Self> {
         let started = peers::mitmproxy(room, origin)?;
-        Self::beside(
-            "mitmproxy",
-            Dial::Connect(loopback(started.port)),
-            Some(started.process),
-        )
+        let dial = Dial::Connect(loopback(started.port));
+        Self::beside("mitmproxy", dial, agent()?, Some(started.process))
     }
 
     /// gig: the agent runs in a real sandbox and every connection is redirected or, for
@@ -145,9 +155,12 @@ impl Contender {
         })
     }
 
-    fn beside(name: &'static str, dial: Dial, proxy: Option<(u32, Guard)>) -> Outcome<Self> {
-        let mut command = pinned(Core::Load, std::env::current_exe()?);
-        command.arg("agent");
+    fn beside(
+        name: &'static str,
+        dial: Dial,
+        command: Command,
+        proxy: Option<(u32, Guard)>,
+    ) -> Outcome<Self> {
         let agent = Agent::start(command)?;
         let (proxy, guard) = proxy.unzip();
         let sink_dial = dial.clone();
@@ -216,6 +229,13 @@ impl Contender {
     }
 }
 
+/// A load agent that is nowhere else.
+fn agent() -> Outcome<Command> {
+    let mut command = pinned(Core::Load, std::env::current_exe()?);
+    command.arg("agent");
+    Ok(command)
+}
+
 /// A running load agent.
 struct Agent {
     guard: Guard,
@@ -224,7 +244,7 @@ struct Agent {
 }
 
 impl Agent {
-    fn start(mut command: std::process::Command) -> Outcome<Self> {
+    fn start(mut command: Command) -> Outcome<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut guard = Guard::spawn("load agent", &mut command)?;
         let orders = guard.child().stdin.take().ok_or("no pipe to the agent")?;

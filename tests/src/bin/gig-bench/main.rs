@@ -16,6 +16,7 @@ mod measure;
 mod order;
 mod origin;
 mod outcome;
+mod path;
 mod peers;
 mod process;
 mod starts;
@@ -33,6 +34,7 @@ use crate::{
     measure::{Piece, Scale},
     origin::Origin,
     outcome::{Outcome, doing},
+    path::BarePath,
     process::installed,
 };
 
@@ -52,6 +54,11 @@ fn run() -> Outcome<()> {
     match *words {
         ["agent"] => agent::run(),
         ["sink", port, pair] => on_one_thread(origin::sink(port.parse()?, Path::new(pair))),
+        ["tunnel-at", at] => {
+            let listener = path::listener(at, BarePath::tunnelled().port())?;
+            on_one_thread(tunnel::serve_on(listener))
+        }
+        ["listening", at, program, ref args @ ..] => path::become_listening(at, program, args),
         ["tunnel", port] => on_one_thread(tunnel::serve(port.parse()?)),
         _ => bench(&Options::parse(&args)?),
     }
@@ -122,8 +129,12 @@ fn bench(options: &Options) -> Outcome<()> {
         }
     }
     let origin = Origin::start(room.path(), options.scale.bulk)?;
-    let mut contenders = contenders(options, room.path(), &origin)?;
+    let path = bare_path(options);
+    let mut contenders = contenders(options, (room.path(), &origin), path.as_ref());
     let names: Vec<_> = contenders.iter().map(|contender| contender.name).collect();
+    if contenders.is_empty() && !options.wants("starts") {
+        return Err("no contender could be started".into());
+    }
     let results = measure::all(&mut contenders, &origin, (options.scale, &options.pieces));
     drop(contenders);
     println!("{}", table::figures(&results, &names));
@@ -141,7 +152,21 @@ fn bench(options: &Options) -> Outcome<()> {
     Ok(())
 }
 
-fn contenders(options: &Options, room: &Path, origin: &Origin) -> Outcome<Vec<Contender>> {
+/// The peers' path over a veth, where one can be made and is wanted.
+fn bare_path(options: &Options) -> Option<BarePath> {
+    if !BEHIND.iter().any(|name| options.wants(name)) {
+        return None;
+    }
+    BarePath::make()
+        .inspect_err(|error| eprintln!("peers behind a veth: left out: {error} (root is needed)"))
+        .ok()
+}
+
+fn contenders(
+    options: &Options,
+    (room, origin): (&Path, &Origin),
+    path: Option<&BarePath>,
+) -> Vec<Contender> {
     let mut all = Vec::new();
     let mut add = |name: &str, there: bool, start: &dyn Fn() -> Outcome<Contender>| {
         if !options.wants(name) {
@@ -157,11 +182,17 @@ fn contenders(options: &Options, room: &Path, origin: &Origin) -> Outcome<Vec<Co
         }
     };
     let gig = options.gig.as_path();
+    let [tunnel_veth, haproxy_veth] = BEHIND;
+    let haproxy = installed("haproxy");
     add("direct", true, &|| Contender::direct(origin));
     add("tunnel", true, &Contender::tunnel);
-    add("HAProxy", installed("haproxy"), &|| {
-        Contender::haproxy(room, origin)
-    });
+    add("HAProxy", haproxy, &|| Contender::haproxy(room, origin));
+    if let Some(path) = path {
+        add(tunnel_veth, true, &|| Contender::tunnel_behind(path));
+        add(haproxy_veth, haproxy, &|| {
+            Contender::haproxy_behind(path, room, origin)
+        });
+    }
     add("gig", gig.exists(), &|| {
         Contender::gig(gig, room, origin, false)
     });
@@ -174,16 +205,15 @@ fn contenders(options: &Options, room: &Path, origin: &Origin) -> Outcome<Vec<Co
     add("mitmproxy", installed("mitmdump"), &|| {
         Contender::mitmproxy(room, origin)
     });
-    if all.is_empty() {
-        return Err("no contender could be started".into());
-    }
-    Ok(all)
+    all
 }
 
+/// Peers whose load is behind a veth, as gig's is.
+const BEHIND: [&str; 2] = ["tunnel veth", "HAProxy veth"];
 /// So many rounds use up the fresh names.
 const MOST_ROUNDS: u32 = contender::FRESH_NAMES / Scale::FULL.fresh;
 
 const USAGE: &str =
     "usage: gig-bench [--quick] [--gig PATH] [--rounds 1-10] [--only NAME,...] [--load LOAD,...]
-names: direct tunnel HAProxy gig 'gig CONNECT' squid mitmproxy starts
+names: direct tunnel HAProxy 'tunnel veth' 'HAProxy veth' gig 'gig CONNECT' squid mitmproxy starts
 loads: held http1 http2 single cached cachedonebyone fresh down up";

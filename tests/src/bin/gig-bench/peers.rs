@@ -11,6 +11,7 @@ use std::{
 use crate::{
     origin::Origin,
     outcome::{Outcome, doing},
+    path::{ANSWERS, BarePath, UPLOADS},
     process::{Core, Guard, descendants, free_port, pinned, wait_for_port},
 };
 
@@ -27,12 +28,40 @@ pub(crate) struct Started {
 pub(crate) fn haproxy(room: &Path, origin: &Origin) -> Outcome<Started> {
     let (port, sink_port) = (free_port()?, free_port()?);
     let config = room.join("haproxy.cfg");
+    let binds = [port, sink_port].map(|port| format!("127.0.0.1:{port}"));
+    fs::write(&config, haproxy_config(origin, &binds))?;
+    let mut command = pinned(Core::Proxy, "haproxy");
+    command.arg("-q").arg("-db").arg("-f").arg(&config);
+    let guard = Guard::spawn("haproxy", &mut command)?;
+    wait_for_port(port)?;
+    Ok(Started {
+        port,
+        sink_port,
+        process: (guard.id(), guard),
+    })
+}
+
+/// HAProxy with listening sockets at the near end of a bare path.
+pub(crate) fn haproxy_behind(
+    path: &BarePath,
+    room: &Path,
+    origin: &Origin,
+) -> Outcome<(u32, Guard)> {
+    let config = room.join("haproxy-veth.cfg");
+    // HAProxy puts a variable in where it is in double quotes.
+    let binds = [ANSWERS, UPLOADS].map(|number| format!("\"fd@${{{number}}}\""));
+    fs::write(&config, haproxy_config(origin, &binds))?;
+    let mut command = path.listening("haproxy")?;
+    command.arg("-q").arg("-db").arg("-f").arg(&config);
+    let guard = Guard::spawn("haproxy", &mut command)?;
+    Ok((guard.id(), guard))
+}
+
+fn haproxy_config(origin: &Origin, [answers, uploads]: &[String; 2]) -> String {
     let (pair, ca) = (origin.pair.display(), origin.ca.display());
     let (nginx, sink) = (origin.port, origin.sink_port);
-    fs::write(
-        &config,
-        format!(
-            "global
+    format!(
+        "global
   nbthread 1
   maxconn 4000
   ssl-default-bind-options ssl-min-ver TLSv1.2
@@ -43,27 +72,17 @@ defaults
   timeout server 600s
   http-reuse always
 frontend answers
-  bind 127.0.0.1:{port} ssl crt {pair} alpn h2,http/1.1
+  bind {answers} ssl crt {pair} alpn h2,http/1.1
   default_backend origin
 frontend uploads
-  bind 127.0.0.1:{sink_port} ssl crt {pair} alpn http/1.1
+  bind {uploads} ssl crt {pair} alpn http/1.1
   default_backend sink
 backend origin
   server o 127.0.0.1:{nginx} ssl verify required ca-file {ca} sni str(origin.bench.test) alpn http/1.1
 backend sink
   server s 127.0.0.1:{sink} ssl verify required ca-file {ca} sni str(origin.bench.test) alpn http/1.1
 "
-        ),
-    )?;
-    let mut command = pinned(Core::Proxy, "haproxy");
-    command.arg("-q").arg("-db").arg("-f").arg(&config);
-    let guard = Guard::spawn("haproxy", &mut command)?;
-    wait_for_port(port)?;
-    Ok(Started {
-        port,
-        sink_port,
-        process: (guard.id(), guard),
-    })
+    )
 }
 
 pub(crate) fn squid(room: &Path, origin: &Origin) -> Outcome<Started> {

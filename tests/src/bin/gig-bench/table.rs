@@ -11,13 +11,13 @@ use crate::{
 pub(crate) fn figures(results: &Results, names: &[&'static str]) -> String {
     let mut text = String::new();
     for (title, columns) in TABLES {
-        let _ = write!(text, "\n{title}\n{:<12}", "");
+        let _ = write!(text, "\n{title}\n{:<13}", "");
         for (head, ..) in *columns {
             let _ = write!(text, "{head:>15}");
         }
         text.push('\n');
         for name in names {
-            let _ = write!(text, "{name:<12}");
+            let _ = write!(text, "{name:<13}");
             for (_, figure, decimals) in *columns {
                 let _ = write!(
                     text,
@@ -157,13 +157,25 @@ const TARGETS: &[Target] = &[
         AtMost(0.22),
     ),
     target(
-        "  over the tunnel",
+        "  over the tunnel, both behind a veth",
+        Figure::Http1Cpu,
+        Some("tunnel veth"),
+        AtMost(1.4),
+    ),
+    target(
+        "  over the tunnel on loopback",
         Figure::Http1Cpu,
         Some("tunnel"),
         AtMost(1.4),
     ),
     target(
-        "  over HAProxy",
+        "  over HAProxy, both behind a veth",
+        Figure::Http1Cpu,
+        Some("HAProxy veth"),
+        AtMost(1.05),
+    ),
+    target(
+        "  over HAProxy on loopback",
         Figure::Http1Cpu,
         Some("HAProxy"),
         AtMost(1.05),
@@ -175,7 +187,13 @@ const TARGETS: &[Target] = &[
         AtMost(0.18),
     ),
     target(
-        "  over HAProxy",
+        "  over HAProxy, both behind a veth",
+        Figure::Http2Cpu,
+        Some("HAProxy veth"),
+        AtMost(1.2),
+    ),
+    target(
+        "  over HAProxy on loopback",
         Figure::Http2Cpu,
         Some("HAProxy"),
         AtMost(1.2),
@@ -199,7 +217,13 @@ const TARGETS: &[Target] = &[
         AtMost(0.20),
     ),
     target(
-        "  over HAProxy",
+        "  over HAProxy, both behind a veth",
+        Figure::CachedCpu,
+        Some("HAProxy veth"),
+        AtMost(0.7),
+    ),
+    target(
+        "  over HAProxy on loopback",
         Figure::CachedCpu,
         Some("HAProxy"),
         AtMost(0.7),
@@ -211,7 +235,13 @@ const TARGETS: &[Target] = &[
         AtMost(0.60),
     ),
     target(
-        "  over the tunnel",
+        "  over the tunnel, both behind a veth",
+        Figure::FreshCpu,
+        Some("tunnel veth"),
+        AtMost(2.7),
+    ),
+    target(
+        "  over the tunnel on loopback",
         Figure::FreshCpu,
         Some("tunnel"),
         AtMost(2.7),

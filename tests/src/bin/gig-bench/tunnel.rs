@@ -13,6 +13,16 @@ pub(crate) async fn serve(port: u16) -> Outcome<()> {
     let listener = doing(TcpListener::bind(("127.0.0.1", port)).await, || {
         "bind the tunnel".into()
     })?;
+    accept(listener).await
+}
+
+/// Serves a socket that was made elsewhere until killed.
+pub(crate) async fn serve_on(listener: std::net::TcpListener) -> Outcome<()> {
+    listener.set_nonblocking(true)?;
+    accept(TcpListener::from_std(listener)?).await
+}
+
+async fn accept(listener: TcpListener) -> Outcome<()> {
     loop {
         let (client, _) = listener.accept().await?;
         // Connections end with the process, which the bench kills.
