@@ -1,6 +1,7 @@
 //! The command line, as typed. What it means is resolved by the commands.
 
 pub(crate) mod run;
+pub(crate) mod secret;
 pub(crate) mod value;
 
 use std::path::PathBuf;
@@ -22,6 +23,9 @@ pub(crate) enum Command {
     /// Check or try a policy document
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Keep secrets in the vault of this machine
+    #[command(subcommand)]
+    Secret(secret::SecretCommand),
     /// Work with audit records
     #[command(subcommand)]
     Audit(AuditCommand),

@@ -3,9 +3,10 @@
 mod audit;
 mod doctor;
 mod policy;
+mod secret;
 
 use crate::{
-    args::{AuditCommand, Command, PolicyCommand},
+    args::{AuditCommand, Command, PolicyCommand, secret::SecretCommand},
     exit_status::ExitStatus,
     run,
 };
@@ -19,6 +20,10 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Run(args) => run::execute(*args),
         Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),
         Command::Policy(PolicyCommand::Test(args)) => policy::test(&args),
+        Command::Secret(SecretCommand::Set(args)) => secret::set(&args),
+        Command::Secret(SecretCommand::Ls(args)) => secret::list(&args),
+        Command::Secret(SecretCommand::Rm(args)) => secret::remove(&args),
+        Command::Secret(SecretCommand::Rotate(args)) => secret::rotate(&args),
         Command::Audit(AuditCommand::Verify(args)) => audit::verify(&args),
         Command::Doctor(output) => doctor::execute(&output),
     }

@@ -11,8 +11,10 @@ mod data_dir;
 mod doctor;
 mod error_chain;
 mod exit_status;
+mod fetch;
 mod output;
 mod run;
+mod secrets;
 mod stderr;
 
 use std::{io::IsTerminal as _, process::ExitCode};

@@ -4,6 +4,7 @@
 //! its policy and its start recorded before its first instruction, and after its last process its
 //! connections are closed before the address is given up.
 
+mod drawn;
 mod environment;
 mod policy;
 mod record;

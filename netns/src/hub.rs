@@ -233,6 +233,14 @@ impl Hub {
         Ok((hub, listeners))
     }
 
+    /// Lets the hub end, and everything in it, without waiting for that: its
+    /// drop does. Nothing can be asked of it any more.
+    pub fn hang_up(&mut self) {
+        if let Some(socket) = self.socket.take() {
+            drop(socket.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
     /// Which host ids the sandboxes get.
     #[must_use]
     pub fn ids(&self) -> HostIds {
@@ -367,9 +375,7 @@ impl Hub {
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        if let Some(socket) = self.socket.take() {
-            drop(socket.into_inner().unwrap_or_else(PoisonError::into_inner));
-        }
+        self.hang_up();
         end(&mut self.process);
     }
 }

@@ -11,15 +11,19 @@
 //! inject     values in header section and target             place, inject::{fields, target}
 //! body       values in bodies, while they stream             swap
 //! treat      what completes a request before it is sent     sign
+//! coding     content codings undone, so that bodies can be looked into
+//! scrub      values in answers to sentinels                  scrub::{pattern, view, stream, answer}
 //! ```
 
 pub mod body;
+pub mod coding;
 pub mod forms;
 pub mod inject;
 pub mod misuse;
 pub mod needles;
 pub mod place;
 pub mod rewrite;
+pub mod scrub;
 pub mod sentinel;
 pub mod sign;
 pub mod swap;

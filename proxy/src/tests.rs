@@ -9,6 +9,7 @@ mod early;
 mod interim;
 mod lab;
 mod limits;
+mod reflection;
 mod requests;
 mod secrets;
 mod signing;

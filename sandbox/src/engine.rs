@@ -5,19 +5,19 @@
 
 pub(crate) mod bwrap;
 
-use gig_netns::Hub;
+use gig_netns::HostIds;
 
+use crate::design::{Design, Place};
 use crate::error::StartSandboxError;
-use crate::process::{Network, Prepared};
 use crate::spec::Spec;
 
 /// Builds sandboxes.
 pub(crate) trait Engine {
-    /// Builds one up to the point where its program would start.
-    fn prepare(
+    /// Works one out, up to what the hub will start.
+    fn design(
         &self,
         spec: Spec,
-        hub: &Hub,
-        network: Network<'_>,
-    ) -> Result<Prepared, StartSandboxError>;
+        ids: HostIds,
+        place: Option<Place>,
+    ) -> Result<Design, StartSandboxError>;
 }

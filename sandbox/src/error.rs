@@ -86,6 +86,9 @@ pub enum StartSandboxError {
         /// Which, and why.
         said: String,
     },
+    /// Started in another network, or by another hub, than it was made for.
+    #[error("the sandbox was worked out for another network than it is to have")]
+    OtherPlace,
     /// Nothing was heard in time.
     #[error("the sandbox did not answer within {seconds} seconds")]
     Late {

@@ -1,6 +1,7 @@
 //! A confined program: what it may see, use and become.
 //!
-//! A [`Spec`] says what is wanted; [`prepare`] builds the namespaces and stops
+//! A [`Spec`] says what is wanted; [`prepare`] (or its steps, from [`Design`] on)
+//! builds the namespaces and stops
 //! right before the program, so that its network identity can be bound first;
 //! [`Prepared::go`] lets it run. Promises that every layer reports what it
 //! really enforces, that a requested layer which cannot be enforced refuses the
@@ -9,6 +10,7 @@
 
 mod attach;
 mod bootstrap;
+mod design;
 mod engine;
 mod errand;
 mod error;
@@ -22,6 +24,7 @@ mod spec;
 mod sys;
 mod trust_bundle;
 
+pub use design::{Design, Place, Starting};
 pub use error::{StartSandboxError, WaitError};
 pub use layer::{Enforcement, Layer, LayerReport};
 pub use layers::binds::RefuseBindError;

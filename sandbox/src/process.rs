@@ -13,8 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::bootstrap::orders::{ENDED, FAILED, GO, HELLO, SIGNAL};
-use crate::engine::Engine as _;
-use crate::engine::bwrap::Bwrap;
+use crate::design::{Design, Place};
 use crate::error::{StartSandboxError, WaitError};
 use crate::handshake;
 use crate::layer::LayerReport;
@@ -81,7 +80,10 @@ pub struct ExitStatus {
 /// # Errors
 /// If anything that was asked for cannot be had, or the host refuses.
 pub fn prepare(spec: Spec, hub: &Hub, network: Network<'_>) -> Result<Prepared, StartSandboxError> {
-    Bwrap.prepare(spec, hub, network)
+    let place = network.lease().map(Place::from);
+    Design::new(spec, hub.ids(), place)?
+        .start(hub, network)?
+        .meet()
 }
 
 impl<'a> Network<'a> {

@@ -3,6 +3,7 @@
 mod audit_verify;
 mod doctor;
 mod policy;
+mod secret;
 mod usage;
 
 use std::{
@@ -26,8 +27,12 @@ fn gig(words: &[&str]) -> Answer {
 
 fn gig_with(words: &[&str], input: &str) -> Answer {
     let mut command = Command::new(place::gig());
+    command.args(words);
+    answer(command, input)
+}
+
+fn answer(mut command: Command, input: &str) -> Answer {
     command
-        .args(words)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -188,6 +188,14 @@ pub enum MintError {
 }
 
 impl KindDefinition {
+    /// The kind of this name, when it has no options.
+    #[must_use]
+    pub fn without_options(name: &str) -> Option<Self> {
+        [Self::Static, Self::Basic]
+            .into_iter()
+            .find(|kind| kind.kind().name() == name)
+    }
+
     /// The kind that does it.
     #[must_use]
     pub fn kind(&self) -> Box<dyn Kind> {

@@ -256,6 +256,14 @@ impl Vault {
         Ok(view)
     }
 
+    /// The id of the key that new rows are sealed with.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn master_key_id(&self) -> Result<String, UseVaultError> {
+        Ok(self.view()?.keyring.current().id().to_string())
+    }
+
     /// The time as the vault has it.
     #[must_use]
     pub fn now(&self) -> Timestamp {

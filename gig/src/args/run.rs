@@ -6,7 +6,10 @@ use clap::{Args, ValueEnum};
 use gig_proxy::resolve::ResolveOverride;
 use gig_sandbox::CpuShare;
 
-use super::value::{self, BindArg, EnvArg, SecretArg};
+use super::{
+    secret::PassphraseArgs,
+    value::{self, BindArg, EnvArg, SecretArg},
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
@@ -27,9 +30,12 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) upstream_ca: Vec<PathBuf>,
     /// Give the program a sentinel for a secret, whose value is swapped in on the way to these hosts and
-    /// nowhere else: from gig's own environment variable NAME. A host needs a rule of its own
+    /// nowhere else: from gig's own environment variable NAME, or else from the vault. A host needs a
+    /// rule of its own
     #[arg(long, value_name = "NAME@HOST[,HOST…]", value_parser = value::secret)]
     pub(crate) secret: Vec<SecretArg>,
+    #[command(flatten)]
+    pub(crate) passphrase: PassphraseArgs,
     /// Set a variable, or pass gig's own; nothing else of the environment is inherited
     #[arg(long, value_name = "NAME[=VALUE]", value_parser = value::env)]
     pub(crate) env: Vec<EnvArg>,

@@ -133,6 +133,29 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A time that may be none: `0s`, `10m`, `24h`, `30d`, `4w`; a bare number counts seconds.
+pub(crate) fn span(text: &str) -> Result<Duration, String> {
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "a duration starts with a number: 30d".to_owned())?;
+    let seconds: u64 = match unit {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _ => return Err("a duration is a number and s, m, h, d or w: 30d".to_owned()),
+    };
+    number
+        .checked_mul(seconds)
+        .map(Duration::from_secs)
+        .ok_or_else(|| "that is longer than can be counted".to_owned())
+}
+
 /// Processors, to a thousandth: `2`, `0.5`.
 pub(crate) fn cpus(text: &str) -> Result<CpuShare, String> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
@@ -158,6 +181,9 @@ mod tests {
         assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert!(duration("s").is_err() && duration("0").is_err());
+        assert_eq!(span("30d"), Ok(Duration::from_secs(30 * 86_400)));
+        assert_eq!(span("0s"), Ok(Duration::ZERO));
+        assert!(span("d").is_err() && span("1y").is_err() && span("-1s").is_err());
     }
 
     #[test]

@@ -1,24 +1,31 @@
-//! The secrets of a run: read once from gig's own environment, checked, and given to the border.
+//! The secrets of a run: from gig's own environment, or else from the vault; checked, and given to the
+//! border.
 //!
 //! The program gets sentinels. What would hand it a value all the same (an argument, a variable) is
 //! refused before anything is started; a file that shows one is told about.
 
 use std::{
-    collections::HashMap,
     ffi::OsString,
     os::unix::ffi::{OsStrExt, OsStringExt},
     sync::Arc,
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use gig_policy::{Policy, SandboxId, SecretName};
-use gig_proxy::credential::{Border, Wallet};
+use gig_proxy::{
+    UpstreamProxy,
+    credential::{Border, Wallet},
+    tls::roots::Roots,
+};
 use gig_vault::{
-    Guarded, GuardedValue, Keeper, Part, Secret, SecretBytes, SecretFuture, SecretUnavailable,
-    Shape, Treatment,
+    Clock, Fetch, Keeper, RunKeeper, Secret, SecretBytes, SecretUnavailable, SystemClock, memory,
 };
 
-use crate::args::run::RunArgs;
+use crate::{
+    args::{run::RunArgs, value::SecretArg},
+    fetch::NetworkFetch,
+    secrets as vault,
+};
 
 /// What a run knows of secrets.
 #[derive(Debug)]
@@ -47,11 +54,7 @@ impl Secrets {
                  connect it"
             );
         }
-        let mut given: Vec<Arc<Secret>> = Vec::new();
         for arg in &args.secret {
-            if given.iter().any(|secret| secret.name == arg.name) {
-                continue;
-            }
             if arg.bindings.is_empty() && !policy.secret_names().contains(&arg.name) {
                 bail!(
                     "--secret {name}: nothing says where it may go; write {name}@HOST, or name it \
@@ -59,12 +62,12 @@ impl Secrets {
                     name = arg.name
                 );
             }
-            given.push(Arc::new(from_environment(&arg.name)?));
         }
+        let keeper = keeper(args)?;
+        let given = first_values(&keeper, args)?;
         refuse_other_ways(args, &given)?;
-        let keeper = Arc::new(EnvironmentKeeper::new(&given));
         Ok(Some(Self {
-            border: Border::new(keeper),
+            border: Border::new(Arc::new(keeper)),
             given,
         }))
     }
@@ -98,26 +101,70 @@ impl Secrets {
     }
 }
 
-/// The value of gig's own variable of that name.
-fn from_environment(name: &SecretName) -> anyhow::Result<Secret> {
-    let value = std::env::var_os(name.as_str()).unwrap_or_default();
-    if value.is_empty() {
-        bail!(
-            "--secret {name}: gig's own environment has no {name}; set it where gig is started \
-             (export {name}=…), never on the command line"
-        );
+/// The keeper of this run: gig's own variables first, then the vault.
+fn keeper(args: &RunArgs) -> anyhow::Result<RunKeeper> {
+    // Before the first value is read: from here on no other process can look into this one.
+    memory::seal_process()?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let mut builder = RunKeeper::builder(network(args)?, clock);
+    let mut elsewhere = Vec::new();
+    for SecretArg { name, .. } in &args.secret {
+        let value = std::env::var_os(name.as_str()).filter(|value| !value.is_empty());
+        match value {
+            Some(value) => builder = builder.give(name.clone(), SecretBytes::new(value.into_vec())),
+            None => elsewhere.push(name),
+        }
     }
-    Ok(Secret {
-        name: name.clone(),
-        version: 1,
-        parts: vec![Part {
-            variable: Arc::clone(name.shared()),
-            value: SecretBytes::new(value.into_vec()),
-            shape: Shape::Plain,
-        }],
-        treatment: Treatment::Replace,
-        entrusted: false,
-    })
+    if elsewhere.is_empty() || !vault::exists()? {
+        return Ok(builder.build()?);
+    }
+    let vault = vault::open()?;
+    let listed = vault.list()?;
+    let in_custody = |name: &&&SecretName| {
+        let mut listed = listed.iter();
+        listed.any(|secret| secret.name == name.as_str() && secret.custody)
+    };
+    if elsewhere.iter().any(|name| in_custody(&name)) {
+        vault::unlock(&vault, &args.passphrase)?;
+    }
+    Ok(builder.vault(vault).build()?)
+}
+
+/// The network as providers and kinds of secrets see it.
+fn network(args: &RunArgs) -> anyhow::Result<Arc<dyn Fetch>> {
+    let mut roots = Roots::system();
+    if let Some(pem) = super::settings::read_roots(&args.upstream_ca)? {
+        roots = roots
+            .with_pem(&pem)
+            .context("--upstream-ca: cannot use these roots")?;
+    }
+    let proxy = UpstreamProxy::from_env(|name| std::env::var(name).ok())
+        .context("cannot use the proxy that gig's own environment names")?;
+    Ok(Arc::new(NetworkFetch::new(roots, proxy)))
+}
+
+/// The first value of each secret, which says how its sentinels look.
+fn first_values(keeper: &RunKeeper, args: &RunArgs) -> anyhow::Result<Vec<Arc<Secret>>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start gig's own runtime")?;
+    let mut values: Vec<Arc<Secret>> = Vec::new();
+    for SecretArg { name, .. } in &args.secret {
+        if values.iter().any(|secret| secret.name == *name) {
+            continue;
+        }
+        let value = runtime.block_on(keeper.current(name));
+        values.push(value.map_err(|error| match error {
+            SecretUnavailable::Unknown { name } => anyhow!(
+                "--secret {name}: gig's own environment has no {name}, and neither has the vault; set \
+                 it where gig is started (export {name}=…) or put it into the vault (gig secret set \
+                 {name}), never on the command line"
+            ),
+            error => anyhow!(error).context(format!("--secret {name}: there is no value")),
+        })?);
+    }
+    Ok(values)
 }
 
 /// A value must not reach the program as an argument or a variable.
@@ -165,53 +212,6 @@ fn holds(text: &[u8], secret: &Secret) -> bool {
         text == value
             || (value.len() >= SHORTEST && text.windows(value.len()).any(|window| window == value))
     })
-}
-
-/// Keeps the values that gig was started with.
-#[derive(Debug)]
-struct EnvironmentKeeper {
-    secrets: HashMap<SecretName, Arc<Secret>>,
-    guarded: Arc<Guarded>,
-}
-
-impl EnvironmentKeeper {
-    fn new(given: &[Arc<Secret>]) -> Self {
-        let guarded = given.iter().flat_map(|secret| {
-            secret.parts.iter().map(|part| GuardedValue {
-                name: secret.name.clone(),
-                version: secret.version,
-                value: Arc::new(part.value.duplicate()),
-                current: true,
-            })
-        });
-        Self {
-            guarded: Arc::new(Guarded {
-                generation: 1,
-                values: guarded.collect(),
-            }),
-            secrets: given
-                .iter()
-                .map(|secret| (secret.name.clone(), Arc::clone(secret)))
-                .collect(),
-        }
-    }
-}
-
-impl Keeper for EnvironmentKeeper {
-    fn at_hand(&self, name: &SecretName) -> Option<Arc<Secret>> {
-        self.secrets.get(name).cloned()
-    }
-
-    fn current<'a>(&'a self, name: &'a SecretName) -> SecretFuture<'a> {
-        let found = self.at_hand(name);
-        Box::pin(std::future::ready(found.ok_or_else(|| {
-            SecretUnavailable::Unknown { name: name.clone() }
-        })))
-    }
-
-    fn guarded(&self) -> Arc<Guarded> {
-        Arc::clone(&self.guarded)
-    }
 }
 
 /// The variable with the first secret's sentinel (interface: inside a sandbox).

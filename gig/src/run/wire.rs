@@ -1,6 +1,6 @@
 //! Who gets what: hub, record, sandbox and proxy of one run, put together and taken apart in order.
 
-use std::{ffi::OsString, net::Ipv4Addr, path::PathBuf, sync::Arc, time::Duration};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use gig_audit::{Entry, Event, VerdictWord};
@@ -10,12 +10,12 @@ use gig_proxy::{
     Proxy, ProxyListeners, credential::Wallet, deadlines::Deadlines, identity::Identity,
     resolve::NeverOpen, subject::Subject, tls::authority_key::Authority, tls::roots::Roots,
 };
-use gig_sandbox::{Enforcement, LayerReport, Network, Prepared, Running, Spec, Stdio};
+use gig_sandbox::{Enforcement, LayerReport, Network, Prepared, Running};
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
-    environment,
+    drawn::Drawn,
     record::Record,
     settings::Settings,
     summary::Summary,
@@ -31,7 +31,7 @@ pub(crate) struct Wired {
     record: Record,
     egress: Option<Egress>,
     /// Ends, and its networks with it, when the run is over.
-    _hub: Hub,
+    hub: Hub,
     profile: &'static str,
     layers: Vec<Arc<str>>,
 }
@@ -56,30 +56,34 @@ impl Identity for OnlyOne {
 /// Makes everything, and stops right before the program's first instruction.
 ///
 /// Not a future in disguise: it blocks while the hub comes up, on the thread that then lives as long as
-/// gig does.
+/// gig does. What takes its own time goes on side by side: the hub comes up while a second thread opens
+/// the record, makes the authority and works the sandbox out; the proxy starts while the sandbox builds
+/// itself.
 ///
 /// # Errors
 /// When a part cannot be had; what was made before is taken down again.
 pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Option<Terminal>)> {
     let sandbox = SandboxId::new(Uuid::now_v7());
-    // The key is made while the hub comes up; both take milliseconds.
-    let authority = std::thread::spawn(Authority::generate);
-    let record = Record::open(&settings.audit, sandbox)?;
-    let wallet = match &settings.secrets {
-        Some(secrets) => Some(secrets.wallet(sandbox)?),
-        None => None,
-    };
-    let (hub, listeners) = Hub::start(&HubConfig {
-        slots: 1,
-        subnet: settings.subnet,
-        explicit_port: settings.explicit_port,
-        ids: host_ids(settings),
-    })
-    .context("cannot make the sandbox's network; gig doctor says what this host lacks")?;
-    let authority = match authority.join() {
-        Ok(made) => made.context("cannot make the certificate authority of this run")?,
-        Err(_) => anyhow::bail!("cannot make the certificate authority of this run"),
-    };
+    let (streams, terminal) = terminal::streams()?;
+    let ids = host_ids(settings);
+    let (hub, drawn) = std::thread::scope(|scope| {
+        let drawing = scope.spawn(|| Drawn::new(settings, sandbox, ids, streams));
+        let hub = Hub::start(&HubConfig {
+            slots: SLOTS,
+            subnet: settings.subnet,
+            explicit_port: settings.explicit_port,
+            ids,
+        });
+        (hub, drawing.join())
+    });
+    let Drawn {
+        record,
+        authority,
+        wallet,
+        design,
+    } = drawn.unwrap_or_else(|_| Err(anyhow::anyhow!("cannot work the sandbox out")))?;
+    let (hub, listeners) =
+        hub.context("cannot make the sandbox's network; gig doctor says what this host lacks")?;
     let lease = match settings.connected {
         true => Some(
             hub.lease()
@@ -87,33 +91,13 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Opt
         ),
         false => None,
     };
-    let (streams, terminal) = terminal::streams()?;
-    let spec = Spec {
-        id: sandbox,
-        program: settings.program.clone(),
-        args: settings.args.clone(),
-        env: variables(settings, wallet.as_deref(), streams.controlling_terminal)?,
-        binds: settings.binds.clone(),
-        workdir: settings.workdir.clone(),
-        rootfs: settings.rootfs.clone(),
-        ca_pem: settings.connected.then(|| authority.ca_pem().to_owned()),
-        explicit_port: settings.explicit_port,
-        limits: settings.limits.clone(),
-        stdio: Stdio {
-            stdin: streams.stdin,
-            stdout: streams.stdout,
-            stderr: streams.stderr,
-            controlling_terminal: streams.controlling_terminal,
-        },
-        seccomp: settings.seccomp,
-        server_program: None,
-        private: private_paths(&record),
-    };
     let network = lease
         .as_ref()
         .map_or(Network::Disconnected, Network::Leased);
-    let prepared = gig_sandbox::prepare(spec, &hub, network).context("cannot start the sandbox")?;
-    let layers = prepared.layers().iter().map(described).collect();
+    let layers = design.layers().iter().map(described).collect();
+    let starting = design
+        .start(&hub, network)
+        .context("cannot start the sandbox")?;
     let egress = match lease {
         Some(lease) => Some(open_egress(
             settings,
@@ -128,29 +112,17 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Opt
         )?),
         None => None,
     };
+    let prepared = starting.meet().context("cannot start the sandbox")?;
     let wired = Wired {
         sandbox,
         begun: Instant::now(),
         record,
         egress,
-        _hub: hub,
+        hub,
         profile: settings.profile,
         layers,
     };
     Ok((wired, prepared, terminal))
-}
-
-/// The variables inside: what the options say, and sentinels.
-fn variables(
-    settings: &Settings,
-    wallet: Option<&Wallet>,
-    terminal: bool,
-) -> anyhow::Result<Vec<(OsString, OsString)>> {
-    let mut variables = environment::variables(&settings.env, terminal)?;
-    if let (Some(secrets), Some(wallet)) = (&settings.secrets, wallet) {
-        variables.extend(secrets.variables(wallet));
-    }
-    Ok(variables)
 }
 
 /// What stands between one sandbox and the proxy.
@@ -238,6 +210,8 @@ impl Wired {
             // The address is not given back: the hub ends with this run and takes its networks along,
             // and nobody waits for the kernel to take them apart.
         }
+        // It ends while the record is written out.
+        self.hub.hang_up();
         let mut entry = self.entry(Event::SandboxExit);
         entry.status = Some(status.0.into());
         entry.duration_ms = u64::try_from(self.begun.elapsed().as_millis()).ok();
@@ -276,7 +250,7 @@ fn host_ids(settings: &Settings) -> HostIds {
     if shows_files && !rustix::process::geteuid().is_root() {
         return HostIds::Single;
     }
-    HostIds::detect_for(1)
+    HostIds::detect_for(SLOTS)
 }
 
 /// `seccomp: enforced`, `cgroup: off (why)`, as it stands in the record of the start.
@@ -290,13 +264,8 @@ fn described(report: &LayerReport) -> Arc<str> {
     .into()
 }
 
-/// What no bind may show: the record is not the program's to read or write.
-fn private_paths(record: &Record) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = crate::data_dir::path().into_iter().collect();
-    paths.extend(record.place().map(PathBuf::from));
-    paths
-}
-
+/// A run has one sandbox.
+pub(super) const SLOTS: u16 = 1;
 /// One sandbox rarely keeps more than two processors busy with TLS.
 const WORKERS: usize = 2;
 /// A disk that has not answered by now will not.

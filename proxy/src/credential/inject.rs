@@ -45,6 +45,8 @@ pub struct Carried {
     pub body: Option<BodyPlan>,
     /// What completes it before it is sent.
     pub treats: Vec<Arc<dyn Treat>>,
+    /// Some secret is bound to where it goes.
+    pub bound: bool,
     /// What its connection shows the origin.
     pub identity: Option<ClientIdentity>,
 }
@@ -128,6 +130,7 @@ pub async fn carry(
         tally,
         body,
         treats,
+        bound: !granted.is_empty(),
         identity,
     })
 }

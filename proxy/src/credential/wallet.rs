@@ -17,6 +17,7 @@ use gig_vault::{Guarded, Keeper, Secret, Shape};
 use parking_lot::Mutex;
 
 use super::{
+    scrub::{KeptPatterns, KeptScrub, Scrub},
     sentinel::{MintSentinelError, mint},
     sign::treats_every_request,
     watch::{LiveSentinel, Watch},
@@ -32,6 +33,7 @@ pub struct Border {
     watch: ArcSwapOption<Current>,
     /// One rebuilds, the others wait for it.
     building: Mutex<()>,
+    patterns: KeptPatterns,
 }
 
 /// A watch, and what it was made of.
@@ -51,6 +53,7 @@ pub struct Wallet {
     /// Secrets that treat every request they are granted to; hardly ever any.
     treating: ArcSwap<Vec<SecretName>>,
     changing: Mutex<()>,
+    scrub: KeptScrub,
 }
 
 /// One sentinel.
@@ -76,6 +79,7 @@ impl Border {
             changes: AtomicU64::new(0),
             watch: ArcSwapOption::empty(),
             building: Mutex::new(()),
+            patterns: KeptPatterns::default(),
         })
     }
 
@@ -94,6 +98,7 @@ impl Border {
             held: ArcSwap::default(),
             treating: ArcSwap::default(),
             changing: Mutex::new(()),
+            scrub: KeptScrub::default(),
         })
     }
 
@@ -208,6 +213,18 @@ impl Wallet {
     #[must_use]
     pub const fn border(&self) -> &Arc<Border> {
         &self.border
+    }
+
+    /// What this sandbox must not see in an answer; `None` when it holds no sentinel or nothing is kept.
+    #[must_use]
+    pub fn scrub(&self) -> Option<Arc<Scrub>> {
+        let held = self.held();
+        if held.is_empty() {
+            return None;
+        }
+        let keeper = &*self.border.keeper;
+        let patterns = self.border.patterns.of(keeper.guarded());
+        self.scrub.of(held, patterns, keeper)
     }
 
     /// The secrets that treat every request they are granted to.

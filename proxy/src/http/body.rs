@@ -23,13 +23,18 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{activity::Activity, exchange::Exchange};
-use crate::{credential::rewrite::Rewrite, subject::Subject};
+use crate::{
+    credential::{rewrite::Rewrite, scrub::work::Stopped},
+    subject::Subject,
+};
 
 mod credentials;
 mod gathered;
+mod scrubbed;
 
 pub use credentials::Credentials;
 pub use gathered::{GatherError, Gathered};
+pub use scrubbed::{Scrubbed, gather};
 
 /// A request body on its way to the origin.
 #[derive(Debug)]
@@ -347,6 +352,17 @@ pub enum Download {
         /// Told when it is through.
         exchange: Box<Exchange>,
     },
+    /// The origin's, looked at on the way.
+    Scrubbed {
+        /// What is read from the origin.
+        incoming: Incoming,
+        /// Told when it is through.
+        exchange: Box<Exchange>,
+        /// What it passes through.
+        scrubbed: Box<Scrubbed>,
+    },
+    /// The origin's, and it is here.
+    Whole(Gathered),
 }
 
 /// The response body broke or was cut.
@@ -358,6 +374,9 @@ pub enum DownloadCut {
     /// The policy no longer allows it.
     #[error("the response was cut: {0}")]
     Revoked(DenyReason),
+    /// It may hold a secret's value.
+    #[error("the response was cut, because it may hold a secret's value")]
+    Unreadable(#[source] Stopped),
 }
 
 impl Body for Download {
@@ -374,6 +393,12 @@ impl Body for Download {
                 return Poll::Ready(left.map(|bytes| Ok(Frame::data(bytes))));
             }
             Self::Origin { incoming, exchange } => (incoming, exchange),
+            Self::Scrubbed {
+                incoming,
+                exchange,
+                scrubbed,
+            } => return scrubbed.poll(incoming, exchange, cx),
+            Self::Whole(gathered) => return Poll::Ready(gathered.next().map(Ok)),
         };
         let Poll::Ready(frame) = Pin::new(&mut *incoming).poll_frame(cx) else {
             // Only an answer that takes its time is watched: most are whole at once.
@@ -406,6 +431,8 @@ impl Body for Download {
         match self {
             Self::Told(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
             Self::Origin { incoming, .. } => incoming.is_end_stream(),
+            Self::Scrubbed { scrubbed, .. } => scrubbed.is_through(),
+            Self::Whole(gathered) => gathered.is_end_stream(),
         }
     }
 
@@ -416,6 +443,9 @@ impl Body for Download {
                 SizeHint::with_exact(u64::try_from(left).unwrap_or(u64::MAX))
             }
             Self::Origin { incoming, .. } => incoming.size_hint(),
+            // Its length stands in the header section, if it has one.
+            Self::Scrubbed { .. } => SizeHint::default(),
+            Self::Whole(gathered) => gathered.size_hint(),
         }
     }
 }

@@ -22,7 +22,7 @@ use super::{
     session::{Route, Session},
 };
 use crate::{
-    credential::tally::Tally,
+    credential::{scrub::answer::Returning, tally::Tally},
     enforce::request::{Asked, Exchanged, Granted, record_exchange},
     failure::{Failure, Side},
     upstream::pool::Lease,
@@ -38,6 +38,7 @@ pub struct Exchange {
     outcome: Exchanged,
     progress: Option<Arc<Progress>>,
     tally: Option<Arc<Tally>>,
+    returning: Option<Arc<Returning>>,
     lease: Option<Lease>,
     revoked: Option<Pin<Box<dyn Future<Output = DenyReason> + Send>>>,
     done: bool,
@@ -63,6 +64,7 @@ impl Exchange {
             outcome: Exchanged::default(),
             progress: None,
             tally: None,
+            returning: None,
             lease: None,
             revoked: None,
             done: false,
@@ -79,6 +81,17 @@ impl Exchange {
     /// What the request does with secrets, for its records.
     pub fn carrying(&mut self, tally: Arc<Tally>) {
         self.tally = Some(tally);
+    }
+
+    /// What the sandbox must not see in the answer.
+    pub fn watching(&mut self, returning: Arc<Returning>) {
+        self.returning = Some(returning);
+    }
+
+    /// What is done to the answer, where the sandbox has secrets.
+    #[must_use]
+    pub const fn returning(&self) -> Option<&Arc<Returning>> {
+        self.returning.as_ref()
     }
 
     /// The upload whose progress decides whether the connection can be kept.

@@ -15,7 +15,7 @@ use http::{
 use hyper::body::{Body, Incoming};
 
 use super::{
-    body::{Download, Upload},
+    body::{Download, Scrubbed, Upload, gather},
     exchange::Exchange,
     finishing::{Finishing, Unsent},
     headers,
@@ -23,8 +23,11 @@ use super::{
     session::{Route, Session},
 };
 use crate::{
-    credential::inject::Carried,
-    credential::sign::certificate::ClientIdentity,
+    credential::{
+        inject::Carried,
+        scrub::answer::{Plan, Returning},
+        sign::certificate::ClientIdentity,
+    },
     enforce::request::Asked,
     failure::{Failure, Side},
     tls::downstream::Application,
@@ -83,7 +86,7 @@ pub async fn forward(
     });
     let outcome = exchange.unless_revoked(sent).await;
     match outcome.and_then(|(response, lease)| answer(&response).map(|()| (response, lease))) {
-        Ok((response, lease)) => Ok(pass_back(exchange, response, lease)),
+        Ok((response, lease)) => pass_back(exchange, response, lease).await,
         Err(failure) => Err(fail(*exchange, failure)),
     }
 }
@@ -107,11 +110,18 @@ impl Ready {
             (None, None)
         };
         let subject = session.caller().subject();
+        let interjections = session.interjections();
         let mut identity = None;
         let (credentials, secrets) = match outgoing.carried {
             Some(mut carried) => {
                 identity = carried.identity.take();
                 exchange.carrying(Arc::clone(&carried.tally));
+                if let Some(scrub) = subject.wallet().and_then(|wallet| wallet.scrub()) {
+                    interjections.scrub(&scrub);
+                    let headers = &mut parts.headers;
+                    let returning = Returning::new(scrub, &carried, &parts.method, headers);
+                    exchange.watching(Arc::new(returning));
+                }
                 let (credentials, finishing) = Finishing::new(carried);
                 (credentials, Some(finishing))
             }
@@ -123,7 +133,6 @@ impl Ready {
         let mut request = Request::new(upload);
         *request.method_mut() = parts.method;
         *request.headers_mut() = parts.headers;
-        let interjections = session.interjections();
         if let Some(gate) = &gate {
             gate.open_on_informational(&mut request, interjections);
         } else if session.application() == Application::Http1 {
@@ -291,20 +300,74 @@ fn answer(response: &Response<Incoming>) -> Result<(), Failure> {
 }
 
 /// The answer as the sandbox gets it.
-pub(super) fn pass_back(
+pub(super) async fn pass_back(
     mut exchange: Box<Exchange>,
     response: Response<Incoming>,
     lease: Lease,
-) -> Response<Download> {
+) -> Result<Response<Download>, (Asked, DenyReason)> {
     let (mut parts, incoming) = response.into_parts();
     headers::incoming(&mut parts.headers);
     parts.version = Version::HTTP_11;
     parts.extensions.clear();
+    let empty = incoming.is_end_stream();
+    if let Some(returning) = exchange.returning().cloned() {
+        let plan = match returning.answer(parts.status, &mut parts.headers, empty) {
+            Ok(plan) => plan,
+            Err(error) => {
+                let reason = DenyReason::OriginProtocol;
+                return Err(fail(
+                    *exchange,
+                    Failure::caused(Side::Upstream, reason, error),
+                ));
+            }
+        };
+        if let Some(plan) = plan {
+            let answer = Response::from_parts(parts, incoming);
+            // Boxed, so that an answer without secrets holds no room for it.
+            return Box::pin(pass_scrubbed(exchange, answer, lease, (&returning, plan))).await;
+        }
+    }
     exchange.answered(parts.status.as_u16(), lease);
-    if incoming.is_end_stream() {
+    if empty {
         exchange.finish();
     }
-    Response::from_parts(parts, Download::Origin { incoming, exchange })
+    Ok(Response::from_parts(
+        parts,
+        Download::Origin { incoming, exchange },
+    ))
+}
+
+/// The answer to a sandbox that has secrets.
+async fn pass_scrubbed(
+    mut exchange: Box<Exchange>,
+    response: Response<Incoming>,
+    lease: Lease,
+    (returning, plan): (&Arc<Returning>, Plan),
+) -> Result<Response<Download>, (Asked, DenyReason)> {
+    let (mut parts, incoming) = response.into_parts();
+    let work = match plan {
+        Plan::Stream(work) => work,
+        Plan::Gather(work) => {
+            let gathered = pin!(gather(incoming, work, returning));
+            return match exchange.unless_revoked(gathered).await {
+                Ok((gathered, changed, received)) => {
+                    Returning::settle(&mut parts.headers, gathered.octets().len(), changed);
+                    exchange.answered(parts.status.as_u16(), lease);
+                    exchange.received(received);
+                    exchange.finish();
+                    Ok(Response::from_parts(parts, Download::Whole(gathered)))
+                }
+                Err(failure) => Err(fail(*exchange, failure)),
+            };
+        }
+    };
+    exchange.answered(parts.status.as_u16(), lease);
+    let body = Download::Scrubbed {
+        incoming,
+        exchange,
+        scrubbed: Box::new(Scrubbed::new(Arc::clone(returning), work)),
+    };
+    Ok(Response::from_parts(parts, body))
 }
 
 /// Records and tells why there is no answer.

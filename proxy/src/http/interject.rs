@@ -6,6 +6,7 @@
 //! out, as RFC 9110 §15.2 lets a proxy do. 100 has its own way ([`super::interim`]); 101 is final.
 
 use std::{
+    collections::BTreeSet,
     io,
     pin::Pin,
     sync::{
@@ -15,11 +16,14 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use arc_swap::ArcSwapOption;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures_util::task::AtomicWaker;
 use http::{HeaderMap, Request, StatusCode};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::credential::scrub::Scrub;
 
 /// Where interim responses wait until the stream can take them; shared by stream and requests.
 #[derive(Debug, Default)]
@@ -31,6 +35,8 @@ pub struct Interjections {
     /// Nothing was written since the last complete flush.
     flushed: AtomicBool,
     waker: AtomicWaker,
+    /// What the sandbox must not see.
+    scrub: ArcSwapOption<Scrub>,
 }
 
 #[derive(Debug)]
@@ -49,6 +55,11 @@ impl Interjections {
         });
     }
 
+    /// Has real values in interim responses replaced from now on.
+    pub fn scrub(&self, scrub: &Arc<Scrub>) {
+        self.scrub.store(Some(Arc::clone(scrub)));
+    }
+
     /// Has the connection's task look again when an interim response came.
     pub fn register(&self, cx: &Context<'_>) {
         self.waker.register(cx.waker());
@@ -60,7 +71,7 @@ impl Interjections {
             return;
         }
         *self.queued.lock() = Some(Queued {
-            octets: written(status, headers),
+            octets: written(status, headers, self.scrub.load_full()),
             writes: self.writes.load(Ordering::Acquire),
             flushed: self.flushed.load(Ordering::Acquire),
         });
@@ -80,9 +91,12 @@ impl Interjections {
 }
 
 /// RFC 9112 §4, with what may cross a proxy.
-fn written(status: StatusCode, headers: &HeaderMap) -> Bytes {
+fn written(status: StatusCode, headers: &HeaderMap, scrub: Option<Arc<Scrub>>) -> Bytes {
     let mut headers = headers.clone();
     super::headers::incoming(&mut headers);
+    if let Some(scrub) = scrub {
+        scrub.headers(&mut headers, &mut BTreeSet::new());
+    }
     let mut octets = BytesMut::new();
     let reason = status.canonical_reason().unwrap_or("Interim");
     octets.put_slice(format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).as_bytes());

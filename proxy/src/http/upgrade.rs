@@ -127,7 +127,7 @@ pub async fn forward(
     };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         // Refused: an ordinary answer. The connection of an HTTP/1 client goes on as HTTP.
-        return Ok(pass_back(exchange, response, lease));
+        return pass_back(exchange, response, lease).await;
     }
     if !names_websocket(response.headers()) {
         let failure = Failure::new(Side::Upstream, DenyReason::OriginProtocol);

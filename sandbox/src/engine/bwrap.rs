@@ -9,20 +9,21 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use gig_netns::{Child, HostIds, Hub, IdMapFds, MapWriter, Spawn, SpawnNetwork};
+use gig_netns::{HostIds, IdMapFds, MapWriter};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-use crate::attach;
 use crate::bootstrap::{self, orders};
+use crate::design::{Design, Place};
 use crate::engine::Engine;
 use crate::error::StartSandboxError;
 use crate::facts::Facts;
 use crate::layer::{Layer, LayerReport};
 use crate::layers::binds::{self, Hidden};
+use crate::layers::mounts::VettedBind;
 use crate::layers::user::{self, IdMode};
 use crate::layers::{cgroup, env, fds, landlock, mounts, rlimits, seccomp};
 use crate::plan::{self, Plan, Wanted};
-use crate::process::{Network, Prepared, Sockets};
+use crate::process::Sockets;
 use crate::spec::{Spec, Stdio};
 use crate::{handshake, trust_bundle};
 
@@ -34,31 +35,53 @@ pub(crate) struct Bwrap;
 const PLACES: [&str; 3] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"];
 
 impl Engine for Bwrap {
-    fn prepare(
+    fn design(
         &self,
         spec: Spec,
-        hub: &Hub,
-        network: Network<'_>,
-    ) -> Result<Prepared, StartSandboxError> {
+        host_ids: HostIds,
+        place: Option<Place>,
+    ) -> Result<Design, StartSandboxError> {
         let program = find()?;
-        let ids = IdMode::of(hub.ids());
-        let (mut orders, mut layers) = orders(&spec, ids, network)?;
+        let ids = IdMode::of(host_ids);
+        let (mut orders, mut layers) = orders(&spec, ids, place)?;
         let limits = cgroup::plan(&spec.limits, format!("gig-{}", spec.id))?;
         layers.push(limits.report());
-        let plan = plan_for(&spec, hub.ids(), network)?;
-        let covered = plan.covered.clone();
-        layers.push(if covered.is_empty() {
+        let plan = plan_for(&spec, host_ids, place)?;
+        layers.push(if plan.covered.is_empty() {
             LayerReport::enforced(Layer::Mounts)
         } else {
-            LayerReport::partial(Layer::Mounts, covered_words(&covered))
+            LayerReport::partial(Layer::Mounts, covered_words(&plan.covered))
         });
         orders.shown = binds::identities(&plan.shown)?;
-        let attach = plan.attach.clone();
-        let (child, sockets) = start(program, plan, &orders, spec.stdio, hub, network)?;
-        let prepared = Prepared::meet(child, sockets, layers)?;
-        attach::attach(attach, prepared.program())?;
-        prepared.limit(limits)
+        let Handed {
+            args,
+            fds,
+            id_map,
+            sockets,
+            attach,
+        } = hand(plan, &orders, spec.stdio)?;
+        Ok(Design {
+            program,
+            args,
+            fds,
+            id_map,
+            sockets,
+            layers,
+            limits,
+            attach,
+            ids: host_ids,
+            place,
+        })
     }
+}
+
+/// What bwrap is given, and our ends of it.
+struct Handed {
+    args: Vec<OsString>,
+    fds: Vec<(OwnedFd, i32)>,
+    id_map: Option<IdMapFds>,
+    sockets: Sockets,
+    attach: Vec<VettedBind>,
 }
 
 fn covered_words(covered: &[PathBuf]) -> String {
@@ -84,17 +107,16 @@ fn find() -> Result<PathBuf, StartSandboxError> {
 fn orders(
     spec: &Spec,
     ids: IdMode,
-    network: Network<'_>,
+    place: Option<Place>,
 ) -> Result<(orders::Orders, Vec<LayerReport>), StartSandboxError> {
     if let Some(name) = env::bad_name(&spec.env) {
         return Err(StartSandboxError::Variable {
             name: name.to_string_lossy().into_owned(),
         });
     }
-    let lease = network.lease();
     let env = env::build(&env::Surroundings {
         id: spec.id,
-        proxy: lease.map(|lease| (lease.gateway(), spec.explicit_port)),
+        proxy: place.map(|place| (place.gateway, spec.explicit_port)),
         authority: spec.ca_pem.is_some(),
         listed: &spec.env,
     });
@@ -109,8 +131,8 @@ fn orders(
         .unwrap_or_else(|| PathBuf::from(env::HOME));
     let bytes = |text: &OsString| text.as_encoded_bytes().to_vec();
     let orders = orders::Orders {
-        network: lease.map_or(orders::NetworkCheck::Disconnected, |lease| {
-            orders::NetworkCheck::Gateway(lease.gateway().octets())
+        network: place.map_or(orders::NetworkCheck::Disconnected, |place| {
+            orders::NetworkCheck::Gateway(place.gateway.octets())
         }),
         set_ids: ids == IdMode::Range,
         controlling_terminal: spec.stdio.controlling_terminal,
@@ -144,7 +166,7 @@ fn orders(
 fn plan_for(
     spec: &Spec,
     host_ids: HostIds,
-    network: Network<'_>,
+    place: Option<Place>,
 ) -> Result<Plan, StartSandboxError> {
     let hidden = Hidden::read(&spec.private);
     let rootfs = spec
@@ -175,9 +197,7 @@ fn plan_for(
                 ..
             }
         ),
-        network: network
-            .lease()
-            .map(|lease| (lease.gateway(), lease.address())),
+        network: place.map(|place| (place.gateway, place.address)),
         trust: &trust,
         tmp_size: spec.limits.tmp_size,
         console,
@@ -205,15 +225,8 @@ fn terminal(stdio: &Stdio) -> Option<PathBuf> {
         .filter(|path| path.starts_with("/dev/"))
 }
 
-/// Hands everything to the hub.
-fn start(
-    program: PathBuf,
-    plan: Plan,
-    orders: &orders::Orders,
-    stdio: Stdio,
-    hub: &Hub,
-    network: Network<'_>,
-) -> Result<(Child, Sockets), StartSandboxError> {
+/// Makes everything that the hub will hand on.
+fn hand(plan: Plan, orders: &orders::Orders, stdio: Stdio) -> Result<Handed, StartSandboxError> {
     let made = |what| move |source: io::Error| StartSandboxError::Resource { what, source };
     let (control, their_control) = handshake::pair().map_err(made("a socket"))?;
     let (program_socket, their_program) = handshake::pair().map_err(made("a socket"))?;
@@ -227,6 +240,7 @@ fn start(
         args,
         mut files,
         id_map,
+        attach,
         ..
     } = plan;
     let args_number = files.reserve();
@@ -256,25 +270,17 @@ fn start(
         OsString::from(args_number.to_string()),
     ];
     outer.extend(plan::command());
-    let child = hub.spawn(Spawn {
-        program,
+    Ok(Handed {
         args: outer,
-        env: Vec::new(),
         fds: passed,
-        network: match network {
-            Network::Leased(lease) => SpawnNetwork::Leased(lease.slot()),
-            Network::Disconnected => SpawnNetwork::Disconnected,
-        },
         id_map: id_map.map(|(info_fd, block_fd)| IdMapFds { info_fd, block_fd }),
-    })?;
-    Ok((
-        child,
-        Sockets {
+        sockets: Sockets {
             control,
             program: program_socket,
             complaints,
         },
-    ))
+        attach,
+    })
 }
 
 fn null() -> io::Result<OwnedFd> {

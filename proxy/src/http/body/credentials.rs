@@ -120,10 +120,8 @@ impl Credentials {
         let Some(rewrite) = &mut self.passes.rewrite else {
             return Poll::Pending;
         };
-        let patience = match rewrite.held() {
-            0 => return Poll::Pending,
-            1..=FEW => SHORT,
-            _ => LONG,
+        let Some(patience) = patience(rewrite.held()) else {
+            return Poll::Pending;
         };
         let waiting = self
             .waiting
@@ -151,6 +149,15 @@ impl Credentials {
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.plan.fmt(f)
+    }
+}
+
+/// How long so many octets wait for more; `None`: there is nothing to wait with.
+pub(super) const fn patience(held: usize) -> Option<Duration> {
+    match held {
+        0 => None,
+        1..=FEW => Some(SHORT),
+        _ => Some(LONG),
     }
 }
 

@@ -73,6 +73,15 @@ impl Gathered {
         })
     }
 
+    /// What was read elsewhere.
+    #[must_use]
+    pub const fn of(data: Bytes, trailers: Option<HeaderMap>) -> Self {
+        Self {
+            data: Some(data),
+            trailers,
+        }
+    }
+
     /// The octets.
     #[must_use]
     pub fn octets(&self) -> &[u8] {

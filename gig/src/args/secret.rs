@@ -1,0 +1,121 @@
+//! `gig secret …`, as typed.
+
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand};
+
+use super::{OutputArgs, value};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SecretCommand {
+    /// Put a secret into the vault, or put another in its place: the value comes from standard input or
+    /// --file, never from the command line
+    Set(Box<SecretSetArgs>),
+    /// List secrets and their versions; values are never shown
+    Ls(SecretLsArgs),
+    /// Revoke a secret or one version; a running program loses it with its next request
+    Rm(SecretRmArgs),
+    /// Give a secret a new value, or with --master the vault a new master key
+    Rotate(Box<SecretRotateArgs>),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SecretSetArgs {
+    /// What policies and programs call it: letters, digits and _
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) value: ValueArgs,
+    /// static: one value; basic: user:password. Other kinds have options: see --definition
+    #[arg(long, value_name = "KIND", conflicts_with = "definition")]
+    pub(crate) kind: Option<String>,
+    /// Kind, provider and shape as a YAML or JSON document
+    #[arg(long, value_name = "FILE")]
+    pub(crate) definition: Option<PathBuf>,
+    /// Shape the sentinel like the value, which begins so: `ghp_`. Well-known beginnings need no
+    /// telling
+    #[arg(long, value_name = "PREFIX")]
+    pub(crate) like: Option<String>,
+    /// Give the sentinel no shape, whatever the value looks like
+    #[arg(long, conflicts_with = "like")]
+    pub(crate) plain: bool,
+    /// Hand the real value to programs where the policy says so too; shown as a warning everywhere
+    #[arg(long)]
+    pub(crate) entrusted: bool,
+    /// Seal it with the owner's passphrase too, so that database and master key reveal nothing
+    #[arg(long)]
+    pub(crate) custody: bool,
+    #[command(flatten)]
+    pub(crate) passphrase: PassphraseArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ValueArgs {
+    /// Read the value from this file instead of standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Keep a line end after the value; otherwise one is left out
+    #[arg(long)]
+    pub(crate) keep_newline: bool,
+    /// The value may be used for this time: 30d
+    #[arg(long, value_name = "DURATION", value_parser = value::span)]
+    pub(crate) expires: Option<Duration>,
+    /// Taken only to refuse it with the cure.
+    #[arg(hide = true, value_name = "VALUE")]
+    pub(crate) on_the_command_line: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PassphraseArgs {
+    /// Read the passphrase of secrets in custody from this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+    /// Read the passphrase of secrets in custody from this open descriptor
+    #[arg(long, value_name = "N", conflicts_with = "passphrase_file")]
+    pub(crate) passphrase_fd: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SecretLsArgs {
+    /// Removed secrets too
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SecretRmArgs {
+    /// Which secret
+    pub(crate) name: String,
+    /// This version only
+    #[arg(long, value_name = "N")]
+    pub(crate) version: Option<u64>,
+    /// Forget the value as well. Otherwise it is remembered, so that gig can stop it from leaving
+    #[arg(long)]
+    pub(crate) forget: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SecretRotateArgs {
+    /// Which secret
+    #[arg(required_unless_present = "master")]
+    pub(crate) name: Option<String>,
+    /// Change the master key: to GIG_MASTER_KEY_NEW or GIG_MASTER_KEY_NEW_FILE, or to a fresh one in
+    /// gig's own key file
+    #[arg(long, conflicts_with_all = ["name", "file", "keep_newline", "expires"])]
+    pub(crate) master: bool,
+    /// How long the old value stays known (default 0s), or who holds the old master key may go on
+    /// (default 24h)
+    #[arg(long, value_name = "DURATION", value_parser = value::span)]
+    pub(crate) grace: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) value: ValueArgs,
+    #[command(flatten)]
+    pub(crate) passphrase: PassphraseArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}

@@ -1,0 +1,240 @@
+//! `gig secret …`: the vault of this machine. Values go in and never come out.
+
+use std::{fs, time::Duration};
+
+use anyhow::{Context, bail};
+use gig_policy::SecretName;
+use gig_vault::{
+    Definition, KindDefinition, ShapeDefinition, Vault, master_key::MasterKeySource,
+    provider::ProviderDefinition, vault::NewVersion,
+};
+use serde_json::json;
+
+mod list;
+
+pub(crate) use list::list;
+
+use crate::{
+    args::secret::{SecretRmArgs, SecretRotateArgs, SecretSetArgs, ValueArgs},
+    exit_status::ExitStatus,
+    output,
+    secrets::{
+        self,
+        intake::{self, Taken},
+    },
+};
+
+/// `gig secret set NAME`.
+///
+/// # Errors
+/// When the value or the definition is not usable, or the vault cannot be written.
+pub(crate) fn set(args: &SecretSetArgs) -> anyhow::Result<ExitStatus> {
+    refuse_values(&args.value)?;
+    let name = name(&args.name)?;
+    let mut definition = definition(args)?;
+    let embedded = matches!(definition.provider, ProviderDefinition::Embedded);
+    if !embedded && (args.value.file.is_some() || args.custody || args.like.is_some()) {
+        bail!(
+            "{name} has its value from its provider ({}); leave --file, --custody and --like out",
+            definition.provider.name()
+        );
+    }
+    // The key first: whoever has none should not type a value in vain.
+    let vault = secrets::open()?;
+    if args.custody {
+        secrets::unlock(&vault, &args.passphrase)?;
+    }
+    let taken = match embedded {
+        true => Some(intake::value(
+            args.value.file.as_deref(),
+            args.value.keep_newline,
+        )?),
+        false => None,
+    };
+    if let Some(taken) = &taken {
+        shape(args, &mut definition, taken)?;
+    }
+    let new = NewVersion {
+        value: taken.as_ref().map(|taken| &taken.value),
+        expires: args.value.expires,
+        grace: Duration::ZERO,
+        custody: args.custody,
+    };
+    let version = vault.set(&name, &definition, &new)?;
+    report(&vault, &name, version, taken.as_ref(), args.output.json)
+}
+
+/// `gig secret rotate NAME`, `gig secret rotate --master`.
+///
+/// # Errors
+/// When the value or key is not usable, or the vault cannot be written.
+pub(crate) fn rotate(args: &SecretRotateArgs) -> anyhow::Result<ExitStatus> {
+    refuse_values(&args.value)?;
+    let Some(text) = &args.name else {
+        return rotate_master(args);
+    };
+    let name = name(text)?;
+    let vault = secrets::open()?;
+    let listed = vault.listed(&name)?;
+    if listed.provider != ProviderDefinition::Embedded.name() {
+        bail!(
+            "{name} has its value from its provider ({}): change it there",
+            listed.provider
+        );
+    }
+    // What is in custody stays in custody.
+    if listed.custody {
+        secrets::unlock(&vault, &args.passphrase)?;
+    }
+    let taken = intake::value(args.value.file.as_deref(), args.value.keep_newline)?;
+    let new = NewVersion {
+        value: Some(&taken.value),
+        expires: args.value.expires,
+        grace: args.grace.unwrap_or_default(),
+        custody: listed.custody,
+    };
+    let version = vault.rotate(&name, &new)?;
+    report(&vault, &name, version, Some(&taken), args.output.json)
+}
+
+fn rotate_master(args: &SecretRotateArgs) -> anyhow::Result<ExitStatus> {
+    let vault = secrets::open()?;
+    let new = MasterKeySource::new_from_env(|name| std::env::var_os(name))?;
+    let elsewhere = new.is_some();
+    let grace = args.grace.unwrap_or(MASTER_GRACE);
+    vault.rotate_master(new, grace).finish().context(
+        "the change of the master key is not finished; run the same command again to go on",
+    )?;
+    let key = vault.master_key_id()?;
+    let mut text = format!("the vault is sealed with master key {key}");
+    if elsewhere {
+        text += ": start gig with the new GIG_MASTER_KEY from now on";
+    }
+    output::print(args.output.json, &json!({ "master_key": key }), &text)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// `gig secret rm NAME`.
+///
+/// # Errors
+/// When there is no such secret, or the vault cannot be written.
+pub(crate) fn remove(args: &SecretRmArgs) -> anyhow::Result<ExitStatus> {
+    let name = name(&args.name)?;
+    if !secrets::exists()? {
+        bail!("there is no secret named {name}: the vault is empty");
+    }
+    let removed = secrets::open()?.remove(&name, args.version, args.forget)?;
+    let document = json!({
+        "name": name.as_str(),
+        "version": args.version,
+        "ended_versions": removed.versions,
+        "forgotten": args.forget,
+    });
+    let what = match args.version {
+        Some(version) => format!("version {version} of {name}"),
+        None => name.to_string(),
+    };
+    let text = if args.forget {
+        format!("{what} is gone and forgotten")
+    } else {
+        format!(
+            "{what} is revoked; its value is remembered only to stop it from leaving (--forget \
+             forgets it)"
+        )
+    };
+    output::print(args.output.json, &document, &text)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+fn report(
+    vault: &Vault,
+    name: &SecretName,
+    version: u64,
+    taken: Option<&Taken>,
+    as_json: bool,
+) -> anyhow::Result<ExitStatus> {
+    let listed = vault.listed(name)?;
+    let stripped = taken.is_some_and(|taken| taken.stripped);
+    let mut document = serde_json::to_value(&listed).context("cannot write the answer")?;
+    if let Some(fields) = document.as_object_mut() {
+        fields.insert("version".to_owned(), version.into());
+        fields.insert("stripped_newline".to_owned(), stripped.into());
+    }
+    let mut text = match version {
+        0 => format!(
+            "{name} is defined; its value comes from {}",
+            listed.provider
+        ),
+        version => format!("{name} is stored as version {version}"),
+    };
+    if stripped {
+        text += "\n  one line end after the value was left out (--keep-newline keeps it)";
+    }
+    if listed.entrusted {
+        text += "\n  WARNING: entrusted: programs may be handed the real value";
+    }
+    output::print(as_json, &document, &text)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+fn definition(args: &SecretSetArgs) -> anyhow::Result<Definition> {
+    let mut definition = match (&args.definition, &args.kind) {
+        (Some(path), _) => {
+            let shown = path.display();
+            let text = fs::read_to_string(path)
+                .with_context(|| format!("cannot read the definition {shown}"))?;
+            Definition::parse(&text).with_context(|| format!("cannot use {shown}"))?
+        }
+        (None, Some(kind)) => Definition {
+            kind: KindDefinition::without_options(kind).with_context(|| {
+                format!(
+                    "--kind {kind}: only static and basic need no options; describe other kinds in \
+                     a file for --definition"
+                )
+            })?,
+            ..Definition::default()
+        },
+        (None, None) => Definition::default(),
+    };
+    definition.entrusted |= args.entrusted;
+    Ok(definition)
+}
+
+/// The sentinel's shape: as asked, as defined, or as the value suggests.
+fn shape(args: &SecretSetArgs, definition: &mut Definition, taken: &Taken) -> anyhow::Result<()> {
+    let value = taken.value.expose();
+    if let Some(prefix) = &args.like {
+        let like = ShapeDefinition::with_prefix(prefix, value);
+        definition.shape = Some(like.with_context(|| {
+            format!(
+                "--like {prefix}: the value does not begin so, or what follows is too short or of \
+                 no known alphabet; shape in a definition file says length and alphabet"
+            )
+        })?);
+    } else if args.plain {
+        definition.shape = Some(ShapeDefinition::Plain);
+    } else if definition.shape.is_none() && matches!(definition.kind, KindDefinition::Static) {
+        definition.shape = ShapeDefinition::guessed(value);
+    }
+    Ok(())
+}
+
+fn name(text: &str) -> anyhow::Result<SecretName> {
+    if text.contains('=') {
+        bail!("{ON_THE_COMMAND_LINE}");
+    }
+    Ok(text.parse::<SecretName>()?)
+}
+
+fn refuse_values(args: &ValueArgs) -> anyhow::Result<()> {
+    if args.on_the_command_line.is_empty() {
+        return Ok(());
+    }
+    bail!("{ON_THE_COMMAND_LINE}")
+}
+
+const ON_THE_COMMAND_LINE: &str = "a value is never taken from the command line, where every process \
+    can read it and the shell remembers it: give it on standard input or with --file, and change the \
+    one you just typed";
+/// Long enough for every session of a day to go on; --grace 0s when the old key is in wrong hands.
+const MASTER_GRACE: Duration = Duration::from_secs(24 * 3600);

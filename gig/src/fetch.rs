@@ -1,0 +1,274 @@
+//! The network as providers and kinds of secrets see it: one HTTP/1.1 exchange over a connection of
+//! its own, with the host's own proxy and the roots of `--upstream-ca`.
+//!
+//! What is reached here is named by the operator in a secret's definition, never by a sandbox: private
+//! addresses are fine, and no permit exists. No redirect is followed and no connection is kept.
+
+use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use gig_policy::{Host, Port};
+use gig_proxy::{
+    UpstreamProxy,
+    authority::Authority,
+    tls::{
+        roots::{LazyVerifier, Roots},
+        upstream::{Offer, OriginTls},
+    },
+};
+use gig_vault::{Fetch, FetchAnswer, FetchError, FetchFuture, FetchRequest, SecretBytes};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{
+    Request,
+    header::{HeaderName, HeaderValue},
+};
+use hyper_util::rt::TokioIo;
+use rustls::crypto::CryptoProvider;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
+
+/// Goes out from the host, as gig itself.
+#[derive(Debug)]
+pub(crate) struct NetworkFetch {
+    roots: Roots,
+    verifier: LazyVerifier,
+    provider: Arc<CryptoProvider>,
+    proxy: Option<UpstreamProxy>,
+}
+
+/// Where a URL leads.
+struct Target {
+    tls: bool,
+    host: Host,
+    port: Port,
+    /// As the `Host` field has it.
+    authority: String,
+    path: String,
+}
+
+impl NetworkFetch {
+    /// Trusts `roots`; goes through `proxy` where there is one.
+    pub(crate) fn new(roots: Roots, proxy: Option<UpstreamProxy>) -> Self {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        Self {
+            verifier: LazyVerifier::new(roots.clone(), Arc::clone(&provider)),
+            roots,
+            provider,
+            proxy,
+        }
+    }
+
+    async fn exchange(
+        &self,
+        target: &Target,
+        request: FetchRequest,
+    ) -> Result<FetchAnswer, FetchError> {
+        let unreached = |why: String| FetchError::Connect {
+            host: target.authority.clone(),
+            why,
+        };
+        let extra = request.roots.clone();
+        let (message, largest, deadline) = (
+            message(target, &request)?,
+            request.largest,
+            request.deadline,
+        );
+        drop(request);
+        let stream = self.dial(target).await.map_err(unreached)?;
+        if !target.tls {
+            return send(target, stream, message, largest).await;
+        }
+        let verifier = match extra {
+            None => self.verifier.verifier().await,
+            Some(pem) => {
+                let roots = self.roots.clone().with_pem(&pem);
+                let roots = roots.map_err(|error| unreached(error.to_string()))?;
+                let provider = Arc::clone(&self.provider);
+                LazyVerifier::new(roots, provider).verifier().await
+            }
+        };
+        let verifier = verifier.map_err(|error| unreached(error.to_string()))?;
+        let tls = OriginTls::new(&self.provider, &verifier, None);
+        let tls = tls.map_err(|error| unreached(error.to_string()))?;
+        let (stream, _) = tls
+            .connect(stream, &target.host, Offer::Http1, deadline)
+            .await
+            .map_err(|error| unreached(chain(&error)))?;
+        send(target, stream, message, largest).await
+    }
+
+    async fn dial(&self, target: &Target) -> Result<TcpStream, String> {
+        let (host, port) = (&target.host, target.port);
+        let past = |proxy: &&UpstreamProxy| {
+            let loopback = host.ip().is_some_and(|ip| ip.is_loopback());
+            !loopback && !proxy.bypasses(host, port)
+        };
+        let stream = match self.proxy.as_ref().filter(past) {
+            None => connect(host, port)
+                .await
+                .map_err(|error| error.to_string())?,
+            Some(proxy) => {
+                let stream = connect(proxy.host(), proxy.port()).await;
+                let mut stream = stream.map_err(|error| format!("the host's proxy: {error}"))?;
+                let made = proxy.tunnel(&mut stream, host, port).await;
+                made.map_err(|error| error.to_string())?;
+                stream
+            }
+        };
+        stream
+            .set_nodelay(true)
+            .map_err(|error| error.to_string())?;
+        Ok(stream)
+    }
+}
+
+impl Fetch for NetworkFetch {
+    fn fetch(&self, request: FetchRequest) -> FetchFuture<'_> {
+        Box::pin(async move {
+            let target = Target::parse(&request.url)?;
+            let deadline = request.deadline;
+            let exchange = Box::pin(self.exchange(&target, request));
+            let done = tokio::time::timeout(deadline, exchange).await;
+            done.unwrap_or_else(|_| Err(slow(&target, deadline)))
+        })
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the operator's key stores and token endpoints, not a sandbox's destination: no permit \
+              exists for them"
+)]
+async fn connect(host: &Host, port: Port) -> io::Result<TcpStream> {
+    match host {
+        Host::Ip(ip) => TcpStream::connect(SocketAddr::from((*ip, port.get()))).await,
+        Host::Name(name) => TcpStream::connect((name.as_str(), port.get())).await,
+    }
+}
+
+/// Sends on a fresh connection and reads the whole answer.
+async fn send(
+    target: &Target,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send,
+    message: Request<Full<Bytes>>,
+    largest: usize,
+) -> Result<FetchAnswer, FetchError> {
+    let broke = |error: hyper::Error| FetchError::Exchange {
+        host: target.authority.clone(),
+        why: chain(&error),
+    };
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(broke)?;
+    let exchange = async {
+        let (head, body) = sender
+            .send_request(message)
+            .await
+            .map_err(broke)?
+            .into_parts();
+        let body = Limited::new(body, largest).collect().await;
+        let body = body.map_err(|_| FetchError::Large {
+            host: target.authority.clone(),
+            largest,
+        })?;
+        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        Ok(FetchAnswer {
+            status: head.status.as_u16(),
+            headers: head
+                .headers
+                .iter()
+                .map(|(name, value)| (name.as_str().to_owned(), text(value)))
+                .collect(),
+            body: SecretBytes::new(body.to_bytes().to_vec()),
+        })
+    };
+    let (mut exchange, connection) = (pin!(exchange), pin!(connection));
+    tokio::select! {
+        biased;
+        done = &mut exchange => done,
+        // Closed by the other side: what was read before is still there.
+        _ = connection => exchange.await,
+    }
+}
+
+fn message(target: &Target, request: &FetchRequest) -> Result<Request<Full<Bytes>>, FetchError> {
+    let unsendable = |why: &str| FetchError::Request {
+        host: target.authority.clone(),
+        why: why.to_owned(),
+    };
+    let mut message = Request::builder()
+        .method(request.method.as_str())
+        .uri(&target.path)
+        .header(hyper::header::HOST, &target.authority)
+        .header(hyper::header::USER_AGENT, AGENT)
+        .header(hyper::header::CONNECTION, "close");
+    for (name, value) in &request.headers {
+        let name = HeaderName::try_from(*name).map_err(|_| unsendable("a field's name is none"))?;
+        let mut value = HeaderValue::from_bytes(value.expose())
+            .map_err(|_| unsendable("a field's value holds what no field can"))?;
+        value.set_sensitive(true);
+        message = message.header(name, value);
+    }
+    message
+        .body(Full::new(Bytes::copy_from_slice(request.body.expose())))
+        .map_err(|_| unsendable("the path cannot be sent"))
+}
+
+impl Target {
+    fn parse(url: &str) -> Result<Self, FetchError> {
+        let wrong = |why: &str| FetchError::Request {
+            host: String::new(),
+            why: why.to_owned(),
+        };
+        let (tls, rest) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
+            (Some(rest), _) => (true, rest),
+            (None, Some(rest)) => (false, rest),
+            (None, None) => return Err(wrong("the URL is neither https:// nor http://")),
+        };
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, path) = rest.split_at(end);
+        if authority.contains('@') {
+            return Err(wrong("the URL holds credentials"));
+        }
+        let parsed = Authority::parse(authority).map_err(|_| wrong("the URL names no host"))?;
+        let default = if tls { Port::HTTPS } else { Port::HTTP };
+        let path = path.split('#').next().unwrap_or_default();
+        Ok(Self {
+            tls,
+            host: parsed.host,
+            port: parsed.port.unwrap_or(default),
+            authority: authority.to_owned(),
+            path: if path.starts_with('/') {
+                path.to_owned()
+            } else {
+                format!("/{path}")
+            },
+        })
+    }
+}
+
+fn slow(target: &Target, deadline: Duration) -> FetchError {
+    FetchError::Slow {
+        host: target.authority.clone(),
+        deadline,
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        cause = source.source();
+    }
+    text
+}
+
+const AGENT: &str = concat!("gig/", env!("CARGO_PKG_VERSION"));
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,68 @@
+//! gig's own vault on this machine: opened with the key that the environment leads to, unlocked with a
+//! passphrase where secrets are in custody.
+//!
+//! Nothing here costs a run without secrets anything: the database is not looked at.
+
+use std::{path::PathBuf, sync::Arc};
+
+use anyhow::Context;
+use gig_vault::{
+    SystemClock, Vault, master_key::MasterKeySource, memory, store::sqlite::SqliteStore,
+};
+
+use crate::{args::secret::PassphraseArgs, data_dir, stderr::tell};
+
+pub(crate) mod intake;
+
+/// Whether there is a vault to look into.
+///
+/// # Errors
+/// When no variable says where it would be.
+pub(crate) fn exists() -> anyhow::Result<bool> {
+    Ok(database()?.exists())
+}
+
+/// Opens the vault; makes it, and its key, at first use.
+///
+/// # Errors
+/// When the key is missing or unusable, the database cannot be opened, or secrets would not be safe in
+/// this process.
+pub(crate) fn open() -> anyhow::Result<Arc<Vault>> {
+    memory::seal_process()?;
+    let dir = data_dir::path()?;
+    data_dir::make_private(&dir)?;
+    let source = MasterKeySource::from_env(|name| std::env::var_os(name), &dir)?;
+    let store = SqliteStore::open(&database()?)?;
+    let vault = Vault::open(Arc::new(store), source, Arc::new(SystemClock))
+        .context("cannot open the vault")?;
+    if let Some(path) = vault.key_file_made() {
+        tell(&format!(
+            "gig: made a master key: {}\n  Without it every secret in the vault is lost, and with it \
+             and the database every one is readable:\n  back it up, apart from the database. \
+             GIG_MASTER_KEY or GIG_MASTER_KEY_FILE put it elsewhere.\n",
+            path.display()
+        ));
+    }
+    Ok(Arc::new(vault))
+}
+
+/// Unlocks what is in its owner's custody, with the passphrase from where the options say or typed at
+/// the terminal.
+///
+/// # Errors
+/// When there is no passphrase to be had, or it is wrong.
+pub(crate) fn unlock(vault: &Vault, from: &PassphraseArgs) -> anyhow::Result<()> {
+    if vault.is_unlocked() {
+        return Ok(());
+    }
+    let first = !vault.has_custody()?;
+    let passphrase = intake::passphrase(from, first)?;
+    vault.unlock(&passphrase)?;
+    Ok(())
+}
+
+fn database() -> anyhow::Result<PathBuf> {
+    Ok(data_dir::path()?.join(DATABASE))
+}
+
+const DATABASE: &str = "gig.db";

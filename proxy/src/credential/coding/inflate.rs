@@ -1,0 +1,76 @@
+//! gzip and deflate.
+
+use flate2::{Decompress, FlushDecompress, Status};
+
+use super::{Broken, Engine};
+
+/// Undoes gzip, zlib or bare deflate.
+#[derive(Debug)]
+pub(super) struct Inflate {
+    wrapping: Wrapping,
+    stream: Decompress,
+    over: bool,
+}
+
+/// What is around the deflated data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wrapping {
+    Gzip,
+    /// zlib or nothing: "deflate" means both, though only the first is right.
+    Unknown,
+    Known,
+}
+
+impl Inflate {
+    pub(super) fn new(wrapping: Wrapping) -> Self {
+        Self {
+            stream: match wrapping {
+                Wrapping::Gzip => Decompress::new_gzip(WINDOW),
+                Wrapping::Unknown | Wrapping::Known => Decompress::new(true),
+            },
+            wrapping,
+            over: false,
+        }
+    }
+}
+
+impl Engine for Inflate {
+    fn step(&mut self, input: &[u8], room: &mut [u8]) -> Result<(usize, usize), Broken> {
+        if self.over {
+            if self.wrapping != Wrapping::Gzip || input.first() != Some(&MEMBER) {
+                // What follows the end is nobody's (RFC 1952 §2.2 knows members only).
+                return Ok((input.len(), 0));
+            }
+            *self = Self::new(Wrapping::Gzip);
+        }
+        if self.wrapping == Wrapping::Unknown {
+            let &[method, flags, ..] = input else {
+                return Ok((0, 0));
+            };
+            let number = u32::from(method) << 8 | u32::from(flags);
+            // RFC 1950 §2.2.
+            let zlib = method & 0x0f == 8 && number.is_multiple_of(31);
+            self.stream = Decompress::new(zlib);
+            self.wrapping = Wrapping::Known;
+        }
+        let (read, written) = (self.stream.total_in(), self.stream.total_out());
+        let status = self.stream.decompress(input, room, FlushDecompress::None);
+        let progress = |now: u64, before: u64| usize::try_from(now - before).map_err(|_| Broken);
+        let read = progress(self.stream.total_in(), read)?;
+        let written = progress(self.stream.total_out(), written)?;
+        match status.map_err(|_| Broken)? {
+            Status::StreamEnd => self.over = true,
+            Status::Ok | Status::BufError => {}
+        }
+        Ok((read, written))
+    }
+
+    fn is_whole(&self) -> bool {
+        self.over
+    }
+}
+
+/// RFC 1952 §2.3.1: how a member begins.
+const MEMBER: u8 = 0x1f;
+/// The largest there is: 32 KiB.
+const WINDOW: u8 = 15;

@@ -1,0 +1,301 @@
+//! What happens to one answer: its codings, lengths, ranges and validators.
+//!
+//! - A body is asked for in codings that can be undone here, and goes on plain where one was undone. A
+//!   body in a coding that the program did not ask for goes on as it is, is looked into on the side, and
+//!   is cut where it holds a value; so is none that cannot be looked into from a host that a secret is
+//!   bound to.
+//! - Text may come out with another length, and then has none; short text is read whole first and has
+//!   one. What is not text keeps its length: a sentinel takes exactly the room of its value.
+//! - A request that carries a value asks for no range, because pieces can be cut anywhere.
+//! - An entity tag of what was coded is weak, as for any other representation of it (RFC 9110 §8.8.1).
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
+    header::{
+        ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG,
+        IF_MATCH, IF_RANGE, RANGE,
+    },
+};
+
+use super::{
+    Scrub,
+    grpc::Messages,
+    stream::Fit,
+    work::{Rewriter, Work},
+};
+use crate::{
+    credential::{
+        coding::{Coded, Coding, Decoder, accepted, coded},
+        inject::Carried,
+        tally::Tally,
+    },
+    http::headers::content_length,
+};
+
+/// What is known of a request when its answer comes.
+#[derive(Debug)]
+pub struct Returning {
+    scrub: Arc<Scrub>,
+    tally: Arc<Tally>,
+    accepts: Vec<Coding>,
+    /// Some secret is bound to where it went.
+    bound: bool,
+    /// A value went with it.
+    carrying: bool,
+    head: bool,
+}
+
+/// An answer that nobody can look into, from where a value may come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the answer is in a content coding that was not asked for and is not known")]
+pub struct Unreadable;
+
+/// What happens to a body.
+#[derive(Debug)]
+pub enum Plan {
+    /// It is looked at while it streams.
+    Stream(Box<Work>),
+    /// So short that it is read whole first.
+    Gather(Box<Work>),
+}
+
+impl Returning {
+    /// Readies a request of a sandbox that must not see what `scrub` looks for.
+    pub fn new(
+        scrub: Arc<Scrub>,
+        carried: &Carried,
+        method: &Method,
+        headers: &mut HeaderMap,
+    ) -> Self {
+        let accepts = accepted(headers);
+        if headers.contains_key(GRPC_ACCEPT) {
+            headers.insert(GRPC_ACCEPT, HeaderValue::from_static("identity,gzip"));
+        }
+        let carrying = !carried.names().is_empty();
+        if carrying {
+            headers.remove(RANGE);
+            headers.remove(IF_RANGE);
+        }
+        strengthen(headers);
+        Self {
+            scrub,
+            tally: Arc::clone(&carried.tally),
+            accepts,
+            bound: carried.bound,
+            carrying,
+            head: *method == Method::HEAD,
+        }
+    }
+
+    /// What is looked for.
+    #[must_use]
+    pub const fn scrub(&self) -> &Arc<Scrub> {
+        &self.scrub
+    }
+
+    /// Replaces values in a header or trailer section.
+    pub fn fields(&self, headers: &mut HeaderMap) {
+        let mut found = BTreeSet::new();
+        self.scrub.headers(headers, &mut found);
+        self.note(found, "a header");
+    }
+
+    /// Tells the record whose values came back.
+    pub fn note(&self, found: BTreeSet<gig_policy::SecretName>, place: &str) {
+        for name in found {
+            self.tally
+                .found(format!("value of {name} came back in {place}, replaced"));
+        }
+    }
+
+    /// Readies an answer's header section, and tells what happens to the body; `None`: it has none.
+    ///
+    /// # Errors
+    /// [`Unreadable`].
+    pub fn answer(
+        &self,
+        status: StatusCode,
+        headers: &mut HeaderMap,
+        empty: bool,
+    ) -> Result<Option<Plan>, Unreadable> {
+        self.fields(headers);
+        if self.carrying {
+            headers.remove(ACCEPT_RANGES);
+        }
+        let coded = coded(headers);
+        if empty && !self.head {
+            return Ok(None);
+        }
+        let partial = status == StatusCode::PARTIAL_CONTENT;
+        let mut fit = fit(headers);
+        if partial {
+            fit = Fit::Exact;
+        }
+        let plan = match coded {
+            Coded::Plain => self.plain(headers, fit)?,
+            Coded::Known(codings) => {
+                let asked = codings.iter().all(|c| self.accepts.contains(c)) && !partial;
+                let decoder = Decoder::new(&codings).map_err(|_| Unreadable)?;
+                if asked {
+                    undo(headers);
+                    Plan::Stream(Work::decoding(decoder, self.rewriter(headers, fit)?))
+                } else {
+                    let rewriter = Rewriter::Body(self.scrub.scrubber(Fit::Exact));
+                    Plan::Stream(Work::looking(decoder, rewriter))
+                }
+            }
+            Coded::Unknown if self.bound => return Err(Unreadable),
+            Coded::Unknown => {
+                self.tally
+                    .found("an answer in an unknown content coding was not undone".to_owned());
+                Plan::Stream(Work::passing(self.rewriter(headers, Fit::Exact)?))
+            }
+        };
+        Ok((!empty).then_some(plan))
+    }
+
+    fn plain(&self, headers: &mut HeaderMap, fit: Fit) -> Result<Plan, Unreadable> {
+        let work = Work::passing(self.rewriter(headers, fit)?);
+        if fit == Fit::Exact || is_enveloped(headers) {
+            return Ok(Plan::Stream(work));
+        }
+        let length = content_length(headers);
+        if fit == Fit::Free && !self.head && length.is_some_and(|length| length <= SHORT) {
+            return Ok(Plan::Gather(work));
+        }
+        headers.remove(CONTENT_LENGTH);
+        forget_digests(headers);
+        Ok(Plan::Stream(work))
+    }
+
+    fn rewriter(&self, headers: &HeaderMap, fit: Fit) -> Result<Rewriter, Unreadable> {
+        if !is_enveloped(headers) {
+            return Ok(Rewriter::Body(self.scrub.scrubber(fit)));
+        }
+        let coding = GRPC_CODINGS.iter().find_map(|name| headers.get(name));
+        let coding = match coding.map(HeaderValue::as_bytes) {
+            None | Some(b"identity") => None,
+            Some(b"gzip") => Some(Coding::Gzip),
+            Some(b"deflate") => Some(Coding::Deflate),
+            Some(b"br") => Some(Coding::Brotli),
+            Some(b"zstd") => Some(Coding::Zstd),
+            Some(_) if self.bound => return Err(Unreadable),
+            Some(_) => None,
+        };
+        let scrubber = self.scrub.scrubber(Fit::Exact);
+        Ok(Rewriter::Messages(Messages::new(scrubber, coding)))
+    }
+
+    /// A body that was read whole came out as `scrubbed`.
+    pub fn settle(headers: &mut HeaderMap, scrubbed: usize, changed: bool) {
+        headers.insert(CONTENT_LENGTH, scrubbed.into());
+        if changed {
+            forget_digests(headers);
+        }
+    }
+}
+
+/// The header section of a body whose codings are undone.
+fn undo(headers: &mut HeaderMap) {
+    headers.remove(CONTENT_ENCODING);
+    headers.remove(CONTENT_LENGTH);
+    headers.remove(ACCEPT_RANGES);
+    forget_digests(headers);
+    headers.append(http::header::VARY, HeaderValue::from_name(ACCEPT_ENCODING));
+    if let Some(tag) = headers.get(ETAG)
+        && tag.as_bytes().starts_with(b"\"")
+        && let Ok(weak) = HeaderValue::from_bytes(&[b"W/", tag.as_bytes()].concat())
+    {
+        headers.insert(ETAG, weak);
+    }
+}
+
+/// `If-Match` compares strongly: tags are given back as the origin made them. One that was weak at the
+/// origin matches nothing there either way (RFC 9110 §13.1.1).
+fn strengthen(headers: &mut HeaderMap) {
+    for value in headers
+        .get_all(IF_MATCH)
+        .iter()
+        .cloned()
+        .collect::<Vec<_>>()
+    {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        if text.contains("W/\"")
+            && let Ok(strong) = HeaderValue::from_str(&text.replace("W/\"", "\""))
+        {
+            headers.insert(IF_MATCH, strong);
+        }
+    }
+}
+
+fn forget_digests(headers: &mut HeaderMap) {
+    for name in DIGESTS {
+        headers.remove(name);
+    }
+}
+
+/// Whether messages in the body say their own length.
+fn is_enveloped(headers: &HeaderMap) -> bool {
+    let media = media(headers);
+    let grpc =
+        media.starts_with("application/grpc") && !media.starts_with("application/grpc-web-text");
+    grpc || media.starts_with("application/connect+")
+}
+
+/// Text may change its length; what is not known to be text may not.
+fn fit(headers: &HeaderMap) -> Fit {
+    let media = media(headers);
+    let Some((main, sub)) = media.split_once('/') else {
+        return Fit::Exact;
+    };
+    if media == "text/event-stream" {
+        return Fit::Events;
+    }
+    let text = main == "text"
+        || sub.ends_with("+json")
+        || sub.ends_with("+xml")
+        || (main == "application" && TEXT.contains(&sub));
+    if text { Fit::Free } else { Fit::Exact }
+}
+
+fn media(headers: &HeaderMap) -> String {
+    let value = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let text = String::from_utf8_lossy(value.unwrap_or_default());
+    let media = text.split(';').next().unwrap_or_default();
+    media.trim().to_ascii_lowercase()
+}
+
+const GRPC_ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+const GRPC_CODINGS: [HeaderName; 2] = [
+    HeaderName::from_static("grpc-encoding"),
+    HeaderName::from_static("connect-content-encoding"),
+];
+/// RFC 9530, RFC 3230, RFC 1864.
+const DIGESTS: [HeaderName; 4] = [
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("repr-digest"),
+    HeaderName::from_static("digest"),
+    HeaderName::from_static("content-md5"),
+];
+const TEXT: [&str; 16] = [
+    "json",
+    "x-ndjson",
+    "ndjson",
+    "jsonl",
+    "json-seq",
+    "x-json",
+    "xml",
+    "javascript",
+    "x-javascript",
+    "ecmascript",
+    "x-www-form-urlencoded",
+    "graphql",
+    "yaml",
+    "x-yaml",
+    "toml",
+    "sql",
+];
+/// Most answers of an API; what is held for one stays small.
+const SHORT: u64 = 64 * 1024;

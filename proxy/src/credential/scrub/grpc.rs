@@ -1,0 +1,168 @@
+//! Messages that say their own length: gRPC, gRPC-Web and Connect streams.
+//!
+//! A field inside a message has a length as well, so a sentinel takes exactly the room of its value here
+//!. A compressed message is sent on plain,
+//! which every recipient takes, with its own length written anew.
+
+use super::stream::Scrubber;
+use crate::credential::{
+    coding::{Coding, Decoder},
+    rewrite::{Rewrite, RewriteError},
+};
+
+/// Replaces values in a stream of messages; none spans two.
+#[derive(Debug)]
+pub struct Messages {
+    scrubber: Scrubber,
+    coding: Option<Coding>,
+    at: At,
+}
+
+#[derive(Debug)]
+enum At {
+    /// In the five octets before a message.
+    Prefix(Vec<u8>),
+    /// In a message, with so many octets to come.
+    Plain(usize),
+    /// In a compressed one.
+    Coded {
+        flags: u8,
+        left: usize,
+        octets: Vec<u8>,
+    },
+}
+
+impl Messages {
+    /// For messages that may be compressed by `coding`.
+    #[must_use]
+    pub const fn new(scrubber: Scrubber, coding: Option<Coding>) -> Self {
+        Self {
+            scrubber,
+            coding,
+            at: At::Prefix(Vec::new()),
+        }
+    }
+
+    /// What looks at the messages.
+    pub(super) const fn scrubber(&mut self) -> &mut Scrubber {
+        &mut self.scrubber
+    }
+
+    fn begin(&mut self, prefix: &[u8], out: &mut Vec<u8>) -> Result<At, RewriteError> {
+        let &[flags, a, b, c, d] = prefix else {
+            return Ok(At::Prefix(prefix.to_vec()));
+        };
+        let length = u32::from_be_bytes([a, b, c, d]) as usize;
+        if flags & COMPRESSED == 0 {
+            out.extend_from_slice(prefix);
+            return Ok(At::Plain(length));
+        }
+        if self.coding.is_none() || length > LONGEST {
+            return Err(RewriteError::Undecodable);
+        }
+        Ok(At::Coded {
+            flags,
+            left: length,
+            octets: Vec::new(),
+        })
+    }
+
+    /// A compressed message is whole.
+    fn open(&mut self, flags: u8, coded: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        let broken = RewriteError::Undecodable;
+        let coding = self.coding.ok_or(broken)?;
+        let mut decoder = Decoder::new(&[coding]).map_err(|_| broken)?;
+        decoder.push(coded);
+        let mut plain = Vec::new();
+        while decoder.step(&mut plain).map_err(|_| broken)? {
+            if plain.len() > LONGEST {
+                return Err(broken);
+            }
+        }
+        decoder.end().map_err(|_| broken)?;
+        let mut scrubbed = Vec::with_capacity(plain.len());
+        self.scrubber.push(&plain, &mut scrubbed)?;
+        self.scrubber.finish(&mut scrubbed)?;
+        let length = u32::try_from(scrubbed.len()).map_err(|_| broken)?;
+        out.push(flags & !COMPRESSED);
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(&scrubbed);
+        Ok(())
+    }
+}
+
+impl Rewrite for Messages {
+    fn push(&mut self, mut octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        loop {
+            let at = std::mem::replace(&mut self.at, At::Prefix(Vec::new()));
+            self.at = match at {
+                At::Prefix(mut prefix) => {
+                    let wanted = PREFIX - prefix.len();
+                    let (more, rest) = octets.split_at(wanted.min(octets.len()));
+                    prefix.extend_from_slice(more);
+                    octets = rest;
+                    self.begin(&prefix, out)?
+                }
+                At::Plain(0) => {
+                    self.scrubber.finish(out)?;
+                    At::Prefix(Vec::new())
+                }
+                At::Plain(left) => {
+                    let (part, rest) = octets.split_at(left.min(octets.len()));
+                    self.scrubber.push(part, out)?;
+                    octets = rest;
+                    At::Plain(left - part.len())
+                }
+                At::Coded {
+                    flags,
+                    left: 0,
+                    octets,
+                } => {
+                    self.open(flags, &octets, out)?;
+                    At::Prefix(Vec::new())
+                }
+                At::Coded {
+                    flags,
+                    left,
+                    octets: mut coded,
+                } => {
+                    let (part, rest) = octets.split_at(left.min(octets.len()));
+                    coded.extend_from_slice(part);
+                    octets = rest;
+                    At::Coded {
+                        flags,
+                        left: left - part.len(),
+                        octets: coded,
+                    }
+                }
+            };
+            let over = matches!(self.at, At::Plain(0) | At::Coded { left: 0, .. });
+            if octets.is_empty() && !over {
+                return Ok(());
+            }
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        match std::mem::replace(&mut self.at, At::Prefix(Vec::new())) {
+            // Cut short: so is what goes on.
+            At::Prefix(prefix) => out.extend_from_slice(&prefix),
+            At::Plain(_) => self.scrubber.finish(out)?,
+            At::Coded { .. } => return Err(RewriteError::Undecodable),
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        self.scrubber.release(out)
+    }
+
+    fn held(&self) -> usize {
+        self.scrubber.held()
+    }
+}
+
+const PREFIX: usize = 5;
+const COMPRESSED: u8 = 1;
+/// Four times what gRPC's own libraries take by default.
+const LONGEST: usize = 16 * 1024 * 1024;

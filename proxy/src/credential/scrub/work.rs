@@ -1,0 +1,288 @@
+//! One body on its way back: decoded where it is coded, looked at, changed, in bounded steps.
+
+use std::{collections::VecDeque, fmt};
+
+use bytes::Bytes;
+use gig_policy::SecretName;
+
+use super::{grpc::Messages, stream::Scrubber};
+use crate::credential::{
+    coding::{Broken, Decoder},
+    rewrite::{Rewrite, RewriteError},
+};
+
+/// What looks at a body.
+#[derive(Debug)]
+pub enum Rewriter {
+    /// A text, or anything else, as a whole.
+    Body(Scrubber),
+    /// Messages that say their own length.
+    Messages(Messages),
+}
+
+/// One body.
+pub struct Work {
+    way: Way,
+    rewriter: Rewriter,
+}
+
+enum Way {
+    /// Looked at and passed.
+    Plain(Option<Bytes>),
+    /// Decoded, looked at and passed plain.
+    Decoded(Decoder),
+    /// Passed as it came, once a copy of it was decoded and looked at.
+    Looked {
+        decoder: Decoder,
+        waiting: VecDeque<Bytes>,
+        length: usize,
+    },
+}
+
+/// A body that must not go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Stopped {
+    /// It is not what its coding says.
+    #[error("the body is not what its content coding says")]
+    Broken,
+    /// It holds a value where none can be replaced.
+    #[error("a coded body that was not asked for holds a secret's value")]
+    Value,
+}
+
+impl From<Broken> for Stopped {
+    fn from(_: Broken) -> Self {
+        Self::Broken
+    }
+}
+
+impl From<RewriteError> for Stopped {
+    fn from(_: RewriteError) -> Self {
+        Self::Broken
+    }
+}
+
+/// What one step brought.
+#[derive(Debug)]
+pub enum Step {
+    /// This may go.
+    Out(Bytes),
+    /// Nothing yet, but there is more to do.
+    On,
+    /// Nothing: it needs more.
+    Dry,
+}
+
+impl Work {
+    pub(super) fn passing(rewriter: Rewriter) -> Box<Self> {
+        let way = Way::Plain(None);
+        Box::new(Self { way, rewriter })
+    }
+
+    pub(super) fn decoding(decoder: Decoder, rewriter: Rewriter) -> Box<Self> {
+        let way = Way::Decoded(decoder);
+        Box::new(Self { way, rewriter })
+    }
+
+    pub(super) fn looking(decoder: Decoder, rewriter: Rewriter) -> Box<Self> {
+        let way = Way::Looked {
+            decoder,
+            waiting: VecDeque::new(),
+            length: 0,
+        };
+        Box::new(Self { way, rewriter })
+    }
+
+    /// Takes what came; the steps that are left from before must have been taken.
+    pub fn feed(&mut self, data: Bytes) {
+        match &mut self.way {
+            Way::Plain(input) => *input = Some(data),
+            Way::Decoded(decoder) => decoder.push(&data),
+            Way::Looked {
+                decoder,
+                waiting,
+                length,
+            } => {
+                decoder.push(&data);
+                *length += data.len();
+                waiting.push_back(data);
+            }
+        }
+    }
+
+    /// Does some of what is to be done.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn step(&mut self) -> Result<Step, Stopped> {
+        match &mut self.way {
+            Way::Plain(input) => {
+                let Some(data) = input.take() else {
+                    return Ok(Step::Dry);
+                };
+                self.rewriter.pass(data)
+            }
+            Way::Decoded(decoder) => {
+                let mut plain = Vec::new();
+                if decoder.step(&mut plain)? {
+                    self.rewriter.pass(plain.into())
+                } else {
+                    Ok(Step::Dry)
+                }
+            }
+            Way::Looked {
+                decoder,
+                waiting,
+                length,
+            } => {
+                let mut plain = Vec::new();
+                if decoder.step(&mut plain)? {
+                    self.rewriter.look(&plain)?;
+                    return Ok(Step::On);
+                }
+                if self.rewriter.held() > 0 {
+                    // It may hold the beginning of a value.
+                    return if *length > MOST {
+                        Err(Stopped::Value)
+                    } else {
+                        Ok(Step::Dry)
+                    };
+                }
+                Ok(match waiting.pop_front() {
+                    Some(data) => {
+                        *length -= data.len();
+                        Step::Out(data)
+                    }
+                    None => Step::Dry,
+                })
+            }
+        }
+    }
+
+    /// The body is over; gives the last of it. All steps must have been taken.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn finish(&mut self) -> Result<Bytes, Stopped> {
+        let mut out = Vec::new();
+        match &mut self.way {
+            Way::Plain(_) => self.rewriter.finish(&mut out)?,
+            Way::Decoded(decoder) => {
+                decoder.end()?;
+                self.rewriter.finish(&mut out)?;
+            }
+            Way::Looked {
+                decoder, waiting, ..
+            } => {
+                decoder.end()?;
+                let mut rest = Vec::new();
+                self.rewriter.finish(&mut rest)?;
+                if self.rewriter.scrubber().has_found() {
+                    return Err(Stopped::Value);
+                }
+                for data in waiting.drain(..) {
+                    out.extend_from_slice(&data);
+                }
+            }
+        }
+        Ok(out.into())
+    }
+
+    /// How many octets are held back that may go after a while.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        match &self.way {
+            Way::Plain(_) | Way::Decoded(_) => self.rewriter.held(),
+            Way::Looked { .. } => 0,
+        }
+    }
+
+    /// Gives what was held back; the body may go on.
+    ///
+    /// # Errors
+    /// [`Stopped`].
+    pub fn release(&mut self) -> Result<Bytes, Stopped> {
+        let mut out = Vec::new();
+        self.rewriter.release(&mut out)?;
+        Ok(out.into())
+    }
+
+    /// The secrets whose values were replaced since the last call.
+    pub fn take_found(&mut self) -> std::collections::BTreeSet<SecretName> {
+        self.rewriter.scrubber().take_found()
+    }
+}
+
+impl Rewriter {
+    const fn scrubber(&mut self) -> &mut Scrubber {
+        match self {
+            Self::Body(scrubber) => scrubber,
+            Self::Messages(messages) => messages.scrubber(),
+        }
+    }
+
+    fn pass(&mut self, data: Bytes) -> Result<Step, Stopped> {
+        if let Self::Body(scrubber) = self
+            && scrubber.is_clean(&data)
+        {
+            return Ok(Step::Out(data));
+        }
+        let mut out = Vec::with_capacity(data.len());
+        self.push(&data, &mut out)?;
+        Ok(if out.is_empty() {
+            Step::On
+        } else {
+            Step::Out(out.into())
+        })
+    }
+
+    fn look(&mut self, plain: &[u8]) -> Result<(), Stopped> {
+        let mut seen = Vec::new();
+        self.push(plain, &mut seen)?;
+        if self.scrubber().has_found() {
+            return Err(Stopped::Value);
+        }
+        Ok(())
+    }
+}
+
+impl Rewrite for Rewriter {
+    fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        match self {
+            Self::Body(scrubber) => scrubber.push(octets, out),
+            Self::Messages(messages) => messages.push(octets, out),
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        match self {
+            Self::Body(scrubber) => scrubber.finish(out),
+            Self::Messages(messages) => messages.finish(out),
+        }
+    }
+
+    fn release(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        match self {
+            Self::Body(scrubber) => scrubber.release(out),
+            Self::Messages(messages) => messages.release(out),
+        }
+    }
+
+    fn held(&self) -> usize {
+        match self {
+            Self::Body(scrubber) => scrubber.held(),
+            Self::Messages(messages) => messages.held(),
+        }
+    }
+}
+
+impl fmt::Debug for Work {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Work")
+            .field("rewriter", &self.rewriter)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Octets of a coded body that wait for whether they hold a value.
+const MOST: usize = 256 * 1024;

@@ -1,0 +1,272 @@
+//! `gig secret …`: values go in by a pipe or a file, are never shown, and open with the right key only.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Command};
+
+use gig_tests::lab::place;
+use serde_json::Value;
+
+use super::{Answer, answer};
+
+const VALUE: &str = "a value that nobody shows";
+
+/// A data directory of its own.
+struct Vault(tempfile::TempDir);
+
+impl Vault {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join("gig").join(name)
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let file = self.0.path().join(name);
+        fs::write(&file, text).expect("write");
+        file.to_str().expect("UTF-8").to_owned()
+    }
+
+    fn with(&self, variables: &[(&str, &str)], words: &[&str], input: &str) -> Answer {
+        let mut command = Command::new(place::gig());
+        command.args(words).env("GIG_DATA_DIR", self.path(""));
+        for name in ["GIG_MASTER_KEY", "GIG_MASTER_KEY_FILE"] {
+            command.env_remove(name);
+        }
+        command.envs(variables.iter().copied());
+        answer(command, input)
+    }
+
+    fn gig(&self, words: &[&str], input: &str) -> Answer {
+        let answer = self.with(&[], words, input);
+        let said = format!("{}{}", answer.output, answer.errors);
+        assert!(!said.contains(VALUE), "it shows the value: {answer:?}");
+        answer
+    }
+
+    fn ok(&self, words: &[&str], input: &str) -> Value {
+        let mut words = words.to_vec();
+        words.push("--json");
+        let answer = self.gig(&words, input);
+        assert_eq!(answer.status, 0, "{answer:?}");
+        serde_json::from_str(&answer.output).expect("JSON")
+    }
+}
+
+#[test]
+fn a_value_goes_in_and_is_never_shown() {
+    let vault = Vault::new();
+    let set = vault.gig(&["secret", "set", "TOKEN"], &format!("{VALUE}\n"));
+    assert_eq!(set.status, 0, "{set:?}");
+    assert!(
+        set.output.contains("version 1") && set.output.contains("--keep-newline"),
+        "{set:?}"
+    );
+    assert!(
+        set.errors.contains("master.key") && set.errors.contains("back it up"),
+        "{set:?}"
+    );
+    let listed = vault.gig(&["secret", "ls"], "");
+    assert!(
+        listed.output.contains("TOKEN") && listed.output.contains("static"),
+        "{listed:?}"
+    );
+    let listed = vault.ok(&["secret", "ls"], "");
+    assert_eq!(listed["secrets"][0]["name"], "TOKEN");
+    assert_eq!(listed["secrets"][0]["versions"][0]["state"], "current");
+    // Nor does anything that was written hold it.
+    for entry in fs::read_dir(vault.path("")).expect("the folder") {
+        let path = entry.expect("an entry").path();
+        let octets = fs::read(&path).expect("read");
+        let held = octets
+            .windows(VALUE.len())
+            .any(|part| part == VALUE.as_bytes());
+        assert!(!held, "{}", path.display());
+        let mode = fs::metadata(&path).expect("facts").permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600, "{}", path.display());
+    }
+}
+
+#[test]
+fn a_value_on_the_command_line_is_refused_with_the_cure() {
+    let vault = Vault::new();
+    for words in [
+        ["secret", "set", "TOKEN", "hunter2"].as_slice(),
+        &["secret", "set", "TOKEN=hunter2"],
+    ] {
+        let answer = vault.gig(words, "");
+        assert_eq!(answer.status, 125, "{answer:?}");
+        assert!(answer.errors.contains("standard input"), "{answer:?}");
+        assert!(!answer.errors.contains("hunter2"), "{answer:?}");
+    }
+    assert!(!vault.path("gig.db").exists());
+}
+
+#[test]
+fn versions_rotate_revoke_and_are_forgotten() {
+    let vault = Vault::new();
+    let file = vault.file("value", VALUE);
+    let set = vault.ok(
+        &["secret", "set", "T", "--file", &file, "--expires", "30d"],
+        "",
+    );
+    assert_eq!(
+        (&set["version"], &set["stripped_newline"]),
+        (&1.into(), &false.into())
+    );
+    let rotated = vault.ok(
+        &["secret", "rotate", "T", "--grace", "10m"],
+        "another value",
+    );
+    assert_eq!(rotated["version"], 2);
+    assert_eq!(rotated["versions"][0]["state"], "grace");
+    let removed = vault.ok(&["secret", "rm", "T", "--version", "1"], "");
+    assert_eq!(removed["ended_versions"], 1);
+    vault.ok(&["secret", "rm", "T"], "");
+    assert_eq!(
+        vault.ok(&["secret", "ls"], "")["secrets"],
+        Value::Array(Vec::new())
+    );
+    let all = vault.ok(&["secret", "ls", "--all"], "");
+    assert_eq!(all["secrets"][0]["versions"][1]["state"], "revoked");
+    vault.ok(&["secret", "rm", "T", "--forget"], "");
+    assert_eq!(
+        vault.ok(&["secret", "ls", "--all"], "")["secrets"],
+        Value::Array(Vec::new())
+    );
+    assert_eq!(vault.gig(&["secret", "rm", "T"], "").status, 125);
+}
+
+#[test]
+fn only_64_hexadecimal_digits_are_a_master_key() {
+    let vault = Vault::new();
+    let right = "0123456789abcdef".repeat(4);
+    let key = vault.file("key", &right);
+    let set = ["secret", "set", "T"];
+    for wrong in [
+        "",
+        "abc",
+        &right[1..],
+        &format!("{right}0"),
+        &"g".repeat(64),
+    ] {
+        let answer = vault.with(&[("GIG_MASTER_KEY", wrong)], &set, "v");
+        assert_eq!(answer.status, 125, "{answer:?}");
+        let cure =
+            answer.errors.contains("64 hexadecimal") && answer.errors.contains("openssl rand");
+        assert!(cure, "{answer:?}");
+        assert!(
+            wrong.len() < 4 || !answer.errors.contains(wrong),
+            "{answer:?}"
+        );
+    }
+    let both = [
+        ("GIG_MASTER_KEY", right.as_str()),
+        ("GIG_MASTER_KEY_FILE", key.as_str()),
+    ];
+    let answer = vault.with(&both, &set, "v");
+    assert!(
+        answer.status == 125 && answer.errors.contains("unset one"),
+        "{answer:?}"
+    );
+    let by_file = [("GIG_MASTER_KEY_FILE", key.as_str())];
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).expect("chmod");
+    let answer = vault.with(&by_file, &set, "v");
+    assert!(
+        answer.status == 125 && answer.errors.contains("chmod 600"),
+        "{answer:?}"
+    );
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("chmod");
+    let answer = vault.with(&by_file, &set, "v");
+    assert_eq!(answer.status, 0, "{answer:?}");
+    // Sealed with that key; another one opens nothing and says which is wanted.
+    let other = "f".repeat(64);
+    let answer = vault.with(&[("GIG_MASTER_KEY", &other)], &["secret", "ls"], "");
+    assert!(
+        answer.status == 125 && answer.errors.contains("sealed with master key"),
+        "{answer:?}"
+    );
+    // And a missing key file is not replaced by a fresh key.
+    let answer = vault.gig(&["secret", "ls"], "");
+    assert!(
+        answer.status == 125 && answer.errors.contains("backup"),
+        "{answer:?}"
+    );
+    assert!(!vault.path("master.key").exists());
+}
+
+#[test]
+fn the_master_key_changes_and_every_secret_stays() {
+    let vault = Vault::new();
+    vault.ok(&["secret", "set", "A"], VALUE);
+    let before = fs::read(vault.path("master.key")).expect("the key");
+    let rotated = vault.ok(&["secret", "rotate", "--master", "--grace", "0s"], "");
+    assert_ne!(fs::read(vault.path("master.key")).expect("the key"), before);
+    let listed = vault.ok(&["secret", "ls"], "");
+    assert_eq!(
+        listed["secrets"][0]["versions"][0]["master_key"],
+        rotated["master_key"]
+    );
+    fs::write(vault.path("master.key"), before).expect("put the old key back");
+    let answer = vault.gig(&["secret", "ls"], "");
+    assert!(
+        answer.status == 125 && answer.errors.contains("sealed with master key"),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn custody_takes_the_owners_passphrase() {
+    let vault = Vault::new();
+    let right = vault.file("right", "correct horse battery staple\n");
+    let wrong = vault.file("wrong", "incorrect horse battery staple\n");
+    let set = ["secret", "set", "T", "--custody", "--passphrase-file"];
+    vault.ok(&[&set[..], &[&right]].concat(), VALUE);
+    let answer = vault.gig(&[&set[..], &[&wrong]].concat(), VALUE);
+    assert!(
+        answer.status == 125 && answer.errors.contains("passphrase is wrong"),
+        "{answer:?}"
+    );
+    assert_eq!(
+        vault.ok(&["secret", "ls"], "")["secrets"][0]["custody"],
+        true
+    );
+}
+
+#[test]
+fn an_entrusted_secret_is_shown_with_a_warning() {
+    let vault = Vault::new();
+    let set = vault.gig(&["secret", "set", "T", "--entrusted"], VALUE);
+    assert!(set.output.contains("WARNING"), "{set:?}");
+    let listed = vault.gig(&["secret", "ls"], "");
+    assert!(listed.output.contains("WARNING: entrusted"), "{listed:?}");
+}
+
+#[test]
+fn a_definition_is_checked_before_anything_is_stored() {
+    let vault = Vault::new();
+    let define = |text: &str, input: &str| {
+        let file = vault.file("definition.yaml", text);
+        vault.gig(&["secret", "set", "T", "--definition", &file], input)
+    };
+    let answer = define("kind: static\nsurprise: 1\n", VALUE);
+    assert!(
+        answer.status == 125 && answer.errors.contains("line 2"),
+        "{answer:?}"
+    );
+    let answer = define("provider: {command: {program: pass}}\n", "");
+    assert!(
+        answer.status == 125 && answer.errors.contains("absolute"),
+        "{answer:?}"
+    );
+    let answer = define("kind: basic\n", "no colon");
+    assert!(
+        answer.status == 125 && answer.errors.contains("user:password"),
+        "{answer:?}"
+    );
+    let answer = define("provider: {file: {path: /run/secrets/t}}\n", "");
+    assert!(
+        answer.status == 0 && answer.output.contains("comes from file"),
+        "{answer:?}"
+    );
+}
