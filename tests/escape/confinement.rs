@@ -8,6 +8,7 @@ mod identity;
 mod interfaces;
 mod moved;
 mod neighbours;
+mod suicide;
 mod system_calls;
 
 use gig_tests::lab::{Finished, Lab, Subject, fixture};

@@ -2,6 +2,8 @@
 //!
 //! After each flood the same sandbox is still served, and gig has not grown.
 
+mod interim;
+
 use std::time::Duration;
 
 use gig_tests::lab::{Finished, Lab, fixture, http_origin::greet, network::text, place};
