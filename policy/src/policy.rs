@@ -17,7 +17,7 @@ use crate::{
     index::{Index, PatternNode, PortTable, RequestMatch, SharedUnion},
     intent::{AppProtocol, RequestIntent},
     limits::Limits,
-    rule::Rule,
+    rule::{Rule, Target},
     secret_grant::{Binding, SecretGrant},
     secret_name::SecretName,
     special_purpose::{AddressClass, classify},
@@ -143,6 +143,20 @@ impl Policy {
     #[must_use]
     pub fn bindings(&self) -> &[Binding] {
         &self.0.bindings
+    }
+
+    /// Whether some rule lets a connection be opened and looked into where `binding` says.
+    #[must_use]
+    pub fn may_reach(&self, binding: &Binding) -> bool {
+        let overlaps = |rule: &&Rule| {
+            let Target::Names(pattern) = &rule.target else {
+                return false;
+            };
+            let ports = rule.ports.iter().any(|port| port.port == binding.port());
+            let names = pattern.covers(binding.target()) || binding.target().covers(pattern);
+            rule.handling == Handling::Inspect && ports && names
+        };
+        self.mode() == Mode::Observe || self.0.rules.iter().any(|rule| overlaps(&rule))
     }
 
     /// Whether some rule lets the program hold this secret's value itself.

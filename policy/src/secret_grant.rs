@@ -173,6 +173,10 @@ impl Binding {
         self.target.to_string()
     }
 
+    pub(crate) const fn target(&self) -> &HostPattern {
+        &self.target
+    }
+
     /// The port.
     #[must_use]
     pub const fn port(&self) -> Port {

@@ -3,7 +3,14 @@
 //! Every test asks both ends: what the origin received, and that the value was nowhere inside.
 
 use gig_audit::Event;
-use gig_tests::lab::{Finished, Lab, Subject, http_origin::greet};
+use gig_policy::DenyReason;
+use gig_tests::lab::{
+    Finished, Lab, Subject,
+    http_origin::{HttpOrigin, greet},
+    network::{Side, text},
+    place,
+    service::Service,
+};
 
 const HOST: &str = "api.example.com";
 const VALUE: &str = "real-value-7Qx2mZ0pLr";
@@ -45,4 +52,232 @@ fn curl_with_a_bearer_token_sends_the_value_and_holds_the_sentinel() {
     let requests = origin.requests();
     let bearer = format!("Bearer {VALUE}");
     assert_eq!(requests[0].field("authorization"), Some(&*bearer), "{run}");
+}
+
+/// Runs Python with its clients inside, and gives what the origin got.
+fn python(lab: &Lab, script: &str) -> Finished {
+    let venv = place::client("venv");
+    let python = text(&venv.join("bin/python"));
+    let script = format!("import os\nt = os.environ['GITHUB_TOKEN']\n{script}");
+    let run = with_secret(lab).read_only(&venv);
+    check(run.run([python.as_str(), "-c", script.as_str()]))
+}
+
+fn bodies(origin: &HttpOrigin) -> Vec<String> {
+    let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
+    origin.requests().iter().map(|r| text(&r.body)).collect()
+}
+
+#[test]
+fn requests_sends_the_value_in_every_place() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    let _run = python(
+        &lab,
+        "import requests\n\
+         u = 'https://api.example.com/'\n\
+         s = requests.Session()\n\
+         for r in [\n \
+          s.get(u, auth=('user', t)),\n \
+          s.get(u, params={'key': t}),\n \
+          s.get(u, cookies={'sid': t}),\n \
+          s.get(u + 'bot' + t + '/getMe'),\n \
+          s.post(u, json={'token': t}),\n \
+          s.post(u, data={'token': t}),\n \
+          s.post(u, files={'f': ('name', 'token=' + t)}),\n \
+          s.post(u, data=(p.encode() for p in ['to', t[:7], t[7:], 'en'])),\n\
+         ]: r.raise_for_status()",
+    );
+    let requests = origin.requests();
+    let basic = "Basic dXNlcjpyZWFsLXZhbHVlLTdReDJtWjBwTHI=";
+    assert_eq!(requests[0].field("authorization"), Some(basic));
+    assert_eq!(requests[1].target, format!("/?key={VALUE}"));
+    assert!(
+        requests[2]
+            .field("cookie")
+            .unwrap_or_default()
+            .contains(VALUE)
+    );
+    assert_eq!(requests[3].target, format!("/bot{VALUE}/getMe"));
+    let bodies = bodies(&origin);
+    assert_eq!(bodies[4], format!("{{\"token\": \"{VALUE}\"}}"));
+    assert_eq!(bodies[5], format!("token={VALUE}"));
+    assert!(
+        bodies[6].contains(&format!("token={VALUE}\r\n")),
+        "{}",
+        bodies[6]
+    );
+    assert_eq!(bodies[7], format!("to{VALUE}en"));
+    for (request, body) in requests.iter().zip(&bodies) {
+        if let Some(length) = request.field("content-length") {
+            assert_eq!(length, body.len().to_string(), "{}", request.target);
+        }
+    }
+}
+
+#[test]
+fn httpx_sends_the_value_over_h2() {
+    let lab = Lab::new();
+    let answer = format!(
+        "location /secret {{ default_type text/plain; \
+         if ($http_authorization = \"Bearer {VALUE}\") {{ return 200 \"the value came\\n\"; }} \
+         return 401 \"it did not\\n\"; }}"
+    );
+    let _origin = lab.nginx_with(&[HOST], true, &answer);
+    let _run = python(
+        &lab,
+        "import httpx\nwith httpx.Client(http2=True, timeout=60) as c:\n \
+         r = c.get('https://api.example.com/secret', headers={'Authorization': 'Bearer ' + t})\n \
+         assert r.http_version == 'HTTP/2', r.http_version\n print(r.text)",
+    )
+    .says("the value came");
+}
+
+#[test]
+fn node_fetch_sends_the_value_in_json() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    let script = "fetch('https://api.example.com/', {method: 'POST', \
+        headers: {'content-type': 'application/json', 'x-api-key': process.env.GITHUB_TOKEN}, \
+        body: JSON.stringify({k: [process.env.GITHUB_TOKEN]})}).then(r => r.text()).then(console.log)";
+    let run = with_secret(&lab).run(["node", "-e", script]);
+    let _run = check(run).says("hello");
+    assert_eq!(origin.requests()[0].field("x-api-key"), Some(VALUE));
+    assert_eq!(bodies(&origin), [format!("{{\"k\":[\"{VALUE}\"]}}")]);
+}
+
+#[test]
+fn git_sends_the_value_in_basic_credentials() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, |request, exchange| {
+        exchange.body(request)?;
+        if request.field("authorization").is_some() {
+            return exchange.answer("404 Not Found", "no such repository\n");
+        }
+        exchange.send(
+            "HTTP/1.1 401 Unauthorized\r\nwww-authenticate: Basic realm=\"git\"\r\n\
+             content-length: 0\r\n\r\n",
+        )
+    });
+    let run = with_secret(&lab)
+        .sh("git ls-remote https://oauth2:$GITHUB_TOKEN@api.example.com/acme.git || echo asked");
+    let _run = check(run).says("asked");
+    let requests = origin.requests();
+    let sent: Vec<_> = requests
+        .iter()
+        .filter_map(|r| r.field("authorization"))
+        .collect();
+    assert_eq!(sent, ["Basic b2F1dGgyOnJlYWwtdmFsdWUtN1F4Mm1aMHBMcg=="]);
+}
+
+#[test]
+fn grpc_metadata_carries_the_value() {
+    let lab = Lab::new();
+    let address = lab.address_for(HOST);
+    let leaf = lab.leaf(HOST);
+    let certificate = lab.file("cert.pem", &leaf.certificate);
+    let key = lab.file("key.pem", &leaf.key);
+    let interpreter = text(&place::client("venv").join("bin/python"));
+    let mut server = lab.network.command(Side::Internet, &interpreter);
+    server
+        .arg(gig_tests::lab::fixture::path("grpc_secret_server.py"))
+        .arg(format!("{address}:443"))
+        .args([&certificate, &key])
+        .arg(VALUE);
+    let mut server = Service::start(server, lab.fresh_path("grpc.log"));
+    server.wait_for(&lab.network, (address, 443).into());
+    let _run = python(
+        &lab,
+        "import grpc\n\
+         channel = grpc.secure_channel('api.example.com:443', grpc.ssl_channel_credentials())\n\
+         same = lambda octets: octets\n\
+         call = channel.unary_unary('/lab.Lab/Who', same, same)\n\
+         print(call(b'x', timeout=60, metadata=(('authorization', 'Bearer ' + t), \
+         ('token-bin', b'\\x00' + t.encode()))).decode())",
+    )
+    .says("text yes, binary yes");
+}
+
+#[test]
+fn a_secret_that_cannot_be_had_or_would_leak_otherwise_refuses_the_start() {
+    let lab = Lab::new();
+    let secret = ["--secret", "GITHUB_TOKEN@api.example.com"];
+    let run = lab.gig().allow(HOST).option(secret).run(["true"]);
+    let _run = run
+        .exits(125)
+        .complains("gig's own environment has no GITHUB_TOKEN");
+    let run = with_secret(&lab).run(["echo", &format!("token={VALUE}")]);
+    let _run = run
+        .exits(125)
+        .complains("arguments hold the value of secret GITHUB_TOKEN");
+    let run = with_secret(&lab)
+        .env("OTHER", &format!("x{VALUE}"))
+        .run(["true"]);
+    let _run = run.exits(125).complains("--env OTHER");
+    let run = with_secret(&lab)
+        .option(["--env", "GITHUB_TOKEN"])
+        .run(["true"]);
+    let _run = run.exits(125).complains("both set GITHUB_TOKEN");
+    let run = lab
+        .gig()
+        .host_env("T", VALUE)
+        .option(["--secret", "T"])
+        .run(["true"]);
+    let _run = run.exits(125).complains("nothing says where it may go");
+}
+
+#[test]
+fn a_binding_allows_nothing_and_says_so() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    let run = lab
+        .gig()
+        .host_env("GITHUB_TOKEN", VALUE)
+        .option(["--secret", "GITHUB_TOKEN@api.example.com"])
+        .sh("curl -sS -m 60 https://api.example.com/ || echo refused");
+    let run = run.success().says("refused");
+    let run = run.complains("no rule allows api.example.com");
+    assert_eq!(origin.raw().wire_octets(), 0, "{run}");
+    assert_eq!(
+        run.audit.denials(DenyReason::SecretMisuse).count(),
+        0,
+        "{run}"
+    );
+}
+
+#[test]
+fn a_file_that_shows_the_value_is_told_about() {
+    let lab = Lab::new();
+    let shown = lab.file("config.env", &format!("GITHUB_TOKEN={VALUE}\n"));
+    let folder = shown.parent().expect("its folder");
+    let run = with_secret(&lab).read_only(folder).run(["true"]);
+    let run = run
+        .success()
+        .complains("holds the value of secret GITHUB_TOKEN");
+    let _run = run.complains("config.env");
+}
+
+#[test]
+fn the_value_is_nowhere_inside() {
+    let lab = Lab::new();
+    let _bound = lab.https(HOST, greet);
+    // Put together inside, so that the search does not find itself.
+    let script = "curl -sS -m 60 -H \"X-Key: $GITHUB_TOKEN\" https://api.example.com/ >/tmp/answer\n\
+         python3 - <<'END'\n\
+         import glob\n\
+         value = b'-'.join([b'real', b'value', b'7Qx2mZ0pLr'[:4] + b'mZ0pLr'])\n\
+         files = glob.glob('/proc/*/environ') + glob.glob('/proc/*/cmdline') + glob.glob('/tmp/*')\n\
+         files += [f for f in glob.glob('/etc/**', recursive=True)]\n\
+         for name in files:\n \
+          try:\n  \
+           if value in open(name, 'rb').read(): print('holds the value:', name)\n \
+          except OSError: pass\n\
+         END\n\
+         echo looked";
+    let run = with_secret(&lab).sh(script);
+    assert!(run.text().contains("looked"), "{run}");
+    assert!(
+        !run.text().contains("holds the value"),
+        "the value is inside; {run}"
+    );
 }

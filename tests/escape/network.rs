@@ -9,5 +9,6 @@ mod limits;
 mod paths;
 mod private_addresses;
 mod rules;
+mod secrets;
 mod smuggling;
 mod upgrade;

@@ -25,7 +25,10 @@ use crate::{
     args::{run::RunArgs, value::SecretArg},
     fetch::NetworkFetch,
     secrets as vault,
+    stderr::tell,
 };
+
+mod shown;
 
 /// What a run knows of secrets.
 #[derive(Debug)]
@@ -66,6 +69,8 @@ impl Secrets {
         let keeper = keeper(args)?;
         let given = first_values(&keeper, args)?;
         refuse_other_ways(args, &given)?;
+        note_unreachable(args, policy);
+        shown::note(args, &given);
         Ok(Some(Self {
             border: Border::new(Arc::new(keeper)),
             given,
@@ -165,6 +170,23 @@ fn first_values(keeper: &RunKeeper, args: &RunArgs) -> anyhow::Result<Vec<Arc<Se
         })?);
     }
     Ok(values)
+}
+
+/// A binding allows nothing: says so where no rule does.
+fn note_unreachable(args: &RunArgs, policy: &Policy) {
+    for binding in args.secret.iter().flat_map(|secret| &secret.bindings) {
+        if !policy.may_reach(binding) {
+            let (host, name) = (binding.host(), binding.name());
+            let port = match binding.port().get() {
+                443 => String::new(),
+                port => format!(":{port}"),
+            };
+            tell(&format!(
+                "gig: --secret {name}@{host}{port} binds the secret and no rule allows {host}{port}: \
+                 add --allow {host}{port}, or a rule in the policy document\n"
+            ));
+        }
+    }
 }
 
 /// A value must not reach the program as an argument or a variable.

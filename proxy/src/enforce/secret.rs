@@ -21,7 +21,7 @@ pub fn raise_alarm(recorder: &Recorder, mut entry: Entry, misuse: &Misuse) {
     entry.reason = Some(DenyReason::SecretMisuse);
     entry.secrets = vec![Arc::clone(misuse.name.shared())];
     entry.findings = vec![Arc::clone(&misuse.text)];
-    tracing::warn!(
+    tracing::info!(
         secret = %misuse.name, server.address = entry.host.as_deref(),
         server.port = entry.port, what = %misuse.text, "a secret was misused"
     );
