@@ -68,9 +68,12 @@ impl Secrets {
         }
         let keeper = keeper(args)?;
         let given = first_values(&keeper, args)?;
-        refuse_other_ways(args, &given)?;
+        let (entrusted, guarded): (Vec<_>, Vec<_>) =
+            given.iter().cloned().partition(|secret| secret.entrusted);
+        check_entrusted(&entrusted, policy)?;
+        refuse_other_ways(args, &guarded)?;
         note_unreachable(args, policy);
-        shown::note(args, &given);
+        shown::note(args, &guarded);
         Ok(Some(Self {
             border: Border::new(Arc::new(keeper)),
             given,
@@ -99,6 +102,12 @@ impl Secrets {
             .iter()
             .map(|held| variable(&held.variable, &held.sentinel))
             .collect();
+        let entrusted = self.given.iter().filter(|secret| secret.entrusted);
+        for part in entrusted.flat_map(|secret| &secret.parts) {
+            let value = OsString::from_vec(part.value.expose().to_vec());
+            variables.retain(|(name, _)| *name != *part.variable);
+            variables.push(((*part.variable).into(), value));
+        }
         if let Some(first) = held.first() {
             variables.push(variable(PLACEHOLDER, &first.sentinel));
         }
@@ -170,6 +179,24 @@ fn first_values(keeper: &RunKeeper, args: &RunArgs) -> anyhow::Result<Vec<Arc<Se
         })?);
     }
     Ok(values)
+}
+
+/// A secret that is handed in as it is, where the policy says so too; and a warning all the same.
+fn check_entrusted(entrusted: &[Arc<Secret>], policy: &Policy) -> anyhow::Result<()> {
+    for Secret { name, .. } in entrusted.iter().map(AsRef::as_ref) {
+        if !policy.entrusts(name) {
+            bail!(
+                "secret {name} is marked entrusted, and no rule entrusts it: write \
+                 `secrets: [{{name: {name}, entrusted: true}}]` under a host in the policy document, or \
+                 unmark it, so that the program gets a sentinel"
+            );
+        }
+        tell(&format!(
+            "gig: warning: secret {name} is entrusted: the program is handed its value and can send it \
+             wherever it may send anything\n"
+        ));
+    }
+    Ok(())
 }
 
 /// A binding allows nothing: says so where no rule does.
