@@ -176,21 +176,22 @@ async fn path_and_query_take_the_value_percent_encoded_and_the_record_keeps_the_
 
 #[tokio::test]
 async fn bodies_take_the_value_as_their_type_wants_it_and_say_their_length() {
-    let world = World::new("api.test", VALUE).await;
+    // So short that it comes back as it is: the echo shows what the origin got.
+    let world = World::new("api.test", "R&\"\u{e9}/%").await;
     let sentinel = &world.sentinel;
     let cases = [
-        ("application/json", r#"{"k":"@"}"#, r#"{"k":"Re&l \"väl"#),
+        ("application/json", r#"{"k":"@"}"#, r#"{"k":"R&\"é"#),
         (
             "application/x-www-form-urlencoded",
             "a=1&k=@&b=2",
-            "a=1&k=Re%26l%20%22v%C3%A4lue%22%2F100%25&b=2",
+            "a=1&k=R%26%22%C3%A9%2F%25&b=2",
         ),
-        ("text/plain", "key: @.", "key: Re&l \"väl"),
-        ("application/xml", "<k>@</k>", "<k>Re&amp;l &quot;väl"),
+        ("text/plain", "key: @.", "key: R&\"é"),
+        ("application/xml", "<k>@</k>", "<k>R&amp;&quot;é"),
         (
             "multipart/form-data; boundary=x",
             "--x\r\n\r\n@\r\n--x--",
-            "--x\r\n\r\nRe&l \"väl",
+            "--x\r\n\r\nR&\"é",
         ),
     ];
     for (kind, body, expected) in cases {
