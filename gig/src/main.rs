@@ -63,10 +63,11 @@ fn usage(mistake: &clap::Error) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// `GIG_LOG` is a tracing filter. Only warnings by default: standard error belongs to the program.
+/// `GIG_LOG` is a tracing filter. By default only warnings, and only our own (a library's would tell
+/// what a program did to it): standard error belongs to the program.
 fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("GIG_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(OWN_WARNINGS));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -76,3 +77,6 @@ fn start_log() {
         .with_target(false)
         .init();
 }
+
+/// By prefix: gig and every `gig_*` crate.
+const OWN_WARNINGS: &str = "gig=warn";

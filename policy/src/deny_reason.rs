@@ -119,6 +119,8 @@ reasons! {
     OriginTimeout = "origin_timeout", 504, "http_response_timeout";
     /// The program did not finish its request in time.
     RequestTimeout = "request_timeout", 408, "http_request_error";
+    /// The program went away before its request was whole.
+    RequestIncomplete = "request_incomplete", 400, "http_request_error";
 }
 
 impl DenyReason {

@@ -22,7 +22,7 @@ use crate::{
     http::{
         explicit::Tunnelled,
         interject::Interjecting,
-        linger::{HalfClose, Linger},
+        linger::{Abort, Ending, Linger},
         service::{Ended, serve},
         session::{Aim, Session},
         upgrade::Tunnel,
@@ -172,12 +172,12 @@ impl Serving {
     /// In clear text.
     fn plain<S>(session: Session, stream: S) -> Self
     where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        S: AsyncRead + AsyncWrite + Abort + Unpin + Send + 'static,
     {
-        let half_close = HalfClose::default();
+        let ending = Ending::default();
         let most = session.worker().deadlines().linger;
-        let stream = Linger::new(stream, most, half_close.clone());
-        Self::new(session.with_half_close(half_close), stream)
+        let stream = Linger::new(stream, most, ending.clone());
+        Self::new(session.with_ending(ending), stream)
     }
 
     /// Serves it to its end, and what it was upgraded to.

@@ -15,7 +15,7 @@ pub struct Deadlines {
     pub server_first_grace: Duration,
     /// A TLS handshake with the sandbox.
     pub downstream_handshake: Duration,
-    /// A request's header section, from its first octet.
+    /// A request's header section over HTTP/1.1, from its first octet.
     pub request_headers: Duration,
     /// An idle connection between two requests.
     pub keep_alive: Duration,

@@ -2,12 +2,14 @@
 
 pub mod activity;
 pub mod body;
+pub mod calm;
 pub mod exchange;
 pub mod explicit;
 mod finishing;
 pub mod forward;
 pub mod gather;
 pub mod headers;
+pub mod heads;
 pub mod interim;
 pub mod interject;
 pub mod limits;

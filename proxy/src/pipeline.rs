@@ -30,6 +30,7 @@ use crate::{
         body::Download,
         exchange::Exchange,
         explicit, forward, headers,
+        heads::Framing,
         refuse::Refusal,
         session::{Aim, Session},
         target, upgrade,
@@ -55,7 +56,8 @@ pub async fn exchange(
     let refused = Refuser { session, grpc };
 
     // Does it have one meaning? Agree on one name, one path, one length.
-    if headers::framing_is_ambiguous(request.headers()) {
+    let length_beside_coding = request.extensions().get() == Some(&Framing::Length);
+    if length_beside_coding || headers::framing_is_ambiguous(request.headers()) {
         return refused.because(asked, DenyReason::MalformedRequest).await;
     }
     let (authority, destination) = match agree(session, &request) {

@@ -6,12 +6,14 @@
 mod bodies;
 mod denials;
 mod early;
+mod framing;
 mod interim;
 mod lab;
 mod limits;
 mod reflection;
 mod requests;
 mod secrets;
+mod sharing;
 mod signing;
 mod smuggling;
 mod threads;

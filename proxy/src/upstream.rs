@@ -5,3 +5,4 @@ pub mod dial;
 pub mod last_words;
 pub mod origin;
 pub mod pool;
+pub mod settled;

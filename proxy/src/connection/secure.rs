@@ -12,7 +12,7 @@ use crate::{
     client_hello::ClientHelloFacts,
     enforce::connect::{Attempt, refuse_connect},
     http::{
-        linger::{HalfClose, Linger},
+        linger::{Ending, Linger},
         session::{Aim, Session},
     },
     tls::downstream::negotiated,
@@ -93,14 +93,14 @@ async fn terminate(
     let deadline = worker.deadlines().downstream_handshake;
     let host = &destination.host;
     let terminator = &worker.shared.terminator;
-    let half_close = HalfClose::default();
-    let stream = Linger::new(stream, worker.deadlines().linger, half_close.clone());
+    let ending = Ending::default();
+    let stream = Linger::new(stream, worker.deadlines().linger, ending.clone());
     match terminator.terminate(stream, host, deadline).await {
         Ok(stream) => {
             let (application, facts) = negotiated(&stream, host);
             let mut session = Session::new(caller, aim, AppProtocol::Https, application)
                 .with_tls(facts)
-                .with_half_close(half_close);
+                .with_ending(ending);
             if let Some(permit) = permit {
                 session = session.with_permit(permit);
             }

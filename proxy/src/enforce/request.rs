@@ -212,8 +212,9 @@ pub fn record_exchange(
     granted.mark(&mut entry);
     if let Some(reason) = exchanged.reason {
         entry.reason = Some(reason);
-        // Refused after it was allowed: by its address, by a limit, by a change of policy.
-        if !is_origins_fault(reason) {
+        // Refused after it was allowed: by its address, by a limit, by a change of policy. A program
+        // that goes away was refused nothing.
+        if !is_origins_fault(reason) && reason != DenyReason::RequestIncomplete {
             entry.verdict = Some(VerdictWord::Deny);
         }
     }

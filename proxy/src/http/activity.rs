@@ -35,6 +35,12 @@ impl Activity {
         }
     }
 
+    /// Whether a request runs.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) > 0
+    }
+
     /// Completes when nothing moved for `running` while a request runs, or for `waiting` (with some
     /// grace) while none does.
     pub async fn stalled(&self, running: Duration, waiting: Duration) {

@@ -5,6 +5,8 @@
 //! it is through or was cut.
 
 use std::{
+    error::Error as _,
+    io,
     pin::Pin,
     sync::{
         Arc,
@@ -83,9 +85,9 @@ pub enum UploadStopped {
     /// A secret on its way to where it is not bound, or one that cannot be had.
     #[error("the request body was stopped: {0}")]
     Secret(DenyReason),
-    /// The sandbox broke off.
-    #[error("the sandbox broke off its request body")]
-    Downstream,
+    /// The sandbox broke off, or sent what is none.
+    #[error("the sandbox broke off its request body: {0}")]
+    Downstream(DenyReason),
     /// The answer is complete: nobody needs the rest.
     #[error("the exchange is over")]
     Abandoned,
@@ -212,7 +214,11 @@ impl Streaming {
                     self.progress.finished.store(true, Ordering::Release);
                     self.last_octets()
                 }
-                Some(Err(_)) => return Poll::Ready(Some(Err(UploadStopped::Downstream))),
+                Some(Err(error)) => {
+                    let reason = broken(&error);
+                    self.progress.stop(reason);
+                    return Poll::Ready(Some(Err(UploadStopped::Downstream(reason))));
+                }
                 Some(Ok(frame)) => self.frame(frame),
             };
             match passed {
@@ -283,6 +289,25 @@ impl Streaming {
             Some(credentials) if credentials.may_change() => self.ended && self.trailers.is_none(),
             _ => self.trailers.is_none() && self.incoming.is_end_stream(),
         }
+    }
+}
+
+/// Why a request body cannot be read to its end: what is here is no body, or no more comes.
+fn broken(error: &hyper::Error) -> DenyReason {
+    let cause = error.source();
+    let chunks = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+    let frames = cause.and_then(|cause| cause.downcast_ref::<h2::Error>());
+    let malformed = chunks.is_some_and(|error| {
+        // hyper's words for a chunk that is none; an early end is `UnexpectedEof`.
+        matches!(
+            error.kind(),
+            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData
+        )
+    }) || frames.is_some_and(|error| error.is_library() && !error.is_io());
+    if malformed {
+        DenyReason::MalformedRequest
+    } else {
+        DenyReason::RequestIncomplete
     }
 }
 

@@ -238,6 +238,11 @@ impl Drop for Exchange {
         // Dropped before its end: the program went away or was cut. The record still says how far.
         if !self.done {
             self.outcome.reason = self.outcome.reason.or_else(|| self.ended_for());
+            let cut_short = self.progress.as_ref().is_some_and(|p| !p.finished());
+            if self.outcome.status.is_none() && cut_short {
+                let gone = DenyReason::RequestIncomplete;
+                self.outcome.reason.get_or_insert(gone);
+            }
             self.abandon_upload();
             self.record();
         }

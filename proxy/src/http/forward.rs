@@ -21,6 +21,7 @@ use super::{
     headers,
     interim::Gate,
     session::{Route, Session},
+    upgrade,
 };
 use crate::{
     credential::{
@@ -62,6 +63,8 @@ pub(super) struct Ready {
     secrets: Option<Finishing>,
     /// What its connection shows the origin.
     identity: Option<ClientIdentity>,
+    /// The key of a WebSocket handshake.
+    websocket: Option<HeaderValue>,
 }
 
 /// Forwards, and answers with the origin's header section and a body that streams.
@@ -145,6 +148,7 @@ impl Ready {
             protocol: session.protocol(),
             secrets,
             identity,
+            websocket: None,
         };
         (ready, gate)
     }
@@ -173,9 +177,17 @@ impl Ready {
         Ok(self)
     }
 
+    /// Has it ask for a WebSocket, with `key` where one is needed.
+    pub(super) fn for_websocket(&mut self, key: HeaderValue) {
+        self.websocket = Some(key);
+    }
+
     /// The form that `application` wants: origin-form with Host, or pseudo-header fields.
     fn shape(&mut self, application: Application) {
         let request = &mut self.request;
+        if let Some(key) = &self.websocket {
+            upgrade::shape(request, application, key);
+        }
         match application {
             Application::Http1 => {
                 *request.version_mut() = Version::HTTP_11;
@@ -260,6 +272,10 @@ pub(super) async fn send(
         } else {
             None
         };
+        if need == Need::Upgrade && !lease.takes_websockets().await {
+            // It speaks HTTP/2 alone, and without RFC 8441.
+            return Err(Failure::new(Side::Upstream, DenyReason::OriginProtocol));
+        }
         ready.shape(lease.application());
         if lease.application() == Application::Http2
             && let Some(gate) = gate
@@ -294,6 +310,10 @@ pub(super) async fn send(
 fn answer(response: &Response<Incoming>) -> Result<(), Failure> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         // Nobody asked to: what follows is not HTTP.
+        return Err(Failure::new(Side::Upstream, DenyReason::OriginProtocol));
+    }
+    if headers::framing_is_ambiguous(response.headers()) {
+        // RFC 9112 §6.1: where it ends depends on who reads it.
         return Err(Failure::new(Side::Upstream, DenyReason::OriginProtocol));
     }
     Ok(())

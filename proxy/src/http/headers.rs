@@ -92,7 +92,7 @@ fn strip_named(headers: &mut HeaderMap) {
     headers.remove(CONNECTION);
 }
 
-/// Whether two parsers could disagree on where the request ends (RFC 9112 §6.1, §6.3).
+/// Whether two parsers could disagree on where the message ends (RFC 9112 §6.1, §6.3).
 #[must_use]
 pub fn framing_is_ambiguous(headers: &HeaderMap) -> bool {
     let coded = headers.contains_key(TRANSFER_ENCODING);

@@ -23,6 +23,7 @@ use http::{HeaderMap, Request, StatusCode};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::heads::Heads;
 use crate::credential::scrub::Scrub;
 
 /// Where interim responses wait until the stream can take them; shared by stream and requests.
@@ -111,21 +112,23 @@ fn written(status: StatusCode, headers: &HeaderMap, scrub: Option<Arc<Scrub>>) -
     octets.freeze()
 }
 
-/// A stream that interim responses can be written into.
+/// A stream that interim responses can be written into, and that is heard while hyper reads it.
 #[derive(Debug)]
 pub struct Interjecting<S> {
     inner: S,
     shared: Arc<Interjections>,
+    heads: Arc<Heads>,
     /// What of one is not written yet.
     rest: Bytes,
 }
 
 impl<S: AsyncWrite + Unpin> Interjecting<S> {
     /// Wraps the stream beneath hyper.
-    pub const fn new(inner: S, shared: Arc<Interjections>) -> Self {
+    pub const fn new(inner: S, shared: Arc<Interjections>, heads: Arc<Heads>) -> Self {
         Self {
             inner,
             shared,
+            heads,
             rest: Bytes::new(),
         }
     }
@@ -160,7 +163,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Interjecting<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.inner).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
+        let fresh = buffer.filled().get(before..).unwrap_or_default();
+        self.heads.heard(fresh);
+        Poll::Ready(Ok(()))
     }
 }
 

@@ -18,7 +18,7 @@ pub fn http1_server(deadlines: &Deadlines) -> server::conn::http1::Builder {
     builder
         .timer(TokioTimer::new())
         // hyper runs one clock from the end of a response to the end of the next header section: it
-        // bounds both a slow header and an idle connection.
+        // bounds an idle connection. A slow header section has its own ([`super::heads`]).
         .header_read_timeout(deadlines.keep_alive)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEADER_OCTETS)
@@ -64,6 +64,7 @@ pub fn http2_client(tasks: &TaskTracker) -> client::conn::http2::Builder<Owner> 
     let mut builder = client::conn::http2::Builder::new(Owner(tasks.clone()));
     builder
         .timer(TokioTimer::new())
+        .initial_max_send_streams(STREAMS_BEFORE_SETTINGS)
         .max_header_list_size(MAX_HEADER_LIST)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
@@ -103,6 +104,9 @@ const MAX_HEADER_LIST: u32 = 64 * 1024;
 const HEADER_TABLE: u32 = 4096;
 /// RFC 9113 §6.5.2 recommends at least 100.
 const MAX_STREAMS: u32 = 128;
+/// How many streams are opened before an origin's SETTINGS are here: about as many as hyper would, and
+/// a number that no server announces, so that it tells whether they are.
+pub const STREAMS_BEFORE_SETTINGS: usize = 97;
 /// CVE-2023-44487 (rapid reset): h2's own default, then the connection is closed.
 const RAPID_RESETS: usize = 20;
 /// Streams that we reset for the peer's errors, and those it reset that we remember; h2's default.

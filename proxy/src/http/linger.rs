@@ -5,13 +5,14 @@
 //! writing then sees a broken pipe instead of the answer. So the sending half is closed first, and
 //! what still comes is thrown away until the program closes too, falls silent, or has used up the
 //! time or the octets it is given. It stands beneath TLS: nothing is decrypted to be thrown away.
+//! Where a policy wants no explanation (`deny: reset`), the reset is made here as well.
 
 use std::{
     io,
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU8, Ordering},
     },
     task::{Context, Poll, ready},
     time::Duration,
@@ -19,8 +20,11 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
     time::{Instant, Sleep, sleep_until},
 };
+
+use crate::detect::Rewind;
 
 /// How long a connection lingers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,18 +35,46 @@ pub struct Lingering {
     pub silence: Duration,
 }
 
-/// Tells a connection that what ends it is no longer HTTP: each half then closes by itself.
+/// Tells a connection how it ends; it lingers unless told otherwise.
 #[derive(Debug, Clone, Default)]
-pub struct HalfClose(Arc<AtomicBool>);
+pub struct Ending(Arc<AtomicU8>);
 
-impl HalfClose {
-    /// From now on a shutdown closes the sending half and nothing else.
+impl Ending {
+    /// It is no longer HTTP: from now on a shutdown closes the sending half and nothing else.
     pub fn plain(&self) {
-        self.0.store(true, Ordering::Release);
+        self.0.store(PLAIN, Ordering::Release);
     }
 
-    fn is_plain(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+    /// With a reset, instead of whatever would be written next.
+    pub fn abrupt(&self) {
+        self.0.store(ABRUPT, Ordering::Release);
+    }
+
+    fn is(&self, how: u8) -> bool {
+        self.0.load(Ordering::Acquire) == how
+    }
+}
+
+const PLAIN: u8 = 1;
+const ABRUPT: u8 = 2;
+
+/// A stream that can be closed with a reset.
+pub trait Abort {
+    /// Has the next close be a reset.
+    fn abort(&self);
+}
+
+impl Abort for TcpStream {
+    fn abort(&self) {
+        if let Err(error) = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO)) {
+            tracing::debug!(%error, "a refused connection is closed without a reset");
+        }
+    }
+}
+
+impl<S: Abort> Abort for Rewind<S> {
+    fn abort(&self) {
+        self.get_ref().abort();
     }
 }
 
@@ -51,7 +83,7 @@ impl HalfClose {
 pub struct Linger<S> {
     inner: S,
     most: Lingering,
-    half_close: HalfClose,
+    ending: Ending,
     /// The other side has closed, or was waited for long enough.
     ended: bool,
     farewell: Option<Box<Farewell>>,
@@ -65,12 +97,12 @@ struct Farewell {
 }
 
 impl<S> Linger<S> {
-    /// Lingers for as long as `most`, unless `half_close` says otherwise by then.
-    pub const fn new(inner: S, most: Lingering, half_close: HalfClose) -> Self {
+    /// Lingers for as long as `most`, unless `ending` says otherwise by then.
+    pub const fn new(inner: S, most: Lingering, ending: Ending) -> Self {
         Self {
             inner,
             most,
-            half_close,
+            ending,
             ended: false,
             farewell: None,
         }
@@ -146,12 +178,23 @@ impl<S: AsyncRead + Unpin> AsyncRead for Linger<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Linger<S> {
+impl<S: Abort> Linger<S> {
+    fn check(&self) -> io::Result<()> {
+        if self.ending.is(ABRUPT) {
+            self.inner.abort();
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        Ok(())
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Abort + Unpin> AsyncWrite for Linger<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         octets: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.check()?;
         Pin::new(&mut self.inner).poll_write(cx, octets)
     }
 
@@ -160,6 +203,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Linger<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.check()?;
         Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
     }
 
@@ -172,10 +216,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Linger<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check()?;
         if self.farewell.is_none() {
             ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
         }
-        if !self.ended && !self.half_close.is_plain() {
+        if !self.ended && !self.ending.is(PLAIN) {
             ready!(self.poll_discard(cx));
         }
         Poll::Ready(Ok(()))

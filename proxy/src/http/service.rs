@@ -2,14 +2,18 @@
 
 use std::{
     convert::Infallible,
+    error::Error as _,
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use futures_util::future::Either;
-use gig_policy::DenyReason;
-use http::{HeaderValue, Request, Response, header::CONNECTION};
+use gig_policy::{AppProtocol, DenyReason, DenyStyle};
+use http::{
+    HeaderMap, HeaderValue, Request, Response, StatusCode,
+    header::{CONNECTION, TRANSFER_ENCODING},
+};
 use hyper::{
     body::{Body, Incoming},
     service::service_fn,
@@ -18,8 +22,8 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    body::Download, gather::Gathering, interject::Interjecting, limits, session::Session,
-    upgrade::Tunnel,
+    body::Download, calm::Calm, gather::Gathering, heads::Framing, interject::Interjecting, limits,
+    session::Session, upgrade::Tunnel,
 };
 use crate::{enforce::connect::refuse_connect, pipeline, tls::downstream::Application};
 
@@ -43,10 +47,18 @@ where
 {
     let worker = Arc::clone(session.worker());
     let theirs = Arc::clone(&session);
-    let service = service_fn(move |request| answer(Arc::clone(&theirs), request));
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        if theirs.application() == Application::Http1 {
+            let coded = request.headers().contains_key(TRANSFER_ENCODING);
+            let framing = theirs.heads().read(coded);
+            request.extensions_mut().insert(framing);
+        }
+        answer(Arc::clone(&theirs), request)
+    });
     match session.application() {
         Application::Http1 => {
-            let stream = Interjecting::new(stream, Arc::clone(session.interjections()));
+            let interjections = Arc::clone(session.interjections());
+            let stream = Interjecting::new(stream, interjections, Arc::clone(session.heads()));
             let connection = limits::http1_server(worker.deadlines())
                 .serve_connection(TokioIo::new(stream), service)
                 .with_upgrades();
@@ -55,8 +67,16 @@ where
             }))
         }
         Application::Http2 => {
-            let connection = limits::http2_server(&worker.tasks)
-                .serve_connection(TokioIo::new(Gathering::new(stream)), service);
+            // Each stream ends by itself, its answer before it; a connection is closed only when nothing
+            // runs on it or for what it sent: then nothing more of it is taken.
+            session.ending().plain();
+            let connection = limits::http2_server(&worker.tasks).serve_connection(
+                TokioIo::new(Gathering::new(Calm::new(
+                    stream,
+                    Arc::clone(session.flooded()),
+                ))),
+                service,
+            );
             Either::Right(run(session, Box::pin(connection), |c| {
                 c.graceful_shutdown()
             }))
@@ -79,18 +99,25 @@ where
     // An answer that is late has its own deadline, and is told as 504.
     let running = deadlines.idle.max(deadlines.response_headers + TELLING);
     let mut stalled = pin!(session.activity().stalled(running, deadlines.keep_alive));
+    let mut slow = pin!(session.heads().slow(deadlines.request_headers));
     loop {
         tokio::select! {
             biased;
             ended = &mut connection => {
                 if let Err(error) = ended {
                     tracing::debug!(%error, "a connection from a sandbox ended badly");
-                    unreadable(&session, &error).await;
+                    if let Some(reason) = unreadable(&session, &error) {
+                        refuse(&session, reason).await;
+                    }
                 }
                 return session.take_tunnel().map_or(Ended::Done, Ended::Upgraded);
             }
             reason = &mut revoked => return Ended::Cut(reason),
             () = &mut stalled => return Ended::Cut(DenyReason::RequestTimeout),
+            () = &mut slow => {
+                refuse(&session, DenyReason::RequestTimeout).await;
+                return Ended::Cut(DenyReason::RequestTimeout);
+            }
             () = drain.cancelled(), if !draining => {
                 draining = true;
                 finish(connection.as_mut());
@@ -99,16 +126,31 @@ where
     }
 }
 
-/// hyper itself answers what it cannot read as a request (400, 431): nothing was forwarded, and the
-/// record says so.
-async fn unreadable(session: &Session, error: &hyper::Error) {
-    let reason = if error.is_parse_too_large() {
-        DenyReason::TooLarge
-    } else if error.is_parse() {
-        DenyReason::MalformedRequest
-    } else {
-        return;
-    };
+/// hyper itself answers what it cannot read as a request (400, 431), and h2 what is none or too much
+/// (GOAWAY): nothing was forwarded, and the record says so.
+fn unreadable(session: &Session, error: &hyper::Error) -> Option<DenyReason> {
+    if error.is_parse_too_large() {
+        return Some(DenyReason::TooLarge);
+    }
+    if error.is_parse() {
+        return Some(DenyReason::MalformedRequest);
+    }
+    if session.flooded().load(Ordering::Acquire) {
+        return Some(DenyReason::TooLarge);
+    }
+    let frames = error.source()?.downcast_ref::<h2::Error>()?;
+    if !frames.is_library() {
+        return None;
+    }
+    Some(match frames.reason()? {
+        // Resets, CONTINUATION, empty DATA, a header section without an end.
+        h2::Reason::ENHANCE_YOUR_CALM => DenyReason::TooLarge,
+        _ => DenyReason::MalformedRequest,
+    })
+}
+
+/// Records that the connection itself is refused.
+async fn refuse(session: &Session, reason: DenyReason) {
     let (caller, at) = (session.caller(), session.nominal());
     let attempt = caller.attempt(
         &at.host,
@@ -126,22 +168,55 @@ async fn answer(
     session: Arc<Session>,
     request: Request<Incoming>,
 ) -> Result<Response<Download>, Infallible> {
+    let _busy = session.activity().enter();
     let unread = session.application() == Application::Http1 && !request.body().is_end_stream();
+    let unseen = request.extensions().get() == Some(&Framing::Unseen);
     // Boxed, so that a connection that waits for its next request holds no room for it.
     Ok(
         match Box::pin(pipeline::exchange(&session, request)).await {
-            Ok(response) => response,
+            Ok(mut response) => {
+                if unseen && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                    // RFC 9112 §6.1: it may have had a length beside its coding.
+                    close(response.headers_mut());
+                }
+                response
+            }
             Err(refusal) => {
+                if resets(&session, refusal.denial.reason) {
+                    session.ending().abrupt();
+                }
                 let mut told = refusal.response();
                 if unread {
                     // The rest of the body is not waited for: no request can follow it.
-                    told.headers_mut()
-                        .insert(CONNECTION, HeaderValue::from_static("close"));
+                    close(told.headers_mut());
                 }
                 told.map(|told| Download::Told(Some(told)))
             }
         },
     )
+}
+
+fn close(headers: &mut HeaderMap) {
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+}
+
+/// `deny: reset`: a destination that is denied is as one that is not there, by every door. Inside TLS
+/// the name was allowed (or reset before its handshake), and a denied method or path is told.
+fn resets(session: &Session, reason: DenyReason) -> bool {
+    let denied = matches!(
+        reason,
+        DenyReason::HostNotAllowed
+            | DenyReason::PortNotAllowed
+            | DenyReason::ProtocolNotAllowed
+            | DenyReason::IpNotAllowed
+            | DenyReason::NameMissing
+            | DenyReason::PrivateAddress
+            | DenyReason::PublicAddress
+            | DenyReason::NeverOpenable
+    );
+    let clear = session.protocol() == AppProtocol::Http;
+    let policy = session.caller().subject().policy();
+    denied && clear && policy.deny_style() == DenyStyle::Reset
 }
 
 /// For a refusal to reach the program before its connection is cut.

@@ -10,7 +10,9 @@ use gig_policy::{AppProtocol, ConnectPermit, Denial, DenyReason, Host, Port, Ver
 use http::HeaderValue;
 use parking_lot::Mutex;
 
-use super::{activity::Activity, interject::Interjections, linger::HalfClose, upgrade::Tunnel};
+use super::{
+    activity::Activity, heads::Heads, interject::Interjections, linger::Ending, upgrade::Tunnel,
+};
 use crate::{
     authority::{Authority, Destination, agree_request},
     caller::Caller,
@@ -29,9 +31,11 @@ pub struct Session {
     application: Application,
     activity: Arc<Activity>,
     interjections: Arc<Interjections>,
+    heads: Arc<Heads>,
     route: Mutex<Option<Arc<Route>>>,
     tunnel: Mutex<Option<Tunnel>>,
-    half_close: HalfClose,
+    ending: Ending,
+    flooded: Arc<AtomicBool>,
     /// A refusal was recorded and told.
     told: AtomicBool,
 }
@@ -73,17 +77,20 @@ impl Session {
         protocol: AppProtocol,
         application: Application,
     ) -> Self {
+        let activity = Arc::<Activity>::default();
         Self {
             caller: Arc::clone(caller),
             aim,
             protocol,
             tls: None,
             application,
-            activity: Arc::default(),
+            heads: Arc::new(Heads::new(Arc::clone(&activity))),
+            activity,
             interjections: Arc::default(),
             route: Mutex::new(None),
             tunnel: Mutex::new(None),
-            half_close: HalfClose::default(),
+            ending: Ending::default(),
+            flooded: Arc::default(),
             told: AtomicBool::new(false),
         }
     }
@@ -95,10 +102,10 @@ impl Session {
         self
     }
 
-    /// Adds what tells the stream beneath that the connection is no longer HTTP.
+    /// Adds what tells the stream beneath how it ends.
     #[must_use]
-    pub fn with_half_close(mut self, half_close: HalfClose) -> Self {
-        self.half_close = half_close;
+    pub fn with_ending(mut self, ending: Ending) -> Self {
+        self.ending = ending;
         self
     }
 
@@ -151,6 +158,24 @@ impl Session {
         &self.interjections
     }
 
+    /// The header section that an HTTP/1.1 program sends.
+    #[must_use]
+    pub const fn heads(&self) -> &Arc<Heads> {
+        &self.heads
+    }
+
+    /// Whether the connection was ended for a flood of frames.
+    #[must_use]
+    pub const fn flooded(&self) -> &Arc<AtomicBool> {
+        &self.flooded
+    }
+
+    /// How the connection ends.
+    #[must_use]
+    pub const fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
     /// What the connection is for.
     #[must_use]
     pub const fn aim(&self) -> &Aim {
@@ -170,7 +195,7 @@ impl Session {
 
     /// Leaves what is to follow when the HTTP connection ends by an upgrade.
     pub fn set_tunnel(&self, tunnel: Tunnel) {
-        self.half_close.plain();
+        self.ending.plain();
         *self.tunnel.lock() = Some(tunnel);
     }
 

@@ -3,11 +3,12 @@
 //! The handshake is a request like any other, decided as the GET that it is. Only when the origin
 //! accepts does HTTP end; a refusal is passed back as an ordinary answer and the connection goes on
 //! as HTTP, so that nothing written after a refused upgrade reaches anybody. No other upgrade exists
-//! here: others are sent on as plain requests, without `Upgrade`.
+//! here: others are sent on as plain requests, without `Upgrade`. Towards an origin that speaks nothing
+//! but HTTP/2 it is an extended CONNECT, if the origin's SETTINGS allow that.
 
 use std::{pin::pin, sync::Arc};
 
-use aws_lc_rs::rand;
+use aws_lc_rs::{digest, rand};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use gig_policy::{DenyReason, RequestPermit};
@@ -114,9 +115,13 @@ pub async fn forward(
     let down = hyper::upgrade::on(&mut outgoing.request);
     let route = Arc::clone(&outgoing.route);
     let (mut ready, _) = Ready::new(session, &mut exchange, outgoing);
-    if let Err(failure) = as_upgrade(&mut ready.request, extended) {
-        return Err(fail(*exchange, failure));
-    }
+    let key = match key(&ready.request, extended) {
+        Ok(key) => key,
+        Err(failure) => return Err(fail(*exchange, failure)),
+    };
+    // Secrets and signatures find it as it was decided on.
+    shape(&mut ready.request, Application::Http1, &key);
+    ready.for_websocket(key.clone());
     let sent = pin!(async {
         let ready = ready.finished(false).await?;
         send(permit, session, &route, Need::Upgrade, ready, None).await
@@ -125,11 +130,17 @@ pub async fn forward(
         Ok(answered) => answered,
         Err(failure) => return Err(fail(*exchange, failure)),
     };
-    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+    let over_http2 = lease.application() == Application::Http2;
+    let accepted = if over_http2 {
+        StatusCode::OK
+    } else {
+        StatusCode::SWITCHING_PROTOCOLS
+    };
+    if response.status() != accepted {
         // Refused: an ordinary answer. The connection of an HTTP/1 client goes on as HTTP.
         return pass_back(exchange, response, lease).await;
     }
-    if !names_websocket(response.headers()) {
+    if !over_http2 && !names_websocket(response.headers()) {
         let failure = Failure::new(Side::Upstream, DenyReason::OriginProtocol);
         return Err(fail(*exchange, failure));
     }
@@ -140,25 +151,63 @@ pub async fn forward(
             return Err(fail(*exchange, failure));
         }
     };
+    if over_http2 {
+        // RFC 8441 §5: HTTP/2 accepts without the proof that HTTP/1.1 wants.
+        let headers = response.headers_mut();
+        headers.remove(SEC_WEBSOCKET_ACCEPT);
+        if let Ok(proof) = HeaderValue::try_from(proof(&key)) {
+            headers.insert(SEC_WEBSOCKET_ACCEPT, proof);
+        }
+    }
     Ok(accept(session, exchange, (down, up), response, &lease))
 }
 
-/// The request as an HTTP/1.1 upgrade.
-fn as_upgrade<B>(request: &mut Request<B>, extended: bool) -> Result<(), Failure> {
-    *request.method_mut() = Method::GET;
-    let headers = request.headers_mut();
-    headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
-    headers.remove(CONTENT_LENGTH);
-    if extended {
-        // RFC 8441 §5: HTTP/2 has no key; the origin's HTTP/1.1 wants one.
-        let mut nonce = [0; 16];
-        rand::fill(&mut nonce).map_err(|_| Failure::new(Side::Internal, DenyReason::Internal))?;
-        let key = HeaderValue::try_from(STANDARD.encode(nonce))
-            .map_err(|error| Failure::caused(Side::Internal, DenyReason::Internal, error))?;
-        headers.insert(SEC_WEBSOCKET_KEY, key);
+/// The handshake's key: the program's, or, as HTTP/2 has none (RFC 8441 §5), one of ours.
+fn key<B>(request: &Request<B>, extended: bool) -> Result<HeaderValue, Failure> {
+    let sent = request.headers().get(SEC_WEBSOCKET_KEY);
+    if let Some(key) = sent
+        && !extended
+    {
+        return Ok(key.clone());
     }
-    Ok(())
+    if !extended {
+        return Err(Failure::new(Side::Downstream, DenyReason::MalformedRequest));
+    }
+    let mut nonce = [0; 16];
+    rand::fill(&mut nonce).map_err(|_| Failure::new(Side::Internal, DenyReason::Internal))?;
+    HeaderValue::try_from(STANDARD.encode(nonce))
+        .map_err(|error| Failure::caused(Side::Internal, DenyReason::Internal, error))
+}
+
+/// RFC 6455 §4.2.2: what shows that the handshake was understood.
+fn proof(key: &HeaderValue) -> String {
+    let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+    hash.update(key.as_bytes());
+    hash.update(b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+    STANDARD.encode(hash.finish())
+}
+
+/// The request as an HTTP/1.1 upgrade, or as an extended CONNECT.
+pub(super) fn shape<B>(request: &mut Request<B>, application: Application, key: &HeaderValue) {
+    let headers = request.headers_mut();
+    headers.remove(CONTENT_LENGTH);
+    match application {
+        Application::Http1 => {
+            headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+            headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+            headers.insert(SEC_WEBSOCKET_KEY, key.clone());
+            *request.method_mut() = Method::GET;
+            request.extensions_mut().remove::<Protocol>();
+        }
+        Application::Http2 => {
+            headers.remove(CONNECTION);
+            headers.remove(UPGRADE);
+            headers.remove(SEC_WEBSOCKET_KEY);
+            *request.method_mut() = Method::CONNECT;
+            let websocket = Protocol::from_static("websocket");
+            request.extensions_mut().insert(websocket);
+        }
+    }
 }
 
 /// The origin accepted: so does our answer, in the form that the client asked in.
@@ -183,6 +232,7 @@ fn accept(
     });
     match session.application() {
         Application::Http1 => {
+            parts.status = StatusCode::SWITCHING_PROTOCOLS;
             parts
                 .headers
                 .insert(CONNECTION, HeaderValue::from_static("Upgrade"));

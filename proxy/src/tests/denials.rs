@@ -3,6 +3,7 @@
 use gig_audit::Event;
 use gig_policy::{DenyReason, Policy};
 use http::{Request, StatusCode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::lab::{
     ALLOW_API, Arrangement, Lab, Way,
@@ -23,9 +24,7 @@ async fn connect_to_a_denied_host_is_told_why_and_nothing_leaves() {
     let (lab, origin) = lab_with(ALLOW_API).await;
     let mut stream = lab.connect(Way::Explicit).await;
     let request = b"CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test:443\r\n\r\n";
-    tokio::io::AsyncWriteExt::write_all(&mut stream, request)
-        .await
-        .unwrap();
+    stream.write_all(request).await.unwrap();
     let head = read_head(&mut stream).await;
     assert!(head.starts_with("HTTP/1.1 403"), "{head}");
     assert!(
@@ -39,9 +38,7 @@ async fn connect_to_a_denied_host_is_told_why_and_nothing_leaves() {
         .parse()
         .unwrap();
     let mut body = vec![0; length];
-    tokio::io::AsyncReadExt::read_exact(&mut stream, &mut body)
-        .await
-        .unwrap();
+    stream.read_exact(&mut body).await.unwrap();
     let told: serde_json::Value = serde_json::from_slice(&body).unwrap();
     assert_eq!(told["error"], "egress_denied");
     assert_eq!(told["reason"], "host_not_allowed");
@@ -90,6 +87,53 @@ async fn deny_reset_gives_no_handshake() {
     assert!(lab.tls(stream, "evil.test", &["h2"]).await.is_err());
     assert_eq!(origin.seen.connections(), 0);
     lab.assert_denied_once(DenyReason::HostNotAllowed);
+}
+
+#[tokio::test]
+async fn deny_reset_holds_in_clear_text_and_at_the_explicit_proxy() {
+    let policy = "
+version: 1
+deny: reset
+egress:
+  - host: api.test
+    ports: [80, 443]
+    allow_private: [127.0.0.0/8]
+    rules: [{paths: [/open]}]
+";
+    for (way, request) in [
+        (
+            Way::to("evil.test", 80),
+            "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        ),
+        (
+            Way::to("203.0.113.9", 80),
+            "GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        ),
+        (
+            Way::Explicit,
+            "GET http://evil.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n",
+        ),
+        (
+            Way::Explicit,
+            "CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test:443\r\n\r\n",
+        ),
+    ] {
+        let (lab, origin) = lab_with(policy).await;
+        let mut stream = lab.connect(way).await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let ended = stream.read_to_end(&mut answer).await;
+        let reset = ended.map_err(|error| error.kind());
+        assert_eq!(reset, Err(std::io::ErrorKind::ConnectionReset), "{request}");
+        assert!(answer.is_empty(), "{request}");
+        assert_eq!(origin.seen.connections(), 0);
+        lab.assert_denied_once(DenyReason::HostNotAllowed);
+    }
+    // The destination is allowed, so that it is no secret: what of it is not is told.
+    let (lab, _origin) = lab_with(policy).await;
+    let mut client = lab.http("api.test").await;
+    let answer = client.send(with_host("/shut", "api.test")).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
 }
 
 #[tokio::test]

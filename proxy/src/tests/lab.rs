@@ -133,11 +133,26 @@ impl Way {
 impl Lab {
     /// A connection to the proxy, served.
     pub(super) async fn connect(&self, way: Way) -> TcpStream {
+        self.connect_as(&self.subject, way).await
+    }
+
+    /// Another sandbox under the same policy, served by the same thread.
+    pub(super) fn neighbour(&self) -> Arc<Subject> {
+        Subject::new(
+            SandboxId::new(uuid::Uuid::from_u128(8)),
+            [127, 0, 0, 1].into(),
+            [127, 0, 0, 1].into(),
+            Policy::compile(ALLOW_API, "test").unwrap(),
+        )
+    }
+
+    /// A connection of one sandbox.
+    pub(super) async fn connect_as(&self, subject: &Arc<Subject>, way: Way) -> TcpStream {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = dial(listener.local_addr().unwrap()).await;
         let (stream, source) = listener.accept().await.unwrap();
         stream.set_nodelay(true).unwrap();
-        let guard = self.subject.accept().unwrap();
+        let guard = subject.accept().unwrap();
         let caller = Caller::new(Arc::clone(&self.worker), guard, source);
         self.tasks.spawn(async move {
             match way {
@@ -188,6 +203,18 @@ impl Lab {
         for record in denied {
             assert_eq!(record.entry.reason, Some(reason), "{record:#?}");
         }
+    }
+
+    /// Waits until something is recorded as denied: that may be after the client has its answer.
+    pub(super) async fn until_denied(&self) {
+        let denied = |record: &Record| record.entry.verdict == Some(VerdictWord::Deny);
+        let recording = async {
+            while !self.log.records().iter().any(denied) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let recorded = tokio::time::timeout(Duration::from_secs(60), recording).await;
+        assert!(recorded.is_ok(), "{:#?}", self.log.records());
     }
 
     /// Exactly one denial is recorded, for `reason`.

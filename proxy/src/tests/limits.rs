@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gig_audit::Event;
+use gig_audit::{Event, VerdictWord};
 use gig_policy::DenyReason;
 use http::{Request, Response, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -49,6 +49,42 @@ async fn rapid_resets_end_the_connection() {
     stream.write_all(&octets).await.ok();
     assert!(is_closed(&mut stream).await);
     assert!(origin.seen.requests().len() < 200);
+    drop(stream);
+    lab.until_records(Event::Connect, 2).await;
+    recorded_as_too_much(&lab);
+}
+
+/// The connection was refused once, for this reason.
+#[track_caller]
+fn recorded_as_too_much(lab: &Lab) {
+    let refused: Vec<_> = lab
+        .records(Event::Connect)
+        .into_iter()
+        .filter(|record| record.entry.verdict == Some(VerdictWord::Deny))
+        .collect();
+    assert_eq!(refused.len(), 1, "{:#?}", lab.log.records());
+    assert_eq!(refused[0].entry.reason, Some(DenyReason::TooLarge));
+}
+
+#[tokio::test]
+async fn a_flood_of_pings_or_settings_ends_the_connection_and_is_recorded() {
+    for frame in [
+        h2::frame(6, 0, 0, b"12345678"),
+        h2::frame(h2::SETTINGS, 0, 0, &[0, 4, 0, 0, 0xff, 0xff]),
+        h2::frame(200, 0, 0, b""),
+    ] {
+        let (lab, origin) = lab().await;
+        let mut stream = h2_stream(&lab).await;
+        let mut octets = h2::preface();
+        octets.extend(frame.repeat(10_000));
+        // Cut off while it writes.
+        stream.write_all(&octets).await.ok();
+        assert!(is_closed(&mut stream).await);
+        drop(stream);
+        lab.until_records(Event::Connect, 2).await;
+        recorded_as_too_much(&lab);
+        assert_eq!(origin.seen.connections(), 0);
+    }
 }
 
 #[tokio::test]
@@ -63,6 +99,9 @@ async fn a_flood_of_continuation_frames_ends_the_connection() {
     stream.write_all(&octets).await.ok();
     assert!(is_closed(&mut stream).await);
     assert_eq!(origin.seen.connections(), 0);
+    drop(stream);
+    lab.until_records(Event::Connect, 2).await;
+    recorded_as_too_much(&lab);
 }
 
 #[tokio::test]
@@ -82,14 +121,11 @@ async fn an_hpack_bomb_is_refused() {
         &block,
     ));
     stream.write_all(&octets).await.ok();
-    let mut answer = vec![0; 4096];
-    let reading = stream.read(&mut answer);
-    assert!(
-        tokio::time::timeout(Duration::from_secs(60), reading)
-            .await
-            .is_ok()
-    );
+    assert!(is_closed(&mut stream).await);
     assert_eq!(origin.seen.connections(), 0);
+    drop(stream);
+    lab.until_records(Event::Connect, 2).await;
+    recorded_as_too_much(&lab);
 }
 
 #[tokio::test]
@@ -185,9 +221,13 @@ async fn a_header_section_that_does_not_end_and_an_idle_connection_are_closed() 
         let mut stream = lab.connect(Way::to("api.test", 80)).await;
         stream.write_all(text.as_bytes()).await.unwrap();
         let mut rest = Vec::new();
-        let patience = lab.worker.deadlines().keep_alive * 2;
+        // A connection that only waits is given longer.
+        let patience = lab.worker.deadlines().request_headers + Duration::from_secs(1);
         let ended = tokio::time::timeout(patience, stream.read_to_end(&mut rest)).await;
         assert!(ended.is_ok(), "{text:?}");
+        let records = lab.until_records(Event::Connect, 1).await;
+        let slow = records.last().map(|record| record.entry.reason);
+        assert_eq!(slow, Some(Some(DenyReason::RequestTimeout)));
     }
 }
 

@@ -116,6 +116,125 @@ async fn pass_octets(stream: &mut TokioIo<hyper::upgrade::Upgraded>) {
     assert_eq!(&octets, b"hello");
 }
 
+/// Speaks nothing but HTTP/2, and accepts extended CONNECT.
+async fn accepting_http2(status: StatusCode) -> Origin {
+    Origin::https(
+        "api.test",
+        &["h2"],
+        move |mut request: Request<Incoming>| async move {
+            assert_eq!(request.method(), "CONNECT");
+            let protocol = request.extensions().get::<Protocol>().unwrap();
+            assert_eq!(protocol.as_str(), "websocket");
+            assert_eq!(request.uri().path(), "/socket");
+            assert_eq!(request.headers()["sec-websocket-version"], "13");
+            for field in ["sec-websocket-key", "upgrade", "connection"] {
+                assert!(!request.headers().contains_key(field), "{field}");
+            }
+            let upgrade = hyper::upgrade::on(&mut request);
+            let tasks = tokio_util::task::TaskTracker::new();
+            tasks.spawn(async move {
+                let Ok(upgraded) = upgrade.await else { return };
+                let mut stream = TokioIo::new(upgraded);
+                let mut octets = [0; 100];
+                while let Ok(n @ 1..) = stream.read(&mut octets).await {
+                    stream.write_all(&octets[..n]).await.unwrap();
+                }
+            });
+            Response::builder().status(status).body(empty()).unwrap()
+        },
+    )
+    .await
+}
+
+#[tokio::test]
+async fn an_origin_that_speaks_http2_alone_is_asked_by_extended_connect() {
+    for alpn in ["http/1.1", "h2"] {
+        let origin = accepting_http2(StatusCode::OK).await;
+        let lab = Arrangement::new(ALLOW_API)
+            .origin("api.test:443", &origin)
+            .lab();
+        // The second time its connection is known and shared.
+        for round in 1..3 {
+            let mut client = lab.https("api.test", alpn).await;
+            let request = if alpn == "h2" {
+                extended("https://api.test/socket")
+            } else {
+                handshake("api.test")
+            };
+            let mut response = client.start(request).await.unwrap();
+            if alpn == "h2" {
+                assert_eq!(response.status(), StatusCode::OK);
+            } else {
+                assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
+                // The example of RFC 6455 §1.3.
+                let proof = &response.headers()["sec-websocket-accept"];
+                assert_eq!(proof, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+            }
+            let mut stream = TokioIo::new(hyper::upgrade::on(&mut response).await.unwrap());
+            pass_octets(&mut stream).await;
+            drop(stream);
+            let responses = lab.until_records(Event::Response, round).await;
+            assert_eq!(responses.last().unwrap().entry.bytes_out, Some(5));
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_http2_origin_that_refuses_leaves_no_raw_pipe() {
+    let origin = accepting_http2(StatusCode::FORBIDDEN).await;
+    let lab = Arrangement::new(ALLOW_API)
+        .origin("api.test:443", &origin)
+        .lab();
+    let stream = lab.connect(Way::to("api.test", 443)).await;
+    let mut stream = lab.tls(stream, "api.test", &["http/1.1"]).await.unwrap();
+    stream
+        .write_all(
+            b"GET /socket HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+              Sec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n\x81\x05raw!!\r\n\r\n",
+        )
+        .await
+        .unwrap();
+    let mut answer = Vec::new();
+    // hyper ends a connection on which an upgrade was refused without TLS's farewell.
+    stream.read_to_end(&mut answer).await.ok();
+    let answer = String::from_utf8(answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+    // What was written on is no request: it is refused as such.
+    assert!(answer.contains("HTTP/1.1 400 "), "{answer}");
+    assert_eq!(origin.seen.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn an_http2_origin_without_extended_connect_is_told_as_502() {
+    for alpn in ["http/1.1", "h2"] {
+        let origin = Origin::tls("api.test", &["h2"], |stream, seen| async move {
+            let mut connection = ::h2::server::handshake(stream).await.unwrap();
+            while let Some(Ok(_)) = connection.accept().await {
+                seen.octets.lock().extend(b"a request");
+            }
+        })
+        .await;
+        let lab = Arrangement::new(ALLOW_API)
+            .origin("api.test:443", &origin)
+            .lab();
+        let mut client = lab.https("api.test", alpn).await;
+        let request = if alpn == "h2" {
+            extended("https://api.test/socket")
+        } else {
+            handshake("api.test")
+        };
+        let response = client.start(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
+        let body = response.collect().await.unwrap().to_bytes();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        assert!(
+            body.contains("origin_protocol") && body.contains("RFC 8441"),
+            "{body}"
+        );
+        assert_eq!(origin.seen.text(), "");
+    }
+}
+
 #[tokio::test]
 async fn a_refused_upgrade_leaves_no_raw_pipe() {
     let origin = Origin::raw(|mut stream, seen| async move {

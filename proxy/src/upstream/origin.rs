@@ -10,6 +10,7 @@ use super::{
     dial::Dialed,
     last_words::LastWords,
     pool::{Http2, Lease, Line, Origin, Origins},
+    settled::{self, settled},
 };
 use crate::{
     credential::sign::certificate::ClientIdentity,
@@ -30,7 +31,7 @@ pub enum Need {
     Http1,
     /// The client speaks HTTP/2; translated if the origin does not.
     Http2,
-    /// HTTP/1.1 and nothing else: an upgrade.
+    /// HTTP/1.1: an upgrade; extended CONNECT if the origin speaks nothing but HTTP/2.
     Upgrade,
 }
 
@@ -128,9 +129,7 @@ async fn open_tls(
     };
     match try_tls(worker, &tls, origin, (wanted, offer)).await {
         // The origin speaks HTTP/2 alone: translate.
-        Err(TryTlsError::OfferRefused(_))
-            if wanted.need == Need::Http1 && offer == Offer::Http1 =>
-        {
+        Err(TryTlsError::OfferRefused(_)) if offer == Offer::Http1 => {
             try_tls(worker, &tls, origin, (wanted, Offer::Http2)).await
         }
         // It did, and no longer does.
@@ -237,8 +236,13 @@ where
                 .handshake::<_, Upload>(TokioIo::new(Gathering::new(stream)))
                 .await
                 .map_err(failed)?;
-            drive(worker, connection, guard);
-            Ok(Line::Http2(Http2 { sender, address }))
+            let (settled, questions) = settled();
+            drive(worker, settled::drive(connection, questions), guard);
+            Ok(Line::Http2(Http2 {
+                sender,
+                address,
+                settled,
+            }))
         }
     }
 }

@@ -32,10 +32,12 @@ impl GatherError {
     #[must_use]
     pub const fn reason(self) -> DenyReason {
         match self {
-            Self::Stopped(UploadStopped::Limit(reason) | UploadStopped::Secret(reason)) => reason,
-            Self::Stopped(UploadStopped::Downstream | UploadStopped::Abandoned) => {
-                DenyReason::MalformedRequest
-            }
+            Self::Stopped(
+                UploadStopped::Limit(reason)
+                | UploadStopped::Secret(reason)
+                | UploadStopped::Downstream(reason),
+            ) => reason,
+            Self::Stopped(UploadStopped::Abandoned) => DenyReason::RequestIncomplete,
             Self::TooLong(_) => DenyReason::TooLarge,
         }
     }

@@ -11,14 +11,18 @@ const MOST: Lingering = Lingering {
     silence: Duration::from_secs(15),
 };
 
-fn lingering(half_close: HalfClose) -> (Linger<DuplexStream>, DuplexStream) {
+impl Abort for DuplexStream {
+    fn abort(&self) {}
+}
+
+fn lingering(ending: Ending) -> (Linger<DuplexStream>, DuplexStream) {
     let (near, far) = duplex(1024);
-    (Linger::new(near, MOST, half_close), far)
+    (Linger::new(near, MOST, ending), far)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_waits_for_the_other_side_and_takes_what_it_sends() {
-    let (mut near, mut far) = lingering(HalfClose::default());
+    let (mut near, mut far) = lingering(Ending::default());
     near.write_all(b"answer").await.unwrap();
     let (shut, ()) = tokio::join!(near.shutdown(), async {
         far.write_all(&[b'x'; 100_000]).await.unwrap();
@@ -32,12 +36,12 @@ async fn a_shutdown_waits_for_the_other_side_and_takes_what_it_sends() {
 
 #[tokio::test(start_paused = true)]
 async fn silence_and_slowness_end_it() {
-    let (mut near, _far) = lingering(HalfClose::default());
+    let (mut near, _far) = lingering(Ending::default());
     let begun = Instant::now();
     near.shutdown().await.unwrap();
     assert_eq!(begun.elapsed().as_secs(), MOST.silence.as_secs());
 
-    let (mut near, mut far) = lingering(HalfClose::default());
+    let (mut near, mut far) = lingering(Ending::default());
     let begun = Instant::now();
     tokio::select! {
         shut = near.shutdown() => shut.unwrap(),
@@ -53,7 +57,7 @@ async fn silence_and_slowness_end_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_ends_it() {
-    let (mut near, mut far) = lingering(HalfClose::default());
+    let (mut near, mut far) = lingering(Ending::default());
     let part = [0; 1024];
     let mut sent = 0;
     tokio::select! {
@@ -73,19 +77,33 @@ async fn a_flood_ends_it() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_waited_for_when_the_other_side_has_closed_or_is_no_longer_http() {
-    let (mut near, mut far) = lingering(HalfClose::default());
+    let (mut near, mut far) = lingering(Ending::default());
     far.shutdown().await.unwrap();
     assert_eq!(near.read(&mut [0]).await.unwrap(), 0);
     let begun = Instant::now();
     near.shutdown().await.unwrap();
 
-    let half_close = HalfClose::default();
-    let (mut near, mut far) = lingering(half_close.clone());
-    half_close.plain();
+    let ending = Ending::default();
+    let (mut near, mut far) = lingering(ending.clone());
+    ending.plain();
     near.shutdown().await.unwrap();
     assert_eq!(begun.elapsed(), Duration::ZERO);
     far.write_all(b"still").await.unwrap();
     let mut octets = [0; 5];
     near.read_exact(&mut octets).await.unwrap();
     assert_eq!(&octets, b"still");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abrupt_end_takes_the_place_of_an_answer() {
+    let ending = Ending::default();
+    let (mut near, mut far) = lingering(ending.clone());
+    near.write_all(b"before").await.unwrap();
+    ending.abrupt();
+    assert!(near.write_all(b"after").await.is_err());
+    assert!(near.shutdown().await.is_err());
+    drop(near);
+    let mut all = Vec::new();
+    far.read_to_end(&mut all).await.unwrap();
+    assert_eq!(all, b"before");
 }

@@ -20,7 +20,7 @@ use rustls::{
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
 };
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::task::TaskTracker;
 
 use super::client::Body;
@@ -100,19 +100,7 @@ impl Origin {
         H: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<Body>> + Send + 'static,
     {
-        let authority = Authority::generate().unwrap();
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let minter = Minter::new(authority.clone(), &provider).unwrap();
-        let leaf = minter
-            .mint(&gig_policy::Host::parse(name).unwrap())
-            .unwrap();
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_client_cert_verifier(clients)
-            .with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(leaf)));
-        config.alpn_protocols = alpn.iter().map(|p| p.as_bytes().to_vec()).collect();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let (acceptor, authority) = acceptor(name, alpn, clients);
         let seen = Arc::new(Seen::default());
         let theirs = Arc::clone(&seen);
         let mut origin = Self::each(seen, move |stream| {
@@ -122,6 +110,29 @@ impl Origin {
                 if let Ok(stream) = acceptor.accept(stream).await {
                     let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
                     serve(stream, h2, seen, handler).await;
+                }
+            }
+        })
+        .await;
+        origin.authority = Some(authority);
+        origin
+    }
+
+    /// TLS for `name`, and within it what `script` wants.
+    pub(in crate::tests) async fn tls<S, F>(name: &str, alpn: &[&str], script: S) -> Self
+    where
+        S: Fn(TlsStream<TcpStream>, Arc<Seen>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let nobody = WebPkiClientVerifier::no_client_auth();
+        let (acceptor, authority) = acceptor(name, alpn, nobody);
+        let seen = Arc::new(Seen::default());
+        let theirs = Arc::clone(&seen);
+        let mut origin = Self::each(seen, move |stream| {
+            let (acceptor, seen, script) = (acceptor.clone(), Arc::clone(&theirs), script.clone());
+            async move {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    script(stream, seen).await;
                 }
             }
         })
@@ -178,6 +189,26 @@ impl Origin {
             _tasks: tasks,
         }
     }
+}
+
+fn acceptor(
+    name: &str,
+    alpn: &[&str],
+    clients: Arc<dyn ClientCertVerifier>,
+) -> (TlsAcceptor, Authority) {
+    let authority = Authority::generate().unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let minter = Minter::new(authority.clone(), &provider).unwrap();
+    let leaf = minter
+        .mint(&gig_policy::Host::parse(name).unwrap())
+        .unwrap();
+    let mut config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_client_cert_verifier(clients)
+        .with_cert_resolver(Arc::new(rustls::sign::SingleCertAndKey::from(leaf)));
+    config.alpn_protocols = alpn.iter().map(|p| p.as_bytes().to_vec()).collect();
+    (TlsAcceptor::from(Arc::new(config)), authority)
 }
 
 async fn serve<S, H, F>(stream: S, h2: bool, seen: Arc<Seen>, handler: H)

@@ -14,6 +14,7 @@ use crate::{
     failure::{Failure, Side},
     http::body::Upload,
     tls::downstream::Application,
+    upstream::settled::Settled,
 };
 
 /// An HTTP/2 connection.
@@ -23,6 +24,8 @@ pub struct Http2 {
     pub sender: http2::SendRequest<Upload>,
     /// Where it goes.
     pub address: SocketAddr,
+    /// Knows what its origin takes.
+    pub settled: Settled,
 }
 
 /// A connection that may carry one request.
@@ -100,6 +103,14 @@ impl Lease {
         match &self.line {
             Line::Http1 { .. } => Application::Http1,
             Line::Http2(_) => Application::Http2,
+        }
+    }
+
+    /// Whether a WebSocket can be asked for: always over HTTP/1.1, over HTTP/2 where the origin says so.
+    pub async fn takes_websockets(&self) -> bool {
+        match &self.line {
+            Line::Http1 { .. } => true,
+            Line::Http2(shared) => shared.settled.takes_websockets().await,
         }
     }
 
