@@ -129,7 +129,8 @@ async fn carry(
         return Ok(None);
     };
     let head = Head {
-        has_body: !request.body().is_end_stream(),
+        // The messages of a WebSocket are planned for like a body.
+        has_body: !request.body().is_end_stream() || upgrade::wanted(request),
         headers: request.headers_mut(),
         target,
     };

@@ -1,19 +1,18 @@
 //! What happens to a body: by its type, which escape a value takes; by its coding, whether it can be
-//! looked into.
+//! looked into. A coded body into which a value may go is sent on plain; one that is only looked at goes
+//! on as it is.
 
 use std::{fmt, sync::Arc};
 
 use gig_policy::{SandboxId, SecretGrant};
-use http::{
-    HeaderMap,
-    header::{CONTENT_ENCODING, CONTENT_TYPE},
-};
+use http::{HeaderMap, header::CONTENT_TYPE};
 
 use super::{
+    coding::{Coded, Undone, coded},
     inject::{Stopped, place_trailers},
     misuse::{Bearer, Guard},
     place::{Escape, Replacement},
-    rewrite::Rewrite,
+    rewrite::{Rewrite, RewriteError},
     swap::{Swap, Swappable},
     tally::Tally,
     watch::Watch,
@@ -27,7 +26,7 @@ pub struct BodyPlan {
     granted: Arc<[SecretGrant]>,
     swappable: Vec<Swappable>,
     kind: Kind,
-    coded: bool,
+    coded: Coded,
     tally: Arc<Tally>,
 }
 
@@ -47,6 +46,54 @@ pub struct Passes {
     pub guard: Option<Guard>,
     /// Changes it.
     pub rewrite: Option<Box<dyn Rewrite>>,
+    /// Looks at a coded body that goes on as it is.
+    pub aside: Option<Undone<Guarded>>,
+}
+
+/// What is decoded of a body: looked at, then changed.
+#[derive(Debug)]
+pub struct Guarded {
+    guard: Guard,
+    swap: Option<Swap>,
+}
+
+impl Rewrite for Guarded {
+    fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        self.guard.look(octets)?;
+        match &mut self.swap {
+            Some(swap) => swap.push(octets, out),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        self.swap.as_mut().map_or(Ok(()), |swap| swap.finish(out))
+    }
+
+    fn release(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        self.swap.as_mut().map_or(Ok(()), |swap| swap.release(out))
+    }
+
+    fn held(&self) -> usize {
+        self.swap.as_ref().map_or(0, Rewrite::held)
+    }
+}
+
+/// There is no memory for a decoder.
+struct Unreadable;
+
+impl Rewrite for Unreadable {
+    fn push(&mut self, _: &[u8], _: &mut Vec<u8>) -> Result<(), RewriteError> {
+        Err(RewriteError::Undecodable)
+    }
+
+    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), RewriteError> {
+        Err(RewriteError::Undecodable)
+    }
+
+    fn held(&self) -> usize {
+        0
+    }
 }
 
 impl BodyPlan {
@@ -58,16 +105,13 @@ impl BodyPlan {
         swappable: Vec<Swappable>,
         tally: &Arc<Tally>,
     ) -> Self {
-        let coded = headers
-            .get(CONTENT_ENCODING)
-            .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
         Self {
             watch: Arc::clone(watch),
             sandbox: bearer.sandbox,
             granted: bearer.granted.into(),
             swappable,
             kind: kind(headers),
-            coded,
+            coded: coded(headers),
             tally: Arc::clone(tally),
         }
     }
@@ -95,8 +139,15 @@ impl BodyPlan {
 
     /// Whether the body may come out with another length.
     #[must_use]
-    pub const fn may_change(&self) -> bool {
-        !self.swappable.is_empty() && self.kind.escape.is_some() && !self.coded
+    pub fn may_change(&self) -> bool {
+        let readable = self.coded != Coded::Unknown;
+        !self.swappable.is_empty() && self.kind.escape.is_some() && readable
+    }
+
+    /// Whether it goes on without its content coding.
+    #[must_use]
+    pub fn undoes_coding(&self) -> bool {
+        self.may_change() && self.coded != Coded::Plain
     }
 
     /// Whether anything is done with the body at all.
@@ -112,24 +163,48 @@ impl BodyPlan {
             return Passes {
                 guard: None,
                 rewrite: None,
+                aside: None,
             };
         }
         let place = (self.kind.word, self.kind.credential);
         let mut guard = Guard::new(&self.watch, &self.bearer(), place, &self.tally);
-        let rewrite: Option<Box<dyn Rewrite>> = match self.kind.escape {
-            Some(escape) if self.may_change() => Some(Box::new(Swap::new(
-                self.swappable.clone(),
-                escape,
-                &self.tally,
-            ))),
-            _ => {
-                guard = guard.literal();
-                None
-            }
+        let escape = self.kind.escape.filter(|_| self.may_change());
+        let Some(escape) = escape else {
+            guard = guard.literal();
+            let inner = Guarded { guard, swap: None };
+            // What cannot be decoded is not looked into: a sentinel in it means nothing where it goes.
+            return match &self.coded {
+                Coded::Known(codings) => Passes {
+                    guard: None,
+                    rewrite: None,
+                    aside: Undone::new(codings, inner).ok(),
+                },
+                Coded::Plain | Coded::Unknown => Passes {
+                    guard: Some(inner.guard),
+                    rewrite: None,
+                    aside: None,
+                },
+            };
         };
-        Passes {
-            guard: Some(guard),
-            rewrite,
+        let swap = Swap::new(self.swappable.clone(), escape, &self.tally);
+        match &self.coded {
+            Coded::Known(codings) => {
+                let swap = Some(swap);
+                let undone = Undone::new(codings, Guarded { guard, swap });
+                Passes {
+                    guard: None,
+                    rewrite: Some(match undone {
+                        Ok(undone) => Box::new(undone),
+                        Err(_) => Box::new(Unreadable),
+                    }),
+                    aside: None,
+                }
+            }
+            Coded::Plain | Coded::Unknown => Passes {
+                guard: Some(guard),
+                rewrite: Some(Box::new(swap)),
+                aside: None,
+            },
         }
     }
 

@@ -25,8 +25,8 @@ pub enum Sender {
     Server,
 }
 
-/// Makes the rewriter of each message.
-pub type MakeRewrite = Box<dyn FnMut() -> Box<dyn Rewrite> + Send>;
+/// Makes the rewriter of each message; told whether it is a binary one.
+pub type MakeRewrite = Box<dyn FnMut(bool) -> Box<dyn Rewrite> + Send>;
 
 /// One direction.
 pub struct Frames {
@@ -183,7 +183,7 @@ impl Frames {
             }
             (Opcode::Text | Opcode::Binary, None) => {
                 self.message = Some(Message {
-                    rewrite: (self.make)(),
+                    rewrite: (self.make)(header.opcode == Opcode::Binary),
                     opcode: header.opcode,
                     begun: false,
                 });
@@ -259,7 +259,7 @@ impl Frames {
         };
         let (code, text) = plain.split_at(code);
         let mut payload = code.to_vec();
-        let mut rewrite = (self.make)();
+        let mut rewrite = (self.make)(false);
         rewrite.push(text, &mut payload)?;
         rewrite.finish(&mut payload)?;
         if payload.len() > CONTROL_MOST {

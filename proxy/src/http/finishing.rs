@@ -11,7 +11,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use gig_policy::{AppProtocol, DenyReason};
 use http::{
     HeaderMap, HeaderName, HeaderValue, Request,
-    header::{CONTENT_LENGTH, EXPECT},
+    header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT},
     uri::PathAndQuery,
 };
 
@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     credential::{
+        body::BodyPlan,
         inject::Carried,
         tally::{Misuse, Tally},
         treat::{Signable, Treat},
@@ -35,6 +36,8 @@ pub(super) struct Finishing {
     treats: Vec<Arc<dyn Treat>>,
     /// The body may come out with another length.
     changing: bool,
+    /// The body goes on without its content coding.
+    undoing: bool,
     /// Something looks at the body.
     guarded: bool,
 }
@@ -54,6 +57,7 @@ impl Finishing {
         let plan = carried.body.filter(|plan| !plan.is_idle());
         let finishing = Self {
             changing: plan.as_ref().is_some_and(|plan| plan.may_change()),
+            undoing: plan.as_ref().is_some_and(BodyPlan::undoes_coding),
             guarded: plan.is_some(),
             treats: carried.treats,
             tally: carried.tally,
@@ -93,11 +97,14 @@ impl Finishing {
     fn settle(&self, unsent: &mut Unsent<'_>) {
         let (parts, body) = (unsent.request.headers().clone(), unsent.request.body());
         let mut headers = parts;
+        if self.undoing {
+            headers.remove(CONTENT_ENCODING);
+        }
         match body {
             Upload::Whole(gathered) => {
                 let octets = gathered.octets();
                 headers.insert(CONTENT_LENGTH, octets.len().into());
-                if self.tally.body_changed() {
+                if self.undoing || self.tally.body_changed() {
                     self.renew_digests(&mut headers, octets);
                 }
             }

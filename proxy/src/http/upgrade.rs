@@ -33,12 +33,18 @@ use super::{
 };
 use crate::{
     caller::Caller,
+    credential::{
+        body::BodyPlan,
+        websocket::{FrameError, Sender, stream::RewrittenStream, without_extensions},
+    },
     enforce::request::Asked,
     failure::{Failure, Side},
     opaque::{SpliceLimits, splice_until},
     tls::downstream::Application,
     upstream::{origin::Need, pool::Lease},
 };
+
+mod messages;
 
 /// What follows an HTTP/1 connection that ended by an accepted upgrade.
 #[derive(Debug)]
@@ -56,6 +62,8 @@ pub struct WebSocket {
     up: Upgraded,
     exchange: Box<Exchange>,
     session: Arc<Session>,
+    /// What happens to what the program sends, where it has secrets.
+    plan: Option<BodyPlan>,
 }
 
 /// Whether the request is a WebSocket handshake in either form.
@@ -114,7 +122,15 @@ pub async fn forward(
     }
     let down = hyper::upgrade::on(&mut outgoing.request);
     let route = Arc::clone(&outgoing.route);
+    let plan = outgoing
+        .carried
+        .as_mut()
+        .and_then(|carried| carried.body.take());
     let (mut ready, _) = Ready::new(session, &mut exchange, outgoing);
+    if plan.is_some() {
+        // Compressed messages could not be looked into.
+        without_extensions(ready.request.headers_mut());
+    }
     let key = match key(&ready.request, extended) {
         Ok(key) => key,
         Err(failure) => return Err(fail(*exchange, failure)),
@@ -159,7 +175,13 @@ pub async fn forward(
             headers.insert(SEC_WEBSOCKET_ACCEPT, proof);
         }
     }
-    Ok(accept(session, exchange, (down, up), response, &lease))
+    Ok(accept(
+        session,
+        (exchange, plan),
+        (down, up),
+        response,
+        &lease,
+    ))
 }
 
 /// The handshake's key: the program's, or, as HTTP/2 has none (RFC 8441 §5), one of ours.
@@ -213,7 +235,7 @@ pub(super) fn shape<B>(request: &mut Request<B>, application: Application, key: 
 /// The origin accepted: so does our answer, in the form that the client asked in.
 fn accept(
     session: &Arc<Session>,
-    mut exchange: Box<Exchange>,
+    (mut exchange, plan): (Box<Exchange>, Option<BodyPlan>),
     (down, up): (OnUpgrade, Upgraded),
     response: Response<Incoming>,
     lease: &Lease,
@@ -222,6 +244,12 @@ fn accept(
     headers::incoming(&mut parts.headers);
     parts.headers.remove(CONTENT_LENGTH);
     parts.extensions.clear();
+    if let Some(returning) = exchange.returning() {
+        returning.fields(&mut parts.headers);
+    }
+    if plan.is_some() {
+        without_extensions(&mut parts.headers);
+    }
     parts.version = Version::HTTP_11;
     exchange.upgraded(StatusCode::SWITCHING_PROTOCOLS.as_u16(), lease);
     let websocket = Box::new(WebSocket {
@@ -229,6 +257,7 @@ fn accept(
         up,
         exchange,
         session: Arc::clone(session),
+        plan,
     });
     match session.application() {
         Application::Http1 => {
@@ -264,6 +293,8 @@ impl WebSocket {
             idle: deadlines.opaque_idle,
             subject: Arc::clone(caller.subject()),
         };
+        let plan = self.plan.filter(|plan| !plan.is_idle());
+        let returning = self.exchange.returning().cloned();
         let exchange = &mut self.exchange;
         let cut = async {
             tokio::select! {
@@ -272,9 +303,21 @@ impl WebSocket {
                 reason = caller.drained() => reason,
             }
         };
-        let sides = (TokioIo::new(down), TokioIo::new(self.up));
-        let spliced = splice_until(Bytes::new(), sides, &limits, cut).await;
-        self.exchange
-            .spliced(spliced.out, spliced.back, spliced.end.reason());
+        let (mut down, mut up) = (TokioIo::new(down), TokioIo::new(self.up));
+        if plan.is_none() && returning.is_none() {
+            let spliced = splice_until(Bytes::new(), (down, up), &limits, cut).await;
+            let end = spliced.end.reason();
+            self.exchange.spliced(spliced.out, spliced.back, end);
+            return;
+        }
+        let mut down = RewrittenStream::new(&mut down, messages::outgoing(plan));
+        let mut up = RewrittenStream::new(&mut up, messages::incoming(returning));
+        let spliced = splice_until(Bytes::new(), (&mut down, &mut up), &limits, cut).await;
+        let stopped =
+            |side: Sender, why: Option<FrameError>| why.map(|why| messages::reason(side, why));
+        let end = stopped(Sender::Client, down.stopped())
+            .or_else(|| stopped(Sender::Server, up.stopped()))
+            .or_else(|| spliced.end.reason());
+        self.exchange.spliced(spliced.out, spliced.back, end);
     }
 }

@@ -24,6 +24,7 @@ use super::lab::{
 };
 use crate::{Subject, credential::Border};
 
+mod messages;
 mod streams;
 
 pub(super) const VALUE: &str = "real+Value/of=the&secret";

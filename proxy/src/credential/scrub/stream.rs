@@ -85,7 +85,7 @@ impl Scrubber {
     }
 
     /// Whether `octets` may go on as they are, with nothing held back before or after them.
-    pub(super) fn is_clean(&mut self, octets: &[u8]) -> bool {
+    pub fn is_clean(&mut self, octets: &[u8]) -> bool {
         if !self.held.is_empty() || self.run.is_some() {
             return false;
         }

@@ -28,7 +28,7 @@ impl Rewrite for Shout {
 }
 
 fn frames(sender: Sender) -> Frames {
-    Frames::new(sender, Box::new(|| Box::new(Shout)))
+    Frames::new(sender, Box::new(|_| Box::new(Shout)))
 }
 
 fn frame((last, opcode): (bool, Opcode), mask: Option<[u8; 4]>, payload: &[u8]) -> Vec<u8> {

@@ -46,6 +46,7 @@ impl Credentials {
             passes: Passes {
                 guard: None,
                 rewrite: None,
+                aside: None,
             },
             plan: None,
             after: Some(after),
@@ -69,6 +70,13 @@ impl Credentials {
         self.waiting = None;
         if let Some(guard) = &mut self.passes.guard {
             guard.look(&data).map_err(reason)?;
+        }
+        if let Some(aside) = &mut self.passes.aside {
+            match aside.push(&data, &mut Vec::new()) {
+                Ok(()) => {}
+                Err(RewriteError::Undecodable) => self.passes.aside = None,
+                Err(error) => return Err(reason(error)),
+            }
         }
         let mut data = data;
         for rewrite in [&mut self.passes.rewrite, &mut self.after]
