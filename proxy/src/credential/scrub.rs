@@ -26,6 +26,7 @@ use super::wallet::Held;
 pub mod answer;
 pub mod grpc;
 mod kept;
+mod near;
 pub(super) mod pattern;
 mod run;
 pub mod stream;
