@@ -26,7 +26,6 @@ use super::wallet::Held;
 pub mod answer;
 pub mod grpc;
 mod kept;
-mod near;
 pub(super) mod pattern;
 mod run;
 pub mod stream;

@@ -9,7 +9,7 @@ use base64::{Engine, engine::general_purpose};
 use gig_vault::Guarded;
 use zeroize::Zeroizing;
 
-use super::{near::Neighbours, view::canonical};
+use super::view::canonical;
 use crate::credential::needles::{Needles, SHORTEST};
 
 /// What is looked for.
@@ -18,7 +18,6 @@ pub(in crate::credential) struct Patterns {
     patterns: Vec<Pattern>,
     /// By their first two octets, the patterns that begin so.
     begins: HashMap<[u8; 2], Vec<usize>>,
-    near: Neighbours,
     pairs: Pairs,
     firsts: [bool; 256],
     longest: usize,
@@ -79,17 +78,12 @@ impl Patterns {
                 begins.entry([first, second]).or_default().push(number);
             }
         }
-        let mut near = Neighbours::default();
-        for pattern in &patterns {
-            pattern.spell(&mut near);
-        }
         let longest = patterns.iter().map(|p| p.text.len() + p.form.lead());
         Self {
             needles: Needles::new(patterns.iter().map(|p| p.text.as_slice())),
             longest: longest.max().unwrap_or(0),
             patterns,
             begins,
-            near,
             pairs,
             firsts,
             guarded,
@@ -104,11 +98,6 @@ impl Patterns {
     /// Whether there is nothing to look for.
     pub(in crate::credential) fn is_empty(&self) -> bool {
         self.patterns.is_empty()
-    }
-
-    /// What stands next to what.
-    pub(super) const fn near(&self) -> &Neighbours {
-        &self.near
     }
 
     /// Octets of the longest form.
@@ -193,19 +182,6 @@ impl Pattern {
         led && match self.form {
             Form::Hex => rest.eq_ignore_ascii_case(text),
             Form::Plain | Form::Base64 { .. } => rest == text,
-        }
-    }
-
-    /// Adds every way that it may stand in a text.
-    fn spell(&self, near: &mut Neighbours) {
-        near.add(&self.text);
-        if self.form == Form::Hex {
-            near.add(&self.text.to_ascii_uppercase());
-        }
-        if let (1, Some(head)) = (self.form.lead(), self.text.get(..2)) {
-            for lead in (0..=u8::MAX).filter(|octet| self.form.led_by(*octet)) {
-                near.add(&[&[lead], head].concat());
-            }
         }
     }
 

@@ -90,7 +90,7 @@ impl Scrubber {
             return false;
         }
         let patterns = Arc::clone(&self.scrub.patterns);
-        let known = self.view.make_for(patterns.near(), octets, false);
+        let known = self.view.make(octets, false);
         let view = self.view.octets(octets);
         patterns.find(view, &mut self.hits);
         let clean = known == octets.len() && self.hits.is_empty();
@@ -100,7 +100,7 @@ impl Scrubber {
     /// Replaces values in a whole text. Whether there were any; `out` is only complete then.
     pub(super) fn whole(&mut self, text: &[u8], out: &mut Vec<u8>) -> bool {
         let mut view = std::mem::take(&mut self.view);
-        view.make_for(self.scrub.patterns.near(), text, true);
+        view.make(text, true);
         let mut hits = std::mem::take(&mut self.hits);
         self.scrub.patterns.find(view.octets(text), &mut hits);
         let any = !hits.is_empty();
@@ -117,15 +117,10 @@ impl Scrubber {
     fn work(&mut self, raw: &[u8], last: bool, out: &mut Vec<u8>) -> usize {
         let mut view = std::mem::take(&mut self.view);
         let mut hits = std::mem::take(&mut self.hits);
-        let patterns = Arc::clone(&self.scrub.patterns);
-        let mut known = view.make_for(patterns.near(), raw, last);
-        patterns.find(view.octets(raw), &mut hits);
-        if self.run.is_some() || !hits.is_empty() {
-            // What is around a find is written anew, too.
-            known = view.make(raw, last);
-            patterns.find(view.octets(raw), &mut hits);
-        }
+        let known = view.make(raw, last);
         let octets = view.octets(raw);
+        let patterns = Arc::clone(&self.scrub.patterns);
+        patterns.find(octets, &mut hits);
         let begun_after = |from: usize| {
             let rest = octets.get(from..).unwrap_or_default();
             from + if last {

@@ -6,8 +6,6 @@
 
 use memchr::{memchr2, memchr3};
 
-use super::near::Neighbours;
-
 /// A view; kept between uses, so that its room is.
 #[derive(Debug, Default)]
 pub(super) struct View {
@@ -135,20 +133,6 @@ impl View {
     }
 }
 
-impl View {
-    /// Makes the view of `raw` where that makes a difference to what is looked for: where an escape or a
-    /// line break may stand within a find. Everywhere else `raw` is as good.
-    pub(super) fn make_for(&mut self, near: &Neighbours, raw: &[u8], last: bool) -> usize {
-        if near.may_matter(raw, last) {
-            return self.make(raw, last);
-        }
-        self.octets.clear();
-        self.breaks.clear();
-        self.same = raw.len();
-        raw.len()
-    }
-}
-
 /// The view of a whole text.
 pub(super) fn canonical(text: &[u8]) -> Vec<u8> {
     let mut view = View::default();
@@ -158,10 +142,10 @@ pub(super) fn canonical(text: &[u8]) -> Vec<u8> {
 
 /// What stands at one place.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Unit {
+struct Unit {
     octets: [u8; 4],
-    pub(super) len: usize,
-    pub(super) end: usize,
+    len: usize,
+    end: usize,
 }
 
 impl Unit {
@@ -174,13 +158,13 @@ impl Unit {
     }
 
     /// Text of more than one octet escapes nothing.
-    pub(super) const fn single(&self) -> u8 {
+    const fn single(&self) -> u8 {
         if self.len == 1 { self.octets[0] } else { 0 }
     }
 }
 
 /// The unit at `at` with `depth` layers of escapes undone; `None` when it goes on after the end.
-pub(super) fn unit(raw: &[u8], at: usize, depth: u8, last: bool) -> Option<Unit> {
+fn unit(raw: &[u8], at: usize, depth: u8, last: bool) -> Option<Unit> {
     let octet = match raw.get(at) {
         Some(octet) => *octet,
         // Nothing comes any more: an escape that needs more is none.
@@ -288,18 +272,18 @@ fn referred(name: &[u8]) -> Option<u32> {
     }
 }
 
-pub(super) fn next_escape(raw: &[u8], from: usize) -> usize {
+fn next_escape(raw: &[u8], from: usize) -> usize {
     let rest = raw.get(from..).unwrap_or_default();
     memchr3(b'%', b'\\', b'&', rest).map_or(raw.len(), |at| from + at)
 }
 
-pub(super) fn next_line(raw: &[u8], from: usize) -> usize {
+fn next_line(raw: &[u8], from: usize) -> usize {
     let rest = raw.get(from..).unwrap_or_default();
     memchr2(b'\r', b'\n', rest).map_or(raw.len(), |at| from + at)
 }
 
 /// A reference put into JSON that is put into a query has three.
-pub(super) const DEPTH: u8 = 3;
+const DEPTH: u8 = 3;
 /// `#x0000041;` is the longest that is taken for one.
 const NAME: usize = 10;
 /// The references that encoders write.
