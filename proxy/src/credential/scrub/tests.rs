@@ -170,6 +170,22 @@ fn base64_in_lines_is_one_text() {
 }
 
 #[test]
+fn digits_behind_a_percent_sign_are_read_alike_wherever_they_are_cut() {
+    let scrub = scrub();
+    let digits: String = VALUE.bytes().map(|b| format!("{b:02x}")).collect();
+    let whole = format!("\n0 a\n%{digits}");
+    let expected = text(through(&scrub, Fit::Free, &[whole.as_bytes()]));
+    for cut in 0..=whole.len() {
+        for more in cut..=whole.len().min(cut + 8) {
+            let (head, rest) = whole.as_bytes().split_at(cut);
+            let (middle, tail) = rest.split_at(more - cut);
+            let got = text(through(&scrub, Fit::Free, &[head, middle, tail]));
+            assert_eq!(got, expected, "cut at {cut} and {more}");
+        }
+    }
+}
+
+#[test]
 fn what_was_released_is_remembered() {
     let mut scrubber = scrub().scrubber(Fit::Free);
     let mut out = Vec::new();
