@@ -122,7 +122,7 @@ fn an_answer_that_turns_private_is_refused_at_the_second_connection() {
     );
     let script = "import urllib.request\n\
         for n in range(4):\n\
-        \x20try: print(urllib.request.urlopen('http://rebind.example.com/', timeout=60).read())\n\
+        \x20try: print(urllib.request.urlopen('http://rebind.example.com/', timeout=20).read())\n\
         \x20except Exception as e: print('refused', e)";
     let run = lab.gig().allow(NAME).going(Way::Straight).python(script);
     let octets = own.wire_octets();
