@@ -1,7 +1,7 @@
 //! One line of the record: an entry with its place, its time and the hash that chains it.
 //!
 //! Long texts are cut, so that a sandbox cannot inflate the record. How a line is written is
-//! [`crate::line`]'s.
+//! `line`'s.
 
 use std::{fmt, sync::Arc};
 

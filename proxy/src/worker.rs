@@ -81,7 +81,7 @@ impl Worker {
         })
     }
 
-    /// Completes within [`SOON`]; when, depends on what else waits.
+    /// Completes within `SOON`; when, depends on what else waits.
     pub fn soon(self: &Arc<Self>) -> impl Future<Output = ()> + use<'_> {
         // From here on it hears the clock, though it is not polled yet.
         let over = self.soon.over.notified();

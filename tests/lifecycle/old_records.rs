@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io::{BufRead, BufReader},
+    os::unix::fs::{MetadataExt, chown},
     path::Path,
     process::{Command, Stdio},
     time::{Duration, SystemTime},
@@ -57,9 +58,11 @@ fn old_runs_are_removed_but_not_one_that_goes_on() {
     // As if it had been started long ago: the name tells the day.
     fs::rename(&own, old(0)).expect("an old name");
     make_old(&old(0));
+    let theirs = fs::metadata(&runs).expect("whose the folder is");
     for n in 1..=60 {
         File::create(old(n)).expect("an old record");
         make_old(&old(n));
+        chown(old(n), Some(theirs.uid()), Some(theirs.gid())).expect("give it to its user");
     }
     let ended = recording_below(&lab, &data, "true")
         .output()

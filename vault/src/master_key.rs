@@ -3,7 +3,7 @@
 //! 64 hexadecimal digits from `GIG_MASTER_KEY`, or from a file that nobody else can read: the one that
 //! `GIG_MASTER_KEY_FILE` names, or one in the data directory that is made when it is first needed. A
 //! key is named by its id, which is derived from it and tells nothing of it. Sealing rows with it is
-//! [`crate::envelope`]'s.
+//! `envelope`'s.
 
 use std::{
     fs::{self, File, OpenOptions},

@@ -34,7 +34,7 @@ impl Form {
     }
 }
 
-/// Every form of a text, each once. Of a form longer than [`WHOLE`] both ends are given instead: a
+/// Every form of a text, each once. Of a form longer than `WHOLE` both ends are given instead: a
 /// search holds back no more than that.
 #[must_use]
 pub fn forms(text: &[u8]) -> Vec<(Form, Vec<u8>)> {

@@ -4,7 +4,7 @@
 //! together here instead, and go when h2 flushes without having written anything new: it has then
 //! nothing left to send. A flush that comes directly after a write is answered at once and the
 //! connection's task is woken, so that this second flush follows within the same round of the thread;
-//! [`LONGEST`] bounds how often one may follow another. Large writes pass untouched, and so does
+//! `LONGEST` bounds how often one may follow another. Large writes pass untouched, and so does
 //! everything before the peer was heard, when h2 is still shaking hands and flushes only once.
 //! An idle connection keeps no buffer.
 
