@@ -386,11 +386,12 @@ fn killed_owner() {
             .unwrap();
         // One that is in the middle of exec has no arguments for a moment.
         let limit = Instant::now() + Duration::from_secs(60);
-        let running = || processes_with(&marker) >= 5;
-        while !running() && Instant::now() < limit {
+        let mut namespaces = namespaces_of(&marker);
+        while (processes_with(&marker) < 5 || namespaces.len() < 2) && Instant::now() < limit {
             std::thread::sleep(Duration::from_millis(2));
+            namespaces = namespaces_of(&marker);
         }
-        let (running, namespaces) = (Instant::now() < limit, namespaces_of(&marker));
+        let running = Instant::now() < limit;
         // First, whatever the outcome: a failed test must not leave it.
         owner.kill().unwrap();
         owner.wait().unwrap();
