@@ -392,8 +392,7 @@ fn killed_owner() {
             namespaces = namespaces_of(&marker);
         }
         let running = Instant::now() < limit;
-        // First, whatever the outcome: a failed test must not leave it.
-        owner.kill().unwrap();
+        owner.kill().unwrap(); // First of all: a failed test must not leave it.
         owner.wait().unwrap();
         assert_eq!((line.as_str(), running), ("ready\n", true), "round {round}");
         assert_eq!(namespaces.len(), 2, "{namespaces:?}");
