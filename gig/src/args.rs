@@ -1,5 +1,6 @@
 //! The command line, as typed. What it means is resolved by the commands.
 
+pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod secret;
 pub(crate) mod value;
@@ -20,9 +21,9 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run one program in a sandbox: no daemon, no root
     Run(Box<run::RunArgs>),
-    /// Check or try a policy document
+    /// Check, try, compare or suggest a policy document
     #[command(subcommand)]
-    Policy(PolicyCommand),
+    Policy(policy::PolicyCommand),
     /// Keep secrets in the vault of this machine
     #[command(subcommand)]
     Secret(secret::SecretCommand),
@@ -34,40 +35,9 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum PolicyCommand {
-    /// Say whether a document is valid, with line and column of what is not, and what looks too wide
-    Check(PolicyCheckArgs),
-    /// Explain one decision; exits 0 when allowed, 1 when denied
-    Test(PolicyTestArgs),
-}
-
-#[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
     /// Prove that no record of a file is missing or changed
     Verify(AuditVerifyArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PolicyCheckArgs {
-    /// Policy document, YAML or JSON
-    pub(crate) file: PathBuf,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PolicyTestArgs {
-    /// Policy document, YAML or JSON
-    pub(crate) file: PathBuf,
-    /// HTTP method, such as GET; CONNECT asks for an opaque connection (tcp://host:port)
-    pub(crate) method: String,
-    /// URL, such as `https://api.github.com/user` or `tcp://db.example:5432`
-    pub(crate) url: String,
-    /// Which addresses a run would reach, as for `gig run`
-    #[arg(long, value_enum, default_value = "external")]
-    pub(crate) profile: run::ProfileArg,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ mod policy;
 mod secret;
 
 use crate::{
-    args::{AuditCommand, Command, PolicyCommand, secret::SecretCommand},
+    args::{AuditCommand, Command, policy::PolicyCommand, secret::SecretCommand},
     exit_status::ExitStatus,
     run,
 };
@@ -20,6 +20,9 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Run(args) => run::execute(*args),
         Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),
         Command::Policy(PolicyCommand::Test(args)) => policy::test(&args),
+        Command::Policy(PolicyCommand::Diff(args)) => policy::diff(&args),
+        Command::Policy(PolicyCommand::Simulate(args)) => policy::simulate(&args),
+        Command::Policy(PolicyCommand::Suggest(args)) => policy::suggest_policy(&args),
         Command::Secret(SecretCommand::Set(args)) => secret::set(&args),
         Command::Secret(SecretCommand::Ls(args)) => secret::list(&args),
         Command::Secret(SecretCommand::Rm(args)) => secret::remove(&args),

@@ -124,6 +124,20 @@ reasons! {
 }
 
 impl DenyReason {
+    /// Whether a rule more, or a wider one, would have let it pass.
+    #[must_use]
+    pub const fn is_of_rules(self) -> bool {
+        matches!(
+            self,
+            Self::HostNotAllowed
+                | Self::PortNotAllowed
+                | Self::ProtocolNotAllowed
+                | Self::MethodNotAllowed
+                | Self::PathNotAllowed
+                | Self::IpNotAllowed
+        )
+    }
+
     /// The extended DNS error of RFC 8914 §4 for a name refused for this reason.
     #[must_use]
     #[expect(

@@ -4,6 +4,8 @@
 //! which rules were looked at and what each lacked. It resolves no names: for a host name the addresses
 //! are vetted when it is dialled, and the explanation says which ranges that would accept.
 
+use std::net::IpAddr;
+
 use serde::Serialize;
 
 use crate::{
@@ -12,7 +14,7 @@ use crate::{
     intent::{AppProtocol, RequestIntent},
     policy::Policy,
     rule::{Rule, Target},
-    verdict::{Denial, Handling, Mode, Reach, RuleRef, Verdict},
+    verdict::{ConnectPermit, Denial, Handling, Mode, Reach, RuleRef, Verdict},
 };
 
 mod address;
@@ -24,6 +26,11 @@ pub use consider::Considered;
 pub use url::ParseUrlError;
 
 use url::Url;
+
+/// Whether a permitted connection to this address would be dialled.
+pub(crate) fn admits(permit: &ConnectPermit, ip: IpAddr) -> Result<(), DenyReason> {
+    address::admitted(permit, ip).map_err(|(reason, _)| reason)
+}
 
 /// One decision with its grounds. `Display` is for people, `Serialize` for `--json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

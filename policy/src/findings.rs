@@ -19,6 +19,8 @@ use crate::{
 mod overlap;
 mod single;
 
+pub(crate) use overlap::covering_rule;
+
 /// One remark on a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
@@ -117,14 +119,14 @@ impl Policy {
 
 /// The rules that let every request pass, by what they speak of, so that what they cover is found
 /// without comparing all with all.
-struct Targets<'a> {
+pub(crate) struct Targets<'a> {
     rules: HashMap<&'a Target, Vec<&'a Rule>>,
     /// Prefix lengths in use, so that covering ranges can be asked for.
     lengths: Vec<u8>,
 }
 
 impl<'a> Targets<'a> {
-    fn of(all: &'a [Rule]) -> Self {
+    pub(crate) fn of(all: &'a [Rule]) -> Self {
         let mut rules: HashMap<_, Vec<_>> = HashMap::new();
         let mut lengths = Vec::new();
         for rule in all.iter().filter(|rule| rule.requests.is_none()) {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// What was recognised in the first bytes of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AppProtocol {
     /// HTTP in TLS, any version of either.
     Https,

@@ -9,11 +9,14 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod allow_option;
+pub mod attempt;
 pub mod builder;
 mod compile;
 pub mod compile_error;
 pub mod deny_reason;
+pub mod difference;
 mod document;
+pub mod draft;
 pub mod explain;
 pub mod findings;
 pub mod fqdn;
@@ -26,17 +29,22 @@ pub mod intent;
 pub mod limits;
 pub mod path;
 pub mod policy;
+pub mod replay;
 pub mod rule;
 pub mod sandbox_id;
 pub mod secret_grant;
 pub mod secret_name;
 pub mod special_purpose;
+pub mod suggest;
 pub mod verdict;
 
 pub use allow_option::ParseAllowError;
+pub use attempt::{Asked, Attempt, Outcome};
 pub use builder::PolicyBuilder;
 pub use compile_error::{CompilePolicyError, Problem};
 pub use deny_reason::DenyReason;
+pub use difference::Difference;
+pub use draft::{Draft, DraftEntry, DraftRule, DraftTarget};
 pub use explain::{Explanation, ParseUrlError};
 pub use findings::{Finding, FindingKind};
 pub use fqdn::{Fqdn, ParseFqdnError};
@@ -44,11 +52,13 @@ pub use host::{Host, ParseHostError, Port};
 pub use intent::{AppProtocol, RequestIntent};
 pub use limits::{ByteCount, Limits};
 pub use policy::Policy;
+pub use replay::{Change, Replay};
 pub use sandbox_id::SandboxId;
 pub use secret_grant::{
     Binding, ParseBindingError, ParseSecretPlaceError, SecretGrant, SecretPlace,
 };
 pub use secret_name::{ParseSecretNameError, SecretName};
+pub use suggest::{Suggestion, Width, suggest};
 pub use verdict::{
     ConnectPermit, Denial, DenyStyle, Handling, Mode, NamePermit, PolicyRef, Reach, RequestPermit,
     RuleRef, Verdict,

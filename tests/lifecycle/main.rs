@@ -10,5 +10,6 @@ mod record;
 mod several;
 mod signals;
 mod streams;
+mod suggestion;
 mod terminal;
 mod upstream;

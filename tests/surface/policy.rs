@@ -1,4 +1,4 @@
-//! `gig policy check` and `gig policy test`.
+//! `gig policy check`, `gig policy test`, `gig policy diff`.
 
 use std::path::PathBuf;
 
@@ -169,4 +169,29 @@ fn a_decision_can_be_asked_for_the_local_profile() {
         gig(&[&words, profile].concat()).status
     };
     assert_eq!((ask(&[]), ask(&["--profile", "local"])), (1, 0));
+}
+
+#[test]
+fn two_documents_are_compared_by_what_they_say() {
+    let old = Document::new(DOCUMENT);
+    let spelled = DOCUMENT.replace("[GET, HEAD]", "[HEAD, GET]");
+    let same = gig(&["policy", "diff", old.path(), Document::new(&spelled).path()]);
+    assert_eq!(
+        (same.status, same.output.trim()),
+        (0, "no difference"),
+        "{same:?}"
+    );
+    let wider = DOCUMENT.replace("/user]", "/user, /orgs/**]");
+    let wider = gig(&["policy", "diff", old.path(), Document::new(&wider).path()]);
+    assert_eq!(wider.status, 1, "{wider:?}");
+    let signs: Vec<_> = wider.output.lines().map(|line| &line[..1]).collect();
+    assert_eq!(signs, ["-", "+"], "{wider:?}");
+    let wrong = gig(&[
+        "policy",
+        "diff",
+        old.path(),
+        Document::new("egres: []").path(),
+    ]);
+    assert_eq!(wrong.status, 125, "{wrong:?}");
+    assert!(wrong.errors.contains(":1:1:"), "{wrong:?}");
 }

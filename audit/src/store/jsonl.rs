@@ -384,7 +384,7 @@ const FIRST_OCTETS: &[u8] = b"{\"seq\":";
 /// First look at a file's end: some hundred ordinary records.
 const WINDOW: u64 = 64 * 1024;
 /// Longest line that is looked for: eight texts of 8 KiB, each octet escaped to six, and room.
-pub(crate) const LONGEST_LINE: u64 = 4 * 1024 * 1024;
+pub const LONGEST_LINE: u64 = 4 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use gig_policy::{Binding, ParseSecretNameError, SecretName};
+use gig_policy::{Binding, ParseSecretNameError, SandboxId, SecretName};
 use gig_sandbox::CpuShare;
 
 /// `PATH[:DEST]`.
@@ -50,6 +50,14 @@ pub(crate) fn secret(text: &str) -> Result<SecretArg, String> {
         .map(|place| Binding::parse(name.clone(), place).map_err(|error| error.to_string()))
         .collect::<Result<_, _>>()?;
     Ok(SecretArg { name, bindings })
+}
+
+pub(crate) fn sandbox(text: &str) -> Result<SandboxId, String> {
+    uuid::Uuid::parse_str(text)
+        .map(SandboxId::new)
+        .map_err(|_| {
+            "a sandbox is named as in its records: 01a1fdb3-f509-7230-a13e-1c78222dd1a3".to_owned()
+        })
 }
 
 pub(crate) fn bind(text: &str) -> Result<BindArg, String> {

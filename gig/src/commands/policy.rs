@@ -1,4 +1,4 @@
-//! `gig policy …`: check a document, explain one decision; the code that enforces decides here too.
+//! `gig policy …`: check, compare, explain; the code that enforces decides here too.
 
 use std::{fs, io::Read as _, path::Path};
 
@@ -6,8 +6,16 @@ use anyhow::{Context, bail};
 use gig_policy::{Policy, PolicyBuilder, Reach};
 use serde_json::json;
 
+mod attempts;
+mod traffic;
+
+pub(crate) use traffic::{simulate, suggest_policy};
+
 use crate::{
-    args::{PolicyCheckArgs, PolicyTestArgs, run::ProfileArg},
+    args::{
+        policy::{PolicyCheckArgs, PolicyDiffArgs, PolicyTestArgs},
+        run::ProfileArg,
+    },
     exit_status::ExitStatus,
     output,
 };
@@ -62,6 +70,28 @@ pub(crate) fn test(args: &PolicyTestArgs) -> anyhow::Result<ExitStatus> {
     let document = serde_json::to_value(&explanation).context("cannot write the explanation")?;
     output::print(args.output.json, &document, &explanation.to_string())?;
     Ok(if explanation.passes() {
+        ExitStatus::SUCCESS
+    } else {
+        ExitStatus::NO
+    })
+}
+
+/// `gig policy diff OLD NEW`: 0 when both say the same, 1 when not.
+///
+/// # Errors
+/// When a document cannot be read or is not valid.
+pub(crate) fn diff(args: &PolicyDiffArgs) -> anyhow::Result<ExitStatus> {
+    if args.old.as_os_str() == "-" && args.new.as_os_str() == "-" {
+        bail!("both documents are standard input: name a file for one of them");
+    }
+    let compile = |file: &Path| -> anyhow::Result<Policy> {
+        let (name, text) = read(file)?;
+        Ok(Policy::compile(&text, &name)?)
+    };
+    let difference = compile(&args.old)?.difference(&compile(&args.new)?);
+    let document = serde_json::to_value(&difference).context("cannot write the difference")?;
+    output::print(args.output.json, &document, &difference.to_string())?;
+    Ok(if difference.is_empty() {
         ExitStatus::SUCCESS
     } else {
         ExitStatus::NO

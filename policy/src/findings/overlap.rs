@@ -39,6 +39,13 @@ pub(super) fn look(rule: &Rule, targets: &Targets<'_>, findings: &mut Vec<Findin
     }
 }
 
+/// The rule among `targets` that allows all that `rule` does.
+pub(crate) fn covering_rule(rule: &Rule, targets: &Targets<'_>) -> Option<String> {
+    let mut wider = targets.covering(&rule.target, MOST_COMPARED).into_iter();
+    let found = wider.find(|other| same_bytes(other, rule) && adds_nothing(other, rule));
+    found.map(|other| other.reference.to_string())
+}
+
 /// Whether `other` treats bytes as `rule` does on each of its ports and protocols.
 fn same_bytes(other: &Rule, rule: &Rule) -> bool {
     other.handling == rule.handling

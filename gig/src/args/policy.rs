@@ -1,0 +1,107 @@
+//! `gig policy …`, as typed.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args, Subcommand, ValueEnum};
+use gig_policy::SandboxId;
+
+use super::{OutputArgs, run, value};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Say whether a document is valid, with line and column of what is not, and what looks too wide
+    Check(PolicyCheckArgs),
+    /// Explain one decision; exits 0 when allowed, 1 when denied
+    Test(PolicyTestArgs),
+    /// Compare two documents by what they say; exits 0 when they say the same, 1 when not
+    Diff(PolicyDiffArgs),
+    /// Decide recorded traffic again by a draft: what it would newly allow and newly deny
+    ///
+    /// The code that enforces decides. Exits 0 when nothing changes, 1 when something does.
+    Simulate(PolicySimulateArgs),
+    /// Write the narrowest policy for what was recorded, each rule with its evidence
+    ///
+    /// Records of `--observe` runs and of denied ones serve alike. The document goes to standard
+    /// output, what had to be left out to standard error. Exits 0 when it covers everything, 1 when not.
+    Suggest(PolicySuggestArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyCheckArgs {
+    /// Policy document, YAML or JSON
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyTestArgs {
+    /// Policy document, YAML or JSON
+    pub(crate) file: PathBuf,
+    /// HTTP method, such as GET; CONNECT asks for an opaque connection (tcp://host:port)
+    pub(crate) method: String,
+    /// URL, such as `https://api.github.com/user` or `tcp://db.example:5432`
+    pub(crate) url: String,
+    /// Which addresses a run would reach, as for `gig run`
+    #[arg(long, value_enum, default_value = "external")]
+    pub(crate) profile: run::ProfileArg,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyDiffArgs {
+    /// The old document
+    pub(crate) old: PathBuf,
+    /// The new document; `-` reads standard input
+    pub(crate) new: PathBuf,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicySimulateArgs {
+    /// The draft: a policy document, YAML or JSON
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) traffic: TrafficArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicySuggestArgs {
+    #[command(flatten)]
+    pub(crate) traffic: TrafficArgs,
+    /// Leave out what this document allows already
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// How wide a rule is: the methods and paths that were seen, or every request to the host
+    #[arg(long, value_enum, default_value = "path")]
+    pub(crate) width: WidthArg,
+    /// What the document calls itself
+    #[arg(long, default_value = "suggested")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Which records are looked at.
+#[derive(Debug, Args)]
+pub(crate) struct TrafficArgs {
+    /// Audit file that `gig run --audit` wrote; `-` reads standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit: PathBuf,
+    /// Only what was recorded in this time until now: 12h, 7d
+    #[arg(long, value_name = "DUR", value_parser = value::span)]
+    pub(crate) since: Option<Duration>,
+    /// Only what this sandbox did
+    #[arg(long, value_name = "ID", value_parser = value::sandbox)]
+    pub(crate) sandbox: Option<SandboxId>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum WidthArg {
+    Path,
+    Host,
+}

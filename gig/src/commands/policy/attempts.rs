@@ -1,0 +1,209 @@
+//! What sandboxes tried, read from audit records: the input of `gig policy simulate` and `suggest`.
+//!
+//! A connection whose requests are recorded is told by these alone, and a name by the connection that
+//! followed. Records of other things are passed over. The chain is not verified here: `gig audit
+//! verify` does that.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fs::File,
+    io::{self, BufRead as _, BufReader, Read},
+    path::Path,
+};
+
+use anyhow::{Context, bail};
+use gig_audit::{Entry, Event, Record, VerdictWord};
+use gig_policy::{AppProtocol, Asked, Attempt, DenyReason, Fqdn, Host, Outcome, Port, SandboxId};
+use jiff::Timestamp;
+
+use crate::args::policy::TrafficArgs;
+
+/// All attempts of a file, in its order.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    pub(super) attempts: Vec<Attempt>,
+    /// Records that were taken into account.
+    pub(super) records: u64,
+}
+
+/// Reads the records that the options choose.
+///
+/// # Errors
+/// When the file cannot be read, or a line is no record.
+pub(super) fn read(args: &TrafficArgs) -> anyhow::Result<Traffic> {
+    let since = args.since.map(|span| {
+        let now = Timestamp::now();
+        let begin = now.checked_sub(span).unwrap_or(Timestamp::MIN);
+        format!("{begin:.6}")
+    });
+    let name = args.audit.display().to_string();
+    let mut reader = BufReader::with_capacity(READ_BUFFER, open(&args.audit)?);
+    let mut gathering = Gathering::default();
+    let mut line = Vec::new();
+    for number in 1_u64.. {
+        line.clear();
+        let mut limited = reader.by_ref().take(LONGEST_LINE);
+        limited
+            .read_until(b'\n', &mut line)
+            .with_context(|| format!("cannot read line {number} of {name}"))?;
+        if line.is_empty() {
+            break;
+        }
+        let record = match serde_json::from_slice::<Record>(&line) {
+            Ok(record) => record,
+            // Still being written, or cut off by a crash.
+            Err(_) if line.last() != Some(&b'\n') && (line.len() as u64) < LONGEST_LINE => break,
+            Err(error) => bail!(
+                "line {number} of {name} is no audit record ({error}): check the file with \
+                 `gig audit verify {name}`"
+            ),
+        };
+        let chosen = since.as_ref().is_none_or(|since| record.time >= *since)
+            && (args.sandbox.is_none() || args.sandbox == record.entry.sandbox);
+        if chosen {
+            gathering.take(&record);
+        }
+    }
+    Ok(gathering.finish())
+}
+
+fn open(file: &Path) -> anyhow::Result<Box<dyn Read>> {
+    if file.as_os_str() == "-" {
+        return Ok(Box::new(io::stdin()));
+    }
+    let opened = File::open(file).with_context(|| {
+        let file = file.display();
+        format!("cannot open the audit file {file}: name one that `gig run --audit` wrote")
+    })?;
+    Ok(Box::new(opened))
+}
+
+/// One connection of one sandbox.
+type Connection = (Option<SandboxId>, u64);
+
+#[derive(Default)]
+struct Gathering {
+    /// With the connection, where the attempt is one.
+    attempts: Vec<(Attempt, Option<Connection>)>,
+    /// Connections whose requests are known.
+    told: HashSet<Connection>,
+    texts: HashMap<Box<str>, std::sync::Arc<str>>,
+    records: u64,
+}
+
+impl Gathering {
+    fn take(&mut self, record: &Record) {
+        let entry = &record.entry;
+        let Some(outcome) = outcome(entry) else {
+            return;
+        };
+        let connection = entry.conn.map(|conn| (entry.sandbox, conn));
+        let (asked, connection) = match entry.event {
+            Event::Dns => (name(entry), None),
+            Event::Connect => (self.connection(entry), connection),
+            Event::Request => {
+                self.told.extend(connection);
+                (self.request(entry), None)
+            }
+            Event::SandboxStart
+            | Event::SandboxExit
+            | Event::Response
+            | Event::SecretMisuse
+            | Event::Finding
+            | Event::PolicyChange
+            | Event::SecretChange
+            | Event::Auth
+            | Event::Admin
+            | Event::AuditGap => return,
+        };
+        let Some(asked) = asked else {
+            return;
+        };
+        self.records += 1;
+        let attempt = Attempt {
+            asked,
+            outcome,
+            time: record.time.as_str().into(),
+        };
+        self.attempts.push((attempt, connection));
+    }
+
+    fn connection(&self, entry: &Entry) -> Option<Asked> {
+        Some(Asked::Connection {
+            host: Host::parse(entry.host.as_ref()?).ok()?,
+            port: Port::new(entry.port?)?,
+            protocol: protocol(entry),
+        })
+    }
+
+    fn request(&mut self, entry: &Entry) -> Option<Asked> {
+        Some(Asked::Request {
+            host: Host::parse(entry.host.as_ref()?).ok()?,
+            port: Port::new(entry.port?)?,
+            protocol: protocol(entry)?,
+            method: self.shared(entry.method.as_ref()?),
+            path: self.shared(entry.path.as_ref()?),
+        })
+    }
+
+    /// One text for all that are equal: a log repeats itself.
+    fn shared(&mut self, text: &str) -> std::sync::Arc<str> {
+        if let Some(known) = self.texts.get(text) {
+            return std::sync::Arc::clone(known);
+        }
+        let new: std::sync::Arc<str> = text.into();
+        self.texts.insert(text.into(), std::sync::Arc::clone(&new));
+        new
+    }
+
+    fn finish(self) -> Traffic {
+        let Self {
+            mut attempts,
+            told,
+            records,
+            ..
+        } = self;
+        attempts.retain(|(_, connection)| connection.is_none_or(|c| !told.contains(&c)));
+        let connected: HashSet<_> = attempts
+            .iter()
+            .filter(|(attempt, _)| !matches!(attempt.asked, Asked::Name(_)))
+            .map(|(attempt, _)| attempt.asked.host())
+            .collect();
+        attempts.retain(|(attempt, _)| match &attempt.asked {
+            Asked::Name(name) => !connected.contains(&Host::Name(name.clone())),
+            Asked::Connection { .. } | Asked::Request { .. } => true,
+        });
+        Traffic {
+            attempts: attempts.into_iter().map(|(attempt, _)| attempt).collect(),
+            records,
+        }
+    }
+}
+
+fn name(entry: &Entry) -> Option<Asked> {
+    Fqdn::parse(entry.host.as_ref()?).ok().map(Asked::Name)
+}
+
+fn protocol(entry: &Entry) -> Option<AppProtocol> {
+    match entry.protocol.as_deref()? {
+        "https" => Some(AppProtocol::Https),
+        "http" => Some(AppProtocol::Http),
+        "tcp" => Some(AppProtocol::Tcp),
+        _ => None,
+    }
+}
+
+fn outcome(entry: &Entry) -> Option<Outcome> {
+    match entry.verdict? {
+        VerdictWord::Allow => Some(Outcome::Allowed),
+        VerdictWord::Deny | VerdictWord::WouldDeny => Some(Outcome::Denied(
+            entry.reason.unwrap_or(DenyReason::Internal),
+        )),
+    }
+}
+
+/// Reads few and large.
+const READ_BUFFER: usize = 256 * 1024;
+
+/// What the verifier takes at most.
+const LONGEST_LINE: u64 = gig_audit::store::jsonl::LONGEST_LINE + 1;

@@ -1,0 +1,191 @@
+//! What a sandbox asked for once, as a record tells it: the input of a replay and of a suggestion.
+//!
+//! An attempt holds what a policy decides on and nothing else; where it was recorded is the reader's.
+//! Whether a policy covers it is asked of the code that enforces.
+
+use std::{fmt, sync::Arc};
+
+use crate::{
+    deny_reason::DenyReason,
+    explain,
+    fqdn::Fqdn,
+    host::{Host, Port},
+    intent::{AppProtocol, RequestIntent},
+    policy::Policy,
+    verdict::{Denial, Handling, RuleRef, Verdict},
+};
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Asked {
+    /// A name alone: no connection followed.
+    Name(Fqdn),
+    /// A connection, of which no request is known.
+    Connection {
+        /// Where to.
+        host: Host,
+        /// At which port.
+        port: Port,
+        /// What was spoken, where it was seen.
+        protocol: Option<AppProtocol>,
+    },
+    /// An HTTP request.
+    Request {
+        /// Where to.
+        host: Host,
+        /// At which port.
+        port: Port,
+        /// In TLS or in clear text.
+        protocol: AppProtocol,
+        /// The method.
+        method: Arc<str>,
+        /// The normalised path, without the query.
+        path: Arc<str>,
+    },
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// A rule let it pass.
+    Allowed,
+    /// It was denied, or passed only because the policy observed.
+    Denied(DenyReason),
+}
+
+/// One attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// What was asked for.
+    pub asked: Asked,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// When: RFC 3339 in UTC, all with the same number of digits, so that texts sort as times do.
+    pub time: Arc<str>,
+}
+
+impl Asked {
+    /// The host or name.
+    #[must_use]
+    pub fn host(&self) -> Host {
+        match self {
+            Self::Name(name) => Host::Name(name.clone()),
+            Self::Connection { host, .. } | Self::Request { host, .. } => host.clone(),
+        }
+    }
+
+    /// The port, where one was asked for.
+    #[must_use]
+    pub const fn port(&self) -> Option<Port> {
+        match self {
+            Self::Name(_) => None,
+            Self::Connection { port, .. } | Self::Request { port, .. } => Some(*port),
+        }
+    }
+}
+
+/// `api.example.com`, `tcp db.example.com:5432`, `GET https://api.example.com:443/user`.
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => write!(f, "name {name}"),
+            Self::Connection {
+                host,
+                port,
+                protocol,
+            } => {
+                let protocol = protocol.map_or("connection", AppProtocol::as_str);
+                write!(f, "{protocol} {host}:{port}")
+            }
+            Self::Request {
+                host,
+                port,
+                protocol,
+                method,
+                path,
+            } => write!(f, "{method} {protocol}://{host}:{port}{path}"),
+        }
+    }
+}
+
+impl Outcome {
+    /// Whether rules decided it: an attempt that was denied for another reason (a limit, an address, a
+    /// secret) tells nothing about rules.
+    #[must_use]
+    pub const fn is_of_rules(self) -> bool {
+        match self {
+            Self::Allowed => true,
+            Self::Denied(reason) => reason.is_of_rules(),
+        }
+    }
+}
+
+impl Policy {
+    /// Whether a rule of this policy lets an attempt pass, and which; `mode: observe` does not count.
+    ///
+    /// A name's address, limits and secrets take no part: they are not known here.
+    ///
+    /// # Errors
+    /// The denial, as a program would have been told.
+    pub fn covers(&self, asked: &Asked) -> Result<Option<RuleRef>, Box<Denial>> {
+        let host = asked.host();
+        let mut rule = None;
+        if let Host::Name(name) = &host {
+            rule = match self.decide_name(name) {
+                Verdict::Allow(permit) => covered(permit.rule(), permit.would_deny())?,
+                Verdict::Deny(denial) => return Err(denial),
+            };
+        }
+        let (port, protocol) = match asked {
+            Asked::Name(_) => return Ok(rule),
+            Asked::Connection { port, protocol, .. } => (*port, *protocol),
+            Asked::Request { port, protocol, .. } => (*port, Some(*protocol)),
+        };
+        let permit = match self.decide_connect(&host, port, protocol) {
+            Verdict::Allow(permit) => permit,
+            Verdict::Deny(denial) => return Err(denial),
+        };
+        rule = covered(permit.rule(), permit.would_deny())?;
+        if let Host::Ip(ip) = host
+            && let Err(reason) = explain::admits(&permit, ip)
+        {
+            return Err(Box::new(Denial {
+                reason,
+                policy: self.reference().clone(),
+                rule,
+                hint: String::new(),
+            }));
+        }
+        let Asked::Request {
+            protocol,
+            method,
+            path,
+            ..
+        } = asked
+        else {
+            return Ok(rule);
+        };
+        if permit.handling() != Handling::Inspect {
+            return Ok(rule);
+        }
+        let intent = RequestIntent {
+            protocol: *protocol,
+            method,
+            path,
+        };
+        match self.decide_request(&host, port, &intent) {
+            Verdict::Allow(permit) => covered(permit.rule(), permit.would_deny()),
+            Verdict::Deny(denial) => Err(denial),
+        }
+    }
+}
+
+fn covered(
+    rule: Option<&RuleRef>,
+    would_deny: Option<&Denial>,
+) -> Result<Option<RuleRef>, Box<Denial>> {
+    match would_deny {
+        Some(denial) => Err(Box::new(denial.clone())),
+        None => Ok(rule.cloned()),
+    }
+}

@@ -1,0 +1,80 @@
+//! `difference`: what it promises, tried.
+
+use super::*;
+
+fn policy(egress: &str) -> Policy {
+    let text = format!("version: 1\nname: p\n{egress}");
+    Policy::compile(&text, "p").unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn order_and_spelling_are_no_difference() {
+    let one = policy(
+        "egress:\n\
+         \x20 - {host: API.Example.com, ports: [443, 8443], rules: [{methods: [GET, HEAD], paths: [/a, /b]}]}\n\
+         \x20 - {ip: 9.9.9.9, ports: [22], protocol: tcp}\n\
+         limits: {connections: 64}\n",
+    );
+    let other = policy(
+        "egress:\n\
+         \x20 - {ip: 9.9.9.9/32, ports: [22], protocol: tcp}\n\
+         \x20 - {host: api.example.com., ports: [8443, 443], rules: [{paths: [/b, /%61], methods: [HEAD, GET]}]}\n",
+    );
+    let difference = one.difference(&other);
+    assert!(difference.is_empty(), "{difference}");
+    assert_eq!(difference.to_string(), "no difference");
+}
+
+#[test]
+fn what_was_added_and_removed_is_told_with_what_covers_it() {
+    let old = policy(
+        "mode: observe\n\
+         egress:\n\
+         \x20 - {host: '*.example.com'}\n\
+         \x20 - {host: gone.example.org, secrets: [T]}\n\
+         \x20 - {host: api.example.net, rules: [{methods: [GET]}]}\n",
+    );
+    let new = policy(
+        "egress:\n\
+         \x20 - {host: '*.example.com'}\n\
+         \x20 - {host: api.example.com}\n\
+         \x20 - {host: api.example.net}\n\
+         limits: {request_body: 5MB}\n",
+    );
+    let text = old.difference(&new).to_string();
+    let expected = "~ mode: observe -> enforce\n\
+        ~ limits.request_body: no limit -> 5000000\n\
+        - host gone.example.org ports 80/http, 443/https secrets T  (egress[1])\n\
+        - host api.example.net ports 80/http, 443/https only [GET of every path]  (egress[2]); \
+        still allowed by egress[2]\n\
+        + host api.example.com ports 80/http, 443/https  (egress[1]); was already allowed by egress[0]\n\
+        + host api.example.net ports 80/http, 443/https  (egress[2])";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_rule_that_says_more_is_not_covered() {
+    let old = policy("egress:\n  - {host: a.example.com, ports: [443]}\n");
+    for wider in [
+        "{host: a.example.com, ports: [443, 8443]}",
+        "{host: a.example.com, ports: [443], secrets: [T]}",
+        "{host: a.example.com, ports: [443], allow_private: [10.0.0.0/8]}",
+        "{host: '*.example.com', ports: [443]}",
+        "{host: a.example.com, ports: [443], tls: passthrough}",
+    ] {
+        let difference = old.difference(&policy(&format!("egress:\n  - {wider}\n")));
+        let [added] = difference.added.as_slice() else {
+            panic!("{wider}: {difference}");
+        };
+        assert_eq!(added.covered_by, None, "{wider}");
+    }
+}
+
+#[test]
+fn the_same_rule_twice_is_one_more() {
+    let once = policy("egress:\n  - {host: a.example.com}\n");
+    let twice = policy("egress:\n  - {host: a.example.com}\n  - {host: a.example.com}\n");
+    assert_eq!(once.difference(&twice).added.len(), 1);
+    assert_eq!(twice.difference(&once).removed.len(), 1);
+    assert!(twice.difference(&twice).is_empty());
+}

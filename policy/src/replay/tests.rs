@@ -1,0 +1,101 @@
+//! `replay`: what it promises, tried.
+
+use super::*;
+use crate::{
+    host::{Host, Port},
+    intent::AppProtocol,
+};
+
+fn policy(egress: &str) -> Policy {
+    Policy::compile(&format!("version: 1\nname: p\n{egress}"), "p").unwrap()
+}
+
+fn request(method: &str, url: &str, outcome: Outcome, time: &str) -> Attempt {
+    let (host, path) = url.split_once('/').unwrap();
+    Attempt {
+        asked: Asked::Request {
+            host: Host::parse(host).unwrap(),
+            port: Port::HTTPS,
+            protocol: AppProtocol::Https,
+            method: method.into(),
+            path: format!("/{path}").into(),
+        },
+        outcome,
+        time: time.into(),
+    }
+}
+
+#[test]
+fn each_attempt_is_decided_again() {
+    let was = Outcome::Denied(DenyReason::HostNotAllowed);
+    let limited = Outcome::Denied(DenyReason::RequestRate);
+    let attempts = [
+        request("GET", "new.example.com/a", was, "2"),
+        request("GET", "new.example.com/a", was, "1"),
+        request("POST", "new.example.com/a", was, "3"),
+        request("GET", "kept.example.com/x", Outcome::Allowed, "4"),
+        request("GET", "lost.example.com/y", Outcome::Allowed, "5"),
+        request("GET", "new.example.com/a", limited, "6"),
+    ];
+    let draft = policy(
+        "egress:\n\
+         \x20 - {host: new.example.com, rules: [{methods: [GET]}]}\n\
+         \x20 - {host: kept.example.com}\n",
+    );
+    let replay = draft.replay(&attempts);
+    assert_eq!(
+        (
+            replay.still_allowed,
+            replay.still_denied,
+            replay.not_of_rules
+        ),
+        (1, 1, 1)
+    );
+    let [allowed] = replay.newly_allowed.as_slice() else {
+        panic!("{replay:?}");
+    };
+    assert_eq!(
+        (allowed.count, &*allowed.first, &*allowed.last),
+        (2, "1", "2")
+    );
+    assert_eq!(
+        allowed.rule.as_ref().unwrap().to_string(),
+        "egress[0].rules[0]"
+    );
+    let [denied] = replay.newly_denied.as_slice() else {
+        panic!("{replay:?}");
+    };
+    assert_eq!(denied.reason, DenyReason::HostNotAllowed);
+    assert_eq!(
+        denied.asked.to_string(),
+        "GET https://lost.example.com:443/y"
+    );
+}
+
+#[test]
+fn observing_covers_nothing() {
+    let observing = policy("mode: observe\negress: []\n");
+    let attempt = request("GET", "a.example.com/", Outcome::Allowed, "1");
+    assert_eq!(observing.replay([&attempt]).newly_denied.len(), 1);
+}
+
+#[test]
+fn a_private_address_is_covered_only_where_it_is_opened() {
+    let asked = Asked::Connection {
+        host: Host::parse("10.1.2.3").unwrap(),
+        port: Port::new(22).unwrap(),
+        protocol: Some(AppProtocol::Tcp),
+    };
+    let closed = policy("egress:\n  - {ip: 10.1.2.3, ports: [22], protocol: tcp}\n");
+    let open = policy(
+        "egress:\n  - {ip: 10.1.2.3, ports: [22], protocol: tcp, allow_private: [10.1.2.3/32]}\n",
+    );
+    assert_eq!(
+        closed.covers(&asked).is_ok(),
+        closed
+            .explain("CONNECT", "tcp://10.1.2.3:22")
+            .unwrap()
+            .passes()
+    );
+    assert!(open.covers(&asked).is_ok());
+}

@@ -1,0 +1,222 @@
+//! The narrowest policy that covers what a sandbox tried, each rule with its evidence.
+//!
+//! Hosts and ports are never widened: an entry names what was asked for. Paths are, where a list of
+//! them would say less than a pattern (`suggest::paths`), and a remark says how many a pattern stands
+//! for. What cannot or should not be suggested (an address that is not public, a name of which only
+//! the port is missing) is told in words. The result is compiled and asked about every attempt again:
+//! what it does not cover is listed, never left unsaid.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use crate::{
+    attempt::{Asked, Attempt},
+    draft::{Draft, DraftEntry, DraftRule, DraftTarget},
+    host::{Host, Port},
+    http_match::Method,
+    intent::AppProtocol,
+    policy::Policy,
+    special_purpose::{AddressClass, classify},
+};
+
+mod paths;
+mod tried;
+
+use tried::Tried;
+
+/// How wide a suggested entry is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Width {
+    /// The methods and paths that were seen.
+    Path,
+    /// Every request to the host.
+    Host,
+}
+
+/// What [`suggest`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suggestion {
+    /// The document.
+    pub draft: Draft,
+    /// Attempts that the document does not cover, each once.
+    pub uncovered: Vec<Asked>,
+    /// What a person should know of what was left out.
+    pub notes: Vec<String>,
+}
+
+/// Writes the narrowest policy for `attempts`; what `base` allows already is left out of it.
+///
+/// Attempts that were denied for a reason that no rule decides are left out as well.
+#[must_use]
+pub fn suggest(
+    name: &str,
+    attempts: &[Attempt],
+    base: Option<&Policy>,
+    width: Width,
+) -> Suggestion {
+    let wanted = |attempt: &&Attempt| {
+        attempt.outcome.is_of_rules()
+            && base.is_none_or(|base| base.covers(&attempt.asked).is_err())
+    };
+    let wanted: Vec<_> = attempts.iter().filter(wanted).collect();
+    let mut notes = Vec::new();
+    let tried = tried::gather(&wanted, &mut notes);
+    let mut entries = Vec::new();
+    for ((host, port, protocol), tried) in &tried {
+        entries.push(entry(host, *port, *protocol, tried, width));
+    }
+    let entries = merge_ports(entries);
+    let draft = Draft {
+        name: name.to_owned(),
+        remarks: remarks(&wanted),
+        entries,
+    };
+    let mut asked: Vec<_> = wanted.iter().map(|attempt| &attempt.asked).collect();
+    asked.sort_unstable();
+    asked.dedup();
+    let uncovered = match Policy::compile(&draft.to_string(), name) {
+        Ok(policy) => {
+            let uncovered = asked
+                .into_iter()
+                .filter(|asked| policy.covers(asked).is_err());
+            uncovered.cloned().collect()
+        }
+        Err(refused) => {
+            notes.push(format!("the document does not compile: {refused}"));
+            asked.into_iter().cloned().collect()
+        }
+    };
+    Suggestion {
+        draft,
+        uncovered,
+        notes,
+    }
+}
+
+fn remarks(wanted: &[&Attempt]) -> Vec<String> {
+    let times = wanted.iter().map(|attempt| &attempt.time);
+    let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
+        return vec!["Nothing was tried that is not allowed already.".to_owned()];
+    };
+    vec![
+        format!(
+            "Suggested from {} from {first} to {last}.",
+            plural(wanted.len() as u64, "attempt")
+        ),
+        "Each entry says what it rests on: read it before you trust it.".to_owned(),
+    ]
+}
+
+fn entry(
+    host: &Host,
+    port: Port,
+    protocol: Option<AppProtocol>,
+    tried: &Tried,
+    width: Width,
+) -> DraftEntry {
+    let mut entry = DraftEntry::new(DraftTarget::from(host));
+    entry.ports = vec![port];
+    entry.protocol = match (protocol, port) {
+        (Some(AppProtocol::Https), Port::HTTPS) | (Some(AppProtocol::Http), Port::HTTP) => None,
+        (protocol, _) => protocol.map(AppProtocol::as_str),
+    };
+    entry.remarks.push(tried.evidence());
+    entry.remarks.extend(tried.remark.map(str::to_owned));
+    if tried.requests.is_empty() || width == Width::Host {
+        return entry;
+    }
+    if tried.bare > 0 {
+        entry.remarks.push(format!(
+            "{} without a request that was seen",
+            plural(tried.bare, "connection")
+        ));
+    }
+    entry.rules = Some(rules(tried));
+    entry
+}
+
+/// Paths that were asked for with the same methods share a rule.
+fn rules(tried: &Tried) -> Vec<DraftRule> {
+    let mut by_methods: BTreeMap<Vec<&str>, BTreeMap<&str, u64>> = BTreeMap::new();
+    for (path, methods) in &tried.requests {
+        let names = methods.keys().map(|method| &**method).collect();
+        let count = methods.values().sum();
+        by_methods.entry(names).or_default().insert(path, count);
+    }
+    let groups = by_methods.into_iter();
+    groups
+        .map(|(methods, paths)| {
+            let total: u64 = paths.values().sum();
+            let widened = paths::patterns(&paths);
+            let mut remarks = vec![plural(total, "request")];
+            remarks.extend(widened.remarks);
+            // A method that no document can name leaves its rule without methods, hence too wide.
+            let methods = methods.into_iter().filter(|m| Method::parse(m).is_ok());
+            DraftRule {
+                remarks,
+                methods: methods.map(str::to_owned).collect(),
+                paths: widened.patterns,
+            }
+        })
+        .filter(|rule| !rule.methods.is_empty() && !rule.paths.is_empty())
+        .collect()
+}
+
+/// Entries of one host that differ in their port alone become one.
+fn merge_ports(entries: Vec<DraftEntry>) -> Vec<DraftEntry> {
+    let mut merged: Vec<DraftEntry> = Vec::new();
+    for mut entry in entries {
+        let said = |e: &DraftEntry| {
+            let rules = e.rules.iter().flatten();
+            let rules: BTreeSet<_> = rules
+                .map(|rule| (rule.methods.clone(), rule.paths.clone()))
+                .collect();
+            (e.target.clone(), e.protocol, e.rules.is_some(), rules)
+        };
+        let same = said(&entry);
+        match merged.iter_mut().find(|other| said(other) == same) {
+            Some(other) => {
+                let ports: Vec<_> = entry.ports.iter().map(ToString::to_string).collect();
+                let remarks = entry.remarks.drain(..);
+                let remarks = remarks.map(|line| format!("port {}: {line}", ports.join(", ")));
+                other.remarks.extend(remarks);
+                other.ports.append(&mut entry.ports);
+            }
+            None => merged.push(entry),
+        }
+    }
+    merged
+}
+
+/// Whether an address may be suggested; the remark if not.
+fn not_public(host: &Host) -> Option<String> {
+    match classify(host.ip()?) {
+        AddressClass::Global => None,
+        AddressClass::Special { name } => Some(format!(
+            "{host} is not a public address ({name}): if it is meant, write its entry with \
+             `allow_private` yourself"
+        )),
+        AddressClass::NeverOpenable { name } => Some(format!("{host} is never opened ({name})")),
+    }
+}
+
+fn plural(count: u64, word: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{count} {word}{s}")
+}
+
+/// The first and the last of some times.
+fn widen(times: &mut Option<(Arc<str>, Arc<str>)>, time: &Arc<str>) {
+    let (first, last) = times.get_or_insert_with(|| (Arc::clone(time), Arc::clone(time)));
+    if time < first {
+        *first = Arc::clone(time);
+    }
+    if time > last {
+        *last = Arc::clone(time);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! `suggest`: what it promises, tried.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{attempt::Outcome, deny_reason::DenyReason};
+
+const DENIED: Outcome = Outcome::Denied(DenyReason::HostNotAllowed);
+
+fn host(text: &str) -> Host {
+    Host::parse(text).unwrap()
+}
+
+fn request(method: &str, name: &str, port: u16, path: &str) -> Attempt {
+    let protocol = if port == 80 {
+        AppProtocol::Http
+    } else {
+        AppProtocol::Https
+    };
+    Attempt {
+        asked: Asked::Request {
+            host: host(name),
+            port: Port::new(port).unwrap(),
+            protocol,
+            method: method.into(),
+            path: path.into(),
+        },
+        outcome: DENIED,
+        time: "2026-01-02T03:04:05.000000Z".into(),
+    }
+}
+
+fn connection(name: &str, port: u16, protocol: Option<AppProtocol>) -> Attempt {
+    Attempt {
+        asked: Asked::Connection {
+            host: host(name),
+            port: Port::new(port).unwrap(),
+            protocol,
+        },
+        outcome: DENIED,
+        time: "2026-01-02T03:04:05.000000Z".into(),
+    }
+}
+
+fn document(attempts: &[Attempt]) -> String {
+    let suggestion = suggest("s", attempts, None, Width::Path);
+    assert_eq!(suggestion.uncovered, [], "{}", suggestion.draft);
+    let document = suggestion.draft.to_string();
+    let kept = document
+        .lines()
+        .filter(|l| !l.trim_start().starts_with('#'));
+    kept.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn what_was_asked_for_and_nothing_more() {
+    let attempts = [
+        request("GET", "api.example.com", 443, "/user"),
+        request("GET", "api.example.com", 443, "/user"),
+        request("HEAD", "api.example.com", 443, "/user"),
+        request("POST", "api.example.com", 443, "/items"),
+        request("GET", "api.example.com", 8443, "/x"),
+        connection("db.example.com", 5432, Some(AppProtocol::Tcp)),
+    ];
+    let expected = "version: 1\n\
+        name: \"s\"\n\
+        mode: enforce\n\
+        egress:\n\
+        \x20 - host: api.example.com\n\
+        \x20   ports: [443]\n\
+        \x20   rules:\n\
+        \x20     - {methods: [GET, HEAD], paths: [/user]}\n\
+        \x20     - {methods: [POST], paths: [/items]}\n\
+        \x20 - host: api.example.com\n\
+        \x20   ports: [8443]\n\
+        \x20   protocol: https\n\
+        \x20   rules:\n\
+        \x20     - {methods: [GET], paths: [/x]}\n\
+        \x20 - host: db.example.com\n\
+        \x20   ports: [5432]\n\
+        \x20   protocol: tcp\n";
+    assert_eq!(document(&attempts), expected);
+}
+
+#[test]
+fn identifiers_become_wildcards_and_names_stay() {
+    let paths = [
+        "/users/1/a",
+        "/users/22/a",
+        "/users/333/a",
+        "/teams/x",
+        "/teams/y",
+    ];
+    let attempts: Vec<_> = paths
+        .iter()
+        .map(|path| request("GET", "api.example.com", 443, path))
+        .collect();
+    let text = document(&attempts);
+    assert!(
+        text.contains("paths: [/teams/x, /teams/y, \"/users/*/a\"]"),
+        "{text}"
+    );
+    let suggestion = suggest("s", &attempts, None, Width::Path);
+    let text = suggestion.draft.to_string();
+    assert!(
+        text.contains("# /users/\\u{2a}/a stands for 3 paths")
+            || text.contains("# /users/*/a stands for 3 paths"),
+        "{text}"
+    );
+}
+
+#[test]
+fn many_siblings_become_one_pattern() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i"];
+    let attempts: Vec<_> = names
+        .iter()
+        .map(|name| request("GET", "index.example.com", 443, &format!("/simple/{name}/")))
+        .collect();
+    assert!(document(&attempts).contains("paths: [\"/simple/*/\"]"));
+    let fewer = attempts.split_last().unwrap().1;
+    assert!(!document(fewer).contains('*'));
+}
+
+#[test]
+fn what_the_base_allows_is_left_out() {
+    let base = Policy::compile("version: 1\negress:\n  - {host: a.example.com}\n", "b").unwrap();
+    let attempts = [
+        request("GET", "a.example.com", 443, "/"),
+        request("GET", "b.example.com", 443, "/"),
+    ];
+    let suggestion = suggest("s", &attempts, Some(&base), Width::Path);
+    assert_eq!(suggestion.draft.entries.len(), 1);
+    let nothing = suggest("s", &attempts[..1], Some(&base), Width::Path);
+    assert!(nothing.draft.to_string().contains("egress: []"));
+}
+
+#[test]
+fn addresses_that_are_not_public_are_told_and_not_suggested() {
+    let attempts = [
+        connection("169.254.169.254", 80, Some(AppProtocol::Http)),
+        connection("10.0.0.1", 443, None),
+        connection("9.9.9.9", 53, Some(AppProtocol::Tcp)),
+    ];
+    let suggestion = suggest("s", &attempts, None, Width::Path);
+    assert_eq!(suggestion.draft.entries.len(), 1);
+    assert_eq!(suggestion.uncovered.len(), 2);
+    assert_eq!(suggestion.notes.len(), 2, "{:?}", suggestion.notes);
+}
+
+#[test]
+fn what_is_guessed_is_said() {
+    let name = Attempt {
+        asked: Asked::Name(crate::Fqdn::parse("n.example.com").unwrap()),
+        outcome: DENIED,
+        time: "t".into(),
+    };
+    let unseen = connection("c.example.com", 9000, None);
+    let suggestion = suggest("s", &[name, unseen], None, Width::Path);
+    let text = suggestion.draft.to_string();
+    assert_eq!(suggestion.uncovered, []);
+    assert!(
+        text.contains("the port is a guess") && text.contains("`protocol: tcp` if"),
+        "{text}"
+    );
+}
+
+#[test]
+fn width_host_allows_every_request_there() {
+    let attempts = [request("GET", "a.example.com", 443, "/x")];
+    let text = suggest("s", &attempts, None, Width::Host).draft.to_string();
+    assert!(!text.contains("rules"), "{text}");
+}
+
+#[test]
+fn what_no_document_can_say_is_told() {
+    let attempts = [
+        request("get", "a.example.com", 443, "/x"),
+        request("GET", "a.example.com", 443, "/long...(5 octets cut)"),
+    ];
+    let suggestion = suggest("s", &attempts, None, Width::Path);
+    assert_eq!(suggestion.uncovered.len(), 2);
+    assert_eq!(suggestion.notes.len(), 2, "{:?}", suggestion.notes);
+}
+
+proptest! {
+    /// Whatever normalised paths were asked for, the document compiles and covers them.
+    #[test]
+    fn every_attempt_is_covered(
+        paths in prop::collection::vec(
+            ("[A-Z]{1,8}", "(/([a-c*]{0,3}|[0-9]{1,3}|[0-9a-f]{8}|%2F[ab]|@a%2Fb|[-a:;,=&'\"#{}]{1,3})){1,4}"), 1..80),
+        port in prop::sample::select(vec![80_u16, 443, 8443]),
+    ) {
+        let mut attempts = Vec::new();
+        for (method, path) in &paths {
+            let Ok(path) = crate::path::normalise(path) else { continue };
+            attempts.push(request(method, "a.example.com", port, path.as_str()));
+        }
+        let suggestion = suggest("s", &attempts, None, Width::Path);
+        prop_assert_eq!(&suggestion.uncovered, &Vec::new(), "{}", suggestion.draft);
+        // And no other host, method or port.
+        let policy = Policy::compile(&suggestion.draft.to_string(), "s").unwrap();
+        for other in [
+            request("GET", "b.example.com", port, "/"),
+            request("TRACE-X", "a.example.com", port, "/a"),
+            request("GET", "a.example.com", 9443, "/"),
+        ] {
+            prop_assert!(policy.covers(&other.asked).is_err());
+        }
+    }
+}

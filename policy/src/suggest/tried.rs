@@ -1,0 +1,176 @@
+//! What was tried, gathered by host, port and protocol.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use super::{not_public, plural, widen};
+use crate::{
+    attempt::{Asked, Attempt},
+    host::{Host, Port},
+    http_match::Method,
+    intent::AppProtocol,
+};
+
+/// All attempts at one host, port and protocol.
+#[derive(Debug, Default)]
+pub(super) struct Tried {
+    /// By path, then by method.
+    pub(super) requests: BTreeMap<Arc<str>, BTreeMap<Arc<str>, u64>>,
+    /// Connections of which no request is known.
+    pub(super) bare: u64,
+    /// Questions for the name alone.
+    pub(super) names: u64,
+    /// What the entry guesses.
+    pub(super) remark: Option<&'static str>,
+    times: Option<(Arc<str>, Arc<str>)>,
+}
+
+impl Tried {
+    /// `12 requests, 3 connections, 2026-11-21T10:00:00Z to 2026-11-21T10:05:00Z`.
+    pub(super) fn evidence(&self) -> String {
+        let requests: u64 = self.requests.values().flat_map(BTreeMap::values).sum();
+        let counts = [
+            (requests, "request"),
+            (self.bare, "connection"),
+            (self.names, "question for the name"),
+        ];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<_> = counts
+            .map(|(count, word)| match word {
+                "question for the name" if count != 1 => format!("{count} questions for the name"),
+                word => plural(count, word),
+            })
+            .collect();
+        match &self.times {
+            Some((first, last)) if first == last => format!("{}, {first}", counts.join(", ")),
+            Some((first, last)) => format!("{}, {first} to {last}", counts.join(", ")),
+            None => counts.join(", "),
+        }
+    }
+}
+
+/// What an entry speaks of.
+pub(super) type Place = (Host, Port, Option<AppProtocol>);
+
+/// Gathers attempts; what is left out is told in `notes`, once each.
+pub(super) fn gather(attempts: &[&Attempt], notes: &mut Vec<String>) -> BTreeMap<Place, Tried> {
+    let mut places: BTreeMap<Place, Tried> = BTreeMap::new();
+    let mut told = BTreeSet::new();
+    let mut left_out: BTreeMap<String, u64> = BTreeMap::new();
+    for attempt in attempts {
+        let host = attempt.asked.host();
+        if let Some(note) = not_public(&host) {
+            told.insert(note);
+            continue;
+        }
+        if let Some(why) = unspeakable(&attempt.asked) {
+            *left_out.entry(why).or_default() += 1;
+            continue;
+        }
+        let place = place(&attempt.asked, host);
+        let tried = places.entry(place).or_default();
+        widen(&mut tried.times, &attempt.time);
+        match &attempt.asked {
+            Asked::Name(_) => {
+                tried.names += 1;
+                tried.remark = Some(GUESSED_PORT);
+            }
+            Asked::Connection { protocol, .. } => {
+                tried.bare += 1;
+                if protocol.is_none() {
+                    tried.remark = Some(UNSEEN_PROTOCOL);
+                } else if *protocol != Some(AppProtocol::Tcp) {
+                    tried.remark = Some(UNSEEN_REQUEST);
+                }
+            }
+            Asked::Request { method, path, .. } => {
+                let methods = tried.requests.entry(Arc::clone(path)).or_default();
+                *methods.entry(Arc::clone(method)).or_default() += 1;
+            }
+        }
+    }
+    settle(&mut places);
+    notes.extend(told);
+    notes.extend(
+        left_out
+            .into_iter()
+            .map(|(why, count)| format!("{} left out: {why}", plural(count, "attempt"))),
+    );
+    places
+}
+
+fn place(asked: &Asked, host: Host) -> Place {
+    match asked {
+        Asked::Name(_) => (host, Port::HTTPS, Some(AppProtocol::Https)),
+        // What is spoken at a well-known port is known before it was seen.
+        Asked::Connection {
+            port: Port::HTTPS,
+            protocol: None,
+            ..
+        } => (host, Port::HTTPS, Some(AppProtocol::Https)),
+        Asked::Connection {
+            port: Port::HTTP,
+            protocol: None,
+            ..
+        } => (host, Port::HTTP, Some(AppProtocol::Http)),
+        Asked::Connection { port, protocol, .. } => (host, *port, *protocol),
+        Asked::Request { port, protocol, .. } => (host, *port, Some(*protocol)),
+    }
+}
+
+/// Why no document can allow an attempt.
+fn unspeakable(asked: &Asked) -> Option<String> {
+    let Asked::Request { method, path, .. } = asked else {
+        return None;
+    };
+    if let Err(error) = Method::parse(method) {
+        return Some(error.to_string());
+    }
+    if path.ends_with(CUT) {
+        return Some("its path is longer than what is recorded of one".to_owned());
+    }
+    None
+}
+
+/// What says less than something else that is there is dropped: a question for the name where its
+/// connection is known, a connection of unknown protocol where the protocol was seen later. Requests
+/// explain the connections that carried them.
+fn settle(places: &mut BTreeMap<Place, Tried>) {
+    let keys: Vec<_> = places.keys().cloned().collect();
+    places.retain(|(host, port, protocol), tried| {
+        let mut at_host = keys.iter().filter(|(other, ..)| other == host);
+        let named_only = tried.requests.is_empty() && tried.bare == 0;
+        if named_only && at_host.clone().count() > 1 {
+            return false;
+        }
+        let mut same = at_host.by_ref().filter(|(_, other, _)| other == port);
+        match protocol {
+            None => !same.any(|(.., seen)| seen.is_some()),
+            // One port is looked into or it is not: what is looked into is narrower.
+            Some(AppProtocol::Tcp) => !same.any(|(.., seen)| is_http(*seen)),
+            Some(AppProtocol::Https | AppProtocol::Http) => true,
+        }
+    });
+    for tried in places.values_mut() {
+        if !tried.requests.is_empty() {
+            tried.remark = None;
+        } else if tried.bare > 0 && tried.remark == Some(GUESSED_PORT) {
+            tried.remark = Some(UNSEEN_REQUEST);
+        }
+    }
+}
+
+const fn is_http(protocol: Option<AppProtocol>) -> bool {
+    matches!(protocol, Some(AppProtocol::Https | AppProtocol::Http))
+}
+
+const GUESSED_PORT: &str = "only the name was asked for, since it was denied: the port is a guess";
+const UNSEEN_PROTOCOL: &str =
+    "what is spoken there was not seen: add `protocol: tcp` if it is not HTTP";
+const UNSEEN_REQUEST: &str =
+    "no request was seen: every method and path is allowed until you narrow it";
+
+/// How the record ends a text that it cut.
+const CUT: &str = "octets cut)";
