@@ -89,6 +89,8 @@ reasons! {
     SecretUnavailable = "secret_unavailable", 502, "proxy_internal_error";
     /// A secret's value cannot stand where its sentinel stands.
     SecretUnplaceable = "secret_unplaceable", 502, "proxy_internal_error";
+    /// Tokens in the answer of a token endpoint could not be kept back, so the answer was.
+    TokenUnreadable = "token_unreadable", 502, "http_protocol_error";
     // Our own side: fail closed.
     /// The record could not be written: no record, no egress.
     RecordUnavailable = "record_unavailable", 503, "proxy_internal_error";

@@ -11,6 +11,7 @@
 pub mod allow_option;
 pub mod attempt;
 pub mod builder;
+pub mod capture;
 mod compile;
 pub mod compile_error;
 pub mod deny_reason;
@@ -41,6 +42,7 @@ pub mod verdict;
 pub use allow_option::ParseAllowError;
 pub use attempt::{Asked, Attempt, Outcome};
 pub use builder::PolicyBuilder;
+pub use capture::ParseEndpointError;
 pub use compile_error::{CompilePolicyError, Problem};
 pub use deny_reason::DenyReason;
 pub use difference::Difference;

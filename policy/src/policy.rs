@@ -171,12 +171,37 @@ impl Policy {
     /// Every secret that some rule or option grants, each once.
     #[must_use]
     pub fn secret_names(&self) -> Vec<SecretName> {
+        self.names_of(|_| true)
+    }
+
+    /// Every secret that logins made inside become, each once.
+    #[must_use]
+    pub fn captured_names(&self) -> Vec<SecretName> {
+        self.names_of(|grant| grant.captures)
+    }
+
+    fn names_of(&self, wanted: impl Fn(&SecretGrant) -> bool) -> Vec<SecretName> {
         let granted = self.0.rules.iter().flat_map(|rule| rule.secrets.iter());
         let bound = self.0.bindings.iter().map(|binding| &binding.grant);
-        let mut names: Vec<_> = granted.chain(bound).map(|g| g.name.clone()).collect();
+        let wanted = granted.chain(bound).filter(|grant| wanted(grant));
+        let mut names: Vec<_> = wanted.map(|grant| grant.name.clone()).collect();
         names.sort_unstable();
         names.dedup();
         names
+    }
+
+    /// Whether some rule lets bytes pass unopened to where `binding` says.
+    #[must_use]
+    pub fn passes_unopened(&self, binding: &Binding) -> bool {
+        let unopened = |rule: &&Rule| rule.handling != Handling::Inspect;
+        self.0
+            .rules
+            .iter()
+            .filter(unopened)
+            .any(|rule| match &rule.target {
+                Target::Names(pattern) => pattern.covers(binding.target()),
+                Target::Addresses(_) => false,
+            })
     }
 
     /// May the sandbox learn an address for `name`? Asked before anything is sent upstream.
@@ -245,7 +270,8 @@ impl Policy {
             Err(denial) => match self.observed(denial) {
                 Ok(grant) => {
                     let mut secrets = SharedUnion::default();
-                    self.add_bound(host, port, request.protocol, &mut secrets);
+                    let encrypted = request.protocol == AppProtocol::Https;
+                    self.add_bound((host, port), encrypted, request.path, &mut secrets);
                     (secrets.into_shared(&self.0.no_secrets), grant)
                 }
                 Err(denial) => return Verdict::Deny(denial),
@@ -301,9 +327,9 @@ impl Policy {
             // Bytes that are not looked into carry any request, and no secret.
             return Ok((connection_rule, Arc::clone(&self.0.no_secrets)));
         }
-        if found.clear_text || protocol == AppProtocol::Https {
-            self.add_bound(host, port, AppProtocol::Https, &mut found.secrets);
-        }
+        let as_if_encrypted = found.clear_text || protocol == AppProtocol::Https;
+        let secrets = &mut found.secrets;
+        self.add_bound((host, port), as_if_encrypted, request.path, secrets);
         match found.rule {
             Some(rule) => Ok((rule, found.secrets.into_shared(&self.0.no_secrets))),
             None => Err(self.wrong_request(host, port, request, connection_rule)),
@@ -313,16 +339,13 @@ impl Policy {
     /// What the command line binds to this host and port; in clear text it binds nothing.
     fn add_bound<'a>(
         &'a self,
-        host: &Host,
-        port: Port,
-        protocol: AppProtocol,
+        (host, port): (&Host, Port),
+        encrypted: bool,
+        path: &str,
         secrets: &mut SharedUnion<'a, SecretGrant>,
     ) {
-        if protocol != AppProtocol::Https {
-            return;
-        }
         for binding in &self.0.bindings {
-            if binding.covers(host, port) {
+            if binding.covers(host, port, encrypted, path) {
                 secrets.add_one(&binding.grant);
             }
         }

@@ -7,6 +7,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use crate::{
     allow_option::split_port,
+    capture::EndpointPath,
     host::{Host, Port},
     host_pattern::{HostPattern, ParseHostPatternError},
     secret_name::SecretName,
@@ -21,6 +22,8 @@ pub struct SecretGrant {
     pub places: Option<Arc<[SecretPlace]>>,
     /// The program may hold the value itself, if the secret is marked so too.
     pub entrusted: bool,
+    /// Tokens in the answer become this secret. Such a grant lets nothing be swapped in.
+    pub captures: bool,
 }
 
 impl SecretGrant {
@@ -31,6 +34,7 @@ impl SecretGrant {
             name,
             places: None,
             entrusted: false,
+            captures: false,
         }
     }
 }
@@ -38,6 +42,9 @@ impl SecretGrant {
 impl fmt::Display for SecretGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.name.fmt(f)?;
+        if self.captures {
+            return f.write_str(" (tokens in the answer become it)");
+        }
         if let Some(places) = &self.places {
             let places: Vec<_> = places.iter().map(ToString::to_string).collect();
             write!(f, " (in {})", places.join(", "))?;
@@ -114,8 +121,10 @@ impl fmt::Display for SecretPlace {
 pub struct Binding {
     /// The grant.
     pub(crate) grant: SecretGrant,
-    target: HostPattern,
-    port: Port,
+    pub(crate) target: HostPattern,
+    pub(crate) port: Port,
+    /// The one path that it speaks of; `None`: all.
+    pub(crate) path: Option<EndpointPath>,
 }
 
 /// A place that no secret can be bound to.
@@ -159,12 +168,16 @@ impl Binding {
             grant: SecretGrant::everywhere(name),
             target,
             port,
+            path: None,
         })
     }
 
-    /// Whether it speaks of this host and port.
-    pub(crate) fn covers(&self, host: &Host, port: Port) -> bool {
-        self.port == port && host.name().is_some_and(|name| self.target.matches(name))
+    /// Whether it speaks of this request. What is captured is captured on every port, and in clear
+    /// text, too: a token must not come in by another door.
+    pub(crate) fn covers(&self, host: &Host, port: Port, encrypted: bool, path: &str) -> bool {
+        let door = self.grant.captures || (encrypted && self.port == port);
+        door && host.name().is_some_and(|name| self.target.matches(name))
+            && self.path.as_ref().is_none_or(|own| own.is(path))
     }
 
     /// The host pattern, as text.
@@ -227,11 +240,14 @@ mod tests {
         let name: SecretName = "T".parse().unwrap();
         let host = |text: &str| Host::parse(text).unwrap();
         let binding = Binding::parse(name.clone(), "*.example.com").unwrap();
-        assert!(binding.covers(&host("api.example.com"), Port::HTTPS));
-        assert!(!binding.covers(&host("example.com"), Port::HTTPS));
-        assert!(!binding.covers(&host("api.example.com"), Port::HTTP));
+        let covers =
+            |binding: &Binding, name: &str, port| binding.covers(&host(name), port, true, "/");
+        assert!(covers(&binding, "api.example.com", Port::HTTPS));
+        assert!(!covers(&binding, "example.com", Port::HTTPS));
+        assert!(!covers(&binding, "api.example.com", Port::HTTP));
+        assert!(!binding.covers(&host("api.example.com"), Port::HTTPS, false, "/"));
         let binding = Binding::parse(name.clone(), "api.example.com:8443").unwrap();
-        assert!(!binding.covers(&host("api.example.com"), Port::HTTPS));
+        assert!(!covers(&binding, "api.example.com", Port::HTTPS));
         for wrong in [
             "",
             "*",

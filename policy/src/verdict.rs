@@ -13,6 +13,7 @@ use crate::{
     fqdn::Fqdn,
     host::{Host, Port},
     secret_grant::SecretGrant,
+    secret_name::SecretName,
 };
 
 /// Allowed, with the proof; or denied, with the reason.
@@ -190,6 +191,13 @@ impl RequestPermit {
     #[must_use]
     pub fn secrets(&self) -> &[SecretGrant] {
         &self.secrets
+    }
+
+    /// The secret that tokens in the answer become.
+    #[must_use]
+    pub fn captures(&self) -> Option<&SecretName> {
+        let mut capturing = self.secrets.iter().filter(|grant| grant.captures);
+        capturing.next().map(|grant| &grant.name)
     }
 }
 

@@ -6,6 +6,7 @@
 //!
 //! ```text
 //! wallet     who holds which sentinels                       sentinel
+//! capture    tokens of logins made inside, kept out          capture::{answer, overlay}
 //! watch      everything that must not go astray              forms, needles, unescape
 //! misuse     what is on its way to where it is not bound
 //! inject     values in header section and target             place, inject::{fields, target}
@@ -16,6 +17,7 @@
 //! ```
 
 pub mod body;
+pub mod capture;
 pub mod coding;
 pub mod forms;
 pub mod inject;

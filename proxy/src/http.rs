@@ -3,6 +3,7 @@
 pub mod activity;
 pub mod body;
 pub mod calm;
+mod captured;
 pub mod exchange;
 pub mod explicit;
 mod finishing;

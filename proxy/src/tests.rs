@@ -4,6 +4,7 @@
 //! Every denial asks three witnesses: what the client got, what the origin saw, what was recorded.
 
 mod bodies;
+mod capture;
 mod denials;
 mod early;
 mod framing;

@@ -34,6 +34,15 @@ pub(crate) struct RunArgs {
     /// rule of its own
     #[arg(long, value_name = "NAME@HOST[,HOST…]", value_parser = value::secret)]
     pub(crate) secret: Vec<SecretArg>,
+    /// Keep the tokens of a login made inside from the program: those that this OAuth 2.0 token endpoint
+    /// gives it become sentinels of secret NAME, swapped in on the way to these hosts, and refresh
+    /// tokens on the way back to the endpoint. Hosts need rules of their own
+    #[arg(
+        long,
+        value_name = "NAME=https://HOST/PATH@HOST[,HOST…]",
+        value_parser = value::capture
+    )]
+    pub(crate) capture: Vec<SecretArg>,
     #[command(flatten)]
     pub(crate) passphrase: PassphraseArgs,
     /// Set a variable, or pass gig's own; nothing else of the environment is inherited

@@ -60,6 +60,31 @@ pub(crate) fn sandbox(text: &str) -> Result<SandboxId, String> {
         })
 }
 
+/// `NAME=https://HOST[:PORT]/PATH@HOST[:PORT][,HOST[:PORT]…]`; the hosts may stand in a policy instead.
+pub(crate) fn capture(text: &str) -> Result<SecretArg, String> {
+    let shape = "write NAME=https://HOST/PATH@HOST: what the tokens are called, where they are given, and \
+                 where they may go";
+    let (name, rest) = text.split_once('=').ok_or(shape)?;
+    let name: SecretName = name
+        .parse()
+        .map_err(|error: ParseSecretNameError| error.to_string())?;
+    // A path may hold an @; a host holds no slash.
+    let (url, places) = match rest.rsplit_once('@') {
+        Some((url, places)) if !places.contains('/') => (url, Some(places)),
+        _ => (rest, None),
+    };
+    let endpoint = Binding::capture(&name, url).map_err(|error| error.to_string())?;
+    let places = places.into_iter().flat_map(|places| places.split(','));
+    let bound =
+        places.map(|place| Binding::parse(name.clone(), place).map_err(|error| error.to_string()));
+    let bindings = endpoint
+        .into_iter()
+        .map(Ok)
+        .chain(bound)
+        .collect::<Result<_, String>>()?;
+    Ok(SecretArg { name, bindings })
+}
+
 pub(crate) fn bind(text: &str) -> Result<BindArg, String> {
     let (source, dest) = match text.rsplit_once(':') {
         Some((source, dest)) => (source, Some(dest)),
@@ -232,6 +257,32 @@ mod tests {
             "T-x@a",
         ] {
             assert!(secret(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_capture_names_its_endpoint_and_its_hosts() {
+        let arg = capture("L=https://auth.example/o/@me/token@a.example,b.example:8443").unwrap();
+        assert_eq!((arg.name.as_str(), arg.bindings.len()), ("L", 5));
+        assert_eq!(
+            capture("L=https://auth.example/token")
+                .unwrap()
+                .bindings
+                .len(),
+            3
+        );
+        for wrong in [
+            "",
+            "L",
+            "L=",
+            "L=auth.example/token@a.example",
+            "L=http://auth.example/token@a.example",
+            "L=https://auth.example@a.example",
+            "L=https://auth.example/token@",
+            "L=https://auth.example/token@a.example,",
+            "L x=https://auth.example/token@a.example",
+        ] {
+            assert!(capture(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -39,7 +39,8 @@ pub(crate) fn from_args(args: &RunArgs, connected: bool) -> anyhow::Result<Polic
             .allow_private(option)
             .with_context(|| format!("--allow-private {option}"))?;
     }
-    for binding in args.secret.iter().flat_map(|secret| &secret.bindings) {
+    let bound = args.secret.iter().chain(&args.capture);
+    for binding in bound.flat_map(|secret| &secret.bindings) {
         builder = builder.bind(binding.clone());
     }
     if args.observe {

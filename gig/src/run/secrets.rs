@@ -28,6 +28,7 @@ use crate::{
     stderr::tell,
 };
 
+mod captures;
 mod shown;
 
 /// What a run knows of secrets.
@@ -48,15 +49,17 @@ impl Secrets {
         policy: &Policy,
         connected: bool,
     ) -> anyhow::Result<Option<Self>> {
-        if args.secret.is_empty() {
+        let captured = policy.captured_names();
+        if args.secret.is_empty() && captured.is_empty() && args.capture.is_empty() {
             return Ok(None);
         }
         if !connected {
             bail!(
-                "the sandbox is disconnected, so --secret would have no effect; leave it out or \
-                 connect it"
+                "the sandbox is disconnected, so --secret and --capture would have no effect; leave \
+                 them out or connect it"
             );
         }
+        captures::check(args, policy, &captured)?;
         for arg in &args.secret {
             if arg.bindings.is_empty() && !policy.secret_names().contains(&arg.name) {
                 bail!(

@@ -206,6 +206,11 @@ fn cure(denied: &Denied) -> String {
             "the secret's value holds line breaks or other controls: set it again without them"
                 .to_owned()
         }
+        DenyReason::TokenUnreadable => {
+            "the answer holds tokens nowhere where they are known, or is no token answer: is the \
+             captured path the token endpoint's?"
+                .to_owned()
+        }
         DenyReason::RecordUnavailable => {
             "the audit record could not be written; see --audit".to_owned()
         }

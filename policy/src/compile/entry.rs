@@ -188,16 +188,47 @@ fn secrets(entry: &RawEntry, problems: &mut Vec<Problem>) -> Arc<[SecretGrant]> 
                 continue;
             }
         };
-        let grant = SecretGrant {
-            name,
-            places,
-            entrusted: raw.entrusted,
+        let granted = if raw.capture {
+            captured(&name, places, raw, problems)
+        } else {
+            vec![SecretGrant {
+                places,
+                entrusted: raw.entrusted,
+                ..SecretGrant::everywhere(name)
+            }]
         };
-        if !grants.contains(&grant) {
-            grants.push(grant);
+        for grant in granted {
+            if !grants.contains(&grant) {
+                grants.push(grant);
+            }
         }
     }
+    if grants.iter().filter(|grant| grant.captures).count() > 1 {
+        let message = "an answer is captured for one secret: leave `capture` out of all but one";
+        problems.push(Problem::at(entry.secrets_at, message.to_owned()));
+    }
     grants.into()
+}
+
+/// What a token endpoint is granted.
+fn captured(
+    name: &SecretName,
+    places: Option<Arc<[SecretPlace]>>,
+    raw: &RawSecret,
+    problems: &mut Vec<Problem>,
+) -> Vec<SecretGrant> {
+    if raw.entrusted {
+        let message = "`capture` keeps tokens out of the program and `entrusted` hands them in: \
+                       leave one of the two out";
+        problems.push(Problem::at(raw.name.at, message.to_owned()));
+    }
+    match SecretGrant::of_endpoint(name, places) {
+        Ok(grants) => grants.into(),
+        Err(error) => {
+            problems.push(Problem::at(raw.name.at, format!("`capture`: {error}")));
+            Vec::new()
+        }
+    }
 }
 
 fn places(

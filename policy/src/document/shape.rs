@@ -43,6 +43,7 @@ pub(crate) struct RawSecret {
     pub(crate) name: Located<String>,
     pub(crate) places: Option<Vec<Located<String>>>,
     pub(crate) entrusted: bool,
+    pub(crate) capture: bool,
 }
 
 /// One entry of `rules`.
@@ -264,6 +265,7 @@ impl<'p> Fields<'p> {
                 name,
                 places: None,
                 entrusted: false,
+                capture: false,
             });
         }
         let before = self.problems.len();
@@ -271,7 +273,8 @@ impl<'p> Fields<'p> {
         let name = fields.text("name");
         let places = fields.list_of("in", Fields::as_text);
         let entrusted = fields.switch("entrusted");
-        fields.finish(&["name", "in", "entrusted"]);
+        let capture = fields.switch("capture");
+        fields.finish(&["name", "in", "entrusted", "capture"]);
         let Some(name) = name else {
             if self.problems.len() == before {
                 let message = "a secret needs its `name`, as in `{name: TOKEN, in: [basic]}`";
@@ -283,6 +286,7 @@ impl<'p> Fields<'p> {
             name,
             places,
             entrusted: entrusted.unwrap_or(false),
+            capture: capture.unwrap_or(false),
         })
     }
 

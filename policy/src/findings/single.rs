@@ -98,7 +98,8 @@ fn secrets(rule: &Rule, findings: &mut Vec<Finding>) {
     if rule.secrets.is_empty() || rule.ports.is_empty() {
         return;
     }
-    let names: Vec<_> = rule.secrets.iter().map(|s| s.name.as_str()).collect();
+    let swapped = rule.secrets.iter().filter(|grant| !grant.captures);
+    let names: Vec<_> = swapped.map(|s| s.name.as_str()).collect();
     let names = names.join(", ");
     for grant in rule.secrets.iter().filter(|grant| grant.entrusted) {
         let message = format!(

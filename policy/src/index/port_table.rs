@@ -284,12 +284,15 @@ fn merge_connection(grant: &mut Option<ConnectionGrant>, rule: &Rule) {
 }
 
 fn merge_request(grants: &mut ByProtocol, rule: &Rule, reference: &RuleRef, protocols: Protocols) {
-    let none: Arc<[SecretGrant]> = Arc::default();
-    // A secret goes in clear text only where the rule says `protocol: http` itself.
+    // A secret goes in clear text only where the rule says `protocol: http` itself; what comes is
+    // captured all the same.
+    let capturing: Arc<[SecretGrant]>;
     let clear = if rule.clear_text_secrets {
         &rule.secrets
     } else {
-        &none
+        let grants = rule.secrets.iter();
+        capturing = grants.filter(|grant| grant.captures).cloned().collect();
+        &capturing
     };
     let secrets = [&rule.secrets, clear];
     let kinds = [AppProtocol::Https, AppProtocol::Http];

@@ -12,6 +12,7 @@ use http::{HeaderMap, header, uri::PathAndQuery};
 
 use super::{
     body::BodyPlan,
+    capture::Capture,
     misuse::{Bearer, HeadText, Matter},
     place::{Places, Replacement, Unplaceable},
     sign::{certificate::ClientIdentity, treatment, treats_every_request},
@@ -49,6 +50,8 @@ pub struct Carried {
     pub bound: bool,
     /// What its connection shows the origin.
     pub identity: Option<ClientIdentity>,
+    /// What becomes of the tokens in its answer.
+    pub capture: Option<Capture>,
 }
 
 impl Carried {
@@ -80,10 +83,11 @@ pub enum Stopped {
 /// # Errors
 /// [`Stopped`]: nothing of it may go.
 pub async fn carry(
-    wallet: &Wallet,
+    wallet: &Arc<Wallet>,
     granted: &[SecretGrant],
     head: Head<'_>,
 ) -> Result<Carried, Stopped> {
+    wallet.forget_expired();
     let watch = wallet.border().watch();
     let tally = Arc::new(Tally::default());
     let bearer = Bearer {
@@ -102,23 +106,26 @@ pub async fn carry(
             if treats.iter().any(|treat| treat.secret().name == name) {
                 continue;
             }
+            let captured = captured(&held, &name, granted);
+            for replacement in captured {
+                place(
+                    vec![replacement],
+                    &name,
+                    (head.target, head.headers),
+                    &tally,
+                )?;
+            }
+            if of(&held, &name).next().is_none() {
+                continue;
+            }
             let secret = fetch(wallet, &name).await.map_err(Stopped::Unavailable)?;
             let sentinels: Vec<_> = of(&held, &name).map(|h| Arc::clone(&h.sentinel)).collect();
             if let Some(treat) = treatment(&secret, &sentinels) {
                 treats.push(treat);
                 continue;
             }
-            let mut placer = Placer {
-                replacements: replacements(&held, &secret, granted),
-                misplaced: Vec::new(),
-            };
-            let placed = placer.place(head.target, head.headers);
-            if placed.map_err(|_| Stopped::Unplaceable(name.clone()))? {
-                tally.swapped(&name, secret.version);
-            }
-            if !placer.misplaced.is_empty() {
-                return Err(Stopped::Misuse(placer.misuses(&name)));
-            }
+            let replacements = replacements(&held, &secret, granted);
+            place(replacements, &name, (head.target, head.headers), &tally)?;
         }
     }
     let body = if head.has_body {
@@ -127,12 +134,36 @@ pub async fn carry(
         None
     };
     Ok(Carried {
-        tally,
         body,
         treats,
         bound: !granted.is_empty(),
         identity,
+        capture: Capture::of(wallet, granted, &tally),
+        tally,
     })
+}
+
+/// Places the values of one version of a secret in the header section.
+fn place(
+    replacements: Vec<Replacement>,
+    name: &SecretName,
+    (target, headers): (&mut PathAndQuery, &mut HeaderMap),
+    tally: &Tally,
+) -> Result<(), Stopped> {
+    let version = replacements.first().map_or(0, |first| first.secret.version);
+    let mut placer = Placer {
+        replacements,
+        misplaced: Vec::new(),
+    };
+    let placed = placer.place(target, headers);
+    if placed.map_err(|_| Stopped::Unplaceable(name.clone()))? {
+        tally.swapped(name, version);
+    }
+    if placer.misplaced.is_empty() {
+        Ok(())
+    } else {
+        Err(Stopped::Misuse(placer.misuses(name)))
+    }
 }
 
 /// Adds the treatments that need no sentinel in the request, and gives the certificate for its connection.
@@ -196,9 +227,25 @@ async fn fetch(wallet: &Wallet, name: &SecretName) -> Result<Arc<Secret>, Secret
     }
 }
 
+/// The sentinels of a secret that the keeper has.
 fn of<'a>(held: &'a [Held], name: &SecretName) -> impl Iterator<Item = &'a Held> {
     let name = name.clone();
-    held.iter().filter(move |held| held.name == name)
+    held.iter()
+        .filter(move |held| held.name == name && held.captured.is_none())
+}
+
+/// What stands for tokens that were captured under this name.
+fn captured(held: &[Held], name: &SecretName, granted: &[SecretGrant]) -> Vec<Replacement> {
+    let replacement = |held: &Held| {
+        let captured = held.captured.as_ref().filter(|_| held.name == *name)?;
+        Some(Replacement {
+            sentinel: Arc::clone(&held.sentinel),
+            secret: Arc::clone(&captured.secret),
+            part: 0,
+            places: Places::of(name, granted),
+        })
+    };
+    held.iter().filter_map(replacement).collect()
 }
 
 fn replacements(held: &[Held], secret: &Arc<Secret>, granted: &[SecretGrant]) -> Vec<Replacement> {
@@ -225,7 +272,12 @@ async fn plan_body(
     names.dedup();
     for name in names {
         let places = Places::of(name, bearer.granted);
-        if !places.allow(|place| *place == SecretPlace::Body) || of(&held, name).next().is_none() {
+        if !places.allow(|place| *place == SecretPlace::Body) {
+            continue;
+        }
+        let captured = captured(&held, name, bearer.granted);
+        swappable.extend(captured.into_iter().map(Swappable::Ready));
+        if of(&held, name).next().is_none() {
             continue;
         }
         match fetch(wallet, name).await {

@@ -48,7 +48,8 @@ pub enum Matter {
 impl Bearer<'_> {
     /// Whether the request may carry this secret.
     fn may_carry(&self, found: &Found) -> bool {
-        self.granted.iter().any(|grant| grant.name == found.name)
+        let mut granted = self.granted.iter().filter(|grant| !grant.captures);
+        granted.any(|grant| grant.name == found.name)
     }
 
     /// What a find comes to, in a place for credentials or in other text.

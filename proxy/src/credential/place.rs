@@ -37,7 +37,8 @@ impl Places {
     #[must_use]
     pub fn of(name: &SecretName, granted: &[SecretGrant]) -> Self {
         let mut places = Self::default();
-        for grant in granted.iter().filter(|grant| grant.name == *name) {
+        let of = |grant: &&SecretGrant| grant.name == *name && !grant.captures;
+        for grant in granted.iter().filter(of) {
             match &grant.places {
                 None => places.everywhere = true,
                 Some(some) => places.some.extend(some.iter().cloned()),

@@ -54,8 +54,16 @@ impl Scrub {
         }
         let values = &patterns.guarded().values;
         let standing = values.iter().map(|guarded| {
+            let of_login = |held: &&Held| {
+                let captured = held.captured.as_ref();
+                captured.is_some_and(|captured| captured.value == guarded.value)
+            };
+            if let Some(held) = held.iter().find(of_login) {
+                return Some(Arc::clone(&held.sentinel));
+            }
             let secret = keeper.at_hand(&guarded.name);
-            let mut own = held.iter().filter(|held| held.name == guarded.name);
+            let held = held.iter().filter(|held| held.captured.is_none());
+            let mut own = held.filter(|held| held.name == guarded.name);
             let part = secret.as_ref().and_then(|secret| {
                 let same = |value: &[u8]| value == guarded.value.expose();
                 secret.parts.iter().position(|p| same(p.value.expose()))
@@ -114,6 +122,20 @@ impl Scrub {
             headers.remove(name);
         }
         found.extend(scrubber.take_found());
+    }
+
+    /// A whole text with its values replaced; `None` where it holds none.
+    #[must_use]
+    pub fn text(
+        self: &Arc<Self>,
+        octets: &[u8],
+        found: &mut BTreeSet<SecretName>,
+    ) -> Option<Vec<u8>> {
+        let mut scrubber = self.scrubber(Fit::Free);
+        let mut out = Vec::new();
+        let changed = scrubber.whole(octets, &mut out);
+        found.extend(scrubber.take_found());
+        changed.then_some(out)
     }
 
     fn standing(&self, value: usize) -> Option<&Arc<str>> {

@@ -13,10 +13,11 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use gig_policy::{SandboxId, SecretName};
-use gig_vault::{Guarded, Keeper, Secret, Shape};
+use gig_vault::{Guarded, GuardedValue, Keeper, Secret, Shape};
 use parking_lot::Mutex;
 
 use super::{
+    capture::overlay::Captured,
     scrub::{KeptPatterns, KeptScrub, Scrub},
     sentinel::{MintSentinelError, mint},
     sign::treats_every_request,
@@ -27,13 +28,23 @@ use super::{
 #[derive(Debug)]
 pub struct Border {
     keeper: Arc<dyn Keeper>,
-    live: Mutex<HashMap<SandboxId, Vec<LiveSentinel>>>,
+    live: Mutex<HashMap<SandboxId, Arc<Vec<Held>>>>,
     /// Counts up with every change of `live`.
     changes: AtomicU64,
     watch: ArcSwapOption<Current>,
     /// One rebuilds, the others wait for it.
     building: Mutex<()>,
     patterns: KeptPatterns,
+    /// What the keeper knows and what was captured, together.
+    joined: Mutex<Option<Joined>>,
+}
+
+/// Values of the keeper and of logins, and what they were put together of.
+#[derive(Debug)]
+struct Joined {
+    changes: u64,
+    kept: Arc<Guarded>,
+    all: Arc<Guarded>,
 }
 
 /// A watch, and what it was made of.
@@ -49,15 +60,15 @@ struct Current {
 pub struct Wallet {
     border: Arc<Border>,
     sandbox: SandboxId,
-    held: ArcSwap<Vec<Held>>,
+    pub(super) held: ArcSwap<Vec<Held>>,
     /// Secrets that treat every request they are granted to; hardly ever any.
     treating: ArcSwap<Vec<SecretName>>,
-    changing: Mutex<()>,
+    pub(super) changing: Mutex<()>,
     scrub: KeptScrub,
 }
 
 /// One sentinel.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Held {
     /// For which secret.
     pub name: SecretName,
@@ -67,6 +78,8 @@ pub struct Held {
     pub variable: Arc<str>,
     /// The text.
     pub sentinel: Arc<str>,
+    /// What it stands for, where that is no secret of the keeper's.
+    pub captured: Option<Arc<Captured>>,
 }
 
 impl Border {
@@ -80,6 +93,7 @@ impl Border {
             watch: ArcSwapOption::empty(),
             building: Mutex::new(()),
             patterns: KeptPatterns::default(),
+            joined: Mutex::new(None),
         })
     }
 
@@ -105,7 +119,7 @@ impl Border {
     /// What must not go astray now; made again when a sentinel or a value was added or taken away.
     #[must_use]
     pub fn watch(&self) -> Arc<Watch> {
-        let guarded = self.keeper.guarded();
+        let guarded = self.guarded();
         if let Some(watch) = self.current(&guarded) {
             return watch;
         }
@@ -115,7 +129,17 @@ impl Border {
         }
         // Read first: what is added while the watch is made belongs to the next one.
         let changes = self.changes.load(Ordering::Acquire);
-        let live: Vec<LiveSentinel> = self.live.lock().values().flatten().cloned().collect();
+        let live: Vec<LiveSentinel> = {
+            let all = self.live.lock();
+            let each = all.iter().flat_map(|(sandbox, held)| {
+                held.iter().map(|held| LiveSentinel {
+                    sandbox: *sandbox,
+                    name: held.name.clone(),
+                    text: Arc::clone(&held.sentinel),
+                })
+            });
+            each.collect()
+        };
         let watch = Arc::new(Watch::new(&live, &guarded));
         self.watch.store(Some(Arc::new(Current {
             watch: Arc::clone(&watch),
@@ -134,18 +158,57 @@ impl Border {
         same.then(|| Arc::clone(&current.watch))
     }
 
-    fn set_live(&self, sandbox: SandboxId, held: &[Held]) {
-        let live = held.iter().map(|held| LiveSentinel {
-            sandbox,
-            name: held.name.clone(),
-            text: Arc::clone(&held.sentinel),
+    /// Every real value that may only go where its secret is bound: the keeper's, and those of logins
+    /// made inside. The same `Arc` until something changes.
+    #[must_use]
+    pub fn guarded(&self) -> Arc<Guarded> {
+        let kept = self.keeper.guarded();
+        let mut joined = self.joined.lock();
+        // Read first: what is added meanwhile belongs to the next one.
+        let changes = self.changes.load(Ordering::Acquire);
+        if let Some(known) = &*joined
+            && known.changes == changes
+            && Arc::ptr_eq(&known.kept, &kept)
+        {
+            return Arc::clone(&known.all);
+        }
+        let all = match self.captured() {
+            captured if captured.is_empty() => Arc::clone(&kept),
+            captured => Arc::new(Guarded {
+                generation: kept.generation,
+                values: kept.values.iter().map(again).chain(captured).collect(),
+            }),
+        };
+        *joined = Some(Joined {
+            changes,
+            kept,
+            all: Arc::clone(&all),
         });
-        let live = live.collect::<Vec<_>>();
+        all
+    }
+
+    fn captured(&self) -> Vec<GuardedValue> {
+        let all = self.live.lock();
+        let captured = all.values().flat_map(|held| held.iter());
+        captured
+            .filter_map(|held| {
+                let captured = held.captured.as_ref()?;
+                Some(GuardedValue {
+                    name: held.name.clone(),
+                    version: captured.secret.version,
+                    value: Arc::clone(&captured.value),
+                    current: true,
+                })
+            })
+            .collect()
+    }
+
+    pub(super) fn set_live(&self, sandbox: SandboxId, held: &Arc<Vec<Held>>) {
         let mut all = self.live.lock();
-        if live.is_empty() {
+        if held.is_empty() {
             all.remove(&sandbox);
         } else {
-            all.insert(sandbox, live);
+            all.insert(sandbox, Arc::clone(held));
         }
         // Within the lock, so that who reads the new count reads the new sentinels.
         self.changes.fetch_add(1, Ordering::Release);
@@ -196,11 +259,18 @@ impl Wallet {
             part,
             variable: Arc::clone(variable),
             sentinel: Arc::clone(&sentinel),
+            captured: None,
         });
-        self.border.set_live(self.sandbox, &held);
-        self.held.store(Arc::new(held));
+        self.publish(held);
         drop(changing);
         Ok(sentinel)
+    }
+
+    /// Makes these the sentinels that live; whoever calls holds `changing`.
+    pub(super) fn publish(&self, held: Vec<Held>) {
+        let held = Arc::new(held);
+        self.border.set_live(self.sandbox, &held);
+        self.held.store(held);
     }
 
     /// Whose it is.
@@ -223,7 +293,7 @@ impl Wallet {
             return None;
         }
         let keeper = &*self.border.keeper;
-        let patterns = self.border.patterns.of(keeper.guarded());
+        let patterns = self.border.patterns.of(self.border.guarded());
         self.scrub.of(held, patterns, keeper)
     }
 
@@ -242,6 +312,15 @@ impl Wallet {
 
 impl Drop for Wallet {
     fn drop(&mut self) {
-        self.border.set_live(self.sandbox, &[]);
+        self.border.set_live(self.sandbox, &Arc::default());
+    }
+}
+
+fn again(value: &GuardedValue) -> GuardedValue {
+    GuardedValue {
+        name: value.name.clone(),
+        version: value.version,
+        value: Arc::clone(&value.value),
+        current: value.current,
     }
 }

@@ -171,6 +171,7 @@ pub const fn is_origins_fault(reason: DenyReason) -> bool {
             | DenyReason::TlsProtocol
             | DenyReason::OriginProtocol
             | DenyReason::OriginTimeout
+            | DenyReason::TokenUnreadable
     )
 }
 

@@ -12,8 +12,8 @@ use std::{
     task::{Context, Poll},
 };
 
-use gig_audit::Recorder;
-use gig_policy::DenyReason;
+use gig_audit::{Event, Recorder};
+use gig_policy::{DenyReason, SecretName};
 use tokio::time::Instant;
 
 use super::{
@@ -22,7 +22,7 @@ use super::{
     session::{Route, Session},
 };
 use crate::{
-    credential::{scrub::answer::Returning, tally::Tally},
+    credential::{capture::Capture, scrub::answer::Returning, tally::Tally},
     enforce::request::{Asked, Exchanged, Granted, record_exchange},
     failure::{Failure, Side},
     upstream::pool::Lease,
@@ -39,6 +39,7 @@ pub struct Exchange {
     progress: Option<Arc<Progress>>,
     tally: Option<Arc<Tally>>,
     returning: Option<Arc<Returning>>,
+    capture: Option<Arc<Capture>>,
     lease: Option<Lease>,
     revoked: Option<Pin<Box<dyn Future<Output = DenyReason> + Send>>>,
     done: bool,
@@ -65,6 +66,7 @@ impl Exchange {
             progress: None,
             tally: None,
             returning: None,
+            capture: None,
             lease: None,
             revoked: None,
             done: false,
@@ -92,6 +94,35 @@ impl Exchange {
     #[must_use]
     pub const fn returning(&self) -> Option<&Arc<Returning>> {
         self.returning.as_ref()
+    }
+
+    /// What becomes of the tokens in the answer.
+    pub fn capturing(&mut self, capture: Capture) {
+        self.capture = Some(Arc::new(capture));
+    }
+
+    /// What becomes of the tokens in the answer, where they are captured.
+    #[must_use]
+    pub const fn capture(&self) -> Option<&Arc<Capture>> {
+        self.capture.as_ref()
+    }
+
+    /// Records that tokens became secret `name`, before the program hears of them.
+    ///
+    /// # Errors
+    /// For want of a record.
+    pub async fn captured(
+        &mut self,
+        name: &SecretName,
+        findings: &[String],
+    ) -> Result<(), Failure> {
+        let mut entry = self.asked.entry(Event::SecretChange);
+        entry.secrets = vec![Arc::clone(name.shared())];
+        entry.findings = findings.iter().map(|text| text.as_str().into()).collect();
+        let recorded = self.recorder().record(entry).await;
+        recorded
+            .map(drop)
+            .map_err(|error| Failure::caused(Side::Internal, DenyReason::RecordUnavailable, error))
     }
 
     /// The upload whose progress decides whether the connection can be kept.

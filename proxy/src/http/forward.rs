@@ -16,6 +16,7 @@ use hyper::body::{Body, Incoming};
 
 use super::{
     body::{Download, Scrubbed, Upload, gather},
+    captured::pass_captured,
     exchange::Exchange,
     finishing::{Finishing, Unsent},
     headers,
@@ -25,6 +26,7 @@ use super::{
 };
 use crate::{
     credential::{
+        capture::Capture,
         inject::Carried,
         scrub::answer::{Plan, Returning},
         sign::certificate::ClientIdentity,
@@ -119,6 +121,10 @@ impl Ready {
             Some(mut carried) => {
                 identity = carried.identity.take();
                 exchange.carrying(Arc::clone(&carried.tally));
+                if let Some(capture) = carried.capture.take() {
+                    Capture::ready(&mut parts.headers);
+                    exchange.capturing(capture);
+                }
                 if let Some(scrub) = subject.wallet().and_then(|wallet| wallet.scrub()) {
                     interjections.scrub(&scrub);
                     let headers = &mut parts.headers;
@@ -330,6 +336,10 @@ pub(super) async fn pass_back(
     parts.version = Version::HTTP_11;
     parts.extensions.clear();
     let empty = incoming.is_end_stream();
+    if let Some(capture) = exchange.capture().cloned() {
+        let answer = Response::from_parts(parts, incoming);
+        return Box::pin(pass_captured(exchange, answer, lease, capture)).await;
+    }
     if let Some(returning) = exchange.returning().cloned() {
         let plan = match returning.answer(parts.status, &mut parts.headers, empty) {
             Ok(plan) => plan,

@@ -165,6 +165,9 @@ const fn standing_hint(reason: DenyReason) -> Option<&'static str> {
         DenyReason::SecretUnplaceable => {
             "a secret cannot stand there as it is: it holds line breaks or other control characters"
         }
+        DenyReason::TokenUnreadable => {
+            "a login's tokens are kept out of the sandbox, and those in this answer could not be"
+        }
         DenyReason::RecordUnavailable => "what cannot be recorded does not go; ask the operator",
         _ => return None,
     })

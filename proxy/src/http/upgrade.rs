@@ -127,6 +127,11 @@ pub async fn forward(
         .as_mut()
         .and_then(|carried| carried.body.take());
     let (mut ready, _) = Ready::new(session, &mut exchange, outgoing);
+    if exchange.capture().is_some() {
+        // What passes is no answer that tokens could be found in.
+        let failure = Failure::new(Side::Downstream, DenyReason::TokenUnreadable);
+        return Err(fail(*exchange, failure));
+    }
     if plan.is_some() {
         // Compressed messages could not be looked into.
         without_extensions(ready.request.headers_mut());

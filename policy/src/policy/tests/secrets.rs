@@ -76,3 +76,73 @@ fn a_binding_adds_a_secret_where_a_rule_allows_and_nowhere_else() {
         "allow - "
     );
 }
+
+/// The grants of a request to `auth.example`.
+fn granted(p: &Policy, protocol: AppProtocol, path: &str) -> String {
+    let port = if protocol == AppProtocol::Https {
+        443
+    } else {
+        80
+    };
+    let told = request(p, ("auth.example", port), protocol, "POST", path);
+    told.split_once(' ')
+        .unwrap()
+        .1
+        .split_once(' ')
+        .unwrap()
+        .1
+        .to_owned()
+}
+
+#[test]
+fn a_token_endpoint_captures_and_takes_back_what_it_gave() {
+    let p = policy(
+        "egress:\n- host: auth.example\n  rules: [{methods: [POST], paths: [/token]}]\n  \
+         secrets: [CLIENT, {name: LOGIN, capture: true}]\n\
+         - {host: auth.example, rules: [{paths: [/keys]}]}\n\
+         - {host: api.example, secrets: [LOGIN]}",
+    );
+    let (https, http) = (AppProtocol::Https, AppProtocol::Http);
+    let capturing = "LOGIN (tokens in the answer become it)";
+    let all = format!("CLIENT,{capturing},LOGIN,LOGIN_GRANT (in body)");
+    assert_eq!(granted(&p, https, "/token"), all);
+    // In clear text nothing goes, and what comes is captured.
+    assert_eq!(granted(&p, http, "/token"), capturing);
+    assert_eq!(granted(&p, https, "/keys"), "");
+    let name = |text: &str| text.parse::<SecretName>().unwrap();
+    assert_eq!(p.captured_names(), [name("LOGIN")]);
+    let both = "egress: [{host: a.example, secrets: [{name: A, capture: true, entrusted: true}]}]";
+    assert!(Policy::compile(both, "p").is_err());
+    let two = "egress: [{host: a.example, secrets: [{name: A, capture: true}, {name: B, capture: true}]}]";
+    assert!(Policy::compile(two, "p").is_err());
+}
+
+#[test]
+fn an_option_captures_at_one_path_by_every_door() {
+    let name: SecretName = "LOGIN".parse().unwrap();
+    let mut builder = PolicyBuilder::new("p").allow("auth.example").unwrap();
+    for binding in Binding::capture(&name, "https://auth.example/oauth2/token").unwrap() {
+        builder = builder.bind(binding);
+    }
+    let p = builder.build().unwrap();
+    let (https, http) = (AppProtocol::Https, AppProtocol::Http);
+    let capturing = "LOGIN (tokens in the answer become it)";
+    let all = format!("{capturing},LOGIN,LOGIN_GRANT (in body)");
+    for path in ["/oauth2/token", "/oauth2/token/", "/OAuth2/Token"] {
+        assert_eq!(granted(&p, https, path), all, "{path}");
+        assert_eq!(granted(&p, http, path), capturing, "{path}");
+    }
+    assert_eq!(granted(&p, https, "/oauth2/tokens"), "");
+    for wrong in [
+        "auth.example/token",
+        "http://auth.example/token",
+        "https://auth.example",
+        "https://auth.example/",
+        "https://auth.example/token?x",
+        "https://auth.example/*",
+        "https://*.auth.example/token",
+        "https://auth.example:0/token",
+    ] {
+        assert!(Binding::capture(&name, wrong).is_err(), "{wrong}");
+    }
+}

@@ -1,0 +1,286 @@
+//! Logins made inside: the tokens that a server gives become sentinels before the program sees them.
+//!
+//! A request that policy captures is forwarded like any other. Its answer is read whole, and every token
+//! in it (RFC 6749 §5.1, OpenID Connect Core §3.1.3.3, RFC 8628 §3.2) is put into the sandbox's wallet
+//! and stands in the answer as a sentinel. An answer that cannot be taken apart does not come back.
+//!
+//! ```text
+//! answer     where tokens stand in JSON and in forms
+//! overlay    the wallet's tokens: bounded, expiring, gone with the sandbox
+//! ```
+
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+use gig_policy::{SecretGrant, SecretName};
+use http::{
+    HeaderMap, HeaderName, StatusCode,
+    header::{ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, IF_RANGE, RANGE},
+};
+use zeroize::Zeroizing;
+
+use self::answer::{Field, Shown, Token};
+use super::{
+    coding::{Coded, Decoder, accepted, coded},
+    sentinel::MintSentinelError,
+    tally::Tally,
+    wallet::Wallet,
+};
+
+mod answer;
+pub mod overlay;
+
+/// What becomes of the tokens in one answer.
+pub struct Capture {
+    wallet: Arc<Wallet>,
+    name: SecretName,
+    tally: Arc<Tally>,
+}
+
+/// An answer whose tokens cannot be kept back. Shows nothing of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CaptureError {
+    /// Longer than any token answer.
+    #[error("the answer is longer than {MOST} octets")]
+    TooLong,
+    /// Its coding is not known, was broken, or it is a part of something.
+    #[error("the answer cannot be decoded")]
+    Undecodable,
+    /// Neither JSON nor a form.
+    #[error("the answer is neither JSON nor a form")]
+    Unparsable,
+    /// A success without a token where tokens are known to stand.
+    #[error("the answer says success and holds no token where one is known to stand")]
+    NoToken,
+    /// Something that is called a token and is none.
+    #[error("what the answer calls a token is too long, or no text")]
+    Strange,
+    /// A token in a header field.
+    #[error("the answer holds a token in a header field")]
+    InHeader,
+    /// No sentinel could be made.
+    #[error(transparent)]
+    Mint(#[from] MintSentinelError),
+}
+
+/// An answer's body on its way to being whole.
+pub struct Gathering {
+    decoder: Option<Decoder>,
+    plain: Zeroizing<Vec<u8>>,
+}
+
+/// An answer with its tokens kept back.
+pub struct Taken {
+    /// The body that the program gets.
+    pub body: Vec<u8>,
+    /// What was kept back, in words for the record; empty when there was no token.
+    pub findings: Vec<String>,
+}
+
+impl Capture {
+    /// For a request with these grants; `None` where its answer passes like any other.
+    #[must_use]
+    pub fn of(wallet: &Arc<Wallet>, granted: &[SecretGrant], tally: &Arc<Tally>) -> Option<Self> {
+        let grant = granted.iter().find(|grant| grant.captures)?;
+        Some(Self {
+            wallet: Arc::clone(wallet),
+            name: grant.name.clone(),
+            tally: Arc::clone(tally),
+        })
+    }
+
+    /// Which secret the tokens become.
+    #[must_use]
+    pub const fn name(&self) -> &SecretName {
+        &self.name
+    }
+
+    /// Has the request ask for a whole answer in a coding that can be undone.
+    pub fn ready(headers: &mut HeaderMap) {
+        drop(accepted(headers));
+        headers.remove(RANGE);
+        headers.remove(IF_RANGE);
+    }
+
+    /// Begins to read an answer.
+    ///
+    /// # Errors
+    /// [`CaptureError`]: it need not be read at all.
+    pub fn begin(status: StatusCode, headers: &HeaderMap) -> Result<Gathering, CaptureError> {
+        if status == StatusCode::PARTIAL_CONTENT {
+            return Err(CaptureError::Undecodable);
+        }
+        let values = headers.values().map(http::HeaderValue::as_bytes);
+        if values.into_iter().any(answer::holds_token_parameter) {
+            return Err(CaptureError::InHeader);
+        }
+        let decoder = match coded(headers) {
+            Coded::Plain => None,
+            Coded::Known(codings) => {
+                Some(Decoder::new(&codings).map_err(|_| CaptureError::Undecodable)?)
+            }
+            Coded::Unknown => return Err(CaptureError::Undecodable),
+        };
+        Ok(Gathering {
+            decoder,
+            plain: Zeroizing::default(),
+        })
+    }
+
+    /// Keeps the tokens of a whole answer back, and readies its header section.
+    ///
+    /// # Errors
+    /// [`CaptureError`]: nothing of it may come back.
+    pub fn take(
+        &self,
+        status: StatusCode,
+        headers: &mut HeaderMap,
+        gathering: Gathering,
+    ) -> Result<Taken, CaptureError> {
+        let plain = gathering.end()?;
+        let mut kinds = BTreeSet::new();
+        let body = if plain.iter().all(u8::is_ascii_whitespace) {
+            plain.to_vec()
+        } else {
+            let media = answer::media(headers);
+            let keep = |token: Token| self.keep(token, &mut kinds);
+            match answer::take_apart(&plain, &media, keep) {
+                Ok(Shown { body, told }) if told || !status.is_success() => body,
+                Ok(_) => return Err(CaptureError::NoToken),
+                // A page that says what went wrong holds no token; neither does anything else that says
+                // no.
+                Err(CaptureError::Unparsable) if !status.is_success() => plain.to_vec(),
+                Err(error) => return Err(error),
+            }
+        };
+        let body = self.scrubbed(headers, body);
+        settle(headers, body.len());
+        let findings = kinds.into_iter().map(|(field, lives)| {
+            let lives = lives.map_or_else(String::new, |s| format!(", lives {s} s"));
+            format!("{} captured as {}{lives}", field, self.name)
+        });
+        let findings: Vec<String> = findings.collect();
+        for finding in &findings {
+            self.tally.found(finding.clone());
+        }
+        Ok(Taken { body, findings })
+    }
+
+    /// Readies the header section of an answer without a body.
+    pub fn take_head(&self, headers: &mut HeaderMap) {
+        drop(self.scrubbed(headers, Vec::new()));
+    }
+
+    /// The sentinel that stands for a token.
+    fn keep(
+        &self,
+        token: Token,
+        kinds: &mut BTreeSet<(&'static str, Option<u64>)>,
+    ) -> Result<Arc<str>, CaptureError> {
+        if token.value.len() > LONGEST {
+            return Err(CaptureError::Strange);
+        }
+        let name = match token.field {
+            Field::Access | Field::Identity => self.name.clone(),
+            Field::Refresh | Field::Device => {
+                self.name.of_grants().map_err(|_| CaptureError::Strange)?
+            }
+        };
+        kinds.insert((token.field.as_str(), token.lives));
+        Ok(self.wallet.hold_captured(&name, token.value, token.lives)?)
+    }
+
+    /// What else of the answer repeats a value, of this login or any other.
+    fn scrubbed(&self, headers: &mut HeaderMap, body: Vec<u8>) -> Vec<u8> {
+        let Some(scrub) = self.wallet.scrub() else {
+            return body;
+        };
+        let mut found = BTreeSet::new();
+        scrub.headers(headers, &mut found);
+        let text = scrub.text(&body, &mut found);
+        for name in found {
+            self.tally
+                .found(format!("value of {name} came back in the answer, replaced"));
+        }
+        text.unwrap_or(body)
+    }
+}
+
+impl Gathering {
+    /// Takes the next octets.
+    ///
+    /// # Errors
+    /// [`CaptureError`].
+    pub fn push(&mut self, octets: &[u8]) -> Result<(), CaptureError> {
+        let Some(decoder) = &mut self.decoder else {
+            return self.add(octets);
+        };
+        decoder.push(octets);
+        let mut some = Zeroizing::new(Vec::new());
+        while decoder
+            .step(&mut some)
+            .map_err(|_| CaptureError::Undecodable)?
+        {
+            if self.plain.len() + some.len() > MOST {
+                return Err(CaptureError::TooLong);
+            }
+            self.plain.extend_from_slice(&some);
+            some.clear();
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, octets: &[u8]) -> Result<(), CaptureError> {
+        if self.plain.len() + octets.len() > MOST {
+            return Err(CaptureError::TooLong);
+        }
+        self.plain.extend_from_slice(octets);
+        Ok(())
+    }
+
+    fn end(self) -> Result<Zeroizing<Vec<u8>>, CaptureError> {
+        let whole = self.decoder.as_ref().map_or(Ok(()), Decoder::end);
+        whole.map_err(|_| CaptureError::Undecodable)?;
+        Ok(self.plain)
+    }
+}
+
+/// The header section of a body that was put together anew.
+fn settle(headers: &mut HeaderMap, length: usize) {
+    for name in [CONTENT_ENCODING, ACCEPT_RANGES, ETAG] {
+        headers.remove(name);
+    }
+    for name in DIGESTS {
+        headers.remove(name);
+    }
+    headers.insert(CONTENT_LENGTH, length.into());
+}
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Capture({})", self.name)
+    }
+}
+
+impl fmt::Debug for Gathering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Gathering({} octets)", self.plain.len())
+    }
+}
+
+impl fmt::Debug for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Taken({:?})", self.findings)
+    }
+}
+
+/// RFC 9530, RFC 3230, RFC 1864.
+const DIGESTS: [HeaderName; 4] = [
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("repr-digest"),
+    HeaderName::from_static("digest"),
+    HeaderName::from_static("content-md5"),
+];
+/// No token answer is so long.
+const MOST: usize = 1024 * 1024;
+/// Longer ones go into no header field.
+const LONGEST: usize = 16 * 1024;

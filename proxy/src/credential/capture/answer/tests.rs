@@ -1,0 +1,171 @@
+//! Answers as servers write them, and what a program sees of them.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const TOKEN: &str = "r3al+token/of=it";
+
+/// What the program sees, and which fields were kept back.
+fn taken(body: &str, media: &str) -> Result<(String, bool, Vec<&'static str>), CaptureError> {
+    let mut fields = Vec::new();
+    let shown = take_apart(body.as_bytes(), media, |token| {
+        let lives = token.lives.map_or(0, |lives| lives);
+        fields.push(token.field.as_str());
+        Ok(format!("S{lives}").into())
+    })?;
+    let text = String::from_utf8(shown.body).unwrap();
+    Ok((text, shown.told, fields))
+}
+
+#[test]
+fn tokens_are_found_where_servers_put_them() {
+    let json = "application/json";
+    let cases = [
+        (
+            r#"{"access_token":"T","token_type":"Bearer","expires_in":3600,"refresh_token":"T","refresh_expires_in":"7"}"#,
+            r#"{"access_token":"S3600","expires_in":3600,"refresh_expires_in":"7","refresh_token":"S7","token_type":"Bearer"}"#,
+        ),
+        // OpenID Connect, AWS IAM Identity Center, RFC 8628, Slack.
+        (r#"{"id_token":"T"}"#, r#"{"id_token":"S0"}"#),
+        (
+            r#"{"accessToken":"T","expiresIn":8}"#,
+            r#"{"accessToken":"S8","expiresIn":8}"#,
+        ),
+        (
+            r#"{"device_code":"T","user_code":"A-B","expires_in":9}"#,
+            r#"{"device_code":"S9","expires_in":9,"user_code":"A-B"}"#,
+        ),
+        (
+            r#"{"ok":true,"authed_user":{"access_token":"T"},"bot_access_token":"T"}"#,
+            r#"{"authed_user":{"access_token":"S0"},"bot_access_token":"S0","ok":true}"#,
+        ),
+        // The last of two is what is read, and all that is written.
+        (
+            r#"{"access_token":"T","access_token":"U"}"#,
+            r#"{"access_token":"S0"}"#,
+        ),
+    ];
+    for (body, expected) in cases {
+        let body = body.replace("\"T\"", &format!("\"{TOKEN}\""));
+        let (shown, told, fields) = taken(&body, json).unwrap();
+        assert_eq!(shown, expected);
+        assert!(told && !fields.is_empty());
+    }
+    let form = "application/x-www-form-urlencoded";
+    let body = "access_token=r3al%2btoken%2Fof%3dit&expires_in=5&scope=repo+gist&token_type=bearer";
+    let (shown, told, fields) = taken(body, form).unwrap();
+    assert_eq!(
+        shown,
+        "access_token=S5&expires_in=5&scope=repo%20gist&token_type=bearer"
+    );
+    assert!(told && fields == ["access_token"]);
+}
+
+#[test]
+fn what_says_no_is_told_and_what_says_nothing_is_not() {
+    let json = "application/json";
+    let (shown, told, fields) = taken(r#"{"error":"authorization_pending"}"#, json).unwrap();
+    assert_eq!(shown, r#"{"error":"authorization_pending"}"#);
+    assert!(told && fields.is_empty());
+    assert!(
+        taken("error=bad_code", "application/x-www-form-urlencoded")
+            .unwrap()
+            .1
+    );
+    assert!(taken("{}", json).unwrap().1);
+    assert!(!taken(r#"{"token":"somewhere else"}"#, json).unwrap().1);
+    assert!(!taken("a=b", "text/plain").unwrap().1);
+    for strange in [
+        r#"{"access_token":{"value":"T"}}"#,
+        r#"{"a":[{"id_token":7}]}"#,
+    ] {
+        assert_eq!(taken(strange, json).unwrap_err(), CaptureError::Strange);
+    }
+    for broken in [
+        "",
+        "{",
+        r#"{"access_token":"T"} x"#,
+        "<html>",
+        "\u{feff}{}",
+        "access_token=T",
+    ] {
+        assert_eq!(
+            taken(broken, json).unwrap_err(),
+            CaptureError::Unparsable,
+            "{broken}"
+        );
+    }
+}
+
+#[test]
+fn a_token_in_a_header_field_is_seen() {
+    for value in [
+        "https://app.test/#access_token=T&state=x",
+        "https://app.test/?x=1&id_token=T",
+        "access_token=T; Path=/",
+    ] {
+        assert!(holds_token_parameter(value.as_bytes()), "{value}");
+    }
+    for value in [
+        "Bearer error=\"invalid_token\"",
+        "application/json",
+        "no-store",
+        "access_token",
+    ] {
+        assert!(!holds_token_parameter(value.as_bytes()), "{value}");
+    }
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "[a-z]{0,6}".prop_map(Value::from),
+        Just(Value::from(TOKEN)),
+    ];
+    let name = prop_oneof![
+        Just("access_token".to_owned()),
+        Just("refreshToken".to_owned()),
+        "[a-z]{1,4}"
+    ];
+    leaf.prop_recursive(4, 24, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((name.clone(), inner), 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+/// Whether the token stands in a field that is called one.
+fn is_shown(value: &Value, field: bool) -> bool {
+    match value {
+        Value::String(text) => field && text == TOKEN,
+        Value::Array(items) => items.iter().any(|item| is_shown(item, false)),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(name, value)| is_shown(value, Field::named(name).is_some())),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_field_that_is_called_a_token_shows_one(value in any_json()) {
+        let body = serde_json::to_string(&value).unwrap();
+        if let Ok((shown, ..)) = taken(&body, "application/json") {
+            let shown: Value = serde_json::from_str(&shown).unwrap();
+            prop_assert!(!is_shown(&shown, false), "{}", shown);
+        }
+    }
+
+    #[test]
+    fn any_octets_are_taken_apart_or_refused(body in prop::collection::vec(any::<u8>(), 0..200)) {
+        for media in ["application/json", "application/x-www-form-urlencoded", "text/html"] {
+            let result = take_apart(&body, media, |_| Ok("S".into()));
+            prop_assert!(result.is_ok() || !matches!(result, Err(CaptureError::TooLong)));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Tokens that are held, expire, make room, and go with their sandbox.
+
+use gig_policy::SandboxId;
+use gig_vault::{Guarded, Keeper, SecretFuture, SecretUnavailable};
+
+use super::*;
+use crate::credential::Border;
+
+/// Has nothing: all that is known here was captured.
+#[derive(Debug, Default)]
+struct NoKeeper(Arc<Guarded>);
+
+impl Keeper for NoKeeper {
+    fn at_hand(&self, _: &SecretName) -> Option<Arc<Secret>> {
+        None
+    }
+
+    fn current<'a>(&'a self, name: &'a SecretName) -> SecretFuture<'a> {
+        let name = name.clone();
+        Box::pin(async { Err(SecretUnavailable::Unknown { name }) })
+    }
+
+    fn guarded(&self) -> Arc<Guarded> {
+        Arc::clone(&self.0)
+    }
+}
+
+fn border() -> Arc<Border> {
+    Border::new(Arc::new(NoKeeper::default()))
+}
+
+fn hold(wallet: &Wallet, token: &str, lives: Option<u64>) -> Arc<str> {
+    let name: SecretName = "LOGIN".parse().unwrap();
+    let held = wallet.hold_captured(&name, SecretBytes::from(token), lives);
+    held.unwrap()
+}
+
+fn sandbox(number: u128) -> SandboxId {
+    SandboxId::new(uuid::Uuid::from_u128(number))
+}
+
+/// How many real values gig looks for.
+fn guarded(border: &Border) -> usize {
+    border.guarded().values.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_is_forgotten_when_its_time_is_over() {
+    let border = border();
+    let wallet = border.wallet(sandbox(1));
+    let short = hold(&wallet, "short-lived-token", Some(60));
+    let long = hold(&wallet, "long-lived-token", None);
+    assert!(short.starts_with("gigph-") && short != long);
+    tokio::time::advance(Duration::from_secs(119)).await;
+    wallet.forget_expired();
+    assert_eq!((wallet.held().len(), guarded(&border)), (2, 2));
+    // Given once more, it lives on, under the same sentinel.
+    assert_eq!(hold(&wallet, "short-lived-token", Some(60)), short);
+    tokio::time::advance(Duration::from_secs(119)).await;
+    wallet.forget_expired();
+    assert_eq!(wallet.held().len(), 2);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    wallet.forget_expired();
+    let held = wallet.held();
+    assert_eq!((held.len(), &held[0].sentinel), (1, &long));
+    assert_eq!(guarded(&border), 1);
+    // A lifetime beyond all time is none.
+    let _sentinel = hold(&wallet, "eternal-token-of-it", Some(u64::MAX - 60));
+    wallet.forget_expired();
+    assert_eq!(wallet.held().len(), 2);
+    drop(wallet);
+    assert_eq!(guarded(&border), 0);
+    assert!(border.watch().is_empty());
+}
+
+#[tokio::test]
+async fn the_oldest_tokens_make_room_in_number_and_size() {
+    let border = border();
+    let wallet = border.wallet(sandbox(1));
+    let first = hold(&wallet, "token-number-0", None);
+    for number in 1..=MOST {
+        let _sentinel = hold(&wallet, &format!("token-number-{number}"), None);
+    }
+    let held = wallet.held();
+    assert_eq!(held.len(), MOST);
+    assert!(held.iter().all(|held| held.sentinel != first));
+    for number in 0..20 {
+        let _sentinel = hold(&wallet, &format!("{number:0>16000}"), None);
+    }
+    let octets = |held: &Held| held.captured.as_ref().unwrap().value.len();
+    assert!(wallet.held().iter().map(octets).sum::<usize>() <= MOST_OCTETS);
+}
+
+#[tokio::test]
+async fn a_signed_token_keeps_its_claims_and_no_signature() {
+    let border = border();
+    let wallet = border.wallet(sandbox(1));
+    let encode = |text: &str| URL_SAFE_NO_PAD.encode(text);
+    let open = format!(
+        "{}.{}.",
+        encode(r#"{"alg":"RS256"}"#),
+        encode(r#"{"sub":"me"}"#)
+    );
+    let signature = "s1gnature_-".repeat(31);
+    let shown = hold(&wallet, &format!("{open}{signature}"), None);
+    let sentinel = shown
+        .strip_prefix(open.as_str())
+        .expect("header and claims");
+    assert_eq!(sentinel.len(), signature.len());
+    assert_ne!(sentinel, signature);
+    assert_eq!(&*wallet.held()[0].sentinel, sentinel);
+    // What only looks like one is kept back whole.
+    for token in [
+        format!("{}.{}.{}", encode("{}"), encode("{}"), signature),
+        format!("{open}short"),
+        format!("{open}{signature}.x"),
+        format!("{}x.{signature}", open.replace('.', "")),
+    ] {
+        let shown = hold(&wallet, &token, None);
+        let repeats = token
+            .split('.')
+            .any(|part| part.len() > 20 && shown.contains(part));
+        assert!(!repeats, "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn well_known_tokens_keep_their_look() {
+    let border = border();
+    let wallet = border.wallet(sandbox(1));
+    let token = format!("gho_{}", "aB3dE6".repeat(6));
+    let shown = hold(&wallet, &token, None);
+    assert!(shown.starts_with("gho_") && shown.len() == token.len() && *shown != *token);
+    // Another sandbox has another sentinel for it.
+    let other = border.wallet(sandbox(2));
+    assert_ne!(hold(&other, &token, None), shown);
+}
