@@ -8,6 +8,7 @@ mod command_line;
 mod go;
 mod grpc;
 mod java;
+mod logins;
 mod node;
 mod opaque;
 mod python;
