@@ -23,6 +23,7 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Policy(PolicyCommand::Diff(args)) => policy::diff(&args),
         Command::Policy(PolicyCommand::Simulate(args)) => policy::simulate(&args),
         Command::Policy(PolicyCommand::Suggest(args)) => policy::suggest_policy(&args),
+        Command::Policy(PolicyCommand::Import(args)) => policy::import(&args),
         Command::Secret(SecretCommand::Set(args)) => secret::set(&args),
         Command::Secret(SecretCommand::Ls(args)) => secret::list(&args),
         Command::Secret(SecretCommand::Rm(args)) => secret::remove(&args),

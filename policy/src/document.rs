@@ -23,6 +23,11 @@ pub(crate) struct Located<T> {
 
 /// Reads a document. What cannot be read is reported in `problems` and left out.
 pub(crate) fn read(text: &str, problems: &mut Vec<Problem>) -> Option<Document> {
+    tree(text, problems).and_then(|root| shape::document(root, problems))
+}
+
+/// Reads YAML or JSON of any shape.
+pub(crate) fn tree(text: &str, problems: &mut Vec<Problem>) -> Option<Located<Node>> {
     if text.len() > LONGEST_DOCUMENT {
         let message = format!(
             "the document is {} octets long and {LONGEST_DOCUMENT} is the most: split it",
@@ -32,7 +37,7 @@ pub(crate) fn read(text: &str, problems: &mut Vec<Problem>) -> Option<Document> 
         return None;
     }
     match serde_saphyr::from_str_with_options::<Spanned<Node>>(text, options(text.len())) {
-        Ok(root) => shape::document(locate(root), problems),
+        Ok(root) => Some(locate(root)),
         Err(error) => {
             problems.push(unreadable(&error));
             None

@@ -1,4 +1,4 @@
-//! `gig policy check`, `gig policy test`, `gig policy diff`.
+//! `gig policy check`, `gig policy test`, `gig policy diff`, `gig policy import`.
 
 use std::path::PathBuf;
 
@@ -194,4 +194,29 @@ fn two_documents_are_compared_by_what_they_say() {
     ]);
     assert_eq!(wrong.status, 125, "{wrong:?}");
     assert!(wrong.errors.contains(":1:1:"), "{wrong:?}");
+}
+
+#[test]
+fn another_tools_allowlist_is_imported_with_what_could_not_be_kept() {
+    let exact = Document::new("api.example.com\n");
+    let answer = gig(&["policy", "import", "hosts", exact.path()]);
+    assert_eq!(
+        (answer.status, answer.errors.as_str()),
+        (0, ""),
+        "{answer:?}"
+    );
+    assert_eq!(check(&answer.output).status, 0, "{answer:?}");
+    let wider = Document::new(
+        "acl us src 10.0.0.0/8\nacl s dstdomain .example.com\nhttp_access allow us s\n",
+    );
+    let answer = gig(&["policy", "import", "squid", wider.path()]);
+    assert_eq!(answer.status, 1, "{answer:?}");
+    assert!(
+        answer.errors.contains("wider: line 3: the condition us"),
+        "{answer:?}"
+    );
+    assert_eq!(check(&answer.output).status, 0, "{answer:?}");
+    let wrong = gig(&["policy", "import", "openshell", exact.path()]);
+    assert_eq!(wrong.status, 125, "{wrong:?}");
+    assert!(wrong.errors.contains("OpenShell"), "{wrong:?}");
 }

@@ -24,6 +24,11 @@ pub(crate) enum PolicyCommand {
     /// Records of `--observe` runs and of denied ones serve alike. The document goes to standard
     /// output, what had to be left out to standard error. Exits 0 when it covers everything, 1 when not.
     Suggest(PolicySuggestArgs),
+    /// Read another tool's allowlist and write it as a policy document
+    ///
+    /// Whatever had to be widened or narrowed is listed on standard error and above the document. Exits 0
+    /// when nothing was, 1 when something was.
+    Import(PolicyImportArgs),
 }
 
 #[derive(Debug, Args)]
@@ -84,6 +89,36 @@ pub(crate) struct PolicySuggestArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyImportArgs {
+    /// Whose document it is
+    #[arg(value_enum)]
+    pub(crate) format: FormatArg,
+    /// The other tool's document; `-` reads standard input
+    pub(crate) file: PathBuf,
+    /// What the document calls itself
+    #[arg(long, default_value = "imported")]
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum FormatArg {
+    /// One host a line: host, host:port, *.host, .host, a URL
+    Hosts,
+    /// squid.conf: `acl` and `http_access`
+    Squid,
+    /// Settings of sandbox-runtime (srt)
+    SandboxRuntime,
+    /// Policy of OpenShell
+    Openshell,
+    /// Configuration of iron-proxy
+    IronProxy,
+    /// Commands of Docker sandboxes: `sbx policy …`, `docker sandbox network proxy …`
+    Docker,
 }
 
 /// Which records are looked at.

@@ -7,8 +7,10 @@ use gig_policy::{Policy, PolicyBuilder, Reach};
 use serde_json::json;
 
 mod attempts;
+mod import;
 mod traffic;
 
+pub(crate) use import::import;
 pub(crate) use traffic::{simulate, suggest_policy};
 
 use crate::{

@@ -1,0 +1,60 @@
+//! `gig policy import`: another tool's allowlist as a document of ours, with what could not be kept.
+
+use anyhow::Context;
+use gig_policy::{Format, Imported, import as import_document};
+use serde_json::json;
+
+use super::read;
+use crate::{
+    args::policy::{FormatArg, PolicyImportArgs},
+    exit_status::ExitStatus,
+    output::{self, printable},
+};
+
+/// `gig policy import FORMAT FILE`: 0 when nothing was widened or narrowed, 1 when something was.
+///
+/// # Errors
+/// When the file cannot be read or is not of that format.
+pub(crate) fn import(args: &PolicyImportArgs) -> anyhow::Result<ExitStatus> {
+    let (origin, text) = read(&args.file)?;
+    let format = match args.format {
+        FormatArg::Hosts => Format::Hosts,
+        FormatArg::Squid => Format::Squid,
+        FormatArg::SandboxRuntime => Format::SandboxRuntime,
+        FormatArg::Openshell => Format::OpenShell,
+        FormatArg::IronProxy => Format::IronProxy,
+        FormatArg::Docker => Format::Docker,
+    };
+    let Imported {
+        draft,
+        widened,
+        narrowed,
+    } = import_document(format, &text, &origin, &args.name)?;
+    let document = json!({
+        "file": origin,
+        "document": draft.to_string(),
+        "entries": draft.entries.len(),
+        "widened": widened,
+        "narrowed": narrowed,
+    });
+    output::print(args.output.json, &document, draft.to_string().trim_end())?;
+    if !args.output.json {
+        let wide = widened.iter().map(|remark| format!("wider: {remark}"));
+        let narrow = narrowed.iter().map(|remark| format!("narrower: {remark}"));
+        remark(&origin, wide.chain(narrow)).context("cannot write to standard error")?;
+    }
+    Ok(if widened.is_empty() && narrowed.is_empty() {
+        ExitStatus::SUCCESS
+    } else {
+        ExitStatus::NO
+    })
+}
+
+fn remark(origin: &str, remarks: impl Iterator<Item = String>) -> std::io::Result<()> {
+    use std::io::Write as _;
+    let mut out = std::io::stderr().lock();
+    for text in remarks {
+        writeln!(out, "gig: {}: {}", printable(origin), printable(&text))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,318 @@
+//! Allowlists of other tools, read into a [`Draft`] of ours.
+//!
+//! Nothing is dropped in silence. What ours cannot say as narrowly (a program's path, a query, a deny
+//! rule below a wildcard) is listed as *widened*; what ours refuses or says more narrowly (every host,
+//! a pattern inside a label, any port) as *narrowed*. A document that is not of the named format is
+//! refused with its line. What the draft means is decided where every document is compiled.
+
+use std::{collections::BTreeSet, fmt};
+
+use serde::Serialize;
+
+use crate::{
+    compile::{address_range, private_range},
+    compile_error::{CompilePolicyError, Problem},
+    document::{Located, Node},
+    draft::{Draft, DraftEntry, DraftRule, DraftTarget},
+    host::Port,
+    host_pattern::HostPattern,
+    http_match::{Method, PathPattern},
+    policy::Policy,
+    rule::Position,
+    special_purpose::{AddressClass, classify},
+};
+
+mod docker;
+mod hosts;
+mod iron_proxy;
+mod node;
+mod openshell;
+mod sandbox_runtime;
+mod squid;
+
+/// Whose document it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// One host a line: `host`, `host:port`, `*.host`, `.host`, a URL.
+    Hosts,
+    /// `squid.conf`: `acl … dstdomain|dst|port|method` and `http_access`.
+    Squid,
+    /// Settings of sandbox-runtime (`srt`): JSON with `network.allowedDomains`.
+    SandboxRuntime,
+    /// A policy of OpenShell: YAML with `network_policies`.
+    OpenShell,
+    /// Configuration of iron-proxy: YAML whose `transforms` hold an `allowlist`.
+    IronProxy,
+    /// Docker sandboxes: lines of `sbx policy …` or `docker sandbox network proxy …`.
+    Docker,
+}
+
+/// What an import came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// The document.
+    pub draft: Draft,
+    /// Where ours allows more.
+    pub widened: Vec<Remark>,
+    /// Where ours allows less.
+    pub narrowed: Vec<Remark>,
+}
+
+/// One thing that is not as it was.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Remark {
+    /// The line of the imported document, from 1.
+    pub line: u64,
+    /// What changed, and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Remark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.message)
+    }
+}
+
+/// Reads another tool's document; `origin` is its file name, `name` what ours is to be called.
+///
+/// # Errors
+/// [`CompilePolicyError`], when it is no document of that format.
+pub fn import(
+    format: Format,
+    text: &str,
+    origin: &str,
+    name: &str,
+) -> Result<Imported, CompilePolicyError> {
+    let mut reading = Reading::default();
+    match format {
+        Format::Hosts => hosts::read(text, &mut reading),
+        Format::Squid => squid::read(text, &mut reading),
+        Format::SandboxRuntime => sandbox_runtime::read(text, &mut reading),
+        Format::OpenShell => openshell::read(text, &mut reading),
+        Format::IronProxy => iron_proxy::read(text, &mut reading),
+        Format::Docker => docker::read(text, &mut reading),
+    }
+    let imported = reading.finish(name, origin)?;
+    // What we write must be what we read; a clash of two entries is theirs to solve.
+    Policy::compile(&imported.draft.to_string(), origin)?;
+    Ok(imported)
+}
+
+/// What is gathered while a document is read.
+#[derive(Debug, Default)]
+struct Reading {
+    entries: Vec<DraftEntry>,
+    denied: Vec<Denied>,
+    widened: BTreeSet<Remark>,
+    narrowed: BTreeSet<Remark>,
+    problems: Vec<Problem>,
+    observe: bool,
+}
+
+/// Names that are denied whatever allows them.
+#[derive(Debug)]
+struct Denied {
+    pattern: HostPattern,
+    line: u64,
+    /// How many entries came before it where the first line that fits decides.
+    spared: usize,
+}
+
+impl Reading {
+    fn widened(&mut self, line: u64, message: impl Into<String>) {
+        let message = message.into();
+        self.widened.insert(Remark { line, message });
+    }
+
+    fn narrowed(&mut self, line: u64, message: impl Into<String>) {
+        let message = message.into();
+        self.narrowed.insert(Remark { line, message });
+    }
+
+    fn problem(&mut self, at: Position, message: impl Into<String>) {
+        self.problems.push(Problem::at(at, message.into()));
+    }
+
+    fn problem_in_line(&mut self, line: u64, message: impl Into<String>) {
+        self.problem(Position { line, column: 1 }, message);
+    }
+
+    /// The entry for a host or an address, in our spelling; `None`, with a remark, where there is none.
+    fn target(&mut self, text: &str, line: u64) -> Option<DraftEntry> {
+        let bare = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+        let bare = bare.unwrap_or(text);
+        let address = bare.parse::<ipnet::IpNet>().is_ok();
+        if !address && bare.parse::<std::net::IpAddr>().is_err() {
+            return match HostPattern::parse(text) {
+                Ok(pattern) => Some(DraftEntry::new(DraftTarget::Host(pattern.to_string()))),
+                Err(error) => {
+                    self.narrowed(line, format!("left out: {error}"));
+                    None
+                }
+            };
+        }
+        match address_range(bare) {
+            Ok(range) => {
+                let mut entry = DraftEntry::new(DraftTarget::Ip(bare.to_owned()));
+                // Where it was allowed, it was reached, private or not.
+                if classify(range.addr()) != AddressClass::Global {
+                    if let Err(error) = private_range(bare) {
+                        self.narrowed(line, format!("left out: {error}"));
+                        return None;
+                    }
+                    entry.allow_private.push(bare.to_owned());
+                }
+                Some(entry)
+            }
+            Err(error) => {
+                self.narrowed(line, format!("left out: {error}"));
+                None
+            }
+        }
+    }
+
+    /// A port of a document; `None`, with a remark, for what is none.
+    fn port(&mut self, text: &str, line: u64) -> Option<Port> {
+        let port = text.parse().ok().and_then(Port::new);
+        if port.is_none() {
+            self.narrowed(
+                line,
+                format!("left out: {text:?} is not a port from 1 to 65535"),
+            );
+        }
+        port
+    }
+
+    /// One rule for requests; `*` is every method. `None`, with a remark, where ours cannot say it.
+    fn request(&mut self, methods: &[String], paths: &[String], line: u64) -> Option<DraftRule> {
+        let mut rule = DraftRule {
+            remarks: Vec::new(),
+            methods: Vec::new(),
+            paths: Vec::new(),
+        };
+        for method in methods.iter().filter(|m| *m != "*") {
+            match Method::parse(&method.to_ascii_uppercase()) {
+                Ok(method) => rule.methods.push(method.as_str().to_owned()),
+                Err(error) => {
+                    self.narrowed(line, format!("left out: {error}"));
+                    return None;
+                }
+            }
+        }
+        if methods.iter().any(|m| m == "*") {
+            rule.methods.clear();
+        }
+        for path in paths {
+            match PathPattern::parse(path) {
+                Ok(path) => rule.paths.push(path.as_str().to_owned()),
+                Err(error) => self.narrowed(line, format!("left out: {error}")),
+            }
+        }
+        (paths.is_empty() || !rule.paths.is_empty()).then_some(rule)
+    }
+
+    /// Denies a host, whatever allows it.
+    fn deny(&mut self, text: &str, line: u64) {
+        self.deny_after(0, text, line);
+    }
+
+    /// Denies a host to what is allowed from here on.
+    fn deny_from_here(&mut self, text: &str, line: u64) {
+        self.deny_after(self.entries.len(), text, line);
+    }
+
+    fn deny_after(&mut self, spared: usize, text: &str, line: u64) {
+        // What cannot be allowed needs no denial.
+        if let Ok(pattern) = HostPattern::parse(text) {
+            self.denied.push(Denied {
+                pattern,
+                line,
+                spared,
+            });
+        }
+    }
+
+    /// Adds an entry; one that says the same is there once.
+    fn allow(&mut self, entry: DraftEntry) {
+        if !self.entries.contains(&entry) {
+            self.entries.push(entry);
+        }
+    }
+
+    fn apply_denials(&mut self) {
+        let pattern = |entry: &DraftEntry| match &entry.target {
+            DraftTarget::Host(host) => HostPattern::parse(host).ok(),
+            DraftTarget::Ip(_) => None,
+        };
+        let mut kept = vec![true; self.entries.len()];
+        for denied in std::mem::take(&mut self.denied) {
+            let Denied {
+                pattern: denied,
+                line,
+                spared,
+            } = denied;
+            let mut wider = None;
+            let later = self.entries.iter().zip(&mut kept).skip(spared);
+            for (entry, kept) in later {
+                let Some(allowed) = pattern(entry) else {
+                    continue;
+                };
+                if denied.covers(&allowed) {
+                    *kept = false;
+                } else if allowed.covers(&denied) {
+                    wider = Some(allowed);
+                }
+            }
+            if let Some(wider) = wider {
+                let message = format!(
+                    "{denied} was denied and {wider} allows it: there are no deny rules here, so \
+                     list the names that are needed instead of {wider}"
+                );
+                self.widened(line, message);
+            }
+        }
+        let mut kept = kept.into_iter();
+        self.entries.retain(|_| kept.next().unwrap_or(true));
+    }
+
+    fn finish(mut self, name: &str, origin: &str) -> Result<Imported, CompilePolicyError> {
+        if !self.problems.is_empty() {
+            return Err(CompilePolicyError::new(origin, self.problems));
+        }
+        self.apply_denials();
+        let mut remarks = vec![format!("Imported from {origin}.")];
+        let widened = self.widened.iter().map(|remark| format!("wider: {remark}"));
+        remarks.extend(widened);
+        let narrowed = self.narrowed.iter();
+        remarks.extend(narrowed.map(|remark| format!("narrower: {remark}")));
+        Ok(Imported {
+            draft: Draft {
+                name: name.to_owned(),
+                remarks,
+                observe: self.observe,
+                entries: self.entries,
+            },
+            widened: self.widened.into_iter().collect(),
+            narrowed: self.narrowed.into_iter().collect(),
+        })
+    }
+}
+
+/// `host:port`, `[v6]:port`, or either alone.
+fn split_port(text: &str) -> (&str, Option<&str>) {
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),
+        _ => (text, None),
+    }
+}
+
+/// What other tools say as one wildcard for a name and everything below it.
+fn with_apex(text: &str) -> Option<[String; 2]> {
+    let base = text.strip_prefix("*.").or_else(|| text.strip_prefix('.'))?;
+    Some([base.to_owned(), format!("*.{base}")])
+}
+
+const EVERY_PROGRAM: &str = "holds for every program of the sandbox";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! Configuration of iron-proxy: the `allowlist` among its `transforms`.
+
+use super::{Located, Node, Reading, node, with_apex};
+use crate::draft::DraftEntry;
+
+pub(super) fn read(text: &str, reading: &mut Reading) {
+    let Some(root) = node::root(text, reading) else {
+        return;
+    };
+    let transforms = node::items(node::field(&root, "transforms")).iter();
+    let mut lists = transforms
+        .filter(|t| node::text_of(t, "name").as_deref() == Some("allowlist"))
+        .filter_map(|t| node::field(t, "config"))
+        .peekable();
+    if lists.peek().is_none() {
+        reading.problem(
+            root.at,
+            "no `allowlist` among `transforms`: this is not iron-proxy's",
+        );
+        return;
+    }
+    for config in lists {
+        reading.observe |= node::is_true(config, "warn");
+        for (domain, line) in node::texts(node::field(config, "domains")) {
+            entries(&domain, line, reading)
+                .into_iter()
+                .for_each(|entry| reading.allow(entry));
+        }
+        for (range, line) in node::texts(node::field(config, "cidrs")) {
+            reading.narrowed(line, NAMES_BY_RANGE);
+            if let Some(entry) = reading.target(&range, line) {
+                reading.allow(entry);
+            }
+        }
+        for rule in node::items(node::field(config, "rules")) {
+            one_rule(rule, reading);
+        }
+    }
+}
+
+fn one_rule(rule: &Located<Node>, reading: &mut Reading) {
+    let line = rule.at.line;
+    let list = |name: &str| -> Vec<String> {
+        let texts = node::texts(node::field(rule, name)).into_iter();
+        texts.map(|(text, _)| text).collect()
+    };
+    let (methods, paths) = (list("methods"), list("paths"));
+    let targets = match (node::text_of(rule, "host"), node::text_of(rule, "cidr")) {
+        (Some(host), _) => entries(&host, line, reading),
+        (None, Some(range)) => {
+            reading.narrowed(line, NAMES_BY_RANGE);
+            reading.target(&range, line).into_iter().collect()
+        }
+        (None, None) => {
+            reading.problem(rule.at, "a rule needs `host` or `cidr`");
+            return;
+        }
+    };
+    if paths.iter().any(|path| path.ends_with("/*")) {
+        let message = "`*` at a path's end stands for one segment here: write `/**` for all below";
+        reading.narrowed(line, message);
+    }
+    for mut entry in targets {
+        if !(methods.is_empty() && paths.is_empty()) {
+            let rule = reading.request(&methods, &paths, line);
+            entry.rules = Some(rule.into_iter().collect());
+        }
+        reading.allow(entry);
+    }
+}
+
+/// There, `*.example.com` is `example.com`, too.
+fn entries(domain: &str, line: u64, reading: &mut Reading) -> Vec<DraftEntry> {
+    let hosts = with_apex(domain).map_or_else(|| vec![domain.to_owned()], Vec::from);
+    let entries = hosts.iter();
+    entries
+        .filter_map(|host| reading.target(host, line))
+        .collect()
+}
+
+const NAMES_BY_RANGE: &str = "names that resolve into the range were allowed as well: list those \
+                              that are needed, with `allow_private`";

@@ -1,0 +1,169 @@
+//! A policy of OpenShell: `network_policies`, each with endpoints and the programs that may use them.
+
+use super::{EVERY_PROGRAM, Located, Node, Reading, node};
+use crate::draft::{DraftEntry, DraftRule};
+
+pub(super) fn read(text: &str, reading: &mut Reading) {
+    let Some(root) = node::root(text, reading) else {
+        return;
+    };
+    let Some(policies) = node::field(&root, "network_policies") else {
+        reading.problem(
+            root.at,
+            "no `network_policies`: this is not a policy of OpenShell",
+        );
+        return;
+    };
+    for (name, policy) in node::fields(policies) {
+        let programs = node::items(node::field(policy, "binaries"));
+        let programs = programs.iter().filter_map(|p| node::text_of(p, "path"));
+        let programs: Vec<_> = programs.collect();
+        let (line, name) = (name.at.line, &name.value);
+        if programs.is_empty() {
+            reading.narrowed(
+                line,
+                format!("{name} has no `binaries`, so nothing could use it: left out"),
+            );
+            continue;
+        }
+        if !programs
+            .iter()
+            .any(|program| program == "/**" || program == "**")
+        {
+            let message = format!(
+                "{name} {EVERY_PROGRAM}, not for {} alone",
+                programs.join(", ")
+            );
+            reading.widened(line, message);
+        }
+        for endpoint in node::items(node::field(policy, "endpoints")) {
+            one_endpoint(endpoint, reading);
+        }
+    }
+}
+
+fn one_endpoint(endpoint: &Located<Node>, reading: &mut Reading) {
+    let line = endpoint.at.line;
+    let ranges = node::texts(node::field(endpoint, "allowed_ips"));
+    let Some(host) = node::text_of(endpoint, "host") else {
+        for (range, line) in ranges {
+            if let Some(mut entry) = reading.target(&range, line) {
+                finish(endpoint, &mut entry, reading);
+                reading.allow(entry);
+            }
+        }
+        return;
+    };
+    let pattern = match host.strip_prefix("**.") {
+        Some(base) => format!("*.{base}"),
+        None if host.starts_with("*.") => {
+            let message = format!("{host} was one label deep, and is every name below here");
+            reading.widened(line, message);
+            host
+        }
+        None => host,
+    };
+    let Some(mut entry) = reading.target(&pattern, line) else {
+        return;
+    };
+    for (range, line) in ranges {
+        let opened = reading.target(&range, line);
+        match opened.filter(|opened| !opened.allow_private.is_empty()) {
+            Some(opened) => entry.allow_private.extend(opened.allow_private),
+            None => reading.widened(
+                line,
+                format!(
+                    "the addresses of {pattern} are not held to {range}: any public one is dialled"
+                ),
+            ),
+        }
+    }
+    finish(endpoint, &mut entry, reading);
+    reading.allow(entry);
+}
+
+/// Ports, protocol and rules.
+fn finish(endpoint: &Located<Node>, entry: &mut DraftEntry, reading: &mut Reading) {
+    let line = endpoint.at.line;
+    let ports = node::texts(node::field(endpoint, "ports")).into_iter();
+    let ports = ports.chain(node::texts(node::field(endpoint, "port")));
+    for (port, line) in ports {
+        entry.ports.extend(reading.port(&port, line));
+    }
+    let protocol = node::text_of(endpoint, "protocol");
+    if node::text_of(endpoint, "tls").as_deref() == Some("skip") {
+        entry.passthrough = true;
+        return;
+    }
+    match protocol.as_deref() {
+        Some("tcp") => {
+            entry.protocol = Some("tcp");
+            return;
+        }
+        None => {
+            reading.narrowed(
+                line,
+                "only HTTP passes here: add `protocol: tcp` if it is none",
+            );
+            return;
+        }
+        Some(_) => {}
+    }
+    if node::text_of(endpoint, "enforcement").as_deref() != Some("enforce") {
+        reading.narrowed(
+            line,
+            "its rules were only logged (`enforcement: audit`), and hold here",
+        );
+    }
+    if node::field(endpoint, "deny_rules").is_some() {
+        reading.widened(
+            line,
+            "its `deny_rules` are left out: there are no deny rules here",
+        );
+    }
+    entry.rules = rules(endpoint, protocol.as_deref(), reading);
+}
+
+fn rules(
+    endpoint: &Located<Node>,
+    protocol: Option<&str>,
+    reading: &mut Reading,
+) -> Option<Vec<DraftRule>> {
+    let line = endpoint.at.line;
+    let path: Vec<_> = node::text_of(endpoint, "path").into_iter().collect();
+    let own = |methods: &[&str]| methods.iter().map(|m| (*m).to_owned()).collect::<Vec<_>>();
+    if !matches!(protocol, Some("rest")) {
+        let what = protocol.unwrap_or_default();
+        let message =
+            format!("what {what} requests ask for is not looked at: every request passes");
+        reading.widened(line, message);
+        return (!path.is_empty()).then(|| reading.request(&[], &path, line).into_iter().collect());
+    }
+    let methods = match node::text_of(endpoint, "access").as_deref() {
+        Some("read-only") => own(&["GET", "HEAD", "OPTIONS"]),
+        Some("read-write") => own(&["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH"]),
+        Some("full") if path.is_empty() => return None,
+        Some("full") => Vec::new(),
+        _ => return Some(listed(endpoint, reading)),
+    };
+    let rule = reading.request(&methods, &path, line);
+    Some(rule.into_iter().collect())
+}
+
+fn listed(endpoint: &Located<Node>, reading: &mut Reading) -> Vec<DraftRule> {
+    let mut rules = Vec::new();
+    for item in node::items(node::field(endpoint, "rules")) {
+        let Some(allow) = node::field(item, "allow") else {
+            reading.problem(item.at, "a rule needs `allow`");
+            continue;
+        };
+        let line = allow.at.line;
+        if node::field(allow, "query").is_some() {
+            reading.widened(line, "the query is not looked at here");
+        }
+        let methods: Vec<_> = node::text_of(allow, "method").into_iter().collect();
+        let paths: Vec<_> = node::text_of(allow, "path").into_iter().collect();
+        rules.extend(reading.request(&methods, &paths, line));
+    }
+    rules
+}

@@ -1,0 +1,174 @@
+//! `squid.conf`: which destinations its `http_access` lines allow.
+//!
+//! The lines are read in order. An `allow` line is the product of its destination, port and method
+//! lists; a condition that ours cannot say (who asks, when, by which expression) is dropped and told.
+//! A `deny` line with destinations denies them to what follows.
+
+use std::collections::HashMap;
+
+use super::{Reading, with_apex};
+use crate::host::Port;
+
+/// One `acl`: its type and values, gathered over its lines.
+#[derive(Default)]
+struct List {
+    kind: String,
+    values: Vec<(String, u64)>,
+}
+
+pub(super) fn read(text: &str, reading: &mut Reading) {
+    let mut lists: HashMap<String, List> = HashMap::new();
+    let mut found = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split('#').next().unwrap_or_default();
+        let mut words = line.split_whitespace();
+        match words.next() {
+            Some("acl") => {
+                if let (Some(name), Some(kind)) = (words.next(), words.next()) {
+                    acl(
+                        lists.entry(name.to_owned()).or_default(),
+                        kind,
+                        words,
+                        number,
+                        reading,
+                    );
+                } else {
+                    reading.problem_in_line(number, "`acl` needs a name, a type and values");
+                }
+            }
+            Some("http_access") => {
+                found = true;
+                let (verb, names): (_, Vec<_>) = (words.next(), words.collect());
+                match verb {
+                    Some("allow") => allow(&names, &lists, number, reading),
+                    Some("deny") => deny(&names, &lists, reading),
+                    _ => reading.problem_in_line(number, "`http_access` needs allow or deny"),
+                }
+            }
+            Some("include") => {
+                reading.narrowed(
+                    number,
+                    "included files are not read: import them by themselves",
+                );
+            }
+            _ => {}
+        }
+    }
+    if !found {
+        reading.problem_in_line(1, "no `http_access` line: this is not a squid.conf");
+    }
+}
+
+fn acl<'w>(
+    list: &mut List,
+    kind: &str,
+    words: impl Iterator<Item = &'w str>,
+    line: u64,
+    reading: &mut Reading,
+) {
+    kind.clone_into(&mut list.kind);
+    for word in words {
+        if word.starts_with('"') {
+            let message = format!("{word} is not read: import it by itself, as a list of hosts");
+            reading.narrowed(line, message);
+        } else if !(word.starts_with('-') && word.len() <= 2) {
+            list.values.push((word.to_owned(), line));
+        }
+    }
+}
+
+fn allow(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut Reading) {
+    let mut hosts: Option<Vec<String>> = None;
+    let mut ports: Option<Vec<Port>> = None;
+    let mut methods: Option<Vec<String>> = None;
+    for name in names {
+        let (negated, name) = match name.strip_prefix('!') {
+            Some(name) => (true, name),
+            None => (false, *name),
+        };
+        let list = lists.get(name);
+        let kind = list.map_or("", |list| list.kind.as_str());
+        let values = || list.into_iter().flat_map(|list| &list.values);
+        match kind {
+            _ if negated => {
+                reading.widened(line, format!("the condition !{name} is dropped"));
+            }
+            "dstdomain" | "dst" => {
+                let found = values().flat_map(|(value, _)| names_of(value));
+                let found: Vec<_> = found.collect();
+                hosts = Some(match hosts {
+                    Some(before) => before.into_iter().filter(|h| found.contains(h)).collect(),
+                    None => found,
+                });
+            }
+            "port" => {
+                let mut found = Vec::new();
+                for (value, line) in values() {
+                    match value.split_once('-') {
+                        Some(_) => {
+                            let message = format!("left out: {value}: ports are listed here");
+                            reading.narrowed(*line, message);
+                        }
+                        None => found.extend(reading.port(value, *line)),
+                    }
+                }
+                ports = Some(found);
+            }
+            "method" => {
+                let found = values().map(|(value, _)| value.clone());
+                // A tunnel is how HTTPS asks a proxy; what is asked for inside is looked at here.
+                let found: Vec<_> = found.filter(|method| method != "CONNECT").collect();
+                methods = (!found.is_empty()).then_some(found);
+            }
+            _ if name == "all" => {}
+            _ => {
+                let kind = if kind.is_empty() { "built in" } else { kind };
+                reading.widened(line, format!("the condition {name} ({kind}) is dropped"));
+            }
+        }
+    }
+    let Some(hosts) = hosts else {
+        let message = "left out: it allows every destination, and here each is named";
+        reading.narrowed(line, message);
+        return;
+    };
+    for host in hosts {
+        let Some(mut entry) = reading.target(&host, line) else {
+            continue;
+        };
+        entry.ports = ports.clone().unwrap_or_default();
+        if ports.as_ref().is_some_and(Vec::is_empty) {
+            continue;
+        }
+        if let Some(methods) = &methods {
+            let rule = reading.request(methods, &[], line);
+            entry.rules = Some(rule.into_iter().collect());
+        }
+        reading.allow(entry);
+    }
+}
+
+fn deny(names: &[&str], lists: &HashMap<String, List>, reading: &mut Reading) {
+    let destinations = |name: &&str| {
+        let list = lists.get(*name)?;
+        (list.kind == "dstdomain").then_some(list)
+    };
+    // With further conditions it denies less than its destinations: those stay with what allows them.
+    let [only] = names else {
+        return;
+    };
+    for (value, line) in destinations(only).into_iter().flat_map(|list| &list.values) {
+        for name in names_of(value) {
+            reading.deny_from_here(&name, *line);
+        }
+    }
+}
+
+/// `.example.com` is that name and everything below it.
+fn names_of(value: &str) -> Vec<String> {
+    if value.starts_with('.') {
+        with_apex(value).map_or_else(Vec::new, Vec::from)
+    } else {
+        vec![value.to_owned()]
+    }
+}

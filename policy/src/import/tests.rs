@@ -1,0 +1,272 @@
+//! Documents of other tools, and what became of them.
+
+use super::*;
+
+fn egress(format: Format, text: &str) -> (String, Vec<String>, Vec<String>) {
+    let imported = import(format, text, "theirs", "ours").unwrap_or_else(|e| panic!("{e}"));
+    let document = imported.draft.to_string();
+    let lines = document.lines().filter(|l| !l.starts_with('#')).skip(3);
+    let told = |remarks: &[Remark]| remarks.iter().map(ToString::to_string).collect();
+    (
+        lines.collect::<Vec<_>>().join("\n"),
+        told(&imported.widened),
+        told(&imported.narrowed),
+    )
+}
+
+fn refused(format: Format, text: &str) -> String {
+    import(format, text, "theirs", "ours")
+        .unwrap_err()
+        .to_string()
+}
+
+#[test]
+fn a_list_of_hosts() {
+    let (document, widened, narrowed) = egress(
+        Format::Hosts,
+        "# what we need\n\
+         api.example.com\n\
+         API.example.com.   # the same\n\
+         .example.org\n\
+         *.example.net:8443\n\
+         https://example.com/v1/models?x=1\n\
+         10.0.0.0/8\n\
+         *.com\n",
+    );
+    let expected = "egress:\n\
+        \x20 - host: api.example.com\n\
+        \x20 - host: example.org\n\
+        \x20 - host: \"*.example.org\"\n\
+        \x20 - host: \"*.example.net\"\n\
+        \x20   ports: [8443]\n\
+        \x20 - host: example.com\n\
+        \x20   ports: [443]\n\
+        \x20   rules:\n\
+        \x20     - {paths: [/v1/models]}\n\
+        \x20 - ip: \"10.0.0.0/8\"\n\
+        \x20   allow_private: [\"10.0.0.0/8\"]";
+    assert_eq!(document, expected);
+    assert!(widened.is_empty(), "{widened:?}");
+    assert_eq!(narrowed.len(), 1, "{narrowed:?}");
+    assert!(narrowed[0].starts_with("line 8: left out"), "{narrowed:?}");
+    assert!(refused(Format::Hosts, "a.example\n0.0.0.0 ads.example.com\n").contains("theirs:2:1"));
+    assert!(refused(Format::Hosts, "||ads.example.com^\n").contains("ad blocker"));
+}
+
+#[test]
+fn settings_of_sandbox_runtime() {
+    let (document, widened, narrowed) = egress(
+        Format::SandboxRuntime,
+        r#"{"network": {
+             "allowedDomains": ["github.com", "*.github.com:443", "api.example.com:8443", "[::1]"],
+             "deniedDomains": ["gist.github.com", "api.example.com"],
+             "tlsTerminate": {"excludeDomains": ["github.com"]},
+             "allowUnixSockets": ["/run/docker.sock"]},
+            "filesystem": {}}"#,
+    );
+    let expected = "egress:\n\
+        \x20 - host: github.com\n\
+        \x20   tls: passthrough\n\
+        \x20 - host: \"*.github.com\"\n\
+        \x20   ports: [443]\n\
+        \x20 - ip: \"::1\"\n\
+        \x20   allow_private: [\"::1\"]";
+    assert_eq!(document, expected);
+    assert_eq!(widened.len(), 1, "{widened:?}");
+    assert!(widened[0].contains("gist.github.com was denied and *.github.com allows it"));
+    for part in ["allowed at every port", "gig run --rw /run/docker.sock"] {
+        assert!(
+            narrowed.iter().any(|n| n.contains(part)),
+            "{part}: {narrowed:?}"
+        );
+    }
+    assert!(refused(Format::SandboxRuntime, "{\"a\": 1}").contains("sandbox-runtime"));
+    assert!(refused(Format::SandboxRuntime, "{\"a\": ").contains("neither YAML nor JSON"));
+}
+
+#[test]
+fn a_policy_of_openshell() {
+    let (document, widened, narrowed) = egress(
+        Format::OpenShell,
+        "version: 1\n\
+         network_policies:\n\
+         \x20 github:\n\
+         \x20   endpoints:\n\
+         \x20     - host: api.github.com\n\
+         \x20       port: 443\n\
+         \x20       protocol: rest\n\
+         \x20       enforcement: enforce\n\
+         \x20       rules:\n\
+         \x20         - allow: {method: GET, path: /repos/**}\n\
+         \x20         - allow: {method: '*', path: /user, query: {a: b}}\n\
+         \x20     - {host: '*.example.com', ports: [443, 8443], protocol: rest, access: read-only}\n\
+         \x20     - {host: '**.example.org', port: 443, tls: skip}\n\
+         \x20     - {host: db.corp.example, port: 5432, protocol: tcp, allowed_ips: [10.20.0.0/16]}\n\
+         \x20     - {host: '*-api.example.com', port: 443}\n\
+         \x20   binaries: [{path: /usr/bin/curl}]\n\
+         \x20 nobody:\n\
+         \x20   endpoints: [{host: x.example.com, port: 443}]\n",
+    );
+    let expected = "egress:\n\
+        \x20 - host: api.github.com\n\
+        \x20   ports: [443]\n\
+        \x20   rules:\n\
+        \x20     - {methods: [GET], paths: [\"/repos/**\"]}\n\
+        \x20     - {paths: [/user]}\n\
+        \x20 - host: \"*.example.com\"\n\
+        \x20   ports: [443, 8443]\n\
+        \x20   rules:\n\
+        \x20     - {methods: [GET, HEAD, OPTIONS]}\n\
+        \x20 - host: \"*.example.org\"\n\
+        \x20   ports: [443]\n\
+        \x20   tls: passthrough\n\
+        \x20 - host: db.corp.example\n\
+        \x20   ports: [5432]\n\
+        \x20   protocol: tcp\n\
+        \x20   allow_private: [\"10.20.0.0/16\"]";
+    assert_eq!(document, expected);
+    let wide = [
+        "/usr/bin/curl alone",
+        "one label deep",
+        "the query is not looked at",
+    ];
+    for part in wide {
+        assert!(
+            widened.iter().any(|w| w.contains(part)),
+            "{part}: {widened:?}"
+        );
+    }
+    let narrow = ["no `binaries`", "only logged", "whole first label"];
+    for part in narrow {
+        assert!(
+            narrowed.iter().any(|n| n.contains(part)),
+            "{part}: {narrowed:?}"
+        );
+    }
+}
+
+#[test]
+fn the_allowlist_of_iron_proxy() {
+    let (document, widened, narrowed) = egress(
+        Format::IronProxy,
+        "transforms:\n\
+         \x20 - name: allowlist\n\
+         \x20   config:\n\
+         \x20     domains: [registry.example.org, '*.example.com']\n\
+         \x20     cidrs: ['172.16.0.0/12', '169.254.0.0/16']\n\
+         \x20     rules:\n\
+         \x20       - {host: api.openai.com, methods: [post], paths: ['/v1/*']}\n\
+         \x20 - name: secrets\n",
+    );
+    let expected = "egress:\n\
+        \x20 - host: registry.example.org\n\
+        \x20 - host: example.com\n\
+        \x20 - host: \"*.example.com\"\n\
+        \x20 - ip: \"172.16.0.0/12\"\n\
+        \x20   allow_private: [\"172.16.0.0/12\"]\n\
+        \x20 - host: api.openai.com\n\
+        \x20   rules:\n\
+        \x20     - {methods: [POST], paths: [\"/v1/*\"]}";
+    assert_eq!(document, expected);
+    assert!(widened.is_empty(), "{widened:?}");
+    for part in [
+        "names that resolve",
+        "left out: 169.254.0.0/16",
+        "one segment",
+    ] {
+        assert!(
+            narrowed.iter().any(|n| n.contains(part)),
+            "{part}: {narrowed:?}"
+        );
+    }
+    let warned = "transforms: [{name: allowlist, config: {warn: true, domains: [a.example.com]}}]";
+    let warned = import(Format::IronProxy, warned, "theirs", "ours").unwrap();
+    assert!(warned.draft.to_string().contains("mode: observe"));
+    assert!(refused(Format::IronProxy, "transforms: []").contains("allowlist"));
+}
+
+#[test]
+fn commands_of_dockers_sandboxes() {
+    let (document, widened, narrowed) = egress(
+        Format::Docker,
+        "$ sbx policy set-default deny-all\n\
+         sbx policy allow network \"api.example.com:443,*.packages.example.org:443\"\n\
+         sbx policy allow network \"**.example.net:443\"\n\
+         docker sandbox network proxy mine --policy deny \\\n\
+         \x20 --allow-host gone.example.org:443 --bypass-host=pinned.example.org:443\n\
+         sbx policy deny network gone.example.org\n",
+    );
+    let expected = "egress:\n\
+        \x20 - host: api.example.com\n\
+        \x20   ports: [443]\n\
+        \x20 - host: \"*.packages.example.org\"\n\
+        \x20   ports: [443]\n\
+        \x20 - host: \"*.example.net\"\n\
+        \x20   ports: [443]\n\
+        \x20 - host: pinned.example.org\n\
+        \x20   ports: [443]\n\
+        \x20   tls: passthrough";
+    assert_eq!(document, expected);
+    assert_eq!(widened.len(), 1, "{widened:?}");
+    assert!(narrowed.is_empty(), "{narrowed:?}");
+    assert!(refused(Format::Docker, "rm -rf x\n").contains("theirs:1:1"));
+}
+
+#[test]
+fn squid_lines_in_their_order() {
+    let (document, widened, narrowed) = egress(
+        Format::Squid,
+        "http_port 3128\n\
+         acl work src 10.0.0.0/8\n\
+         acl safe port 443\n\
+         acl sites dstdomain .example.com api.example.org   # two\n\
+         acl sites dstdomain www.example.net\n\
+         acl evil dstdomain .evil.example.com www.example.net\n\
+         acl read method GET HEAD CONNECT\n\
+         acl odd dstdom_regex ^x\n\
+         http_access deny !safe\n\
+         http_access deny evil\n\
+         http_access allow work sites safe read\n\
+         http_access allow odd\n\
+         http_access allow all\n\
+         http_access deny all\n",
+    );
+    let expected = "egress:\n\
+        \x20 - host: example.com\n\
+        \x20   ports: [443]\n\
+        \x20   rules:\n\
+        \x20     - {methods: [GET, HEAD]}\n\
+        \x20 - host: \"*.example.com\"\n\
+        \x20   ports: [443]\n\
+        \x20   rules:\n\
+        \x20     - {methods: [GET, HEAD]}\n\
+        \x20 - host: api.example.org\n\
+        \x20   ports: [443]\n\
+        \x20   rules:\n\
+        \x20     - {methods: [GET, HEAD]}";
+    assert_eq!(document, expected);
+    for part in ["condition work (src)", "evil.example.com was denied"] {
+        assert!(
+            widened.iter().any(|w| w.contains(part)),
+            "{part}: {widened:?}"
+        );
+    }
+    assert_eq!(
+        narrowed
+            .iter()
+            .filter(|n| n.contains("every destination"))
+            .count(),
+        2,
+        "{narrowed:?}"
+    );
+    let later = egress(
+        Format::Squid,
+        "acl a dstdomain a.example.com\nhttp_access allow a\nhttp_access deny a\n",
+    );
+    assert!(
+        later.0.contains("a.example.com"),
+        "the first line that fits decides: {}",
+        later.0
+    );
+    assert!(refused(Format::Squid, "acl a dstdomain x\n").contains("http_access"));
+}
