@@ -28,6 +28,7 @@ use crate::{
         upgrade::Tunnel,
     },
     orig_dst::original_destination,
+    seldom::Seldom,
     tls::downstream::Application,
 };
 
@@ -71,11 +72,12 @@ async fn tunnel(caller: Arc<Caller>, tunnelled: Tunnelled) {
     let Ok(Ok(upgraded)) = tokio::time::timeout(deadline, tunnelled.down).await else {
         return;
     };
-    let Ok(parts) = upgraded.downcast::<TokioIo<Interjecting<Linger<TcpStream>>>>() else {
+    let Ok(parts) = upgraded.downcast::<TokioIo<Interjecting<Seldom<Linger<TcpStream>>>>>() else {
         tracing::error!("a tunnel is not made of what it was made of");
         return;
     };
     let stream = parts.io.into_inner().into_inner().into_inner();
+    let stream = stream.into_inner();
     let stream = Rewind::new(parts.read_buf, stream);
     match tunnelled.opaque {
         Some((permit, dialed)) => {

@@ -24,6 +24,7 @@ pub mod opaque;
 pub mod orig_dst;
 pub mod pipeline;
 pub mod resolve;
+mod seldom;
 pub mod settings;
 pub mod start;
 pub mod subject;

@@ -164,7 +164,7 @@ fn agree(
     request: &Request<Incoming>,
 ) -> Result<(Authority, Destination), DenyReason> {
     explicit::check_form(session, request)?;
-    let authority = target::authority(request.uri(), request.headers())?;
+    let authority = target::authority(request.uri(), request.headers(), session.reader())?;
     let destination = session.destination(&authority)?;
     Ok((authority, destination))
 }

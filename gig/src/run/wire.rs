@@ -163,7 +163,7 @@ fn open_egress(
         authority,
         // A run listens nowhere on the host: every listener is inside the hub.
         never_open: NeverOpen::default(),
-        workers: WORKERS,
+        workers: workers(),
     };
     let listeners = ProxyListeners {
         redirect: listeners.redirect,
@@ -264,9 +264,15 @@ fn described(report: &LayerReport) -> Arc<str> {
     .into()
 }
 
+/// As many as may run at once here (affinity and cgroup counted): a second thread on one processor
+/// only takes turns with the first.
+fn workers() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_WORKERS))
+}
+
 /// A run has one sandbox.
 pub(super) const SLOTS: u16 = 1;
 /// One sandbox rarely keeps more than two processors busy with TLS.
-const WORKERS: usize = 2;
+const MOST_WORKERS: usize = 2;
 /// A disk that has not answered by now will not.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);

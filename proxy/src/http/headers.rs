@@ -16,67 +16,124 @@ use http::{
 pub fn outgoing(headers: &mut HeaderMap) {
     let found = Found::in_headers(headers);
     strip_hop_by_hop(headers, found);
-    found.remove(headers, &PROXY_AUTHORIZATION);
-    found.remove(headers, &PROXY_AUTHENTICATE);
+    found.remove(headers, Going::ProxyAuthorization);
+    found.remove(headers, Going::ProxyAuthenticate);
 }
 
 /// Readies the header section of a response for the sandbox.
 pub fn incoming(headers: &mut HeaderMap) {
     let found = Found::in_headers(headers);
     strip_hop_by_hop(headers, found);
-    found.remove(headers, &TE);
-    found.remove(headers, &PROXY_AUTHENTICATE);
+    found.remove(headers, Going::Te);
+    found.remove(headers, Going::ProxyAuthenticate);
     // QUIC never leaves a sandbox: an invitation to it would cost the client a failed attempt.
-    found.remove(headers, &ALT_SVC);
+    found.remove(headers, Going::AltSvc);
+}
+
+/// Everything that may be removed by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Going {
+    Connection,
+    Te,
+    TransferEncoding,
+    Upgrade,
+    KeepAlive,
+    ProxyConnection,
+    ProxyAuthorization,
+    ProxyAuthenticate,
+    AltSvc,
+}
+
+impl Going {
+    /// Header names are lower case in a map.
+    fn named(name: &HeaderName) -> Option<Self> {
+        Some(match name.as_str() {
+            "connection" => Self::Connection,
+            "te" => Self::Te,
+            "transfer-encoding" => Self::TransferEncoding,
+            "upgrade" => Self::Upgrade,
+            "keep-alive" => Self::KeepAlive,
+            "proxy-connection" => Self::ProxyConnection,
+            "proxy-authorization" => Self::ProxyAuthorization,
+            "proxy-authenticate" => Self::ProxyAuthenticate,
+            "alt-svc" => Self::AltSvc,
+            _ => return None,
+        })
+    }
+
+    const fn name(self) -> HeaderName {
+        match self {
+            Self::Connection => CONNECTION,
+            Self::Te => TE,
+            Self::TransferEncoding => TRANSFER_ENCODING,
+            Self::Upgrade => UPGRADE,
+            Self::KeepAlive => HeaderName::from_static("keep-alive"),
+            Self::ProxyConnection => HeaderName::from_static("proxy-connection"),
+            Self::ProxyAuthorization => PROXY_AUTHORIZATION,
+            Self::ProxyAuthenticate => PROXY_AUTHENTICATE,
+            Self::AltSvc => ALT_SVC,
+        }
+    }
+
+    const fn bit(self) -> u16 {
+        1 << self as u16
+    }
 }
 
 /// Which of the fields that must go are there, found in one pass: most messages have one of them or
 /// none, and each look-up hashes.
 #[derive(Debug, Clone, Copy)]
-struct Found([bool; GOING.len()]);
+struct Found(u16);
 
 impl Found {
     fn in_headers(headers: &HeaderMap) -> Self {
-        let mut found = [false; GOING.len()];
-        for name in headers.keys() {
-            for (going, found) in GOING.iter().zip(&mut found) {
-                *found |= going == name;
-            }
-        }
-        Self(found)
+        let going = headers.keys().filter_map(Going::named);
+        Self(going.fold(0, |found, going| found | going.bit()))
     }
 
-    fn has(self, name: &HeaderName) -> bool {
-        let mut both = GOING.iter().zip(self.0);
-        both.any(|(going, found)| found && going == name)
+    const fn has(self, going: Going) -> bool {
+        self.0 & going.bit() != 0
     }
 
-    fn remove(self, headers: &mut HeaderMap, name: &HeaderName) {
-        if self.has(name) {
-            headers.remove(name);
+    fn remove(self, headers: &mut HeaderMap, going: Going) {
+        if self.has(going) {
+            headers.remove(going.name());
         }
     }
 }
 
 /// Removes what belongs to one connection only, `te: trailers` excepted.
 fn strip_hop_by_hop(headers: &mut HeaderMap, found: Found) {
-    if found.has(&CONNECTION) {
+    if found.has(Going::Connection) {
         strip_named(headers);
     }
-    if found.has(&TE)
+    if found.has(Going::Te)
         && let Some(te) = headers.remove(TE)
         && offers_trailers(&te)
     {
         // RFC 9113 §8.2.2 lets this one value through, and gRPC needs it.
         headers.insert(TE, HeaderValue::from_static("trailers"));
     }
-    for name in [&TRANSFER_ENCODING, &UPGRADE, &KEEP_ALIVE, &PROXY_CONNECTION] {
-        found.remove(headers, name);
+    for going in [
+        Going::TransferEncoding,
+        Going::Upgrade,
+        Going::KeepAlive,
+        Going::ProxyConnection,
+    ] {
+        found.remove(headers, going);
     }
 }
 
 /// Fields that `Connection` names, and `Connection` itself.
 fn strip_named(headers: &mut HeaderMap) {
+    let mut values = headers.get_all(CONNECTION).iter();
+    if let (Some(only), None) = (values.next(), values.next())
+        && only.as_bytes().eq_ignore_ascii_case(b"keep-alive")
+    {
+        // What most messages say that say anything: that field goes anyway.
+        headers.remove(CONNECTION);
+        return;
+    }
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
         .iter()
@@ -95,15 +152,16 @@ fn strip_named(headers: &mut HeaderMap) {
 /// Whether two parsers could disagree on where the message ends (RFC 9112 §6.1, §6.3).
 #[must_use]
 pub fn framing_is_ambiguous(headers: &HeaderMap) -> bool {
-    let coded = headers.contains_key(TRANSFER_ENCODING);
-    if coded && headers.contains_key(CONTENT_LENGTH) {
-        return true;
-    }
     let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
-    let only_chunked = codings
-        .next()
-        .is_none_or(|value| value.as_bytes().eq_ignore_ascii_case(b"chunked"));
-    !only_chunked || codings.next().is_some() || headers.get_all(CONTENT_LENGTH).iter().count() > 1
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    match (codings.next(), lengths.next()) {
+        (None, None) => false,
+        (Some(_), Some(_)) => true,
+        (None, Some(_)) => lengths.next().is_some(),
+        (Some(coding), None) => {
+            !coding.as_bytes().eq_ignore_ascii_case(b"chunked") || codings.next().is_some()
+        }
+    }
 }
 
 /// Whether `Connection` holds `token`.
@@ -139,20 +197,6 @@ fn offers_trailers(te: &HeaderValue) -> bool {
     })
 }
 
-static KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-static PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-/// Everything that may be removed by its name.
-static GOING: [HeaderName; 9] = [
-    CONNECTION,
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    PROXY_AUTHORIZATION,
-    PROXY_AUTHENTICATE,
-    ALT_SVC,
-];
 /// Never removed because `Connection` names them: an origin would see another request than policy.
 const KEPT: [HeaderName; 5] = [
     http::header::HOST,

@@ -9,17 +9,14 @@ use hyper::{client, server};
 use hyper_util::rt::TokioTimer;
 use tokio_util::task::TaskTracker;
 
-use crate::deadlines::Deadlines;
-
 /// An HTTP/1 server for one sandbox connection.
 #[must_use]
-pub fn http1_server(deadlines: &Deadlines) -> server::conn::http1::Builder {
+pub fn http1_server() -> server::conn::http1::Builder {
     let mut builder = server::conn::http1::Builder::new();
     builder
-        .timer(TokioTimer::new())
-        // hyper runs one clock from the end of a response to the end of the next header section: it
-        // bounds an idle connection. A slow header section has its own ([`super::heads`]).
-        .header_read_timeout(deadlines.keep_alive)
+        // hyper would set a clock for each request. Here a connection has one for idleness
+        // ([`super::activity`]) and one for a slow header section ([`super::heads`]).
+        .header_read_timeout(None)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_HEADER_OCTETS)
         // The origin's own Date passes; RFC 9110 §6.6.1 asks origins, not intermediaries.

@@ -25,7 +25,9 @@ use super::{
     body::Download, calm::Calm, gather::Gathering, heads::Framing, interject::Interjecting, limits,
     session::Session, upgrade::Tunnel,
 };
-use crate::{enforce::connect::refuse_connect, pipeline, tls::downstream::Application};
+use crate::{
+    enforce::connect::refuse_connect, pipeline, seldom::Seldom, tls::downstream::Application,
+};
 
 /// How a connection ended.
 #[derive(Debug)]
@@ -51,15 +53,18 @@ where
         if theirs.application() == Application::Http1 {
             let coded = request.headers().contains_key(TRANSFER_ENCODING);
             let framing = theirs.heads().read(coded);
-            request.extensions_mut().insert(framing);
+            if framing != Framing::NoLength {
+                request.extensions_mut().insert(framing);
+            }
         }
         answer(Arc::clone(&theirs), request)
     });
     match session.application() {
         Application::Http1 => {
             let interjections = Arc::clone(session.interjections());
-            let stream = Interjecting::new(stream, interjections, Arc::clone(session.heads()));
-            let connection = limits::http1_server(worker.deadlines())
+            let heads = Arc::clone(session.heads());
+            let stream = Interjecting::new(Seldom::new(stream), interjections, heads);
+            let connection = limits::http1_server()
                 .serve_connection(TokioIo::new(stream), service)
                 .with_upgrades();
             Either::Left(run(session, Box::pin(connection), |c| {
@@ -93,15 +98,11 @@ where
     C: Future<Output = hyper::Result<()>>,
 {
     let deadlines = session.worker().deadlines();
-    let drain = &session.worker().drain;
-    let mut draining = false;
-    let mut revoked = pin!(session.caller().guard.revoked());
-    // An answer that is late has its own deadline, and is told as 504.
-    let running = deadlines.idle.max(deadlines.response_headers + TELLING);
-    let mut stalled = pin!(session.activity().stalled(running, deadlines.keep_alive));
     let mut slow = pin!(session.heads().slow(deadlines.request_headers));
+    let mut watched = pin!(watch(&session, false));
+    let mut called = Seldom::new(watched.as_mut());
     loop {
-        tokio::select! {
+        let interruption = tokio::select! {
             biased;
             ended = &mut connection => {
                 if let Err(error) = ended {
@@ -112,17 +113,43 @@ where
                 }
                 return session.take_tunnel().map_or(Ended::Done, Ended::Upgraded);
             }
-            reason = &mut revoked => return Ended::Cut(reason),
-            () = &mut stalled => return Ended::Cut(DenyReason::RequestTimeout),
+            interruption = &mut called => interruption,
             () = &mut slow => {
                 refuse(&session, DenyReason::RequestTimeout).await;
                 return Ended::Cut(DenyReason::RequestTimeout);
             }
-            () = drain.cancelled(), if !draining => {
-                draining = true;
+        };
+        match interruption {
+            Interruption::Cut(reason) => return Ended::Cut(reason),
+            Interruption::Drain => {
                 finish(connection.as_mut());
+                watched.set(watch(&session, true));
+                called = Seldom::new(watched.as_mut());
             }
         }
+    }
+}
+
+/// What ends a connection from outside.
+enum Interruption {
+    /// At once.
+    Cut(DenyReason),
+    /// After its running requests: gig goes down.
+    Drain,
+}
+
+/// Waits for an interruption; `draining` when that of a drain was heard.
+async fn watch(session: &Session, draining: bool) -> Interruption {
+    let deadlines = session.worker().deadlines();
+    // An answer that is late has its own deadline, and is told as 504.
+    let running = deadlines.idle.max(deadlines.response_headers + TELLING);
+    tokio::select! {
+        biased;
+        reason = session.caller().guard.revoked() => Interruption::Cut(reason),
+        () = session.activity().stalled(running, deadlines.keep_alive) => {
+            Interruption::Cut(DenyReason::RequestTimeout)
+        }
+        () = session.worker().drain.cancelled(), if !draining => Interruption::Drain,
     }
 }
 

@@ -11,7 +11,8 @@ use http::HeaderValue;
 use parking_lot::Mutex;
 
 use super::{
-    activity::Activity, heads::Heads, interject::Interjections, linger::Ending, upgrade::Tunnel,
+    activity::Activity, heads::Heads, interject::Interjections, linger::Ending, target::Reader,
+    upgrade::Tunnel,
 };
 use crate::{
     authority::{Authority, Destination, agree_request},
@@ -32,6 +33,7 @@ pub struct Session {
     activity: Arc<Activity>,
     interjections: Arc<Interjections>,
     heads: Arc<Heads>,
+    reader: Reader,
     route: Mutex<Option<Arc<Route>>>,
     tunnel: Mutex<Option<Tunnel>>,
     ending: Ending,
@@ -87,6 +89,7 @@ impl Session {
             heads: Arc::new(Heads::new(Arc::clone(&activity))),
             activity,
             interjections: Arc::default(),
+            reader: Reader::default(),
             route: Mutex::new(None),
             tunnel: Mutex::new(None),
             ending: Ending::default(),
@@ -156,6 +159,12 @@ impl Session {
     #[must_use]
     pub const fn interjections(&self) -> &Arc<Interjections> {
         &self.interjections
+    }
+
+    /// Reads what its requests name.
+    #[must_use]
+    pub const fn reader(&self) -> &Reader {
+        &self.reader
     }
 
     /// The header section that an HTTP/1.1 program sends.

@@ -9,6 +9,7 @@ use http::{
     header::HOST,
     uri::{PathAndQuery, Scheme},
 };
+use parking_lot::Mutex;
 
 use crate::authority::Authority;
 
@@ -36,25 +37,45 @@ impl From<TargetError> for DenyReason {
     }
 }
 
+/// Reads authorities, and remembers the last: the requests of one connection name one host mostly, in
+/// the same octets.
+#[derive(Debug, Default)]
+pub struct Reader(Mutex<Option<(Box<str>, Authority)>>);
+
+impl Reader {
+    fn read(&self, text: &str) -> Result<Authority, TargetError> {
+        let mut last = self.0.lock();
+        if let Some((read, authority)) = &*last
+            && **read == *text
+        {
+            return Ok(authority.clone());
+        }
+        let authority = Authority::parse(text).map_err(|_| TargetError::Malformed)?;
+        *last = Some((text.into(), authority.clone()));
+        Ok(authority)
+    }
+}
+
 /// The one authority that the request target and the `Host` header name.
 ///
 /// # Errors
 /// When there is none, it is malformed, or there are two.
-pub fn authority(uri: &Uri, headers: &HeaderMap) -> Result<Authority, TargetError> {
+pub fn authority(
+    uri: &Uri,
+    headers: &HeaderMap,
+    reader: &Reader,
+) -> Result<Authority, TargetError> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = hosts.next();
     if hosts.next().is_some() {
         return Err(TargetError::Malformed);
     }
     let header = host
-        .map(|value| {
-            let text = value.to_str().map_err(|_| TargetError::Malformed)?;
-            Authority::parse(text).map_err(|_| TargetError::Malformed)
-        })
+        .map(|value| reader.read(value.to_str().map_err(|_| TargetError::Malformed)?))
         .transpose()?;
     let target = uri
         .authority()
-        .map(|authority| Authority::parse(authority.as_str()).map_err(|_| TargetError::Malformed))
+        .map(|authority| reader.read(authority.as_str()))
         .transpose()?;
     match (target, header) {
         (Some(target), Some(header)) if !same(&target, &header, uri.scheme()) => {

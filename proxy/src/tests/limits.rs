@@ -217,6 +217,17 @@ async fn an_origin_that_never_answers_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn a_header_section_that_does_not_end_and_an_idle_connection_are_closed() {
     let (lab, _origin) = lab().await;
+    let mut stream = lab.connect(Way::to("api.test", 80)).await;
+    let asked = b"GET / HTTP/1.1\r\nHost: api.test\r\n\r\n";
+    stream.write_all(asked).await.unwrap();
+    let mut octet = [0; 1];
+    stream.read_exact(&mut octet).await.unwrap();
+    let keep_alive = lab.worker.deadlines().keep_alive;
+    let answered = tokio::time::Instant::now();
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(keep_alive * 2, stream.read_to_end(&mut rest)).await;
+    assert!(ended.is_ok(), "an idle connection stays open");
+    assert!(answered.elapsed() >= keep_alive / 2, "closed too soon");
     for text in ["GET / HTTP/1.1\r\nHost: api", "GET / HTTP/1.1\r\n"] {
         let mut stream = lab.connect(Way::to("api.test", 80)).await;
         stream.write_all(text.as_bytes()).await.unwrap();

@@ -1,6 +1,6 @@
 //! Opens a connection that can carry HTTP requests: dial, TLS for the same name, HTTP handshake.
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc};
 
 use gig_policy::{AppProtocol, ConnectPermit, DenyReason};
 use hyper_util::rt::TokioIo;
@@ -16,6 +16,7 @@ use crate::{
     credential::sign::certificate::ClientIdentity,
     failure::{Failure, Side},
     http::{body::Upload, gather::Gathering, limits},
+    seldom::Seldom,
     subject::{ConnectionFacts, ConnectionGuard, Subject},
     tls::{
         downstream::Application,
@@ -225,7 +226,7 @@ where
     match application {
         Application::Http1 => {
             let (sender, connection) = limits::http1_client()
-                .handshake::<_, Upload>(TokioIo::new(LastWords::new(stream)))
+                .handshake::<_, Upload>(TokioIo::new(LastWords::new(Seldom::new(stream))))
                 .await
                 .map_err(failed)?;
             drive(worker, connection.with_upgrades(), guard);
@@ -253,13 +254,15 @@ where
     C: Future<Output = hyper::Result<()>> + Send + 'static,
 {
     let driven = async move {
+        let revoked = pin!(guard.revoked());
         tokio::select! {
+            biased;
             ended = connection => {
                 if let Err(error) = ended {
                     tracing::debug!(%error, "a connection to an origin ended badly");
                 }
             }
-            reason = guard.revoked() => tracing::debug!(%reason, "a connection to an origin was cut"),
+            reason = Seldom::new(revoked) => tracing::debug!(%reason, "a connection to an origin was cut"),
         }
     };
     drop(worker.pool.tasks().spawn(driven));
