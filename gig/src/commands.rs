@@ -28,6 +28,7 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Secret(SecretCommand::Ls(args)) => secret::list(&args),
         Command::Secret(SecretCommand::Rm(args)) => secret::remove(&args),
         Command::Secret(SecretCommand::Rotate(args)) => secret::rotate(&args),
+        Command::Secret(SecretCommand::Test(args)) => secret::test(&args),
         Command::Audit(AuditCommand::Verify(args)) => audit::verify(&args),
         Command::Doctor(output) => doctor::execute(&output),
     }

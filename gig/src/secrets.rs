@@ -6,8 +6,10 @@
 use std::{path::PathBuf, sync::Arc};
 
 use anyhow::Context;
+use gig_policy::SecretName;
 use gig_vault::{
-    SystemClock, Vault, master_key::MasterKeySource, memory, store::sqlite::SqliteStore,
+    SecretBytes, SystemClock, Vault, master_key::MasterKeySource, memory,
+    store::sqlite::SqliteStore,
 };
 
 use crate::{args::secret::PassphraseArgs, data_dir, stderr::tell};
@@ -61,8 +63,21 @@ pub(crate) fn unlock(vault: &Vault, from: &PassphraseArgs) -> anyhow::Result<()>
     Ok(())
 }
 
+/// What there is to say of a value that is too short to be looked for.
+pub(crate) fn short(name: &SecretName, value: &SecretBytes) -> Option<String> {
+    let length = value.len();
+    (length < SHORTEST).then(|| {
+        format!(
+            "the value of {name} has {length} octets, and only values of {SHORTEST} or more are looked \
+             for: it is not swapped out of answers, nor stopped on its way elsewhere"
+        )
+    })
+}
+
 fn database() -> anyhow::Result<PathBuf> {
     Ok(data_dir::path()?.join(DATABASE))
 }
 
+/// As the border watches for them.
+pub(crate) const SHORTEST: usize = gig_proxy::credential::needles::SHORTEST;
 const DATABASE: &str = "gig.db";

@@ -19,10 +19,12 @@ use crate::{
 
 mod address;
 mod consider;
+mod secret;
 mod text;
 mod url;
 
 pub use consider::Considered;
+pub use secret::GrantConsidered;
 pub use url::ParseUrlError;
 
 use url::Url;

@@ -24,6 +24,7 @@ pub mod inject;
 pub mod misuse;
 pub mod needles;
 pub mod place;
+pub mod rehearsal;
 pub mod rewrite;
 pub mod scrub;
 pub mod sentinel;

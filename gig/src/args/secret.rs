@@ -4,7 +4,11 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
 
-use super::{OutputArgs, value};
+use super::{
+    OutputArgs,
+    run::ProfileArg,
+    value::{self, SecretArg},
+};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SecretCommand {
@@ -17,6 +21,9 @@ pub(crate) enum SecretCommand {
     Rm(SecretRmArgs),
     /// Give a secret a new value, or with --master the vault a new master key
     Rotate(Box<SecretRotateArgs>),
+    /// Show where a secret would be placed in a request, with its sentinel, or why it would not be; sends
+    /// nothing. Exits 0 when it would be placed, 1 when not
+    Test(Box<SecretTestArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -114,6 +121,41 @@ pub(crate) struct SecretRotateArgs {
     pub(crate) grace: Option<Duration>,
     #[command(flatten)]
     pub(crate) value: ValueArgs,
+    #[command(flatten)]
+    pub(crate) passphrase: PassphraseArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SecretTestArgs {
+    /// Which secret
+    pub(crate) name: String,
+    /// Of the request; `{NAME}` in it, in --header and in --body is where the program would write its
+    /// variable. Without any, the usual places are tried one by one
+    #[arg(long, value_name = "URL")]
+    pub(crate) url: String,
+    /// Of the request
+    #[arg(long, value_name = "METHOD", default_value = "GET")]
+    pub(crate) method: String,
+    /// A field of the request: `Authorization: Bearer {NAME}`
+    #[arg(long, value_name = "NAME: VALUE")]
+    pub(crate) header: Vec<String>,
+    /// The request's body
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) body: Option<String>,
+    /// Policy document, as for `gig run`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
+    /// Allow a host, as for `gig run`
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) allow: Vec<String>,
+    /// Bind a secret, as for `gig run`
+    #[arg(long, value_name = "NAME@HOST[,HOST…]", value_parser = value::secret)]
+    pub(crate) secret: Vec<SecretArg>,
+    /// Which addresses a run would reach, as for `gig run`
+    #[arg(long, value_enum, default_value = "external")]
+    pub(crate) profile: ProfileArg,
     #[command(flatten)]
     pub(crate) passphrase: PassphraseArgs,
     #[command(flatten)]

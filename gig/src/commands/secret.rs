@@ -5,14 +5,16 @@ use std::{fs, time::Duration};
 use anyhow::{Context, bail};
 use gig_policy::SecretName;
 use gig_vault::{
-    Definition, KindDefinition, ShapeDefinition, Vault, master_key::MasterKeySource,
+    Definition, KindDefinition, SecretBytes, ShapeDefinition, Vault, master_key::MasterKeySource,
     provider::ProviderDefinition, vault::NewVersion,
 };
 use serde_json::json;
 
 mod list;
+mod test;
 
 pub(crate) use list::list;
+pub(crate) use test::test;
 
 use crate::{
     args::secret::{SecretRmArgs, SecretRotateArgs, SecretSetArgs, ValueArgs},
@@ -155,10 +157,12 @@ fn report(
 ) -> anyhow::Result<ExitStatus> {
     let listed = vault.listed(name)?;
     let stripped = taken.is_some_and(|taken| taken.stripped);
+    let short = taken.and_then(|taken| short_part(vault, name, &taken.value));
     let mut document = serde_json::to_value(&listed).context("cannot write the answer")?;
     if let Some(fields) = document.as_object_mut() {
         fields.insert("version".to_owned(), version.into());
         fields.insert("stripped_newline".to_owned(), stripped.into());
+        fields.insert("short".to_owned(), short.is_some().into());
     }
     let mut text = match version {
         0 => format!(
@@ -170,11 +174,22 @@ fn report(
     if stripped {
         text += "\n  one line end after the value was left out (--keep-newline keeps it)";
     }
+    if let Some(short) = short {
+        text += &format!("\n  WARNING: {short}");
+    }
     if listed.entrusted {
         text += "\n  WARNING: entrusted: programs may be handed the real value";
     }
     output::print(as_json, &document, &text)?;
     Ok(ExitStatus::SUCCESS)
+}
+
+/// What there is to say of a part that is too short to be looked for.
+fn short_part(vault: &Vault, name: &SecretName, value: &SecretBytes) -> Option<String> {
+    let view = vault.view().ok()?;
+    let (_, definition) = view.secret(name.as_str()).ok()??;
+    let parts = definition.kind.kind().stored_parts(value)?;
+    parts.iter().find_map(|part| secrets::short(name, part))
 }
 
 fn definition(args: &SecretSetArgs) -> anyhow::Result<Definition> {

@@ -24,7 +24,7 @@ use gig_vault::{
 use crate::{
     args::{run::RunArgs, value::SecretArg},
     fetch::NetworkFetch,
-    secrets as vault,
+    secrets::{self as vault, SHORTEST},
     stderr::tell,
 };
 
@@ -76,6 +76,7 @@ impl Secrets {
         check_entrusted(&entrusted, policy)?;
         refuse_other_ways(args, &guarded)?;
         note_unreachable(args, policy);
+        note_short(&guarded);
         shown::note(args, &guarded);
         Ok(Some(Self {
             border: Border::new(Arc::new(keeper)),
@@ -219,6 +220,16 @@ fn note_unreachable(args: &RunArgs, policy: &Policy) {
     }
 }
 
+/// What is too short is neither swapped out of answers nor stopped elsewhere: says so.
+fn note_short(guarded: &[Arc<Secret>]) {
+    for secret in guarded {
+        let first = secret.parts.first();
+        if let Some(short) = first.and_then(|part| vault::short(&secret.name, &part.value)) {
+            tell(&format!("gig: warning: {short}\n"));
+        }
+    }
+}
+
 /// A value must not reach the program as an argument or a variable.
 fn refuse_other_ways(args: &RunArgs, given: &[Arc<Secret>]) -> anyhow::Result<()> {
     for secret in given {
@@ -268,5 +279,3 @@ fn holds(text: &[u8], secret: &Secret) -> bool {
 
 /// The variable with the first secret's sentinel (interface: inside a sandbox).
 const PLACEHOLDER: &str = "GIG_PLACEHOLDER";
-/// As the border watches for them.
-const SHORTEST: usize = gig_proxy::credential::needles::SHORTEST;

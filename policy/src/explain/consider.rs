@@ -49,7 +49,13 @@ pub(super) fn is_apex(pattern: &HostPattern, name: &Fqdn) -> bool {
     matches!(pattern, HostPattern::Below(base) if base == name)
 }
 
-fn outcome(rule: &Rule, all: &[&Rule], method: &str, url: &Url) -> Result<String, String> {
+/// What `rule`, which speaks of the host, makes of a request: what matched, or what it lacks.
+pub(super) fn outcome(
+    rule: &Rule,
+    all: &[&Rule],
+    method: &str,
+    url: &Url,
+) -> Result<String, String> {
     if let (Target::Names(pattern), Host::Name(name)) = (&rule.target, &url.host)
         && !pattern.matches(name)
     {

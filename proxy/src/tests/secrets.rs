@@ -18,6 +18,7 @@ use super::lab::{
 };
 
 mod misuse;
+mod rehearsal;
 
 const POLICY: &str = "
 version: 1

@@ -1,0 +1,226 @@
+//! `gig secret test`: where a secret would be placed in a request, and why it would not be.
+//!
+//! The policy decides and the proxy's own code places; nothing is sent, fetched or recorded, and what is
+//! shown holds the sentinel, never the value.
+
+use anyhow::{Context, bail};
+use gig_policy::{Explanation, GrantConsidered, Policy, PolicyBuilder, Reach, SecretName};
+use serde_json::json;
+
+mod kept;
+mod places;
+
+use self::{
+    kept::Kept,
+    places::{Place, Stage},
+};
+use crate::{
+    args::{run::ProfileArg, secret::SecretTestArgs},
+    exit_status::ExitStatus,
+    output::{self, printable},
+};
+
+/// `gig secret test NAME --url URL`: 0 when the secret would be placed, 1 when not.
+///
+/// # Errors
+/// When the policy, the URL or a field is not valid, or the vault cannot be read.
+pub(crate) fn test(args: &SecretTestArgs) -> anyhow::Result<ExitStatus> {
+    let name = super::name(&args.name)?;
+    let policy = policy(args)?;
+    let kept = Kept::find(&name, args)?;
+    let report = Report::of(args, name, &policy, kept)?;
+    let placed = report.lack.is_none();
+    output::print(args.output.json, &report.document(), &report.text())?;
+    Ok(if placed {
+        ExitStatus::SUCCESS
+    } else {
+        ExitStatus::NO
+    })
+}
+
+fn policy(args: &SecretTestArgs) -> anyhow::Result<Policy> {
+    let mut builder = PolicyBuilder::new("command line");
+    if let Some(path) = &args.policy {
+        let origin = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the policy document {origin}"))?;
+        builder = builder.document(&text, &origin)?;
+    }
+    for option in &args.allow {
+        builder = builder
+            .allow(option)
+            .with_context(|| format!("--allow {option}"))?;
+    }
+    for binding in args.secret.iter().flat_map(|secret| &secret.bindings) {
+        builder = builder.bind(binding.clone());
+    }
+    builder = builder.reach(match args.profile {
+        ProfileArg::External => Reach::External,
+        ProfileArg::Local => Reach::Local,
+        ProfileArg::Disconnected => bail!("a disconnected sandbox sends no request"),
+    });
+    Ok(builder.build()?)
+}
+
+/// What came of it.
+#[derive(Debug)]
+struct Report {
+    name: SecretName,
+    kept: Kept,
+    explanation: Explanation,
+    grants: Vec<GrantConsidered>,
+    sentinel: Option<String>,
+    places: Vec<Place>,
+    /// What is done instead of placing a value.
+    treatment: Option<String>,
+    /// Why it would not be placed.
+    lack: Option<String>,
+}
+
+impl Report {
+    fn of(
+        args: &SecretTestArgs,
+        name: SecretName,
+        policy: &Policy,
+        kept: Kept,
+    ) -> anyhow::Result<Self> {
+        let stage = Stage::new(&name, &kept, args)?;
+        let url = stage.filled(&args.url);
+        let asked = || format!("cannot decide on {:?}", args.url);
+        let explanation = policy.explain(&args.method, &url).with_context(asked)?;
+        let grants = policy
+            .explain_secret(&name, &args.method, &url)
+            .with_context(asked)?;
+        let mut report = Self {
+            lack: lack(&name, &kept, &explanation, &grants),
+            sentinel: stage.sentinel(),
+            name,
+            kept,
+            explanation,
+            grants,
+            places: Vec::new(),
+            treatment: None,
+        };
+        if report.lack.is_none() {
+            let shown = stage.act(policy, &report.explanation)?;
+            report.lack = shown.lack;
+            report.places = shown.places;
+            report.treatment = shown.treatment;
+        }
+        Ok(report)
+    }
+
+    fn document(&self) -> serde_json::Value {
+        json!({
+            "name": self.name.as_str(),
+            "placed": self.lack.is_none(),
+            "why": self.lack,
+            "source": self.kept.source,
+            "kind": self.kept.kind,
+            "provider": self.kept.provider,
+            "version": self.kept.version,
+            "sentinel": self.sentinel,
+            "places": self.places,
+            "treatment": self.treatment,
+            "grants": self.grants,
+            "request": self.explanation,
+            "notes": self.kept.notes,
+        })
+    }
+
+    fn text(&self) -> String {
+        let Self {
+            name,
+            kept,
+            explanation,
+            ..
+        } = self;
+        let mut lines = Vec::new();
+        lines.push(match &self.lack {
+            None if self.treatment.is_some() => format!("USED: {}", kept.shown(name)),
+            None => format!("PLACED: {}", kept.shown(name)),
+            Some(lack) => format!("NOT PLACED: {lack}"),
+        });
+        let Explanation {
+            method,
+            protocol,
+            host,
+            port,
+            path,
+            ..
+        } = explanation;
+        lines.push(format!(
+            "  asked    {method} {protocol}://{host}:{port}{}",
+            printable(path)
+        ));
+        let rule = explanation.rule.as_ref();
+        let rule = rule.map_or_else(String::new, |rule| format!(", {rule}"));
+        lines.push(format!("  policy   {}{rule}", explanation.policy));
+        if let Some(treatment) = &self.treatment {
+            lines.push(format!("  does     {treatment}"));
+        }
+        if let Some(sentinel) = self.sentinel.as_ref().filter(|_| !self.places.is_empty()) {
+            lines.push(format!(
+                "  sentinel {sentinel} (another one in each run; the value goes in its place)"
+            ));
+        }
+        for place in &self.places {
+            let mark = if place.placed { '+' } else { '-' };
+            let shown = printable(&place.shown);
+            lines.push(format!("  {mark} {}: {shown}", place.place));
+        }
+        for grant in &self.grants {
+            let mark = if grant.matches { '+' } else { '-' };
+            let line = grant.line;
+            let line = line.map_or_else(String::new, |line| format!(" (line {line})"));
+            let GrantConsidered {
+                rule,
+                target,
+                grant,
+                outcome,
+                ..
+            } = grant;
+            lines.push(format!(
+                "  {mark} {rule}{line} grants {} on {target}: {outcome}",
+                printable(grant)
+            ));
+        }
+        if let Some(hint) = explanation.hint.as_ref().filter(|_| !explanation.passes()) {
+            lines.push(format!("  ask for  {}", printable(hint)));
+        }
+        for note in &kept.notes {
+            lines.push(format!("  note     {note}"));
+        }
+        lines.join("\n")
+    }
+}
+
+/// Why the secret goes into no part of the request, as far as policy and vault say.
+fn lack(
+    name: &SecretName,
+    kept: &Kept,
+    explanation: &Explanation,
+    grants: &[GrantConsidered],
+) -> Option<String> {
+    if let Some(unusable) = &kept.unusable {
+        return Some(unusable.clone());
+    }
+    if !explanation.passes() {
+        let said = explanation.to_string();
+        let reason = said.lines().next().unwrap_or_default();
+        let reason = reason.trim_start_matches("DENY ");
+        return Some(format!("the request is denied ({reason})"));
+    }
+    if grants.iter().any(|grant| grant.matches) {
+        return None;
+    }
+    Some(match grants {
+        [] => format!(
+            "nothing binds {name}: write --secret {name}@{host}, or name it under `secrets` of the \
+             host's rule",
+            host = explanation.host
+        ),
+        [only] => format!("{name} does not go there: {}", only.outcome),
+        _ => format!("{name} does not go there: no rule grants it to this request"),
+    })
+}

@@ -1,0 +1,224 @@
+//! A request that is readied as every request is, and not sent: for `gig secret test`.
+//!
+//! It goes through what enforces: the look at everything that must not go astray, the placing of values,
+//! the passes of its body, the treatments. Nothing is recorded and nothing leaves. Which secrets it may
+//! carry is for the asker to have decided.
+
+use std::sync::Arc;
+
+use gig_policy::{DenyReason, SecretGrant};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, uri::PathAndQuery};
+
+use super::{
+    body::BodyPlan,
+    inject::{Carried, Head, Stopped, carry},
+    rewrite::RewriteError,
+    treat::Signable,
+    wallet::Wallet,
+};
+
+/// A request, as its program would send it.
+#[derive(Debug, Clone)]
+pub struct Rehearsal {
+    /// The method.
+    pub method: Method,
+    /// `https` or `http`.
+    pub scheme: &'static str,
+    /// The host, with the port where one is written.
+    pub authority: HeaderValue,
+    /// Path and query.
+    pub target: PathAndQuery,
+    /// The header section, without `Host`.
+    pub headers: HeaderMap,
+    /// The body, if it has one.
+    pub body: Option<Vec<u8>>,
+}
+
+/// What was done to it.
+#[derive(Debug, Default)]
+pub struct Rehearsed {
+    /// The secrets that are in it now.
+    pub secrets: Vec<Arc<str>>,
+    /// Fields that a treatment added or changed.
+    pub treated: Vec<HeaderName>,
+    /// Its connection would show the origin a client certificate.
+    pub certificate: bool,
+}
+
+/// It would be refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}: {why}")]
+pub struct Refused {
+    /// The word that the program would be told.
+    pub reason: DenyReason,
+    /// What stands in the way; holds no value.
+    pub why: String,
+}
+
+/// A text is no part of a request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RehearsalError {
+    /// Of the method.
+    #[error("{0:?} is not a method")]
+    Method(String),
+    /// Of the host.
+    #[error("{0:?} is not a host")]
+    Authority(String),
+    /// Of path and query.
+    #[error("{0:?} is not a path with a query")]
+    Target(String),
+    /// Of a field.
+    #[error("{0:?} is not a header field: write NAME: VALUE")]
+    Field(String),
+}
+
+impl Rehearsal {
+    /// A request of these texts.
+    ///
+    /// # Errors
+    /// [`RehearsalError`], when one is no part of a request.
+    pub fn new(
+        method: &str,
+        (scheme, authority): (&'static str, &str),
+        target: &str,
+    ) -> Result<Self, RehearsalError> {
+        let of = str::to_owned;
+        Ok(Self {
+            method: Method::from_bytes(method.as_bytes())
+                .map_err(|_| RehearsalError::Method(of(method)))?,
+            scheme,
+            authority: HeaderValue::from_str(authority)
+                .map_err(|_| RehearsalError::Authority(of(authority)))?,
+            target: PathAndQuery::try_from(target)
+                .map_err(|_| RehearsalError::Target(of(target)))?,
+            headers: HeaderMap::new(),
+            body: None,
+        })
+    }
+
+    /// Adds a field, `NAME: VALUE`.
+    ///
+    /// # Errors
+    /// [`RehearsalError::Field`].
+    pub fn field(&mut self, line: &str) -> Result<(), RehearsalError> {
+        let wrong = || RehearsalError::Field(line.to_owned());
+        let (name, value) = line.split_once(':').ok_or_else(wrong)?;
+        let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| wrong())?;
+        let value = HeaderValue::from_str(value.trim()).map_err(|_| wrong())?;
+        self.headers.append(name, value);
+        Ok(())
+    }
+
+    /// Readies it as a request of the wallet's sandbox that may carry `granted`.
+    ///
+    /// # Errors
+    /// [`Refused`], where the real one would be.
+    pub async fn ready(
+        &mut self,
+        wallet: &Arc<Wallet>,
+        granted: &[SecretGrant],
+    ) -> Result<Rehearsed, Refused> {
+        let head = Head {
+            target: &mut self.target,
+            headers: &mut self.headers,
+            has_body: self.body.is_some(),
+        };
+        let carried = carry(wallet, granted, head).await.map_err(refused)?;
+        if let (Some(plan), Some(body)) = (&carried.body, &mut self.body) {
+            *body = passed(plan, body)?;
+        }
+        let treated = self.treat(&carried)?;
+        Ok(Rehearsed {
+            secrets: carried.names(),
+            treated,
+            certificate: carried.identity.is_some(),
+        })
+    }
+
+    fn treat(&mut self, carried: &Carried) -> Result<Vec<HeaderName>, Refused> {
+        let before = self.headers.clone();
+        for treat in &carried.treats {
+            let signable = Signable {
+                method: &self.method,
+                scheme: self.scheme,
+                authority: &self.authority,
+                target: &mut self.target,
+                headers: &mut self.headers,
+                body: Some(self.body.as_deref().unwrap_or_default()),
+            };
+            let after = treat.treat(signable).map_err(|error| Refused {
+                reason: error.reason,
+                why: error.to_string(),
+            })?;
+            if let (Some(mut after), Some(body)) = (after, &mut self.body) {
+                let mut out = Vec::new();
+                let pushed = after.push(body, &mut out);
+                pushed.and_then(|()| after.finish(&mut out)).map_err(cut)?;
+                *body = out;
+            }
+        }
+        let names = self.headers.keys();
+        let changed = names.filter(|name| {
+            let (now, then) = (self.headers.get_all(*name), before.get_all(*name));
+            !now.iter().eq(then.iter())
+        });
+        Ok(changed.cloned().collect())
+    }
+}
+
+/// The whole body, through everything that a body passes through.
+fn passed(plan: &BodyPlan, body: &[u8]) -> Result<Vec<u8>, Refused> {
+    let told = |error| {
+        let mut refused = cut(error);
+        let misuses = plan.tally().take_misuses();
+        if let Some(misuse) = misuses.first() {
+            refused.why = misuse.text.to_string();
+        }
+        refused
+    };
+    let mut passes = plan.passes();
+    if let Some(guard) = &mut passes.guard {
+        guard.look(body).map_err(told)?;
+    }
+    let Some(rewrite) = &mut passes.rewrite else {
+        return Ok(body.to_vec());
+    };
+    let mut out = Vec::new();
+    rewrite.push(body, &mut out).map_err(told)?;
+    rewrite.finish(&mut out).map_err(told)?;
+    Ok(out)
+}
+
+fn refused(stopped: Stopped) -> Refused {
+    match stopped {
+        Stopped::Misuse(misuses) => {
+            let texts: Vec<&str> = misuses.iter().map(|misuse| &*misuse.text).collect();
+            Refused {
+                reason: DenyReason::SecretMisuse,
+                why: texts.join("; "),
+            }
+        }
+        Stopped::Unavailable(why) => Refused {
+            reason: DenyReason::SecretUnavailable,
+            why: why.to_string(),
+        },
+        Stopped::Unplaceable(name) => Refused {
+            reason: DenyReason::SecretUnplaceable,
+            why: format!(
+                "the value of {name} cannot stand there: it holds characters that would end its place"
+            ),
+        },
+    }
+}
+
+fn cut(error: RewriteError) -> Refused {
+    let reason = match error {
+        RewriteError::Misuse => DenyReason::SecretMisuse,
+        RewriteError::Unavailable => DenyReason::SecretUnavailable,
+        RewriteError::Undecodable => DenyReason::MalformedRequest,
+    };
+    Refused {
+        reason,
+        why: error.to_string(),
+    }
+}

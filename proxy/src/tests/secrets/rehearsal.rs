@@ -1,0 +1,114 @@
+//! What is rehearsed is what happens: the same request, rehearsed and sent, comes out the same.
+
+use super::*;
+use crate::credential::rehearsal::Rehearsal;
+use gig_policy::{AppProtocol, Host, Port, RequestIntent, Verdict};
+
+/// A request in pieces, to be rehearsed and to be sent.
+struct Case {
+    method: &'static str,
+    target: String,
+    fields: Vec<(&'static str, String)>,
+    body: Option<String>,
+}
+
+impl Case {
+    fn get(target: &str, fields: &[(&'static str, &str)]) -> Self {
+        Self {
+            method: "GET",
+            target: target.to_owned(),
+            fields: fields.iter().map(|(n, v)| (*n, (*v).to_owned())).collect(),
+            body: None,
+        }
+    }
+
+    fn post(kind: &str, body: &str) -> Self {
+        Self {
+            method: "POST",
+            body: Some(body.to_owned()),
+            ..Self::get("/with/body", &[("content-type", kind)])
+        }
+    }
+
+    fn request(&self) -> Request<Body> {
+        let mut request = Request::builder().method(self.method).uri(&self.target);
+        for (name, value) in &self.fields {
+            request = request.header(*name, value);
+        }
+        let body = self.body.clone();
+        request.body(body.map_or_else(empty, full)).unwrap()
+    }
+
+    async fn rehearsed(&self, world: &World, host: &str) -> Result<Rehearsal, DenyReason> {
+        let mut rehearsal = Rehearsal::new(self.method, ("https", host), &self.target).unwrap();
+        for (name, value) in &self.fields {
+            rehearsal.field(&format!("{name}: {value}")).unwrap();
+        }
+        rehearsal.body = self.body.clone().map(String::into_bytes);
+        let intent = RequestIntent {
+            protocol: AppProtocol::Https,
+            method: self.method,
+            path: self.target.split('?').next().unwrap(),
+        };
+        let policy = world.lab.subject.policy();
+        let host = Host::parse(host).unwrap();
+        let Verdict::Allow(permit) = policy.decide_request(&host, Port::HTTPS, &intent) else {
+            panic!("the policy denies {}", self.target);
+        };
+        let wallet = world.lab.subject.wallet().unwrap();
+        let readied = rehearsal.ready(wallet, permit.secrets()).await;
+        readied.map_err(|refused| refused.reason)?;
+        Ok(rehearsal)
+    }
+}
+
+fn cases(sentinel: &str) -> Vec<Case> {
+    let basic = STANDARD.encode(format!("user:{sentinel}"));
+    vec![
+        Case::get("/with/a", &[("x-key", sentinel)]),
+        Case::get(
+            "/with/a",
+            &[("authorization", &format!("Bearer {sentinel}"))],
+        ),
+        Case::get("/with/a", &[("authorization", &format!("Basic {basic}"))]),
+        Case::get("/with/a", &[("cookie", &format!("a=b; sid={sentinel}"))]),
+        Case::get(&format!("/with/a?key={sentinel}&b=1"), &[]),
+        Case::get(&format!("/with/{sentinel}/a"), &[]),
+        Case::post("application/json", &format!("{{\"k\":\"{sentinel}\"}}")),
+        Case::post(
+            "application/x-www-form-urlencoded",
+            &format!("k={sentinel}"),
+        ),
+        Case::post("application/octet-stream", &format!("k={sentinel}")),
+        Case::get("/without/a", &[("x-key", sentinel)]),
+        Case::get("/with/a", &[("x-key", "nothing")]),
+    ]
+}
+
+#[tokio::test]
+async fn what_is_rehearsed_is_what_happens() {
+    for host in ["api.test", "narrow.test", "other.test"] {
+        // So short that it comes back as it is: the echo shows what the origin got.
+        let world = World::new(host, "v+ l/e=").await;
+        for case in cases(&world.sentinel) {
+            let rehearsed = case.rehearsed(&world, host).await;
+            let before = world.origin.seen.requests().len();
+            let answer = world.send(host, case.request()).await;
+            let name = format!("{host} {} {:?}", case.target, case.fields);
+            match rehearsed {
+                Ok(rehearsal) => {
+                    let seen = world.seen();
+                    assert_eq!(seen.uri.to_string(), rehearsal.target.as_str(), "{name}");
+                    for (field, value) in &rehearsal.headers {
+                        assert_eq!(seen.headers.get(field), Some(value), "{name}");
+                    }
+                    assert_eq!(answer.body, rehearsal.body.unwrap_or_default(), "{name}");
+                }
+                Err(reason) => {
+                    assert_eq!(u16::from(answer.status), reason.http_status(), "{name}");
+                    assert_eq!(world.origin.seen.requests().len(), before, "{name}");
+                }
+            }
+        }
+    }
+}
