@@ -12,8 +12,10 @@ use gig_vault::{
     store::sqlite::SqliteStore,
 };
 
+use self::changes::Changes;
 use crate::{args::secret::PassphraseArgs, data_dir, stderr::tell};
 
+pub(crate) mod changes;
 pub(crate) mod intake;
 
 /// Whether there is a vault to look into.
@@ -30,6 +32,18 @@ pub(crate) fn exists() -> anyhow::Result<bool> {
 /// When the key is missing or unusable, the database cannot be opened, or secrets would not be safe in
 /// this process.
 pub(crate) fn open() -> anyhow::Result<Arc<Vault>> {
+    Ok(Arc::new(open_own()?))
+}
+
+/// The same for a command that changes secrets, each change recorded first.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn open_recorded(changes: &Changes) -> anyhow::Result<Arc<Vault>> {
+    Ok(Arc::new(open_own()?.witnessed(changes.witness())))
+}
+
+fn open_own() -> anyhow::Result<Vault> {
     memory::seal_process()?;
     let dir = data_dir::path()?;
     data_dir::make_private(&dir)?;
@@ -45,7 +59,7 @@ pub(crate) fn open() -> anyhow::Result<Arc<Vault>> {
             path.display()
         ));
     }
-    Ok(Arc::new(vault))
+    Ok(vault)
 }
 
 /// Unlocks what is in its owner's custody, with the passphrase from where the options say or typed at
@@ -58,7 +72,7 @@ pub(crate) fn unlock(vault: &Vault, from: &PassphraseArgs) -> anyhow::Result<()>
         return Ok(());
     }
     let first = !vault.has_custody()?;
-    let passphrase = intake::passphrase(from, first)?;
+    let passphrase = intake::passphrase(from, "passphrase: ", first)?;
     vault.unlock(&passphrase)?;
     Ok(())
 }

@@ -4,6 +4,7 @@ mod audit_verify;
 mod doctor;
 mod policy;
 mod secret;
+mod secret_record;
 mod secret_test;
 mod usage;
 

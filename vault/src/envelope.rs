@@ -97,6 +97,22 @@ pub(crate) fn rewrap(
     Ok(row)
 }
 
+/// Seals the data key of a row in custody anew, under another custody key.
+pub(crate) fn recustody(
+    master: &MasterKey,
+    (old, new): (&Key, &Key),
+    row: &VersionRow,
+) -> Result<VersionRow, RewrapError> {
+    check_version(master, row)?;
+    let sealed = Sealed::from_row(unwrap(master, row)?.expose()).ok_or(OpenError)?;
+    let data_key = old.open(&sealed, context(row, "custody").as_slice())?;
+    let inner = new.seal(&data_key, context(row, "custody").as_slice())?;
+    let mut row = row.clone();
+    row.wrapped = wrap(master, &row, &SecretBytes::new(inner.to_row()))?;
+    row.tag = version_tag(master, &row);
+    Ok(row)
+}
+
 /// A row cannot be brought under another key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RewrapError {

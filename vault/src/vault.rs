@@ -15,20 +15,22 @@ mod custody;
 mod keyring;
 mod listing;
 mod rotation;
+mod witness;
 
 pub use change::{LARGEST, NewVersion, Removed};
 pub use custody::Argon2Cost;
 pub use listing::{Listed, ListedVersion, VersionState};
 pub use rotation::{RotateMasterError, Rotation, RotationStep};
+pub use witness::{Announced, Doing, NotWitnessed, Witness};
 
-use self::keyring::Keyring;
+use self::{custody::Unlocked, keyring::Keyring};
 use crate::{
     cipher::{CipherError, Key, OpenError},
     clock::Clock,
     definition::{Definition, ParseDefinitionError},
     envelope,
     kind::UnusableValueError,
-    master_key::{KeyId, MasterKeyError, MasterKeySource},
+    master_key::{KeyId, MasterKey, MasterKeyError, MasterKeySource},
     memory::LockMemoryError,
     secret_bytes::SecretBytes,
     shape::WeakShapeError,
@@ -47,9 +49,10 @@ pub struct Vault {
     /// The last look.
     seen: Mutex<Option<Arc<View>>>,
     /// The owner's custody key, once unlocked.
-    custody: RwLock<Option<Arc<Key>>>,
+    custody: RwLock<Option<Arc<Unlocked>>>,
     cost: Argon2Cost,
     made: Option<PathBuf>,
+    witness: Option<Arc<dyn Witness>>,
 }
 
 /// What the vault held at one moment.
@@ -121,6 +124,19 @@ pub enum UseVaultError {
         /// Whose.
         name: Arc<str>,
     },
+    /// The passphrase that was given is no longer the one.
+    #[error(
+        "secret {name} was put under another passphrase since: give the new one (gig run: start it again)"
+    )]
+    PassphraseChanged {
+        /// Whose.
+        name: Arc<str>,
+    },
+    /// There is no passphrase to be changed.
+    #[error(
+        "no secret was ever put into custody, so there is no passphrase; gig secret set --custody"
+    )]
+    NoCustody,
     /// It is another passphrase.
     #[error(
         "the passphrase is wrong: it is not the one that these secrets were put into custody with"
@@ -163,6 +179,9 @@ pub enum UseVaultError {
     /// The cryptographic library refused.
     #[error(transparent)]
     Cipher(#[from] CipherError),
+    /// The change could not be told first.
+    #[error(transparent)]
+    Witness(#[from] NotWitnessed),
     /// Other processes change the store all the time.
     #[error("other processes keep changing the store of secrets; try again")]
     Busy,
@@ -188,6 +207,7 @@ impl Vault {
             custody: RwLock::new(None),
             cost: Argon2Cost::default(),
             made: None,
+            witness: None,
         };
         for _ in 0..TRIES {
             let snapshot = vault.store.snapshot()?;
@@ -220,6 +240,13 @@ impl Vault {
     #[must_use]
     pub const fn with_cost(mut self, cost: Argon2Cost) -> Self {
         self.cost = cost;
+        self
+    }
+
+    /// With somebody who is told of every change of a secret before it takes effect, and may refuse it.
+    #[must_use]
+    pub fn witnessed(mut self, witness: Arc<dyn Witness>) -> Self {
+        self.witness = Some(witness);
         self
     }
 
@@ -279,20 +306,13 @@ impl Vault {
         view: &View,
         row: &VersionRow,
     ) -> Result<SecretBytes, UseVaultError> {
-        let master = view
-            .keyring
-            .key(&row.key)
-            .ok_or_else(|| UseVaultError::OtherKey {
-                name: Arc::clone(&row.name),
-                key: row.key.clone(),
-            })?;
+        let master = view.master_of(&row.name, &row.key)?;
         let custody = self.custody.read().clone();
-        if row.custody && custody.is_none() {
-            return Err(UseVaultError::Locked {
-                name: Arc::clone(&row.name),
-            });
-        }
-        let value = envelope::open_version(master, custody.as_deref(), row);
+        let key = match row.custody {
+            true => Some(custody_key(custody.as_deref(), view, &row.name)?),
+            false => None,
+        };
+        let value = envelope::open_version(master, key, row);
         value.map_err(|source| UseVaultError::Tampered {
             name: Arc::clone(&row.name),
             source,
@@ -304,11 +324,28 @@ impl Vault {
         &self,
         decide: impl Fn(&View) -> Result<(Vec<Change>, T), UseVaultError>,
     ) -> Result<T, UseVaultError> {
+        self.announced(|_| None, decide)
+    }
+
+    /// The same, told to the witness before it takes effect.
+    fn announced<T>(
+        &self,
+        told: impl Fn(&T) -> Option<Announced>,
+        decide: impl Fn(&View) -> Result<(Vec<Change>, T), UseVaultError>,
+    ) -> Result<T, UseVaultError> {
+        let mut known = None;
         for _ in 0..TRIES {
             let view = self.view()?;
             let (changes, made) = decide(&view)?;
             if changes.is_empty() {
                 return Ok(made);
+            }
+            if let (Some(witness), Some(announced)) = (&self.witness, told(&made)) {
+                // Once for each version that it could have become.
+                if known.as_ref() != Some(&announced) {
+                    witness.announce(&announced)?;
+                    known = Some(announced);
+                }
             }
             match self.store.commit(view.snapshot.generation, &changes) {
                 Ok(()) => return Ok(made),
@@ -336,18 +373,21 @@ impl View {
         let Some(row) = rows.find(|row| &*row.owner == OWNER && &*row.name == name) else {
             return Ok(None);
         };
-        let key = self
-            .keyring
-            .key(&row.key)
-            .ok_or_else(|| UseVaultError::OtherKey {
-                name: Arc::clone(&row.name),
-                key: row.key.clone(),
-            })?;
+        let key = self.master_of(&row.name, &row.key)?;
         envelope::check_secret(key, row).map_err(|source| UseVaultError::Tampered {
             name: Arc::clone(&row.name),
             source,
         })?;
         Ok(Some((row, Definition::from_json(&row.definition)?)))
+    }
+
+    /// The master key that a row of `name` is sealed with.
+    fn master_of(&self, name: &Arc<str>, key: &KeyId) -> Result<&MasterKey, UseVaultError> {
+        let other = || UseVaultError::OtherKey {
+            name: Arc::clone(name),
+            key: key.clone(),
+        };
+        self.keyring.key(key).ok_or_else(other)
     }
 
     /// Its versions, oldest first.
@@ -376,6 +416,21 @@ impl View {
     #[must_use]
     pub fn current<'a>(&'a self, name: &'a str, now: Timestamp) -> Option<&'a VersionRow> {
         self.versions(name).rev().find(|row| row.is_usable(now))
+    }
+}
+
+/// The key that rows in custody are sealed with now, if it was unlocked.
+fn custody_key<'a>(
+    unlocked: Option<&'a Unlocked>,
+    view: &View,
+    name: &Arc<str>,
+) -> Result<&'a Key, UseVaultError> {
+    let name = || Arc::clone(name);
+    match unlocked {
+        None => Err(UseVaultError::Locked { name: name() }),
+        Some(unlocked) => unlocked
+            .key_for(view)
+            .ok_or_else(|| UseVaultError::PassphraseChanged { name: name() }),
     }
 }
 

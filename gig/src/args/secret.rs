@@ -19,7 +19,8 @@ pub(crate) enum SecretCommand {
     Ls(SecretLsArgs),
     /// Revoke a secret or one version; a running program loses it with its next request
     Rm(SecretRmArgs),
-    /// Give a secret a new value, or with --master the vault a new master key
+    /// Give a secret a new value; with --master the vault a new master key, with --passphrase what is in
+    /// custody a new passphrase
     Rotate(Box<SecretRotateArgs>),
     /// Show where a secret would be placed in a request, with its sentinel, or why it would not be; sends
     /// nothing. Exits 0 when it would be placed, 1 when not
@@ -54,6 +55,8 @@ pub(crate) struct SecretSetArgs {
     #[command(flatten)]
     pub(crate) passphrase: PassphraseArgs,
     #[command(flatten)]
+    pub(crate) change: ChangeArgs,
+    #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
@@ -84,6 +87,14 @@ pub(crate) struct PassphraseArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ChangeArgs {
+    /// Append the record of the change here; `-` is standard error (default: audit.jsonl in the data
+    /// directory)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct SecretLsArgs {
     /// Removed secrets too
     #[arg(long)]
@@ -103,18 +114,38 @@ pub(crate) struct SecretRmArgs {
     #[arg(long)]
     pub(crate) forget: bool,
     #[command(flatten)]
+    pub(crate) change: ChangeArgs,
+    #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SecretRotateArgs {
     /// Which secret
-    #[arg(required_unless_present = "master")]
+    #[arg(required_unless_present_any = ["master", "change_passphrase"])]
     pub(crate) name: Option<String>,
     /// Change the master key: to GIG_MASTER_KEY_NEW or GIG_MASTER_KEY_NEW_FILE, or to a fresh one in
     /// gig's own key file
     #[arg(long, conflicts_with_all = ["name", "file", "keep_newline", "expires"])]
     pub(crate) master: bool,
+    /// Change the passphrase of what is in custody: from the one of --passphrase-file, --passphrase-fd or
+    /// typed, to the one of --new-passphrase-file, --new-passphrase-fd or typed
+    #[arg(
+        long = "passphrase",
+        conflicts_with_all = ["name", "master", "grace", "file", "keep_newline", "expires"]
+    )]
+    pub(crate) change_passphrase: bool,
+    /// Read the new passphrase from this file
+    #[arg(long, value_name = "FILE", requires = "change_passphrase")]
+    pub(crate) new_passphrase_file: Option<PathBuf>,
+    /// Read the new passphrase from this open descriptor
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "change_passphrase",
+        conflicts_with = "new_passphrase_file"
+    )]
+    pub(crate) new_passphrase_fd: Option<u16>,
     /// How long the old value stays known (default 0s), or who holds the old master key may go on
     /// (default 24h)
     #[arg(long, value_name = "DURATION", value_parser = value::span)]
@@ -123,6 +154,8 @@ pub(crate) struct SecretRotateArgs {
     pub(crate) value: ValueArgs,
     #[command(flatten)]
     pub(crate) passphrase: PassphraseArgs,
+    #[command(flatten)]
+    pub(crate) change: ChangeArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

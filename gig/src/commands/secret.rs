@@ -5,8 +5,8 @@ use std::{fs, time::Duration};
 use anyhow::{Context, bail};
 use gig_policy::SecretName;
 use gig_vault::{
-    Definition, KindDefinition, SecretBytes, ShapeDefinition, Vault, master_key::MasterKeySource,
-    provider::ProviderDefinition, vault::NewVersion,
+    Definition, KindDefinition, SecretBytes, ShapeDefinition, UseVaultError, Vault,
+    master_key::MasterKeySource, provider::ProviderDefinition, vault::NewVersion,
 };
 use serde_json::json;
 
@@ -17,11 +17,12 @@ pub(crate) use list::list;
 pub(crate) use test::test;
 
 use crate::{
-    args::secret::{SecretRmArgs, SecretRotateArgs, SecretSetArgs, ValueArgs},
+    args::secret::{PassphraseArgs, SecretRmArgs, SecretRotateArgs, SecretSetArgs, ValueArgs},
     exit_status::ExitStatus,
     output,
     secrets::{
         self,
+        changes::Changes,
         intake::{self, Taken},
     },
 };
@@ -41,8 +42,9 @@ pub(crate) fn set(args: &SecretSetArgs) -> anyhow::Result<ExitStatus> {
             definition.provider.name()
         );
     }
-    // The key first: whoever has none should not type a value in vain.
-    let vault = secrets::open()?;
+    // Record and key first: whoever has none should not type a value in vain.
+    let changes = Changes::open(args.change.audit.as_deref())?;
+    let vault = secrets::open_recorded(&changes)?;
     if args.custody {
         secrets::unlock(&vault, &args.passphrase)?;
     }
@@ -62,7 +64,8 @@ pub(crate) fn set(args: &SecretSetArgs) -> anyhow::Result<ExitStatus> {
         grace: Duration::ZERO,
         custody: args.custody,
     };
-    let version = vault.set(&name, &definition, &new)?;
+    let set = vault.set(&name, &definition, &new);
+    let version = changes.close(set.map_err(anyhow::Error::from))?;
     report(&vault, &name, version, taken.as_ref(), args.output.json)
 }
 
@@ -73,10 +76,14 @@ pub(crate) fn set(args: &SecretSetArgs) -> anyhow::Result<ExitStatus> {
 pub(crate) fn rotate(args: &SecretRotateArgs) -> anyhow::Result<ExitStatus> {
     refuse_values(&args.value)?;
     let Some(text) = &args.name else {
-        return rotate_master(args);
+        return match args.change_passphrase {
+            true => rotate_passphrase(args),
+            false => rotate_master(args),
+        };
     };
     let name = name(text)?;
-    let vault = secrets::open()?;
+    let changes = Changes::open(args.change.audit.as_deref())?;
+    let vault = secrets::open_recorded(&changes)?;
     let listed = vault.listed(&name)?;
     if listed.provider != ProviderDefinition::Embedded.name() {
         bail!(
@@ -95,7 +102,8 @@ pub(crate) fn rotate(args: &SecretRotateArgs) -> anyhow::Result<ExitStatus> {
         grace: args.grace.unwrap_or_default(),
         custody: listed.custody,
     };
-    let version = vault.rotate(&name, &new)?;
+    let rotated = vault.rotate(&name, &new);
+    let version = changes.close(rotated.map_err(anyhow::Error::from))?;
     report(&vault, &name, version, Some(&taken), args.output.json)
 }
 
@@ -104,15 +112,44 @@ fn rotate_master(args: &SecretRotateArgs) -> anyhow::Result<ExitStatus> {
     let new = MasterKeySource::new_from_env(|name| std::env::var_os(name))?;
     let elsewhere = new.is_some();
     let grace = args.grace.unwrap_or(MASTER_GRACE);
-    vault.rotate_master(new, grace).finish().context(
+    let changes = Changes::open(args.change.audit.as_deref())?;
+    changes.announce("change the master key")?;
+    let changed = vault.rotate_master(new, grace).finish();
+    changes.close(changed.context(
         "the change of the master key is not finished; run the same command again to go on",
-    )?;
+    ))?;
     let key = vault.master_key_id()?;
     let mut text = format!("the vault is sealed with master key {key}");
     if elsewhere {
         text += ": start gig with the new GIG_MASTER_KEY from now on";
     }
     output::print(args.output.json, &json!({ "master_key": key }), &text)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+fn rotate_passphrase(args: &SecretRotateArgs) -> anyhow::Result<ExitStatus> {
+    if !secrets::exists()? {
+        bail!("there is no passphrase to change: the vault is empty");
+    }
+    let vault = secrets::open()?;
+    if !vault.has_custody()? {
+        bail!("{}", UseVaultError::NoCustody);
+    }
+    let changes = Changes::open(args.change.audit.as_deref())?;
+    let old = intake::passphrase(&args.passphrase, "passphrase: ", false)?;
+    let from = PassphraseArgs {
+        passphrase_file: args.new_passphrase_file.clone(),
+        passphrase_fd: args.new_passphrase_fd,
+    };
+    let new = intake::passphrase(&from, "new passphrase: ", true)?;
+    changes.announce("change the passphrase")?;
+    let changed = vault.change_passphrase(&old, &new);
+    let versions = changes.close(changed.map_err(anyhow::Error::from))?;
+    let text = format!(
+        "the passphrase is changed; versions in custody under it: {versions}. Programs that run go on; \
+         start them again to have them read anew"
+    );
+    output::print(args.output.json, &json!({ "versions": versions }), &text)?;
     Ok(ExitStatus::SUCCESS)
 }
 
@@ -125,7 +162,9 @@ pub(crate) fn remove(args: &SecretRmArgs) -> anyhow::Result<ExitStatus> {
     if !secrets::exists()? {
         bail!("there is no secret named {name}: the vault is empty");
     }
-    let removed = secrets::open()?.remove(&name, args.version, args.forget)?;
+    let changes = Changes::open(args.change.audit.as_deref())?;
+    let removed = secrets::open_recorded(&changes)?.remove(&name, args.version, args.forget);
+    let removed = changes.close(removed.map_err(anyhow::Error::from))?;
     let document = json!({
         "name": name.as_str(),
         "version": args.version,

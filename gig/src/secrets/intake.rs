@@ -50,7 +50,11 @@ pub(crate) fn value(file: Option<&Path>, keep_newline: bool) -> anyhow::Result<T
 ///
 /// # Errors
 /// When there is none to be had.
-pub(crate) fn passphrase(from: &PassphraseArgs, first: bool) -> anyhow::Result<SecretBytes> {
+pub(crate) fn passphrase(
+    from: &PassphraseArgs,
+    prompt: &str,
+    first: bool,
+) -> anyhow::Result<SecretBytes> {
     let read = match (&from.passphrase_file, from.passphrase_fd) {
         (Some(path), _) => {
             let shown = path.display();
@@ -63,7 +67,7 @@ pub(crate) fn passphrase(from: &PassphraseArgs, first: bool) -> anyhow::Result<S
             bounded(file).with_context(|| format!("cannot read the passphrase from {fd}"))?
         }
         (None, None) => {
-            let once = typed("passphrase: ")?;
+            let once = typed(prompt)?;
             if first && typed("once more: ")? != once {
                 bail!("the two passphrases are not the same");
             }

@@ -108,7 +108,9 @@ pub(super) fn list(
             let value = match vault.open_version(view, row) {
                 Ok(value) => value,
                 // What is in custody and locked is known to nobody here.
-                Err(UseVaultError::Locked { .. }) => continue,
+                Err(UseVaultError::Locked { .. } | UseVaultError::PassphraseChanged { .. }) => {
+                    continue;
+                }
                 Err(error) => {
                     tracing::error!(secret = %name, %error, "a stored value cannot be watched for");
                     continue;

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use gig_policy::SecretName;
 
-use super::{UseVaultError, Vault, View};
+use super::{
+    UseVaultError, Vault, View, custody_key,
+    witness::{Announced, Doing},
+};
 use crate::{
     clock::after,
     definition::Definition,
@@ -48,7 +51,8 @@ impl Vault {
     ) -> Result<u64, UseVaultError> {
         check(name, definition, new.value)?;
         let now = self.now().as_second();
-        self.change(|view| {
+        let told = |version: &u64| Some(Announced::of(name, Doing::Set, *version));
+        self.announced(told, |view| {
             let before = view.secret(name.as_str())?;
             let row = SecretRow {
                 owner: Arc::clone(&self.owner),
@@ -71,7 +75,8 @@ impl Vault {
     /// # Errors
     /// As [`Vault::set`], and when there is no such secret.
     pub fn rotate(&self, name: &SecretName, new: &NewVersion<'_>) -> Result<u64, UseVaultError> {
-        self.change(|view| {
+        let told = |version: &u64| Some(Announced::of(name, Doing::Rotate, *version));
+        self.announced(told, |view| {
             let (_, definition) = existing(view, name)?;
             check(name, &definition, new.value)?;
             self.replace(view, name, new)
@@ -89,7 +94,9 @@ impl Vault {
         version: u64,
         value: &SecretBytes,
     ) -> Result<Option<u64>, UseVaultError> {
-        self.change(|view| {
+        let told =
+            |made: &Option<u64>| made.map(|version| Announced::of(name, Doing::Supersede, version));
+        self.announced(told, |view| {
             let newest = view.versions(name.as_str()).next_back();
             let Some(newest) = newest.filter(|row| row.version == version) else {
                 return Ok((Vec::new(), None));
@@ -119,7 +126,9 @@ impl Vault {
         forget: bool,
     ) -> Result<Removed, UseVaultError> {
         let now = self.now();
-        self.change(|view| {
+        let doing = if forget { Doing::Forget } else { Doing::Revoke };
+        let told = |_: &Removed| Some(Announced::of(name, doing, version.unwrap_or(0)));
+        self.announced(told, |view| {
             let (row, _) = match (view.secret(name.as_str())?, forget) {
                 (Some((row, definition)), true) => (row, definition),
                 _ => existing(view, name)?,
@@ -174,10 +183,10 @@ impl Vault {
             return Ok((changes, 0));
         };
         let custody = self.custody.read().clone();
-        if new.custody && custody.is_none() {
-            let name = name.shared().clone();
-            return Err(UseVaultError::Locked { name });
-        }
+        let custody = match new.custody {
+            true => Some(custody_key(custody.as_deref(), view, name.shared())?),
+            false => None,
+        };
         let newest = view.versions(name.as_str()).next_back();
         let draft = Draft {
             owner: Arc::clone(&self.owner),
@@ -187,8 +196,7 @@ impl Vault {
             expires: new.expires.map(|span| after(now, span).as_second()),
         };
         let version = draft.version;
-        let custody = custody.filter(|_| new.custody);
-        let row = envelope::seal_version(view.keyring.current(), custody.as_deref(), draft, value)?;
+        let row = envelope::seal_version(view.keyring.current(), custody, draft, value)?;
         changes.push(Change::PutVersion(row));
         Ok((changes, version))
     }
@@ -236,13 +244,7 @@ impl Vault {
         row: &VersionRow,
         edit: impl FnOnce(&mut VersionRow),
     ) -> Result<Change, UseVaultError> {
-        let key = view
-            .keyring
-            .key(&row.key)
-            .ok_or_else(|| UseVaultError::OtherKey {
-                name: Arc::clone(&row.name),
-                key: row.key.clone(),
-            })?;
+        let key = view.master_of(&row.name, &row.key)?;
         envelope::check_version(key, row).map_err(|source| UseVaultError::Tampered {
             name: Arc::clone(&row.name),
             source,

@@ -9,7 +9,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use super::{OWNER, UseVaultError, Vault, View};
 use crate::{
     cipher::{self, CipherError, Fields, KEY, Key},
-    envelope,
+    envelope::{self, RewrapError},
     secret_bytes::SecretBytes,
     store::{Change, CustodyRow},
 };
@@ -33,6 +33,22 @@ impl Default for Argon2Cost {
             passes: 3,
             lanes: 4,
         }
+    }
+}
+
+/// The key that a passphrase gave, and with which row.
+#[derive(Debug)]
+pub(super) struct Unlocked {
+    salt: Vec<u8>,
+    key: Key,
+}
+
+impl Unlocked {
+    /// The key, if rows of this moment are sealed with it.
+    pub(super) fn key_for(&self, view: &View) -> Option<&Key> {
+        row(view)
+            .is_some_and(|row| row.salt == self.salt)
+            .then_some(&self.key)
     }
 }
 
@@ -62,14 +78,58 @@ impl Vault {
                 return Ok((Vec::new(), None));
             }
             let (row, key) = self.begin(passphrase, view)?;
-            Ok((vec![Change::PutCustody(row)], Some(Arc::new(key))))
+            let salt = row.salt.clone();
+            let unlocked = Arc::new(Unlocked { salt, key });
+            Ok((vec![Change::PutCustody(row)], Some(unlocked)))
         })?;
-        let key = match begun {
-            Some(key) => key,
-            None => Arc::new(self.check_passphrase(passphrase)?),
+        let unlocked = match begun {
+            Some(unlocked) => unlocked,
+            None => Arc::new(self.check_passphrase(&*self.view()?, passphrase)?),
         };
-        *self.custody.write() = Some(key);
+        *self.custody.write() = Some(unlocked);
         Ok(())
+    }
+
+    /// Puts everything that is in custody under another passphrase, in one commit: cut off anywhere, the
+    /// one passphrase opens everything or the other does. Who unlocked before goes on with what is at
+    /// hand, and opens nothing more. Returns how many versions there were.
+    ///
+    /// # Errors
+    /// When the old passphrase is wrong, the new one too short, or nothing is in custody.
+    pub fn change_passphrase(
+        &self,
+        old: &SecretBytes,
+        new: &SecretBytes,
+    ) -> Result<usize, UseVaultError> {
+        let (unlocked, versions) = self.change(|view| {
+            if row(view).is_none() {
+                return Err(UseVaultError::NoCustody);
+            }
+            let before = self.check_passphrase(view, old)?;
+            let (row, key) = self.begin(new, view)?;
+            let unlocked = Unlocked {
+                salt: row.salt.clone(),
+                key,
+            };
+            let mut changes = vec![Change::PutCustody(row)];
+            for row in view.all_versions().filter(|row| row.custody) {
+                let master = view.master_of(&row.name, &row.key)?;
+                let keys = (&before.key, &unlocked.key);
+                let moved = envelope::recustody(master, keys, row);
+                let moved = moved.map_err(|error| match error {
+                    RewrapError::Cipher(error) => UseVaultError::from(error),
+                    RewrapError::Open(source) => UseVaultError::Tampered {
+                        name: Arc::clone(&row.name),
+                        source,
+                    },
+                })?;
+                changes.push(Change::PutVersion(moved));
+            }
+            let versions = changes.len() - 1;
+            Ok((changes, (Arc::new(unlocked), versions)))
+        })?;
+        *self.custody.write() = Some(unlocked);
+        Ok(versions)
     }
 
     fn begin(
@@ -99,24 +159,22 @@ impl Vault {
         Ok((envelope::tagged_custody(view.keyring.current(), row), key))
     }
 
-    fn check_passphrase(&self, passphrase: &SecretBytes) -> Result<Key, UseVaultError> {
-        let view = self.view()?;
-        let row = row(&view).ok_or(UseVaultError::Busy)?;
+    fn check_passphrase(
+        &self,
+        view: &View,
+        passphrase: &SecretBytes,
+    ) -> Result<Unlocked, UseVaultError> {
+        let row = row(view).ok_or(UseVaultError::Busy)?;
         let name: Arc<str> = "(custody)".into();
-        let master = view
-            .keyring
-            .key(&row.key)
-            .ok_or_else(|| UseVaultError::OtherKey {
-                name: Arc::clone(&name),
-                key: row.key.clone(),
-            })?;
+        let master = view.master_of(&name, &row.key)?;
         // An edited row could make guessing cheap, or memory run out.
         envelope::check_custody(master, row)
             .map_err(|source| UseVaultError::Tampered { name, source })?;
         let key = derive(passphrase, row)?;
         key.open(&row.check, context(row).as_slice())
             .map_err(|_| UseVaultError::WrongPassphrase)?;
-        Ok(key)
+        let salt = row.salt.clone();
+        Ok(Unlocked { salt, key })
     }
 }
 

@@ -5,6 +5,7 @@ use std::{path::Path, time::Duration};
 use super::*;
 use crate::{clock::StoppedClock, master_key::FILE, store::sqlite::SqliteStore};
 
+mod custody;
 mod keys;
 
 pub(super) struct Lab {

@@ -1,7 +1,8 @@
 //! Against a server that answers as HashiCorp documents it and checks every path, field and body.
 //!
 //! No real server is among the packages that the tests may install; this one follows the HTTP API
-//! documentation of the key-value engine v2, `AppRole`, Kubernetes and token methods.
+//! documentation of the key-value engine v2, `AppRole`, Kubernetes and token methods. `tests/egress/hashicorp.rs`
+//! has one over TLS, which the API's own client agrees with.
 
 use std::sync::Mutex as StdMutex;
 
