@@ -18,7 +18,8 @@ pub(crate) trait Kernel {
     /// Makes a slot's namespace with its link, addresses and route.
     fn attach(&mut self, slot: &SlotPlan) -> Result<Self::Namespace, Failure>;
 
-    /// Cuts a slot's link. From here on nothing in its namespace reaches the hub.
+    /// Cuts a slot's link. From here on nothing in its namespace reaches the hub;
+    /// what is left of it is gone before the slot is attached again.
     fn detach(&mut self, slot: &SlotPlan, namespace: Self::Namespace) -> Result<(), Failure>;
 
     /// Makes a namespace with `lo` and nothing else.

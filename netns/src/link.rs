@@ -62,6 +62,14 @@ pub(crate) fn new_veth(slot: &SlotPlan, namespace: BorrowedFd<'_>) -> Message {
     message
 }
 
+/// Takes the hub's end down: nothing passes the pair any more. Removing it at
+/// once would make the hub wait for every processor, some twenty milliseconds.
+pub(crate) fn hub_down(slot: &SlotPlan) -> Message {
+    let mut message = Message::new("cut a veth pair", RTM_NEWLINK, 0);
+    put_flags(&mut message, slot.hub_index, 0, IFF_UP);
+    message
+}
+
 /// Removes the pair: its other end goes with it.
 pub(crate) fn delete_veth(slot: &SlotPlan) -> Message {
     let mut message = Message::new("remove a veth pair", RTM_DELLINK, 0);
@@ -106,13 +114,17 @@ fn up(what: &'static str, index: u32) -> Message {
     message
 }
 
-/// `struct ifinfomsg`: family, type, index, flags, and which flags to change.
 fn put_header(message: &mut Message, index: u32, flags: u32) {
+    put_flags(message, index, flags, flags);
+}
+
+/// `struct ifinfomsg`: family, type, index, flags, and which flags to change.
+fn put_flags(message: &mut Message, index: u32, flags: u32, change: u32) {
     message
         .put(&[0; 4])
         .put(&index.to_ne_bytes())
         .put(&flags.to_ne_bytes())
-        .put(&flags.to_ne_bytes());
+        .put(&change.to_ne_bytes());
 }
 
 fn name(name: &str) -> Vec<u8> {

@@ -1,5 +1,6 @@
 //! The real kernel: namespaces by `unshare`, the rest by netlink.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::Duration;
@@ -20,6 +21,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_micros(200);
 #[derive(Debug)]
 pub(crate) struct Linux {
     hub: Netlink,
+    /// Slots whose pair was cut and may not be gone yet.
+    cut: HashSet<u16>,
 }
 
 impl Linux {
@@ -28,7 +31,10 @@ impl Linux {
         let mut hub = Netlink::route().map_err(|source| Failure::io(Step::Netlink, &source))?;
         hub.request(&mut [link::loopback_up()])
             .map_err(|error| failure(Step::Netlink, &error))?;
-        Ok(Self { hub })
+        Ok(Self {
+            hub,
+            cut: HashSet::new(),
+        })
     }
 }
 
@@ -36,6 +42,10 @@ impl Kernel for Linux {
     type Namespace = OwnedFd;
 
     fn attach(&mut self, slot: &SlotPlan) -> Result<OwnedFd, Failure> {
+        if self.cut.contains(&slot.slot) {
+            self.remove(slot)?;
+            self.cut.remove(&slot.slot);
+        }
         let mut namespace = new_namespace()?;
         self.hub
             .request(&mut [
@@ -59,12 +69,11 @@ impl Kernel for Linux {
     }
 
     fn detach(&mut self, slot: &SlotPlan, namespace: OwnedFd) -> Result<(), Failure> {
+        let cut = unless_gone(self.hub.request(&mut [link::hub_down(slot)]));
+        self.cut.insert(slot.slot);
+        // The last handle: from here on the kernel takes namespace and pair apart.
         drop(namespace);
-        match self.hub.request(&mut [link::delete_veth(slot)]) {
-            // The namespace, and the pair with it, was gone already.
-            Err(error) if error.source.raw_os_error() == Some(libc::ENODEV) => Ok(()),
-            other => other.map_err(|error| failure(Step::Link, &error)),
-        }
+        cut
     }
 
     fn disconnected(&mut self) -> Result<OwnedFd, Failure> {
@@ -73,6 +82,20 @@ impl Kernel for Linux {
 
     fn handle<'a>(&self, namespace: &'a OwnedFd) -> Option<BorrowedFd<'a>> {
         Some(namespace.as_fd())
+    }
+}
+
+impl Linux {
+    /// Removes a pair that was cut, if the kernel has not done it by now.
+    fn remove(&mut self, slot: &SlotPlan) -> Result<(), Failure> {
+        unless_gone(self.hub.request(&mut [link::delete_veth(slot)]))
+    }
+}
+
+fn unless_gone(outcome: Result<(), NetlinkError>) -> Result<(), Failure> {
+    match outcome {
+        Err(error) if error.source.raw_os_error() == Some(libc::ENODEV) => Ok(()),
+        other => other.map_err(|error| failure(Step::Link, &error)),
     }
 }
 
