@@ -6,9 +6,10 @@
 //! mount, Linux 5.12) and attaches it inside while the bootstrap still waits.
 //! The mount exists in the sandbox's mount namespace alone and ends with it;
 //! what the program writes belongs to the directory's owner on the host. Files
-//! of other owners stay as unreachable as they were.
+//! of other owners stay as unreachable as they were. A read-only file that
+//! everybody may read is attached as it is.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
@@ -131,9 +132,21 @@ fn clone(bind: &VettedBind, ids: &ProgramIds) -> io::Result<OwnedFd> {
     let source = File::from(binds::open_vetted(&bind.source)?);
     let tree = open_tree(&source, "", flags)?;
     let owner = source.metadata()?;
+    if bind.mode == BindMode::Ro && as_good_as_owned(&owner) {
+        sys::confine_mount(&tree)?;
+        return Ok(tree);
+    }
     let map = id_map((owner.uid(), ids.uid), (owner.gid(), ids.gid))?;
     sys::map_mount(&tree, &map, bind.mode == BindMode::Ro)?;
     Ok(tree)
+}
+
+/// A file that everybody may do with what its owner may, short of writing,
+/// needs no map: a server's program is one. Making a map takes a process.
+fn as_good_as_owned(file: &Metadata) -> bool {
+    const READ_AND_EXECUTE: u32 = 0o5;
+    let (owners, others) = (file.mode() >> 6, file.mode());
+    file.is_file() && owners & READ_AND_EXECUTE & !others == 0
 }
 
 /// A user namespace that exists for its map: first id here, second there.

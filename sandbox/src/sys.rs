@@ -38,6 +38,12 @@ pub(crate) fn map_mount(tree: &OwnedFd, map: &OwnedFd, read_only: bool) -> io::R
     change_mount(tree, set, namespace)
 }
 
+/// Makes a detached mount read-only, without set-id files and devices.
+pub(crate) fn confine_mount(tree: &OwnedFd) -> io::Result<()> {
+    let set = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+    change_mount(tree, set, 0)
+}
+
 /// Makes a detached mount read-only and its devices impossible to open.
 pub(crate) fn close_mount(tree: &OwnedFd) -> io::Result<()> {
     change_mount(tree, libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NODEV, 0)

@@ -5,6 +5,7 @@
 //! refused, by whatever link it is reached. So are the caller's own private
 //! paths. What appears on the host after the start is not covered.
 
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -112,6 +113,8 @@ const HOST_VIEWS: [&str; 3] = ["/proc", "/sys", "/dev"];
 pub(crate) struct Hidden {
     homes: BTreeSet<PathBuf>,
     private: BTreeSet<PathBuf>,
+    /// What there is in the homes, looked for when it is first asked for.
+    in_homes: OnceCell<BTreeSet<PathBuf>>,
 }
 
 impl Hidden {
@@ -140,7 +143,11 @@ impl Hidden {
             .iter()
             .filter_map(|path| fs::canonicalize(path).ok())
             .collect();
-        Self { homes, private }
+        Self {
+            homes,
+            private,
+            in_homes: OnceCell::new(),
+        }
     }
 
     /// With these homes only.
@@ -152,6 +159,7 @@ impl Hidden {
                 .filter_map(|home| fs::canonicalize(home).ok())
                 .collect(),
             private: BTreeSet::new(),
+            in_homes: OnceCell::new(),
         }
     }
 
@@ -165,15 +173,28 @@ impl Hidden {
                     .collect()
             })
             .unwrap_or_else(|_| Vec::new());
-        self.homes
-            .iter()
-            .map(PathBuf::as_path)
-            .chain([source])
+        let here = [source]
+            .into_iter()
             .chain(children.iter().map(PathBuf::as_path))
-            .flat_map(|home| CREDENTIALS.iter().map(move |name| home.join(name)))
-            .filter_map(|path| fs::canonicalize(path).ok())
-            .collect()
+            .flat_map(in_home);
+        let in_homes = self
+            .in_homes
+            .get_or_init(|| self.homes.iter().flat_map(|home| in_home(home)).collect());
+        in_homes.iter().cloned().chain(here).collect()
     }
+}
+
+/// Every credential path that exists in a home, canonical.
+fn in_home(home: &Path) -> impl Iterator<Item = PathBuf> {
+    CREDENTIALS
+        .iter()
+        .filter_map(move |name| existing(&home.join(name)))
+}
+
+/// Canonical, if there is such a thing. Most there are not: that costs one look.
+fn existing(path: &Path) -> Option<PathBuf> {
+    fs::symlink_metadata(path).ok()?;
+    fs::canonicalize(path).ok()
 }
 
 /// Children of a shown directory that are looked at as homes: more than any
@@ -220,7 +241,7 @@ pub(crate) fn vet_source(path: &Path, hidden: &Hidden) -> Result<PathBuf, Refuse
     let credential = hidden
         .credentials(&source)
         .into_iter()
-        .chain(own_homes.filter_map(|path| fs::canonicalize(path).ok()))
+        .chain(own_homes.filter_map(|path| existing(&path)))
         .find(|credential| within(&source, credential));
     if let Some(credential) = credential {
         return Err(RefuseBindError::Credential {

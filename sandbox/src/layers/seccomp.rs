@@ -9,6 +9,7 @@ mod rules;
 mod strict;
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -25,7 +26,23 @@ pub struct CompileFilterError(String);
 
 /// The filters as bytes, in the order of loading: the allowlist last, because
 /// after it loading another is no longer a matter of course.
+///
+/// Compiled once: the tables are the program's own.
 pub(crate) fn compile(profile: SeccompProfile) -> Result<Vec<Vec<u8>>, CompileFilterError> {
+    static COMPILED: [OnceLock<Vec<Vec<u8>>>; 2] = [const { OnceLock::new() }; 2];
+    let [usual, strict] = &COMPILED;
+    let place = match profile {
+        SeccompProfile::Default => usual,
+        SeccompProfile::Strict => strict,
+    };
+    if let Some(filters) = place.get() {
+        return Ok(filters.clone());
+    }
+    let filters = compile_anew(profile)?;
+    Ok(place.get_or_init(|| filters).clone())
+}
+
+fn compile_anew(profile: SeccompProfile) -> Result<Vec<Vec<u8>>, CompileFilterError> {
     let fault = |error: &dyn std::fmt::Display| CompileFilterError(error.to_string());
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| fault(&error))?;
     let mut filters = Vec::new();
