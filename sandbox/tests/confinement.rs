@@ -14,6 +14,8 @@
     reason = "a test program: it fails by panicking, prints, and starts itself"
 )]
 
+#[path = "confinement/crowd.rs"]
+mod crowd;
 #[path = "confinement/driver.rs"]
 mod driver;
 #[path = "confinement/inside.rs"]
@@ -38,8 +40,10 @@ fn main() -> ExitCode {
     match args.next() {
         Some(first) if first == gig_netns::HUB_ARGUMENT => gig_netns::hub_process_main(),
         Some(first) if first == driver::ARGUMENT => driver::main(args.collect()),
+        Some(first) if first == crowd::ARGUMENT => crowd::main(),
         _ => {
             let trials = [
+                crowd::TESTS,
                 inside::TESTS,
                 life::TESTS,
                 limits::TESTS,

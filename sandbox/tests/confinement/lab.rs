@@ -76,12 +76,19 @@ pub(crate) fn give(who: Who, path: &Path) {
 }
 
 pub(crate) fn command<S: AsRef<OsStr>>(who: Who, args: &[S]) -> Command {
-    let mut command = Command::new(program());
+    let mut command = program_as(who, driver::ARGUMENT);
+    command.args(args);
     command
-        .arg(driver::ARGUMENT)
-        .args(args)
-        .current_dir("/")
-        .stdin(Stdio::null());
+}
+
+/// Another driver than the usual one, run to its end.
+pub(crate) fn as_driver(who: Who, argument: &str) -> Ended {
+    ended(&mut program_as(who, argument))
+}
+
+fn program_as(who: Who, argument: &str) -> Command {
+    let mut command = Command::new(program());
+    command.arg(argument).current_dir("/").stdin(Stdio::null());
     if who == Who::User && am_root() {
         command.uid(USER).gid(USER);
     }
@@ -89,7 +96,11 @@ pub(crate) fn command<S: AsRef<OsStr>>(who: Who, args: &[S]) -> Command {
 }
 
 pub(crate) fn run<S: AsRef<OsStr>>(who: Who, args: &[S]) -> Ended {
-    let output = command(who, args).output().expect("a driver");
+    ended(&mut command(who, args))
+}
+
+fn ended(command: &mut Command) -> Ended {
+    let output = command.output().expect("a driver");
     Ended {
         code: output.status.code(),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
