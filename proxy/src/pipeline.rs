@@ -131,6 +131,7 @@ async fn carry(
     let head = Head {
         // The messages of a WebSocket are planned for like a body.
         has_body: !request.body().is_end_stream() || upgrade::wanted(request),
+        written: request.uri().path_and_query().cloned(),
         headers: request.headers_mut(),
         target,
     };

@@ -9,6 +9,7 @@ mod go;
 mod grpc;
 mod hashicorp;
 mod java;
+mod kinds;
 mod logins;
 mod node;
 mod opaque;

@@ -18,7 +18,7 @@ use super::{
     sign::{certificate::ClientIdentity, treatment, treats_every_request},
     swap::Swappable,
     tally::{Misuse, Tally},
-    treat::Treat,
+    treat::{Sent, Treat},
     wallet::{Held, Wallet},
     watch::{Watch, What},
 };
@@ -29,12 +29,24 @@ mod target;
 /// The parts of a request that may hold sentinels; changed in place.
 #[derive(Debug)]
 pub struct Head<'a> {
+    /// The target as the program wrote it.
+    pub written: Option<PathAndQuery>,
     /// Path and query.
     pub target: &'a mut PathAndQuery,
     /// The header section.
     pub headers: &'a mut HeaderMap,
     /// Whether a body follows.
     pub has_body: bool,
+}
+
+impl Head<'_> {
+    fn as_sent(&self) -> Sent {
+        let target = self.written.as_ref().unwrap_or(self.target);
+        Sent {
+            target: target.clone(),
+            headers: self.headers.clone(),
+        }
+    }
 }
 
 /// A request whose header section is ready.
@@ -52,6 +64,10 @@ pub struct Carried {
     pub identity: Option<ClientIdentity>,
     /// What becomes of the tokens in its answer.
     pub capture: Option<Capture>,
+    /// What the program wrote, where something that completes the request wants to see it.
+    pub sent: Option<Box<Sent>>,
+    /// A value stands in it. What only signs or shows a certificate gives none away.
+    pub placed: bool,
 }
 
 impl Carried {
@@ -100,32 +116,14 @@ pub async fn carry(
     if let Some(identity) = &identity {
         tally.swapped(&identity.secret().name, identity.secret().version);
     }
+    let (mut sent, mut placed) = (None, false);
     if !wanted.is_empty() {
-        let held = wallet.held();
-        for name in wanted {
-            if treats.iter().any(|treat| treat.secret().name == name) {
-                continue;
-            }
-            let captured = captured(&held, &name, granted);
-            for replacement in captured {
-                place(
-                    vec![replacement],
-                    &name,
-                    (head.target, head.headers),
-                    &tally,
-                )?;
-            }
-            if of(&held, &name).next().is_none() {
-                continue;
-            }
-            let secret = fetch(wallet, &name).await.map_err(Stopped::Unavailable)?;
-            let sentinels: Vec<_> = of(&held, &name).map(|h| Arc::clone(&h.sentinel)).collect();
-            if let Some(treat) = treatment(&secret, &sentinels) {
-                treats.push(treat);
-                continue;
-            }
-            let replacements = replacements(&held, &secret, granted);
-            place(replacements, &name, (head.target, head.headers), &tally)?;
+        let replacements = sort_out(wallet, granted, wanted, &mut treats).await?;
+        if treats.iter().any(|treat| treat.wants_sent()) {
+            sent = Some(Box::new(head.as_sent()));
+        }
+        for (name, replacements) in replacements {
+            placed |= place(replacements, &name, (head.target, head.headers), &tally)?;
         }
     }
     let body = if head.has_body {
@@ -140,27 +138,60 @@ pub async fn carry(
         identity,
         capture: Capture::of(wallet, granted, &tally),
         tally,
+        sent,
+        placed,
     })
 }
 
-/// Places the values of one version of a secret in the header section.
+/// Tells the wanted secrets that complete the request, which go to `treats`, from those whose values are
+/// placed in it.
+async fn sort_out(
+    wallet: &Wallet,
+    granted: &[SecretGrant],
+    wanted: Vec<SecretName>,
+    treats: &mut Vec<Arc<dyn Treat>>,
+) -> Result<Vec<(SecretName, Vec<Replacement>)>, Stopped> {
+    let held = wallet.held();
+    let mut placed = Vec::new();
+    for name in wanted {
+        if treats.iter().any(|treat| treat.secret().name == name) {
+            continue;
+        }
+        // Captured tokens are of different versions, so each is placed by itself.
+        let captured = captured(&held, &name, granted).into_iter();
+        placed.extend(captured.map(|replacement| (name.clone(), vec![replacement])));
+        if of(&held, &name).next().is_none() {
+            continue;
+        }
+        let secret = fetch(wallet, &name).await.map_err(Stopped::Unavailable)?;
+        let sentinels: Vec<_> = of(&held, &name).map(|h| Arc::clone(&h.sentinel)).collect();
+        match treatment(&secret, &sentinels) {
+            Some(treat) => treats.push(treat),
+            None => placed.push((name, replacements(&held, &secret, granted))),
+        }
+    }
+    Ok(placed)
+}
+
+/// Places the values of one version of a secret in the header section, and tells whether any was.
 fn place(
     replacements: Vec<Replacement>,
     name: &SecretName,
     (target, headers): (&mut PathAndQuery, &mut HeaderMap),
     tally: &Tally,
-) -> Result<(), Stopped> {
+) -> Result<bool, Stopped> {
     let version = replacements.first().map_or(0, |first| first.secret.version);
     let mut placer = Placer {
         replacements,
         misplaced: Vec::new(),
     };
     let placed = placer.place(target, headers);
-    if placed.map_err(|_| Stopped::Unplaceable(name.clone()))? {
+    let placed = placed.map_err(|_| Stopped::Unplaceable(name.clone()))?;
+    if placed {
         tally.swapped(name, version);
     }
     if placer.misplaced.is_empty() {
-        Ok(())
+        Ok(placed)
     } else {
         Err(Stopped::Misuse(placer.misuses(name)))
     }

@@ -13,6 +13,15 @@ use http::{HeaderMap, HeaderValue, Method, uri::PathAndQuery};
 
 use super::rewrite::Rewrite;
 
+/// A header section as the program wrote it, before anything of it was changed.
+#[derive(Debug, Clone)]
+pub struct Sent {
+    /// Path and query, before the path was brought to its one spelling.
+    pub target: PathAndQuery,
+    /// All fields, `Host` among them where the program's protocol has it.
+    pub headers: HeaderMap,
+}
+
 /// A request that is complete but for what a treatment adds.
 #[derive(Debug)]
 pub struct Signable<'a> {
@@ -28,6 +37,8 @@ pub struct Signable<'a> {
     pub headers: &'a mut HeaderMap,
     /// The whole body, where [`Treat::wants_body`] asked for it; empty where there is none.
     pub body: Option<&'a [u8]>,
+    /// What the program wrote, where [`Treat::wants_sent`] asked for it.
+    pub sent: Option<&'a Sent>,
 }
 
 /// Signs, or otherwise completes, a request.
@@ -38,6 +49,11 @@ pub trait Treat: Send + Sync + fmt::Debug {
     /// How many octets of body must be at hand before [`Treat::treat`]; `None`: it does without. A
     /// longer body is refused.
     fn wants_body(&self, headers: &HeaderMap, target: &PathAndQuery) -> Option<usize>;
+
+    /// Whether it has to see what the program wrote, because the program signed that.
+    fn wants_sent(&self) -> bool {
+        false
+    }
 
     /// Completes the request. What is handed back changes the body while it streams, after sentinels in
     /// it were replaced.

@@ -24,7 +24,7 @@ use crate::{
         body::BodyPlan,
         inject::Carried,
         tally::{Misuse, Tally},
-        treat::{Signable, Treat},
+        treat::{Sent, Signable, Treat},
     },
     failure::{Failure, Side},
 };
@@ -34,6 +34,8 @@ use crate::{
 pub(super) struct Finishing {
     tally: Arc<Tally>,
     treats: Vec<Arc<dyn Treat>>,
+    /// What the program wrote, where a treatment wants to see it.
+    sent: Option<Box<Sent>>,
     /// The body may come out with another length.
     changing: bool,
     /// The body goes on without its content coding.
@@ -60,6 +62,7 @@ impl Finishing {
             undoing: plan.as_ref().is_some_and(BodyPlan::undoes_coding),
             guarded: plan.is_some(),
             treats: carried.treats,
+            sent: carried.sent,
             tally: carried.tally,
         };
         (plan.map(Credentials::new), finishing)
@@ -155,6 +158,7 @@ impl Finishing {
                 target: &mut *unsent.target,
                 headers: &mut headers,
                 body,
+                sent: self.sent.as_deref(),
             };
             let treated = treat.treat(signable);
             *unsent.request.headers_mut() = headers;

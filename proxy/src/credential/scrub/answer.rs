@@ -6,7 +6,8 @@
 //!   bound to.
 //! - Text may come out with another length, and then has none; short text is read whole first and has
 //!   one. What is not text keeps its length: a sentinel takes exactly the room of its value.
-//! - A request that carries a value asks for no range, because pieces can be cut anywhere.
+//! - A request that carries a value asks for no range, because pieces can be cut anywhere. One that is
+//!   signed, or whose connection shows a certificate, gives no key away that could come back.
 //! - An entity tag of what was coded is weak, as for any other representation of it (RFC 9110 §8.8.1).
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -27,6 +28,7 @@ use super::{
 };
 use crate::{
     credential::{
+        body::BodyPlan,
         coding::{Coded, Coding, Decoder, accepted, coded},
         inject::Carried,
         tally::Tally,
@@ -42,7 +44,7 @@ pub struct Returning {
     accepts: Vec<Coding>,
     /// Some secret is bound to where it went.
     bound: bool,
-    /// A value went with it.
+    /// A value went with it, or may go in its body.
     carrying: bool,
     head: bool,
 }
@@ -73,7 +75,8 @@ impl Returning {
         if headers.contains_key(GRPC_ACCEPT) {
             headers.insert(GRPC_ACCEPT, HeaderValue::from_static("identity,gzip"));
         }
-        let carrying = !carried.names().is_empty();
+        let in_body = carried.body.as_ref().is_some_and(BodyPlan::may_change);
+        let carrying = carried.placed || in_body;
         if carrying {
             headers.remove(RANGE);
             headers.remove(IF_RANGE);

@@ -1,16 +1,18 @@
 //! AWS Signature Version 4 and 4A: what the program signed with sentinels is signed with the keys.
 //!
 //! The program's own signature is checked first: a request that names the sentinel's key id and is not
-//! signed by the sentinel's secret key is none of a program that holds them. The signature then covers
-//! what the program's covered: the same fields, the same date, the same scope. Forms: `Authorization`
-//! field, presigned query, chunks that are signed one by one with or without a trailer, unsigned payload.
+//! signed by the sentinel's secret key is none of a program that holds them. It is checked against what
+//! the program wrote. The new signature covers what gig sends: the same date and scope, and those of the
+//! covered fields that are still there, as they are now. Forms: `Authorization` field, presigned query,
+//! chunks that are signed one by one with or without a trailer, unsigned payload.
 
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
 use gig_policy::DenyReason;
 use gig_vault::{AwsScope, Clock, Secret, SystemClock};
-use http::{HeaderMap, HeaderName, HeaderValue, uri::PathAndQuery};
+use http::{HeaderMap, HeaderName, HeaderValue, header::HOST, uri::PathAndQuery};
+use percent_encoding::percent_decode_str;
 
 use super::untreatable;
 use crate::credential::{
@@ -24,7 +26,7 @@ mod date;
 mod key;
 mod request;
 
-use canonical::{Canonical, hex, hex_digest};
+use canonical::{Canonical, Covered, hex, hex_digest};
 use chunks::Chunks;
 use key::{Algorithm, Key};
 use request::{Form, Signed};
@@ -140,6 +142,46 @@ impl Aws {
             .ok_or_else(|| self.unplaceable("its body was not read"))
     }
 
+    /// Checks that the program's sentinels signed what it wrote, and gives its key and signature.
+    fn check_theirs(
+        &self,
+        request: &Signable<'_>,
+        payload: &str,
+        sentinels: &Credentials<'_>,
+    ) -> Result<(Key, String), Untreatable> {
+        let (headers, target) = match request.sent {
+            Some(sent) => (&sent.headers, &sent.target),
+            None => (&*request.headers, &*request.target),
+        };
+        let signed = self.read(target, headers)?;
+        if signed.key_id != sentinels.id {
+            return Err(self.misuse("the request is signed with another key id"));
+        }
+        let theirs = self.key(sentinels, &signed)?;
+        let covered = Covered {
+            method: request.method,
+            host: headers.get(HOST).unwrap_or(request.authority),
+            path: target.path(),
+            headers,
+        };
+        let canonical = Canonical::new(&signed, covered, payload);
+        if !theirs.verifies(&canonical.to_sign(&signed), &signed.signature) {
+            return Err(self.misuse("the request is not signed by the program's sentinel"));
+        }
+        if !same_path(target.path(), request.target.path()) {
+            // S3 would take another object than the program means.
+            return Err(self.unplaceable(
+                "its path has dot segments, which are resolved before a request is decided",
+            ));
+        }
+        Ok((theirs, signed.signature))
+    }
+
+    fn read(&self, target: &PathAndQuery, headers: &HeaderMap) -> Result<Signed, Untreatable> {
+        Signed::read(target, headers)
+            .ok_or_else(|| self.misuse("the request holds its sentinel and no AWS signature"))
+    }
+
     fn key(&self, with: &Credentials<'_>, signed: &Signed) -> Result<Key, Untreatable> {
         let key = match signed.algorithm {
             Algorithm::Hmac => {
@@ -197,32 +239,33 @@ impl Treat for Aws {
         (!presigned_s3).then_some(LONGEST_BODY)
     }
 
+    fn wants_sent(&self) -> bool {
+        true
+    }
+
     fn treat(&self, mut request: Signable<'_>) -> Result<Option<Box<dyn Rewrite>>, Untreatable> {
-        let mut signed = Signed::read(request.target, request.headers)
-            .ok_or_else(|| self.misuse("the request holds its sentinel and no AWS signature"))?;
+        let mut signed = self.read(request.target, request.headers)?;
         let (sentinels, keys) = self
             .sentinels()
             .zip(self.keys())
             .ok_or_else(|| self.unplaceable("it has no access key"))?;
-        if signed.key_id != sentinels.id {
-            return Err(self.misuse("the request is signed with another key id"));
-        }
         self.check_scope(&signed, request.headers)?;
         self.check_date(&signed)?;
         let payload = self.payload(&signed, &request)?;
 
-        let theirs = self.key(&sentinels, &signed)?;
-        let canonical = Canonical::new(&signed, &request, &payload);
-        if !theirs.verifies(&canonical.to_sign(&signed), &signed.signature) {
-            return Err(self.misuse("the request is not signed by the program's sentinel"));
-        }
-        let seed = std::mem::take(&mut signed.signature);
-
+        let theirs = self.check_theirs(&request, &payload, &sentinels)?;
+        signed.keep_present(request.headers);
         self.place_token(&mut signed, &mut request, &keys)?;
         keys.id.clone_into(&mut signed.key_id);
         signed.settle_credential();
         let ours = self.key(&keys, &signed)?;
-        let canonical = Canonical::new(&signed, &request, &payload);
+        let covered = Covered {
+            method: request.method,
+            host: request.authority,
+            path: request.target.path(),
+            headers: request.headers,
+        };
+        let canonical = Canonical::new(&signed, covered, &payload);
         let signature = ours
             .sign(&canonical.to_sign(&signed))
             .ok_or_else(|| self.unplaceable("it cannot sign"))?;
@@ -235,9 +278,14 @@ impl Treat for Aws {
         }
         Ok(chunked.map(|mode| -> Box<dyn Rewrite> {
             let scope = (signed.date.clone(), signed.scope());
-            Box::new(Chunks::new(mode, scope, (theirs, seed), (ours, signature)))
+            Box::new(Chunks::new(mode, scope, theirs, (ours, signature)))
         }))
     }
+}
+
+/// Whether both name the same, however it is escaped.
+fn same_path(one: &str, other: &str) -> bool {
+    percent_decode_str(one).eq(percent_decode_str(other))
 }
 
 /// SHA-256 of nothing.

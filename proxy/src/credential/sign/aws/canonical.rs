@@ -1,23 +1,31 @@
 //! The one spelling of a request that both sides sign.
 
 use aws_lc_rs::digest;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 
 use super::request::{Form, Signed};
-use crate::credential::treat::Signable;
 
 /// A canonical request's hash.
 #[derive(Debug)]
 pub(super) struct Canonical(String);
 
+/// What a signature covers of a request, beside its query and payload.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Covered<'a> {
+    pub(super) method: &'a Method,
+    pub(super) host: &'a HeaderValue,
+    pub(super) path: &'a str,
+    pub(super) headers: &'a HeaderMap,
+}
+
 impl Canonical {
     /// Of `request` as `signed` covers it.
-    pub(super) fn new(signed: &Signed, request: &Signable<'_>, payload: &str) -> Self {
+    pub(super) fn new(signed: &Signed, request: Covered<'_>, payload: &str) -> Self {
         let mut text = String::new();
         for line in [
             request.method.as_str(),
-            &path(request.target.path(), signed.is_s3()),
+            &path(request.path, signed.is_s3()),
             &query(signed),
         ] {
             text.push_str(line);
@@ -27,7 +35,7 @@ impl Canonical {
             text.push_str(name);
             text.push(':');
             if name == "host" {
-                text.push_str(request.authority.to_str().unwrap_or_default());
+                text.push_str(request.host.to_str().unwrap_or_default());
             } else {
                 values(request.headers, name, &mut text);
             }

@@ -139,6 +139,12 @@ impl Signed {
         }
     }
 
+    /// Covers no field any more that is not sent.
+    pub(super) fn keep_present(&mut self, headers: &HeaderMap) {
+        self.fields
+            .retain(|name| name == "host" || headers.contains_key(name));
+    }
+
     /// S3 spells paths and presigned payloads in its own way.
     pub(super) fn is_s3(&self) -> bool {
         S3.contains(&&*self.service)

@@ -8,6 +8,7 @@ use http::Method;
 
 use super::*;
 
+mod changed;
 mod refused;
 
 const SENTINEL: [&str; 2] = [
@@ -54,6 +55,7 @@ impl Case {
             target: &mut self.target,
             headers: &mut self.headers,
             body: self.body.as_deref(),
+            sent: None,
         }
     }
 
@@ -69,7 +71,13 @@ impl Case {
         let key = treat.key(&treat.keys().unwrap(), &signed).unwrap();
         let signable = self.signable();
         let payload = treat.payload(&signed, &signable).unwrap();
-        let canonical = Canonical::new(&signed, &signable, &payload);
+        let covered = Covered {
+            method: signable.method,
+            host: signable.authority,
+            path: signable.target.path(),
+            headers: signable.headers,
+        };
+        let canonical = Canonical::new(&signed, covered, &payload);
         let signature = key.sign(&canonical.to_sign(&signed)).unwrap();
         let text = text.replace("Signature=00", &format!("Signature={signature}"));
         self.headers.insert("authorization", text.parse().unwrap());

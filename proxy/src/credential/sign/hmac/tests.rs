@@ -117,6 +117,7 @@ fn run(treat: &Hmac, body: Option<&[u8]>) -> Result<HeaderMap, Untreatable> {
         target: &mut target,
         headers: &mut headers,
         body,
+        sent: None,
     })?;
     assert!(after.is_none());
     Ok(headers)

@@ -1,0 +1,67 @@
+//! `aws`: the SDK inside signs with sentinels, the service gets the key's own signatures.
+
+use gig_policy::DenyReason;
+use gig_tests::lab::fixture;
+use serde_json::Value;
+
+use super::{Scene, serve, told};
+
+const ID: &str = "AKIAQ3EGUIDTRPW7BZ5L";
+const SECRET: &str = "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";
+const HOSTS: [&str; 5] = [
+    "s3.eu-central-1.amazonaws.com",
+    "lab-data.s3.eu-central-1.amazonaws.com",
+    "lab-data.s3.amazonaws.com",
+    "sts.eu-central-1.amazonaws.com",
+    "dynamodb.eu-central-1.amazonaws.com",
+];
+
+impl Scene {
+    fn with_key(definition: &str, token: Option<&str>) -> Self {
+        let mut scene = Self::new();
+        let token_text = token.map(|token| format!(":{token}")).unwrap_or_default();
+        let stored = format!("{ID}:{SECRET}{token_text}");
+        scene.keep("AWS_ACCESS_KEY_ID", definition, &stored, &[SECRET]);
+        scene.guard(token.as_slice());
+        scene
+    }
+}
+
+/// What the signatures of accepted requests said, one word a request.
+fn column<'a>(lines: &'a [Value], name: &str) -> Vec<&'a str> {
+    let accepted = lines.iter().filter(|line| line.get("refused").is_none());
+    accepted.filter_map(|line| line[name].as_str()).collect()
+}
+
+#[test]
+fn boto3_signs_with_sentinels_and_aws_takes_what_leaves() {
+    let scene = Scene::with_key("kind: {aws: {}}", None);
+    let key = format!("{ID}:{SECRET}");
+    let origin = serve(&scene.lab, "sdk/aws_origin.py", &HOSTS, &[&key]);
+    let mut run = scene.gig();
+    for host in HOSTS {
+        run = run.allow(host);
+    }
+    let bound = format!("AWS_ACCESS_KEY_ID@{}", HOSTS.join(","));
+    let run = run.option(["--secret", &bound]);
+    let run = scene.python(run, &fixture::text("sdk/aws_boto3.py"));
+    let run = run
+        .says("all of boto3 passed")
+        .says("other id ('InvalidAccessKeyId', 403)")
+        .says("other secret ('403', 403)");
+    let lines = told(&origin);
+    assert!(column(&lines, "key").iter().all(|key| *key == ID), "{run}");
+    let (forms, payloads) = (column(&lines, "form"), column(&lines, "payload"));
+    assert!(forms.contains(&"header") && forms.contains(&"query"));
+    assert!(payloads.contains(&"STREAMING-UNSIGNED-PAYLOAD-TRAILER"));
+    let services = column(&lines, "service");
+    assert!(
+        ["s3", "sts", "dynamodb"]
+            .iter()
+            .all(|s| services.contains(s))
+    );
+    assert!(
+        run.audit.denials(DenyReason::SecretMisuse).count() >= 1,
+        "{run}"
+    );
+}
