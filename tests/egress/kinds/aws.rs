@@ -1,7 +1,7 @@
 //! `aws`: the SDK inside signs with sentinels, the service gets the key's own signatures.
 
 use gig_policy::DenyReason;
-use gig_tests::lab::fixture;
+use gig_tests::lab::{Subject, fixture};
 use serde_json::Value;
 
 use super::{Scene, serve, told};
@@ -27,6 +27,16 @@ impl Scene {
     }
 }
 
+/// A run that may use the key with all of AWS.
+fn bound(scene: &Scene) -> Subject<'_> {
+    let mut run = scene.gig();
+    for host in HOSTS {
+        run = run.allow(host);
+    }
+    let bound = format!("AWS_ACCESS_KEY_ID@{}", HOSTS.join(","));
+    run.option(["--secret", &bound])
+}
+
 /// What the signatures of accepted requests said, one word a request.
 fn column<'a>(lines: &'a [Value], name: &str) -> Vec<&'a str> {
     let accepted = lines.iter().filter(|line| line.get("refused").is_none());
@@ -38,13 +48,7 @@ fn boto3_signs_with_sentinels_and_aws_takes_what_leaves() {
     let scene = Scene::with_key("kind: {aws: {}}", None);
     let key = format!("{ID}:{SECRET}");
     let origin = serve(&scene.lab, "sdk/aws_origin.py", &HOSTS, &[&key]);
-    let mut run = scene.gig();
-    for host in HOSTS {
-        run = run.allow(host);
-    }
-    let bound = format!("AWS_ACCESS_KEY_ID@{}", HOSTS.join(","));
-    let run = run.option(["--secret", &bound]);
-    let run = scene.python(run, &fixture::text("sdk/aws_boto3.py"));
+    let run = scene.python(bound(&scene), &fixture::text("sdk/aws_boto3.py"));
     let run = run
         .says("all of boto3 passed")
         .says("other id ('InvalidAccessKeyId', 403)")
@@ -62,6 +66,31 @@ fn boto3_signs_with_sentinels_and_aws_takes_what_leaves() {
     );
     assert!(
         run.audit.denials(DenyReason::SecretMisuse).count() >= 1,
+        "{run}"
+    );
+}
+
+#[test]
+fn temporary_keys_sign_chunks_for_all_regions_and_by_the_command_line_tool() {
+    let token = "IQoJb3JpZ2luX2VjEGkaDGV1LWNlbnRyYWwtMSJHMEUCIQC7vR0pLw==";
+    let scene = Scene::with_key("kind: {aws: {services: [s3, sts]}}", Some(token));
+    let key = format!("{ID}:{SECRET}:{token}");
+    let origin = serve(&scene.lab, "sdk/aws_origin.py", &HOSTS, &[&key]);
+    let run = scene.python(bound(&scene), &fixture::text("sdk/aws_temporary.py"));
+    let run = run
+        .says("every form passed")
+        .says("dots 502 secret_unplaceable");
+    let lines = told(&origin);
+    let payloads = column(&lines, "payload");
+    for mode in ["PAYLOAD", "PAYLOAD-TRAILER"] {
+        let word = format!("STREAMING-AWS4-HMAC-SHA256-{mode}");
+        assert!(payloads.contains(&word.as_str()), "{run}");
+    }
+    let algorithms = column(&lines, "algorithm");
+    assert!(algorithms.contains(&"AWS4-ECDSA-P256-SHA256"), "{run}");
+    assert_eq!(
+        run.audit.denials(DenyReason::SecretMisuse).count(),
+        0,
         "{run}"
     );
 }

@@ -76,7 +76,8 @@ impl Returning {
             headers.insert(GRPC_ACCEPT, HeaderValue::from_static("identity,gzip"));
         }
         let in_body = carried.body.as_ref().is_some_and(BodyPlan::may_change);
-        let carrying = carried.placed || in_body;
+        // Of a token that is to be captured no piece may come alone either.
+        let carrying = carried.placed || in_body || carried.capture.is_some();
         if carrying {
             headers.remove(RANGE);
             headers.remove(IF_RANGE);
