@@ -8,18 +8,20 @@
 //! wallet     who holds which sentinels                       sentinel
 //! capture    tokens of logins made inside, kept out          capture::{answer, overlay}
 //! watch      everything that must not go astray              forms, needles, unescape
+//! spelling   texts in every spelling                         heads
 //! misuse     what is on its way to where it is not bound
 //! inject     values in header section and target             place, inject::{fields, target}
 //! body       values in bodies, while they stream             swap
 //! treat      what completes a request before it is sent     sign
 //! coding     content codings undone, so that bodies can be looked into
-//! scrub      values in answers to sentinels                  scrub::{pattern, view, stream, answer}
+//! scrub      values in answers to sentinels                  scrub::{pattern, stream, answer}
 //! ```
 
 pub mod body;
 pub mod capture;
 pub mod coding;
 pub mod forms;
+mod heads;
 pub mod inject;
 pub mod misuse;
 pub mod needles;
@@ -29,6 +31,7 @@ pub mod rewrite;
 pub mod scrub;
 pub mod sentinel;
 pub mod sign;
+mod spelling;
 pub mod swap;
 pub mod tally;
 pub mod treat;

@@ -1,24 +1,16 @@
 //! Many texts looked for at once, letter case aside.
 //!
-//! What is looked for is long (eight octets at least) and rarely there, so that most octets need not
-//! be looked at: the last three of a window say how far it may move on (Wu and Manber, 1994). What
-//! does not match costs a third of a nanosecond an octet, and adding a text costs its own length.
+//! What is looked for is long (eight octets at least) and rarely there: [`super::heads`] says where one
+//! may begin, and only there is looked closer. Adding a text costs what its first octets do.
 
-use std::collections::HashMap;
+use super::heads::Heads;
 
 /// Texts to look for.
 #[derive(Debug, Default)]
 pub struct Needles {
-    /// In lower case.
     texts: Vec<Box<[u8]>>,
-    /// The shortest text's length, 255 at most: the window.
-    window: usize,
     longest: usize,
-    bits: u32,
-    /// By the hash of a block: how far the window may move on.
-    shift: Box<[u8]>,
-    /// By the hash of a window's last block: the texts that may begin here.
-    begin: HashMap<u32, Vec<usize>>,
+    heads: Heads,
 }
 
 /// One occurrence.
@@ -36,44 +28,18 @@ impl Needles {
     /// Prepares the search. Texts shorter than [`SHORTEST`] are never found.
     #[must_use]
     pub fn new<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> Self {
-        let texts: Vec<Box<[u8]>> = texts
-            .into_iter()
-            .map(|text| text.as_ref().to_ascii_lowercase().into())
-            .collect();
-        let sound = || texts.iter().filter(|text| text.len() >= SHORTEST);
-        let Some(window) = sound().map(|text| text.len()).min() else {
-            return Self::default();
-        };
-        let window = window.min(usize::from(u8::MAX));
-        let longest = sound().map(|text| text.len()).max().unwrap_or(window);
-        let blocks = sound().count() * window;
-        let bits = (usize::BITS - (blocks * SPARSE).leading_zeros()).clamp(12, 20);
-        let far = u8::try_from(window - BLOCK + 1).unwrap_or(u8::MAX);
-        let mut shift = vec![far; 1 << bits].into_boxed_slice();
-        let mut begin: HashMap<u32, Vec<usize>> = HashMap::new();
-        for (number, text) in texts.iter().enumerate() {
-            if text.len() < SHORTEST {
-                continue;
-            }
-            let head = text.get(..window).unwrap_or(text);
-            for (at, block) in head.windows(BLOCK).enumerate() {
-                let hash = hash(block, bits);
-                let left = u8::try_from(window - BLOCK - at).unwrap_or(u8::MAX);
-                if let Some(slot) = shift.get_mut(hash as usize) {
-                    *slot = left.min(*slot);
-                }
-                if left == 0 {
-                    begin.entry(hash).or_default().push(number);
-                }
-            }
-        }
+        let texts = texts.into_iter().map(|text| text.as_ref().into());
+        let texts: Vec<Box<[u8]>> = texts.collect();
+        let sound = |text: &&[u8]| text.len() >= SHORTEST;
+        let lengths = texts.iter().map(|text| &**text).filter(sound);
+        let heads = texts.iter().map(|text| {
+            let text = &**text;
+            if sound(&text) { text } else { &[] }
+        });
         Self {
+            longest: lengths.map(<[u8]>::len).max().unwrap_or(0),
+            heads: Heads::new(heads),
             texts,
-            window,
-            longest,
-            bits,
-            shift,
-            begin,
         }
     }
 
@@ -83,51 +49,23 @@ impl Needles {
         self.longest
     }
 
-    /// Tells every occurrence in `octets`, overlapping ones too.
+    /// Tells every occurrence in `octets`, overlapping ones too, in no order.
     pub fn find_each(&self, octets: &[u8], mut found: impl FnMut(Occurrence)) {
-        if self.window == 0 {
-            return;
-        }
-        let mut at = self.window - BLOCK;
-        while let Some(block) = octets.get(at..at + BLOCK) {
-            let hash = hash(block, self.bits);
-            let step = self.shift.get(hash as usize).copied().unwrap_or(1);
-            if step > 0 {
-                at += usize::from(step);
-                continue;
+        self.heads.each(octets, |needle, start| {
+            let Some(text) = self.texts.get(needle) else {
+                return;
+            };
+            let end = start + text.len();
+            let here = octets.get(start..end);
+            if here.is_some_and(|here| here.eq_ignore_ascii_case(text)) {
+                found(Occurrence { needle, start, end });
             }
-            let start = at + BLOCK - self.window;
-            for &needle in self.begin.get(&hash).into_iter().flatten() {
-                let length = self.texts.get(needle).map_or(0, |text| text.len());
-                let here = octets.get(start..start + length);
-                let text = self.texts.get(needle);
-                if here
-                    .zip(text)
-                    .is_some_and(|(here, text)| here.eq_ignore_ascii_case(text))
-                {
-                    let end = start + length;
-                    found(Occurrence { needle, start, end });
-                }
-            }
-            at += 1;
-        }
+        });
     }
-}
-
-/// Letters in both cases hash alike.
-fn hash(block: &[u8], bits: u32) -> u32 {
-    let mut word: u32 = 0;
-    for octet in block {
-        word = word << 8 | u32::from(*octet | 0x20);
-    }
-    word.wrapping_mul(0x9e37_79b1) >> (u32::BITS - bits)
 }
 
 /// Below this, texts are found in anything.
 pub const SHORTEST: usize = 8;
-const BLOCK: usize = 3;
-/// So few slots of the table are taken that most blocks are unknown.
-const SPARSE: usize = 8;
 
 #[cfg(test)]
 mod tests {

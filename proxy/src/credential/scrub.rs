@@ -7,8 +7,7 @@
 //!
 //! ```text
 //! pattern    every form of every value, for all sandboxes
-//! view       one spelling of what came
-//! stream     finds, holds back, replaces                     run
+//! stream     holds back and replaces                         run, style
 //! answer     what happens to one answer: lengths, codings, ranges, validators
 //! work       one body on its way
 //! grpc       messages that say their own length
@@ -29,7 +28,7 @@ mod kept;
 pub(super) mod pattern;
 mod run;
 pub mod stream;
-mod view;
+mod style;
 pub mod work;
 
 pub(super) use kept::{KeptPatterns, KeptScrub};

@@ -1,7 +1,7 @@
 //! The rest of a Base64 text after something in it was replaced by something of another length: every
 //! character that follows moves, so it is decoded and encoded again up to its end.
 
-use super::pattern::sextet;
+use crate::credential::spelling::sextet;
 
 /// A Base64 text that is being written anew.
 #[derive(Debug, Clone)]

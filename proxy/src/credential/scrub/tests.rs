@@ -170,17 +170,30 @@ fn base64_in_lines_is_one_text() {
 }
 
 #[test]
-fn digits_behind_a_percent_sign_are_read_alike_wherever_they_are_cut() {
+fn a_form_behind_the_beginning_of_an_escape_is_found() {
     let scrub = scrub();
-    let digits: String = VALUE.bytes().map(|b| format!("{b:02x}")).collect();
-    let whole = format!("\n0 a\n%{digits}");
-    let expected = text(through(&scrub, Fit::Free, &[whole.as_bytes()]));
-    for cut in 0..=whole.len() {
-        for more in cut..=whole.len().min(cut + 8) {
-            let (head, rest) = whole.as_bytes().split_at(cut);
-            let (middle, tail) = rest.split_at(more - cut);
-            let got = text(through(&scrub, Fit::Free, &[head, middle, tail]));
-            assert_eq!(got, expected, "cut at {cut} and {more}");
+    let joints = [
+        "%", "%%", "%2", "\\", "\\u", "\\u00", "\\x", "&", "&#", "&#x", "&amp", "=", "\n0 a\n%",
+    ];
+    for (form, written) in forms(VALUE) {
+        for joint in joints {
+            let whole = format!("{joint}{written}");
+            let expected = text(through(&scrub, Fit::Free, &[whole.as_bytes()]));
+            assert!(
+                !expected.contains(&written),
+                "{form} behind {joint}: {expected}"
+            );
+            for cut in 0..=whole.len() {
+                for more in [cut, whole.len().min(cut + 3)] {
+                    let (head, rest) = whole.as_bytes().split_at(cut);
+                    let (middle, tail) = rest.split_at(more - cut);
+                    let got = text(through(&scrub, Fit::Free, &[head, middle, tail]));
+                    assert_eq!(
+                        got, expected,
+                        "{form} behind {joint}, cut at {cut} and {more}"
+                    );
+                }
+            }
         }
     }
 }
@@ -294,6 +307,8 @@ fn fragment() -> impl Strategy<Value = String> {
         1 => ("[ -~]{0,5}", "[ -~]{0,9}").prop_map(|(a, b)| {
             general_purpose::STANDARD.encode(format!("{a}{VALUE}{b}"))
         }),
+        1 => prop::sample::select(vec!["%", "\\", "&", "%2", "\\u00", "&#x", "=", "\\\\", "%25", "&amp;"])
+            .prop_map(str::to_owned),
     ]
 }
 
@@ -321,6 +336,25 @@ proptest! {
                 prop_assert_eq!(got.len(), whole.len());
             }
             prop_assert!(!String::from_utf8_lossy(&got).contains(VALUE));
+        }
+    }
+
+    #[test]
+    fn a_form_is_replaced_whatever_stands_around_it(
+        before in prop::collection::vec(fragment(), 0..3),
+        near in prop::collection::vec(any::<u8>(), 0..4),
+        form in prop::sample::select(forms(VALUE)),
+        after in prop::collection::vec(any::<u8>(), 0..4),
+        cut in 1_usize..50,
+    ) {
+        let (_, form) = form;
+        let whole = [before.concat().as_bytes(), &near, form.as_bytes(), &after].concat();
+        let scrub = scrub();
+        for fit in [Fit::Free, Fit::Exact] {
+            let pieces: Vec<&[u8]> = whole.chunks(cut).collect();
+            let got = through(&scrub, fit, &pieces);
+            prop_assert!(!got.windows(form.len()).any(|here| here == form.as_bytes()));
+            prop_assert_eq!(got, through(&scrub, fit, &[&whole]));
         }
     }
 

@@ -222,17 +222,18 @@ impl Rewriter {
     }
 
     fn pass(&mut self, data: Bytes) -> Result<Step, Stopped> {
-        if let Self::Body(scrubber) = self
-            && scrubber.is_clean(&data)
-        {
-            return Ok(Step::Out(data));
-        }
-        let mut out = Vec::with_capacity(data.len());
-        self.push(&data, &mut out)?;
+        let out = match self {
+            Self::Body(scrubber) => scrubber.pass(data),
+            Self::Messages(messages) => {
+                let mut out = Vec::with_capacity(data.len());
+                messages.push(&data, &mut out)?;
+                out.into()
+            }
+        };
         Ok(if out.is_empty() {
             Step::On
         } else {
-            Step::Out(out.into())
+            Step::Out(out)
         })
     }
 

@@ -1,0 +1,211 @@
+//! How fast bodies are looked through where nothing in them matches: octets a nanosecond on one core.
+//!
+//! `cargo bench -p gig-proxy --bench scan [-- KIND…]`. Answers go through the scrubber, uploads to a bound
+//! host through guard and substituter, uploads elsewhere through the guard. Each figure is the best of
+//! many short rounds, so that other work on the machine matters little. It judges nothing.
+#![expect(
+    clippy::print_stdout,
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::indexing_slicing,
+    reason = "a measurement: it prints, times, and ends when it cannot"
+)]
+
+mod bodies;
+
+use std::{sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use gig_policy::SandboxId;
+use gig_proxy::credential::{
+    misuse::{Bearer, Guard},
+    place::{Escape, Places, Replacement},
+    rewrite::Rewrite,
+    scrub::{Fit, Scrub},
+    swap::{Swap, Swappable},
+    tally::Tally,
+    watch::{LiveSentinel, Watch},
+};
+use gig_vault::{Guarded, GuardedValue, Part, Secret, SecretBytes, Shape, Treatment};
+
+use bodies::{Chance, KINDS};
+
+fn main() {
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|arg| !arg.starts_with('-'))
+        .collect();
+    println!("GB/s, the best of {ROUNDS} rounds");
+    println!(
+        "{:<12} {:>7} {:>6} | {:>8} {:>8} {:>9}",
+        "body", "secrets", "piece", "answer", "bound", "elsewhere"
+    );
+    for (kind, make) in KINDS {
+        if !wanted.is_empty() && !wanted.iter().any(|name| name == kind) {
+            continue;
+        }
+        let body = Bytes::from(make(LENGTH));
+        for count in [1, 10, 100] {
+            let secrets = Secrets::new(count);
+            for piece in [1, 16, 64] {
+                let pieces = pieces(&body, piece * 1024);
+                let [answer, bound, elsewhere] = [
+                    secrets.answer(&pieces),
+                    secrets.bound(&pieces),
+                    secrets.elsewhere(&pieces),
+                ];
+                println!(
+                    "{kind:<12} {count:>7} {:>6} | {answer:>8.2} {bound:>8.2} {elsewhere:>9.2}",
+                    format!("{piece} K"),
+                );
+            }
+        }
+    }
+}
+
+/// Everything that is looked for.
+struct Secrets {
+    scrub: Arc<Scrub>,
+    watch: Arc<Watch>,
+    replacements: Vec<Swappable>,
+}
+
+impl Secrets {
+    fn new(count: usize) -> Self {
+        let mut chance = Chance::new(7);
+        let values: Vec<Vec<u8>> = (0..count)
+            .map(|number| bodies::secret(number, &mut chance))
+            .collect();
+        let sentinels: Vec<Arc<str>> = (0..count)
+            .map(|_| format!("gigph-{}", chance.hex(32)).into())
+            .collect();
+        let guarded = || Guarded {
+            generation: 1,
+            values: values
+                .iter()
+                .enumerate()
+                .map(|(number, value)| GuardedValue {
+                    name: name(number),
+                    version: 1,
+                    value: Arc::new(SecretBytes::new(value.clone())),
+                    current: true,
+                })
+                .collect(),
+        };
+        let live: Vec<LiveSentinel> = sentinels
+            .iter()
+            .enumerate()
+            .map(|(number, text)| LiveSentinel {
+                sandbox: sandbox(),
+                name: name(number),
+                text: Arc::clone(text),
+            })
+            .collect();
+        let texts: Vec<&str> = sentinels.iter().map(|text| &**text).collect();
+        let replacement = |(number, value): (usize, &Vec<u8>)| {
+            let part = Part {
+                variable: "T".into(),
+                value: SecretBytes::new(value.clone()),
+                shape: Shape::Plain,
+            };
+            Swappable::Ready(Replacement {
+                sentinel: Arc::clone(&sentinels[number]),
+                secret: Arc::new(Secret {
+                    name: name(number),
+                    version: 1,
+                    parts: vec![part],
+                    treatment: Treatment::Replace,
+                    entrusted: false,
+                }),
+                part: 0,
+                places: Places::default(),
+            })
+        };
+        Self {
+            scrub: Scrub::of(guarded(), &texts),
+            watch: Arc::new(Watch::new(&live, &guarded())),
+            replacements: values.iter().enumerate().map(replacement).collect(),
+        }
+    }
+
+    fn answer(&self, pieces: &[Bytes]) -> f64 {
+        best(pieces, || {
+            let mut scrubber = self.scrub.scrubber(Fit::Free);
+            let mut gone = 0;
+            for piece in pieces {
+                gone += scrubber.pass(piece.clone()).len();
+            }
+            let mut rest = Vec::new();
+            scrubber.finish(&mut rest).expect("scrubs");
+            gone + rest.len()
+        })
+    }
+
+    fn bound(&self, pieces: &[Bytes]) -> f64 {
+        best(pieces, || {
+            let tally = Arc::new(Tally::default());
+            let mut guard = self.guard(&tally);
+            let mut swap = Swap::new(self.replacements.clone(), Escape::Json, &tally);
+            let mut out = Vec::with_capacity(2 * pieces[0].len());
+            let mut gone = 0;
+            for piece in pieces {
+                guard.look(piece).expect("nothing is refused");
+                out.clear();
+                swap.push(piece, &mut out).expect("swaps");
+                gone += out.len();
+            }
+            out.clear();
+            swap.finish(&mut out).expect("swaps");
+            gone + out.len()
+        })
+    }
+
+    fn elsewhere(&self, pieces: &[Bytes]) -> f64 {
+        best(pieces, || {
+            let tally = Arc::new(Tally::default());
+            let mut guard = self.guard(&tally);
+            for piece in pieces {
+                guard.look(piece).expect("nothing is refused");
+            }
+            pieces.iter().map(Bytes::len).sum()
+        })
+    }
+
+    fn guard(&self, tally: &Arc<Tally>) -> Guard {
+        let bearer = Bearer {
+            sandbox: sandbox(),
+            granted: &[],
+        };
+        Guard::new(&self.watch, &bearer, ("body", false), tally)
+    }
+}
+
+fn sandbox() -> SandboxId {
+    SandboxId::new(uuid::Uuid::nil())
+}
+
+fn name(number: usize) -> gig_policy::SecretName {
+    format!("SECRET_{number}").parse().expect("a name")
+}
+
+fn pieces(body: &Bytes, length: usize) -> Vec<Bytes> {
+    let starts = (0..body.len()).step_by(length);
+    starts
+        .map(|at| body.slice(at..body.len().min(at + length)))
+        .collect()
+}
+
+/// Octets a nanosecond of the quickest round.
+fn best(pieces: &[Bytes], round: impl Fn() -> usize) -> f64 {
+    let length: usize = pieces.iter().map(Bytes::len).sum();
+    let quickest = (0..ROUNDS).map(|_| {
+        let begun = Instant::now();
+        assert_eq!(round(), length, "nothing matches");
+        begun.elapsed()
+    });
+    length as f64 / quickest.min().unwrap().as_nanos() as f64
+}
+
+const LENGTH: usize = 1024 * 1024;
+const ROUNDS: usize = 15;

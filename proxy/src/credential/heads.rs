@@ -1,0 +1,191 @@
+//! Where one of many texts may begin: every fourth place is looked at, and nothing in between.
+//!
+//! The first seven octets of each text hold four rows of four, and wherever a text begins, one of them
+//! stands at a place that is looked at. A set of bits says of nearly every row that no text begins with
+//! it, without waiting for what the place before it said. Letter case does not count here; whether the
+//! text really stands there is for the asker to see.
+
+/// The beginnings of texts.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    /// A bit for each row that may begin a text, by its hash.
+    filter: Box<[u64]>,
+    filter_bits: u32,
+    /// By hash, with room between: where a row's entries begin.
+    slots: Box<[Slot]>,
+    slot_bits: u32,
+    /// By row.
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    row: u32,
+    first: usize,
+}
+
+/// A row of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Entry {
+    row: u32,
+    /// Which text, in the order they were given.
+    pub(super) text: usize,
+    /// Octets of the text before the row.
+    pub(super) offset: usize,
+}
+
+/// Four octets, letter case aside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Row(u32);
+
+impl Row {
+    /// Of these octets.
+    #[inline]
+    pub(super) const fn of(octets: [u8; STRIDE]) -> Self {
+        Self(u32::from_le_bytes(octets) | 0x2020_2020)
+    }
+
+    /// The first octets of a slice.
+    #[inline]
+    pub(super) fn at(octets: &[u8]) -> Option<Self> {
+        octets.first_chunk().map(|row| Self::of(*row))
+    }
+
+    #[inline]
+    const fn hash(self, bits: u32) -> u32 {
+        self.0.wrapping_mul(0x9e37_79b1) >> (u32::BITS - bits)
+    }
+}
+
+impl Heads {
+    /// Of these texts; one shorter than [`HEAD`] is never found.
+    pub(super) fn new<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Self {
+        let mut entries = Vec::new();
+        for (text, octets) in texts.enumerate() {
+            for (offset, row) in octets
+                .get(..HEAD)
+                .unwrap_or_default()
+                .windows(STRIDE)
+                .enumerate()
+            {
+                if let Some(Row(row)) = Row::at(row) {
+                    entries.push(Entry { row, text, offset });
+                }
+            }
+        }
+        if entries.is_empty() {
+            return Self::default();
+        }
+        entries.sort_unstable();
+        let bits = |room: usize| usize::BITS - (entries.len() * room).leading_zeros();
+        let filter_bits = bits(SPARSE).clamp(12, 22);
+        let slot_bits = bits(2).clamp(4, 30);
+        let empty = Slot {
+            row: 0,
+            first: usize::MAX,
+        };
+        let mut filter = vec![0_u64; 1 << (filter_bits - 6)].into_boxed_slice();
+        let mut slots = vec![empty; 1 << slot_bits].into_boxed_slice();
+        let mut before = None;
+        for (first, entry) in entries.iter().enumerate() {
+            if before.replace(entry.row) == Some(entry.row) {
+                continue;
+            }
+            let hash = Row(entry.row).hash(filter_bits);
+            if let Some(word) = filter.get_mut((hash >> 6) as usize) {
+                *word |= 1 << (hash & 63);
+            }
+            let mut at = Row(entry.row).hash(slot_bits) as usize;
+            while slots.get(at).is_some_and(|slot| slot.first != usize::MAX) {
+                at = (at + 1) & (slots.len() - 1);
+            }
+            if let Some(slot) = slots.get_mut(at) {
+                let row = entry.row;
+                *slot = Slot { row, first };
+            }
+        }
+        Self {
+            filter,
+            filter_bits,
+            slots,
+            slot_bits,
+            entries,
+        }
+    }
+
+    /// Whether there is nothing to look for.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The entries that begin with a row.
+    pub(super) fn entries(&self, row: Row) -> &[Entry] {
+        if self.filter.is_empty() || !self.has(row) {
+            return &[];
+        }
+        let mut at = row.hash(self.slot_bits) as usize;
+        while let Some(slot) = self.slots.get(at)
+            && slot.first != usize::MAX
+        {
+            if slot.row == row.0 {
+                let of_row = self.entries.get(slot.first..).unwrap_or_default();
+                let count = of_row.iter().take_while(|entry| entry.row == row.0).count();
+                return of_row.get(..count).unwrap_or_default();
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        &[]
+    }
+
+    /// Tells in `block`, which begins at `from`, which texts may begin where; a place before the first
+    /// octet is none.
+    #[inline]
+    pub(super) fn each_in(&self, block: &[u8], from: usize, mut found: impl FnMut(usize, usize)) {
+        let (rows, _) = block.as_chunks::<STRIDE>();
+        let mut any = 0;
+        for row in rows {
+            any |= self.bit(Row::of(*row));
+        }
+        if any & 1 == 0 {
+            return;
+        }
+        for (number, row) in rows.iter().enumerate() {
+            for entry in self.entries(Row::of(*row)) {
+                if let Some(start) = (from + number * STRIDE).checked_sub(entry.offset) {
+                    found(entry.text, start);
+                }
+            }
+        }
+    }
+
+    /// Tells which texts may begin where in `octets`.
+    pub(super) fn each(&self, octets: &[u8], mut found: impl FnMut(usize, usize)) {
+        if self.is_empty() {
+            return;
+        }
+        for (number, block) in octets.chunks(BLOCK).enumerate() {
+            self.each_in(block, number * BLOCK, &mut found);
+        }
+    }
+
+    fn has(&self, row: Row) -> bool {
+        self.bit(row) & 1 == 1
+    }
+
+    /// In the lowest bit, whether a text may begin with it.
+    #[inline]
+    fn bit(&self, row: Row) -> u64 {
+        let hash = row.hash(self.filter_bits);
+        let word = self.filter.get((hash >> 6) as usize);
+        word.copied().unwrap_or(u64::MAX) >> (hash & 63)
+    }
+}
+
+/// Octets of a row, and from one place that is looked at to the next.
+pub(super) const STRIDE: usize = 4;
+/// Octets of a text that are looked at.
+pub(super) const HEAD: usize = 2 * STRIDE - 1;
+/// Octets that are looked at before anything is decided.
+pub(super) const BLOCK: usize = 64;
+/// So many times more bits than rows: one row in so many is taken for one by chance.
+const SPARSE: usize = 64;

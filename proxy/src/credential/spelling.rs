@@ -1,0 +1,369 @@
+//! Texts looked for in every spelling: as they are, with escapes of three kinds in any mix and up to
+//! three on one another, and with line breaks in them.
+//!
+//! What stands at a place depends on the octets from there on and on nothing before: whatever precedes a
+//! spelling, it is found, and wherever a text is cut, the same is found. Most places are never looked at.
+//! A spelling either begins with seven octets that are written as they are, and then [`super::heads`]
+//! finds it; or one of its first seven is the first that is not, and then what is around that one tells
+//! whether a text may stand there. The properties in `tests` hold this against trying every place.
+//!
+//! ```text
+//! special    octets that may not be what they are
+//! unit       what stands at one place
+//! quick      the same, where only one reading can matter
+//! attempt    whether a text is spelled at a place
+//! idle       what special octets are before when nothing can come of them
+//! look       the places that are worth an attempt
+//! ```
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+use self::{
+    attempt::{Attempt, BREAKS},
+    idle::Idle,
+    quick::{Quick, quick},
+    special::{is_introducer, is_line_break, is_special},
+    unit::{DEPTH, unit},
+};
+use super::heads::Heads;
+
+mod attempt;
+mod idle;
+mod look;
+mod quick;
+pub(super) mod special;
+#[cfg(test)]
+mod tests;
+pub(super) mod unit;
+
+/// One text.
+pub(super) struct Text {
+    octets: Zeroizing<Vec<u8>>,
+    /// Letter case does not count.
+    fold: bool,
+    /// A Base64 character before it that belongs to it: the bits that are known of it, and which.
+    lead: Option<Lead>,
+}
+
+/// What is known of a Base64 character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lead {
+    /// Its low bits.
+    pub(super) bits: u8,
+    /// Which of them.
+    pub(super) mask: u8,
+}
+
+/// Texts to look for.
+pub(super) struct Spellings {
+    texts: Vec<Text>,
+    heads: Heads,
+    /// For each octet, at which of the first places of a text it stands, the first in the lowest bit.
+    places: [u8; 256],
+    /// For each octet, the texts that begin with it, and their second octets.
+    begins: Vec<Vec<(usize, u8)>>,
+    /// Octets that some text without a lead begins with.
+    firsts: [bool; 256],
+    leads: [bool; 256],
+    /// Octets that some text with a lead begins with.
+    led: [bool; 256],
+    idle: Idle,
+    /// Layers of escapes of which only the innermost can matter: none where an octet that may begin an
+    /// escape is among the first of some text as itself.
+    layers: u8,
+}
+
+/// One spelling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Hit {
+    /// Where it begins, with its lead.
+    pub(super) start: usize,
+    /// Where it ends.
+    pub(super) end: usize,
+    /// Of which text, in the order they were given.
+    pub(super) text: usize,
+    /// The lead.
+    pub(super) lead: Option<u8>,
+}
+
+/// What was found; kept between uses, so that its room is.
+#[derive(Debug, Default)]
+pub(super) struct Finds {
+    /// Leftmost first, of those that begin alike the longest first; also such as lie over one another.
+    pub(super) hits: Vec<Hit>,
+    /// Where something begins that more octets may make a hit, or a longer one.
+    open: Vec<usize>,
+}
+
+impl Finds {
+    /// Nothing yet.
+    pub(super) const fn empty() -> Self {
+        Self {
+            hits: Vec::new(),
+            open: Vec::new(),
+        }
+    }
+
+    /// The first place from `from` on where more octets may make a hit.
+    pub(super) fn open_from(&self, from: usize) -> Option<usize> {
+        let before = self.open.partition_point(|at| *at < from);
+        self.open.get(before).copied()
+    }
+
+    fn clear(&mut self) {
+        self.hits.clear();
+        self.open.clear();
+    }
+
+    fn settle(&mut self) {
+        if self.hits.len() > 1 {
+            self.hits
+                .sort_unstable_by_key(|hit| (hit.start, usize::MAX - hit.end, hit.text));
+            self.hits.dedup();
+        }
+        if self.open.len() > 1 {
+            self.open.sort_unstable();
+        }
+    }
+}
+
+impl Text {
+    /// Line breaks count in no text: they are left out.
+    pub(super) fn new(octets: &[u8], fold: bool, lead: Option<Lead>) -> Self {
+        let octets = octets
+            .iter()
+            .copied()
+            .filter(|octet| !is_line_break(*octet));
+        Self {
+            octets: Zeroizing::new(octets.collect()),
+            fold,
+            lead,
+        }
+    }
+
+    /// Its octets, without the lead.
+    pub(super) fn octets(&self) -> &[u8] {
+        &self.octets
+    }
+
+    /// Octets that a spelling may take at most.
+    fn room(&self) -> usize {
+        self.octets.len() * SPREAD + FEW
+    }
+
+    #[inline]
+    const fn same(&self, one: u8, other: u8) -> bool {
+        one == other || self.fold && one.eq_ignore_ascii_case(&other)
+    }
+
+    /// Every octet that it may begin with.
+    fn first(&self) -> impl Iterator<Item = u8> + use<> {
+        cases(self.octets.first().copied(), self.fold)
+    }
+}
+
+impl Lead {
+    fn is(self, octet: u8) -> bool {
+        sextet(octet).is_some_and(|bits| bits & self.mask == self.bits)
+    }
+}
+
+impl Spellings {
+    /// Prepares the search. Texts shorter than [`super::needles::SHORTEST`] must not be among them.
+    pub(super) fn new(texts: Vec<Text>) -> Self {
+        let (mut places, mut begins) = ([0; 256], vec![Vec::new(); 256]);
+        let (mut firsts, mut leads, mut led) = ([false; 256], [false; 256], [false; 256]);
+        for (number, text) in texts.iter().enumerate() {
+            for (place, octet) in text.octets.iter().take(super::heads::HEAD).enumerate() {
+                for octet in cases(Some(*octet), text.fold) {
+                    if let Some(slot) = places.get_mut(usize::from(octet)) {
+                        *slot |= 1 << place;
+                    }
+                }
+            }
+            for octet in text.first() {
+                if let Some(slot) = begins.get_mut(usize::from(octet)) {
+                    slot.push((number, text.octets.get(1).copied().unwrap_or(0)));
+                }
+                let known = if text.lead.is_some() {
+                    &mut led
+                } else {
+                    &mut firsts
+                };
+                if let Some(slot) = known.get_mut(usize::from(octet)) {
+                    *slot = true;
+                }
+            }
+            for (octet, slot) in (0..=u8::MAX).zip(&mut leads) {
+                *slot |= text.lead.is_some_and(|lead| lead.is(octet));
+            }
+        }
+        let place = |octet: u8| places.get(usize::from(octet)).copied().unwrap_or(0);
+        let layers = if [b'%', b'\\', b'&']
+            .into_iter()
+            .all(|octet| place(octet) == 0)
+        {
+            DEPTH
+        } else {
+            0
+        };
+        Self {
+            idle: Idle::new(|octet| place(octet) != 0),
+            layers,
+            heads: Heads::new(texts.iter().map(|text| text.octets.as_slice())),
+            texts,
+            places,
+            begins,
+            firsts,
+            leads,
+            led,
+        }
+    }
+
+    /// Sees whether a text stands at `at`, which is where it begins without its lead.
+    fn attempt(&self, raw: &[u8], at: usize, number: usize, last: bool, finds: &mut Finds) {
+        let Some(text) = self.texts.get(number) else {
+            return;
+        };
+        let outcome = Attempt { raw, last, text }.read(at);
+        if outcome.end.is_none() && !outcome.open {
+            return;
+        }
+        let mut add = |start, lead| {
+            if let Some(end) = outcome.end {
+                finds.hits.push(Hit {
+                    start,
+                    end,
+                    text: number,
+                    lead,
+                });
+            }
+            if outcome.open {
+                finds.open.push(start);
+            }
+        };
+        match text.lead {
+            None => add(at, None),
+            Some(lead) => leading(raw, at, |start, octet| {
+                if lead.is(octet) {
+                    add(start, Some(octet));
+                }
+            }),
+        }
+    }
+
+    /// Where a lead of any text stands that ends before `end`, a text may begin there.
+    fn open_leads(&self, raw: &[u8], end: usize, finds: &mut Finds) {
+        leading(raw, end, |start, octet| {
+            if self.leads.get(usize::from(octet)) == Some(&true) {
+                finds.open.push(start);
+            }
+        });
+    }
+}
+
+/// Tells every unit of one octet before `end` with nothing but line breaks between.
+fn leading(raw: &[u8], end: usize, mut found: impl FnMut(usize, u8)) {
+    let from = end.saturating_sub(LEAD);
+    let known = raw.get(..end).unwrap_or(raw);
+    for (start, octet) in known.iter().enumerate().skip(from) {
+        if !is_introducer(*octet) {
+            let next = known.get(start + 1);
+            if next.is_none_or(|next| is_special(*next)) && broken_to(known, start + 1, BREAKS) {
+                found(start, *octet);
+            }
+            continue;
+        }
+        // No lead may begin an escape: the innermost reading counts.
+        match quick(known, start, DEPTH) {
+            Quick::Octet(octet, at) => {
+                if broken_to(known, at, BREAKS) {
+                    found(start, octet);
+                }
+                continue;
+            }
+            Quick::Break(_) | Quick::Wide(_) => continue,
+            Quick::Odd => {}
+        }
+        let mut before = start;
+        for depth in 0..=DEPTH {
+            let Some(unit) = unit(known, start, depth, true) else {
+                break;
+            };
+            let &[octet] = unit.octets() else { continue };
+            if unit.end != before && broken_to(known, unit.end, BREAKS) {
+                found(start, octet);
+            }
+            before = unit.end;
+        }
+    }
+}
+
+/// Whether only line breaks are left, so many at most.
+fn broken_to(known: &[u8], at: usize, breaks: usize) -> bool {
+    let Some(octet) = known.get(at) else {
+        return at == known.len();
+    };
+    if breaks == 0 {
+        return false;
+    }
+    if !is_introducer(*octet) {
+        return is_line_break(*octet) && broken_to(known, at + 1, breaks - 1);
+    }
+    match quick(known, at, DEPTH) {
+        Quick::Break(end) => return broken_to(known, end, breaks - 1),
+        Quick::Octet(..) | Quick::Wide(_) => return false,
+        Quick::Odd => {}
+    }
+    (1..=DEPTH).any(|depth| {
+        let unit = unit(known, at, depth, true);
+        unit.is_some_and(|unit| unit.is_line_break() && broken_to(known, unit.end, breaks - 1))
+    })
+}
+
+fn cases(octet: Option<u8>, fold: bool) -> impl Iterator<Item = u8> {
+    let cases = octet.map(|octet| {
+        if fold {
+            [octet.to_ascii_lowercase(), octet.to_ascii_uppercase()]
+        } else {
+            [octet; 2]
+        }
+    });
+    let [one, other] = cases.map_or([None; 2], |[one, other]| {
+        [Some(one), (one != other).then_some(other)]
+    });
+    one.into_iter().chain(other)
+}
+
+/// The six bits of a Base64 character of either alphabet (RFC 4648 §4, §5).
+pub(super) const fn sextet(octet: u8) -> Option<u8> {
+    match octet {
+        b'A'..=b'Z' => Some(octet - b'A'),
+        b'a'..=b'z' => Some(octet - b'a' + 26),
+        b'0'..=b'9' => Some(octet - b'0' + 52),
+        b'+' | b'-' => Some(62),
+        b'/' | b'_' => Some(63),
+        _ => None,
+    }
+}
+
+impl fmt::Debug for Spellings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Spellings({})", self.texts.len())
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Text({})", self.octets.len())
+    }
+}
+
+/// Octets that may stand for one: `%2525XX`, and a line break here and there.
+const SPREAD: usize = 16;
+/// Room for an escape or two.
+const FEW: usize = 256;
+/// Octets of a lead and the line breaks after it.
+const LEAD: usize = 24;

@@ -1,0 +1,281 @@
+//! The places that are worth an attempt.
+
+use super::{
+    Finds, Spellings,
+    attempt::BREAKS,
+    quick::{Quick, quick},
+    special::{is_line_break, is_special, specials},
+    unit::{DEPTH, unit},
+};
+use crate::credential::heads::{BLOCK, HEAD, Row, STRIDE};
+
+/// A place that is not what it is, or may not be.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    raw: &'a [u8],
+    at: usize,
+    last: bool,
+}
+
+impl Spellings {
+    /// Finds all that stands in `raw`; where nothing comes after it, it is the `last`.
+    pub(in crate::credential) fn look(&self, raw: &[u8], last: bool, finds: &mut Finds) {
+        finds.clear();
+        if self.heads.is_empty() {
+            return;
+        }
+        for (number, block) in raw.chunks(BLOCK).enumerate() {
+            let from = number * BLOCK;
+            self.heads.each_in(block, from, |text, at| {
+                self.attempt(raw, at, text, last, finds);
+            });
+            let mut left = specials(block);
+            while left != 0 {
+                let at = from + left.trailing_zeros() as usize;
+                left &= left - 1;
+                if let Some(&near) = raw.get(at..).and_then(<[u8]>::first_chunk)
+                    && self.idle.is_idle(near)
+                {
+                    continue;
+                }
+                self.look_around(Around { raw, at, last }, finds);
+            }
+        }
+        if !last {
+            self.look_at_end(raw, finds);
+        }
+        finds.settle();
+    }
+
+    /// What begins so shortly before the end that no row of it is whole, written as it is.
+    fn look_at_end(&self, raw: &[u8], finds: &mut Finds) {
+        for length in 1..HEAD.min(raw.len() + 1) {
+            let at = raw.len() - length;
+            let Some(&[first, ref rest @ ..]) = raw.get(at..) else {
+                continue;
+            };
+            let second = rest.first().copied();
+            let mut rest = rest.iter().enumerate();
+            if !rest.all(|(place, octet)| self.places_of(*octet) >> (place + 1) & 1 == 1) {
+                continue;
+            }
+            if length == 1 {
+                let is = |known: &[bool; 256]| known.get(usize::from(first)) == Some(&true);
+                if is(&self.firsts) {
+                    finds.open.push(at);
+                }
+                if is(&self.led) {
+                    self.open_leads(raw, at, finds);
+                }
+            } else {
+                self.attempt_all(
+                    Around {
+                        raw,
+                        at,
+                        last: false,
+                    },
+                    first,
+                    second,
+                    finds,
+                );
+            }
+        }
+        self.open_leads(raw, raw.len(), finds);
+    }
+
+    /// What a special octet may be the first of in a text that is not written as it is.
+    #[inline]
+    fn look_around(&self, here: Around<'_>, finds: &mut Finds) {
+        let Some(&octet) = here.raw.get(here.at) else {
+            return;
+        };
+        let before = here.places_before(|octet| self.places_of(octet));
+        if is_line_break(octet) {
+            // No text begins with one.
+            self.after_break(here, before & !1, here.at + 1, finds);
+            return;
+        }
+        match quick(here.raw, here.at, self.layers) {
+            Quick::Octet(octet, end) => self.weigh(here, before, (octet, end), finds),
+            Quick::Break(end) => self.after_break(here, before & !1, end, finds),
+            Quick::Wide(first) if self.places_of(first) == 0 => {}
+            Quick::Wide(_) | Quick::Odd => self.look_into(here, before, finds),
+        }
+    }
+
+    /// All readings of an octet that may begin an escape, save as itself.
+    fn look_into(&self, here: Around<'_>, before: u8, finds: &mut Finds) {
+        let mut known = here.at + 1;
+        for depth in 1..=DEPTH {
+            let Some(unit) = unit(here.raw, here.at, depth, here.last) else {
+                self.goes_on(here, before, finds);
+                return;
+            };
+            if unit.end == known {
+                continue;
+            }
+            known = unit.end;
+            match unit.octets() {
+                [octet] if is_line_break(*octet) => {
+                    self.after_break(here, before & !1, unit.end, finds);
+                }
+                [octet] => self.weigh(here, before, (*octet, unit.end), finds),
+                [octet, ..] => {
+                    self.attempt_from(here, before & self.places_of(*octet), *octet, finds);
+                }
+                [] => {}
+            }
+        }
+    }
+
+    /// What comes after a line break at `here`.
+    #[inline]
+    fn after_break(&self, here: Around<'_>, places: u8, end: usize, finds: &mut Finds) {
+        if places == 0 {
+            return;
+        }
+        match self.read(here.raw, end) {
+            Some(next) => self.weigh(here, places, next, finds),
+            None => self.attempt_places(here, places, finds),
+        }
+    }
+
+    /// An escape that goes on after the end: it may be anything.
+    fn goes_on(&self, here: Around<'_>, before: u8, finds: &mut Finds) {
+        finds.open.push(here.at);
+        self.open_leads(here.raw, here.at, finds);
+        self.attempt_places(here, before & !1, finds);
+    }
+
+    /// The next octet of a text, if it has only one reading, and where that ends.
+    #[inline]
+    fn read(&self, raw: &[u8], mut at: usize) -> Option<(u8, usize)> {
+        for _ in 0..=BREAKS {
+            let octet = *raw.get(at)?;
+            if !is_special(octet) {
+                return Some((octet, at + 1));
+            }
+            if is_line_break(octet) {
+                at += 1;
+                continue;
+            }
+            if self.places_of(octet) != 0 {
+                // It may also be meant as itself.
+                return None;
+            }
+            match quick(raw, at, self.layers) {
+                Quick::Octet(octet, end) => return Some((octet, end)),
+                Quick::Break(end) => at = end,
+                Quick::Wide(first) if self.places_of(first) == 0 => return Some((first, at)),
+                Quick::Wide(_) | Quick::Odd => return None,
+            }
+        }
+        None
+    }
+
+    /// A text goes on at `here` with `octet`, as far as is known.
+    #[inline]
+    fn weigh(&self, here: Around<'_>, before: u8, (octet, end): (u8, usize), finds: &mut Finds) {
+        let places = before & self.places_of(octet);
+        if places != 0 {
+            self.weigh_on(here, places, (octet, end), finds);
+        }
+    }
+
+    fn weigh_on(
+        &self,
+        here: Around<'_>,
+        mut places: u8,
+        (octet, mut end): (u8, usize),
+        finds: &mut Finds,
+    ) {
+        let mut row = [octet, 0, 0, 0];
+        let mut whole = true;
+        for (ahead, slot) in (1_u8..).zip(row.iter_mut().skip(1)) {
+            let Some((octet, next)) = self.read(here.raw, end) else {
+                whole = false;
+                break;
+            };
+            places &= self.places_of(octet) >> ahead | !(PLACES >> ahead);
+            if places == 0 {
+                return;
+            }
+            (*slot, end) = (octet, next);
+        }
+        if places & !FIRST_PLACES != 0
+            && let Some(from) = here.at.checked_sub(STRIDE - 1)
+            && let Some(&[a, b, c]) = here.raw.get(from..here.at)
+        {
+            for entry in self.heads.entries(Row::of([a, b, c, octet])) {
+                if let Some(at) = from.checked_sub(entry.offset) {
+                    self.attempt(here.raw, at, entry.text, here.last, finds);
+                }
+            }
+        }
+        if places & FIRST_PLACES == 0 {
+            return;
+        }
+        if !whole {
+            self.attempt_from(here, places & FIRST_PLACES, octet, finds);
+            return;
+        }
+        for entry in self.heads.entries(Row::of(row)) {
+            if let Some(at) = here.at.checked_sub(entry.offset) {
+                self.attempt(here.raw, at, entry.text, here.last, finds);
+            }
+        }
+    }
+
+    /// Attempts with the first of the text at so many places before `here`, or at it with `octet`.
+    fn attempt_from(&self, here: Around<'_>, places: u8, octet: u8, finds: &mut Finds) {
+        if places & 1 == 1 {
+            self.attempt_all(here, octet, None, finds);
+        }
+        self.attempt_places(here, places & !1, finds);
+    }
+
+    /// Attempts where a text begins with an octet that is written as it is, so many places before.
+    fn attempt_places(&self, here: Around<'_>, places: u8, finds: &mut Finds) {
+        for place in (0..HEAD).filter(|place| places >> place & 1 == 1) {
+            let Some(at) = here.at.checked_sub(place) else {
+                return;
+            };
+            if let Some(&[octet, next]) = here.raw.get(at..at + 2) {
+                let next = (place > 1).then_some(next);
+                self.attempt_all(Around { at, ..here }, octet, next, finds);
+            }
+        }
+    }
+
+    /// Attempts with every text that begins with `first`, if it is known what comes `next`.
+    fn attempt_all(&self, here: Around<'_>, first: u8, next: Option<u8>, finds: &mut Finds) {
+        let begun = self.begins.get(usize::from(first));
+        for (text, second) in begun.into_iter().flatten() {
+            if next.is_none_or(|next| next.eq_ignore_ascii_case(second)) {
+                self.attempt(here.raw, here.at, *text, here.last, finds);
+            }
+        }
+    }
+
+    #[inline]
+    fn places_of(&self, octet: u8) -> u8 {
+        self.places.get(usize::from(octet)).copied().unwrap_or(0)
+    }
+}
+
+impl Around<'_> {
+    /// At which places of a text this may be by what stands before.
+    #[inline]
+    fn places_before(&self, of: impl Fn(u8) -> u8) -> u8 {
+        let before = |n: usize| {
+            let octet = self.at.checked_sub(n).and_then(|at| self.raw.get(at));
+            octet.map_or(0, |octet| of(*octet))
+        };
+        (before(1) << 1 | 1) & (before(2) << 2 | 3) & (before(3) << 3 | 7)
+    }
+}
+
+/// Places of a text of which [`super::Spellings::places`] knows.
+const PLACES: u8 = (1 << HEAD) - 1;
+/// Those from which a row that begins there is one of the heads.
+const FIRST_PLACES: u8 = 0b111;

@@ -1,0 +1,150 @@
+//! What an octet that may begin an escape stands for, told quickly where only one reading can matter.
+//!
+//! Most escapes are of one layer, or of several of the same kind. All else is odd, and is read by
+//! [`super::unit`] in every way there is.
+
+use super::{
+    special::{is_introducer, is_line_break},
+    unit::NAMES,
+};
+
+/// The one reading that can matter, where none of the octets that may begin an escape does as itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Quick {
+    /// This octet, up to there; if it may begin an escape itself, none was begun.
+    Octet(u8, usize),
+    /// A line break, up to there.
+    Break(usize),
+    /// Several octets, of which this is the first.
+    Wide(u8),
+    /// It takes a closer look.
+    Odd,
+}
+
+/// Reads at `at`, where an octet stands that may begin an escape, through so many layers.
+#[inline]
+pub(super) fn quick(raw: &[u8], at: usize, layers: u8) -> Quick {
+    // What texts are full of, without further ado.
+    if let Some(&[b'%', high, low]) = raw.get(at..at + 3)
+        && let Some((high, low)) = digit(high).zip(digit(low))
+    {
+        return stands_for(raw, high << 4 | low, at + 3, layers);
+    }
+    match raw.get(at) {
+        Some(introducer) => escape(raw, *introducer, at + 1, layers),
+        None => Quick::Odd,
+    }
+}
+
+/// What `introducer`, however it was written, stands for with what follows it.
+fn escape(raw: &[u8], introducer: u8, after: usize, layers: u8) -> Quick {
+    let Some(&next) = raw.get(after) else {
+        return Quick::Odd;
+    };
+    let none = Quick::Octet(introducer, after);
+    match (introducer, next) {
+        (b'\\', b'\\') => match layers.checked_sub(1) {
+            Some(layers) => escape(raw, b'\\', after + 1, layers),
+            None => Quick::Odd,
+        },
+        (_, b'%' | b'\\' | b'&') => unless_escape(raw, after, layers, none),
+        (b'%', _) => number(raw, (after, 2), true, layers, none),
+        (b'\\', b'"' | b'\'' | b'/') => Quick::Octet(next, after + 1),
+        (b'\\', b'n' | b'r') => Quick::Break(after + 1),
+        (b'\\', b't') => Quick::Octet(b'\t', after + 1),
+        (b'\\', b'u') => number(raw, (after + 1, 4), false, layers, none),
+        (b'\\', b'x') => number(raw, (after + 1, 2), false, layers, none),
+        (b'&', b'#') => Quick::Odd,
+        (b'&', b'a' | b'l' | b'g' | b'q' | b's' | b'p' | b'e') => name(raw, after, layers, none),
+        _ => none,
+    }
+}
+
+/// `none`, unless an escape stands within.
+fn unless_escape(raw: &[u8], within: usize, layers: u8, none: Quick) -> Quick {
+    let Some((layers, introducer)) = layers.checked_sub(1).zip(raw.get(within)) else {
+        return Quick::Odd;
+    };
+    let inner = escape(raw, *introducer, within + 1, layers);
+    if inner == Quick::Octet(*introducer, within + 1) {
+        none
+    } else {
+        Quick::Odd
+    }
+}
+
+/// So many hexadecimal digits.
+fn number(raw: &[u8], (at, digits): (usize, usize), octet: bool, layers: u8, none: Quick) -> Quick {
+    let mut number = 0;
+    for at in at..at + digits {
+        let Some(digit) = raw.get(at) else {
+            return Quick::Odd;
+        };
+        match char::from(*digit).to_digit(16) {
+            Some(digit) => number = number << 4 | digit,
+            None if is_introducer(*digit) => return unless_escape(raw, at, layers, none),
+            None => return none,
+        }
+    }
+    let end = at + digits;
+    match u8::try_from(number) {
+        Ok(stands) if octet || stands < 0x80 => stands_for(raw, stands, end, layers),
+        _ => match char::from_u32(number) {
+            Some(character) => {
+                let first = character.encode_utf8(&mut [0; 4]).bytes().next();
+                first.map_or(none, Quick::Wide)
+            }
+            None => none,
+        },
+    }
+}
+
+#[inline]
+fn stands_for(raw: &[u8], octet: u8, end: usize, layers: u8) -> Quick {
+    if is_line_break(octet) {
+        return Quick::Break(end);
+    }
+    if !is_introducer(octet) {
+        return Quick::Octet(octet, end);
+    }
+    match layers.checked_sub(1) {
+        Some(layers) => escape(raw, octet, end, layers),
+        None => Quick::Odd,
+    }
+}
+
+/// A reference by name.
+fn name(raw: &[u8], at: usize, layers: u8, none: Quick) -> Quick {
+    let rest = raw.get(at..).unwrap_or_default();
+    let Some(length) = rest.iter().position(|octet| !octet.is_ascii_lowercase()) else {
+        return if rest.len() > LONGEST {
+            none
+        } else {
+            Quick::Odd
+        };
+    };
+    let (name, end) = (rest.get(..length).unwrap_or_default(), at + length + 1);
+    match rest.get(length) {
+        Some(b';') if name == b"amp" => stands_for(raw, b'&', end, layers),
+        Some(b';') => match NAMES.iter().find(|(known, _)| *known == name) {
+            Some((_, octet)) => Quick::Octet(*octet, end),
+            None => none,
+        },
+        Some(octet) if is_introducer(*octet) && length <= LONGEST => Quick::Odd,
+        _ => none,
+    }
+}
+
+/// No name is longer.
+const LONGEST: usize = 6;
+
+/// A hexadecimal digit.
+#[inline]
+const fn digit(octet: u8) -> Option<u8> {
+    match octet {
+        b'0'..=b'9' => Some(octet - b'0'),
+        b'a'..=b'f' => Some(octet - b'a' + 10),
+        b'A'..=b'F' => Some(octet - b'A' + 10),
+        _ => None,
+    }
+}

@@ -1,0 +1,172 @@
+//! Looking against trying every place, and every spelling behind and before anything.
+
+use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
+use proptest::prelude::*;
+
+use super::*;
+
+/// Values that look like escapes, end in one, or are of what escapes are made of.
+const VALUES: [&str; 7] = [
+    "ghp_0123+Real/Value==xyz",
+    "p%41ss\\n&amp;w0rd",
+    "ends-in-a-percent%",
+    "a5a5a5a5a5",
+    "\\\\\\\\\\\\\\\\",
+    "abcdef&#x",
+    "25252525u0041",
+];
+
+fn spellings() -> Spellings {
+    let mut texts = Vec::new();
+    for value in VALUES {
+        let octets = value.as_bytes();
+        let hex: String = octets.iter().map(|b| format!("{b:02x}")).collect();
+        texts.push(Text::new(octets, false, None));
+        texts.push(Text::new(hex.as_bytes(), true, None));
+        if let Some(first) = octets.first() {
+            let lead = Some(Lead {
+                bits: first >> 4,
+                mask: 0x0f,
+            });
+            let encoded = STANDARD_NO_PAD.encode([&b"x"[..], octets].concat());
+            let core = &encoded.as_bytes()[2..(octets.len() + 1) * 8 / 6];
+            texts.push(Text::new(core, false, lead));
+        }
+    }
+    assert!(texts.iter().all(|text| text.octets().len() >= 8));
+    Spellings::new(texts)
+}
+
+/// What is found by trying every place.
+fn tried(spellings: &Spellings, raw: &[u8], last: bool) -> Finds {
+    let mut finds = Finds::default();
+    for at in 0..=raw.len() {
+        for text in 0..spellings.texts.len() {
+            spellings.attempt(raw, at, text, last, &mut finds);
+        }
+    }
+    finds.settle();
+    finds
+}
+
+fn looked(spellings: &Spellings, raw: &[u8], last: bool) -> Finds {
+    let mut finds = Finds::default();
+    spellings.look(raw, last, &mut finds);
+    finds
+}
+
+/// One octet in one of its spellings.
+fn spelled(octet: u8, how: u8) -> String {
+    let percent = format!("%{octet:02X}");
+    match how {
+        0 => percent,
+        1 => percent.to_lowercase(),
+        2 => percent.replace('%', "%25"),
+        3 => format!("\\u00{octet:02x}"),
+        4 => format!("\\\\u00{octet:02X}"),
+        5 => format!("&#{octet};"),
+        6 => format!("&#x{octet:x};"),
+        7 => format!("&amp;#{octet};"),
+        8 => format!("\\x{octet:02x}"),
+        9 => format!("%26%23{octet}%3b"),
+        10 => format!("\n{}", char::from(octet)),
+        11 => format!("\\r\\n{}", char::from(octet)),
+        12 => format!("%0d%0A{}", char::from(octet)),
+        _ => char::from(octet).to_string(),
+    }
+}
+
+/// A text of which each octet is written somehow.
+fn written(text: String) -> impl Strategy<Value = String> {
+    prop::collection::vec(prop_oneof![3 => Just(99_u8), 1 => 0_u8..13], text.len()).prop_map(
+        move |how| {
+            let octets = text.bytes().zip(how).enumerate();
+            octets
+                .map(|(at, (octet, how))| {
+                    // No text begins with a line break.
+                    spelled(octet, if at == 0 && how > 9 { 99 } else { how })
+                })
+                .collect()
+        },
+    )
+}
+
+fn value() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(VALUES.to_vec())
+}
+
+fn any_form() -> impl Strategy<Value = String> {
+    (value(), 0..4_u8).prop_map(|(value, form)| match form {
+        0 => value.bytes().map(|b| format!("{b:02X}")).collect(),
+        1 => STANDARD_NO_PAD.encode(format!("x{value}")),
+        _ => value.to_owned(),
+    })
+}
+
+/// Parts of spellings, beginnings of escapes, and what may join them.
+fn adversarial() -> impl Strategy<Value = String> {
+    let part = prop_oneof![
+        2 => any_form().prop_flat_map(written),
+        3 => (any_form().prop_flat_map(written), any::<prop::sample::Index>()).prop_map(|(text, cut)| {
+            let cut = cut.index(text.len());
+            text.get(..cut).unwrap_or_default().to_owned()
+        }),
+        2 => prop::sample::select(vec![
+            "%", "\\", "&", "%2", "%25", "\\u", "\\u00", "\\x", "&#", "&#x", "&am", "&amp;", "=", "\n", "\r\n",
+            "\\n", "%0a", "g", "u0067", "67", "amp;",
+        ]).prop_map(str::to_owned),
+        1 => "[ -~\n]{0,12}",
+    ];
+    prop::collection::vec(part, 0..5).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn looking_finds_what_trying_every_place_finds(raw in adversarial(), last in any::<bool>()) {
+        let spellings = spellings();
+        let (expected, got) = (tried(&spellings, raw.as_bytes(), last), looked(&spellings, raw.as_bytes(), last));
+        prop_assert_eq!(&got.hits, &expected.hits);
+    }
+
+    #[test]
+    fn every_spelling_is_found_whatever_stands_around_it(
+        before in adversarial(),
+        form in any_form().prop_flat_map(written),
+        after in "[ -~\n]{0,12}",
+    ) {
+        let spellings = spellings();
+        let raw = format!("{before}{form}{after}");
+        let finds = looked(&spellings, raw.as_bytes(), true);
+        let end = before.len() + form.len();
+        // Base64 has a character before it, and ends in one that it shares.
+        let slack = 20;
+        let found = finds.hits.iter().any(|hit| {
+            hit.start >= before.len().saturating_sub(slack)
+                && hit.start <= before.len() + 2 * slack
+                && hit.end + slack >= end
+        });
+        prop_assert!(found, "{} not in {:?}", raw, finds.hits);
+    }
+
+    #[test]
+    fn an_open_place_is_one_from_where_on_something_may_be_found(
+        raw in adversarial(),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let spellings = spellings();
+        let octets = raw.as_bytes();
+        let cut = cut.index(octets.len() + 1);
+        let whole = looked(&spellings, octets, true);
+        let part = looked(&spellings, &octets[..cut], false);
+        for hit in whole.hits.iter().filter(|hit| hit.start < cut) {
+            let known = part.hits.contains(hit);
+            prop_assert!(known || part.open.contains(&hit.start), "{:?} cut at {}", hit, cut);
+        }
+        for hit in &part.hits {
+            let longer = part.open.contains(&hit.start);
+            prop_assert!(longer || whole.hits.contains(hit), "{:?} cut at {}", hit, cut);
+        }
+    }
+}
