@@ -23,7 +23,9 @@ use gig_sandbox::Running;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep_until};
 
-use self::{settings::Settings, signals::Signals, terminal::Terminal, wire::Wired};
+use self::{
+    secrets::Secrets, settings::Settings, signals::Signals, terminal::Terminal, wire::Wired,
+};
 use crate::stderr::tell;
 use crate::{args::run::RunArgs, exit_status::ExitStatus};
 
@@ -129,6 +131,11 @@ async fn at(deadline: Option<Instant>) {
 fn report(wired: &Wired, settings: &Settings) {
     if settings.quiet {
         return;
+    }
+    for name in settings.secrets.iter().flat_map(Secrets::entrusted) {
+        tell(&format!(
+            "gig: warning: secret {name} was entrusted: the program held its value during this run\n"
+        ));
     }
     if let Some(text) = wired.summary().text() {
         tell(&text);

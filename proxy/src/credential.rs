@@ -9,7 +9,7 @@
 //! capture    tokens of logins made inside, kept out          capture::{answer, overlay}
 //! watch      everything that must not go astray              forms, needles, unescape
 //! spelling   texts in every spelling                         heads
-//! misuse     what is on its way to where it is not bound
+//! misuse     what is on its way to where it is not bound     watched
 //! inject     values in header section and target             place, inject::{fields, target}
 //! body       values in bodies, while they stream             swap
 //! treat      what completes a request before it is sent     sign
@@ -38,6 +38,7 @@ pub mod treat;
 pub mod unescape;
 pub mod wallet;
 pub mod watch;
+pub mod watched;
 pub mod websocket;
 
 pub use wallet::{Border, Held, Wallet};

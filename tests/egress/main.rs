@@ -17,6 +17,7 @@ mod python;
 mod reflection;
 mod rust;
 mod secrets;
+mod shapes;
 mod streaming;
 mod vault;
 mod versions;

@@ -13,7 +13,7 @@ const HOST: &str = "api.example.com";
 const VALUE: &str = "vaulted-value-3kQ9xWv2";
 
 /// `gig secret …` as the user that the run will be.
-fn secret(lab: &Lab, words: &[&str], input: &str) {
+pub(super) fn secret(lab: &Lab, words: &[&str], input: &str) {
     let mut command = Command::new(place::gig());
     command
         .arg("secret")
@@ -39,7 +39,8 @@ fn secret(lab: &Lab, words: &[&str], input: &str) {
     );
 }
 
-fn data(lab: &Lab) -> String {
+/// Where its vault is.
+pub(super) fn data(lab: &Lab) -> String {
     lab.home().join("vault").to_str().expect("UTF-8").to_owned()
 }
 

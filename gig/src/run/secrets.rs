@@ -98,6 +98,12 @@ impl Secrets {
         Ok(wallet)
     }
 
+    /// The secrets whose values the program holds.
+    pub(crate) fn entrusted(&self) -> impl Iterator<Item = &SecretName> {
+        let entrusted = self.given.iter().filter(|secret| secret.entrusted);
+        entrusted.map(|secret| &secret.name)
+    }
+
     /// The variables that hold the sentinels.
     pub(crate) fn variables(&self, wallet: &Wallet) -> Vec<(OsString, OsString)> {
         let held = wallet.held();

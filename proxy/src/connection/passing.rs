@@ -3,15 +3,20 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gig_policy::{AppProtocol, ConnectPermit};
+use gig_audit::Event;
+use gig_policy::{AppProtocol, ConnectPermit, DenyReason};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{Stream, reset_plain};
 use crate::{
     authority::Destination,
     caller::Caller,
-    enforce::connect::{Attempt, Outcome},
-    opaque::{SpliceLimits, splice_until},
+    credential::watched::WatchedStream,
+    enforce::{
+        connect::{Attempt, Outcome},
+        secret::raise_alarm,
+    },
+    opaque::{SpliceEnd, SpliceLimits, splice_until},
     subject::ConnectionFacts,
     upstream::dial::Dialed,
 };
@@ -87,8 +92,24 @@ pub(super) async fn pass<S>(
             reason = caller.drained() => reason,
         }
     };
-    let sides = (stream, dialed.stream);
-    let spliced = Box::pin(splice_until(Bytes::new(), sides, &limits, cut)).await;
+    let spliced = match caller.subject().wallet() {
+        None => {
+            let sides = (stream, dialed.stream);
+            Box::pin(splice_until(Bytes::new(), sides, &limits, cut)).await
+        }
+        Some(wallet) => {
+            let encrypted = attempt.protocol == Some(AppProtocol::Https);
+            let mut stream = WatchedStream::new(stream, wallet, encrypted);
+            let sides = (&mut stream, dialed.stream);
+            let mut spliced = Box::pin(splice_until(Bytes::new(), sides, &limits, cut)).await;
+            for misuse in stream.misuses() {
+                spliced.end = SpliceEnd::Refused(DenyReason::SecretMisuse);
+                let entry = attempt.entry(Event::SecretMisuse);
+                raise_alarm(caller.recorder(), entry, &misuse);
+            }
+            spliced
+        }
+    };
     (outcome.bytes_out, outcome.bytes_in) = (spliced.out, spliced.back);
     outcome.reason = spliced.end.reason();
     caller.outcome(attempt, outcome).await;

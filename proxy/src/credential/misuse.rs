@@ -232,6 +232,8 @@ pub struct Guard {
     credential: bool,
     /// Its own sentinels stay what they are in this body.
     literal: bool,
+    /// Escapes are not undone.
+    as_is: bool,
     place: &'static str,
     tally: Arc<Tally>,
     /// The last octets that passed.
@@ -257,6 +259,7 @@ impl Guard {
             granted: bearer.granted.into(),
             credential,
             literal: false,
+            as_is: false,
             place,
             tally: Arc::clone(tally),
             tail: Vec::new(),
@@ -270,6 +273,20 @@ impl Guard {
     pub const fn literal(mut self) -> Self {
         self.literal = true;
         self
+    }
+
+    /// Looks at octets as they are, and undoes no escapes.
+    #[must_use]
+    pub const fn as_is(mut self) -> Self {
+        self.as_is = true;
+        self
+    }
+
+    /// Looks for what is known now, in what comes and in what was remembered.
+    pub fn renew(&mut self, watch: &Arc<Watch>) {
+        if !Arc::ptr_eq(&self.watch, watch) {
+            self.watch = Arc::clone(watch);
+        }
     }
 
     /// Looks at the next octets, before they pass.
@@ -293,7 +310,9 @@ impl Guard {
             self.tail.truncate(joint);
         }
         watch.find(octets, |found, _| verdict.add(self, found));
-        self.look_through_escapes(octets, &mut verdict);
+        if !self.as_is {
+            self.look_through_escapes(octets, &mut verdict);
+        }
         keep_last(&mut self.tail, octets, memory);
         verdict.result
     }

@@ -96,6 +96,72 @@ impl Mask {
     }
 }
 
+/// A whole close frame as `sender` writes it (RFC 6455 §5.5.1).
+///
+/// # Errors
+/// [`FrameError::NoRandomness`].
+pub fn close(sender: Sender, code: CloseCode) -> Result<Vec<u8>, FrameError> {
+    let frames = Frames::new(sender, Box::new(|_| Box::new(NoRewrite)));
+    let mut out = Vec::new();
+    let payload = code.number().to_be_bytes().to_vec();
+    frames.send((true, Opcode::Close), payload, &mut out)?;
+    Ok(out)
+}
+
+/// What a close frame says (RFC 6455 §7.4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CloseCode {
+    /// The other side did something wrong.
+    GoingAway,
+    /// The frames were not as the protocol has them.
+    Protocol,
+    /// A message must not pass.
+    Policy,
+    /// A fault of our own.
+    Internal,
+}
+
+impl CloseCode {
+    const fn number(self) -> u16 {
+        match self {
+            Self::GoingAway => 1001,
+            Self::Protocol => 1002,
+            Self::Policy => 1008,
+            Self::Internal => 1011,
+        }
+    }
+}
+
+impl FrameError {
+    /// What the side that caused it is told.
+    #[must_use]
+    pub const fn close_code(self) -> CloseCode {
+        match self {
+            Self::Protocol(_) | Self::Rewrite(RewriteError::Undecodable) => CloseCode::Protocol,
+            Self::Rewrite(RewriteError::Misuse) => CloseCode::Policy,
+            Self::Rewrite(RewriteError::Unavailable) | Self::NoRandomness => CloseCode::Internal,
+        }
+    }
+}
+
+/// For frames of our own.
+struct NoRewrite;
+
+impl Rewrite for NoRewrite {
+    fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        out.extend_from_slice(octets);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), RewriteError> {
+        Ok(())
+    }
+
+    fn held(&self) -> usize {
+        0
+    }
+}
+
 /// Takes extensions out of either half of a handshake, so that messages come as they are.
 pub fn without_extensions(headers: &mut HeaderMap) {
     headers.remove(SEC_WEBSOCKET_EXTENSIONS);

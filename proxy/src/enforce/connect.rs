@@ -33,7 +33,9 @@ pub struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    fn entry(&self, event: Event) -> Entry {
+    /// A record of `event` that says who wants to go where.
+    #[must_use]
+    pub fn entry(&self, event: Event) -> Entry {
         let mut entry = Entry::new(event);
         entry.sandbox = Some(self.subject.id());
         entry.conn = Some(self.conn);

@@ -320,6 +320,7 @@ impl WebSocket {
         let spliced = splice_until(Bytes::new(), (&mut down, &mut up), &limits, cut).await;
         let stopped =
             |side: Sender, why: Option<FrameError>| why.map(|why| messages::reason(side, why));
+        messages::close(&mut down, &mut up, &deadlines).await;
         let end = stopped(Sender::Client, down.stopped())
             .or_else(|| stopped(Sender::Server, up.stopped()))
             .or_else(|| spliced.end.reason());

@@ -18,6 +18,7 @@ use super::lab::{
 };
 
 mod misuse;
+mod opaque;
 mod rehearsal;
 
 const POLICY: &str = "

@@ -20,6 +20,9 @@ pub struct RewrittenStream<S> {
     frames: Frames,
     ready: BytesMut,
     ended: bool,
+    /// Octets of rewritten frames that were read, and octets that were written to the stream beneath.
+    given: u64,
+    written: u64,
     /// Told once what was ready before has been read.
     stopped: Option<FrameError>,
 }
@@ -32,6 +35,8 @@ impl<S> RewrittenStream<S> {
             frames,
             ready: BytesMut::new(),
             ended: false,
+            given: 0,
+            written: 0,
             stopped: None,
         }
     }
@@ -39,6 +44,11 @@ impl<S> RewrittenStream<S> {
     /// Why it was stopped, if it was.
     pub const fn stopped(&self) -> Option<FrameError> {
         self.stopped
+    }
+
+    /// Whether everything that was read from `other` was written here, so that a frame may follow.
+    pub fn is_between<T>(&self, other: &RewrittenStream<T>) -> bool {
+        other.ready.is_empty() && other.given == self.written
     }
 
     fn take(&mut self, octets: &[u8]) {
@@ -77,6 +87,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for RewrittenStream<S> {
         let length = this.ready.len().min(buffer.remaining());
         buffer.put_slice(this.ready.get(..length).unwrap_or_default());
         this.ready.advance(length);
+        this.given += length as u64;
         if this.ready.is_empty() {
             // Lets a large block go.
             this.ready = BytesMut::new();
@@ -91,7 +102,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for RewrittenStream<S> {
         cx: &mut Context<'_>,
         octets: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, octets)
+        let wrote = ready!(Pin::new(&mut self.inner).poll_write(cx, octets))?;
+        self.written += wrote as u64;
+        Poll::Ready(Ok(wrote))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -4,12 +4,16 @@
 use std::sync::Arc;
 
 use gig_policy::DenyReason;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-use crate::credential::{
-    body::{BodyPlan, Passes},
-    rewrite::{Rewrite, RewriteError},
-    scrub::{Fit, Scrubber, answer::Returning},
-    websocket::{FrameError, Frames, Sender},
+use crate::{
+    credential::{
+        body::{BodyPlan, Passes},
+        rewrite::{Rewrite, RewriteError},
+        scrub::{Fit, Scrubber, answer::Returning},
+        websocket::{self, CloseCode, FrameError, Frames, Sender, stream::RewrittenStream},
+    },
+    deadlines::Deadlines,
 };
 
 /// What the program sends: guarded, and with values for sentinels.
@@ -36,6 +40,48 @@ pub(super) fn incoming(returning: Option<Arc<Returning>>) -> Frames {
         })
     };
     Frames::new(Sender::Server, Box::new(make))
+}
+
+/// Tells both sides why it ends, where we ended it and a frame may follow what was sent: the one that
+/// caused it what it was, the other one that it is over.
+pub(super) async fn close<D, U>(
+    down: &mut RewrittenStream<D>,
+    up: &mut RewrittenStream<U>,
+    deadlines: &Deadlines,
+) where
+    D: AsyncWrite + Unpin,
+    U: AsyncWrite + Unpin,
+{
+    let (to_program, to_origin) = match (down.stopped(), up.stopped()) {
+        (Some(why), _) => (why.close_code(), CloseCode::GoingAway),
+        (None, Some(why)) => (CloseCode::GoingAway, why.close_code()),
+        (None, None) => return,
+    };
+    let (program, origin) = (down.is_between(up), up.is_between(down));
+    let told = async {
+        // Frames towards the origin are a client's, those towards the program a server's.
+        let origin = async {
+            if origin {
+                tell(up, Sender::Client, to_origin).await;
+            }
+        };
+        let program = async {
+            if program {
+                tell(down, Sender::Server, to_program).await;
+            }
+        };
+        tokio::join!(origin, program);
+    };
+    // Who does not read is told nothing.
+    drop(tokio::time::timeout(deadlines.detect, told).await);
+}
+
+async fn tell<S: AsyncWrite + Unpin>(stream: &mut S, sender: Sender, code: CloseCode) {
+    if let Ok(frame) = websocket::close(sender, code)
+        && stream.write_all(&frame).await.is_ok()
+    {
+        stream.shutdown().await.ok();
+    }
 }
 
 /// The word that a stopped direction is recorded by.

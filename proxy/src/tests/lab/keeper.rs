@@ -49,6 +49,25 @@ impl Keeper {
         self.guard(&name, Some((version, Arc::new(value()))));
     }
 
+    /// A secret that the program is handed as it is.
+    pub(in crate::tests) fn entrust(&self, name: &str, value: &str) {
+        self.set(name, value);
+        let name: SecretName = name.parse().unwrap();
+        let part = Part {
+            variable: Arc::clone(name.shared()),
+            value: SecretBytes::from(value),
+            shape: Shape::Plain,
+        };
+        let secret = Secret {
+            name: name.clone(),
+            version: 1,
+            parts: vec![part],
+            treatment: Treatment::Replace,
+            entrusted: true,
+        };
+        self.secrets.lock().insert(name, Arc::new(secret));
+    }
+
     /// A secret of another kind, by its parts.
     pub(in crate::tests) fn put(&self, name: &str, parts: &[&str], treatment: Treatment) {
         let name: SecretName = name.parse().unwrap();

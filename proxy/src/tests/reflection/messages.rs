@@ -107,6 +107,75 @@ async fn websocket_messages_carry_the_value_out_and_the_sentinel_back() {
     );
 }
 
+/// What ends a WebSocket, and what each side is told of it.
+#[tokio::test]
+async fn a_websocket_that_is_stopped_is_closed_towards_both_sides() {
+    let (told, mut heard) = mpsc::unbounded_channel();
+    let origin = Origin::https("api.test", &["http/1.1"], move |mut request| {
+        let told = told.clone();
+        async move {
+            let upgrade = hyper::upgrade::on(&mut request);
+            let tasks = tokio_util::task::TaskTracker::new();
+            tasks.spawn(async move {
+                let mut stream = TokioIo::new(upgrade.await.unwrap());
+                told.send(read_frame(&mut stream).await).unwrap();
+            });
+            Response::builder()
+                .status(StatusCode::SWITCHING_PROTOCOLS)
+                .header("connection", "upgrade")
+                .header("upgrade", "websocket")
+                .header("sec-websocket-accept", "x")
+                .body(empty())
+                .unwrap()
+        }
+    })
+    .await;
+    let unmasked = frame(TEXT, None, b"hello");
+    let reserved = frame(0xb1, Some([1, 2, 3, 4]), b"hello");
+    let revoked = frame(TEXT, Some([1, 2, 3, 4]), b"first-value-of-it");
+    let cases = [
+        (unmasked, 1002_u16, "malformed_request"),
+        (reserved, 1002, "malformed_request"),
+        (revoked, 1008, "secret_misuse"),
+    ];
+    for (sent, code, reason) in cases {
+        let keeper = super::super::lab::keeper::Keeper::with(&[("TOKEN", "first-value-of-it")]);
+        let lab = Arrangement::new(POLICY)
+            .origin("api.test:443", &origin)
+            .keeper(&keeper)
+            .lab();
+        keeper.set("TOKEN", "second-value-of-it");
+        let mut client = lab.https("api.test", "http/1.1").await;
+        let handshake = Request::get("/socket")
+            .header("host", "api.test")
+            .header("connection", "Upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+            .body(empty())
+            .unwrap();
+        let response = client.start(handshake).await.unwrap();
+        assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
+        let mut stream = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
+        stream.write_all(&sent).await.unwrap();
+        stream.flush().await.unwrap();
+        let closed = read_frame(&mut stream).await;
+        assert_eq!(
+            closed,
+            (0x88, false, code.to_be_bytes().to_vec()),
+            "{reason}"
+        );
+        let towards_origin = heard.recv().await.unwrap();
+        assert_eq!(
+            towards_origin,
+            (0x88, true, 1001_u16.to_be_bytes().to_vec())
+        );
+        let ended = lab.until_records(Event::Response, 1).await;
+        let why = ended[0].entry.reason.map(gig_policy::DenyReason::as_str);
+        assert_eq!(why, Some(reason));
+    }
+}
+
 #[tokio::test]
 async fn a_coded_request_body_takes_the_value_and_goes_plain() {
     let origin = Origin::https("api.test", &["h2"], super::super::lab::origin::echo).await;

@@ -11,7 +11,7 @@ use http::{Request, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
 
 use super::{World, post, with};
-use crate::tests::lab::client::empty;
+use crate::tests::lab::client::{Body, empty};
 
 /// Writes a text in a form of its own.
 type Form = fn(&str) -> String;
@@ -176,4 +176,66 @@ async fn a_host_name_holds_no_sentinel() {
     );
     let alarms = world.lab.until_records(Event::SecretMisuse, 1).await;
     assert!(alarms[0].entry.findings[0].contains("host's name"));
+}
+
+/// A body with a trailer section.
+fn with_trailer(uri: &str, name: &'static str, value: &str) -> Request<Body> {
+    let mut trailers = http::HeaderMap::new();
+    trailers.insert(name, value.parse().unwrap());
+    let frames = [
+        Ok(http_body::Frame::data(Bytes::from_static(b"data"))),
+        Ok(http_body::Frame::trailers(trailers)),
+    ];
+    let body = StreamBody::new(futures_util::stream::iter(frames)).boxed();
+    let request = Request::post(uri).header("te", "trailers");
+    let request = request
+        .header("trailer", name)
+        .header("content-type", "text/plain");
+    request.body(body).unwrap()
+}
+
+#[tokio::test]
+async fn trailers_towards_another_host_carry_no_sentinel_and_no_value() {
+    let value = "v4lue-of-the-token";
+    for alpn in ["http/1.1", "h2"] {
+        for real in [false, true] {
+            for name in ["x-signature", "token-bin"] {
+                let world = World::speaking("other.test", value, alpn).await;
+                let text = if real { value } else { &world.sentinel };
+                let text = if name == "token-bin" {
+                    STANDARD.encode(text)
+                } else {
+                    format!("key={text}")
+                };
+                let uri = if alpn == "h2" {
+                    "https://other.test/"
+                } else {
+                    "/"
+                };
+                let mut request = with_trailer(uri, name, &text);
+                if alpn != "h2" {
+                    request
+                        .headers_mut()
+                        .insert("host", "other.test".parse().unwrap());
+                }
+                let mut client = world.lab.https("other.test", alpn).await;
+                let alarmed = async {
+                    let alarms = world.lab.until_records(Event::SecretMisuse, 1).await;
+                    assert!(alarms[0].entry.findings[0].contains(name), "{alarms:?}");
+                };
+                // The origin may have begun to answer when the trailers come: it ends early then.
+                let told = async {
+                    let Ok(response) = client.start(request).await else {
+                        return;
+                    };
+                    if let Ok(body) = response.into_body().collect().await {
+                        assert!(body.trailers().is_none(), "{alpn} {name}");
+                        let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+                        assert!(text.contains("secret_misuse"), "{alpn} {name}: {text}");
+                    }
+                };
+                tokio::join!(alarmed, told);
+            }
+        }
+    }
 }

@@ -1,0 +1,112 @@
+//! A stream whose bytes are not opened, watched for values that go astray in plain sight.
+//!
+//! No secret is bound to such a stream, so that none may pass. What is encrypted within it, packed or
+//! otherwise disguised is not seen.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use gig_policy::SecretGrant;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::{
+    misuse::{Bearer, Guard},
+    tally::{Misuse, Tally},
+    wallet::Wallet,
+};
+
+/// What is read from it was looked at.
+#[derive(Debug)]
+pub struct WatchedStream<S> {
+    inner: S,
+    wallet: Arc<Wallet>,
+    guard: Guard,
+    tally: Arc<Tally>,
+}
+
+impl<S> WatchedStream<S> {
+    /// Watches what the wallet's sandbox sends by `inner`; `encrypted` streams hold no escapes that
+    /// would be worth undoing.
+    #[must_use]
+    pub fn new(inner: S, wallet: &Arc<Wallet>, encrypted: bool) -> Self {
+        let border = wallet.border();
+        let granted = entrusted(wallet);
+        let bearer = Bearer {
+            sandbox: wallet.sandbox(),
+            granted: &granted,
+        };
+        let tally = Arc::new(Tally::default());
+        let guard = Guard::new(&border.watch(), &bearer, ("the stream", false), &tally);
+        Self {
+            inner,
+            wallet: Arc::clone(wallet),
+            guard: if encrypted { guard.as_is() } else { guard },
+            tally,
+        }
+    }
+
+    /// What was refused.
+    #[must_use]
+    pub fn misuses(&self) -> Vec<Misuse> {
+        self.tally.take_misuses()
+    }
+}
+
+/// Secrets that the program was handed, for protocols like this one.
+fn entrusted(wallet: &Wallet) -> Vec<SecretGrant> {
+    let border = wallet.border();
+    let guarded = border.guarded();
+    let mut names: Vec<_> = guarded.values.iter().map(|value| &value.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let handed = |name: &&gig_policy::SecretName| {
+        let secret = border.keeper().at_hand(name);
+        secret.is_some_and(|secret| secret.entrusted)
+    };
+    let names = names.into_iter().filter(handed);
+    names
+        .map(|name| SecretGrant::everywhere(name.clone()))
+        .collect()
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut this.inner).poll_read(cx, buffer))?;
+        let fresh = buffer.filled().get(before..).unwrap_or_default();
+        // What became known since the stream began is looked for, too.
+        this.guard.renew(&this.wallet.border().watch());
+        if let Err(error) = this.guard.look(fresh) {
+            buffer.set_filled(before);
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for WatchedStream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        octets: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(cx, octets)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,179 @@
+//! Sentinels that clients take for the real thing, and secrets that are handed in as they are.
+
+use gig_policy::DenyReason;
+use gig_tests::lab::{
+    Finished, Lab,
+    http_origin::{HttpOrigin, greet},
+    network::text,
+    place,
+};
+
+use super::vault::{data, secret};
+
+/// Runs Python's clients with a secret of gig's own environment, and gives what the origin got.
+fn python(host: &str, value: &str, script: &str) -> (Finished, HttpOrigin) {
+    let lab = Lab::new();
+    let origin = lab.https(host, greet);
+    let venv = place::client("venv");
+    let python = text(&venv.join("bin/python"));
+    let run = lab.gig().allow(host).host_env("TOKEN", value);
+    let run = run.option(["--secret", &format!("TOKEN@{host}")]);
+    let script = format!("import os\nt = os.environ['TOKEN']\n{script}");
+    let run = run
+        .read_only(&venv)
+        .run([python.as_str(), "-c", script.as_str()]);
+    let run = run.success();
+    assert!(!run.text().contains(value), "{run}");
+    (run, origin)
+}
+
+#[test]
+fn pyjwt_reads_a_sentinel_as_a_token() {
+    let value = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJtZSJ9.\
+                 wBt7Qx2mZ0pLr5nE8vK3sJ6hG9fD1aC4yT2uI7oP0qM";
+    let (run, origin) = python(
+        "api.example.com",
+        value,
+        "import jwt, requests\n\
+         print(jwt.get_unverified_header(t)['typ'], \
+         jwt.decode(t, options={'verify_signature': False})['sub'])\n\
+         h = {'authorization': 'Bearer ' + t}\n\
+         print(requests.get('https://api.example.com/', headers=h).text)",
+    );
+    let _run = run.says("JWT sentinel");
+    let bearer = format!("Bearer {value}");
+    assert_eq!(
+        origin.requests()[0].field("authorization"),
+        Some(bearer.as_str())
+    );
+}
+
+#[test]
+fn slack_sdk_sends_a_bot_token_that_it_never_had() {
+    let value = "xoxb-123456789012-1234567890123-AbCdEfGhIjKlMnOpQrStUvWx";
+    let (_run, origin) = python(
+        "slack.com",
+        value,
+        "import re\n\
+         assert re.fullmatch(r'xoxb-[A-Za-z0-9_-]{51}', t), t\n\
+         from slack_sdk import WebClient\n\
+         from slack_sdk.errors import SlackClientError\n\
+         try: WebClient(token=t).auth_test()\n\
+         except (SlackClientError, ValueError): print('asked')",
+    );
+    let bearer = format!("Bearer {value}");
+    assert_eq!(
+        origin.requests()[0].field("authorization"),
+        Some(bearer.as_str())
+    );
+}
+
+#[test]
+fn keys_with_a_known_beginning_keep_length_and_alphabet() {
+    let value = "sk-AbCdEfGhIjKlMnOpQrStUvWxYz0123456789AbCdEfGhIjKl";
+    let (_run, origin) = python(
+        "api.example.com",
+        value,
+        "import re, requests\n\
+         assert re.fullmatch(r'sk-[A-Za-z0-9]{48}', t), t\n\
+         requests.get('https://api.example.com/', auth=(t, ''))",
+    );
+    let basic = "Basic c2stQWJDZEVmR2hJaktsTW5PcFFyU3RVdld4WXowMTIzNDU2Nzg5QWJDZEVmR2hJaktsOg==";
+    assert_eq!(origin.requests()[0].field("authorization"), Some(basic));
+}
+
+#[test]
+fn octokit_tells_an_installation_token_by_its_sentinel() {
+    let value = "ghs_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789";
+    let lab = Lab::new();
+    let origin = lab.https("api.github.com", greet);
+    let modules = place::client("node");
+    let run = lab
+        .gig()
+        .allow("api.github.com")
+        .host_env("GITHUB_TOKEN", value);
+    let run = run.option(["--secret", "GITHUB_TOKEN@api.github.com"]);
+    let run = run
+        .read_only(&modules)
+        .env("NODE_PATH", &text(&modules.join("node_modules")));
+    let script = "const {createTokenAuth} = require('@octokit/auth-token');\n\
+        (async () => {\n\
+         const auth = await createTokenAuth(process.env.GITHUB_TOKEN)();\n\
+         console.log('type', auth.tokenType, auth.token.length);\n\
+         await fetch('https://api.github.com/', {headers: {authorization: 'token ' + auth.token}});\n\
+        })().catch(e => { console.error(e); process.exit(1) })";
+    let run = run
+        .run(["node", "-e", script])
+        .success()
+        .says("type installation 40");
+    assert!(!run.text().contains(value), "{run}");
+    let token = format!("token {value}");
+    assert_eq!(
+        origin.requests()[0].field("authorization"),
+        Some(token.as_str())
+    );
+}
+
+#[test]
+fn a_telegram_bot_takes_a_sentinel_with_its_own_number() {
+    let value = "123456789:AAF0dkq3mZ0pLr5nE8vK3sJ6hG9fD1aC4yT";
+    let lab = Lab::new();
+    let origin = lab.https("api.telegram.org", greet);
+    secret(&lab, &["set", "BOT_TOKEN", "--like", "123456789:"], value);
+    let venv = place::client("venv");
+    let python = text(&venv.join("bin/python"));
+    let run = lab
+        .gig()
+        .allow("api.telegram.org")
+        .host_env("GIG_DATA_DIR", &data(&lab));
+    let run = run.option(["--secret", "BOT_TOKEN@api.telegram.org"]);
+    let run = run.read_only(&venv).run([
+        python.as_str(),
+        "-c",
+        "import os, telebot\n\
+         t = os.environ['BOT_TOKEN']\n\
+         assert t.startswith('123456789:') and len(t) == 45, t\n\
+         try: telebot.TeleBot(t).get_me()\n\
+         except Exception as error: print('asked', type(error).__name__)",
+    ]);
+    let run = run.success().says("asked");
+    assert!(!run.text().contains(value), "{run}");
+    let target = origin.requests()[0].target.replace("%3A", ":");
+    assert_eq!(target, format!("/bot{value}/getMe"), "{run}");
+}
+
+const ENTRUSTED: &str = "entrusted-value-7Qx2mZ0pLr";
+
+#[test]
+fn an_entrusted_secret_is_handed_in_where_the_policy_says_so_and_a_warning_everywhere() {
+    let lab = Lab::new();
+    let bound = lab.https("api.example.com", greet);
+    let other = lab.https("other.example.com", greet);
+    secret(&lab, &["set", "TOKEN", "--entrusted"], ENTRUSTED);
+    let gig = || {
+        let run = lab.gig().host_env("GIG_DATA_DIR", &data(&lab));
+        run.option(["--secret", "TOKEN"])
+    };
+    let plain = "version: 1\negress:\n- {host: api.example.com, secrets: [TOKEN]}\n";
+    let run = gig().policy(plain).run(["env"]);
+    let run = run.exits(125).complains("no rule entrusts it");
+    assert!(!run.text().contains(ENTRUSTED), "{run}");
+    let entrusting = "version: 1\negress:\n\
+        - {host: api.example.com, secrets: [{name: TOKEN, entrusted: true}]}\n\
+        - {host: other.example.com}\n";
+    let run = gig()
+        .policy(entrusting)
+        .sh("echo \"held: $TOKEN\"; for host in api other; do \
+         curl -sS -H \"X-Token: $TOKEN\" https://$host.example.com/; done");
+    let run = run.success().says(&format!("held: {ENTRUSTED}"));
+    let run = run.complains("warning: secret TOKEN is entrusted");
+    let run = run.complains("warning: secret TOKEN was entrusted");
+    assert_eq!(bound.requests()[0].field("x-token"), Some(ENTRUSTED));
+    // Handed in, it is still stopped where it is seen to go astray.
+    assert_eq!(other.raw().wire_octets(), 0, "{run}");
+    assert!(
+        run.audit.denials(DenyReason::SecretMisuse).count() > 0,
+        "{run}"
+    );
+    assert!(!format!("{:?}", run.audit).contains(ENTRUSTED), "{run}");
+}
