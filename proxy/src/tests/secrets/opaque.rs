@@ -102,6 +102,8 @@ async fn a_value_that_becomes_known_later_is_looked_for_in_an_open_stream() {
     origin.seen.until_text("before ").await;
     keeper.set("TOKEN", VALUE);
     stream.write_all(VALUE.as_bytes()).await.unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).await.ok();
     let alarms = lab.until_records(Event::SecretMisuse, 1).await;
     assert_eq!(&*alarms[0].entry.secrets[0], "TOKEN");
     assert_eq!(origin.seen.text(), "before ");
