@@ -119,6 +119,7 @@ impl Rehearsal {
         granted: &[SecretGrant],
     ) -> Result<Rehearsed, Refused> {
         let head = Head {
+            written: None,
             target: &mut self.target,
             headers: &mut self.headers,
             has_body: self.body.is_some(),
@@ -145,6 +146,7 @@ impl Rehearsal {
                 target: &mut self.target,
                 headers: &mut self.headers,
                 body: Some(self.body.as_deref().unwrap_or_default()),
+                sent: carried.sent.as_deref(),
             };
             let after = treat.treat(signable).map_err(|error| Refused {
                 reason: error.reason,
