@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock};
 use gig_audit::Event;
 use gig_policy::{Denial, DenyReason, RequestPermit};
 use http::{Method, Request, Response, uri::PathAndQuery};
-use hyper::body::{Body, Incoming};
+use http_body::Body;
 
 use crate::{
     authority::{Authority, Destination},
@@ -31,6 +31,7 @@ use crate::{
         exchange::Exchange,
         explicit, forward, headers,
         heads::Framing,
+        incoming::Incoming,
         refuse::Refusal,
         session::{Aim, Session},
         target, upgrade,

@@ -2,7 +2,7 @@
 
 pub mod connect_proxy;
 pub mod dial;
+pub mod http2;
 pub mod last_words;
 pub mod origin;
 pub mod pool;
-pub mod settled;

@@ -20,11 +20,14 @@ use futures_util::{FutureExt, task::AtomicWaker};
 use gig_policy::DenyReason;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::{activity::Activity, exchange::Exchange};
+use super::{
+    activity::Activity,
+    exchange::Exchange,
+    incoming::{BrokenBody, Incoming},
+};
 use crate::{
     credential::{rewrite::Rewrite, scrub::work::Stopped},
     subject::Subject,
@@ -293,17 +296,21 @@ impl Streaming {
 }
 
 /// Why a request body cannot be read to its end: what is here is no body, or no more comes.
-fn broken(error: &hyper::Error) -> DenyReason {
-    let cause = error.source();
-    let chunks = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
-    let frames = cause.and_then(|cause| cause.downcast_ref::<h2::Error>());
-    let malformed = chunks.is_some_and(|error| {
-        // hyper's words for a chunk that is none; an early end is `UnexpectedEof`.
-        matches!(
-            error.kind(),
-            io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData
-        )
-    }) || frames.is_some_and(|error| error.is_library() && !error.is_io());
+fn broken(error: &BrokenBody) -> DenyReason {
+    let malformed = match error {
+        BrokenBody::Http1(error) => {
+            let cause = error.source();
+            let chunks = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+            chunks.is_some_and(|error| {
+                // hyper's words for a chunk that is none; an early end is `UnexpectedEof`.
+                matches!(
+                    error.kind(),
+                    io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData
+                )
+            })
+        }
+        BrokenBody::Http2(error) => error.is_library() && !error.is_io(),
+    };
     if malformed {
         DenyReason::MalformedRequest
     } else {
@@ -395,7 +402,7 @@ pub enum Download {
 pub enum DownloadCut {
     /// The origin broke off.
     #[error("the origin broke off its response body")]
-    Origin(#[source] hyper::Error),
+    Origin(#[source] BrokenBody),
     /// The policy no longer allows it.
     #[error("the response was cut: {0}")]
     Revoked(DenyReason),

@@ -5,12 +5,13 @@ use std::{pin::pin, sync::Arc};
 use gig_policy::DenyReason;
 use http::Response;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
+use http_body::Body;
 
 use super::{
     body::{Download, Gathered},
     exchange::Exchange,
     forward::fail,
+    incoming::Incoming,
 };
 use crate::{
     credential::capture::{Capture, CaptureError, Gathering},

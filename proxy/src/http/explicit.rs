@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use gig_policy::{ConnectPermit, DenyReason, Handling, Verdict};
 use http::{Request, Response, uri::Scheme};
-use hyper::{body::Incoming, upgrade::OnUpgrade};
+use hyper::upgrade::OnUpgrade;
 
 use super::{
     body::Download,
     forward::method_word,
+    incoming::Incoming,
     refuse::Refusal,
     session::{Aim, Session},
     target::TargetError,

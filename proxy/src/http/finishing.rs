@@ -18,6 +18,7 @@ use http::{
 use super::{
     body::{Credentials, Gathered, Upload},
     headers,
+    interim::Interims,
 };
 use crate::{
     credential::{
@@ -68,14 +69,20 @@ impl Finishing {
         (plan.map(Credentials::new), finishing)
     }
 
-    /// Finishes `unsent`; `gated` bodies must not be read before the origin asks for them.
-    pub(super) async fn finish(self, unsent: &mut Unsent<'_>, gated: bool) -> Result<(), Failure> {
+    /// Finishes `unsent`. A body that waits for leave is not read before the origin asks for it, unless
+    /// a treatment must see it first.
+    pub(super) async fn finish(
+        self,
+        unsent: &mut Unsent<'_>,
+        interims: &Interims,
+    ) -> Result<(), Failure> {
         let wanted = self.wanted(unsent.request.headers(), unsent.target);
         let announced = headers::content_length(unsent.request.headers());
         let short = announced.is_some_and(|length| length <= SHORT);
-        let gathers = !gated && self.guarded && short;
+        let gathers = !interims.is_gated() && self.guarded && short;
         if let Some(most) = wanted {
             unsent.request.headers_mut().remove(EXPECT);
+            interims.go_on();
             gather(unsent, most).await?;
         } else if gathers {
             // What a value adds is not the program's doing.

@@ -12,7 +12,7 @@ use http::{
     header::{COOKIE, EXPECT, HOST},
     uri::{Authority, PathAndQuery, Scheme},
 };
-use hyper::body::{Body, Incoming};
+use http_body::Body;
 
 use super::{
     body::{Download, Scrubbed, Upload, gather},
@@ -20,7 +20,8 @@ use super::{
     exchange::Exchange,
     finishing::{Finishing, Unsent},
     headers,
-    interim::Gate,
+    incoming::Incoming,
+    interim::{Gate, Interims},
     session::{Route, Session},
     upgrade,
 };
@@ -80,14 +81,14 @@ pub async fn forward(
     outgoing: Outgoing,
 ) -> Result<Response<Download>, (Asked, DenyReason)> {
     let route = Arc::clone(&outgoing.route);
-    let (ready, gate) = Ready::new(session, &mut exchange, outgoing);
+    let (ready, interims) = Ready::new(session, &mut exchange, outgoing);
     let need = match session.application() {
         Application::Http1 => Need::Http1,
         Application::Http2 => Need::Http2,
     };
     let sent = pin!(async {
-        let ready = ready.finished(gate.is_some()).await?;
-        send(permit, session, &route, need, ready, gate.as_ref()).await
+        let ready = ready.finished(&interims).await?;
+        send(permit, session, &route, need, ready, &interims).await
     });
     let outcome = exchange.unless_revoked(sent).await;
     match outcome.and_then(|(response, lease)| answer(&response).map(|()| (response, lease))) {
@@ -101,7 +102,7 @@ impl Ready {
         session: &Session,
         exchange: &mut Exchange,
         outgoing: Outgoing,
-    ) -> (Self, Option<Gate>) {
+    ) -> (Self, Interims) {
         let (mut parts, incoming) = outgoing.request.into_parts();
         headers::outgoing(&mut parts.headers);
         let expects = parts
@@ -115,7 +116,7 @@ impl Ready {
             (None, None)
         };
         let subject = session.caller().subject();
-        let interjections = session.interjections();
+        let reply = incoming.reply().cloned();
         let mut identity = None;
         let (credentials, secrets) = match outgoing.carried {
             Some(mut carried) => {
@@ -126,7 +127,6 @@ impl Ready {
                     exchange.capturing(capture);
                 }
                 if let Some(scrub) = subject.wallet().and_then(|wallet| wallet.scrub()) {
-                    interjections.scrub(&scrub);
                     let headers = &mut parts.headers;
                     let returning = Returning::new(scrub, &carried, &parts.method, headers);
                     exchange.watching(Arc::new(returning));
@@ -142,11 +142,8 @@ impl Ready {
         let mut request = Request::new(upload);
         *request.method_mut() = parts.method;
         *request.headers_mut() = parts.headers;
-        if let Some(gate) = &gate {
-            gate.open_on_informational(&mut request, interjections);
-        } else if session.application() == Application::Http1 {
-            interjections.watch(&mut request);
-        }
+        let returning = exchange.returning();
+        let interims = Interims::new(reply.as_ref(), session.interjections(), gate, returning);
         let ready = Self {
             request,
             target: outgoing.target,
@@ -156,19 +153,19 @@ impl Ready {
             identity,
             websocket: None,
         };
-        (ready, gate)
+        (ready, interims)
     }
 
     /// Does what can only be done when all else is: reads short bodies whole, so that their length is
     /// known, and signs. Boxed, since most requests carry no secret and should hold no room for it.
-    pub(super) async fn finished(self, gated: bool) -> Result<Self, Failure> {
+    pub(super) async fn finished(self, interims: &Interims) -> Result<Self, Failure> {
         if self.secrets.is_none() {
             return Ok(self);
         }
-        Box::pin(self.finish(gated)).await
+        Box::pin(self.finish(interims)).await
     }
 
-    async fn finish(mut self, gated: bool) -> Result<Self, Failure> {
+    async fn finish(mut self, interims: &Interims) -> Result<Self, Failure> {
         let Some(finishing) = self.secrets.take() else {
             return Ok(self);
         };
@@ -178,7 +175,7 @@ impl Ready {
             authority: &self.authority,
             protocol: self.protocol,
         };
-        finishing.finish(&mut unsent, gated).await?;
+        finishing.finish(&mut unsent, interims).await?;
         self.request = unsent.request;
         Ok(self)
     }
@@ -216,8 +213,6 @@ impl Ready {
                 *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
                 let headers = request.headers_mut();
                 headers.remove(HOST);
-                // An HTTP/2 origin is not asked for leave: hyper's client would not hear the answer.
-                headers.remove(EXPECT);
             }
         }
     }
@@ -259,7 +254,7 @@ pub(super) async fn send(
     route: &Route,
     need: Need,
     mut ready: Ready,
-    gate: Option<&Gate>,
+    interims: &Interims,
 ) -> Result<(Response<Incoming>, Lease), Failure> {
     let worker = session.worker();
     let identity = ready.identity.take();
@@ -283,16 +278,12 @@ pub(super) async fn send(
             return Err(Failure::new(Side::Upstream, DenyReason::OriginProtocol));
         }
         ready.shape(lease.application());
-        if lease.application() == Application::Http2
-            && let Some(gate) = gate
-        {
-            gate.open();
-        }
         let reused = lease.reused;
-        let sending = lease.send(ready.request);
-        let sent = match gate {
-            Some(gate) => Box::pin(gate.opening_late(sending)).await,
-            None => sending.await,
+        let sending = lease.send(ready.request, interims);
+        let sent = if interims.is_gated() {
+            Box::pin(interims.going_on_late(sending)).await
+        } else {
+            sending.await
         };
         match sent {
             Ok(response) => {

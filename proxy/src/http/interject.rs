@@ -2,11 +2,10 @@
 //!
 //! hyper's server has no way to send them, so they are written beneath it, into the stream, and only
 //! where that is certainly between two messages: hyper has handed over everything it had, and has
-//! begun no answer since the origin's interim response came. Otherwise the interim response is left
-//! out, as RFC 9110 §15.2 lets a proxy do. 100 has its own way ([`super::interim`]); 101 is final.
+//! begun no answer since the origin's interim response came. Otherwise it comes too late and is left
+//! out. 100 is hyper's to send ([`super::interim`]); 101 is final.
 
 use std::{
-    collections::BTreeSet,
     io,
     pin::Pin,
     sync::{
@@ -16,15 +15,13 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use arc_swap::ArcSwapOption;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use futures_util::task::AtomicWaker;
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::heads::Heads;
-use crate::credential::scrub::Scrub;
 
 /// Where interim responses wait until the stream can take them; shared by stream and requests.
 #[derive(Debug, Default)]
@@ -36,46 +33,30 @@ pub struct Interjections {
     /// Nothing was written since the last complete flush.
     flushed: AtomicBool,
     waker: AtomicWaker,
-    /// What the sandbox must not see.
-    scrub: ArcSwapOption<Scrub>,
 }
 
 #[derive(Debug)]
 struct Queued {
-    octets: Bytes,
+    octets: BytesMut,
     writes: u64,
     flushed: bool,
 }
 
 impl Interjections {
-    /// Has the origin's interim responses to `request` passed on.
-    pub fn watch<B>(self: &Arc<Self>, request: &mut Request<B>) {
-        let interjections = Arc::clone(self);
-        hyper::ext::on_informational(request, move |response| {
-            interjections.offer(response.status(), response.headers());
-        });
-    }
-
-    /// Has real values in interim responses replaced from now on.
-    pub fn scrub(&self, scrub: &Arc<Scrub>) {
-        self.scrub.store(Some(Arc::clone(scrub)));
-    }
-
     /// Has the connection's task look again when an interim response came.
     pub fn register(&self, cx: &Context<'_>) {
         self.waker.register(cx.waker());
     }
 
-    /// Queues an interim response, if none waits.
+    /// Queues an interim response behind those that wait. Who calls bounds how many there are.
     pub fn offer(&self, status: StatusCode, headers: &HeaderMap) {
-        if matches!(status.as_u16(), 100 | 101) || self.waiting.load(Ordering::Acquire) {
-            return;
-        }
-        *self.queued.lock() = Some(Queued {
-            octets: written(status, headers, self.scrub.load_full()),
+        let mut queued = self.queued.lock();
+        let queued = queued.get_or_insert_with(|| Queued {
+            octets: BytesMut::new(),
             writes: self.writes.load(Ordering::Acquire),
             flushed: self.flushed.load(Ordering::Acquire),
         });
+        write(&mut queued.octets, status, headers);
         self.waiting.store(true, Ordering::Release);
         self.waker.wake();
     }
@@ -87,21 +68,15 @@ impl Interjections {
         }
         let queued = self.queued.lock().take()?;
         let untouched = queued.writes == self.writes.load(Ordering::Acquire);
-        (untouched && (emptied || queued.flushed)).then_some(queued.octets)
+        (untouched && (emptied || queued.flushed)).then(|| queued.octets.freeze())
     }
 }
 
-/// RFC 9112 §4, with what may cross a proxy.
-fn written(status: StatusCode, headers: &HeaderMap, scrub: Option<Arc<Scrub>>) -> Bytes {
-    let mut headers = headers.clone();
-    super::headers::incoming(&mut headers);
-    if let Some(scrub) = scrub {
-        scrub.headers(&mut headers, &mut BTreeSet::new());
-    }
-    let mut octets = BytesMut::new();
+/// RFC 9112 §4.
+fn write(octets: &mut BytesMut, status: StatusCode, headers: &HeaderMap) {
     let reason = status.canonical_reason().unwrap_or("Interim");
     octets.put_slice(format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).as_bytes());
-    for (name, value) in &headers {
+    for (name, value) in headers {
         octets.put_slice(name.as_str().as_bytes());
         octets.put_slice(b": ");
         // Parsed once: it holds no line end.
@@ -109,7 +84,6 @@ fn written(status: StatusCode, headers: &HeaderMap, scrub: Option<Arc<Scrub>>) -
         octets.put_slice(b"\r\n");
     }
     octets.put_slice(b"\r\n");
-    octets.freeze()
 }
 
 /// A stream that interim responses can be written into, and that is heard while hyper reads it.

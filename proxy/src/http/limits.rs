@@ -3,11 +3,7 @@
 //! hyper and h2 enforce these; each number says why. The same hold towards the origin, which is as
 //! untrusted as the program.
 
-use std::time::Duration;
-
 use hyper::{client, server};
-use hyper_util::rt::TokioTimer;
-use tokio_util::task::TaskTracker;
 
 /// An HTTP/1 server for one sandbox connection.
 #[must_use]
@@ -27,20 +23,18 @@ pub fn http1_server() -> server::conn::http1::Builder {
 
 /// An HTTP/2 server for one sandbox connection.
 #[must_use]
-pub fn http2_server(tasks: &TaskTracker) -> server::conn::http2::Builder<Owner> {
-    let mut builder = server::conn::http2::Builder::new(Owner(tasks.clone()));
+pub fn http2_server() -> h2::server::Builder {
+    let mut builder = h2::server::Builder::new();
     builder
-        .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(MAX_HEADER_LIST)
         .header_table_size(HEADER_TABLE)
         .max_pending_accept_reset_streams(RAPID_RESETS)
-        .max_local_error_reset_streams(LOCAL_RESETS)
-        .initial_stream_window_size(STREAM_WINDOW)
+        .max_local_error_reset_streams(Some(LOCAL_RESETS))
+        .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(FRAME)
-        .max_send_buf_size(SEND_BUFFER)
-        .auto_date_header(false)
+        .max_send_buffer_size(SEND_BUFFER)
         .enable_connect_protocol();
     builder
 }
@@ -57,37 +51,20 @@ pub fn http1_client() -> client::conn::http1::Builder {
 
 /// An HTTP/2 client for one origin connection.
 #[must_use]
-pub fn http2_client(tasks: &TaskTracker) -> client::conn::http2::Builder<Owner> {
-    let mut builder = client::conn::http2::Builder::new(Owner(tasks.clone()));
+pub fn http2_client() -> h2::client::Builder {
+    let mut builder = h2::client::Builder::new();
     builder
-        .timer(TokioTimer::new())
+        .enable_push(false)
         .initial_max_send_streams(STREAMS_BEFORE_SETTINGS)
         .max_header_list_size(MAX_HEADER_LIST)
-        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(FRAME)
-        .max_send_buf_size(SEND_BUFFER)
+        .max_send_buffer_size(SEND_BUFFER)
         .max_concurrent_reset_streams(LOCAL_RESETS)
         .max_pending_accept_reset_streams(RAPID_RESETS)
-        .max_local_error_reset_streams(LOCAL_RESETS)
-        // Finds an origin that went away behind a silent NAT before a request waits on it.
-        .keep_alive_interval(PING_EVERY)
-        .keep_alive_timeout(PING_ANSWER);
+        .max_local_error_reset_streams(Some(LOCAL_RESETS));
     builder
-}
-
-/// Spawns hyper's own tasks where somebody waits for them.
-#[derive(Debug, Clone)]
-pub struct Owner(TaskTracker);
-
-impl<F> hyper::rt::Executor<F> for Owner
-where
-    F: Future + Send + 'static,
-    F::Output: Send + 'static,
-{
-    fn execute(&self, future: F) {
-        drop(self.0.spawn(future));
-    }
 }
 
 /// nginx refuses at 32 KiB of headers, Apache at 100 fields; browsers stay far below.
@@ -117,7 +94,3 @@ const CONNECTION_WINDOW: u32 = 4 * 1024 * 1024;
 const FRAME: u32 = 32 * 1024;
 /// What one stream may have waiting towards a slow reader.
 const SEND_BUFFER: usize = 256 * 1024;
-/// Half of the minute after which common NATs forget.
-const PING_EVERY: Duration = Duration::from_secs(30);
-/// hyper's default.
-const PING_ANSWER: Duration = Duration::from_secs(20);

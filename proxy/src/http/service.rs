@@ -2,7 +2,6 @@
 
 use std::{
     convert::Infallible,
-    error::Error as _,
     pin::{Pin, pin},
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -14,16 +13,22 @@ use http::{
     HeaderMap, HeaderValue, Request, Response, StatusCode,
     header::{CONNECTION, TRANSFER_ENCODING},
 };
-use hyper::{
-    body::{Body, Incoming},
-    service::service_fn,
-};
+use http_body::Body;
+use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    body::Download, calm::Calm, gather::Gathering, heads::Framing, interject::Interjecting, limits,
-    session::Session, upgrade::Tunnel,
+    body::Download,
+    calm::Calm,
+    gather::Gathering,
+    heads::Framing,
+    incoming::Incoming,
+    interject::Interjecting,
+    limits,
+    session::Session,
+    streams::Streams,
+    upgrade::Tunnel,
 };
 use crate::{
     enforce::connect::refuse_connect, pipeline, seldom::Seldom, tls::downstream::Application,
@@ -47,55 +52,59 @@ pub fn serve<S>(session: Arc<Session>, stream: S) -> impl Future<Output = Ended>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let worker = Arc::clone(session.worker());
-    let theirs = Arc::clone(&session);
-    let service = service_fn(move |mut request: Request<Incoming>| {
-        if theirs.application() == Application::Http1 {
-            let coded = request.headers().contains_key(TRANSFER_ENCODING);
-            let framing = theirs.heads().read(coded);
-            if framing != Framing::NoLength {
-                request.extensions_mut().insert(framing);
-            }
-        }
-        answer(Arc::clone(&theirs), request)
-    });
     match session.application() {
-        Application::Http1 => {
-            let interjections = Arc::clone(session.interjections());
-            let heads = Arc::clone(session.heads());
-            let stream = Interjecting::new(Seldom::new(stream), interjections, heads);
-            let connection = limits::http1_server()
-                .serve_connection(TokioIo::new(stream), service)
-                .with_upgrades();
-            Either::Left(run(session, Box::pin(connection), |c| {
-                c.graceful_shutdown()
-            }))
-        }
+        Application::Http1 => Either::Left(serve_http1(session, stream)),
         Application::Http2 => {
             // Each stream ends by itself, its answer before it; a connection is closed only when nothing
             // runs on it or for what it sent: then nothing more of it is taken.
             session.ending().plain();
-            let connection = limits::http2_server(&worker.tasks).serve_connection(
-                TokioIo::new(Gathering::new(Calm::new(
-                    stream,
-                    Arc::clone(session.flooded()),
-                ))),
-                service,
-            );
-            Either::Right(run(session, Box::pin(connection), |c| {
-                c.graceful_shutdown()
-            }))
+            let stream = Gathering::new(Calm::new(stream, Arc::clone(session.flooded())));
+            let streams = Box::pin(Streams::new(Arc::clone(&session), stream));
+            Either::Right(run(session, streams, |s| s.get_mut().graceful_shutdown()))
         }
     }
 }
 
-async fn run<C>(
+fn serve_http1<S>(session: Arc<Session>, stream: S) -> impl Future<Output = Ended> + Send
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let theirs = Arc::clone(&session);
+    let service = service_fn(move |mut request: Request<hyper::body::Incoming>| {
+        let coded = request.headers().contains_key(TRANSFER_ENCODING);
+        let framing = theirs.heads().read(coded);
+        if framing != Framing::NoLength {
+            request.extensions_mut().insert(framing);
+        }
+        let answered = answer(Arc::clone(&theirs), request.map(Incoming::Http1));
+        async { Ok::<_, Infallible>(answered.await) }
+    });
+    let interjections = Arc::clone(session.interjections());
+    let heads = Arc::clone(session.heads());
+    let stream = Interjecting::new(Seldom::new(stream), interjections, heads);
+    let connection = limits::http1_server()
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    run(session, Box::pin(connection), |c| c.graceful_shutdown())
+}
+
+/// What a program sent cannot be read as HTTP.
+#[derive(Debug, thiserror::Error)]
+enum Unreadable {
+    #[error("no HTTP/1.1")]
+    Http1(#[from] hyper::Error),
+    #[error("no HTTP/2")]
+    Http2(#[from] h2::Error),
+}
+
+async fn run<C, E>(
     session: Arc<Session>,
     mut connection: Pin<Box<C>>,
     finish: impl Fn(Pin<&mut C>),
 ) -> Ended
 where
-    C: Future<Output = hyper::Result<()>>,
+    C: Future<Output = Result<(), E>>,
+    Unreadable: From<E>,
 {
     let deadlines = session.worker().deadlines();
     let mut slow = pin!(session.heads().slow(deadlines.request_headers));
@@ -106,7 +115,8 @@ where
             biased;
             ended = &mut connection => {
                 if let Err(error) = ended {
-                    tracing::debug!(%error, "a connection from a sandbox ended badly");
+                    let error = Unreadable::from(error);
+                    tracing::debug!(?error, "a connection from a sandbox ended badly");
                     if let Some(reason) = unreadable(&session, &error) {
                         refuse(&session, reason).await;
                     }
@@ -155,25 +165,21 @@ async fn watch(session: &Session, draining: bool) -> Interruption {
 
 /// hyper itself answers what it cannot read as a request (400, 431), and h2 what is none or too much
 /// (GOAWAY): nothing was forwarded, and the record says so.
-fn unreadable(session: &Session, error: &hyper::Error) -> Option<DenyReason> {
-    if error.is_parse_too_large() {
-        return Some(DenyReason::TooLarge);
+fn unreadable(session: &Session, error: &Unreadable) -> Option<DenyReason> {
+    match error {
+        Unreadable::Http1(error) if error.is_parse_too_large() => Some(DenyReason::TooLarge),
+        Unreadable::Http1(error) if error.is_parse() => Some(DenyReason::MalformedRequest),
+        Unreadable::Http1(_) => None,
+        Unreadable::Http2(_) if session.flooded().load(Ordering::Acquire) => {
+            Some(DenyReason::TooLarge)
+        }
+        Unreadable::Http2(error) if !error.is_library() => None,
+        Unreadable::Http2(error) => Some(match error.reason()? {
+            // Resets, CONTINUATION, empty DATA, a header section without an end.
+            h2::Reason::ENHANCE_YOUR_CALM => DenyReason::TooLarge,
+            _ => DenyReason::MalformedRequest,
+        }),
     }
-    if error.is_parse() {
-        return Some(DenyReason::MalformedRequest);
-    }
-    if session.flooded().load(Ordering::Acquire) {
-        return Some(DenyReason::TooLarge);
-    }
-    let frames = error.source()?.downcast_ref::<h2::Error>()?;
-    if !frames.is_library() {
-        return None;
-    }
-    Some(match frames.reason()? {
-        // Resets, CONTINUATION, empty DATA, a header section without an end.
-        h2::Reason::ENHANCE_YOUR_CALM => DenyReason::TooLarge,
-        _ => DenyReason::MalformedRequest,
-    })
 }
 
 /// Records that the connection itself is refused.
@@ -191,36 +197,32 @@ async fn refuse(session: &Session, reason: DenyReason) {
     );
 }
 
-async fn answer(
-    session: Arc<Session>,
-    request: Request<Incoming>,
-) -> Result<Response<Download>, Infallible> {
+/// Answers one request, by either HTTP.
+pub(super) async fn answer(session: Arc<Session>, request: Request<Incoming>) -> Response<Download> {
     let _busy = session.activity().enter();
     let unread = session.application() == Application::Http1 && !request.body().is_end_stream();
     let unseen = request.extensions().get() == Some(&Framing::Unseen);
     // Boxed, so that a connection that waits for its next request holds no room for it.
-    Ok(
-        match Box::pin(pipeline::exchange(&session, request)).await {
-            Ok(mut response) => {
-                if unseen && response.status() != StatusCode::SWITCHING_PROTOCOLS {
-                    // RFC 9112 §6.1: it may have had a length beside its coding.
-                    close(response.headers_mut());
-                }
-                response
+    match Box::pin(pipeline::exchange(&session, request)).await {
+        Ok(mut response) => {
+            if unseen && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                // RFC 9112 §6.1: it may have had a length beside its coding.
+                close(response.headers_mut());
             }
-            Err(refusal) => {
-                if resets(&session, refusal.denial.reason) {
-                    session.ending().abrupt();
-                }
-                let mut told = refusal.response();
-                if unread {
-                    // The rest of the body is not waited for: no request can follow it.
-                    close(told.headers_mut());
-                }
-                told.map(|told| Download::Told(Some(told)))
+            response
+        }
+        Err(refusal) => {
+            if resets(&session, refusal.denial.reason) {
+                session.ending().abrupt();
             }
-        },
-    )
+            let mut told = refusal.response();
+            if unread {
+                // The rest of the body is not waited for: no request can follow it.
+                close(told.headers_mut());
+            }
+            told.map(|told| Download::Told(Some(told)))
+        }
+    }
 }
 
 fn close(headers: &mut HeaderMap) {

@@ -16,19 +16,19 @@ use http::{
     HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version,
     header::{CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE},
 };
-use hyper::{
-    body::Incoming,
-    ext::Protocol,
-    upgrade::{OnUpgrade, Upgraded},
-};
+use h2::ext::Protocol;
+use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use tokio_util::either::Either;
 
 use super::{
     body::Download,
+    duplex::Duplex,
     exchange::Exchange,
     explicit::Tunnelled,
     forward::{Outgoing, Ready, fail, pass_back, send},
     headers,
+    incoming::Incoming,
     session::Session,
 };
 use crate::{
@@ -58,12 +58,35 @@ pub enum Tunnel {
 /// An accepted WebSocket, before its bytes pass.
 #[derive(Debug)]
 pub struct WebSocket {
-    down: OnUpgrade,
-    up: Upgraded,
+    down: Accepting,
+    up: Octets,
     exchange: Box<Exchange>,
     session: Arc<Session>,
     /// What happens to what the program sends, where it has secrets.
     plan: Option<BodyPlan>,
+}
+
+/// The program's side, until it lets it go.
+#[derive(Debug)]
+enum Accepting {
+    Http1(OnUpgrade),
+    Http2(Box<Duplex>),
+}
+
+/// What passes in a WebSocket, by either HTTP.
+type Octets = Either<TokioIo<Upgraded>, Box<Duplex>>;
+
+impl Accepting {
+    /// Waits until HTTP is through with it.
+    async fn open(self) -> Option<Octets> {
+        match self {
+            Self::Http1(down) => Some(Either::Left(TokioIo::new(down.await.ok()?))),
+            Self::Http2(mut down) => {
+                down.ready().await.ok()?;
+                Some(Either::Right(down))
+            }
+        }
+    }
 }
 
 /// Whether the request is a WebSocket handshake in either form.
@@ -116,17 +139,22 @@ pub async fn forward(
     mut outgoing: Outgoing,
 ) -> Result<Response<Download>, (Asked, DenyReason)> {
     let extended = is_extended_connect(&outgoing.request);
-    if !http_body::Body::is_end_stream(outgoing.request.body()) {
+    let announced = headers::content_length(outgoing.request.headers());
+    let has_body = !http_body::Body::is_end_stream(outgoing.request.body());
+    if has_body || extended && announced.is_some_and(|length| length > 0) {
         let failure = Failure::new(Side::Downstream, DenyReason::MalformedRequest);
         return Err(fail(*exchange, failure));
     }
-    let down = hyper::upgrade::on(&mut outgoing.request);
+    let down = match outgoing.request.body_mut().take_tunnel() {
+        Some(duplex) => Accepting::Http2(duplex),
+        None => Accepting::Http1(hyper::upgrade::on(&mut outgoing.request)),
+    };
     let route = Arc::clone(&outgoing.route);
     let plan = outgoing
         .carried
         .as_mut()
         .and_then(|carried| carried.body.take());
-    let (mut ready, _) = Ready::new(session, &mut exchange, outgoing);
+    let (mut ready, interims) = Ready::new(session, &mut exchange, outgoing);
     if exchange.capture().is_some() {
         // What passes is no answer that tokens could be found in.
         let failure = Failure::new(Side::Downstream, DenyReason::TokenUnreadable);
@@ -144,8 +172,8 @@ pub async fn forward(
     shape(&mut ready.request, Application::Http1, &key);
     ready.for_websocket(key.clone());
     let sent = pin!(async {
-        let ready = ready.finished(false).await?;
-        send(permit, session, &route, Need::Upgrade, ready, None).await
+        let ready = ready.finished(&interims).await?;
+        send(permit, session, &route, Need::Upgrade, ready, &interims).await
     });
     let (mut response, lease) = match exchange.unless_revoked(sent).await {
         Ok(answered) => answered,
@@ -165,12 +193,15 @@ pub async fn forward(
         let failure = Failure::new(Side::Upstream, DenyReason::OriginProtocol);
         return Err(fail(*exchange, failure));
     }
-    let up = match hyper::upgrade::on(&mut response).await {
-        Ok(up) => up,
-        Err(error) => {
-            let failure = Failure::caused(Side::Upstream, DenyReason::OriginProtocol, error);
-            return Err(fail(*exchange, failure));
-        }
+    let up = match response.body_mut().take_tunnel() {
+        Some(duplex) => Either::Right(duplex),
+        None => match hyper::upgrade::on(&mut response).await {
+            Ok(up) => Either::Left(TokioIo::new(up)),
+            Err(error) => {
+                let failure = Failure::caused(Side::Upstream, DenyReason::OriginProtocol, error);
+                return Err(fail(*exchange, failure));
+            }
+        },
     };
     if over_http2 {
         // RFC 8441 §5: HTTP/2 accepts without the proof that HTTP/1.1 wants.
@@ -241,7 +272,7 @@ pub(super) fn shape<B>(request: &mut Request<B>, application: Application, key: 
 fn accept(
     session: &Arc<Session>,
     (mut exchange, plan): (Box<Exchange>, Option<BodyPlan>),
-    (down, up): (OnUpgrade, Upgraded),
+    (down, up): (Accepting, Octets),
     response: Response<Incoming>,
     lease: &Lease,
 ) -> Response<Download> {
@@ -289,7 +320,8 @@ impl WebSocket {
     pub async fn run(mut self: Box<Self>) {
         let caller: &Arc<Caller> = self.session.caller();
         let deadlines = caller.worker.deadlines().clone();
-        let Ok(Ok(down)) = tokio::time::timeout(deadlines.detect, self.down).await else {
+        let Ok(Some(mut down)) = tokio::time::timeout(deadlines.detect, self.down.open()).await
+        else {
             self.exchange
                 .spliced(0, 0, Some(DenyReason::RequestTimeout));
             return;
@@ -308,7 +340,7 @@ impl WebSocket {
                 reason = caller.drained() => reason,
             }
         };
-        let (mut down, mut up) = (TokioIo::new(down), TokioIo::new(self.up));
+        let mut up = self.up;
         if plan.is_none() && returning.is_none() {
             let spliced = splice_until(Bytes::new(), (down, up), &limits, cut).await;
             let end = spliced.end.reason();

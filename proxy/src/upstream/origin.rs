@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::{
     dial::Dialed,
     last_words::LastWords,
-    pool::{Http2, Lease, Line, Origin, Origins},
-    settled::{self, settled},
+    http2,
+    pool::{Lease, Line, Origin, Origins},
 };
 use crate::{
     credential::sign::certificate::ClientIdentity,
@@ -222,36 +222,35 @@ async fn handshake<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let failed = |error| Failure::caused(Side::Upstream, DenyReason::OriginProtocol, error);
     match application {
         Application::Http1 => {
             let (sender, connection) = limits::http1_client()
                 .handshake::<_, Upload>(TokioIo::new(LastWords::new(Seldom::new(stream))))
                 .await
-                .map_err(failed)?;
+                .map_err(no_protocol)?;
             drive(worker, connection.with_upgrades(), guard);
             Ok(Line::Http1 { sender, address })
         }
         Application::Http2 => {
-            let (sender, connection) = limits::http2_client(worker.pool.tasks())
-                .handshake::<_, Upload>(TokioIo::new(Gathering::new(stream)))
+            let stream = Gathering::new(stream);
+            let (http2, driver) = http2::open(stream, address, worker.pool.tasks())
                 .await
-                .map_err(failed)?;
-            let (settled, questions) = settled();
-            drive(worker, settled::drive(connection, questions), guard);
-            Ok(Line::Http2(Http2 {
-                sender,
-                address,
-                settled,
-            }))
+                .map_err(no_protocol)?;
+            drive(worker, driver.run(), guard);
+            Ok(Line::Http2(http2))
         }
     }
 }
 
+fn no_protocol(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::caused(Side::Upstream, DenyReason::OriginProtocol, error)
+}
+
 /// Runs a connection until it ends by itself or is cut.
-fn drive<C>(worker: &Worker, connection: C, guard: ConnectionGuard)
+fn drive<C, E>(worker: &Worker, connection: C, guard: ConnectionGuard)
 where
-    C: Future<Output = hyper::Result<()>> + Send + 'static,
+    C: Future<Output = Result<(), E>> + Send + 'static,
+    E: std::fmt::Display,
 {
     let driven = async move {
         let revoked = pin!(guard.revoked());

@@ -23,11 +23,12 @@ use crate::{
     http::body::Upload,
     subject::Subject,
     tls::{downstream::Application, upstream::OriginTls},
+    upstream::http2::Http2,
 };
 
 mod lease;
 
-pub use lease::{Http2, Lease, Line, Unsent};
+pub use lease::{Lease, Line, Unsent};
 
 /// All of one thread.
 #[derive(Debug)]
@@ -249,12 +250,11 @@ impl Known {
     }
 
     fn live_shared(&mut self) -> Option<Http2> {
-        let shared = self.shared.as_ref()?;
-        if shared.sender.is_closed() {
+        let live = self.shared.as_ref()?.live();
+        if live.is_none() {
             self.shared = None;
-            return None;
         }
-        Some(shared.clone())
+        live
     }
 
     /// The one used last: the others may then grow old and be closed.

@@ -13,7 +13,6 @@ use gig_policy::DenyReason;
 use http::HeaderMap;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use tokio::time::Sleep;
 
 use super::{DownloadCut, Gathered, credentials::patience};
@@ -23,7 +22,7 @@ use crate::{
         work::{Step, Stopped, Work},
     },
     failure::{Failure, Side},
-    http::exchange::Exchange,
+    http::{exchange::Exchange, incoming::Incoming},
 };
 
 /// What one body passes through.

@@ -4,29 +4,19 @@ use std::{net::SocketAddr, sync::Arc};
 
 use gig_policy::DenyReason;
 use http::{Request, Response};
-use hyper::{
-    body::Incoming,
-    client::conn::{http1, http2},
-};
+use hyper::client::conn::http1;
 
 use super::{Origin, Origins};
 use crate::{
     failure::{Failure, Side},
-    http::body::Upload,
+    http::{
+        body::Upload,
+        incoming::Incoming,
+        interim::{Interims, TooMuch},
+    },
     tls::downstream::Application,
-    upstream::settled::Settled,
+    upstream::http2::{Http2, SendError},
 };
-
-/// An HTTP/2 connection.
-#[derive(Debug, Clone)]
-pub struct Http2 {
-    /// Sends requests; cloning shares the connection.
-    pub sender: http2::SendRequest<Upload>,
-    /// Where it goes.
-    pub address: SocketAddr,
-    /// Knows what its origin takes.
-    pub settled: Settled,
-}
 
 /// A connection that may carry one request.
 #[derive(Debug)]
@@ -52,7 +42,7 @@ pub struct Unsent {
 }
 
 impl Unsent {
-    fn new(error: &hyper::Error, request: Option<Box<Request<Upload>>>) -> Self {
+    fn by_http1(error: hyper::Error, request: Option<Box<Request<Upload>>>) -> Self {
         let reason = if error.is_parse() || error.is_parse_too_large() {
             DenyReason::OriginProtocol
         } else {
@@ -61,13 +51,29 @@ impl Unsent {
         Self {
             request,
             unanswered: error.is_incomplete_message() || error.is_closed() || error.is_canceled(),
-            failure: Failure::new(Side::Upstream, reason),
+            failure: Failure::caused(Side::Upstream, reason, error),
         }
     }
 
-    fn because(mut self, error: hyper::Error) -> Self {
-        self.failure.source = Some(Box::new(error));
-        self
+    fn by_http2(error: SendError, request: Option<Box<Request<Upload>>>) -> Self {
+        let reason = if error.is_malformed() {
+            DenyReason::OriginProtocol
+        } else {
+            DenyReason::DestinationUnavailable
+        };
+        Self {
+            request,
+            unanswered: error.is_unanswered(),
+            failure: Failure::caused(Side::Upstream, reason, error),
+        }
+    }
+
+    fn too_much() -> Self {
+        Self {
+            request: None,
+            unanswered: false,
+            failure: Failure::caused(Side::Upstream, DenyReason::OriginProtocol, TooMuch),
+        }
     }
 }
 
@@ -110,34 +116,31 @@ impl Lease {
     pub async fn takes_websockets(&self) -> bool {
         match &self.line {
             Line::Http1 { .. } => true,
-            Line::Http2(shared) => shared.settled.takes_websockets().await,
+            Line::Http2(shared) => shared.takes_websockets().await,
         }
     }
 
-    /// Sends one request and waits for the answer's header section.
+    /// Sends one request and waits for the answer's header section; what comes before that goes to
+    /// `interims`.
     ///
     /// # Errors
     /// With the request where it certainly did not go.
-    pub async fn send(&mut self, request: Request<Upload>) -> Result<Response<Incoming>, Unsent> {
-        let sent = match &mut self.line {
-            Line::Http1 { sender, .. } => {
-                if let Err(error) = sender.ready().await {
-                    return Err(Unsent::new(&error, Some(Box::new(request))).because(error));
-                }
-                sender.try_send_request(request).await
-            }
+    pub async fn send(
+        &mut self,
+        request: Request<Upload>,
+        interims: &Interims,
+    ) -> Result<Response<Incoming>, Unsent> {
+        match &mut self.line {
+            Line::Http1 { sender, .. } => send_http1(sender, request, interims).await,
             Line::Http2(shared) => {
-                if let Err(error) = shared.sender.ready().await {
-                    return Err(Unsent::new(&error, Some(Box::new(request))).because(error));
+                if let Err(error) = shared.is_ready() {
+                    let error = SendError::Frames(error);
+                    return Err(Unsent::by_http2(error, Some(Box::new(request))));
                 }
-                shared.sender.try_send_request(request).await
+                let sent = shared.send(request, interims).await;
+                sent.map_err(|error| Unsent::by_http2(error, None))
             }
-        };
-        sent.map_err(|mut error| {
-            let request = error.take_message().map(Box::new);
-            let error = error.into_error();
-            Unsent::new(&error, request).because(error)
-        })
+        }
     }
 
     /// Where it goes.
@@ -147,5 +150,27 @@ impl Lease {
             Line::Http1 { address, .. } => *address,
             Line::Http2(shared) => shared.address,
         }
+    }
+}
+
+async fn send_http1(
+    sender: &mut http1::SendRequest<Upload>,
+    mut request: Request<Upload>,
+    interims: &Interims,
+) -> Result<Response<Incoming>, Unsent> {
+    if let Err(error) = sender.ready().await {
+        return Err(Unsent::by_http1(error, Some(Box::new(request))));
+    }
+    let watching = interims.watch(&mut request);
+    tokio::select! {
+        biased;
+        sent = sender.try_send_request(request) => match sent {
+            Ok(response) => Ok(response.map(Incoming::Http1)),
+            Err(mut error) => {
+                let request = error.take_message().map(Box::new);
+                Err(Unsent::by_http1(error.into_error(), request))
+            }
+        },
+        () = watching.too_much() => Err(Unsent::too_much()),
     }
 }

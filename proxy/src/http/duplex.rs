@@ -1,0 +1,161 @@
+//! The two ways of an extended CONNECT (RFC 8441 §5), as a stream of octets.
+//!
+//! What is written goes when the other side has room for it. Closing it ends our half of the HTTP/2
+//! stream; dropping it before resets the stream.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use h2::{Reason, RecvStream, SendStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::oneshot,
+};
+
+use crate::upstream::http2::Running;
+
+/// An HTTP/2 stream whose octets are no body.
+#[derive(Debug)]
+pub struct Duplex {
+    send: Option<SendStream<Bytes>>,
+    /// Gives `send` when the request is accepted.
+    accepted: Option<oneshot::Receiver<SendStream<Bytes>>>,
+    receive: RecvStream,
+    /// Came, and was not read yet.
+    rest: Bytes,
+    closed: bool,
+    /// Keeps the origin's connection.
+    _running: Option<Running>,
+}
+
+/// The request was answered in another way, or is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an extended CONNECT was not accepted")]
+pub struct NotAccepted;
+
+impl Duplex {
+    /// A program's, to be accepted; `accepted` gives the way back.
+    #[must_use]
+    pub const fn asked(
+        receive: RecvStream,
+        accepted: oneshot::Receiver<SendStream<Bytes>>,
+    ) -> Self {
+        Self {
+            send: None,
+            accepted: Some(accepted),
+            receive,
+            rest: Bytes::new(),
+            closed: false,
+            _running: None,
+        }
+    }
+
+    /// One that an origin accepted.
+    #[must_use]
+    pub const fn open(receive: RecvStream, send: SendStream<Bytes>, running: Running) -> Self {
+        Self {
+            send: Some(send),
+            accepted: None,
+            receive,
+            rest: Bytes::new(),
+            closed: false,
+            _running: Some(running),
+        }
+    }
+
+    /// Waits until it is accepted.
+    ///
+    /// # Errors
+    /// [`NotAccepted`].
+    pub async fn ready(&mut self) -> Result<(), NotAccepted> {
+        if let Some(accepted) = self.accepted.take() {
+            self.send = Some(accepted.await.map_err(|_| NotAccepted)?);
+        }
+        Ok(())
+    }
+
+    fn sending(&mut self) -> io::Result<&mut SendStream<Bytes>> {
+        match &mut self.send {
+            Some(send) if !self.closed => Ok(send),
+            _ => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+impl AsyncRead for Duplex {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        while self.rest.is_empty() {
+            match ready!(self.receive.poll_data(cx)) {
+                Some(Ok(data)) => self.rest = data,
+                Some(Err(error)) => return Poll::Ready(ended(error)),
+                None => return Poll::Ready(Ok(())),
+            }
+        }
+        let length = self.rest.len().min(buffer.remaining());
+        buffer.put_slice(self.rest.get(..length).unwrap_or_default());
+        self.rest.advance(length);
+        // Fails only where more is released than came.
+        let _same = self.receive.flow_control().release_capacity(length);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Duplex {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        octets: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let send = self.sending()?;
+        if octets.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        if send.capacity() == 0 {
+            send.reserve_capacity(octets.len().min(AT_ONCE));
+            while send.capacity() == 0 {
+                match ready!(send.poll_capacity(cx)) {
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+                    None => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+                }
+            }
+        }
+        let length = send.capacity().min(octets.len()).min(AT_ONCE);
+        let data = Bytes::copy_from_slice(octets.get(..length).unwrap_or_default());
+        send.send_data(data, false).map_err(io::Error::other)?;
+        Poll::Ready(Ok(length))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The connection sends by itself.
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Ok(send) = self.sending() {
+            // Fails where the stream is over already.
+            let _over = send.send_data(Bytes::new(), true);
+            self.closed = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Who needs no more says so in this way.
+fn ended(error: h2::Error) -> io::Result<()> {
+    match error.reason() {
+        Some(Reason::NO_ERROR | Reason::CANCEL) => Ok(()),
+        _ => Err(io::Error::other(error)),
+    }
+}
+
+/// Copied for one write.
+const AT_ONCE: usize = 16 * 1024;

@@ -1,0 +1,116 @@
+//! Sends a body into an HTTP/2 stream, as fast as the other side takes it.
+//!
+//! Nothing is read of a body while what was read before waits for room, and no room is asked for
+//! before there is something to fill it: room that one stream holds is taken from the others of its
+//! connection.
+
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use h2::{Reason, SendStream};
+use http_body::{Body, Frame};
+
+/// A body did not go to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum PipeError<E> {
+    /// It could not be read; the stream was reset.
+    #[error("a body broke off")]
+    Body(#[source] E),
+    /// The other side wants no more of it, or its connection is gone.
+    #[error("a body is not taken any more")]
+    Stream(#[source] h2::Error),
+    /// The same, and h2 does not say why.
+    #[error("a body is not taken any more")]
+    Closed,
+}
+
+/// Sends `body` to its end. Dropping the future leaves the stream open: it is reset when nobody holds
+/// it any more.
+///
+/// # Errors
+/// [`PipeError`].
+pub async fn pipe<B>(body: B, mut send: SendStream<Bytes>) -> Result<(), PipeError<B::Error>>
+where
+    B: Body<Data = Bytes>,
+{
+    let mut body = pin!(body);
+    while let Some(frame) = next(body.as_mut(), &mut send).await? {
+        match frame.into_data() {
+            Ok(data) => {
+                let last = body.is_end_stream();
+                if !data.is_empty() {
+                    send.reserve_capacity(1);
+                    room(&mut send).await?;
+                } else if !last {
+                    continue;
+                }
+                send.send_data(data, last).map_err(PipeError::Stream)?;
+                if last {
+                    return Ok(());
+                }
+            }
+            Err(frame) => {
+                let Ok(trailers) = frame.into_trailers() else {
+                    continue;
+                };
+                return send.send_trailers(trailers).map_err(PipeError::Stream);
+            }
+        }
+    }
+    send.send_data(Bytes::new(), true)
+        .map_err(PipeError::Stream)
+}
+
+/// The next frame, unless the other side wants none.
+async fn next<B>(
+    mut body: Pin<&mut B>,
+    send: &mut SendStream<Bytes>,
+) -> Result<Option<Frame<Bytes>>, PipeError<B::Error>>
+where
+    B: Body<Data = Bytes>,
+{
+    let frame = poll_fn(|cx| {
+        poll_stopped(send, cx)?;
+        body.as_mut().poll_frame(cx).map(Ok)
+    });
+    match frame.await? {
+        None => Ok(None),
+        Some(Ok(frame)) => Ok(Some(frame)),
+        Some(Err(error)) => {
+            send.send_reset(Reason::CANCEL);
+            Err(PipeError::Body(error))
+        }
+    }
+}
+
+/// Waits until something can be sent.
+async fn room<E>(send: &mut SendStream<Bytes>) -> Result<(), PipeError<E>> {
+    poll_fn(|cx| {
+        poll_stopped(send, cx)?;
+        while send.capacity() == 0 {
+            match ready!(send.poll_capacity(cx)) {
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Poll::Ready(Err(PipeError::Stream(error))),
+                None => return Poll::Ready(Err(PipeError::Closed)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    })
+    .await
+}
+
+/// Fails when the stream was reset, and wakes when it is.
+fn poll_stopped<E>(
+    send: &mut SendStream<Bytes>,
+    cx: &mut Context<'_>,
+) -> Result<(), PipeError<E>> {
+    match send.poll_reset(cx) {
+        Poll::Pending => Ok(()),
+        Poll::Ready(Ok(reason)) => Err(PipeError::Stream(reason.into())),
+        Poll::Ready(Err(error)) => Err(PipeError::Stream(error)),
+    }
+}

@@ -1,0 +1,238 @@
+//! Serves HTTP/2 to a program: each stream one request, each in a task of its own.
+//!
+//! hyper's server has no way to send interim responses over HTTP/2, so requests are taken from h2
+//! itself. Frames, header compression, flow control and the bounds on what a peer may send stay h2's
+//! ([`super::limits`]); what is done here is what stands between a stream and the pipeline.
+
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, Waker, ready},
+};
+
+use bytes::Bytes;
+use h2::{
+    Reason, RecvStream, SendStream,
+    server::{Connection, Handshake, SendResponse},
+};
+use http::{
+    HeaderMap, HeaderValue, Method, Request, Response, StatusCode,
+    header::{CONNECTION, CONTENT_LENGTH},
+};
+use http_body::Body;
+use parking_lot::Mutex;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::oneshot,
+};
+
+use super::{
+    body::Download,
+    duplex::Duplex,
+    incoming::{Frames, Incoming},
+    limits,
+    pipe::pipe,
+    service::answer,
+    session::Session,
+};
+
+/// One HTTP/2 connection of a program, until it ends.
+pub struct Streams<S> {
+    session: Arc<Session>,
+    state: State<S>,
+    finishing: bool,
+}
+
+enum State<S> {
+    Opening(Handshake<S, Bytes>),
+    Open(Connection<S, Bytes>),
+}
+
+/// The answer to one request, while it may still have interim ones before it.
+#[derive(Debug, Clone)]
+pub struct Reply(Arc<Mutex<Option<SendResponse<Bytes>>>>);
+
+impl<S> Streams<S>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    /// Serves `stream` as the session's requests.
+    #[must_use]
+    pub fn new(session: Arc<Session>, stream: S) -> Self {
+        Self {
+            session,
+            state: State::Opening(limits::http2_server().handshake(stream)),
+            finishing: false,
+        }
+    }
+
+    /// Takes no new requests; completes when the running ones are through.
+    pub fn graceful_shutdown(&mut self) {
+        self.finishing = true;
+        if let State::Open(connection) = &mut self.state {
+            connection.graceful_shutdown();
+        }
+    }
+}
+
+impl<S> Future for Streams<S>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    type Output = Result<(), h2::Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let me = self.get_mut();
+        loop {
+            match &mut me.state {
+                State::Opening(opening) => {
+                    let mut connection = ready!(Pin::new(opening).poll(cx))?;
+                    if me.finishing {
+                        connection.graceful_shutdown();
+                    }
+                    me.state = State::Open(connection);
+                }
+                State::Open(connection) => match ready!(connection.poll_accept(cx)) {
+                    Some(accepted) => {
+                        let (request, reply) = accepted?;
+                        let served = serve(Arc::clone(&me.session), request, reply);
+                        drop(me.session.worker().tasks.spawn(served));
+                    }
+                    None => return Poll::Ready(Ok(())),
+                },
+            }
+        }
+    }
+}
+
+impl<S> std::fmt::Debug for Streams<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Streams")
+            .field("finishing", &self.finishing)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Reply {
+    fn new(reply: SendResponse<Bytes>) -> Self {
+        Self(Arc::new(Mutex::new(Some(reply))))
+    }
+
+    /// Sends an interim response, unless the answer has begun or the program wants none any more.
+    pub fn interim(&self, status: StatusCode, headers: HeaderMap) {
+        let mut reply = self.0.lock();
+        let Some(reply) = reply.as_mut() else {
+            return;
+        };
+        let mut idle = Context::from_waker(Waker::noop());
+        if reply.poll_reset(&mut idle).is_ready() {
+            return;
+        }
+        let mut interim = Response::new(());
+        *interim.status_mut() = status;
+        *interim.headers_mut() = headers;
+        if let Err(error) = reply.send_informational(interim) {
+            tracing::debug!(%error, "an interim response was not sent");
+        }
+    }
+
+    /// Completes when the program resets the stream or is gone.
+    fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.0.lock().as_mut() {
+            Some(reply) => reply.poll_reset(cx).map(drop),
+            None => Poll::Ready(()),
+        }
+    }
+
+    /// From here on there are no interim responses.
+    fn take(&self) -> Option<SendResponse<Bytes>> {
+        self.0.lock().take()
+    }
+}
+
+/// One request and its answer.
+async fn serve(session: Arc<Session>, request: Request<RecvStream>, reply: SendResponse<Bytes>) {
+    let reply = Reply::new(reply);
+    let head_only = request.method() == Method::HEAD;
+    let (request, accepting) = incoming(request, &reply);
+    let answered = {
+        let mut answer = pin!(answer(session, request));
+        poll_fn(|cx| {
+            if let Poll::Ready(answered) = answer.as_mut().poll(cx) {
+                return Poll::Ready(Some(answered));
+            }
+            // Also wakes when the program gives up: what is done for it then ends here.
+            reply.poll_reset(cx).map(|()| None)
+        })
+        .await
+    };
+    // Taken in either case: somebody may still hold the other end.
+    let reply = reply.take();
+    let (Some(response), Some(mut reply)) = (answered, reply) else {
+        return;
+    };
+    let (mut parts, body) = response.into_parts();
+    // Ours; an origin's is gone already ([`super::headers::incoming`]).
+    parts.headers.remove(CONNECTION);
+    if let Some(accepting) = accepting
+        && parts.status.is_success()
+    {
+        parts.headers.remove(CONTENT_LENGTH);
+        if let Some(send) = begin(&mut reply, Response::from_parts(parts, ()), false) {
+            // Who waits for it may be gone: then the stream is reset.
+            let _gone = accepting.send(send);
+        }
+        return;
+    }
+    let length = body.size_hint().exact();
+    let empty = body.is_end_stream();
+    if let (Some(length), false) = (length, empty) {
+        let length = || HeaderValue::from(length);
+        parts.headers.entry(CONTENT_LENGTH).or_insert_with(length);
+    }
+    let last = empty || head_only;
+    if let Some(send) = begin(&mut reply, Response::from_parts(parts, ()), last)
+        && !last
+    {
+        send_body(body, send).await;
+    }
+}
+
+/// The request as the pipeline takes it; for an extended CONNECT with what accepts it.
+fn incoming(
+    request: Request<RecvStream>,
+    reply: &Reply,
+) -> (Request<Incoming>, Option<oneshot::Sender<SendStream<Bytes>>>) {
+    let (parts, stream) = request.into_parts();
+    if parts.method == Method::CONNECT {
+        let (accept, accepted) = oneshot::channel();
+        let duplex = Box::new(Duplex::asked(stream, accepted));
+        let request = Request::from_parts(parts, Incoming::Tunnel(duplex));
+        return (request, Some(accept));
+    }
+    let frames = Frames::of_request(stream, &parts.headers, reply.clone());
+    (Request::from_parts(parts, Incoming::Http2(frames)), None)
+}
+
+/// Sends the header section of the answer.
+fn begin(
+    reply: &mut SendResponse<Bytes>,
+    head: Response<()>,
+    last: bool,
+) -> Option<SendStream<Bytes>> {
+    match reply.send_response(head, last) {
+        Ok(send) => Some(send),
+        Err(error) => {
+            tracing::debug!(%error, "an answer was not sent");
+            reply.send_reset(Reason::INTERNAL_ERROR);
+            None
+        }
+    }
+}
+
+async fn send_body(body: Download, send: SendStream<Bytes>) {
+    if let Err(error) = pipe(body, send).await {
+        tracing::debug!(%error, "an answer did not go to its end");
+    }
+}
