@@ -11,6 +11,7 @@ mod framing;
 mod interim;
 mod lab;
 mod limits;
+mod pairs;
 mod reflection;
 mod requests;
 mod secrets;

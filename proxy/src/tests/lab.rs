@@ -23,6 +23,7 @@ pub(super) mod client;
 pub(super) mod h2;
 pub(super) mod keeper;
 pub(super) mod origin;
+pub(super) mod pairs;
 
 /// The policy that most tests use: one host, every method and path, on loopback.
 pub(super) const ALLOW_API: &str = "
