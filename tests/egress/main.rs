@@ -8,6 +8,7 @@ mod command_line;
 mod go;
 mod grpc;
 mod hashicorp;
+mod interim;
 mod java;
 mod kinds;
 mod logins;

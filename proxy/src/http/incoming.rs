@@ -118,7 +118,10 @@ impl Frames {
             }
         }
         Poll::Ready(match ready!(self.stream.poll_trailers(cx)) {
-            Ok(trailers) => trailers.map(|trailers| Ok(Frame::trailers(trailers))),
+            Ok(trailers) => {
+                self.note_end();
+                trailers.map(|trailers| Ok(Frame::trailers(trailers)))
+            }
             Err(error) => self.broken(error),
         })
     }
@@ -128,10 +131,18 @@ impl Frames {
         let _same = self.stream.flow_control().release_capacity(data.len());
         let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
         self.left = self.left.map(|left| left.saturating_sub(length));
-        if let Side::Answer(running) = &self.side {
-            running.heard();
+        match &self.side {
+            Side::Answer(running) => running.heard(),
+            Side::Request(_) if self.stream.is_end_stream() => self.note_end(),
+            Side::Request(_) => {}
         }
         Frame::data(data)
+    }
+
+    fn note_end(&self) {
+        if let Side::Request(reply) = &self.side {
+            reply.set_whole();
+        }
     }
 
     /// RFC 9113 §8.1: an origin that has answered in full asks in this way for no more of the request.
@@ -174,7 +185,9 @@ impl Body for Incoming {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Http1(body) => body.size_hint(),
-            Self::Http2(frames) => frames.left.map_or_else(SizeHint::default, SizeHint::with_exact),
+            Self::Http2(frames) => frames
+                .left
+                .map_or_else(SizeHint::default, SizeHint::with_exact),
             Self::Tunnel(_) | Self::Nothing => SizeHint::with_exact(0),
         }
     }

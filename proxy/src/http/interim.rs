@@ -40,7 +40,6 @@ impl Gate {
         // Nobody waits any more when the upload is gone.
         open.is_some_and(|open| open.send(()).is_ok())
     }
-
 }
 
 /// Where the interim responses to one request go.
@@ -150,7 +149,11 @@ impl Interims {
                 return;
             };
             let (status, fields) = (response.status(), response.headers());
-            if watched.interims.heard(&watched.allowance, status, fields).is_err() {
+            if watched
+                .interims
+                .heard(&watched.allowance, status, fields)
+                .is_err()
+            {
                 watched.over.notify_one();
             }
         });

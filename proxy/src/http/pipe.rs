@@ -28,23 +28,23 @@ pub enum PipeError<E> {
     Closed,
 }
 
-/// Sends `body` to its end. Dropping the future leaves the stream open: it is reset when nobody holds
-/// it any more.
+/// Sends `body` to its end. Dropping the future leaves the stream as it is: it is reset when nobody
+/// holds it any more.
 ///
 /// # Errors
 /// [`PipeError`].
-pub async fn pipe<B>(body: B, mut send: SendStream<Bytes>) -> Result<(), PipeError<B::Error>>
+pub async fn pipe<B>(body: B, send: &mut SendStream<Bytes>) -> Result<(), PipeError<B::Error>>
 where
     B: Body<Data = Bytes>,
 {
     let mut body = pin!(body);
-    while let Some(frame) = next(body.as_mut(), &mut send).await? {
+    while let Some(frame) = next(body.as_mut(), send).await? {
         match frame.into_data() {
             Ok(data) => {
                 let last = body.is_end_stream();
                 if !data.is_empty() {
                     send.reserve_capacity(1);
-                    room(&mut send).await?;
+                    room(send).await?;
                 } else if !last {
                     continue;
                 }
@@ -104,10 +104,7 @@ async fn room<E>(send: &mut SendStream<Bytes>) -> Result<(), PipeError<E>> {
 }
 
 /// Fails when the stream was reset, and wakes when it is.
-fn poll_stopped<E>(
-    send: &mut SendStream<Bytes>,
-    cx: &mut Context<'_>,
-) -> Result<(), PipeError<E>> {
+fn poll_stopped<E>(send: &mut SendStream<Bytes>, cx: &mut Context<'_>) -> Result<(), PipeError<E>> {
     match send.poll_reset(cx) {
         Poll::Pending => Ok(()),
         Poll::Ready(Ok(reason)) => Err(PipeError::Stream(reason.into())),

@@ -19,16 +19,8 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    body::Download,
-    calm::Calm,
-    gather::Gathering,
-    heads::Framing,
-    incoming::Incoming,
-    interject::Interjecting,
-    limits,
-    session::Session,
-    streams::Streams,
-    upgrade::Tunnel,
+    body::Download, calm::Calm, gather::Gathering, heads::Framing, incoming::Incoming,
+    interject::Interjecting, limits, session::Session, streams::Streams, upgrade::Tunnel,
 };
 use crate::{
     enforce::connect::refuse_connect, pipeline, seldom::Seldom, tls::downstream::Application,
@@ -198,7 +190,10 @@ async fn refuse(session: &Session, reason: DenyReason) {
 }
 
 /// Answers one request, by either HTTP.
-pub(super) async fn answer(session: Arc<Session>, request: Request<Incoming>) -> Response<Download> {
+pub(super) async fn answer(
+    session: Arc<Session>,
+    request: Request<Incoming>,
+) -> Response<Download> {
     let _busy = session.activity().enter();
     let unread = session.application() == Application::Http1 && !request.body().is_end_stream();
     let unseen = request.extensions().get() == Some(&Framing::Unseen);

@@ -7,8 +7,12 @@
 use std::{
     future::poll_fn,
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Waker, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -28,7 +32,6 @@ use tokio::{
 };
 
 use super::{
-    body::Download,
     duplex::Duplex,
     incoming::{Frames, Incoming},
     limits,
@@ -51,7 +54,14 @@ enum State<S> {
 
 /// The answer to one request, while it may still have interim ones before it.
 #[derive(Debug, Clone)]
-pub struct Reply(Arc<Mutex<Option<SendResponse<Bytes>>>>);
+pub struct Reply(Arc<Replying>);
+
+#[derive(Debug)]
+struct Replying {
+    reply: Mutex<Option<SendResponse<Bytes>>>,
+    /// All of the request came.
+    whole: AtomicBool,
+}
 
 impl<S> Streams<S>
 where
@@ -115,13 +125,25 @@ impl<S> std::fmt::Debug for Streams<S> {
 }
 
 impl Reply {
-    fn new(reply: SendResponse<Bytes>) -> Self {
-        Self(Arc::new(Mutex::new(Some(reply))))
+    fn new(reply: SendResponse<Bytes>, whole: bool) -> Self {
+        Self(Arc::new(Replying {
+            reply: Mutex::new(Some(reply)),
+            whole: AtomicBool::new(whole),
+        }))
+    }
+
+    /// All of the request came.
+    pub fn set_whole(&self) {
+        self.0.whole.store(true, Ordering::Relaxed);
+    }
+
+    fn is_whole(&self) -> bool {
+        self.0.whole.load(Ordering::Relaxed)
     }
 
     /// Sends an interim response, unless the answer has begun or the program wants none any more.
     pub fn interim(&self, status: StatusCode, headers: HeaderMap) {
-        let mut reply = self.0.lock();
+        let mut reply = self.0.reply.lock();
         let Some(reply) = reply.as_mut() else {
             return;
         };
@@ -139,7 +161,7 @@ impl Reply {
 
     /// Completes when the program resets the stream or is gone.
     fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match self.0.lock().as_mut() {
+        match self.0.reply.lock().as_mut() {
             Some(reply) => reply.poll_reset(cx).map(drop),
             None => Poll::Ready(()),
         }
@@ -147,13 +169,13 @@ impl Reply {
 
     /// From here on there are no interim responses.
     fn take(&self) -> Option<SendResponse<Bytes>> {
-        self.0.lock().take()
+        self.0.reply.lock().take()
     }
 }
 
 /// One request and its answer.
 async fn serve(session: Arc<Session>, request: Request<RecvStream>, reply: SendResponse<Bytes>) {
-    let reply = Reply::new(reply);
+    let reply = Reply::new(reply, request.body().is_end_stream());
     let head_only = request.method() == Method::HEAD;
     let (request, accepting) = incoming(request, &reply);
     let answered = {
@@ -168,8 +190,7 @@ async fn serve(session: Arc<Session>, request: Request<RecvStream>, reply: SendR
         .await
     };
     // Taken in either case: somebody may still hold the other end.
-    let reply = reply.take();
-    let (Some(response), Some(mut reply)) = (answered, reply) else {
+    let (Some(response), Some(mut sender)) = (answered, reply.take()) else {
         return;
     };
     let (mut parts, body) = response.into_parts();
@@ -179,31 +200,45 @@ async fn serve(session: Arc<Session>, request: Request<RecvStream>, reply: SendR
         && parts.status.is_success()
     {
         parts.headers.remove(CONTENT_LENGTH);
-        if let Some(send) = begin(&mut reply, Response::from_parts(parts, ()), false) {
+        if let Some(send) = begin(&mut sender, Response::from_parts(parts, ()), false) {
             // Who waits for it may be gone: then the stream is reset.
             let _gone = accepting.send(send);
         }
         return;
     }
-    let length = body.size_hint().exact();
-    let empty = body.is_end_stream();
+    let (length, empty) = (body.size_hint().exact(), body.is_end_stream());
     if let (Some(length), false) = (length, empty) {
         let length = || HeaderValue::from(length);
         parts.headers.entry(CONTENT_LENGTH).or_insert_with(length);
     }
     let last = empty || head_only;
-    if let Some(send) = begin(&mut reply, Response::from_parts(parts, ()), last)
-        && !last
-    {
-        send_body(body, send).await;
+    let Some(mut send) = begin(&mut sender, Response::from_parts(parts, ()), last) else {
+        return;
+    };
+    if !last && let Err(error) = pipe(body, &mut send).await {
+        tracing::debug!(%error, "an answer did not go to its end");
+    } else if !reply.is_whole() {
+        linger(&mut send).await;
     }
+}
+
+/// RFC 9113 §8.1: who has answered may reset a stream so that no more of its request is sent. curl
+/// 7.88 overlooks an answer that the reset comes in one piece with.
+async fn linger(send: &mut SendStream<Bytes>) {
+    // Ends at once when the program resets the stream itself.
+    let over = poll_fn(|cx| send.poll_reset(cx));
+    // Either way there is nothing more to do for it.
+    let _over = tokio::time::timeout(LINGER, over).await;
 }
 
 /// The request as the pipeline takes it; for an extended CONNECT with what accepts it.
 fn incoming(
     request: Request<RecvStream>,
     reply: &Reply,
-) -> (Request<Incoming>, Option<oneshot::Sender<SendStream<Bytes>>>) {
+) -> (
+    Request<Incoming>,
+    Option<oneshot::Sender<SendStream<Bytes>>>,
+) {
     let (parts, stream) = request.into_parts();
     if parts.method == Method::CONNECT {
         let (accept, accepted) = oneshot::channel();
@@ -231,8 +266,5 @@ fn begin(
     }
 }
 
-async fn send_body(body: Download, send: SendStream<Bytes>) {
-    if let Err(error) = pipe(body, send).await {
-        tracing::debug!(%error, "an answer did not go to its end");
-    }
-}
+/// Long enough for a program to find its answer; what it sends in the meantime is thrown away.
+const LINGER: Duration = Duration::from_secs(3);

@@ -12,11 +12,11 @@ use aws_lc_rs::{digest, rand};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use gig_policy::{DenyReason, RequestPermit};
+use h2::ext::Protocol;
 use http::{
     HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version,
     header::{CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE},
 };
-use h2::ext::Protocol;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio_util::either::Either;

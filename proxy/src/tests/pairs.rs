@@ -48,7 +48,15 @@ async fn an_upload_waits_for_leave_in_all_four_pairings() {
         let origin = origin(speaks, Play::Leave).await;
         let lab = lab(&origin);
         let body = Some("the body");
-        let heard = lab.ask(program, Ask { body, ..Ask::default() }).await;
+        let heard = lab
+            .ask(
+                program,
+                Ask {
+                    body,
+                    ..Ask::default()
+                },
+            )
+            .await;
         assert_eq!(heard.statuses(), [100], "{program} {speaks}");
         assert_eq!((heard.status, heard.body.as_str()), (200, "the body"));
     }
@@ -61,7 +69,15 @@ async fn an_origin_that_refuses_to_wait_gets_no_body_in_all_four_pairings() {
             let origin = origin(speaks, Play::Refuse(status)).await;
             let lab = lab(&origin);
             let body = Some("the body");
-            let heard = lab.ask(program, Ask { body, ..Ask::default() }).await;
+            let heard = lab
+                .ask(
+                    program,
+                    Ask {
+                        body,
+                        ..Ask::default()
+                    },
+                )
+                .await;
             assert_eq!(heard.status, status, "{program} {speaks}");
             assert_eq!(heard.statuses(), [0_u16; 0], "{program} {speaks}");
             let record = lab.until_records(Event::Response, 1).await.remove(0);
@@ -77,7 +93,15 @@ async fn a_program_is_told_to_go_on_where_the_origin_never_says_so() {
         let origin = origin(speaks, Play::Silence).await;
         let lab = lab(&origin);
         let body = Some("the body");
-        let heard = lab.ask(program, Ask { body, ..Ask::default() }).await;
+        let heard = lab
+            .ask(
+                program,
+                Ask {
+                    body,
+                    ..Ask::default()
+                },
+            )
+            .await;
         assert_eq!(heard.statuses(), [100], "{program} {speaks}");
         assert_eq!((heard.status, heard.body.as_str()), (200, "the body"));
     }
@@ -93,7 +117,10 @@ async fn an_origin_that_sends_interim_responses_for_ever_is_given_up() {
         assert!(heard.body.contains("origin_protocol"), "{}", heard.body);
         // 128 KiB, with what each field costs (RFC 9113 §6.5.2).
         let passed = heard.interim.len();
-        assert!(passed > 100 && passed < 4096, "{program} {speaks}: {passed}");
+        assert!(
+            passed > 100 && passed < 4096,
+            "{program} {speaks}: {passed}"
+        );
         let record = lab.until_records(Event::Response, 1).await.remove(0);
         assert_eq!(record.entry.reason, Some(DenyReason::OriginProtocol));
     }

@@ -175,8 +175,8 @@ async fn a_sentinels_key_id_under_another_signature_is_misuse() {
     assert_eq!(&*alarms[0].entry.secrets[0], "KEY");
 }
 
-#[tokio::test]
-async fn requests_that_the_secret_is_granted_to_are_signed_and_no_others() {
+/// An origin that echoes, and a secret that signs what goes there.
+async fn hmac() -> (Origin, Lab) {
     let origin = Origin::https("api.test", &["http/1.1"], echo).await;
     let keeper = Keeper::with(&[]);
     let definition = gig_vault::Definition::parse(
@@ -192,6 +192,27 @@ async fn requests_that_the_secret_is_granted_to_are_signed_and_no_others() {
         Treatment::Hmac(Arc::new(*definition)),
     );
     let lab = lab(&origin, &keeper);
+    (origin, lab)
+}
+
+#[tokio::test]
+async fn a_program_that_waits_for_leave_is_told_to_go_on_where_its_body_is_signed() {
+    let (origin, lab) = hmac().await;
+    for alpn in ["http/1.1", "h2"] {
+        let request = Request::post("https://api.test/with/a").header("host", "api.test");
+        let request = request.header("expect", "100-continue");
+        let mut client = lab.https("api.test", alpn).await;
+        let answer = client.send(request.body(full("payload")).unwrap());
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(60), answer).await;
+        assert_eq!(answer.expect("an answer").body, "payload", "{alpn}");
+        let seen = origin.seen.requests().pop().unwrap();
+        assert!(seen.header("x-signature").starts_with("v1="));
+    }
+}
+
+#[tokio::test]
+async fn requests_that_the_secret_is_granted_to_are_signed_and_no_others() {
+    let (origin, lab) = hmac().await;
     for (path, body, signed) in [
         ("/with/a?b=c", "payload", true),
         ("/with/a", "", true),

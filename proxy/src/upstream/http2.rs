@@ -204,9 +204,9 @@ impl Http2 {
     async fn upload(
         &self,
         body: Upload,
-        stream: SendStream<Bytes>,
+        mut stream: SendStream<Bytes>,
     ) -> Option<oneshot::Sender<()>> {
-        let mut piped = Box::pin(pipe(body, stream));
+        let mut piped = Box::pin(async move { pipe(body, &mut stream).await });
         if poll_fn(|cx| Poll::Ready(piped.as_mut().poll(cx).is_ready())).await {
             return None;
         }

@@ -8,8 +8,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
     dial::Dialed,
-    last_words::LastWords,
     http2,
+    last_words::LastWords,
     pool::{Lease, Line, Origin, Origins},
 };
 use crate::{

@@ -8,7 +8,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    task::JoinSet,
 };
+use tokio_util::task::TaskTracker;
 
 use super::{
     Lab, Way,
@@ -117,7 +119,10 @@ async fn serve_http1(mut stream: Tls, seen: Arc<Seen>, play: &Play) {
                 return;
             }
         }
-        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        );
         if stream.write_all(answer.as_bytes()).await.is_err() {
             return;
         }
@@ -132,12 +137,13 @@ async fn nothing_comes(stream: &mut Tls) {
 
 async fn serve_http2(stream: Tls, seen: Arc<Seen>, play: &Play) {
     let mut connection = h2::server::handshake(stream).await.unwrap();
+    let streams = TaskTracker::new();
     while let Some(Ok((request, reply))) = connection.accept().await {
-        let (seen, play) = (Arc::clone(&seen), play.clone());
-        drop(tokio::spawn(async move {
+        let played = play_http2(request, reply, Arc::clone(&seen), play.clone());
+        streams.spawn(async move {
             // The other side may give up at any time.
-            drop(play_http2(request, reply, seen, play).await);
-        }));
+            drop(played.await);
+        });
     }
 }
 
@@ -220,10 +226,7 @@ impl Lab {
     }
 }
 
-async fn ask_http1(
-    mut stream: tokio_rustls::client::TlsStream<TcpStream>,
-    ask: Ask,
-) -> Heard {
+async fn ask_http1(mut stream: tokio_rustls::client::TlsStream<TcpStream>, ask: Ask) -> Heard {
     let mut head = format!("POST /{} HTTP/1.1\r\nHost: api.test\r\n", ask.path);
     if let Some(body) = ask.body {
         head += &format!("Expect: 100-continue\r\nContent-Length: {}\r\n", body.len());
@@ -251,7 +254,8 @@ async fn ask_http1(
 
 async fn ask_http2(stream: tokio_rustls::client::TlsStream<TcpStream>, ask: Ask) -> Heard {
     let (sender, connection) = h2::client::handshake(stream).await.unwrap();
-    let driven = tokio::spawn(connection);
+    let mut driven = JoinSet::new();
+    driven.spawn(connection);
     let mut sender = sender.ready().await.unwrap();
     let mut request = Request::post(format!("https://api.test/{}", ask.path));
     if let Some(body) = ask.body {
@@ -268,17 +272,21 @@ async fn ask_http2(stream: tokio_rustls::client::TlsStream<TcpStream>, ask: Ask)
         let (parts, ()) = interim.unwrap().into_parts();
         heard.take(parts.status.as_u16(), parts.headers);
         if let (StatusCode::CONTINUE, Some(body)) = (parts.status, ask.body) {
-            sending.send_data(Bytes::from_static(body.as_bytes()), true).unwrap();
+            sending
+                .send_data(Bytes::from_static(body.as_bytes()), true)
+                .unwrap();
         }
     }
     let (parts, mut incoming) = answer.await.unwrap().into_parts();
     heard.take(parts.status.as_u16(), parts.headers);
     while let Some(data) = incoming.data().await {
         let data = data.unwrap();
-        incoming.flow_control().release_capacity(data.len()).unwrap();
+        incoming
+            .flow_control()
+            .release_capacity(data.len())
+            .unwrap();
         heard.body.push_str(std::str::from_utf8(&data).unwrap());
     }
-    driven.abort();
     heard
 }
 
