@@ -4,8 +4,8 @@ use std::{pin::pin, sync::Arc};
 
 use gig_policy::DenyReason;
 use http::Response;
-use http_body_util::BodyExt;
 use http_body::Body;
+use http_body_util::BodyExt;
 
 use super::{
     body::{Download, Gathered},

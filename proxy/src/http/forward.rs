@@ -143,7 +143,10 @@ impl Ready {
         *request.method_mut() = parts.method;
         *request.headers_mut() = parts.headers;
         let returning = exchange.returning();
-        let interims = Interims::new(reply.as_ref(), session.interjections(), gate, returning);
+        let mut interims = Interims::new(reply.as_ref(), session.interjections(), gate, returning);
+        if exchange.capture().is_some() {
+            interims = interims.leave_only();
+        }
         let ready = Self {
             request,
             target: outgoing.target,

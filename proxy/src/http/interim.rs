@@ -50,6 +50,8 @@ pub struct Interims {
     gate: Option<Gate>,
     /// What the sandbox must not see.
     returning: Option<Arc<Returning>>,
+    /// Only the final answer is looked into as it must be.
+    leave_only: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -84,7 +86,15 @@ impl Interims {
             way,
             gate,
             returning: returning.cloned(),
+            leave_only: false,
         }
+    }
+
+    /// Passes nothing on but leave to send the body: what is in the answer is for gig alone at first.
+    #[must_use]
+    pub fn leave_only(mut self) -> Self {
+        self.leave_only = true;
+        self
     }
 
     /// Whether a body waits for leave.
@@ -110,6 +120,9 @@ impl Interims {
         }
         if status == StatusCode::CONTINUE {
             self.go_on();
+            return Ok(());
+        }
+        if self.leave_only {
             return Ok(());
         }
         let mut fields = fields.clone();
