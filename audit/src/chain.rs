@@ -59,6 +59,27 @@ pub enum ChainFault {
         /// The place the line claims.
         found: u64,
     },
+    /// The database has it under another place or machine.
+    #[error("place {place} holds record {seq} of {node}: it was moved here")]
+    Elsewhere {
+        /// Where it was found.
+        place: u64,
+        /// What it says of its place.
+        seq: u64,
+        /// What it says of its machine.
+        node: Arc<str>,
+    },
+    /// The chain is known to end elsewhere.
+    #[error(
+        "the chain ended with record {} (hash {}), what is there ends with {} (hash {}): the end was \
+         cut off or changed", expected.seq, expected.hash, found.seq, found.hash
+    )]
+    End {
+        /// What the database says of its end.
+        expected: Head,
+        /// The last record that is there.
+        found: Head,
+    },
     /// The predecessor named is not the line before.
     #[error("the record before it was replaced: expected prev {expected}, found {found}")]
     Predecessor {

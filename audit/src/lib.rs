@@ -11,8 +11,11 @@ mod clock;
 pub mod entry;
 pub mod event;
 mod line;
+pub mod log;
 pub mod record;
 pub mod recorder;
+pub mod row;
+pub mod search;
 pub mod store;
 pub mod verify;
 
@@ -27,5 +30,6 @@ pub use store::{
     Store, StoreError,
     jsonl::{JsonlStore, OpenJsonlError},
     memory::MemoryLog,
+    sqlite::{OpenSqliteError, SqliteLog, SqliteStore},
 };
 pub use verify::{Verified, VerifyError, verify};

@@ -11,6 +11,7 @@ use crate::{chain::Head, record::Record};
 
 pub mod jsonl;
 pub mod memory;
+pub mod sqlite;
 
 /// The end of a chain as a store found it.
 #[derive(Debug, Clone)]

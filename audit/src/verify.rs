@@ -15,6 +15,7 @@ use thiserror::Error;
 use crate::{
     chain::{self, ChainFault, Head},
     event::Event,
+    record::Record,
     store::jsonl::LONGEST_LINE,
 };
 
@@ -54,18 +55,68 @@ pub enum VerifyError {
     },
 }
 
+/// Checks a chain line by line.
+#[derive(Debug)]
+pub struct Verifier {
+    verified: Verified,
+    running: BTreeSet<SandboxId>,
+}
+
+impl Default for Verifier {
+    fn default() -> Self {
+        Self {
+            verified: Verified {
+                head: Head::START,
+                times: None,
+                gaps: 0,
+                unended: Vec::new(),
+            },
+            running: BTreeSet::new(),
+        }
+    }
+}
+
+impl Verifier {
+    /// Takes the next line, with its newline.
+    ///
+    /// # Errors
+    /// When it is not the next record.
+    pub fn line(&mut self, octets: &[u8]) -> Result<Record, ChainFault> {
+        let verified = &mut self.verified;
+        let record = chain::open(octets)?;
+        verified.head = chain::follow(verified.head, &record)?;
+        match (record.entry.event, record.entry.sandbox) {
+            (Event::AuditGap, _) => verified.gaps += 1,
+            (Event::SandboxStart, Some(id)) => {
+                self.running.insert(id);
+            }
+            (Event::SandboxExit, Some(id)) => {
+                self.running.remove(&id);
+            }
+            _ => {}
+        }
+        let last = record.time.clone();
+        verified.times = Some(match verified.times.take() {
+            Some((first, _)) => (first, last),
+            None => (last.clone(), last),
+        });
+        Ok(record)
+    }
+
+    /// What can be said of the chain, when it ends here.
+    #[must_use]
+    pub fn finish(mut self) -> Verified {
+        self.verified.unended = self.running.into_iter().collect();
+        self.verified
+    }
+}
+
 /// Checks a whole chain.
 ///
 /// # Errors
 /// At the first line that was changed, moved, cut or is missing its predecessor.
 pub fn verify(mut reader: impl BufRead) -> Result<Verified, VerifyError> {
-    let mut verified = Verified {
-        head: Head::START,
-        times: None,
-        gaps: 0,
-        unended: Vec::new(),
-    };
-    let mut running = BTreeSet::new();
+    let mut verifier = Verifier::default();
     let mut octets = Vec::new();
     for line in 1.. {
         octets.clear();
@@ -80,25 +131,9 @@ pub fn verify(mut reader: impl BufRead) -> Result<Verified, VerifyError> {
         if octets.len() as u64 > LONGEST_LINE {
             return Err(broken(ChainFault::TooLong));
         }
-        let record = chain::open(&octets).map_err(broken)?;
-        verified.head = chain::follow(verified.head, &record).map_err(broken)?;
-        match (record.entry.event, record.entry.sandbox) {
-            (Event::AuditGap, _) => verified.gaps += 1,
-            (Event::SandboxStart, Some(id)) => {
-                running.insert(id);
-            }
-            (Event::SandboxExit, Some(id)) => {
-                running.remove(&id);
-            }
-            _ => {}
-        }
-        verified.times = Some(match verified.times.take() {
-            Some((first, _)) => (first, record.time),
-            None => (record.time.clone(), record.time),
-        });
+        verifier.line(&octets).map_err(broken)?;
     }
-    verified.unended = running.into_iter().collect();
-    Ok(verified)
+    Ok(verifier.finish())
 }
 
 #[cfg(test)]

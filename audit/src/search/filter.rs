@@ -1,0 +1,234 @@
+//! What is looked for: a filter says exactly which records it matches, whoever finds them.
+//!
+//! The index only proposes; [`Filter::matches`] disposes. Where there is no index, octets that every
+//! matching line must hold spare the reading of the others.
+
+use memchr::memmem;
+
+use super::term::{Field, domains_above, term, words_in, words_of};
+use crate::row::Row;
+
+/// Records that have all that is asked for. An empty list asks for nothing; of several values in one
+/// list, one is enough.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Not before: RFC 3339, UTC, microseconds, as in the record.
+    pub since: Option<String>,
+    /// Before this moment.
+    pub until: Option<String>,
+    /// Kinds of events.
+    pub event: Vec<String>,
+    /// Verdicts.
+    pub verdict: Vec<String>,
+    /// Reasons of denials.
+    pub reason: Vec<String>,
+    /// Rules.
+    pub rule: Vec<String>,
+    /// Sandboxes, by whole id.
+    pub sandbox: Vec<String>,
+    /// Registered servers.
+    pub server: Vec<String>,
+    /// Users or profiles.
+    pub profile: Vec<String>,
+    /// Machines.
+    pub node: Vec<String>,
+    /// Policies.
+    pub policy: Vec<String>,
+    /// Hosts: a name, or `*.example.com` for every name below.
+    pub host: Vec<String>,
+    /// Methods.
+    pub method: Vec<String>,
+    /// Statuses: `403`, or `4xx`.
+    pub status: Vec<String>,
+    /// Names of secrets.
+    pub secret: Vec<String>,
+    /// Connections, by number.
+    pub conn: Vec<String>,
+    /// Requests.
+    pub request: Vec<String>,
+    /// Words that must all be in the record's texts.
+    pub text: Vec<String>,
+}
+
+impl Filter {
+    /// Whether the record is looked for.
+    #[must_use]
+    pub fn matches(&self, row: &Row) -> bool {
+        let Self {
+            since,
+            until,
+            event,
+            verdict,
+            reason,
+            rule,
+            sandbox,
+            server,
+            profile,
+            node,
+            policy,
+            host,
+            method,
+            status,
+            secret,
+            conn,
+            request,
+            text,
+        } = self;
+        let in_time = since.as_ref().is_none_or(|since| row.time >= *since)
+            && until.as_ref().is_none_or(|until| row.time < *until);
+        let conn_is =
+            || conn.is_empty() || one_of(conn, row.conn.map(|n| n.to_string()).as_deref());
+        in_time
+            && wanted(event, Some(&row.event))
+            && wanted(node, Some(&row.node))
+            && wanted(verdict, row.verdict.as_ref())
+            && wanted(reason, row.reason.as_ref())
+            && wanted(rule, row.rule.as_ref())
+            && wanted(sandbox, row.sandbox.as_ref())
+            && wanted(server, row.server.as_ref())
+            && wanted(profile, row.profile.as_ref())
+            && wanted(policy, row.policy.as_ref())
+            && wanted(method, row.method.as_ref())
+            && wanted(request, row.request.as_ref())
+            && conn_is()
+            && (secret.is_empty() || row.secrets.iter().any(|name| secret.contains(name)))
+            && (status.is_empty() || row.status.is_some_and(|code| has_status(status, code)))
+            && (host.is_empty() || row.host.as_ref().is_some_and(|name| has_host(host, name)))
+            && (text.is_empty() || has_words(text, row))
+    }
+
+    /// Terms that a matching record has: of each group one at least.
+    pub(crate) fn groups(&self) -> Vec<Vec<i64>> {
+        let lists = [
+            (Field::Event, &self.event),
+            (Field::Verdict, &self.verdict),
+            (Field::Reason, &self.reason),
+            (Field::Rule, &self.rule),
+            (Field::Sandbox, &self.sandbox),
+            (Field::Server, &self.server),
+            (Field::Profile, &self.profile),
+            (Field::Node, &self.node),
+            (Field::Policy, &self.policy),
+            (Field::Method, &self.method),
+            (Field::Secret, &self.secret),
+            (Field::Conn, &self.conn),
+            (Field::Request, &self.request),
+        ];
+        let of = |(field, values): (Field, &Vec<String>)| -> Vec<i64> {
+            values.iter().map(|value| term(field, value)).collect()
+        };
+        let mut groups: Vec<Vec<i64>> = lists.map(of).into();
+        groups.push(self.host.iter().map(|host| host_term(host)).collect());
+        groups.push(
+            self.status
+                .iter()
+                .map(|status| status_term(status))
+                .collect(),
+        );
+        let words = self.text.iter().flat_map(|text| words_in(text));
+        groups.extend(words.map(|word| vec![term(Field::Word, &word)]));
+        groups.retain(|group| !group.is_empty());
+        groups
+    }
+
+    /// Octets that every matching line holds: of each group one at least.
+    pub(crate) fn needles(&self) -> Needles {
+        let quoted = [
+            ("event", &self.event),
+            ("verdict", &self.verdict),
+            ("reason", &self.reason),
+            ("rule", &self.rule),
+            ("sandbox", &self.sandbox),
+            ("server", &self.server),
+            ("profile", &self.profile),
+            ("node", &self.node),
+            ("policy", &self.policy),
+            ("method", &self.method),
+            ("request", &self.request),
+        ];
+        let plain = |value: &String| {
+            value
+                .bytes()
+                .all(|b| b.is_ascii_graphic() && b != b'"' && b != b'\\')
+        };
+        let mut groups = Vec::new();
+        for (key, values) in quoted {
+            // A value that the line escapes is left to the look at the record.
+            if !values.is_empty() && values.iter().all(plain) {
+                let each = values.iter().map(|value| format!("\"{key}\":\"{value}\""));
+                groups.push(each.map(needle).collect());
+            }
+        }
+        if !self.conn.is_empty() {
+            let each = self.conn.iter().map(|conn| format!("\"conn\":{conn},"));
+            groups.push(each.map(needle).collect());
+        }
+        Needles(groups)
+    }
+}
+
+/// Quick tests of lines that are not read yet.
+#[derive(Debug)]
+pub(crate) struct Needles(Vec<Vec<memmem::Finder<'static>>>);
+
+impl Needles {
+    /// False when the line cannot match.
+    pub(crate) fn may_match(&self, line: &[u8]) -> bool {
+        let has = |finder: &memmem::Finder<'_>| finder.find(line).is_some();
+        self.0.iter().all(|group| group.iter().any(has))
+    }
+}
+
+fn needle(text: String) -> memmem::Finder<'static> {
+    memmem::Finder::new(text.as_bytes()).into_owned()
+}
+
+fn wanted(list: &[String], value: Option<&String>) -> bool {
+    list.is_empty() || one_of(list, value.map(String::as_str))
+}
+
+fn one_of(list: &[String], value: Option<&str>) -> bool {
+    value.is_some_and(|value| list.iter().any(|each| each == value))
+}
+
+fn has_host(wanted: &[String], name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    wanted.iter().any(|wanted| {
+        let wanted = wanted.to_ascii_lowercase();
+        match wanted.strip_prefix("*.") {
+            Some(above) => domains_above(&name).any(|domain| domain == above),
+            None => name == wanted,
+        }
+    })
+}
+
+fn host_term(host: &str) -> i64 {
+    let host = host.to_ascii_lowercase();
+    match host.strip_prefix("*.") {
+        Some(above) => term(Field::Domain, above),
+        None => term(Field::Host, &host),
+    }
+}
+
+fn has_status(wanted: &[String], code: u16) -> bool {
+    wanted.iter().any(|wanted| match wanted.strip_suffix("xx") {
+        Some(class) => class == (code / 100).to_string(),
+        None => *wanted == code.to_string(),
+    })
+}
+
+fn status_term(status: &str) -> i64 {
+    match status.strip_suffix("xx") {
+        Some(class) => term(Field::StatusClass, class),
+        None => term(Field::Status, status),
+    }
+}
+
+fn has_words(wanted: &[String], row: &Row) -> bool {
+    let mut missing: Vec<String> = wanted.iter().flat_map(|text| words_in(text)).collect();
+    words_of(row, |word| missing.retain(|wanted| wanted != word));
+    missing.is_empty()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! What a filter matches, and that the index and the quick tests never disagree with it.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    chain::{Head, Stamp, seal},
+    entry::{Entry, VerdictWord},
+    event::Event,
+    search::term::terms_of,
+};
+
+fn row(host: &str) -> Row {
+    Row {
+        time: "2026-11-21T09:30:00.000001Z".into(),
+        event: "request".into(),
+        host: Some(host.into()),
+        status: Some(403),
+        path: Some("/acme/Widgets.git/info".into()),
+        ..Row::default()
+    }
+}
+
+fn hosts(wanted: &[&str]) -> Filter {
+    Filter {
+        host: wanted.iter().map(|host| (*host).to_owned()).collect(),
+        ..Filter::default()
+    }
+}
+
+#[test]
+fn a_host_is_one_name_and_a_star_is_all_below_but_not_the_name_itself() {
+    assert!(hosts(&["api.example.com"]).matches(&row("API.example.com")));
+    assert!(hosts(&["*.example.com"]).matches(&row("a.b.example.com")));
+    assert!(!hosts(&["*.example.com"]).matches(&row("example.com")));
+    assert!(!hosts(&["*.example.com"]).matches(&row("badexample.com")));
+    assert!(hosts(&["x.net", "*.com"]).matches(&row("api.example.com")));
+    assert!(Filter::default().matches(&row("anything")));
+}
+
+#[test]
+fn times_statuses_and_words_are_matched() {
+    let at = |since: Option<&str>, until: Option<&str>| Filter {
+        since: since.map(str::to_owned),
+        until: until.map(str::to_owned),
+        ..Filter::default()
+    };
+    let row = row("a");
+    assert!(at(Some("2026-11-21T09:30:00.000001Z"), None).matches(&row));
+    assert!(!at(None, Some("2026-11-21T09:30:00.000001Z")).matches(&row));
+    let status = |status: &str| Filter {
+        status: vec![status.to_owned()],
+        ..Filter::default()
+    };
+    assert!(status("4xx").matches(&row) && status("403").matches(&row));
+    assert!(!status("5xx").matches(&row) && !status("40").matches(&row));
+    let text = |text: &str| Filter {
+        text: vec![text.to_owned()],
+        ..Filter::default()
+    };
+    assert!(text("widgets ACME").matches(&row));
+    assert!(!text("widgets gadgets").matches(&row));
+}
+
+fn texts() -> impl Strategy<Value = Option<Arc<str>>> {
+    let word = prop_oneof![
+        Just("api.example.com"),
+        Just("b.api.example.com"),
+        Just("example.com"),
+        Just("ünï\"code\\.example"),
+        Just("/a/b"),
+        Just("\u{1b}[2J"),
+    ];
+    proptest::option::of(word.prop_map(Into::into))
+}
+
+proptest! {
+    /// Whatever a filter matches, the index proposes and the quick test lets pass.
+    #[test]
+    fn nothing_that_matches_is_missed(
+        host in texts(), path in texts(), rule in texts(), request in texts(),
+        conn in proptest::option::of(0_u64..3), status in proptest::option::of(200_u16..205),
+        asked in texts(), asked_rule in texts(), asked_conn in proptest::option::of(0_u64..3),
+        class in any::<bool>(), star in any::<bool>(),
+    ) {
+        let mut entry = Entry::new(Event::Request);
+        (entry.host, entry.path, entry.rule) = (host, path, rule);
+        (entry.request, entry.conn, entry.status) = (request, conn, status);
+        entry.verdict = Some(VerdictWord::Deny);
+        let node: Arc<str> = "n".into();
+        let stamp = Stamp { time: "2026-11-21T09:30:00.000001Z", node: &node };
+        let mut line = Vec::new();
+        seal(Head::START, entry, stamp, &mut line);
+        let row = Row::read(std::str::from_utf8(&line).unwrap()).unwrap();
+        let mut filter = Filter { verdict: vec!["deny".into()], ..Filter::default() };
+        if let Some(asked) = asked {
+            filter.host = vec![if star { format!("*.{asked}") } else { asked.to_string() }];
+        }
+        filter.rule.extend(asked_rule.map(|rule| rule.to_string()));
+        filter.conn.extend(asked_conn.map(|conn| conn.to_string()));
+        if class { filter.status = vec!["2xx".into()]; }
+        let mut terms = Vec::new();
+        terms_of(&row, &mut terms);
+        let groups = filter.groups();
+        let proposed = groups.iter().all(|group| group.iter().any(|term| terms.contains(term)));
+        if filter.matches(&row) {
+            prop_assert!(proposed);
+            prop_assert!(filter.needles().may_match(&line));
+        } else {
+            prop_assert!(!proposed, "these fields are matched by their terms alone");
+        }
+    }
+}

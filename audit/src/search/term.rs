@@ -1,0 +1,195 @@
+//! What a record can be found by, as numbers.
+//!
+//! A term is a field's letter and a value, hashed to 64 bits. Two values may share a number, by chance
+//! or by a sandbox's design: whoever finds a record by a term looks at the record itself before it
+//! counts, so that a collision costs a look and never a wrong answer. The numbers are kept in
+//! databases: neither the letters nor the hash may change without a new index.
+
+use crate::row::Row;
+
+/// A field that can be asked for by its whole value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Field {
+    Event,
+    Verdict,
+    Reason,
+    Rule,
+    Sandbox,
+    Server,
+    Profile,
+    Node,
+    Policy,
+    Conn,
+    Request,
+    Host,
+    /// A domain above the host.
+    Domain,
+    Method,
+    Status,
+    /// `2xx`.
+    StatusClass,
+    Secret,
+    Word,
+}
+
+impl Field {
+    const fn letter(self) -> u8 {
+        match self {
+            Self::Event => b'e',
+            Self::Verdict => b'v',
+            Self::Reason => b'r',
+            Self::Rule => b'u',
+            Self::Sandbox => b'x',
+            Self::Server => b's',
+            Self::Profile => b'p',
+            Self::Node => b'n',
+            Self::Policy => b'o',
+            Self::Conn => b'c',
+            Self::Request => b'q',
+            Self::Host => b'h',
+            Self::Domain => b'd',
+            Self::Method => b'm',
+            Self::Status => b't',
+            Self::StatusClass => b'l',
+            Self::Secret => b'k',
+            Self::Word => b'w',
+        }
+    }
+}
+
+/// The number of a value in a field: FNV-1a, and a last mixing so that near values lie apart.
+pub(crate) fn term(field: Field, value: &str) -> i64 {
+    let mut hash = FNV_BASIS;
+    for octet in [field.letter()].iter().chain(value.as_bytes()) {
+        hash = (hash ^ u64::from(*octet)).wrapping_mul(FNV_PRIME);
+    }
+    hash ^= hash >> 32;
+    hash.wrapping_mul(MIX).cast_signed()
+}
+
+/// Adds every term of `row`, each perhaps more than once.
+pub(crate) fn terms_of(row: &Row, found: &mut Vec<i64>) {
+    let texts = [
+        (Field::Verdict, &row.verdict),
+        (Field::Reason, &row.reason),
+        (Field::Rule, &row.rule),
+        (Field::Sandbox, &row.sandbox),
+        (Field::Server, &row.server),
+        (Field::Profile, &row.profile),
+        (Field::Policy, &row.policy),
+        (Field::Request, &row.request),
+        (Field::Method, &row.method),
+    ];
+    for (field, value) in texts {
+        found.extend(value.as_deref().map(|value| term(field, value)));
+    }
+    found.push(term(Field::Event, &row.event));
+    found.push(term(Field::Node, &row.node));
+    if let Some(host) = &row.host {
+        let host = host.to_ascii_lowercase();
+        found.push(term(Field::Host, &host));
+        found.extend(domains_above(&host).map(|domain| term(Field::Domain, domain)));
+    }
+    found.extend(row.conn.map(|conn| term(Field::Conn, &conn.to_string())));
+    if let Some(status) = row.status {
+        found.push(term(Field::Status, &status.to_string()));
+        found.push(term(Field::StatusClass, &(status / 100).to_string()));
+    }
+    found.extend(row.secrets.iter().map(|name| term(Field::Secret, name)));
+    words_of(row, |word| found.push(term(Field::Word, word)));
+}
+
+/// `b.c` and `c` of `a.b.c`; at most [`MOST_DOMAINS`], since a name has at most 127 labels.
+pub(crate) fn domains_above(host: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(above(host), |name| above(name))
+        .take_while(|name| !name.is_empty())
+        .take(MOST_DOMAINS)
+}
+
+fn above(name: &str) -> Option<&str> {
+    name.split_once('.').map(|(_, above)| above)
+}
+
+/// Every word of a record's texts, in lower case: runs of letters and digits.
+pub(crate) fn words_of(row: &Row, mut each: impl FnMut(&str)) {
+    let single = [
+        row.host.as_ref(),
+        row.method.as_ref(),
+        row.path.as_ref(),
+        row.rule.as_ref(),
+        row.reason.as_ref(),
+        row.server.as_ref(),
+        row.profile.as_ref(),
+        row.policy.as_ref(),
+        row.protocol.as_ref(),
+        row.dst_ip.as_ref(),
+        row.tls.as_ref().and_then(|tls| tls.sni.as_ref()),
+    ];
+    let texts = single.into_iter().flatten();
+    let mut left = MOST_WORDS;
+    for text in texts.chain(&row.secrets).chain(&row.findings) {
+        for word in words_in(text).take(left) {
+            left -= 1;
+            each(&word);
+        }
+    }
+}
+
+/// The words of one text, in lower case.
+pub(crate) fn words_in(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(|word| {
+            word.chars()
+                .take(LONGEST_WORD)
+                .collect::<String>()
+                .to_lowercase()
+        })
+}
+
+const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0100_0000_01b3;
+/// The odd number next to 2^64 divided by the golden ratio.
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+/// A sandbox may ask for names of many labels; nobody asks for a suffix this deep.
+const MOST_DOMAINS: usize = 16;
+/// Words of one record that can be found: a sandbox must not inflate the index with long paths.
+const MOST_WORDS: usize = 96;
+/// A word is found by its beginning of this length.
+const LONGEST_WORD: usize = 48;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn domains_above_end_at_the_last_label() {
+        let above: Vec<_> = domains_above("a.b.example.com").collect();
+        assert_eq!(above, ["b.example.com", "example.com", "com"]);
+        assert_eq!(domains_above("localhost").count(), 0);
+        assert_eq!(domains_above("a.").count(), 0);
+        assert_eq!(domains_above(&"a.".repeat(500)).count(), MOST_DOMAINS);
+    }
+
+    #[test]
+    fn numbers_stay_what_they_are() {
+        assert_eq!(
+            term(Field::Host, "api.example.com"),
+            2_992_460_959_632_132_320
+        );
+        assert_ne!(term(Field::Host, "a"), term(Field::Domain, "a"));
+    }
+
+    #[test]
+    fn words_are_bounded_whatever_a_sandbox_sends() {
+        let row = Row {
+            path: Some("/Über/x".repeat(2000)),
+            findings: vec!["last".into()],
+            ..Row::default()
+        };
+        let mut words = Vec::new();
+        words_of(&row, |word| words.push(word.to_owned()));
+        assert_eq!(words.len(), MOST_WORDS);
+        assert!(words.contains(&"über".to_owned()));
+    }
+}

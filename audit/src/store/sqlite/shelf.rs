@@ -1,0 +1,205 @@
+//! Reading a database of records: search, tail, proof.
+
+use std::{io, path::Path};
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::{OpenSqliteError, Place, database};
+use crate::{
+    chain::Head,
+    log::{ChainVerdict, Log, ReadLogError, indexed},
+    record::ChainHash,
+    search::{
+        Found, Marks, Page, Query,
+        posting::{BLOCK, Places},
+        walk::{self, Block, Chain, Shelf, key_of},
+    },
+    store::StoreError,
+};
+
+/// A database that is read.
+#[derive(Debug)]
+pub struct SqliteLog {
+    connection: Connection,
+    place: Place,
+}
+
+impl SqliteLog {
+    /// Opens the database at `path`; another process may write to it meanwhile.
+    ///
+    /// # Errors
+    /// When it is not there or holds something other than audit records.
+    pub fn open(path: &Path) -> Result<Self, OpenSqliteError> {
+        let place = Place::of(path).map_err(|source| OpenSqliteError::File {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            connection: database::open_to_read(path)?,
+            place,
+        })
+    }
+
+    fn told<T>(&self, outcome: Result<T, rusqlite::Error>) -> Result<T, StoreError> {
+        outcome.map_err(|e| self.place.error("read", io::Error::other(e)))
+    }
+
+    /// Lines with their places, by a statement that takes two bounds and a limit.
+    fn lines(
+        &self,
+        statement: &str,
+        bounds: (i64, i64),
+        most: u32,
+    ) -> Result<Vec<(u64, String)>, StoreError> {
+        let read = || {
+            self.connection
+                .prepare_cached(statement)?
+                .query_map((bounds.0, bounds.1, most), |row| {
+                    Ok((seq_of(row.get(0)?), row.get(1)?))
+                })?
+                .collect()
+        };
+        self.told(read())
+    }
+}
+
+const fn seq_of(position: i64) -> u64 {
+    position.cast_unsigned() & ((1 << walk::SEQ_BITS) - 1)
+}
+
+impl Shelf for SqliteLog {
+    fn place(&self) -> String {
+        self.place.path.display().to_string()
+    }
+
+    fn chains(&mut self) -> Result<Vec<Chain>, StoreError> {
+        let read = || {
+            self.connection
+                .prepare_cached("SELECT chain, node, seq, hash FROM chain ORDER BY chain")?
+                .query_map([], |row| {
+                    Ok(Chain {
+                        chain: row.get(0)?,
+                        node: row.get(1)?,
+                        head: Head {
+                            seq: row.get(2)?,
+                            hash: ChainHash(row.get(3)?),
+                        },
+                    })
+                })?
+                .collect()
+        };
+        self.told(read())
+    }
+
+    fn blocks(&mut self, chain: u32, before: u64, most: u32) -> Result<Vec<Block>, StoreError> {
+        let size = i64::from(BLOCK);
+        let first = key_of(chain, 0) / size;
+        let before = before.min(walk::BLOCKS_OF_CHAIN).cast_signed();
+        let read = || {
+            self.connection
+                .prepare_cached(
+                    "SELECT block, first_time, last_time FROM block
+                     WHERE block >= ?1 AND block < ?2 ORDER BY block DESC LIMIT ?3",
+                )?
+                .query_map((first, first + before, most), |row| {
+                    Ok(Block {
+                        key: row.get(0)?,
+                        first_time: row.get(1)?,
+                        last_time: row.get(2)?,
+                    })
+                })?
+                .collect()
+        };
+        self.told(read())
+    }
+
+    fn meet(&mut self, blocks: &[i64], groups: &[Vec<i64>]) -> Result<Vec<Places>, StoreError> {
+        let read = || {
+            let mut look = self
+                .connection
+                .prepare_cached("SELECT places FROM posting WHERE block = ?1 AND term = ?2")?;
+            let mut met = Vec::with_capacity(blocks.len());
+            for block in blocks {
+                let mut places = Places::ALL;
+                for group in groups {
+                    let mut any = Places::NONE;
+                    for term in group {
+                        let found = look.query_row((block, term), |row| {
+                            Ok(Places::decode(row.get_ref(0)?.as_blob()?))
+                        });
+                        any.join(&found.optional()?.unwrap_or(Places::NONE));
+                    }
+                    places.meet(&any);
+                    if places.is_empty() {
+                        break;
+                    }
+                }
+                met.push(places);
+            }
+            Ok(met)
+        };
+        self.told(read())
+    }
+
+    fn lines_at(&mut self, chain: u32, places: &[u64]) -> Result<Vec<(u64, String)>, StoreError> {
+        let read = || {
+            let mut look = self
+                .connection
+                .prepare_cached("SELECT line FROM record WHERE position = ?1")?;
+            let mut lines = Vec::with_capacity(places.len());
+            for seq in places {
+                let line = look.query_row([key_of(chain, *seq)], |row| row.get(0));
+                lines.extend(line.optional()?.map(|line| (*seq, line)));
+            }
+            Ok(lines)
+        };
+        self.told(read())
+    }
+
+    fn lines_before(
+        &mut self,
+        chain: u32,
+        before: u64,
+        from: u64,
+        most: u32,
+    ) -> Result<Vec<(u64, String)>, StoreError> {
+        self.lines(
+            "SELECT position, line FROM record WHERE position >= ?1 AND position < ?2
+             ORDER BY position DESC LIMIT ?3",
+            (key_of(chain, from), key_of(chain, before)),
+            most,
+        )
+    }
+
+    fn lines_after(
+        &mut self,
+        chain: u32,
+        after: u64,
+        most: u32,
+    ) -> Result<Vec<(u64, String)>, StoreError> {
+        self.lines(
+            "SELECT position, line FROM record WHERE position > ?1 AND position <= ?2
+             ORDER BY position LIMIT ?3",
+            (key_of(chain, after), key_of(chain, u64::MAX)),
+            most,
+        )
+    }
+}
+
+impl Log for SqliteLog {
+    fn search(&mut self, query: &Query) -> Result<Page, ReadLogError> {
+        walk::search(self, query)
+    }
+
+    fn after(&mut self, marks: &Marks, most: usize) -> Result<Vec<Found>, ReadLogError> {
+        indexed::after(self, marks, most)
+    }
+
+    fn end(&mut self) -> Result<Marks, ReadLogError> {
+        Ok(indexed::end(self)?)
+    }
+
+    fn verify(&mut self) -> Result<Vec<ChainVerdict>, ReadLogError> {
+        Ok(indexed::verify(self)?)
+    }
+}

@@ -1,0 +1,379 @@
+//! The database as a store: durable, refusing, indexed, and honest about its end.
+
+use std::fs;
+
+use super::*;
+use crate::{
+    Entry, Event, Recorder, RecorderOwner, RecorderSettings, Sequence, VerdictWord,
+    log::Log,
+    search::{Filter, Marks, Query},
+};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn start(path: &Path, node: &str) -> (Recorder, RecorderOwner) {
+    let store = Box::new(SqliteStore::open(path, node).unwrap());
+    Recorder::start(store, RecorderSettings::new(node)).unwrap()
+}
+
+fn numbered(n: u64) -> Entry {
+    let mut entry = Entry::new(if n % 7 == 0 {
+        Event::Dns
+    } else {
+        Event::Request
+    });
+    entry.conn = Some(n);
+    entry.host = Some(format!("h{}.example.com", n % 10).into());
+    entry.verdict = Some(if n % 2 == 0 {
+        VerdictWord::Deny
+    } else {
+        VerdictWord::Allow
+    });
+    entry.path = Some(format!("/item/{n}").into());
+    entry
+}
+
+fn verified(path: &Path) -> Vec<u64> {
+    let verdicts = SqliteLog::open(path).unwrap().verify().unwrap();
+    verdicts
+        .into_iter()
+        .map(|one| one.outcome.unwrap().head.seq)
+        .collect()
+}
+
+#[tokio::test]
+async fn an_answer_means_that_the_database_holds_the_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.db");
+    let (recorder, owner) = start(&path, "n");
+    for n in 1..=3 {
+        assert_eq!(recorder.record(numbered(n)).await, Ok(Sequence(n)));
+        assert_eq!(verified(&path), [n]);
+    }
+    owner.close(PATIENCE);
+    let (recorder, owner) = start(&path, "n");
+    assert_eq!(recorder.record(numbered(4)).await, Ok(Sequence(4)));
+    owner.close(PATIENCE);
+    assert_eq!(verified(&path), [4]);
+    use std::os::unix::fs::PermissionsExt as _;
+    assert_eq!(
+        fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+}
+
+#[tokio::test]
+async fn two_recorders_on_one_database_continue_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.db");
+    let (one, owner) = start(&path, "n");
+    let (other, other_owner) = start(&path, "n");
+    let (third, third_owner) = start(&path, "another machine");
+    for n in 0..20 {
+        assert_eq!(one.record(numbered(n)).await, Ok(Sequence(2 * n + 1)));
+        assert_eq!(other.record(numbered(n)).await, Ok(Sequence(2 * n + 2)));
+        assert_eq!(third.record(numbered(n)).await, Ok(Sequence(n + 1)));
+    }
+    for owner in [owner, other_owner, third_owner] {
+        owner.close(PATIENCE);
+    }
+    assert_eq!(verified(&path), [40, 20]);
+    let mut log = SqliteLog::open(&path).unwrap();
+    let query = Query {
+        filter: Filter::default(),
+        before: None,
+        limit: 1000,
+    };
+    let page = log.search(&query).unwrap();
+    assert_eq!(page.records.len(), 60);
+    assert!(
+        page.records
+            .is_sorted_by(|new, old| new.row.time >= old.row.time)
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_database_of_ours_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("other.db");
+    fs::write(
+        &path,
+        "not a database, but long enough to be looked at as one",
+    )
+    .unwrap();
+    let refused = SqliteStore::open(&path, "n").unwrap_err();
+    assert!(
+        matches!(refused, OpenSqliteError::NotOurs { .. }),
+        "{refused:?}"
+    );
+    fs::remove_file(&path).unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("CREATE TABLE theirs (a)").unwrap();
+    let refused = SqliteStore::open(&path, "n").unwrap_err();
+    assert!(
+        matches!(refused, OpenSqliteError::NotOurs { .. }),
+        "{refused:?}"
+    );
+    assert!(SqliteLog::open(&path).is_err());
+}
+
+#[tokio::test]
+async fn a_full_database_refuses_and_the_gap_is_recorded_when_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.db");
+    let store = SqliteStore::open(&path, "n").unwrap();
+    let pages: u32 = store
+        .connection
+        .pragma_query_value(None, "page_count", |row| row.get(0))
+        .unwrap();
+    store
+        .connection
+        .pragma_update(None, "max_page_count", pages + 2)
+        .unwrap();
+    let mut writer = store;
+    // One group after another, until there is no room.
+    let mut written = 0;
+    let error = loop {
+        let tail = writer.begin().unwrap();
+        let mut lines = Vec::new();
+        let mut entry = numbered(1);
+        entry.path = Some("/x".repeat(3000).into());
+        let node = "n".into();
+        let stamp = crate::chain::Stamp {
+            time: "2026-11-21T09:30:00.000001Z",
+            node: &node,
+        };
+        let record = chain::seal(tail.head, entry, stamp, &mut lines);
+        let group = Group {
+            records: &[record],
+            lines: &lines,
+        };
+        match writer.append(group) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(error.source.to_string().contains("full"), "{error:?}");
+    assert_eq!(verified(&path), [written]);
+    let (recorder, owner) = Recorder::start(Box::new(writer), RecorderSettings::new("n")).unwrap();
+    let mut large = numbered(1);
+    large.path = Some("/x".repeat(3000).into());
+    let mut refused = 0;
+    while recorder.record(large.clone()).await.is_err() && refused < 3 {
+        refused += 1;
+    }
+    assert_eq!(refused, 3);
+    owner.close(PATIENCE);
+    let (recorder, owner) = start(&path, "n");
+    recorder.record(large).await.unwrap();
+    owner.close(PATIENCE);
+    // The gap is told as soon as there is room for it, and that may be before there is for more.
+    let all = SqliteLog::open(&path)
+        .unwrap()
+        .after(&Marks::default(), 100)
+        .unwrap();
+    let gaps = all.iter().filter(|found| found.row.event == "audit.gap");
+    let told: Vec<_> = gaps.map(|found| found.row.findings.concat()).collect();
+    assert!(told[0].contains("records were refused"), "{told:?}");
+    assert_eq!(verified(&path), [written + 1 + told.len() as u64]);
+}
+
+#[tokio::test]
+async fn a_database_that_is_locked_for_long_refuses_and_tells_the_gap_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.db");
+    let settings = RecorderSettings {
+        deadline: Duration::from_millis(50),
+        ..RecorderSettings::new("n")
+    };
+    let store = Box::new(SqliteStore::open(&path, "n").unwrap());
+    let (recorder, owner) = Recorder::start(store, settings).unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let late = recorder.record(numbered(1)).await.unwrap_err();
+    assert!(late.why.contains("no answer"), "{}", late.why);
+    other.execute_batch("ROLLBACK").unwrap();
+    // Written late, and told: the deadline of the next may pass as well while it is.
+    let mut tries = 0;
+    while recorder.record(numbered(2)).await.is_err() && tries < 1000 {
+        tries += 1;
+    }
+    owner.close(PATIENCE);
+    let mut log = SqliteLog::open(&path).unwrap();
+    let all = log.after(&Marks::default(), 5000).unwrap();
+    assert!(all.iter().any(|found| found.row.event == "audit.gap"));
+    assert_eq!(verified(&path), [all.len() as u64]);
+}
+
+#[tokio::test]
+async fn a_database_that_is_not_under_its_name_takes_no_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.db");
+    let (recorder, owner) = start(&path, "n");
+    recorder.record(numbered(1)).await.unwrap();
+    fs::rename(&path, folder.path().join("away.db")).unwrap();
+    assert!(recorder.record(numbered(2)).await.is_err());
+    fs::write(&path, "").unwrap();
+    assert!(recorder.record(numbered(3)).await.is_err());
+    owner.close(PATIENCE);
+}
+
+/// Waits until the index has `blocks` blocks.
+fn indexed(path: &Path, blocks: u64) {
+    let reader = database::open_to_read(path).unwrap();
+    loop {
+        let count: u64 = reader
+            .query_row("SELECT count(*) FROM block", [], |row| row.get(0))
+            .unwrap();
+        if count >= blocks {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[tokio::test]
+async fn a_search_finds_by_its_index_exactly_what_reading_every_line_finds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.db");
+    let (recorder, owner) = start(&path, "n");
+    for n in 1..=10_000 {
+        while recorder.queue(numbered(n)).is_err() {
+            tokio::task::yield_now().await;
+        }
+    }
+    recorder.record(numbered(10_001)).await.unwrap();
+    indexed(&path, 2);
+    let mut log = SqliteLog::open(&path).unwrap();
+    let all = log.after(&Marks::default(), 20_000).unwrap();
+    assert_eq!(all.len(), 10_001);
+    let list = |text: &str| vec![text.to_owned()];
+    let none = Filter::default;
+    let filters = [
+        none(),
+        Filter {
+            event: list("dns"),
+            ..none()
+        },
+        Filter {
+            host: list("*.example.com"),
+            verdict: list("deny"),
+            ..none()
+        },
+        Filter {
+            host: list("h3.example.com"),
+            verdict: list("deny"),
+            ..none()
+        },
+        Filter {
+            conn: list("4242"),
+            ..none()
+        },
+        Filter {
+            text: list("item 77"),
+            ..none()
+        },
+        Filter {
+            since: Some(all[3000].row.time.clone()),
+            until: Some(all[9000].row.time.clone()),
+            event: list("dns"),
+            ..none()
+        },
+        Filter {
+            verdict: vec!["deny".into(), "allow".into()],
+            event: list("dns"),
+            ..none()
+        },
+    ];
+    for filter in filters {
+        let wanted = all.iter().rev().filter(|found| filter.matches(&found.row));
+        let wanted: Vec<u64> = wanted.map(|found| found.row.seq).collect();
+        for limit in [100_000, 173] {
+            let mut query = Query {
+                filter: filter.clone(),
+                before: None,
+                limit,
+            };
+            let mut found = Vec::new();
+            loop {
+                let page = log.search(&query).unwrap();
+                found.extend(page.records.iter().map(|one| one.row.seq));
+                match page.next {
+                    // What is recorded meanwhile does not move the pages.
+                    Some(next) => query.before = Some(next),
+                    None => break,
+                }
+                recorder.record(numbered(14)).await.unwrap();
+            }
+            let found: Vec<u64> = found.into_iter().filter(|seq| *seq <= 10_001).collect();
+            assert_eq!(found, wanted, "{filter:?}");
+        }
+    }
+    owner.close(PATIENCE);
+}
+
+#[tokio::test]
+async fn what_was_not_indexed_when_gig_died_is_indexed_by_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.db");
+    let (recorder, owner) = start(&path, "n");
+    for n in 1..=5000 {
+        recorder.queue(numbered(n)).unwrap();
+    }
+    recorder.record(numbered(1)).await.unwrap();
+    owner.close(PATIENCE);
+    let writer = database::open_to_write(&path).unwrap();
+    // As a crash between the terms and the block leaves it.
+    writer
+        .execute_batch("DELETE FROM block; DELETE FROM posting WHERE rowid IS NULL OR term % 2 = 0")
+        .ok();
+    writer
+        .execute_batch("DELETE FROM block; DELETE FROM posting WHERE term % 2 = 0")
+        .unwrap();
+    drop(writer);
+    let (_recorder, owner) = start(&path, "n");
+    indexed(&path, 1);
+    let mut log = SqliteLog::open(&path).unwrap();
+    let query = Query {
+        filter: Filter {
+            text: vec!["item 77".into()],
+            ..Filter::default()
+        },
+        before: None,
+        limit: 10,
+    };
+    assert_eq!(log.search(&query).unwrap().records.len(), 1);
+    owner.close(PATIENCE);
+}
+
+#[tokio::test]
+async fn a_changed_moved_or_cut_record_is_found_and_not_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.db");
+    let (recorder, owner) = start(&path, "n");
+    for n in 1..=5 {
+        recorder.record(numbered(n)).await.unwrap();
+    }
+    owner.close(PATIENCE);
+    let whole = fs::read(&path).unwrap();
+    let harm = [
+        "UPDATE record SET line = replace(line, 'h3.', 'x3.')",
+        "DELETE FROM record WHERE line LIKE '{\"seq\":3,%'",
+        "DELETE FROM record WHERE line LIKE '{\"seq\":5,%'",
+        "DELETE FROM record",
+        "UPDATE record SET position = position + 10 WHERE line LIKE '{\"seq\":5,%'",
+    ];
+    for harm in harm {
+        fs::write(&path, &whole).unwrap();
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch(harm).unwrap();
+        drop(other);
+        let verdicts = SqliteLog::open(&path).unwrap().verify().unwrap();
+        assert!(verdicts[0].outcome.is_err(), "{harm}");
+    }
+    let refused = SqliteStore::open(&path, "n").unwrap_err();
+    assert!(
+        matches!(refused, OpenSqliteError::Continue { .. }),
+        "{refused:?}"
+    );
+}
