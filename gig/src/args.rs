@@ -1,11 +1,10 @@
 //! The command line, as typed. What it means is resolved by the commands.
 
+pub(crate) mod audit;
 pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod secret;
 pub(crate) mod value;
-
-use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -27,25 +26,11 @@ pub(crate) enum Command {
     /// Keep secrets in the vault of this machine
     #[command(subcommand)]
     Secret(secret::SecretCommand),
-    /// Work with audit records
+    /// Follow, search and prove audit records
     #[command(subcommand)]
-    Audit(AuditCommand),
+    Audit(audit::AuditCommand),
     /// Try every mechanism that gig needs and say what is missing, what that costs and the cure
     Doctor(OutputArgs),
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum AuditCommand {
-    /// Prove that no record of a file is missing or changed
-    Verify(AuditVerifyArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AuditVerifyArgs {
-    /// Audit file, one JSON record a line; `-` reads standard input
-    pub(crate) file: PathBuf,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

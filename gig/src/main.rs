@@ -13,6 +13,7 @@ mod error_chain;
 mod exit_status;
 mod fetch;
 mod output;
+mod record_place;
 mod run;
 mod secrets;
 mod stderr;

@@ -1,5 +1,6 @@
 //! Starting and ending: statuses, signals, streams, terminals, death, and what is left behind.
 
+mod database;
 mod death;
 mod environment;
 mod exit_status;

@@ -30,7 +30,7 @@ pub(crate) mod database;
 mod shelf;
 mod upkeep;
 
-pub use database::OpenSqliteError;
+pub use database::{OpenSqliteError, is_sqlite};
 pub use shelf::SqliteLog;
 
 /// A database that is written to.

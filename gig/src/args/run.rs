@@ -92,15 +92,26 @@ pub(crate) struct RunArgs {
     /// Let denied destinations pass, recorded as would_deny; private ranges stay closed
     #[arg(long)]
     pub(crate) observe: bool,
-    /// Append the audit records here, one JSON object a line; `-` is standard error
+    /// Append the audit records here: one JSON object a line (`-` is standard error), or rows of an
+    /// SQLite database, if the file is one or is called FILE.db, or as `sqlite:FILE`
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
+    /// What a request waits for: `kernel` has the record with the kernel (on the disk within 100 ms),
+    /// `strict` on the disk
+    #[arg(long, value_enum, default_value = "kernel", value_name = "DURABILITY")]
+    pub(crate) audit_durability: DurabilityArg,
     /// No summary of denials at the end
     #[arg(long)]
     pub(crate) quiet: bool,
     /// The program and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DurabilityArg {
+    Kernel,
+    Strict,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

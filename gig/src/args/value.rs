@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use gig_policy::{Binding, ParseSecretNameError, SandboxId, SecretName};
 use gig_sandbox::CpuShare;
+use jiff::{SignedDuration, Timestamp};
 
 /// `PATH[:DEST]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,6 +167,28 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A moment as records spell it, from a date, a time, or a span before now.
+pub(crate) fn moment(text: &str) -> Result<String, String> {
+    let spelt = |moment: Timestamp| format!("{moment:.6}");
+    if let Ok(moment) = text.parse::<Timestamp>() {
+        return Ok(spelt(moment));
+    }
+    if let Ok(day) = text.parse::<jiff::civil::Date>() {
+        let midnight = day.to_zoned(jiff::tz::TimeZone::UTC);
+        return midnight
+            .map(|day| spelt(day.timestamp()))
+            .map_err(|error| error.to_string());
+    }
+    let wrong = || {
+        "a moment is 2026-11-21, 2026-11-21T09:30:00Z, or a span before now: 90s, 12h, 7d"
+            .to_owned()
+    };
+    let ago = span(text).map_err(|_| wrong())?;
+    let ago = SignedDuration::try_from(ago).map_err(|_| wrong())?;
+    let moment = Timestamp::now().checked_sub(ago).map_err(|_| wrong())?;
+    Ok(spelt(moment))
+}
+
 /// A time that may be none: `0s`, `10m`, `24h`, `30d`, `4w`; a bare number counts seconds.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
     let digits = text
@@ -216,6 +239,14 @@ mod tests {
         assert!(duration("s").is_err() && duration("0").is_err());
         assert_eq!(span("30d"), Ok(Duration::from_secs(30 * 86_400)));
         assert_eq!(span("0s"), Ok(Duration::ZERO));
+        assert_eq!(
+            moment("2026-11-21").as_deref(),
+            Ok("2026-11-21T00:00:00.000000Z")
+        );
+        let spelt = moment("2026-11-21T10:30:00.5+01:00");
+        assert_eq!(spelt.as_deref(), Ok("2026-11-21T09:30:00.500000Z"));
+        assert!(moment("7d").unwrap() < moment("1h").unwrap());
+        assert!(moment("yesterday").is_err() && moment("").is_err());
         assert!(span("d").is_err() && span("1y").is_err() && span("-1s").is_err());
     }
 

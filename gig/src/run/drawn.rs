@@ -1,14 +1,25 @@
 //! What of a run needs no hub: made on a second thread while the hub comes up.
 
-use std::{ffi::OsString, path::PathBuf, sync::Arc};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use gig_netns::{HostIds, SubnetPool};
 use gig_policy::SandboxId;
 use gig_proxy::{credential::Wallet, tls::authority_key::Authority};
-use gig_sandbox::{Design, Place, Spec, Stdio};
+use gig_sandbox::{BindMode, Design, Place, Spec, Stdio};
 
-use super::{environment, record::Record, settings::Settings, terminal::Streams, wire::SLOTS};
+use super::{
+    environment,
+    record::Record,
+    settings::{AuditPlace, Settings},
+    terminal::Streams,
+    wire::SLOTS,
+};
+use crate::record_place::RecordPlace;
 
 /// The record, opened before anything else, and the sandbox, worked out.
 pub(super) struct Drawn {
@@ -29,7 +40,8 @@ impl Drawn {
         ids: HostIds,
         streams: Streams,
     ) -> anyhow::Result<Self> {
-        let record = Record::open(&settings.audit, sandbox)?;
+        refuse_writable_database(settings)?;
+        let record = Record::open(&settings.audit, settings.durability, sandbox)?;
         let wallet = match &settings.secrets {
             Some(secrets) => Some(secrets.wallet(sandbox)?),
             None => None,
@@ -94,9 +106,42 @@ fn variables(
     Ok(variables)
 }
 
+/// A database believes what lies beside it under its name (a journal to roll back): no sandbox may put
+/// anything there.
+fn refuse_writable_database(settings: &Settings) -> anyhow::Result<()> {
+    let AuditPlace::Named(RecordPlace::Sqlite(path)) = &settings.audit else {
+        return Ok(());
+    };
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let folder = folder
+        .canonicalize()
+        .with_context(|| format!("cannot find the folder of {}", path.display()))?;
+    for bind in settings
+        .binds
+        .iter()
+        .filter(|bind| bind.mode == BindMode::Rw)
+    {
+        let source = bind
+            .source
+            .canonicalize()
+            .unwrap_or_else(|_| bind.source.clone());
+        if folder.starts_with(&source) || source.parent() == Some(&folder) && !source.is_dir() {
+            bail!(
+                "the program may write beside the audit database {}: keep the database in a folder \
+                 that no --rw shows",
+                path.display()
+            );
+        }
+    }
+    Ok(())
+}
+
 /// What no bind may show: the record is not the program's to read or write.
 fn private_paths(record: &Record) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = crate::data_dir::path().into_iter().collect();
-    paths.extend(record.place().map(PathBuf::from));
+    paths.extend(record.files());
     paths
 }

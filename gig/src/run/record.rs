@@ -9,14 +9,12 @@ use std::{
 
 use anyhow::Context;
 use gig_audit::{
-    Recorder,
-    recorder::{RecorderOwner, RecorderSettings},
-    store::{Store, jsonl::JsonlStore},
+    Durability, JsonlStore, Recorder, RecorderOwner, RecorderSettings, SqliteStore, Store,
 };
 use gig_policy::SandboxId;
 
 use super::{run_files, settings::AuditPlace, summary::Summary};
-use crate::data_dir;
+use crate::{data_dir, record_place::RecordPlace};
 
 /// The writer, what it wrote to, and what it counted.
 #[derive(Debug)]
@@ -34,28 +32,25 @@ impl Record {
     ///
     /// # Errors
     /// When it cannot be written to: without a record there is no run.
-    pub(crate) fn open(place: &AuditPlace, sandbox: SandboxId) -> anyhow::Result<Self> {
-        let file = match place {
-            AuditPlace::StandardError => None,
-            AuditPlace::File(path) => Some(path.clone()),
-            AuditPlace::DataDir => Some(run_file(sandbox)?),
+    pub(crate) fn open(
+        place: &AuditPlace,
+        durability: Durability,
+        sandbox: SandboxId,
+    ) -> anyhow::Result<Self> {
+        let node = node();
+        let own = *place == AuditPlace::DataDir;
+        let place = match place {
+            AuditPlace::Named(place) => place.clone(),
+            AuditPlace::DataDir => RecordPlace::Lines(run_file(sandbox)?),
         };
-        let store: Box<dyn Store> =
-            match &file {
-                None => {
-                    let fd = std::io::stderr().as_fd().try_clone_to_owned()?;
-                    Box::new(JsonlStore::stream(fd, "standard error"))
-                }
-                Some(path) => Box::new(JsonlStore::open(path).with_context(|| {
-                    format!("cannot write the audit record to {}", path.display())
-                })?),
-            };
-        let held = match (place, &file) {
-            (AuditPlace::DataDir, Some(path)) => run_files::hold(path),
+        let (store, file) = open_store(&place, &node)?;
+        let held = match (own, &file) {
+            (true, Some(path)) => run_files::hold(path),
             _ => None,
         };
         let summary = Summary::default();
-        let mut settings = RecorderSettings::new(&node());
+        let mut settings = RecorderSettings::new(&node);
+        settings.durability = durability;
         let noted = summary.clone();
         settings.observer = Some(Box::new(move |record| noted.note(&record.entry)));
         let (recorder, owner) = Recorder::start(store, settings)?;
@@ -78,6 +73,19 @@ impl Record {
         self.place.as_deref()
     }
 
+    /// Every file that holds a part of it: a database has two beside it.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        let Some(place) = &self.place else {
+            return Vec::new();
+        };
+        let beside = |ending: &str| {
+            let mut name = place.clone().into_os_string();
+            name.push(ending);
+            PathBuf::from(name)
+        };
+        vec![place.clone(), beside("-wal"), beside("-shm")]
+    }
+
     /// What was denied so far.
     pub(crate) const fn summary(&self) -> &Summary {
         &self.summary
@@ -91,6 +99,28 @@ impl Record {
             run_files::tidy(folder, jiff::Timestamp::now());
         }
     }
+}
+
+/// The store, and its file if it has one.
+fn open_store(
+    place: &RecordPlace,
+    node: &str,
+) -> anyhow::Result<(Box<dyn Store>, Option<PathBuf>)> {
+    let failed = |path: &Path| format!("cannot write the audit record to {}", path.display());
+    Ok(match place {
+        RecordPlace::Stream => {
+            let fd = std::io::stderr().as_fd().try_clone_to_owned()?;
+            (Box::new(JsonlStore::stream(fd, "standard error")), None)
+        }
+        RecordPlace::Lines(path) => {
+            let store = JsonlStore::open(path).with_context(|| failed(path))?;
+            (Box::new(store), Some(path.clone()))
+        }
+        RecordPlace::Sqlite(path) => {
+            let store = SqliteStore::open(path, node).with_context(|| failed(path))?;
+            (Box::new(store), Some(path.clone()))
+        }
+    })
 }
 
 /// A file of its own for each run, so that runs do not wait for each other.

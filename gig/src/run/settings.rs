@@ -3,23 +3,23 @@
 use std::{ffi::OsString, net::Ipv4Addr, path::PathBuf, time::Duration};
 
 use anyhow::{Context, bail};
+use gig_audit::Durability;
 use gig_policy::Policy;
 use gig_proxy::{resolve::ResolveOverride, upstream::connect_proxy::UpstreamProxy};
 use gig_sandbox::{Bind, BindMode, ResourceLimits, SeccompProfile};
 
 use super::{policy, secrets::Secrets};
 use crate::args::{
-    run::{EngineArg, NetworkArg, ProfileArg, RunArgs, SeccompArg},
+    run::{DurabilityArg, EngineArg, NetworkArg, ProfileArg, RunArgs, SeccompArg},
     value::{BindArg, EnvArg},
 };
+use crate::record_place::RecordPlace;
 
 /// Where the record goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AuditPlace {
-    /// Appended to this file.
-    File(PathBuf),
-    /// gig's standard error.
-    StandardError,
+    /// As `--audit` names it.
+    Named(RecordPlace),
     /// A file of its own in the data directory.
     DataDir,
 }
@@ -40,6 +40,7 @@ pub(crate) struct Settings {
     pub(crate) seccomp: SeccompProfile,
     pub(crate) timeout: Option<Duration>,
     pub(crate) audit: AuditPlace,
+    pub(crate) durability: Durability,
     pub(crate) quiet: bool,
     pub(crate) resolve: Vec<ResolveOverride>,
     pub(crate) upstream_ca: Option<Vec<u8>>,
@@ -97,8 +98,11 @@ impl Settings {
             timeout: args.timeout,
             audit: match args.audit {
                 None => AuditPlace::DataDir,
-                Some(path) if path.as_os_str() == "-" => AuditPlace::StandardError,
-                Some(path) => AuditPlace::File(path),
+                Some(name) => AuditPlace::Named(RecordPlace::of(&name)),
+            },
+            durability: match args.audit_durability {
+                DurabilityArg::Kernel => Durability::Kernel,
+                DurabilityArg::Strict => Durability::Strict,
             },
             quiet: args.quiet,
             resolve: args.resolve,

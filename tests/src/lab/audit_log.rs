@@ -4,7 +4,9 @@
 
 use std::{fs, path::Path};
 
-use gig_audit::{Entry, Event, VerdictWord};
+use gig_audit::{
+    Entry, Event, SqliteLog, VerdictWord, log::Log as _, search::Marks, store::sqlite::is_sqlite,
+};
 use gig_policy::DenyReason;
 use serde_json::Value;
 
@@ -24,14 +26,16 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Reads a file of JSON lines; what is missing or no file (`/dev/full`, `-`) holds no records.
+    /// Reads a file of JSON lines, or a database; what is missing or no file (`/dev/full`, `-`) holds no records.
     ///
     /// # Panics
     /// When a line is no record.
     #[must_use]
     pub fn read(file: &Path) -> Self {
         let regular = fs::metadata(file).is_ok_and(|facts| facts.is_file());
-        let text = if regular {
+        let text = if regular && is_sqlite(file) {
+            lines_of_database(file)
+        } else if regular {
             fs::read_to_string(file).unwrap_or_default()
         } else {
             String::new()
@@ -97,4 +101,10 @@ impl std::fmt::Display for AuditLog {
             .iter()
             .try_for_each(|record| writeln!(f, "{}", record.line))
     }
+}
+
+fn lines_of_database(file: &Path) -> String {
+    let mut log = SqliteLog::open(file).expect("the database");
+    let all = log.after(&Marks::default(), usize::MAX).expect("its lines");
+    all.into_iter().map(|found| found.line + "\n").collect()
 }

@@ -1,6 +1,6 @@
 //! The database as a store: durable, refusing, indexed, and honest about its end.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use super::*;
 use crate::{
@@ -17,14 +17,14 @@ fn start(path: &Path, node: &str) -> (Recorder, RecorderOwner) {
 }
 
 fn numbered(n: u64) -> Entry {
-    let mut entry = Entry::new(if n % 7 == 0 {
+    let mut entry = Entry::new(if n.is_multiple_of(7) {
         Event::Dns
     } else {
         Event::Request
     });
     entry.conn = Some(n);
     entry.host = Some(format!("h{}.example.com", n % 10).into());
-    entry.verdict = Some(if n % 2 == 0 {
+    entry.verdict = Some(if n.is_multiple_of(2) {
         VerdictWord::Deny
     } else {
         VerdictWord::Allow
@@ -55,7 +55,6 @@ async fn an_answer_means_that_the_database_holds_the_record() {
     assert_eq!(recorder.record(numbered(4)).await, Ok(Sequence(4)));
     owner.close(PATIENCE);
     assert_eq!(verified(&path), [4]);
-    use std::os::unix::fs::PermissionsExt as _;
     assert_eq!(
         fs::metadata(&path).unwrap().permissions().mode() & 0o777,
         0o600
@@ -139,7 +138,7 @@ async fn a_full_database_refuses_and_the_gap_is_recorded_when_there_is_room() {
         let mut entry = numbered(1);
         entry.path = Some("/x".repeat(3000).into());
         let node = "n".into();
-        let stamp = crate::chain::Stamp {
+        let stamp = chain::Stamp {
             time: "2026-11-21T09:30:00.000001Z",
             node: &node,
         };

@@ -1,0 +1,165 @@
+//! `gig audit …`, as typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use gig_audit::search::Marks;
+use gig_policy::DenyReason;
+
+use super::{OutputArgs, value};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Show the newest records, and those that come
+    Tail(AuditTailArgs),
+    /// Find records, newest first
+    Search(AuditSearchArgs),
+    /// Prove that no record is missing or changed
+    Verify(AuditVerifyArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditVerifyArgs {
+    /// Audit file or SQLite database; `-` reads JSON lines from standard input
+    #[arg(value_name = "RECORD")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditTailArgs {
+    /// Audit file or SQLite database
+    #[arg(value_name = "RECORD")]
+    pub(crate) file: PathBuf,
+    /// How many of the newest to show
+    #[arg(short = 'n', long, default_value = "10", value_name = "N")]
+    pub(crate) lines: usize,
+    /// Go on showing what is recorded, until interrupted
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Print the records as JSON, one a line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditSearchArgs {
+    /// Audit file or SQLite database
+    #[arg(value_name = "RECORD")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Most records to show
+    #[arg(long, default_value = "50", value_name = "N",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) limit: u32,
+    /// Go on where a page ended
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) cursor: Option<Marks>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// Which records. Each option may be repeated: one of its values is enough.
+#[derive(Debug, Args)]
+pub(crate) struct FilterArgs {
+    /// Not before: `2026-11-21`, `2026-11-21T09:30:00Z`, or ago: `90s`, `12h`, `7d`
+    #[arg(long, value_name = "TIME", value_parser = value::moment)]
+    pub(crate) since: Option<String>,
+    /// Before this moment
+    #[arg(long, value_name = "TIME", value_parser = value::moment)]
+    pub(crate) until: Option<String>,
+    /// Kind: sandbox.start, dns, connect, request, response, secret.misuse …
+    #[arg(long, value_name = "EVENT", value_parser = event)]
+    pub(crate) event: Vec<String>,
+    /// allow, deny or would_deny
+    #[arg(long, value_name = "VERDICT", value_parser = ["allow", "deny", "would_deny"])]
+    pub(crate) verdict: Vec<String>,
+    /// Why it was denied: host_not_allowed …
+    #[arg(long, value_name = "REASON", value_parser = reason)]
+    pub(crate) reason: Vec<String>,
+    /// The rule that matched or came nearest
+    #[arg(long, value_name = "RULE")]
+    pub(crate) rule: Vec<String>,
+    /// Sandbox, by its whole id
+    #[arg(long, value_name = "ID")]
+    pub(crate) sandbox: Vec<String>,
+    /// Registered server
+    #[arg(long, value_name = "NAME")]
+    pub(crate) server: Vec<String>,
+    /// User or profile
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Vec<String>,
+    /// Machine
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Vec<String>,
+    /// Policy
+    #[arg(long, value_name = "NAME")]
+    pub(crate) policy: Vec<String>,
+    /// Host; `*.example.com` is every name below, not the name itself
+    #[arg(long, value_name = "HOST")]
+    pub(crate) host: Vec<String>,
+    /// Method
+    #[arg(long, value_name = "METHOD")]
+    pub(crate) method: Vec<String>,
+    /// Status: `403`, or `4xx`
+    #[arg(long, value_name = "STATUS", value_parser = status)]
+    pub(crate) status: Vec<String>,
+    /// Name of a secret that was used or misused
+    #[arg(long, value_name = "NAME")]
+    pub(crate) secret: Vec<String>,
+    /// Everything of one connection, by its number (with --sandbox)
+    #[arg(long, value_name = "N")]
+    pub(crate) conn: Vec<u64>,
+    /// Everything of one request
+    #[arg(long, value_name = "ID")]
+    pub(crate) request: Vec<String>,
+    /// Words that must all be in the record's texts (host, path, rule, findings …)
+    #[arg(long, value_name = "WORDS", value_parser = words)]
+    pub(crate) text: Vec<String>,
+}
+
+fn event(text: &str) -> Result<String, String> {
+    let known: Result<gig_audit::Event, _> = serde_json::from_value(text.into());
+    known
+        .map(|event| event.to_string())
+        .map_err(|error| error.to_string())
+}
+
+fn reason(text: &str) -> Result<String, String> {
+    let mut known = DenyReason::ALL.iter().map(|reason| reason.as_str());
+    if known.any(|reason| reason == text) {
+        return Ok(text.to_owned());
+    }
+    let all: Vec<&str> = DenyReason::ALL
+        .iter()
+        .map(|reason| reason.as_str())
+        .collect();
+    Err(format!("no such reason; there are {}", all.join(", ")))
+}
+
+fn status(text: &str) -> Result<String, String> {
+    let digits = text.strip_suffix("xx").unwrap_or(text);
+    let whole = if digits.len() == text.len() {
+        1..=5
+    } else {
+        1..=1
+    };
+    if whole.contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit()) {
+        // As the record counts, without leading zeros.
+        let number: u32 = digits.parse().map_err(|_| "not a number".to_owned())?;
+        let class = if digits.len() == text.len() { "" } else { "xx" };
+        return Ok(format!("{number}{class}"));
+    }
+    Err("a status is a number or a class: 403, 4xx".to_owned())
+}
+
+fn words(text: &str) -> Result<String, String> {
+    if text.chars().any(char::is_alphanumeric) {
+        return Ok(text.to_owned());
+    }
+    Err("words have letters or digits".to_owned())
+}

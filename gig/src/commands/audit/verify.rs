@@ -1,0 +1,147 @@
+//! `gig audit verify`: proves that no record is missing or changed.
+
+use std::{
+    error::Error as _,
+    fs::File,
+    io::{self, BufReader, Read},
+};
+
+use anyhow::Context;
+use gig_audit::{Verified, VerifyError, verify::verify as verify_chain};
+use serde_json::json;
+
+use crate::{
+    args::audit::AuditVerifyArgs,
+    exit_status::ExitStatus,
+    output::{self, printable},
+    record_place::RecordPlace,
+};
+
+/// `gig audit verify FILE`: 0 when the chain holds, 1 when it does not.
+///
+/// # Errors
+/// When the file cannot be read.
+pub(crate) fn execute(args: &AuditVerifyArgs) -> anyhow::Result<ExitStatus> {
+    let name = args.file.display().to_string();
+    if let RecordPlace::Sqlite(_) = RecordPlace::of(&args.file) {
+        return verify_database(args, &name);
+    }
+    let source: Box<dyn Read> = if args.file.as_os_str() == "-" {
+        Box::new(io::stdin())
+    } else {
+        let file = File::open(&args.file)
+            .with_context(|| format!("cannot open the audit file {name}: name a file to read"))?;
+        Box::new(file)
+    };
+    match verify_chain(BufReader::with_capacity(READ_BUFFER, source)) {
+        Ok(verified) => {
+            let text = whole_text(&name, &verified);
+            output::print(args.output.json, &whole_json(&name, &verified), &text)?;
+            Ok(ExitStatus::SUCCESS)
+        }
+        Err(VerifyError::BrokenAt { line, why }) => {
+            let document = json!({
+                "file": name, "whole": false, "line": line, "why": why.to_string(),
+            });
+            let why = printable(&why.to_string());
+            let text = format!("{name}: broken at line {line}: {why}");
+            output::print(args.output.json, &document, &text)?;
+            Ok(ExitStatus::NO)
+        }
+        Err(error @ VerifyError::Read { .. }) => {
+            Err(error).with_context(|| format!("cannot verify {name}"))
+        }
+    }
+}
+
+/// Every chain of a database.
+fn verify_database(args: &AuditVerifyArgs, name: &str) -> anyhow::Result<ExitStatus> {
+    let verdicts = super::open(&args.file)?
+        .verify()
+        .with_context(|| format!("cannot verify {name}"))?;
+    let mut whole = true;
+    let mut chains = Vec::new();
+    let mut text = String::new();
+    for verdict in &verdicts {
+        let node = verdict.node.as_deref().unwrap_or_default();
+        let of = format!("{name}, chain of {}", printable(node));
+        let (mut document, line) = match &verdict.outcome {
+            Ok(verified) => (whole_json(name, verified), whole_text(&of, verified)),
+            Err(broken) => {
+                whole = false;
+                let why = broken
+                    .source()
+                    .map_or_else(|| broken.to_string(), ToString::to_string);
+                let VerifyError::BrokenAt { line, .. } = broken else {
+                    anyhow::bail!("cannot verify {of}: {why}");
+                };
+                let document = json!({ "whole": false, "record": line, "why": why });
+                (
+                    document,
+                    format!("{of}: broken at record {line}: {}", printable(&why)),
+                )
+            }
+        };
+        if let Some(fields) = document.as_object_mut() {
+            fields.remove("file");
+            fields.insert("node".to_owned(), node.into());
+        }
+        chains.push(document);
+        text += &line;
+        text.push('\n');
+    }
+    if verdicts.is_empty() {
+        text = format!("{name}: whole, and empty");
+    }
+    let document = json!({ "file": name, "whole": whole, "chains": chains });
+    output::print(args.output.json, &document, text.trim_end())?;
+    Ok(if whole {
+        ExitStatus::SUCCESS
+    } else {
+        ExitStatus::NO
+    })
+}
+
+fn whole_json(name: &str, verified: &Verified) -> serde_json::Value {
+    let times = verified.times.as_ref();
+    json!({
+        "file": name,
+        "whole": true,
+        "records": verified.head.seq,
+        "first_time": times.map(|(first, _)| first),
+        "last_time": times.map(|(_, last)| last),
+        "last_hash": verified.head.hash,
+        "gaps": verified.gaps,
+        "unended_sandboxes": verified.unended,
+    })
+}
+
+fn whole_text(name: &str, verified: &Verified) -> String {
+    let Some((first, last)) = &verified.times else {
+        return format!("{name}: whole, and empty");
+    };
+    let mut text = format!(
+        "{name}: whole: {} records from {} to {}\n  last record {} has hash {}",
+        verified.head.seq,
+        printable(first),
+        printable(last),
+        verified.head.seq,
+        verified.head.hash
+    );
+    if verified.gaps > 0 {
+        text += &format!(
+            "\n  {} audit.gap records tell of records that were refused or cut off by a crash",
+            verified.gaps
+        );
+    }
+    for sandbox in &verified.unended {
+        text += &format!(
+            "\n  sandbox {sandbox} began and has no end: it still runs, was killed together with \
+             gig, or the file's end was cut off"
+        );
+    }
+    text
+}
+
+/// Reads few and large: a verifier is bound by hashing.
+const READ_BUFFER: usize = 256 * 1024;

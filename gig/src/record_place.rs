@@ -1,0 +1,85 @@
+//! Where a record is kept, as `--audit` and `gig audit` name it.
+//!
+//! `sqlite:FILE` is a database whatever it is called; so is a file that is one already, and one not
+//! yet there (or empty) whose name ends in `.db`, `.sqlite` or `.sqlite3`. Everything else is a file
+//! of JSON lines.
+
+use std::path::{Path, PathBuf};
+
+use gig_audit::store::sqlite::is_sqlite;
+
+/// Where a record is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RecordPlace {
+    /// `-`: standard error to write, standard input to read.
+    Stream,
+    /// A file of JSON lines, or a pipe.
+    Lines(PathBuf),
+    /// An SQLite database.
+    Sqlite(PathBuf),
+}
+
+impl RecordPlace {
+    /// Reads a name as typed; looks at the file, if it is there.
+    pub(crate) fn of(name: &Path) -> Self {
+        if name.as_os_str() == "-" {
+            return Self::Stream;
+        }
+        let after = name.as_os_str().as_encoded_bytes().strip_prefix(b"sqlite:");
+        if let Some(path) = after.and_then(|path| std::str::from_utf8(path).ok()) {
+            return Self::Sqlite(path.into());
+        }
+        let is_database = match name.metadata() {
+            Ok(found) if found.is_file() && found.len() > 0 => is_sqlite(name),
+            Ok(found) if !found.is_file() => false,
+            _ => has_databases_ending(name),
+        };
+        if is_database {
+            Self::Sqlite(name.to_owned())
+        } else {
+            Self::Lines(name.to_owned())
+        }
+    }
+}
+
+fn has_databases_ending(name: &Path) -> bool {
+    let ending = name.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| ["db", "sqlite", "sqlite3"].contains(&ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_name_says_what_is_made_and_a_file_what_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        assert_eq!(RecordPlace::of("-".as_ref()), RecordPlace::Stream);
+        for name in ["a.db", "a.sqlite", "a.sqlite3"] {
+            assert_eq!(RecordPlace::of(&at(name)), RecordPlace::Sqlite(at(name)));
+        }
+        assert_eq!(
+            RecordPlace::of(&at("a.jsonl")),
+            RecordPlace::Lines(at("a.jsonl"))
+        );
+        let prefixed = RecordPlace::of("sqlite:records".as_ref());
+        assert_eq!(prefixed, RecordPlace::Sqlite("records".into()));
+        fs::write(at("lines.db"), "{\"seq\":1").unwrap();
+        assert_eq!(
+            RecordPlace::of(&at("lines.db")),
+            RecordPlace::Lines(at("lines.db"))
+        );
+        fs::write(at("plain"), b"SQLite format 3\0...").unwrap();
+        assert_eq!(
+            RecordPlace::of(&at("plain")),
+            RecordPlace::Sqlite(at("plain"))
+        );
+        assert_eq!(
+            RecordPlace::of("/dev/null".as_ref()),
+            RecordPlace::Lines("/dev/null".into())
+        );
+    }
+}
