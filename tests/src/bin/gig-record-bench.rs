@@ -162,9 +162,8 @@ struct Made {
 impl Made {
     fn new() -> Self {
         let id = |n: u32| {
-            format!("01930000-0000-7000-8000-{n:012x}")
-                .parse()
-                .expect("an id")
+            let text = format!("01930000-0000-7000-8000-{n:012x}");
+            serde_json::from_value(text.into()).expect("an id")
         };
         Self {
             sandboxes: (0..50).map(id).collect(),
