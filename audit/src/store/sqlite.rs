@@ -243,6 +243,11 @@ impl Store for SqliteStore {
     }
 
     fn append(&mut self, group: Group<'_>) -> Result<(), StoreError> {
+        if group.records.is_empty() {
+            // Somebody else wrote what this group was begun for.
+            self.give_back();
+            return Ok(());
+        }
         let written = self.write(group);
         if let Err(error) = written {
             self.give_back();

@@ -12,8 +12,8 @@ use std::{
 };
 
 use gig_audit::{
-    Entry, Event, JsonlStore, Recorder, RecorderSettings, SqliteLog, SqliteStore, Store,
-    VerdictWord,
+    Entry, Event, JsonlStore, RecordRefused, Recorder, RecorderSettings, SqliteLog, SqliteStore,
+    Store, VerdictWord,
     log::{Log, jsonl::JsonlLog},
     search::{Filter, Query},
 };
@@ -98,6 +98,14 @@ async fn record(path: &Path, options: &Options) {
     recorder.record(made.entry(n)).await.ok();
     let took = begun.elapsed().as_secs_f64();
     println!("   filled to {n} records, {:.0} a second", n as f64 / took);
+    if path.extension().is_some_and(|ending| ending == "db") {
+        let begun = Instant::now();
+        let mut log = SqliteLog::open(path).expect("the database");
+        while log.unindexed().expect("its index") > 4096 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        println!("   indexed {:?} later", begun.elapsed());
+    }
     owner.close(Duration::from_secs(600));
     let size = path.metadata().map_or(0, |found| found.len());
     println!("   {} MB, {} octets a record", size >> 20, size / n.max(1));
@@ -120,25 +128,30 @@ async fn load(recorder: &Recorder, made: &Made, seconds: u64, waits: &mut Vec<Du
             let answer = theirs.record(decision).await;
             let waited = begun.elapsed();
             let queued = theirs.queue(outcome);
-            (
-                waited,
-                u64::from(answer.is_err()) + u64::from(queued.is_err()),
-            )
+            (waited, answer.err().or(queued.err()))
         });
         while let Some(done) = tasks.try_join_next() {
             let (waited, lost) = done.expect("a task");
             waits.push(waited);
-            refused += lost;
+            refused += tell_loss(lost, refused);
         }
     }
     while let Some(done) = tasks.join_next().await {
         let (waited, lost) = done.expect("a task");
         waits.push(waited);
-        refused += lost;
+        refused += tell_loss(lost, refused);
     }
     let rate = (2 * total) as f64 / begun.elapsed().as_secs_f64();
     println!("   {rate:.0} records a second for {seconds} s");
     refused
+}
+
+/// Tells the first.
+fn tell_loss(lost: Option<RecordRefused>, before: u64) -> u64 {
+    if let (Some(lost), 0) = (&lost, before) {
+        println!("   REFUSED: {lost}");
+    }
+    u64::from(lost.is_some())
 }
 
 fn tell(what: &str, waits: &mut [Duration]) {

@@ -40,6 +40,22 @@ impl SqliteLog {
         })
     }
 
+    /// Records that a search still reads line by line: usually less than a block of 4,096.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn unindexed(&mut self) -> Result<u64, StoreError> {
+        let mut count = 0;
+        for chain in self.chains()? {
+            let newest = self.blocks(chain.chain, u64::MAX, 1)?;
+            let floor = newest
+                .first()
+                .map_or(1, |block| block.first() + u64::from(BLOCK));
+            count += (chain.head.seq + 1).saturating_sub(floor);
+        }
+        Ok(count)
+    }
+
     fn told<T>(&self, outcome: Result<T, rusqlite::Error>) -> Result<T, StoreError> {
         outcome.map_err(|e| self.place.error("read", io::Error::other(e)))
     }

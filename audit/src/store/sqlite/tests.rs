@@ -61,6 +61,51 @@ async fn an_answer_means_that_the_database_holds_the_record() {
     );
 }
 
+#[test]
+fn an_empty_group_gives_the_database_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.db");
+    let mut store = SqliteStore::open(&path, "n").unwrap();
+    let empty = Group {
+        records: &[],
+        lines: &[],
+    };
+    for _ in 0..2 {
+        assert!(store.begin_at_once().unwrap().is_some());
+        store.append(empty).unwrap();
+        store.begin().unwrap();
+        store.append(empty).unwrap();
+    }
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE; ROLLBACK").unwrap();
+}
+
+/// As many tasks on many threads make it: some find that another wrote their entry.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_writers_get_one_chain_and_each_its_own_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.db");
+    let (recorder, owner) = start(&path, "n");
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..50 {
+        let recorder = recorder.clone();
+        tasks.spawn(async move {
+            let mut places = Vec::new();
+            for n in 0..100 {
+                recorder.queue(numbered(1000 + n)).unwrap();
+                places.push(recorder.record(numbered(task)).await.unwrap());
+            }
+            places
+        });
+    }
+    let mut places = tasks.join_all().await.concat();
+    owner.close(PATIENCE);
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), 5000);
+    assert_eq!(verified(&path), [10_000]);
+}
+
 #[tokio::test]
 async fn two_recorders_on_one_database_continue_each_other() {
     let folder = tempfile::tempdir().unwrap();
@@ -217,16 +262,10 @@ async fn a_database_that_is_not_under_its_name_takes_no_record() {
     owner.close(PATIENCE);
 }
 
-/// Waits until the index has `blocks` blocks.
-fn indexed(path: &Path, blocks: u64) {
-    let reader = database::open_to_read(path).unwrap();
-    loop {
-        let count: u64 = reader
-            .query_row("SELECT count(*) FROM block", [], |row| row.get(0))
-            .unwrap();
-        if count >= blocks {
-            return;
-        }
+/// Waits until every full block is indexed.
+fn indexed(path: &Path) {
+    let mut log = SqliteLog::open(path).unwrap();
+    while log.unindexed().unwrap() > 4096 {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -242,7 +281,7 @@ async fn a_search_finds_by_its_index_exactly_what_reading_every_line_finds() {
         }
     }
     recorder.record(numbered(10_001)).await.unwrap();
-    indexed(&path, 2);
+    indexed(&path);
     let mut log = SqliteLog::open(&path).unwrap();
     let all = log.after(&Marks::default(), 20_000).unwrap();
     assert_eq!(all.len(), 10_001);
@@ -331,7 +370,7 @@ async fn what_was_not_indexed_when_gig_died_is_indexed_by_the_next() {
         .unwrap();
     drop(writer);
     let (_recorder, owner) = start(&path, "n");
-    indexed(&path, 1);
+    indexed(&path);
     let mut log = SqliteLog::open(&path).unwrap();
     let query = Query {
         filter: Filter {
