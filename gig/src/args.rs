@@ -28,7 +28,7 @@ pub(crate) enum Command {
     Secret(secret::SecretCommand),
     /// Follow, search and prove audit records
     #[command(subcommand)]
-    Audit(audit::AuditCommand),
+    Audit(Box<audit::AuditCommand>),
     /// Try every mechanism that gig needs and say what is missing, what that costs and the cure
     Doctor(OutputArgs),
 }

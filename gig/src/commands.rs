@@ -6,7 +6,7 @@ mod policy;
 mod secret;
 
 use crate::{
-    args::{Command, audit::AuditCommand, policy::PolicyCommand, secret::SecretCommand},
+    args::{Command, policy::PolicyCommand, secret::SecretCommand},
     exit_status::ExitStatus,
     run,
 };
@@ -29,9 +29,7 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Secret(SecretCommand::Rm(args)) => secret::remove(&args),
         Command::Secret(SecretCommand::Rotate(args)) => secret::rotate(&args),
         Command::Secret(SecretCommand::Test(args)) => secret::test(&args),
-        Command::Audit(AuditCommand::Tail(args)) => audit::tail::execute(args),
-        Command::Audit(AuditCommand::Search(args)) => audit::search::execute(args),
-        Command::Audit(AuditCommand::Verify(args)) => audit::verify::execute(&args),
+        Command::Audit(command) => audit::execute(*command),
         Command::Doctor(output) => doctor::execute(&output),
     }
 }

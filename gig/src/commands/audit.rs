@@ -9,12 +9,28 @@ use gig_audit::{
     search::Filter,
 };
 
-pub(super) mod search;
+mod search;
 mod show;
-pub(super) mod tail;
-pub(super) mod verify;
+mod tail;
+mod verify;
 
-use crate::{args::audit::FilterArgs, record_place::RecordPlace};
+use crate::{
+    args::audit::{AuditCommand, FilterArgs},
+    exit_status::ExitStatus,
+    record_place::RecordPlace,
+};
+
+/// Does what the command says.
+///
+/// # Errors
+/// When the record cannot be read.
+pub(super) fn execute(command: AuditCommand) -> anyhow::Result<ExitStatus> {
+    match command {
+        AuditCommand::Tail(args) => tail::execute(args),
+        AuditCommand::Search(args) => search::execute(args),
+        AuditCommand::Verify(args) => verify::execute(&args),
+    }
+}
 
 /// Opens a record to read it.
 ///

@@ -12,7 +12,7 @@ use crate::{args::audit::AuditSearchArgs, exit_status::ExitStatus};
 ///
 /// # Errors
 /// When the record cannot be read.
-pub(crate) fn execute(args: AuditSearchArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn execute(args: AuditSearchArgs) -> anyhow::Result<ExitStatus> {
     let mut log = super::open(&args.file)?;
     let query = Query {
         filter: super::filter(args.filter),

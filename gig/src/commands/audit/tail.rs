@@ -18,7 +18,7 @@ use crate::{args::audit::AuditTailArgs, exit_status::ExitStatus};
 ///
 /// # Errors
 /// When the record cannot be read, or standard output is closed.
-pub(crate) fn execute(args: AuditTailArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn execute(args: AuditTailArgs) -> anyhow::Result<ExitStatus> {
     let mut log = super::open(&args.file)?;
     let reading = || format!("cannot read {}", args.file.display());
     let filter = super::filter(args.filter);
@@ -29,7 +29,10 @@ pub(crate) fn execute(args: AuditTailArgs) -> anyhow::Result<ExitStatus> {
             print(&found, args.json)?;
         }
     }
-    while args.follow {
+    if !args.follow {
+        return Ok(ExitStatus::SUCCESS);
+    }
+    loop {
         let some = log.after(&marks, AT_ONCE).with_context(reading)?;
         if some.is_empty() {
             std::thread::sleep(PAUSE);
@@ -41,7 +44,6 @@ pub(crate) fn execute(args: AuditTailArgs) -> anyhow::Result<ExitStatus> {
             }
         }
     }
-    Ok(ExitStatus::SUCCESS)
 }
 
 fn newest(log: &mut dyn Log, filter: &Filter, count: usize) -> anyhow::Result<Vec<Found>> {

@@ -21,7 +21,7 @@ use crate::{
 ///
 /// # Errors
 /// When the file cannot be read.
-pub(crate) fn execute(args: &AuditVerifyArgs) -> anyhow::Result<ExitStatus> {
+pub(super) fn execute(args: &AuditVerifyArgs) -> anyhow::Result<ExitStatus> {
     let name = args.file.display().to_string();
     if let RecordPlace::Sqlite(_) = RecordPlace::of(&args.file) {
         return verify_database(args, &name);
