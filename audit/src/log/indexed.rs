@@ -67,14 +67,12 @@ fn verify_chain(
     let mut octets = Vec::new();
     let mut seq = 0;
     while seq < chain.head.seq {
-        let lines = shelf.lines_after(chain.chain, seq, LINES_AT_ONCE)?;
+        let mut lines = shelf.lines_after(chain.chain, seq, LINES_AT_ONCE)?;
+        lines.retain(|(place, _)| *place <= chain.head.seq);
         if lines.is_empty() {
             break;
         }
         for (place, line) in lines {
-            if place > chain.head.seq {
-                break;
-            }
             octets.clear();
             octets.extend_from_slice(line.as_bytes());
             octets.push(b'\n');
@@ -91,9 +89,6 @@ fn verify_chain(
                 return Ok(Err(VerifyError::BrokenAt { line: place, why }));
             }
             seq = place;
-        }
-        if seq >= chain.head.seq {
-            break;
         }
     }
     let verified = verifier.finish();
