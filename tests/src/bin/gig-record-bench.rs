@@ -229,93 +229,8 @@ fn search(path: &Path) {
     } else {
         Box::new(JsonlLog::open(path).expect("the file"))
     };
-    let one = |text: &str| vec![text.to_owned()];
-    let none = Filter::default;
-    let filters = [
-        ("newest", none()),
-        (
-            "denied",
-            Filter {
-                verdict: one("deny"),
-                ..none()
-            },
-        ),
-        (
-            "one host",
-            Filter {
-                host: one("h17.example3.com"),
-                ..none()
-            },
-        ),
-        (
-            "below a domain, denied",
-            Filter {
-                host: one("*.example5.com"),
-                verdict: one("deny"),
-                ..none()
-            },
-        ),
-        (
-            "a host that is nowhere",
-            Filter {
-                host: one("nowhere.example"),
-                ..none()
-            },
-        ),
-        (
-            "denied and 200: nothing",
-            Filter {
-                verdict: one("deny"),
-                status: one("200"),
-                ..none()
-            },
-        ),
-        (
-            "first request of all",
-            Filter {
-                request: one("req-1"),
-                ..none()
-            },
-        ),
-        (
-            "first connection of all",
-            Filter {
-                conn: one("0"),
-                ..none()
-            },
-        ),
-        (
-            "a word of few records",
-            Filter {
-                text: one("items 4711"),
-                ..none()
-            },
-        ),
-        (
-            "words of most records: nothing",
-            Filter {
-                text: one("items parts evil"),
-                ..none()
-            },
-        ),
-        (
-            "user, server, method",
-            Filter {
-                profile: one("user-7"),
-                server: one("server-7"),
-                method: one("POST"),
-                ..none()
-            },
-        ),
-        (
-            "before all of it",
-            Filter {
-                until: Some("2000-01-01".to_owned()),
-                ..none()
-            },
-        ),
-    ];
-    for (name, filter) in filters {
+    for (name, asked) in SEARCHES {
+        let filter = filter(asked);
         let query = Query {
             filter,
             before: None,
@@ -334,3 +249,58 @@ fn search(path: &Path) {
         );
     }
 }
+
+fn filter(asked: &[(&str, &str)]) -> Filter {
+    let mut filter = Filter::default();
+    for (field, value) in asked {
+        let list = match *field {
+            "verdict" => &mut filter.verdict,
+            "status" => &mut filter.status,
+            "host" => &mut filter.host,
+            "request" => &mut filter.request,
+            "conn" => &mut filter.conn,
+            "text" => &mut filter.text,
+            "profile" => &mut filter.profile,
+            "server" => &mut filter.server,
+            "method" => &mut filter.method,
+            _ => {
+                filter.until = Some((*value).to_owned());
+                continue;
+            }
+        };
+        list.push((*value).to_owned());
+    }
+    filter
+}
+
+/// What is looked for, by name, field and value: common, rare, and nothing at all.
+const SEARCHES: [(&str, &[(&str, &str)]); 12] = [
+    ("newest", &[]),
+    ("denied", &[("verdict", "deny")]),
+    ("one host", &[("host", "h17.example3.com")]),
+    (
+        "below a domain, denied",
+        &[("host", "*.example5.com"), ("verdict", "deny")],
+    ),
+    ("a host that is nowhere", &[("host", "nowhere.example")]),
+    (
+        "denied and 200: nothing",
+        &[("verdict", "deny"), ("status", "200")],
+    ),
+    ("first request of all", &[("request", "req-1")]),
+    ("first connection of all", &[("conn", "0")]),
+    ("words of few records", &[("text", "items 4711")]),
+    (
+        "words of most records: nothing",
+        &[("text", "items parts evil")],
+    ),
+    (
+        "user, server, method",
+        &[
+            ("profile", "user-7"),
+            ("server", "server-7"),
+            ("method", "POST"),
+        ],
+    ),
+    ("before all of it", &[("until", "2000-01-01")]),
+];
