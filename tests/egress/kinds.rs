@@ -22,6 +22,8 @@ use gig_tests::lab::{
 use serde_json::Value;
 
 mod aws;
+mod signed;
+mod tokens;
 
 /// A lab, a vault, and what must be found nowhere.
 #[derive(Debug)]
@@ -49,21 +51,12 @@ impl Scene {
             .arg("secret")
             .args(words)
             .env_clear()
-            .env("GIG_DATA_DIR", &self.data)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
+            .env("GIG_DATA_DIR", &self.data);
         let user = self.lab.user();
         if !user.is_root() && rustix::process::geteuid().is_root() {
             command.uid(user.uid).gid(user.gid);
         }
-        let mut child = command.spawn().expect("start gig secret");
-        let mut stdin = child.stdin.take().expect("its input");
-        stdin.write_all(input.as_bytes()).expect("give the value");
-        drop(stdin);
-        let output = child.wait_with_output().expect("its end");
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "gig secret {words:?}: {errors}");
+        let _said = through(command, input);
     }
 
     /// Puts a secret of this definition into the vault. `values`: what of it must be found nowhere.
@@ -99,6 +92,16 @@ impl Scene {
             .says("looked everywhere")
     }
 
+    /// Runs a fixture inside, in Node with its packages, that calls `nowhere()` at its end.
+    fn node(&self, subject: Subject<'_>, script: &str) -> Finished {
+        let modules = place::client("node");
+        let subject = subject.read_only(&modules);
+        let run = subject.env("NODE_PATH", &text(&modules.join("node_modules")));
+        let script = fixture::text("sdk/nowhere.cjs") + &fixture::text(script);
+        self.check(run.run(["node", "-e", &script]))
+            .says("looked everywhere")
+    }
+
     /// Success, and no value in anything that came out.
     fn check(&self, run: Finished) -> Finished {
         let out = run.text() + &run.error_text() + &run.audit.to_string();
@@ -131,6 +134,19 @@ impl Scene {
         }
         forms
     }
+}
+
+/// What `command` makes of `input`.
+fn through(mut command: Command, input: &str) -> String {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("start it");
+    let mut stdin = child.stdin.take().expect("its input");
+    stdin.write_all(input.as_bytes()).expect("give the input");
+    drop(stdin);
+    let output = child.wait_with_output().expect("its end");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {errors}");
+    String::from_utf8(output.stdout).expect("text")
 }
 
 /// A beginning, a length and a digest: enough to find it by, too little to hold it.

@@ -94,3 +94,13 @@ fn temporary_keys_sign_chunks_for_all_regions_and_by_the_command_line_tool() {
         "{run}"
     );
 }
+
+#[test]
+fn nodes_sdk_signs_with_sentinels_and_aws_takes_what_leaves() {
+    let scene = Scene::with_key("kind: {aws: {regions: [eu-central-1]}}", None);
+    let key = format!("{ID}:{SECRET}");
+    let origin = serve(&scene.lab, "sdk/aws_origin.py", &HOSTS, &[&key]);
+    let _run = scene.node(bound(&scene), "sdk/node_s3.cjs");
+    let lines = told(&origin);
+    assert!(column(&lines, "form").contains(&"query"), "{lines:?}");
+}
