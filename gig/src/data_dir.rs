@@ -1,8 +1,8 @@
 //! Where gig keeps files: `GIG_DATA_DIR`, else `$XDG_DATA_HOME/gig`, else `~/.local/share/gig`.
 
 use std::{
-    fs::DirBuilder,
-    os::unix::fs::DirBuilderExt,
+    fs::{self, DirBuilder},
+    os::unix::fs::{DirBuilderExt, MetadataExt as _},
     path::{Path, PathBuf},
 };
 
@@ -36,6 +36,27 @@ pub(crate) fn make_private(dir: &Path) -> anyhow::Result<()> {
             dir.display()
         )
     })
+}
+
+/// Refuses a directory into which others can put files: they could put an older vault, or another key,
+/// in its place.
+///
+/// # Errors
+/// When others own it or can write to it; says the cure.
+pub(crate) fn refuse_shared(dir: &Path) -> anyhow::Result<()> {
+    let shown = dir.display();
+    let facts = fs::metadata(dir).with_context(|| format!("cannot look at {shown}"))?;
+    let owner = facts.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        bail!(
+            "{shown} belongs to another user (uid {owner}): set GIG_DATA_DIR to a directory of your own"
+        );
+    }
+    let mode = facts.mode() & 0o777;
+    if mode & 0o022 != 0 {
+        bail!("others can put files into {shown} (mode {mode:04o}): chmod 700 {shown}");
+    }
+    Ok(())
 }
 
 fn variable(name: &str) -> Option<PathBuf> {

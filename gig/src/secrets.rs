@@ -47,6 +47,7 @@ fn open_own() -> anyhow::Result<Vault> {
     memory::seal_process()?;
     let dir = data_dir::path()?;
     data_dir::make_private(&dir)?;
+    data_dir::refuse_shared(&dir)?;
     let source = MasterKeySource::from_env(|name| std::env::var_os(name), &dir)?;
     let store = SqliteStore::open(&database()?)?;
     let vault = Vault::open(Arc::new(store), source, Arc::new(SystemClock))

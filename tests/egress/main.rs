@@ -13,6 +13,7 @@ mod java;
 mod kinds;
 mod logins;
 mod node;
+mod nowhere;
 mod opaque;
 mod python;
 mod reflection;

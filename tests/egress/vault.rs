@@ -2,12 +2,16 @@
 //! are revoked, and never readable in the process that holds them.
 
 use std::{
+    collections::BTreeSet,
     fs,
+    io::Write as _,
     os::unix::process::CommandExt as _,
-    process::{Command, Stdio},
+    process::{ChildStdin, Command, Stdio},
+    time::Duration,
 };
 
-use gig_tests::lab::{Lab, http_origin::greet, place};
+use gig_audit::Event;
+use gig_tests::lab::{Finished, Lab, Live, Subject, http_origin::greet, network::text, place};
 
 const HOST: &str = "api.example.com";
 const VALUE: &str = "vaulted-value-3kQ9xWv2";
@@ -69,7 +73,7 @@ fn a_secret_of_the_vault_is_swapped_in_and_revoked_while_the_program_runs() {
     }
     secret(&lab, &["rm", "TOKEN"], "");
     fs::write(folder.join("revoked"), "").expect("tell the program");
-    let run = run.finish(std::time::Duration::from_secs(60)).success();
+    let run = run.finish(Duration::from_secs(60)).success();
     let text = run.text();
     assert!(
         text.contains("TOKEN=gigph-") && !text.contains(VALUE),
@@ -81,4 +85,147 @@ fn a_secret_of_the_vault_is_swapped_in_and_revoked_while_the_program_runs() {
     let requests = origin.requests();
     assert_eq!(requests.len(), 1, "{run}");
     assert_eq!(requests[0].field("x-token"), Some(VALUE));
+}
+
+/// Asks once for each line that it reads, always on the same connection.
+const ASKING: &str = "import os, sys, httpx\n\
+    c = httpx.Client(http2=sys.argv[1] == 'h2', timeout=90)\n\
+    for n, line in enumerate(sys.stdin):\n \
+     r = c.get('https://api.example.com/', headers={'X-Token': os.environ['TOKEN']})\n \
+     print(f'{n}:{r.status_code}', flush=True)\n";
+
+/// A program that asks when it is told to.
+struct Asking<'lab> {
+    run: Live<'lab>,
+    input: ChildStdin,
+    asked: usize,
+}
+
+impl<'lab> Asking<'lab> {
+    fn start(subject: Subject<'lab>, version: &str) -> Self {
+        let venv = place::client("venv");
+        let python = text(&venv.join("bin/python"));
+        let subject = subject.read_only(&venv);
+        let mut run = subject.start([python.as_str(), "-c", ASKING, version]);
+        let input = run.stdin().expect("its input");
+        Self {
+            run,
+            input,
+            asked: 0,
+        }
+    }
+
+    /// The status of one request.
+    fn ask(&mut self) -> u16 {
+        self.input.write_all(b"\n").expect("tell the program");
+        let answer = format!("{}:", self.asked);
+        self.run.wait_for(&answer);
+        self.asked += 1;
+        let output = self.run.output_so_far();
+        let status = output.lines().find_map(|line| line.strip_prefix(&answer));
+        status
+            .and_then(|status| status.parse().ok())
+            .expect("a status")
+    }
+
+    /// All of it went over one connection.
+    fn finish(self) -> Finished {
+        drop(self.input);
+        let run = self.run.finish(Duration::from_secs(60)).success();
+        let requests = run.audit.of(Event::Request);
+        let connections: BTreeSet<_> = requests.map(|entry| entry.conn).collect();
+        assert_eq!(connections.len(), 1, "{run}");
+        run
+    }
+}
+
+fn subject(lab: &Lab) -> Subject<'_> {
+    let subject = lab.gig().allow(HOST).host_env("GIG_DATA_DIR", &data(lab));
+    subject.option(["--secret", "TOKEN@api.example.com"])
+}
+
+#[test]
+fn a_revocation_holds_from_the_next_request_of_an_open_connection_over_either_http() {
+    for version in ["h1", "h2"] {
+        let lab = Lab::new();
+        let origin = lab.https(HOST, greet);
+        let sent = || {
+            let requests = origin.requests();
+            let token = requests.last().and_then(|last| last.field("x-token"));
+            token.unwrap_or_default().to_owned()
+        };
+        secret(&lab, &["set", "TOKEN"], VALUE);
+        let mut asking = Asking::start(subject(&lab), version);
+        assert_eq!((asking.ask(), sent().as_str()), (200, VALUE), "{version}");
+        secret(&lab, &["rotate", "TOKEN"], "another-vaulted-value");
+        assert_eq!(
+            (asking.ask(), sent().as_str()),
+            (200, "another-vaulted-value")
+        );
+        secret(&lab, &["rm", "TOKEN"], "");
+        let seen = origin.requests().len();
+        assert_eq!(asking.ask(), 502, "{version}");
+        assert_eq!(asking.ask(), 502, "{version}");
+        assert_eq!(origin.requests().len(), seen, "{version}");
+        secret(&lab, &["set", "TOKEN"], "a-third-vaulted-value");
+        assert_eq!(
+            (asking.ask(), sent().as_str()),
+            (200, "a-third-vaulted-value")
+        );
+        let run = asking.finish();
+        assert!(!run.text().contains("vaulted-value"), "{run}");
+    }
+}
+
+#[test]
+fn the_master_key_changes_while_a_program_runs() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    secret(&lab, &["set", "TOKEN"], VALUE);
+    let mut asking = Asking::start(subject(&lab), "h1");
+    assert_eq!(asking.ask(), 200);
+    // With a grace time, and without: who runs learns the new key either way.
+    for (grace, value) in [
+        ("24h", "under-the-second-key"),
+        ("0s", "under-the-third-key"),
+    ] {
+        secret(&lab, &["rotate", "--master", "--grace", grace], "");
+        assert_eq!(asking.ask(), 200, "{grace}");
+        secret(&lab, &["rotate", "TOKEN"], value);
+        assert_eq!(asking.ask(), 200, "{grace}");
+        let last = origin.requests().pop().expect("a request");
+        assert_eq!(last.field("x-token"), Some(value), "{grace}");
+        // Another change may only begin when the one before is over.
+        if grace != "0s" {
+            secret(&lab, &["rotate", "--master", "--grace", "0s"], "");
+        }
+    }
+    let _run = asking.finish();
+}
+
+#[test]
+fn a_program_goes_on_when_the_passphrase_changes_and_the_next_needs_the_new_one() {
+    let lab = Lab::new();
+    let _origin = lab.https(HOST, greet);
+    let old = text(&lab.file("old", "correct horse battery staple\n"));
+    let new = text(&lab.file("new", "incorrect cow capacitor nail\n"));
+    secret(
+        &lab,
+        &["set", "TOKEN", "--custody", "--passphrase-file", &old],
+        VALUE,
+    );
+    let with = |file: &str| subject(&lab).option(["--passphrase-file", file]);
+    let mut asking = Asking::start(with(&old), "h1");
+    assert_eq!(asking.ask(), 200);
+    let change = ["rotate", "--passphrase", "--passphrase-file", &old];
+    secret(
+        &lab,
+        &[&change[..], &["--new-passphrase-file", &new]].concat(),
+        "",
+    );
+    assert_eq!(asking.ask(), 200);
+    let _run = asking.finish();
+    let run = with(&old).run(["true"]);
+    let _run = run.exits(125).complains("passphrase is wrong");
+    let _run = with(&new).run(["true"]).success();
 }

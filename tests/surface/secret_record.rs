@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::PathBuf,
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -88,6 +89,33 @@ impl Vault {
         assert!(answer.output.starts_with("PLACED: T version"), "{answer:?}");
         true
     }
+}
+
+#[test]
+fn a_vault_that_others_could_open_or_exchange_is_refused_with_the_cure() {
+    let vault = Vault::new();
+    vault.ok(&["secret", "set", "T"], VALUE);
+    let mode = |name: &str, mode| {
+        fs::set_permissions(vault.file(name), fs::Permissions::from_mode(mode)).expect("chmod");
+    };
+    for (name, wrong, right, cure) in [
+        ("gig/gig.db", 0o640, 0o600, "chmod 600"),
+        ("gig/gig.db", 0o602, 0o600, "chmod 600"),
+        ("gig/master.key", 0o604, 0o600, "chmod 600"),
+        ("gig", 0o770, 0o700, "chmod 700"),
+        ("gig", 0o707, 0o700, "chmod 700"),
+    ] {
+        mode(name, wrong);
+        let answer = vault.gig(&["secret", "ls"], "");
+        assert!(
+            answer.status == 125 && answer.errors.contains(cure),
+            "{name}: {answer:?}"
+        );
+        mode(name, right);
+        vault.ok(&["secret", "ls"], "");
+    }
+    mode("gig", 0o755);
+    vault.ok(&["secret", "ls"], "");
 }
 
 fn told(record: &Value) -> (String, String, String) {

@@ -1,0 +1,229 @@
+//! The value of a secret is nowhere: not inside, not in the processes between, not in anything that gig
+//! writes or says, not in what is left of a process that crashed. It is in gig's own memory, and the same
+//! search finds it there.
+
+use std::{
+    collections::HashMap,
+    fs,
+    io::Write as _,
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    path::Path,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use gig_tests::lab::{Lab, Subject, fixture, http_origin::greet, network::text, place::User};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::vault::{data, secret};
+
+const HOST: &str = "api.example.com";
+const HALVES: [&str; 2] = ["nowhere-to-be-found-", "5Tq8wLx2Rv"];
+
+fn value() -> String {
+    HALVES.concat()
+}
+
+/// A run whose secret is in the vault, and which says everything there is to say.
+fn subject(lab: &Lab) -> Subject<'_> {
+    secret(lab, &["set", "GITHUB_TOKEN"], &value());
+    let subject = lab.gig().allow(HOST).host_env("GIG_LOG", "trace");
+    let subject = subject.host_env("GIG_DATA_DIR", &data(lab));
+    subject.option(["--secret", "GITHUB_TOKEN@api.example.com"])
+}
+
+/// The processes that came of this one, without itself.
+fn descendants(of: u32) -> Vec<u32> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    let entries = fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
+    for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
+            continue;
+        };
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+        if let Some(parent) = parent.and_then(|parent| parent.trim().parse().ok()) {
+            children.entry(parent).or_default().push(pid);
+        }
+    }
+    let mut found = children.get(&of).cloned().unwrap_or_default();
+    let mut next = 0;
+    while let Some(pid) = found.get(next) {
+        found.extend(children.get(pid).cloned().unwrap_or_default());
+        next += 1;
+    }
+    found
+}
+
+/// Looks for the value in processes; as `user` where one is given, without any capability.
+fn look_into(pids: &[u32], user: Option<User>) -> String {
+    let script = fixture::text("look_into.py");
+    let mut command = match user {
+        None => Command::new("/usr/bin/python3"),
+        Some(user) => {
+            let mut command = Command::new("setpriv");
+            command
+                .args([
+                    format!("--reuid={}", user.uid),
+                    format!("--regid={}", user.gid),
+                ])
+                .args(["--clear-groups", "--inh-caps=-all", "--bounding-set=-all"])
+                .arg("/usr/bin/python3");
+            command
+        }
+    };
+    command
+        .args(["-c", &script])
+        .args(pids.iter().map(u32::to_string));
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("python");
+    let mut input = child.stdin.take().expect("its input");
+    input.write_all(value().as_bytes()).expect("the value");
+    drop(input);
+    let output = child.wait_with_output().expect("its end");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Files below `folder` that hold the value.
+fn files_with_the_value(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .filter_map(Result::ok)
+    {
+        let path = entry.path();
+        if path.is_symlink() {
+            continue;
+        }
+        if path.is_dir() {
+            found.extend(files_with_the_value(&path));
+        } else if let Ok(octets) = fs::read(&path) {
+            let wanted = value();
+            if octets
+                .windows(wanted.len())
+                .any(|part| part == wanted.as_bytes())
+            {
+                found.push(text(&path));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_value_is_in_gigs_own_memory_and_nowhere_else() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    let script = fixture::text("look_around.py");
+    let words = ["/usr/bin/python3", "-c", &script, HALVES[0], HALVES[1]];
+    let mut run = subject(&lab).start(words);
+    run.wait_for("looked\n");
+    assert_eq!(origin.requests()[0].field("x-token"), Some(&*value()));
+    let own = run.pid();
+    // The search finds it where it is: in the memory of gig alone, not in its environment or arguments.
+    let found = look_into(&[own], None);
+    assert!(found.contains(&format!("{own} mem")), "{found}");
+    assert!(
+        !found.contains("environ") && !found.contains("cmdline"),
+        "{found}"
+    );
+    let others = descendants(own);
+    assert!(
+        others.len() >= 4,
+        "hub, sandbox, program and client: {others:?}"
+    );
+    let found = look_into(&others, None);
+    for line in found.lines() {
+        assert!(line.contains(" read "), "{found}");
+    }
+    // While it runs, nothing is in the vault's files either, log included.
+    assert_eq!(files_with_the_value(&lab.home()), [""; 0]);
+    run.stdin()
+        .expect("its input")
+        .write_all(b"go\n")
+        .expect("tell it");
+    let run = run.finish(Duration::from_secs(60)).success();
+    let run = run.says("used 200").says("looked at");
+    assert!(!run.text().contains("holds the value"), "{run}");
+    let log = run.error_text();
+    assert!(log.contains("TRACE") || log.contains("DEBUG"), "{log}");
+    assert!(!log.contains(&value()), "the log tells the value");
+    assert!(
+        !format!("{:?}", run.audit).contains(&value()),
+        "the record tells the value"
+    );
+    assert_eq!(files_with_the_value(&lab.home()), [""; 0]);
+}
+
+#[test]
+fn what_stands_between_has_not_gigs_environment() {
+    let lab = Lab::new();
+    let _origin = lab.https(HOST, greet);
+    let subject = lab.gig().allow(HOST).host_env("GITHUB_TOKEN", &value());
+    let subject = subject.option(["--secret", "GITHUB_TOKEN@api.example.com"]);
+    let mut run = subject.start(["sh", "-c", "echo ready; read word"]);
+    run.wait_for("ready");
+    let others = descendants(run.pid());
+    let found = look_into(&others, None);
+    for line in found.lines() {
+        assert!(line.contains(" read "), "{found}");
+    }
+    assert!(found.lines().count() >= 3, "{found}");
+    run.stdin()
+        .expect("its input")
+        .write_all(b"go\n")
+        .expect("tell it");
+    let _run = run.finish(Duration::from_secs(60)).success();
+}
+
+#[test]
+fn nobody_but_root_can_look_into_gig() {
+    let lab = Lab::new();
+    let _origin = lab.https(HOST, greet);
+    let mut run = subject(&lab).start(["sh", "-c", "echo ready; read word"]);
+    run.wait_for("ready");
+    let own = run.pid();
+    let found = look_into(&[own], Some(lab.user()));
+    assert_eq!(found, format!("{own} refused\n"));
+    run.stdin()
+        .expect("its input")
+        .write_all(b"go\n")
+        .expect("tell it");
+    let _run = run.finish(Duration::from_secs(60)).success();
+}
+
+#[test]
+fn a_gig_that_crashes_leaves_no_core() {
+    let lab = Lab::new();
+    let _origin = lab.https(HOST, greet);
+    let words = ["sh", "-c", "echo ready; read word"];
+    let mut command = subject(&lab).command(words);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    // Not a child of this process's session: its core would go where it runs.
+    command.process_group(0);
+    let mut child = command.spawn().expect("start gig");
+    let mut output = std::io::BufReader::new(child.stdout.take().expect("its output"));
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut output, &mut line).expect("a line");
+    assert_eq!(line, "ready\n");
+    let pid = child.id();
+    // Where the machine lets anybody: the limit is one wall, that gig cannot be dumped is the other.
+    let _limit = Command::new("prlimit")
+        .args(["--pid", &pid.to_string(), "--core=unlimited:unlimited"])
+        .stderr(Stdio::null())
+        .status()
+        .expect("prlimit");
+    let gig = Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid");
+    kill_process(gig, Signal::ABORT).expect("crash it");
+    let status = child.wait().expect("its end");
+    assert_eq!(status.signal(), Some(Signal::ABORT.as_raw()), "{status:?}");
+    assert!(!status.core_dumped(), "{status:?}");
+    assert_eq!(files_with_the_value(&lab.home()), [""; 0]);
+}
