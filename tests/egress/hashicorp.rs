@@ -8,6 +8,8 @@ use std::{
     net::IpAddr,
     process::{Command, Stdio},
     sync::Mutex,
+    thread,
+    time::{Duration, Instant},
 };
 
 use gig_tests::lab::{
@@ -223,6 +225,15 @@ fn a_key_store_that_refuses_refuses_the_start_in_its_own_words() {
     assert!(world.sent().is_empty());
 }
 
+/// Waits for what has to come.
+fn until(what: &str, come: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(300);
+    while !come() {
+        assert!(Instant::now() < deadline, "{what} does not come");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Asks on one connection until something else comes of it.
 const UNTIL: &str = "import http.client, os, sys, time\n\
     c = http.client.HTTPSConnection('api.example.com', timeout=90)\n\
@@ -249,22 +260,15 @@ fn a_new_version_of_a_key_store_is_used_and_a_lost_token_is_had_again() {
         .host_env("SID", "sid-1")
         .option(["--rw", &shared]);
     let run = run.start(["/usr/bin/python3", "-c", UNTIL, &shared]);
-    while !folder.join("asked").exists() {
-        std::thread::yield_now();
-    }
+    until("the first request", || folder.join("asked").exists());
     world.control("expire");
     world.put("second-value-of-the-store");
     fs::write(folder.join("changed"), "").expect("tell the program");
-    while !world
-        .sent()
-        .iter()
-        .any(|sent| sent == "second-value-of-the-store")
-    {
-        assert!(!world.sent().contains(&String::new()));
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    until("the second value", || {
+        world.sent().iter().any(|sent| sent.starts_with("second"))
+    });
     fs::write(folder.join("enough"), "").expect("tell the program");
-    let run = run.finish(std::time::Duration::from_secs(60)).success();
+    let run = run.finish(Duration::from_secs(60)).success();
     assert!(!run.text().contains("value-of-the-store"), "{run}");
     let sent = world.sent();
     let old = sent
@@ -291,32 +295,22 @@ fn a_sealed_key_store_is_borne_for_a_while_and_no_longer() {
         .host_env("KV_TOKEN", "hvs.root")
         .option(["--rw", &shared]);
     let run = run.start(["/usr/bin/python3", "-c", UNTIL, &shared]);
-    while !folder.join("asked").exists() {
-        std::thread::yield_now();
-    }
+    until("the first request", || folder.join("asked").exists());
     world.control("seal");
     fs::write(folder.join("changed"), "").expect("tell the program");
     // Five times the time that the definition gives it, and then it is refused.
-    while !run.output_so_far().contains("502") && !run.output_so_far().contains("503") {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        assert!(
-            !run.output_so_far().contains("403"),
-            "{}",
-            run.output_so_far()
-        );
-    }
+    until("a refusal", || run.output_so_far().contains("502"));
     world.control("unseal");
     let refused = run.output_so_far().lines().count();
-    while !run
-        .output_so_far()
-        .lines()
-        .skip(refused)
-        .any(|line| line == "200")
-    {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    let late = || {
+        run.output_so_far()
+            .lines()
+            .skip(refused)
+            .any(|line| line == "200")
+    };
+    until("an answer", late);
     fs::write(folder.join("enough"), "").expect("tell the program");
-    let run = run.finish(std::time::Duration::from_secs(60)).success();
+    let run = run.finish(Duration::from_secs(60)).success();
     assert!(!run.text().contains("value-of-the-store"), "{run}");
     assert!(
         world

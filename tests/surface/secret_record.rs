@@ -283,4 +283,4 @@ fn a_killed_change_of_passphrases_leaves_one_of_the_two() {
 }
 
 /// Each takes some tenths of a second.
-const MOMENTS: u32 = 8;
+const MOMENTS: u32 = 5;
