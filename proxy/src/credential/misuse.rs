@@ -20,8 +20,9 @@ use http::{
 
 use super::{
     rewrite::{Rewrite, RewriteError},
+    spelling::Finds,
     tally::{Misuse, Tally},
-    unescape::{self, escapes, unescape},
+    unescape::escapes,
     watch::{Found, Watch, What},
 };
 
@@ -236,12 +237,9 @@ pub struct Guard {
     as_is: bool,
     place: &'static str,
     tally: Arc<Tally>,
-    /// The last octets that passed.
+    /// The last octets that passed, from where a find may have begun.
     tail: Vec<u8>,
-    /// The same with escapes undone, while there are any about.
-    view: Vec<u8>,
-    /// Octets since the last sign of an escape.
-    quiet: usize,
+    finds: Finds,
 }
 
 impl Guard {
@@ -263,8 +261,7 @@ impl Guard {
             place,
             tally: Arc::clone(tally),
             tail: Vec::new(),
-            view: Vec::new(),
-            quiet: usize::MAX,
+            finds: Finds::empty(),
         }
     }
 
@@ -294,55 +291,43 @@ impl Guard {
     /// # Errors
     /// [`RewriteError::Misuse`]: they must not.
     pub fn look(&mut self, octets: &[u8]) -> Result<(), RewriteError> {
-        let memory = self.watch.memory();
-        let mut verdict = Verdict::default();
         let watch = Arc::clone(&self.watch);
-        // What began before these octets, and ends in them.
-        let joint = self.tail.len();
-        if joint > 0 {
-            let ahead = octets.get(..memory).unwrap_or(octets);
-            self.tail.extend_from_slice(ahead);
-            watch.find(&self.tail, |found, at| {
-                if at.start < joint && at.end > joint {
+        let mut piece = std::mem::take(&mut self.tail);
+        let joint = piece.len();
+        let mut verdict = Verdict::default();
+        if self.as_is {
+            piece.extend_from_slice(octets);
+            watch.find(&piece, |found, at| {
+                // What ends before was told before.
+                if at.end > joint {
                     verdict.add(self, found);
                 }
             });
-            self.tail.truncate(joint);
+            drop(piece.drain(..piece.len().saturating_sub(watch.longest())));
+            self.tail = piece;
+            return verdict.result;
         }
-        watch.find(octets, |found, _| verdict.add(self, found));
-        if !self.as_is {
-            self.look_through_escapes(octets, &mut verdict);
-        }
-        keep_last(&mut self.tail, octets, memory);
-        verdict.result
-    }
-
-    fn look_through_escapes(&mut self, octets: &[u8], verdict: &mut Verdict) {
-        let memory = self.watch.memory();
-        let last = memchr::memrchr3(b'%', b'\\', b'&', octets);
-        if last.is_none() && self.quiet > memory {
-            return;
-        }
-        if self.quiet > memory {
-            self.view.clone_from(&self.tail);
-        }
-        let before = self.view.len();
-        let mut view = std::mem::take(&mut self.view);
-        unescape(octets, &mut view);
-        let watch = Arc::clone(&self.watch);
-        watch.find(&view, |found, at| {
-            // An escape that was begun before may have been completed: look a little back.
-            if at.end + unescape::LONGEST > before {
+        let mut finds = std::mem::take(&mut self.finds);
+        let whole = if joint == 0 {
+            octets
+        } else {
+            piece.extend_from_slice(octets);
+            piece.as_slice()
+        };
+        watch.look(whole, &mut finds);
+        for hit in finds.hits.iter().filter(|hit| hit.end > joint) {
+            if let Some(found) = watch.spelled(hit.text) {
                 verdict.add(self, found);
             }
-        });
-        let surplus = view.len().saturating_sub(memory);
-        drop(view.drain(..surplus));
-        self.view = view;
-        self.quiet = match last {
-            Some(at) => octets.len() - at,
-            None => self.quiet.saturating_add(octets.len()),
-        };
+        }
+        let open = finds.open_from(0).unwrap_or(whole.len());
+        if joint == 0 {
+            piece.extend_from_slice(octets.get(open..).unwrap_or_default());
+        } else {
+            drop(piece.drain(..open));
+        }
+        (self.tail, self.finds) = (piece, finds);
+        verdict.result
     }
 }
 
@@ -391,16 +376,6 @@ impl Verdict {
             }
         }
     }
-}
-
-/// Keeps the last `most` octets of what passed.
-fn keep_last(tail: &mut Vec<u8>, octets: &[u8], most: usize) {
-    let fresh = octets
-        .get(octets.len().saturating_sub(most)..)
-        .unwrap_or_default();
-    let surplus = (tail.len() + fresh.len()).saturating_sub(most);
-    drop(tail.drain(..surplus.min(tail.len())));
-    tail.extend_from_slice(fresh);
 }
 
 #[cfg(test)]

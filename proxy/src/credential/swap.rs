@@ -18,6 +18,9 @@ pub struct Swap {
     needles: Needles,
     /// By needle: its exact spelling, and which of `replacements` it stands for.
     spellings: Vec<(Vec<u8>, usize)>,
+    /// Octets that a spelling begins with.
+    firsts: [bool; 256],
+    longest: usize,
     replacements: Vec<Swappable>,
     escape: Escape,
     tally: Arc<Tally>,
@@ -55,7 +58,18 @@ impl Swap {
                 }
             }
         }
+        // In order, so that the beginning of one is found without looking at all.
+        spellings.sort_unstable();
+        let mut firsts = [false; 256];
+        for (octet, known) in (0..=u8::MAX).zip(&mut firsts) {
+            *known = spellings
+                .iter()
+                .any(|(spelling, _)| spelling.first() == Some(&octet));
+        }
+        let lengths = spellings.iter().map(|(spelling, _)| spelling.len());
         Self {
+            firsts,
+            longest: lengths.max().unwrap_or(0),
             needles: Needles::new(spellings.iter().map(|(spelling, _)| spelling)),
             spellings,
             replacements,
@@ -109,9 +123,18 @@ impl Swap {
 
     /// How many of the last octets may be the beginning of a sentinel.
     fn begun(&self, octets: &[u8]) -> usize {
-        let most = self.needles.longest().saturating_sub(1).min(octets.len());
+        let most = self.longest.saturating_sub(1).min(octets.len());
         let tail = octets.get(octets.len() - most..).unwrap_or_default();
-        let begins = |tail: &[u8]| self.spellings.iter().any(|(s, _)| s.starts_with(tail));
+        let begins = |tail: &[u8]| {
+            let first = tail
+                .first()
+                .and_then(|octet| self.firsts.get(usize::from(*octet)));
+            let next = || {
+                let after = self.spellings.partition_point(|(s, _)| s.as_slice() < tail);
+                self.spellings.get(after)
+            };
+            first == Some(&true) && next().is_some_and(|(s, _)| s.starts_with(tail))
+        };
         let at = (0..tail.len()).find(|at| tail.get(*at..).is_some_and(begins));
         at.map_or(0, |at| tail.len() - at)
     }

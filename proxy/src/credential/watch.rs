@@ -11,13 +11,17 @@ use gig_vault::Guarded;
 use super::{
     forms::{Form, forms},
     needles::{Needles, Occurrence, SHORTEST},
-    unescape::{self, escapes, unescape},
+    spelling::{Finds, Spellings, Text},
+    unescape::{escapes, unescape},
 };
 
 /// What is looked for.
 pub struct Watch {
     needles: Needles,
     subjects: Vec<Found>,
+    /// The same in every spelling, for what streams by.
+    spellings: Spellings,
+    spelled_subjects: Vec<usize>,
     /// Letters and digits alone, for what was cut into pieces.
     pieces: Needles,
     piece_subjects: Vec<Found>,
@@ -103,9 +107,20 @@ impl Watch {
                 piece_subjects.push(found(Form::Split));
             }
         }
+        let mut spelled = Vec::new();
+        let mut spelled_subjects = Vec::new();
+        for (subject, octets) in texts.iter().enumerate() {
+            let text = Text::new(octets, true, None);
+            if text.octets().len() >= SHORTEST {
+                spelled.push(text);
+                spelled_subjects.push(subject);
+            }
+        }
         Self {
             needles: Needles::new(&texts),
             subjects,
+            spellings: Spellings::new(spelled),
+            spelled_subjects,
             pieces: Needles::new(&pieces),
             piece_subjects,
         }
@@ -117,12 +132,6 @@ impl Watch {
         self.subjects.is_empty()
     }
 
-    /// How many octets a search over pieces must remember.
-    #[must_use]
-    pub fn memory(&self) -> usize {
-        self.needles.longest() + unescape::LONGEST
-    }
-
     /// Tells what stands in `octets`, as they are.
     pub fn find<'a>(&'a self, octets: &[u8], mut tell: impl FnMut(&'a Found, Occurrence)) {
         self.needles.find_each(octets, |occurrence| {
@@ -130,6 +139,21 @@ impl Watch {
                 tell(found, occurrence);
             }
         });
+    }
+
+    /// Finds what stands in a piece in any spelling.
+    pub(super) fn look(&self, piece: &[u8], finds: &mut Finds) {
+        self.spellings.look(piece, false, finds);
+    }
+
+    /// What a text stands for that was found in some spelling.
+    pub(super) fn spelled(&self, text: usize) -> Option<&Found> {
+        self.subjects.get(*self.spelled_subjects.get(text)?)
+    }
+
+    /// Octets of the longest text.
+    pub(super) const fn longest(&self) -> usize {
+        self.needles.longest()
     }
 
     /// Tells what stands in a whole text, as it is and with its escapes undone.

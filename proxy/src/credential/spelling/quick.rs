@@ -47,15 +47,20 @@ fn escape(raw: &[u8], introducer: u8, after: usize, layers: u8) -> Quick {
             Some(layers) => escape(raw, b'\\', after + 1, layers),
             None => Quick::Odd,
         },
+        (b'\\', b'%' | b'&') => Quick::Odd,
         (_, b'%' | b'\\' | b'&') => unless_escape(raw, after, layers, none),
         (b'%', _) => number(raw, (after, 2), true, layers, none),
-        (b'\\', b'"' | b'\'' | b'/') => Quick::Octet(next, after + 1),
+        (b'\\', b'"' | b'\'' | b'/' | b'-' | b'_' | b'.' | b'=' | b'+') => {
+            Quick::Octet(next, after + 1)
+        }
         (b'\\', b'n' | b'r') => Quick::Break(after + 1),
         (b'\\', b't') => Quick::Octet(b'\t', after + 1),
         (b'\\', b'u') => number(raw, (after + 1, 4), false, layers, none),
         (b'\\', b'x') => number(raw, (after + 1, 2), false, layers, none),
         (b'&', b'#') => Quick::Odd,
-        (b'&', b'a' | b'l' | b'g' | b'q' | b's' | b'p' | b'e') => name(raw, after, layers, none),
+        (b'&', b'a' | b'l' | b'g' | b'q' | b's' | b'p' | b'e' | b'c') => {
+            name(raw, after, layers, none)
+        }
         _ => none,
     }
 }
@@ -125,9 +130,8 @@ fn name(raw: &[u8], at: usize, layers: u8, none: Quick) -> Quick {
     };
     let (name, end) = (rest.get(..length).unwrap_or_default(), at + length + 1);
     match rest.get(length) {
-        Some(b';') if name == b"amp" => stands_for(raw, b'&', end, layers),
         Some(b';') => match NAMES.iter().find(|(known, _)| *known == name) {
-            Some((_, octet)) => Quick::Octet(*octet, end),
+            Some((_, octet)) => stands_for(raw, *octet, end, layers),
             None => none,
         },
         Some(octet) if is_introducer(*octet) && length <= LONGEST => Quick::Odd,

@@ -76,7 +76,7 @@ pub(in crate::credential) fn unit(raw: &[u8], at: usize, depth: u8, last: bool) 
                 b'n' => Some((u32::from(b'\n'), kind.end)),
                 b'r' => Some((u32::from(b'\r'), kind.end)),
                 b't' => Some((u32::from(b'\t'), kind.end)),
-                itself @ (b'/' | b'"' | b'\'' | b'\\') => Some((u32::from(itself), kind.end)),
+                itself if BACKSLASHED.contains(&itself) => Some((u32::from(itself), kind.end)),
                 _ => None,
             }
         }
@@ -165,8 +165,10 @@ fn referred(name: &[u8]) -> Option<u32> {
 pub(in crate::credential) const DEPTH: u8 = 3;
 /// `#x0000041;` is the longest that is taken for one.
 const NAME: usize = 10;
+/// What stands for itself behind a backslash: JSON's, JavaScript's, and what shells and patterns add.
+const BACKSLASHED: &[u8] = b"/\"'\\%&-_.=+";
 /// The references that encoders write.
-pub(super) const NAMES: [(&[u8], u8); 10] = [
+pub(super) const NAMES: [(&[u8], u8); 12] = [
     (b"amp", b'&'),
     (b"lt", b'<'),
     (b"gt", b'>'),
@@ -177,4 +179,6 @@ pub(super) const NAMES: [(&[u8], u8); 10] = [
     (b"equals", b'='),
     (b"lowbar", b'_'),
     (b"period", b'.'),
+    (b"colon", b':'),
+    (b"percnt", b'%'),
 ];
