@@ -23,6 +23,13 @@ const IFLA_MTU: u16 = 4;
 /// small ones would only be more of them: each pays for its way through the
 /// firewall and the TCP of both sides.
 const MTU: u32 = 65_535;
+/// What TCP may hand over in one piece, and what a receiver may gather, beyond
+/// what an IPv4 header can count ("BIG TCP", Linux 6.3; older kernels pass these
+/// attributes over). A gibibyte then costs a fifth to a third less of the
+/// kernel's time on either side.
+const PIECE: u32 = 192 * 1024;
+const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
+const IFLA_GRO_IPV4_MAX_SIZE: u16 = 64;
 const IFLA_OPERSTATE: u16 = 16;
 /// RFC 2863's `up`: the carrier is there and the queue is in place.
 const IF_OPER_UP: u8 = 6;
@@ -46,6 +53,8 @@ pub(crate) fn new_veth(slot: &SlotPlan, namespace: BorrowedFd<'_>) -> Message {
         .attribute(IFLA_IFNAME, &name(&slot.hub_link))
         .attribute(IFLA_ADDRESS, &slot.hub_mac)
         .attribute(IFLA_MTU, &MTU.to_ne_bytes())
+        .attribute(IFLA_GSO_IPV4_MAX_SIZE, &PIECE.to_ne_bytes())
+        .attribute(IFLA_GRO_IPV4_MAX_SIZE, &PIECE.to_ne_bytes())
         .nested(IFLA_LINKINFO, |info| {
             info.attribute(IFLA_INFO_KIND, b"veth")
                 .nested(IFLA_INFO_DATA, |data| {
@@ -55,6 +64,8 @@ pub(crate) fn new_veth(slot: &SlotPlan, namespace: BorrowedFd<'_>) -> Message {
                         peer.attribute(IFLA_IFNAME, &name(SANDBOX_LINK))
                             .attribute(IFLA_ADDRESS, &slot.sandbox_mac)
                             .attribute(IFLA_MTU, &MTU.to_ne_bytes())
+                            .attribute(IFLA_GSO_IPV4_MAX_SIZE, &PIECE.to_ne_bytes())
+                            .attribute(IFLA_GRO_IPV4_MAX_SIZE, &PIECE.to_ne_bytes())
                             .attribute(IFLA_NET_NS_FD, &namespace.as_raw_fd().to_ne_bytes());
                     });
                 });
