@@ -21,6 +21,7 @@ use std::process::Command;
 use gig_netns::{HUB_ARGUMENT, hub_process_main};
 use libtest_mimic::{Arguments, Failed, Trial};
 
+mod flood;
 mod hostile;
 mod isolation;
 mod lab;
@@ -35,12 +36,19 @@ const UNPRIVILEGED: u32 = 65_534;
 fn main() {
     match std::env::args().nth(1).as_deref() {
         Some(HUB_ARGUMENT) => hub_process_main(),
+        Some(flood::ARGUMENT) => return flood::main(),
         Some(hostile::ARGUMENT) => return hostile::main(),
         Some(lifecycle::VICTIM_ARGUMENT) => return lifecycle::victim(),
         _ => {}
     }
     let root = rustix::process::geteuid().is_root();
-    let tests: Vec<Test> = [traffic::TESTS, isolation::TESTS, lifecycle::TESTS].concat();
+    let tests: Vec<Test> = [
+        traffic::TESTS,
+        isolation::TESTS,
+        lifecycle::TESTS,
+        flood::TESTS,
+    ]
+    .concat();
     let mut trials = Vec::new();
     for (name, test) in tests {
         let mode = if root { "root" } else { "user" };
