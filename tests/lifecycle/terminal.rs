@@ -6,7 +6,10 @@ use gig_tests::lab::{Lab, fixture};
 
 fn at_a_terminal(steps: &[&str], program: &[&str]) {
     let lab = Lab::new();
-    let subject = lab.gig().env("TERM", "xterm").command(program);
+    typed(steps, &lab.gig().env("TERM", "xterm").command(program));
+}
+
+fn typed(steps: &[&str], subject: &Command) {
     let mut command = Command::new("/usr/bin/python3");
     command
         .arg(fixture::path("terminal.py"))
@@ -68,6 +71,65 @@ fn jobs_are_stopped_and_continued() {
             "status:4",
         ],
         &["env", "PS1=$ ", "bash", "--norc", "-i"],
+    );
+}
+
+#[test]
+fn gig_stops_at_a_signal_with_the_terminal_given_back_and_goes_on() {
+    at_a_terminal(
+        &[
+            "expect:$ ",
+            "kill:TSTP",
+            "stopped",
+            "cooked",
+            "kill:CONT",
+            "send:echo $((6*7))\\r",
+            "expect:42\\r",
+            "send:exit 6\\r",
+            "status:6",
+            "cooked",
+        ],
+        &["env", "PS1=$ ", "bash", "--norc", "-i"],
+    );
+}
+
+/// As a person's shell does it: gig is a job of its own, stopped and brought back.
+#[test]
+fn gig_is_a_job_that_a_shell_stops_and_brings_back() {
+    let lab = Lab::new();
+    let program = "echo rea\"\"dy; while read -r line; do echo got-$line; done; exit 9";
+    let subject = lab
+        .gig()
+        .env("TERM", "xterm")
+        .command(["sh", "-c", program]);
+    let words = std::iter::once(subject.get_program()).chain(subject.get_args());
+    let quoted: Vec<String> = words
+        .map(|word| format!("'{}'", word.to_str().expect("UTF-8").replace('\'', r"'\''")))
+        .collect();
+    let mut shell = Command::new("env");
+    shell.args(["PS1=$ ", "bash", "--norc", "-i"]);
+    typed(
+        &[
+            "expect:$ ",
+            &format!("send:{}\\r", quoted.join(" ").replace('\\', r"\\")),
+            "expect:ready",
+            // To the foreground job of the terminal, which is gig and all it is made of.
+            "job:TSTP",
+            "expect:Stopped",
+            "send:echo shell-$((6*7))\\r",
+            "expect:shell-42",
+            "send:fg\\r",
+            "expect:read -r line",
+            "send:hello\\r",
+            "expect:got-hello",
+            "send:\\x04",
+            "expect:$ ",
+            "send:echo status-$?\\r",
+            "expect:status-9",
+            "send:exit 0\\r",
+            "status:0",
+        ],
+        &shell,
     );
 }
 
