@@ -7,6 +7,8 @@ use std::{
     net::SocketAddr,
     path::Path,
     process::{ChildStdin, ChildStdout, Command, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
+    time::Duration,
 };
 
 use crate::{
@@ -240,8 +242,11 @@ fn agent() -> Outcome<Command> {
 struct Agent {
     guard: Guard,
     orders: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    answers: Receiver<std::io::Result<String>>,
 }
+
+/// Longer than any piece of load takes where something still moves: a GiB at 5 MB/s.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(240);
 
 impl Agent {
     fn start(mut command: Command) -> Outcome<Self> {
@@ -256,7 +261,7 @@ impl Agent {
         Ok(Self {
             guard,
             orders,
-            answers: BufReader::new(answers),
+            answers: lines(answers),
         })
     }
 
@@ -292,13 +297,33 @@ impl Agent {
     }
 
     fn answer(&mut self) -> Outcome<Answer> {
-        let mut line = String::new();
-        if self.answers.read_line(&mut line)? == 0 {
-            let status = self.guard.child().wait()?;
-            return Err(format!("the load agent ended with {status}").into());
+        match self.answers.recv_timeout(ANSWERS_WITHIN) {
+            Ok(line) => Ok(serde_json::from_str(&line?)?),
+            Err(RecvTimeoutError::Timeout) => {
+                // A late answer would be taken for the next one's.
+                self.guard.child().kill()?;
+                let limit = ANSWERS_WITHIN.as_secs();
+                Err(format!("it hangs: no answer in {limit} seconds, given up").into())
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                let status = self.guard.child().wait()?;
+                Err(format!("the load agent ended with {status}").into())
+            }
         }
-        Ok(serde_json::from_str(&line)?)
     }
+}
+
+/// Reads on a thread of its own, which ends with the agent, so that waiting can have a limit.
+fn lines(answers: ChildStdout) -> Receiver<std::io::Result<String>> {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(answers).lines() {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
 }
 
 fn gig_policy(port: u16, sink: u16) -> String {

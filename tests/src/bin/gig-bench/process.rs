@@ -8,6 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
+};
+
 use crate::outcome::{Outcome, doing};
 
 /// What runs where, so that a proxy never shares its core with what it is measured by.
@@ -61,6 +66,14 @@ impl Guard {
         self.child.id()
     }
 
+    /// Waits for its end, so long at most; whether it came.
+    pub(crate) fn ends_within(&self, limit: Duration) -> Outcome<bool> {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).ok_or("a child without a number")?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
+        let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
+        Ok(poll(&mut ended, Some(&Timespec::try_from(limit)?))? > 0)
+    }
+
     /// The child itself, for its pipes.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.child
@@ -70,9 +83,9 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         // Asked first, so that servers end their workers; then made to.
-        if let Some(pid) = rustix::process::Pid::from_raw(self.child.id().cast_signed()) {
+        if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
             // It may have ended by itself.
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            let _ = kill_process(pid, Signal::TERM);
         }
         let asked = Instant::now();
         while asked.elapsed() < Duration::from_secs(2) {

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     measure::{Scale, median},
-    outcome::{Outcome, doing},
+    outcome::Outcome,
     process::{Core, Guard, descendants, memory_kib, pinned},
 };
 
@@ -61,16 +61,24 @@ pub(crate) fn measure(gig: &Path, scale: Scale) -> Outcome<Starts> {
 
 fn timed(mut command: Command) -> Outcome<f64> {
     command.stdin(Stdio::null()).stdout(Stdio::null());
+    let what = format!("{:?}", command.get_program());
     let begun = Instant::now();
-    let status = doing(command.status(), || {
-        format!("start {:?}", command.get_program())
-    })?;
+    let mut guard = Guard::spawn(&what, &mut command)?;
+    let ended = guard.ends_within(STARTS_WITHIN)?;
     let took = begun.elapsed().as_secs_f64() * 1e3;
+    if !ended {
+        let limit = STARTS_WITHIN.as_secs();
+        return Err(format!("{what} hangs: it did not end in {limit} seconds").into());
+    }
+    let status = guard.child().wait()?;
     if status.success() {
         return Ok(took);
     }
-    Err(format!("{:?} ended with {status}", command.get_program()).into())
+    Err(format!("{what} ended with {status}").into())
 }
+
+/// A start takes milliseconds; on a machine at its limit a thousand times that.
+const STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 /// Memory of an idle sandbox: its own processes, and gig with its hub.
 fn idle(gig: &Path) -> Outcome<(f64, f64)> {
