@@ -18,7 +18,11 @@ fn requests_over_the_rate_are_answered_429() {
         .policy(&policy("requests_per_minute: 5"))
         .sh("curl -sS -o /dev/null -w '%{http_code} ' 'https://api.example.com/?[1-8]'");
     let reached = origin.requests().len();
-    assert!(reached <= 5, "ESCAPED: {reached} requests; {run}");
+    // A minute that a slow machine takes for them gives it more: not a witness that settles it at once.
+    assert!(
+        reached <= 5,
+        "ESCAPED: the client had {reached} requests; {run}"
+    );
     let refusal = Refusal::new(DenyReason::RequestRate)
         .repeatedly()
         .client_says("429");
@@ -56,7 +60,10 @@ fn sixty_four_connections_are_the_limit_when_nothing_is_said() {
         \x20except OSError: pass\n\
         print('served', served)";
     let run = lab.gig().allow(HOST).wire(script);
-    assert!(run.text().contains("served 64"), "ESCAPED: {run}");
+    assert!(
+        run.text().contains("served 64"),
+        "ESCAPED: the client was served otherwise; {run}"
+    );
     Refusal::new(DenyReason::ConnectionLimit)
         .repeatedly()
         .beside_allowed_traffic()
