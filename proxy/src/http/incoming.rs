@@ -133,7 +133,10 @@ impl Frames {
         self.left = self.left.map(|left| left.saturating_sub(length));
         match &self.side {
             Side::Answer(running) => running.heard(),
-            Side::Request(_) if self.stream.is_end_stream() => self.note_end(),
+            // h2 lets nothing follow what was announced.
+            Side::Request(_) if self.stream.is_end_stream() || self.left == Some(0) => {
+                self.note_end();
+            }
             Side::Request(_) => {}
         }
         Frame::data(data)

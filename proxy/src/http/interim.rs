@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, Request, StatusCode, header::CONTENT_LENGTH};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
@@ -127,6 +127,8 @@ impl Interims {
         }
         let mut fields = fields.clone();
         headers::incoming(&mut fields);
+        // RFC 9110 §8.6: it has no body, and nobody shall look for one.
+        fields.remove(CONTENT_LENGTH);
         if let Some(returning) = &self.returning {
             returning.fields(&mut fields);
         }
