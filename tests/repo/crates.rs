@@ -12,7 +12,10 @@ const EDGES: [(&str, &[&str]); 9] = [
     ("vault", &["policy"]),
     ("sandbox", &["policy", "audit", "netns"]),
     ("proxy", &["policy", "audit", "vault"]),
-    ("proxy/fuzz", &["policy", "audit", "netns", "proxy"]),
+    (
+        "proxy/fuzz",
+        &["policy", "audit", "netns", "vault", "proxy"],
+    ),
     (
         "gig",
         &["policy", "audit", "netns", "vault", "sandbox", "proxy"],

@@ -22,7 +22,7 @@ pub fn run(data: &[u8]) {
             fields.append(name, value);
         }
     }
-    if let Ok(authority) = target::authority(&uri, &fields) {
+    if let Ok(authority) = target::authority(&uri, &fields, &target::Reader::default()) {
         let again = gig_policy::Host::parse(&authority.host.to_string());
         assert_eq!(again.as_ref(), Ok(&authority.host));
     }

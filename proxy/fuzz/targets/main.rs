@@ -16,6 +16,9 @@ mod names;
 mod paths;
 mod planted;
 mod policy;
+mod scrubber;
+mod secrets;
+mod substituter;
 
 use std::sync::OnceLock;
 
@@ -24,7 +27,7 @@ use libfuzzer_sys::fuzz_target;
 /// One input in, nothing out.
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 10] = [
+const TARGETS: [(&str, Target); 12] = [
     ("audit", audit::run),
     ("client_hello", client_hello::run),
     ("detect", detect::run),
@@ -35,6 +38,8 @@ const TARGETS: [(&str, Target); 10] = [
     ("paths", paths::run),
     ("planted", planted::run),
     ("policy", policy::run),
+    ("scrubber", scrubber::run),
+    ("substituter", substituter::run),
 ];
 
 static CHOSEN: OnceLock<Target> = OnceLock::new();
