@@ -2,7 +2,7 @@
 //!
 //! Reading is lenient where writing is strict: words that this gig does not know (a later version's
 //! event or reason) are kept as they stand. Whether the line is what was written is
-//! [`crate::verify`]'s to say; every text here may come from a sandbox and is to be escaped by
+//! [`mod@crate::verify`]'s to say; every text here may come from a sandbox and is to be escaped by
 //! whoever shows it.
 
 use serde::Deserialize;

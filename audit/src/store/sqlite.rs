@@ -3,7 +3,7 @@
 //! One row a record, holding the very line, so that the chain is proved from the database as from a
 //! file. A group is one transaction; its pages are handed to the kernel before anybody is answered,
 //! and brought to the disk by the recorder's own thread. Terms to search by are written later, by
-//! [`upkeep`], a block of 4,096 records at a time: what a request waits for is an append and no more.
+//! `upkeep`, a block of 4,096 records at a time: what a request waits for is an append and no more.
 //! Several processes may write to one database; each takes the lock for its group and finds the head
 //! that is really there.
 

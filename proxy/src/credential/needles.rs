@@ -1,6 +1,6 @@
 //! Many texts looked for at once, letter case aside.
 //!
-//! What is looked for is long (eight octets at least) and rarely there: [`super::heads`] says where one
+//! What is looked for is long (eight octets at least) and rarely there: `heads` says where one
 //! may begin, and only there is looked closer. Adding a text costs what its first octets do.
 
 use super::heads::Heads;

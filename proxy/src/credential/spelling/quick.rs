@@ -1,7 +1,7 @@
 //! What an octet that may begin an escape stands for, told quickly where only one reading can matter.
 //!
 //! Most escapes are of one layer, or of several of the same kind. All else is odd, and is read by
-//! [`super::unit`] in every way there is.
+//! [`super::unit()`] in every way there is.
 
 use super::{
     special::{is_introducer, is_line_break},
