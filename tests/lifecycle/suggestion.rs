@@ -91,6 +91,24 @@ fn what_was_denied_is_suggested_too() {
 }
 
 #[test]
+fn a_database_of_records_serves_as_a_file_does() {
+    let lab = Lab::new();
+    let _origin = lab.https(HOST, greet);
+    let told = |record: &Path| {
+        let run = lab.gig().allow(HOST).going(Way::ByProxy);
+        let run = run.recording_to(record);
+        let _run = run.run(["curl", "-sS", "--fail", "https://api.example.com/a"]);
+        let document = suggested(record);
+        // All but the times.
+        let lines = document.lines().filter(|line| !line.contains('#'));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let file = told(&lab.fresh_path("records.jsonl"));
+    assert!(file.contains("paths: [/a]"), "{file}");
+    assert_eq!(told(&lab.fresh_path("records.db")), file);
+}
+
+#[test]
 fn a_draft_is_tried_on_recorded_traffic() {
     let lab = Lab::new();
     let _origin = lab.https(HOST, greet);

@@ -124,7 +124,7 @@ pub(crate) enum FormatArg {
 /// Which records are looked at.
 #[derive(Debug, Args)]
 pub(crate) struct TrafficArgs {
-    /// Audit file that `gig run --audit` wrote; `-` reads standard input
+    /// What `gig run --audit` wrote, a file or a database; `-` reads lines from standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: PathBuf,
     /// Only what was recorded in this time until now: 12h, 7d

@@ -12,11 +12,11 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use gig_audit::{Entry, Event, Record, VerdictWord};
+use gig_audit::{Entry, Event, Record, SqliteLog, VerdictWord, log::Log as _, search::Marks};
 use gig_policy::{AppProtocol, Asked, Attempt, DenyReason, Fqdn, Host, Outcome, Port, SandboxId};
 use jiff::Timestamp;
 
-use crate::args::policy::TrafficArgs;
+use crate::{args::policy::TrafficArgs, record_place::RecordPlace};
 
 /// All attempts of a file, in its order.
 #[derive(Debug, Default)]
@@ -36,9 +36,31 @@ pub(super) fn read(args: &TrafficArgs) -> anyhow::Result<Traffic> {
         let begin = now.checked_sub(span).unwrap_or(Timestamp::MIN);
         format!("{begin:.6}")
     });
-    let name = args.audit.display().to_string();
-    let mut reader = BufReader::with_capacity(READ_BUFFER, open(&args.audit)?);
     let mut gathering = Gathering::default();
+    let mut take = |record: &Record| {
+        let chosen = since.as_ref().is_none_or(|since| record.time >= *since)
+            && (args.sandbox.is_none() || args.sandbox == record.entry.sandbox);
+        if chosen {
+            gathering.take(record);
+        }
+    };
+    match RecordPlace::of(&args.audit) {
+        RecordPlace::Stream => lines("-", Box::new(io::stdin()), &mut take)?,
+        RecordPlace::Lines(path) => {
+            let name = path.display().to_string();
+            let file = File::open(&path).with_context(|| {
+                format!("cannot open the audit file {name}: name one that `gig run --audit` wrote")
+            })?;
+            lines(&name, Box::new(file), &mut take)?;
+        }
+        RecordPlace::Sqlite(path) => rows(&path, &mut take)?,
+    }
+    Ok(gathering.finish())
+}
+
+/// Reads JSON lines, one record each.
+fn lines(name: &str, source: Box<dyn Read>, take: &mut dyn FnMut(&Record)) -> anyhow::Result<()> {
+    let mut reader = BufReader::with_capacity(READ_BUFFER, source);
     let mut line = Vec::new();
     for number in 1_u64.. {
         line.clear();
@@ -49,33 +71,41 @@ pub(super) fn read(args: &TrafficArgs) -> anyhow::Result<Traffic> {
         if line.is_empty() {
             break;
         }
-        let record = match serde_json::from_slice::<Record>(&line) {
-            Ok(record) => record,
+        match serde_json::from_slice::<Record>(&line) {
+            Ok(record) => take(&record),
             // Still being written, or cut off by a crash.
             Err(_) if line.last() != Some(&b'\n') && (line.len() as u64) < LONGEST_LINE => break,
             Err(error) => bail!(
                 "line {number} of {name} is no audit record ({error}): check the file with \
                  `gig audit verify {name}`"
             ),
-        };
-        let chosen = since.as_ref().is_none_or(|since| record.time >= *since)
-            && (args.sandbox.is_none() || args.sandbox == record.entry.sandbox);
-        if chosen {
-            gathering.take(&record);
         }
     }
-    Ok(gathering.finish())
+    Ok(())
 }
 
-fn open(file: &Path) -> anyhow::Result<Box<dyn Read>> {
-    if file.as_os_str() == "-" {
-        return Ok(Box::new(io::stdin()));
+/// Reads a database, as far as it goes now.
+fn rows(path: &Path, take: &mut dyn FnMut(&Record)) -> anyhow::Result<()> {
+    let reading = || format!("cannot read the audit database {}", path.display());
+    let mut log = SqliteLog::open(path).with_context(reading)?;
+    let mut marks = Marks::default();
+    loop {
+        let some = log.after(&marks, AT_ONCE).with_context(reading)?;
+        if some.is_empty() {
+            return Ok(());
+        }
+        for found in some {
+            marks.set(found.at);
+            let record = serde_json::from_str(&found.line).with_context(|| {
+                format!(
+                    "record {} of {} is none that this gig wrote: check it with `gig audit verify`",
+                    found.at.seq,
+                    path.display()
+                )
+            })?;
+            take(&record);
+        }
     }
-    let opened = File::open(file).with_context(|| {
-        let file = file.display();
-        format!("cannot open the audit file {file}: name one that `gig run --audit` wrote")
-    })?;
-    Ok(Box::new(opened))
 }
 
 /// One connection of one sandbox.
@@ -201,6 +231,9 @@ fn outcome(entry: &Entry) -> Option<Outcome> {
         )),
     }
 }
+
+/// Records of a database at once.
+const AT_ONCE: usize = 1_000;
 
 /// Reads few and large.
 const READ_BUFFER: usize = 256 * 1024;
