@@ -105,6 +105,12 @@ fn missing(of: &Policy, from: &Policy) -> Vec<RuleChange> {
         *there.entry(says(rule)).or_default() += 1;
     }
     let targets = findings::Targets::of(from.rules());
+    // Where some bytes are not looked into, the most specific rule decides which: what covers a rule's
+    // hosts may not be what holds there.
+    let plain = from.rules().iter().chain(of.rules());
+    let plain = plain
+        .into_iter()
+        .all(|rule| rule.handling == Handling::Inspect);
     let mut changes = Vec::new();
     for rule in of.rules() {
         let says = says(rule);
@@ -115,7 +121,7 @@ fn missing(of: &Policy, from: &Policy) -> Vec<RuleChange> {
         changes.push(RuleChange {
             rule: rule.reference.to_string(),
             says,
-            covered_by: findings::covering_rule(rule, &targets),
+            covered_by: findings::covering_rule(rule, &targets).filter(|_| plain),
         });
     }
     changes

@@ -15,8 +15,6 @@ pub struct Draft {
     pub name: String,
     /// Lines above everything.
     pub remarks: Vec<String>,
-    /// `mode: observe`.
-    pub observe: bool,
     /// `egress`.
     pub entries: Vec<DraftEntry>,
 }
@@ -88,8 +86,7 @@ impl From<&Host> for DraftTarget {
 impl fmt::Display for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         remarks(f, "", &self.remarks)?;
-        let mode = if self.observe { "observe" } else { "enforce" };
-        writeln!(f, "version: 1\nname: {}\nmode: {mode}", quoted(&self.name))?;
+        writeln!(f, "version: 1\nname: {}\nmode: enforce", quoted(&self.name))?;
         if self.entries.is_empty() {
             return writeln!(f, "egress: []");
         }
@@ -224,7 +221,6 @@ mod tests {
         let draft = Draft {
             name: "a: \"b\" #c".to_owned(),
             remarks: vec!["from a log".to_owned()],
-            observe: false,
             entries: vec![entry, opaque, pinned, nothing],
         };
         let text = draft.to_string().replace("/b:%20c#", "/b:%20c");

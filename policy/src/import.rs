@@ -106,7 +106,6 @@ struct Reading {
     widened: BTreeSet<Remark>,
     narrowed: BTreeSet<Remark>,
     problems: Vec<Problem>,
-    observe: bool,
 }
 
 /// Names that are denied whatever allows them.
@@ -222,13 +221,18 @@ impl Reading {
     }
 
     fn deny_after(&mut self, spared: usize, text: &str, line: u64) {
-        // What cannot be allowed needs no denial.
-        if let Ok(pattern) = HostPattern::parse(text) {
-            self.denied.push(Denied {
+        match HostPattern::parse(text) {
+            Ok(pattern) => self.denied.push(Denied {
                 pattern,
                 line,
                 spared,
-            });
+            }),
+            Err(_) => {
+                let message = format!(
+                    "{text} was denied, and there are no deny rules here: look whether an entry allows it"
+                );
+                self.widened(line, message);
+            }
         }
     }
 
@@ -289,7 +293,6 @@ impl Reading {
             draft: Draft {
                 name: name.to_owned(),
                 remarks,
-                observe: self.observe,
                 entries: self.entries,
             },
             widened: self.widened.into_iter().collect(),

@@ -71,7 +71,6 @@ pub fn suggest(
     let draft = Draft {
         name: name.to_owned(),
         remarks: remarks(&wanted),
-        observe: false,
         entries,
     };
     let mut asked: Vec<_> = wanted.iter().map(|attempt| &attempt.asked).collect();

@@ -78,3 +78,18 @@ fn the_same_rule_twice_is_one_more() {
     assert_eq!(twice.difference(&once).removed.len(), 1);
     assert!(twice.difference(&twice).is_empty());
 }
+
+#[test]
+fn what_holds_where_bytes_pass_unseen_is_not_guessed() {
+    let old = policy(
+        "egress:\n  - {host: '*.example.com', tls: passthrough}\n\
+         \x20 - {host: '*.api.example.com', ports: [443], rules: [{methods: [GET]}]}\n",
+    );
+    let new = policy(
+        "egress:\n  - {host: '*.example.com', tls: passthrough}\n\
+         \x20 - {host: '*.api.example.com', ports: [443], rules: [{methods: [GET]}]}\n\
+         \x20 - {host: v1.api.example.com, tls: passthrough}\n",
+    );
+    let difference = old.difference(&new);
+    assert_eq!(difference.added[0].covered_by, None, "{difference}");
+}

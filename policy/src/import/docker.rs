@@ -13,11 +13,11 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
         let words: Vec<_> = line
             .split_whitespace()
             .filter(|word| *word != "$")
+            .take_while(|word| !word.starts_with('#'))
             .map(|word| word.trim_matches(['"', '\'']))
             .collect();
         match words.as_slice() {
             [] => {}
-            [first, ..] if first.starts_with('#') => {}
             [
                 "sbx",
                 "policy",
@@ -26,7 +26,12 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
                 rest @ ..,
             ] => {
                 found = true;
-                let resources = rest.iter().filter(|word| !word.starts_with('-'));
+                if let Some(option) = rest.iter().find(|word| word.starts_with('-')) {
+                    let message = format!("the option {option} is not known");
+                    reading.problem_in_line(number, message);
+                    continue;
+                }
+                let resources = rest.iter();
                 for resource in resources.flat_map(|word| word.split(',')) {
                     resource_of(
                         verb,
@@ -77,8 +82,13 @@ fn proxy_options(options: &[&str], line: u64, reading: &mut Reading) {
                 let message = format!("`--policy {value}` allowed what is not listed here");
                 reading.narrowed(line, message);
             }
-            // Private ranges are closed unless an entry opens them.
-            "--block-cidr" => {}
+            "--block-cidr" => {
+                let message = format!(
+                    "{value} was blocked: private ranges are closed here but for what \
+                     `allow_private` opens, and public ones cannot be"
+                );
+                reading.widened(line, message);
+            }
             "--allow-cidr" | "--bypass-cidr" => {
                 let message = format!("{option} {value}: write `allow_private` where it is needed");
                 reading.narrowed(line, message);
@@ -137,7 +147,10 @@ fn bypass(resource: &str, line: u64, reading: &mut Reading) {
         return;
     };
     if let Some(port) = port {
-        entry.ports.extend(reading.port(port, line));
+        match reading.port(port, line) {
+            Some(port) => entry.ports.push(port),
+            None => return,
+        }
     }
     // What is not opened cannot be looked into by another entry.
     reading.entries.retain(|other| other.target != entry.target);

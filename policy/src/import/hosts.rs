@@ -4,15 +4,17 @@ use super::{Reading, split_port, with_apex};
 
 pub(super) fn read(text: &str, reading: &mut Reading) {
     for (number, line) in (1..).zip(text.lines()) {
-        let line = line.split(" #").next().unwrap_or_default().trim();
-        if line.is_empty() || line.starts_with(['#', ';', '!']) || line.starts_with("//") {
+        // A comment begins where a word does.
+        let words = line.split_whitespace();
+        let words: Vec<_> = words.take_while(|word| !word.starts_with('#')).collect();
+        let line = words.join(" ");
+        if line.is_empty() || line.starts_with([';', '!']) || line.starts_with("//") {
             continue;
         }
         if line.starts_with("||") || line.starts_with("@@") {
             reading.problem_in_line(number, "this is a list for an ad blocker, not an allowlist");
             return;
         }
-        let words: Vec<_> = line.split_whitespace().collect();
         if let [first, _, ..] = words.as_slice()
             && first.parse::<std::net::IpAddr>().is_ok()
         {

@@ -20,7 +20,12 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
         return;
     }
     for config in lists {
-        reading.observe |= node::is_true(config, "warn");
+        if node::is_true(config, "warn") {
+            reading.narrowed(
+                config.at.line,
+                "`warn` only noted what it would deny: set `mode: observe`",
+            );
+        }
         for (domain, line) in node::texts(node::field(config, "domains")) {
             entries(&domain, line, reading)
                 .into_iter()

@@ -47,8 +47,8 @@ fn one_endpoint(endpoint: &Located<Node>, reading: &mut Reading) {
     let ranges = node::texts(node::field(endpoint, "allowed_ips"));
     let Some(host) = node::text_of(endpoint, "host") else {
         for (range, line) in ranges {
-            if let Some(mut entry) = reading.target(&range, line) {
-                finish(endpoint, &mut entry, reading);
+            let entry = reading.target(&range, line);
+            if let Some(entry) = entry.and_then(|entry| finish(endpoint, entry, reading)) {
                 reading.allow(entry);
             }
         }
@@ -69,7 +69,13 @@ fn one_endpoint(endpoint: &Located<Node>, reading: &mut Reading) {
     for (range, line) in ranges {
         let opened = reading.target(&range, line);
         match opened.filter(|opened| !opened.allow_private.is_empty()) {
-            Some(opened) => entry.allow_private.extend(opened.allow_private),
+            Some(opened) => {
+                let message = format!(
+                    "{pattern} was held to {range}, and may be at any public address as well here"
+                );
+                reading.widened(line, message);
+                entry.allow_private.extend(opened.allow_private);
+            }
             None => reading.widened(
                 line,
                 format!(
@@ -78,34 +84,50 @@ fn one_endpoint(endpoint: &Located<Node>, reading: &mut Reading) {
             ),
         }
     }
-    finish(endpoint, &mut entry, reading);
-    reading.allow(entry);
+    if let Some(entry) = finish(endpoint, entry, reading) {
+        reading.allow(entry);
+    }
 }
 
-/// Ports, protocol and rules.
-fn finish(endpoint: &Located<Node>, entry: &mut DraftEntry, reading: &mut Reading) {
+/// Ports, protocol and rules; `None` where no port is left, which would mean the default ones.
+fn finish(
+    endpoint: &Located<Node>,
+    mut entry: DraftEntry,
+    reading: &mut Reading,
+) -> Option<DraftEntry> {
     let line = endpoint.at.line;
     let ports = node::texts(node::field(endpoint, "ports")).into_iter();
-    let ports = ports.chain(node::texts(node::field(endpoint, "port")));
-    for (port, line) in ports {
-        entry.ports.extend(reading.port(&port, line));
+    let ports: Vec<_> = ports
+        .chain(node::texts(node::field(endpoint, "port")))
+        .collect();
+    for (port, line) in &ports {
+        entry.ports.extend(reading.port(port, *line));
+    }
+    if entry.ports.is_empty() && !ports.is_empty() {
+        return None;
+    }
+    if node::field(endpoint, "deny_rules").is_some() {
+        reading.widened(
+            line,
+            "its `deny_rules` are left out: there are no deny rules here",
+        );
     }
     let protocol = node::text_of(endpoint, "protocol");
     if node::text_of(endpoint, "tls").as_deref() == Some("skip") {
         entry.passthrough = true;
-        return;
+        return Some(entry);
     }
     match protocol.as_deref() {
         Some("tcp") => {
             entry.protocol = Some("tcp");
-            return;
+            return Some(entry);
         }
         None => {
             reading.narrowed(
                 line,
                 "only HTTP passes here: add `protocol: tcp` if it is none",
             );
-            return;
+            return Some(entry);
         }
         Some(_) => {}
     }
@@ -115,13 +137,8 @@ fn finish(endpoint: &Located<Node>, entry: &mut DraftEntry, reading: &mut Readin
             "its rules were only logged (`enforcement: audit`), and hold here",
         );
     }
-    if node::field(endpoint, "deny_rules").is_some() {
-        reading.widened(
-            line,
-            "its `deny_rules` are left out: there are no deny rules here",
-        );
-    }
     entry.rules = rules(endpoint, protocol.as_deref(), reading);
+    Some(entry)
 }
 
 fn rules(
@@ -144,13 +161,13 @@ fn rules(
         Some("read-write") => own(&["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH"]),
         Some("full") if path.is_empty() => return None,
         Some("full") => Vec::new(),
-        _ => return Some(listed(endpoint, reading)),
+        _ => return Some(listed(endpoint, &path, reading)),
     };
     let rule = reading.request(&methods, &path, line);
     Some(rule.into_iter().collect())
 }
 
-fn listed(endpoint: &Located<Node>, reading: &mut Reading) -> Vec<DraftRule> {
+fn listed(endpoint: &Located<Node>, own: &[String], reading: &mut Reading) -> Vec<DraftRule> {
     let mut rules = Vec::new();
     for item in node::items(node::field(endpoint, "rules")) {
         let Some(allow) = node::field(item, "allow") else {
@@ -162,7 +179,15 @@ fn listed(endpoint: &Located<Node>, reading: &mut Reading) -> Vec<DraftRule> {
             reading.widened(line, "the query is not looked at here");
         }
         let methods: Vec<_> = node::text_of(allow, "method").into_iter().collect();
-        let paths: Vec<_> = node::text_of(allow, "path").into_iter().collect();
+        let mut paths: Vec<_> = node::text_of(allow, "path").into_iter().collect();
+        if paths.is_empty() {
+            paths.extend_from_slice(own);
+        } else if !own.is_empty() {
+            reading.widened(
+                line,
+                "the endpoint's own `path` does not narrow its rules here",
+            );
+        }
         rules.extend(reading.request(&methods, &paths, line));
     }
     rules

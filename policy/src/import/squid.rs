@@ -18,7 +18,7 @@ struct List {
 
 pub(super) fn read(text: &str, reading: &mut Reading) {
     let mut lists: HashMap<String, List> = HashMap::new();
-    let mut found = false;
+    let (mut found, mut closed) = (false, false);
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.split('#').next().unwrap_or_default();
         let mut words = line.split_whitespace();
@@ -40,8 +40,12 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
                 found = true;
                 let (verb, names): (_, Vec<_>) = (words.next(), words.collect());
                 match verb {
+                    Some("allow" | "deny") if closed => {
+                        reading.narrowed(number, "left out: a line before denies everything");
+                    }
+                    Some("deny") if names == ["all"] => closed = true,
                     Some("allow") => allow(&names, &lists, number, reading),
-                    Some("deny") => deny(&names, &lists, reading),
+                    Some("deny") => deny(&names, &lists, number, reading),
                     _ => reading.problem_in_line(number, "`http_access` needs allow or deny"),
                 }
             }
@@ -112,13 +116,22 @@ fn allow(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut
                         None => found.extend(reading.port(value, *line)),
                     }
                 }
-                ports = Some(found);
+                ports = Some(match ports {
+                    Some(before) => before.into_iter().filter(|p| found.contains(p)).collect(),
+                    None => found,
+                });
             }
             "method" => {
                 let found = values().map(|(value, _)| value.clone());
                 // A tunnel is how HTTPS asks a proxy; what is asked for inside is looked at here.
                 let found: Vec<_> = found.filter(|method| method != "CONNECT").collect();
-                methods = (!found.is_empty()).then_some(found);
+                methods = match methods {
+                    before if found.is_empty() => before,
+                    Some(before) => {
+                        Some(before.into_iter().filter(|m| found.contains(m)).collect())
+                    }
+                    None => Some(found),
+                };
             }
             _ if name == "all" => {}
             _ => {
@@ -141,6 +154,9 @@ fn allow(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut
             continue;
         }
         if let Some(methods) = &methods {
+            if methods.is_empty() {
+                continue;
+            }
             let rule = reading.request(methods, &[], line);
             entry.rules = Some(rule.into_iter().collect());
         }
@@ -148,16 +164,24 @@ fn allow(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut
     }
 }
 
-fn deny(names: &[&str], lists: &HashMap<String, List>, reading: &mut Reading) {
+fn deny(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut Reading) {
     let destinations = |name: &&str| {
         let list = lists.get(*name)?;
         (list.kind == "dstdomain").then_some(list)
     };
-    // With further conditions it denies less than its destinations: those stay with what allows them.
-    let [only] = names else {
+    let only = match names {
+        [only] => destinations(only),
+        _ => None,
+    };
+    let Some(only) = only else {
+        let message = format!(
+            "what it denies ({}) is not denied here, unless no entry allows it",
+            names.join(" ")
+        );
+        reading.widened(line, message);
         return;
     };
-    for (value, line) in destinations(only).into_iter().flat_map(|list| &list.values) {
+    for (value, line) in &only.values {
         for name in names_of(value) {
             reading.deny_from_here(&name, *line);
         }

@@ -181,7 +181,10 @@ fn the_allowlist_of_iron_proxy() {
     }
     let warned = "transforms: [{name: allowlist, config: {warn: true, domains: [a.example.com]}}]";
     let warned = import(Format::IronProxy, warned, "theirs", "ours").unwrap();
-    assert!(warned.draft.to_string().contains("mode: observe"));
+    assert!(
+        warned.narrowed[0].message.contains("mode: observe"),
+        "{warned:?}"
+    );
     assert!(refused(Format::IronProxy, "transforms: []").contains("allowlist"));
 }
 
@@ -269,4 +272,80 @@ fn squid_lines_in_their_order() {
         later.0
     );
     assert!(refused(Format::Squid, "acl a dstdomain x\n").contains("http_access"));
+}
+
+#[test]
+fn no_denial_and_no_port_is_dropped_in_silence() {
+    let wider = |format, text: &str| egress(format, text).1;
+    for (format, text) in [
+        (
+            Format::SandboxRuntime,
+            r#"{"network": {"allowedDomains": ["acme.github.io:443"], "deniedDomains": ["*.github.io"]}}"#,
+        ),
+        (
+            Format::Docker,
+            "sbx policy allow network 93.184.216.0/24:443\nsbx policy deny network 93.184.216.34\n",
+        ),
+        (
+            Format::Docker,
+            "docker sandbox network proxy x --allow-host a.example.com:443 --block-cidr 10.0.0.0/8\n",
+        ),
+        (
+            Format::Squid,
+            "acl w method POST\nacl g dstdomain a.example.com\nhttp_access deny w\nhttp_access allow g\n",
+        ),
+        (
+            Format::OpenShell,
+            "network_policies: {p: {binaries: [{path: '**'}], endpoints: [{host: a.example.com, port: 443, \
+             tls: skip, deny_rules: [{method: POST}]}]}}",
+        ),
+    ] {
+        assert_eq!(
+            wider(format, text).len(),
+            1,
+            "{text}: {:?}",
+            wider(format, text)
+        );
+    }
+    // What names a port, and none that is one, opens no other.
+    for (format, text) in [
+        (
+            Format::OpenShell,
+            "network_policies: {p: {binaries: [{path: '**'}], endpoints: [{host: a.example.com, \
+             port: '8000-9000', protocol: rest, access: full}]}}",
+        ),
+        (
+            Format::Docker,
+            "docker sandbox network proxy x --bypass-host a.example.com:0\n",
+        ),
+        (Format::Hosts, "a.example.com:0\n"),
+        (
+            Format::Squid,
+            "acl g dstdomain a.example.com\nhttp_access deny all\nhttp_access allow g\n",
+        ),
+        (
+            Format::Squid,
+            "acl a port 443\nacl b port 80\nacl g dstdomain a.example.com\nhttp_access allow g a b\n",
+        ),
+    ] {
+        assert_eq!(egress(format, text).0, "egress: []", "{text}");
+    }
+    let (document, ..) = egress(Format::Hosts, "a.example.com\t# not evil.example.net\n");
+    assert_eq!(document, "egress:\n  - host: a.example.com");
+    let (document, ..) = egress(
+        Format::OpenShell,
+        "network_policies: {p: {binaries: [{path: '**'}], endpoints: [{host: a.example.com, port: 443, \
+         protocol: rest, enforcement: enforce, path: /v1/**, rules: [{allow: {method: GET}}]}]}}",
+    );
+    assert!(
+        document.contains("{methods: [GET], paths: [\"/v1/**\"]}"),
+        "{document}"
+    );
+    assert!(
+        refused(
+            Format::Docker,
+            "sbx policy allow network --sandbox box a.com\n"
+        )
+        .contains("--sandbox")
+    );
 }

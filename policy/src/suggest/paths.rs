@@ -23,10 +23,12 @@ type Behind<'a> = BTreeMap<Vec<String>, BTreeSet<&'a str>>;
 pub(super) fn patterns(paths: &BTreeMap<&str, u64>) -> Widened {
     let mut behind: Behind<'_> = BTreeMap::new();
     for path in paths.keys() {
-        let segments = path.split('/').map(written).collect();
+        let segments = path.split('/').map(str::to_owned).collect();
         behind.entry(segments).or_default().insert(path);
     }
     let longest = behind.keys().map(Vec::len).max().unwrap_or_default();
+    // Longer paths stay as they are: nobody's identifiers stand so deep.
+    let longest = longest.min(DEEPEST);
     for place in (1..longest).rev() {
         behind = merge(behind, place, FEWEST_IDENTIFIERS, looks_like_identifier);
     }
@@ -50,15 +52,6 @@ pub(super) fn patterns(paths: &BTreeMap<&str, u64>) -> Widened {
         widened.patterns.push(pattern);
     }
     widened
-}
-
-/// One segment as a pattern spells it literally; `*` for one that would be read as more.
-fn written(segment: &str) -> String {
-    if segment.contains("**") {
-        "*".to_owned()
-    } else {
-        segment.to_owned()
-    }
 }
 
 /// Replaces what stands at `place` by `*` where the same is asked for with `fewest` different ones.
@@ -146,6 +139,9 @@ const MOST_SIBLINGS: usize = 8;
 
 /// The same, of one rule.
 const MOST_PATTERNS: usize = 50;
+
+/// Each place costs a look at every path.
+const DEEPEST: usize = 32;
 
 /// Abbreviated commit hashes have seven or more digits.
 const SHORTEST_HEX: usize = 7;

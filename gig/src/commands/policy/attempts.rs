@@ -108,13 +108,13 @@ fn rows(path: &Path, take: &mut dyn FnMut(&Record)) -> anyhow::Result<()> {
     }
 }
 
-/// One connection of one sandbox.
-type Connection = (Option<SandboxId>, u64);
+/// What a connection of a sandbox was used for: one to the explicit proxy may ask for many hosts.
+type Connection = (Option<SandboxId>, u64, Host, Option<Port>);
 
 #[derive(Default)]
 struct Gathering {
-    /// With the connection, where the attempt is one.
-    attempts: Vec<(Attempt, Option<Connection>)>,
+    /// With whose it is, and the connection, where it is one.
+    attempts: Vec<(Attempt, Option<SandboxId>, Option<Connection>)>,
     /// Connections whose requests are known.
     told: HashSet<Connection>,
     texts: HashMap<Box<str>, std::sync::Arc<str>>,
@@ -127,14 +127,10 @@ impl Gathering {
         let Some(outcome) = outcome(entry) else {
             return;
         };
-        let connection = entry.conn.map(|conn| (entry.sandbox, conn));
-        let (asked, connection) = match entry.event {
-            Event::Dns => (name(entry), None),
-            Event::Connect => (self.connection(entry), connection),
-            Event::Request => {
-                self.told.extend(connection);
-                (self.request(entry), None)
-            }
+        let asked = match entry.event {
+            Event::Dns => name(entry),
+            Event::Connect => self.connection(entry),
+            Event::Request => self.request(entry),
             Event::SandboxStart
             | Event::SandboxExit
             | Event::Response
@@ -150,12 +146,22 @@ impl Gathering {
             return;
         };
         self.records += 1;
+        let (host, port) = (asked.host(), asked.port());
+        let connection = entry.conn.map(|conn| (entry.sandbox, conn, host, port));
+        let connection = match asked {
+            Asked::Connection { .. } => connection,
+            Asked::Name(_) => None,
+            Asked::Request { .. } => {
+                self.told.extend(connection);
+                None
+            }
+        };
         let attempt = Attempt {
             asked,
             outcome,
             time: record.time.as_str().into(),
         };
-        self.attempts.push((attempt, connection));
+        self.attempts.push((attempt, entry.sandbox, connection));
     }
 
     fn connection(&self, entry: &Entry) -> Option<Asked> {
@@ -193,18 +199,18 @@ impl Gathering {
             records,
             ..
         } = self;
-        attempts.retain(|(_, connection)| connection.is_none_or(|c| !told.contains(&c)));
+        attempts.retain(|(.., connection)| connection.as_ref().is_none_or(|c| !told.contains(c)));
         let connected: HashSet<_> = attempts
             .iter()
-            .filter(|(attempt, _)| !matches!(attempt.asked, Asked::Name(_)))
-            .map(|(attempt, _)| attempt.asked.host())
+            .filter(|(attempt, ..)| !matches!(attempt.asked, Asked::Name(_)))
+            .map(|(attempt, sandbox, _)| (*sandbox, attempt.asked.host()))
             .collect();
-        attempts.retain(|(attempt, _)| match &attempt.asked {
-            Asked::Name(name) => !connected.contains(&Host::Name(name.clone())),
+        attempts.retain(|(attempt, sandbox, _)| match &attempt.asked {
+            Asked::Name(name) => !connected.contains(&(*sandbox, Host::Name(name.clone()))),
             Asked::Connection { .. } | Asked::Request { .. } => true,
         });
         Traffic {
-            attempts: attempts.into_iter().map(|(attempt, _)| attempt).collect(),
+            attempts: attempts.into_iter().map(|(attempt, ..)| attempt).collect(),
             records,
         }
     }
