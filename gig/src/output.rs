@@ -22,6 +22,18 @@ pub(crate) fn print(as_json: bool, document: &serde_json::Value, text: &str) -> 
         .context("cannot write to standard output")
 }
 
+/// Says what a person must know beside the output, on standard error, a line each.
+///
+/// # Errors
+/// When standard error is closed.
+pub(crate) fn remark(lines: impl IntoIterator<Item = String>) -> anyhow::Result<()> {
+    let mut out = io::stderr().lock();
+    lines
+        .into_iter()
+        .try_for_each(|line| writeln!(out, "gig: {}", printable(&line)))
+        .context("cannot write to standard error")
+}
+
 /// `text` with control, bidirectional and invisible characters escaped: text that came from a file or
 /// a sandbox must not speak to the terminal.
 pub(crate) fn printable(text: &str) -> String {

@@ -6,7 +6,7 @@
 
 mod drawn;
 mod environment;
-mod policy;
+pub(crate) mod policy;
 mod record;
 mod run_files;
 mod secrets;

@@ -10,6 +10,7 @@ use std::{collections::BTreeSet, fmt};
 use serde::Serialize;
 
 use crate::{
+    allow_option::split_port,
     compile::{address_range, private_range},
     compile_error::{CompilePolicyError, Problem},
     document::{Located, Node},
@@ -298,14 +299,6 @@ impl Reading {
             widened: self.widened.into_iter().collect(),
             narrowed: self.narrowed.into_iter().collect(),
         })
-    }
-}
-
-/// `host:port`, `[v6]:port`, or either alone.
-fn split_port(text: &str) -> (&str, Option<&str>) {
-    match text.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') || host.ends_with(']') => (host, Some(port)),
-        _ => (text, None),
     }
 }
 

@@ -12,7 +12,9 @@ use std::{
     time::Duration,
 };
 
-use gig_tests::lab::{Lab, Subject, fixture, http_origin::greet, network::text, place::User};
+use gig_tests::lab::{
+    Finished, Lab, Live, Subject, fixture, http_origin::greet, network::text, place::User,
+};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::vault::{data, secret};
@@ -30,6 +32,13 @@ fn subject(lab: &Lab) -> Subject<'_> {
     let subject = lab.gig().allow(HOST).host_env("GIG_LOG", "trace");
     let subject = subject.host_env("GIG_DATA_DIR", &data(lab));
     subject.option(["--secret", "GITHUB_TOKEN@api.example.com"])
+}
+
+/// Tells a program that waits for a line to go on, and waits for its end.
+fn ended(mut run: Live<'_>) -> Finished {
+    let mut input = run.stdin().expect("its input");
+    input.write_all(b"go\n").expect("tell it");
+    run.finish(Duration::from_secs(60)).success()
 }
 
 /// The processes that came of this one, without itself.
@@ -142,11 +151,7 @@ fn the_value_is_in_gigs_own_memory_and_nowhere_else() {
     }
     // While it runs, nothing is in the vault's files either, log included.
     assert_eq!(files_with_the_value(&lab.home()), [""; 0]);
-    run.stdin()
-        .expect("its input")
-        .write_all(b"go\n")
-        .expect("tell it");
-    let run = run.finish(Duration::from_secs(60)).success();
+    let run = ended(run);
     let run = run.says("used 200").says("looked at");
     assert!(!run.text().contains("holds the value"), "{run}");
     let log = run.error_text();
@@ -173,11 +178,7 @@ fn what_stands_between_has_not_gigs_environment() {
         assert!(line.contains(" read "), "{found}");
     }
     assert!(found.lines().count() >= 3, "{found}");
-    run.stdin()
-        .expect("its input")
-        .write_all(b"go\n")
-        .expect("tell it");
-    let _run = run.finish(Duration::from_secs(60)).success();
+    let _run = ended(run);
 }
 
 #[test]
@@ -189,11 +190,7 @@ fn nobody_but_root_can_look_into_gig() {
     let own = run.pid();
     let found = look_into(&[own], Some(lab.user()));
     assert_eq!(found, format!("{own} refused\n"));
-    run.stdin()
-        .expect("its input")
-        .write_all(b"go\n")
-        .expect("tell it");
-    let _run = run.finish(Duration::from_secs(60)).success();
+    let _run = ended(run);
 }
 
 #[test]

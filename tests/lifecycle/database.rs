@@ -3,19 +3,11 @@
 use std::process::{Command, Stdio};
 
 use gig_audit::Event;
-use gig_tests::lab::{Lab, http_origin::greet, network::text, place};
+use gig_tests::lab::{Lab, http_origin::greet, network::text};
+
+use super::verify;
 
 const HOST: &str = "api.example.com";
-
-fn verify(file: &std::path::Path) -> (i32, String) {
-    let output = Command::new(place::gig())
-        .args(["audit", "verify"])
-        .arg(file)
-        .output()
-        .expect("gig");
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    (output.status.code().unwrap_or(-1), text.into_owned())
-}
 
 #[test]
 fn a_run_records_to_a_database_as_to_a_file() {

@@ -1,21 +1,13 @@
 //! The record, and what a person is told at the end.
 
-use std::{fs, process::Command};
+use std::fs;
 
 use gig_audit::Event;
-use gig_tests::lab::{Lab, Way, http_origin::greet, network::text, place};
+use gig_tests::lab::{Lab, Way, http_origin::greet, network::text};
+
+use super::verify;
 
 const HOST: &str = "api.example.com";
-
-fn verify(file: &std::path::Path) -> (i32, String) {
-    let output = Command::new(place::gig())
-        .args(["audit", "verify"])
-        .arg(file)
-        .output()
-        .expect("gig");
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    (output.status.code().unwrap_or(-1), text.into_owned())
-}
 
 #[test]
 fn a_runs_record_is_a_whole_chain() {

@@ -1,5 +1,7 @@
 //! The policy of a run: `--policy`, `--allow`, `--allow-private` and `--observe` made one.
 
+use std::path::Path;
+
 use anyhow::{Context, bail};
 use gig_policy::{Policy, PolicyBuilder, Reach};
 
@@ -22,18 +24,7 @@ pub(crate) fn from_args(args: &RunArgs, connected: bool) -> anyhow::Result<Polic
              write allow_private under the host it is for"
         );
     }
-    let mut builder = PolicyBuilder::new("command line");
-    if let Some(path) = &args.policy {
-        let origin = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the policy document {origin}"))?;
-        builder = builder.document(&text, &origin)?;
-    }
-    for option in &args.allow {
-        builder = builder
-            .allow(option)
-            .with_context(|| format!("--allow {option}"))?;
-    }
+    let mut builder = rules(args.policy.as_deref(), &args.allow)?;
     for option in &args.allow_private {
         builder = builder
             .allow_private(option)
@@ -51,4 +42,24 @@ pub(crate) fn from_args(args: &RunArgs, connected: bool) -> anyhow::Result<Polic
         ProfileArg::External | ProfileArg::Disconnected => Reach::External,
     });
     Ok(builder.build()?)
+}
+
+/// What `--policy` and `--allow` say.
+///
+/// # Errors
+/// When the document cannot be read, or one of them is not valid.
+pub(crate) fn rules(document: Option<&Path>, allow: &[String]) -> anyhow::Result<PolicyBuilder> {
+    let mut builder = PolicyBuilder::new("command line");
+    if let Some(path) = document {
+        let origin = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the policy document {origin}"))?;
+        builder = builder.document(&text, &origin)?;
+    }
+    for option in allow {
+        builder = builder
+            .allow(option)
+            .with_context(|| format!("--allow {option}"))?;
+    }
+    Ok(builder)
 }

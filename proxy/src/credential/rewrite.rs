@@ -36,6 +36,25 @@ pub trait Rewrite: Send {
     fn held(&self) -> usize;
 }
 
+/// Changes nothing.
+#[derive(Debug)]
+pub struct Unchanged;
+
+impl Rewrite for Unchanged {
+    fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        out.extend_from_slice(octets);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), RewriteError> {
+        Ok(())
+    }
+
+    fn held(&self) -> usize {
+        0
+    }
+}
+
 /// Why a body was stopped in the middle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RewriteError {

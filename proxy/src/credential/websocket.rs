@@ -11,7 +11,7 @@ use aws_lc_rs::rand;
 use http::{HeaderMap, header::SEC_WEBSOCKET_EXTENSIONS};
 
 use self::header::{Header, Opcode, Parsed, write_header};
-use super::rewrite::{Rewrite, RewriteError};
+use super::rewrite::{Rewrite, RewriteError, Unchanged};
 
 mod header;
 pub mod stream;
@@ -101,7 +101,7 @@ impl Mask {
 /// # Errors
 /// [`FrameError::NoRandomness`].
 pub fn close(sender: Sender, code: CloseCode) -> Result<Vec<u8>, FrameError> {
-    let frames = Frames::new(sender, Box::new(|_| Box::new(NoRewrite)));
+    let frames = Frames::new(sender, Box::new(|_| Box::new(Unchanged)));
     let mut out = Vec::new();
     let payload = code.number().to_be_bytes().to_vec();
     frames.send((true, Opcode::Close), payload, &mut out)?;
@@ -141,24 +141,6 @@ impl FrameError {
             Self::Rewrite(RewriteError::Misuse) => CloseCode::Policy,
             Self::Rewrite(RewriteError::Unavailable) | Self::NoRandomness => CloseCode::Internal,
         }
-    }
-}
-
-/// For frames of our own.
-struct NoRewrite;
-
-impl Rewrite for NoRewrite {
-    fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        out.extend_from_slice(octets);
-        Ok(())
-    }
-
-    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), RewriteError> {
-        Ok(())
-    }
-
-    fn held(&self) -> usize {
-        0
     }
 }
 

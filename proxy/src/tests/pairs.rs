@@ -22,6 +22,26 @@ fn lab(origin: &Origin) -> Lab {
     arrangement.origin("api.test:443", origin).lab()
 }
 
+/// An upload that waits for leave gets it, in all four pairings, and arrives whole.
+async fn an_upload_is_let_go_on(play: impl Fn() -> Play) {
+    for (program, speaks) in PAIRS {
+        let origin = origin(speaks, play()).await;
+        let lab = lab(&origin);
+        let body = Some("the body");
+        let heard = lab
+            .ask(
+                program,
+                Ask {
+                    body,
+                    ..Ask::default()
+                },
+            )
+            .await;
+        assert_eq!(heard.statuses(), [100], "{program} {speaks}");
+        assert_eq!((heard.status, heard.body.as_str()), (200, "the body"));
+    }
+}
+
 #[tokio::test]
 async fn hints_pass_before_the_answer_in_all_four_pairings() {
     let hints = vec![
@@ -47,22 +67,7 @@ async fn hints_pass_before_the_answer_in_all_four_pairings() {
 
 #[tokio::test]
 async fn an_upload_waits_for_leave_in_all_four_pairings() {
-    for (program, speaks) in PAIRS {
-        let origin = origin(speaks, Play::Leave).await;
-        let lab = lab(&origin);
-        let body = Some("the body");
-        let heard = lab
-            .ask(
-                program,
-                Ask {
-                    body,
-                    ..Ask::default()
-                },
-            )
-            .await;
-        assert_eq!(heard.statuses(), [100], "{program} {speaks}");
-        assert_eq!((heard.status, heard.body.as_str()), (200, "the body"));
-    }
+    an_upload_is_let_go_on(|| Play::Leave).await;
 }
 
 #[tokio::test]
@@ -92,22 +97,7 @@ async fn an_origin_that_refuses_to_wait_gets_no_body_in_all_four_pairings() {
 
 #[tokio::test]
 async fn a_program_is_told_to_go_on_where_the_origin_never_says_so() {
-    for (program, speaks) in PAIRS {
-        let origin = origin(speaks, Play::Silence).await;
-        let lab = lab(&origin);
-        let body = Some("the body");
-        let heard = lab
-            .ask(
-                program,
-                Ask {
-                    body,
-                    ..Ask::default()
-                },
-            )
-            .await;
-        assert_eq!(heard.statuses(), [100], "{program} {speaks}");
-        assert_eq!((heard.status, heard.body.as_str()), (200, "the body"));
-    }
+    an_upload_is_let_go_on(|| Play::Silence).await;
 }
 
 #[tokio::test]

@@ -1,6 +1,5 @@
 //! `gig policy import`: another tool's allowlist as a document of ours, with what could not be kept.
 
-use anyhow::Context;
 use gig_policy::{Format, Imported, import as import_document};
 use serde_json::json;
 
@@ -8,7 +7,7 @@ use super::read;
 use crate::{
     args::policy::{FormatArg, PolicyImportArgs},
     exit_status::ExitStatus,
-    output::{self, printable},
+    output,
 };
 
 /// `gig policy import FORMAT FILE`: 0 when nothing was widened or narrowed, 1 when something was.
@@ -41,20 +40,12 @@ pub(crate) fn import(args: &PolicyImportArgs) -> anyhow::Result<ExitStatus> {
     if !args.output.json {
         let wide = widened.iter().map(|remark| format!("wider: {remark}"));
         let narrow = narrowed.iter().map(|remark| format!("narrower: {remark}"));
-        remark(&origin, wide.chain(narrow)).context("cannot write to standard error")?;
+        let told = wide.chain(narrow);
+        output::remark(told.map(|text| format!("{origin}: {text}")))?;
     }
     Ok(if widened.is_empty() && narrowed.is_empty() {
         ExitStatus::SUCCESS
     } else {
         ExitStatus::NO
     })
-}
-
-fn remark(origin: &str, remarks: impl Iterator<Item = String>) -> std::io::Result<()> {
-    use std::io::Write as _;
-    let mut out = std::io::stderr().lock();
-    for text in remarks {
-        writeln!(out, "gig: {}: {}", printable(origin), printable(&text))?;
-    }
-    Ok(())
 }

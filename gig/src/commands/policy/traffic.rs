@@ -1,7 +1,6 @@
 //! `gig policy simulate` and `gig policy suggest`: recorded traffic against a draft, and a draft from
 //! recorded traffic.
 
-use anyhow::Context;
 use gig_policy::{Change, Policy, Replay, Suggestion, Width, suggest};
 use serde_json::json;
 
@@ -55,7 +54,8 @@ fn told(replay: &Replay) -> String {
                 printable(&change.last),
             );
         }
-        if let Some(more) = changes.len().checked_sub(MOST_TOLD).filter(|n| *n > 0) {
+        let more = changes.len().saturating_sub(MOST_TOLD);
+        if more > 0 {
             text += &format!("  and {more} more (--json lists all)\n");
         }
     };
@@ -118,7 +118,7 @@ pub(crate) fn suggest_policy(args: &PolicySuggestArgs) -> anyhow::Result<ExitSta
     });
     output::print(args.output.json, &document, draft.to_string().trim_end())?;
     if !args.output.json {
-        remark(notes, &uncovered).context("cannot write to standard error")?;
+        output::remark(left_out(notes, &uncovered))?;
     }
     Ok(if uncovered.is_empty() {
         ExitStatus::SUCCESS
@@ -127,20 +127,16 @@ pub(crate) fn suggest_policy(args: &PolicySuggestArgs) -> anyhow::Result<ExitSta
     })
 }
 
-/// What a person must know beside the document, which standard output holds alone.
-fn remark(notes: &[String], uncovered: &[String]) -> std::io::Result<()> {
-    use std::io::Write as _;
-    let mut out = std::io::stderr().lock();
-    for note in notes {
-        writeln!(out, "gig: {}", printable(note))?;
+/// What was left out, and why.
+fn left_out(notes: &[String], uncovered: &[String]) -> Vec<String> {
+    let mut lines = notes.to_vec();
+    let told = uncovered.iter().take(MOST_TOLD);
+    lines.extend(told.map(|asked| format!("not covered: {asked}")));
+    let more = uncovered.len().saturating_sub(MOST_TOLD);
+    if more > 0 {
+        lines.push(format!("and {more} more (--json lists all)"));
     }
-    for asked in uncovered.iter().take(MOST_TOLD) {
-        writeln!(out, "gig: not covered: {}", printable(asked))?;
-    }
-    match uncovered.len().checked_sub(MOST_TOLD).filter(|n| *n > 0) {
-        Some(more) => writeln!(out, "gig: and {more} more (--json lists all)"),
-        None => Ok(()),
-    }
+    lines
 }
 
 /// A screen's worth.

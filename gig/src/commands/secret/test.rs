@@ -4,7 +4,7 @@
 //! shown holds the sentinel, never the value.
 
 use anyhow::{Context, bail};
-use gig_policy::{Explanation, GrantConsidered, Policy, PolicyBuilder, Reach, SecretName};
+use gig_policy::{Explanation, GrantConsidered, Policy, Reach, SecretName};
 use serde_json::json;
 
 mod kept;
@@ -18,6 +18,7 @@ use crate::{
     args::{run::ProfileArg, secret::SecretTestArgs},
     exit_status::ExitStatus,
     output::{self, printable},
+    run::policy,
 };
 
 /// `gig secret test NAME --url URL`: 0 when the secret would be placed, 1 when not.
@@ -26,7 +27,7 @@ use crate::{
 /// When the policy, the URL or a field is not valid, or the vault cannot be read.
 pub(crate) fn test(args: &SecretTestArgs) -> anyhow::Result<ExitStatus> {
     let name = super::name(&args.name)?;
-    let policy = policy(args)?;
+    let policy = policy_of(args)?;
     let kept = Kept::find(&name, args)?;
     let report = Report::of(args, name, &policy, kept)?;
     let placed = report.lack.is_none();
@@ -38,19 +39,8 @@ pub(crate) fn test(args: &SecretTestArgs) -> anyhow::Result<ExitStatus> {
     })
 }
 
-fn policy(args: &SecretTestArgs) -> anyhow::Result<Policy> {
-    let mut builder = PolicyBuilder::new("command line");
-    if let Some(path) = &args.policy {
-        let origin = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the policy document {origin}"))?;
-        builder = builder.document(&text, &origin)?;
-    }
-    for option in &args.allow {
-        builder = builder
-            .allow(option)
-            .with_context(|| format!("--allow {option}"))?;
-    }
+fn policy_of(args: &SecretTestArgs) -> anyhow::Result<Policy> {
+    let mut builder = policy::rules(args.policy.as_deref(), &args.allow)?;
     for binding in args.secret.iter().flat_map(|secret| &secret.bindings) {
         builder = builder.bind(binding.clone());
     }

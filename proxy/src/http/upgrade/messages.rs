@@ -9,7 +9,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use crate::{
     credential::{
         body::{BodyPlan, Passes},
-        rewrite::{Rewrite, RewriteError},
+        rewrite::{Rewrite, RewriteError, Unchanged},
         scrub::{Fit, Scrubber, answer::Returning},
         websocket::{self, CloseCode, FrameError, Frames, Sender, stream::RewrittenStream},
     },
@@ -92,23 +92,6 @@ pub(super) const fn reason(sender: Sender, stopped: FrameError) -> DenyReason {
         (FrameError::NoRandomness, _) => DenyReason::Internal,
         (_, Sender::Client) => DenyReason::MalformedRequest,
         (_, Sender::Server) => DenyReason::OriginProtocol,
-    }
-}
-
-struct Unchanged;
-
-impl Rewrite for Unchanged {
-    fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        out.extend_from_slice(octets);
-        Ok(())
-    }
-
-    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), RewriteError> {
-        Ok(())
-    }
-
-    fn held(&self) -> usize {
-        0
     }
 }
 
