@@ -1,9 +1,10 @@
-//! Ends an HTTP/2 connection on which a program sends frames for their own sake.
+//! Ends an HTTP/2 connection on which a peer sends frames for their own sake.
 //!
-//! h2 bounds resets, CONTINUATION, empty DATA and what a header section may grow to. PING, SETTINGS,
-//! PRIORITY and unknown frames cost us an answer or a look each and are bounded nowhere: they are
-//! counted here, beneath h2, by the nine octets that each frame begins with (RFC 9113 §4.1). Frames
-//! that carry something make up for some.
+//! h2 bounds resets, CONTINUATION, small DATA and what a header section may grow to. PING, SETTINGS,
+//! PRIORITY, WINDOW_UPDATE and unknown frames cost us an answer or a look each and are bounded nowhere:
+//! they are counted here, beneath h2, by the nine octets that each frame begins with (RFC 9113 §4.1).
+//! What we send makes up for more of them than what the peer sends: a reader measures the path and
+//! makes room as data comes, and nobody can make us send for nothing.
 
 use std::{
     io,
@@ -31,41 +32,93 @@ pub struct Flood;
 pub struct Calm<S> {
     inner: S,
     flooded: Arc<AtomicBool>,
-    frames: Frames,
+    theirs: Heads,
+    ours: Heads,
+    count: Count,
 }
 
-/// Counts frames without looking into them.
+/// Finds the heads of frames without looking into them.
 #[derive(Debug)]
-struct Frames {
+struct Heads {
     /// What of the next frame's head is here.
     head: [u8; HEAD],
     filled: usize,
     /// Octets that belong to no frame's head: the rest of a payload, or of the preface.
     skip: usize,
+}
+
+/// Weighs what a peer sends for its own sake against the rest.
+#[derive(Debug)]
+struct Count {
     idle: u32,
     since: Instant,
+    /// Our SETTINGS and PING that have no answer yet.
+    asked: u32,
 }
 
 impl<S> Calm<S> {
-    /// Around a stream that begins with the connection preface. `flooded` is set when it is ended
-    /// here: h2 keeps no error's cause.
-    pub fn new(inner: S, flooded: Arc<AtomicBool>) -> Self {
+    /// Around a program's stream, which begins with the connection preface. `flooded` is set when it is
+    /// ended here: h2 keeps no error's cause.
+    pub fn server(inner: S, flooded: Arc<AtomicBool>) -> Self {
+        Self::new(inner, flooded, (PREFACE, 0))
+    }
+
+    /// Around a stream to an origin, which we begin.
+    pub fn client(inner: S) -> Self {
+        Self::new(inner, Arc::default(), (0, PREFACE))
+    }
+
+    fn new(inner: S, flooded: Arc<AtomicBool>, (theirs, ours): (usize, usize)) -> Self {
         Self {
             inner,
             flooded,
-            frames: Frames {
-                head: [0; HEAD],
-                filled: 0,
-                skip: PREFACE,
+            theirs: Heads::after(theirs),
+            ours: Heads::after(ours),
+            count: Count {
                 idle: 0,
                 since: Instant::now(),
+                asked: 0,
             },
         }
     }
+
+    fn came(&mut self, octets: &[u8]) -> Result<(), Flood> {
+        let count = &mut self.count;
+        self.theirs.read(octets, |head| count.came(head))
+    }
+
+    fn went(&mut self, octets: &[u8]) {
+        let count = &mut self.count;
+        // Nothing that we send is a flood.
+        let _never = self.ours.read(octets, |head| {
+            count.went(head);
+            Ok(())
+        });
+    }
 }
 
-impl Frames {
-    fn read(&mut self, mut octets: &[u8]) -> Result<(), Flood> {
+/// Of one frame.
+#[derive(Debug, Clone, Copy)]
+struct Head {
+    length: u32,
+    kind: u8,
+    flags: u8,
+}
+
+impl Heads {
+    const fn after(skip: usize) -> Self {
+        Self {
+            head: [0; HEAD],
+            filled: 0,
+            skip,
+        }
+    }
+
+    fn read(
+        &mut self,
+        mut octets: &[u8],
+        mut found: impl FnMut(Head) -> Result<(), Flood>,
+    ) -> Result<(), Flood> {
         loop {
             let skipped = self.skip.min(octets.len());
             self.skip -= skipped;
@@ -81,17 +134,24 @@ impl Frames {
             if self.filled == HEAD {
                 self.filled = 0;
                 let [a, b, c, kind, flags, ..] = self.head;
-                self.skip = usize::try_from(u32::from_be_bytes([0, a, b, c])).unwrap_or(usize::MAX);
-                self.count(kind, flags)?;
+                let length = u32::from_be_bytes([0, a, b, c]);
+                self.skip = usize::try_from(length).unwrap_or(usize::MAX);
+                found(Head {
+                    length,
+                    kind,
+                    flags,
+                })?;
             }
         }
     }
+}
 
-    fn count(&mut self, kind: u8, flags: u8) -> Result<(), Flood> {
-        match kind {
-            DATA | HEADERS | WINDOW_UPDATE => self.idle = self.idle.saturating_sub(MADE_UP_FOR),
+impl Count {
+    fn came(&mut self, head: Head) -> Result<(), Flood> {
+        match head.kind {
+            DATA | HEADERS => self.make_up_for(1),
             RST_STREAM | GOAWAY | CONTINUATION => {}
-            PING | SETTINGS if flags & ACK != 0 => {}
+            PING | SETTINGS if head.flags & ACK != 0 && self.asked > 0 => self.asked -= 1,
             _ => {
                 self.idle += 1;
                 if self.idle > MOST_IDLE {
@@ -104,6 +164,19 @@ impl Frames {
         }
         Ok(())
     }
+
+    fn went(&mut self, head: Head) {
+        match head.kind {
+            DATA => self.make_up_for(MADE_UP_FOR + head.length / READ_AT_ONCE),
+            HEADERS => self.make_up_for(MADE_UP_FOR),
+            PING | SETTINGS if head.flags & ACK == 0 => self.asked = self.asked.saturating_add(1),
+            _ => {}
+        }
+    }
+
+    const fn make_up_for(&mut self, frames: u32) {
+        self.idle = self.idle.saturating_sub(frames);
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Calm<S> {
@@ -115,7 +188,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Calm<S> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
         let fresh = buffer.filled().get(before..).unwrap_or_default();
-        Poll::Ready(self.frames.read(fresh).map_err(|flood| {
+        Poll::Ready(self.came(fresh).map_err(|flood| {
             self.flooded.store(true, Ordering::Release);
             io::Error::other(flood)
         }))
@@ -128,7 +201,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Calm<S> {
         cx: &mut Context<'_>,
         octets: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write(cx, octets)
+        let wrote = ready!(Pin::new(&mut self.inner).poll_write(cx, octets))?;
+        self.went(octets.get(..wrote).unwrap_or_default());
+        Poll::Ready(Ok(wrote))
     }
 
     fn poll_write_vectored(
@@ -136,7 +211,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Calm<S> {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
+        let wrote = ready!(Pin::new(&mut self.inner).poll_write_vectored(cx, slices))?;
+        let mut left = wrote;
+        for slice in slices {
+            let octets = slice.get(..left.min(slice.len())).unwrap_or_default();
+            left -= octets.len();
+            self.went(octets);
+        }
+        Poll::Ready(Ok(wrote))
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -163,11 +245,13 @@ const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
-const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 const ACK: u8 = 1;
-/// gRPC pings once a round trip while it measures the path, each time for data that came.
-const MADE_UP_FOR: u32 = 10;
+/// gRPC pings once a round trip while it measures the path, each time for data that came; a reader
+/// makes room in the stream and in the connection.
+const MADE_UP_FOR: u32 = 4;
+/// Nobody reads less at once and makes room for it.
+const READ_AT_ONCE: u32 = 256;
 /// nginx and Envoy take about this many before they close (10,000 and 1,000).
 const MOST_IDLE: u32 = 2000;
 /// A connection that is only kept alive sends a few in this time.
@@ -177,42 +261,91 @@ const WITHIN: Duration = Duration::from_secs(60);
 mod tests {
     use super::*;
 
-    fn frame(kind: u8, flags: u8, length: u8) -> Vec<u8> {
-        let mut octets = vec![0, 0, length, kind, flags, 0, 0, 0, 0];
+    const WINDOW_UPDATE: u8 = 8;
+    const PRIORITY: u8 = 2;
+
+    fn frame(kind: u8, flags: u8, length: u16) -> Vec<u8> {
+        let [high, low] = length.to_be_bytes();
+        let mut octets = vec![0, high, low, kind, flags, 0, 0, 0, 0];
         octets.extend(vec![0xff; usize::from(length)]);
         octets
     }
 
-    fn connection() -> Frames {
-        let mut frames = Calm::new((), Arc::default()).frames;
-        frames.read(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
-        frames
+    fn connection() -> Calm<()> {
+        let mut calm = Calm::server((), Arc::default());
+        calm.came(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+        calm
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pings_settings_and_unknown_frames_end_it_however_they_are_cut() {
-        for (kind, length) in [(PING, 8), (SETTINGS, 6), (2, 5), (200, 0)] {
+    async fn frames_that_carry_nothing_end_it_however_they_are_cut() {
+        let kinds = [
+            (PING, 0, 8),
+            (SETTINGS, 0, 6),
+            (PRIORITY, 0, 5),
+            (WINDOW_UPDATE, 0, 4),
+            (PING, ACK, 8),
+            (SETTINGS, ACK, 0),
+            (200, 0, 0),
+        ];
+        for (kind, flags, length) in kinds {
             for piece in [1, 2, 9, 13, 4096] {
-                let mut frames = connection();
-                let octets = frame(kind, 0, length).repeat(usize::try_from(MOST_IDLE).unwrap());
-                assert!(octets.chunks(piece).all(|part| frames.read(part).is_ok()));
-                assert_eq!(frames.read(&frame(kind, 0, length)), Err(Flood), "{kind}");
+                let mut calm = connection();
+                let one = frame(kind, flags, length);
+                let octets = one.repeat(usize::try_from(MOST_IDLE).unwrap());
+                assert!(octets.chunks(piece).all(|part| calm.came(part).is_ok()));
+                assert_eq!(calm.came(&one), Err(Flood), "{kind}");
             }
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn answers_data_and_patience_do_not() {
-        let mut frames = connection();
+    async fn what_makes_room_does_not_make_up_for_a_flood() {
+        let mut calm = connection();
+        let flood = [frame(PING, 0, 8), frame(WINDOW_UPDATE, 0, 4)].concat();
+        let ended = (0..MOST_IDLE).any(|_| calm.came(&flood).is_err());
+        assert!(ended, "a WINDOW_UPDATE for each PING keeps it open");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_read_answers_data_and_patience_do_not_end_it() {
+        let mut calm = connection();
         for _ in 0..10 * MOST_IDLE {
-            frames.read(&frame(PING, ACK, 8)).unwrap();
-            frames.read(&frame(SETTINGS, ACK, 0)).unwrap();
-            frames.read(&frame(PING, 0, 8)).unwrap();
-            frames.read(&frame(DATA, 0, 100)).unwrap();
+            // A download: the program measures, and makes room twice for each piece.
+            calm.went(&frame(DATA, 0, 1024));
+            for _ in 0..4 {
+                calm.came(&frame(WINDOW_UPDATE, 0, 4)).unwrap();
+                calm.came(&frame(WINDOW_UPDATE, 0, 4)).unwrap();
+            }
         }
         for _ in 0..10 * MOST_IDLE {
-            frames.read(&frame(PING, 0, 8)).unwrap();
+            for kind in [PING, SETTINGS] {
+                calm.went(&frame(kind, 0, 0));
+                calm.came(&frame(kind, ACK, 0)).unwrap();
+            }
+            calm.came(&frame(PING, 0, 8)).unwrap();
+            calm.came(&frame(DATA, 0, 100)).unwrap();
+        }
+        for _ in 0..10 * MOST_IDLE {
+            calm.came(&frame(PING, 0, 8)).unwrap();
             tokio::time::advance(Duration::from_millis(100)).await;
         }
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_written_in_slices_is_read_as_one() {
+        use tokio::io::AsyncWriteExt;
+        let mut calm = Calm::client(tokio::io::sink());
+        let octets = [PREFACE_TEXT.to_vec(), frame(PING, 0, 8).repeat(3)].concat();
+        for slices in octets.chunks(14) {
+            let (a, b) = slices.split_at(slices.len() / 2);
+            let wrote = calm
+                .write_vectored(&[io::IoSlice::new(a), io::IoSlice::new(b)])
+                .await;
+            assert_eq!(wrote.unwrap(), slices.len());
+        }
+        assert_eq!(calm.count.asked, 3);
+    }
+
+    const PREFACE_TEXT: &[u8; PREFACE] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 }

@@ -50,7 +50,7 @@ where
             // Each stream ends by itself, its answer before it; a connection is closed only when nothing
             // runs on it or for what it sent: then nothing more of it is taken.
             session.ending().plain();
-            let stream = Gathering::new(Calm::new(stream, Arc::clone(session.flooded())));
+            let stream = Gathering::new(Calm::server(stream, Arc::clone(session.flooded())));
             let streams = Box::pin(Streams::new(Arc::clone(&session), stream));
             Either::Right(run(session, streams, |s| s.get_mut().graceful_shutdown()))
         }

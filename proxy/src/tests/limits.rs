@@ -72,6 +72,12 @@ async fn a_flood_of_pings_or_settings_ends_the_connection_and_is_recorded() {
         h2::frame(6, 0, 0, b"12345678"),
         h2::frame(h2::SETTINGS, 0, 0, &[0, 4, 0, 0, 0xff, 0xff]),
         h2::frame(200, 0, 0, b""),
+        // Who makes room for what nobody sends makes up for nothing.
+        [
+            h2::frame(6, 0, 0, b"12345678"),
+            h2::frame(8, 0, 0, &[0, 0, 0, 1]),
+        ]
+        .concat(),
     ] {
         let (lab, origin) = lab().await;
         let mut stream = h2_stream(&lab).await;

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     credential::sign::certificate::ClientIdentity,
     failure::{Failure, Side},
-    http::{body::Upload, gather::Gathering, limits},
+    http::{body::Upload, calm::Calm, gather::Gathering, limits},
     seldom::Seldom,
     subject::{ConnectionFacts, ConnectionGuard, Subject},
     tls::{
@@ -232,7 +232,7 @@ where
             Ok(Line::Http1 { sender, address })
         }
         Application::Http2 => {
-            let stream = Gathering::new(stream);
+            let stream = Gathering::new(Calm::client(stream));
             let (http2, driver) = http2::open(stream, address, worker.pool.tasks())
                 .await
                 .map_err(no_protocol)?;
