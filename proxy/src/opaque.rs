@@ -148,6 +148,13 @@ where
         if outward.is_ready() && backward.is_ready() {
             return Poll::Ready(SpliceEnd::Finished);
         }
+        // Who is not read from is heard to break in no other way.
+        if out.is_deaf() && is_broken(&mut down, context) {
+            return Poll::Ready(SpliceEnd::DownstreamBroke);
+        }
+        if back.is_deaf() && is_broken(&mut up, context) {
+            return Poll::Ready(SpliceEnd::UpstreamBroke);
+        }
         if (meter.out, meter.back) != before {
             last = Instant::now();
         }
@@ -232,6 +239,11 @@ impl Pump {
         }
     }
 
+    /// Nothing is read now: all came, or what came does not go on.
+    fn is_deaf(&self) -> bool {
+        self.ended || !self.pending.is_empty()
+    }
+
     /// Moves what can be moved; ready when the reader ended and the writer was shut.
     fn poll<R, W>(
         &mut self,
@@ -310,6 +322,11 @@ impl Pump {
             self.pending = Bytes::copy_from_slice(read.get(wrote..).unwrap_or_default());
         }
     }
+}
+
+/// Whether nothing that is written to it can arrive; wakes when that is so, where the stream knows.
+fn is_broken<S: AsyncWrite + Unpin>(stream: &mut S, context: &mut Context<'_>) -> bool {
+    matches!(Pin::new(stream).poll_flush(context), Poll::Ready(Err(_)))
 }
 
 fn nonzero(count: usize) -> io::Result<usize> {

@@ -53,7 +53,8 @@ pub async fn exchange(
     }
     let path = target::path(request.uri());
     let mut asked = asked(session, &request);
-    let grpc = headers::is_grpc(request.headers());
+    // To a CONNECT, gRPC's way to tell a refusal (200) would accept.
+    let grpc = request.method() != Method::CONNECT && headers::is_grpc(request.headers());
     let refused = Refuser { session, grpc };
 
     // Does it have one meaning? Agree on one name, one path, one length.

@@ -1,7 +1,8 @@
 //! The two ways of an extended CONNECT (RFC 8441 §5), as a stream of octets.
 //!
 //! What is written goes when the other side has room for it. Closing it ends our half of the HTTP/2
-//! stream; dropping it before resets the stream.
+//! stream; dropping it before resets the stream. A stream that the other side resets is broken, both
+//! ways: reading it fails, and so does flushing it, which is how one hears of that who does not read.
 
 use std::{
     io,
@@ -28,8 +29,10 @@ pub struct Duplex {
     /// Came, and was not read yet.
     rest: Bytes,
     closed: bool,
-    /// Keeps the origin's connection.
-    _running: Option<Running>,
+    /// Nothing more comes.
+    ended: bool,
+    /// An origin's, and what keeps its connection.
+    origin: Option<Running>,
 }
 
 /// The request was answered in another way, or is gone.
@@ -50,7 +53,8 @@ impl Duplex {
             receive,
             rest: Bytes::new(),
             closed: false,
-            _running: None,
+            ended: false,
+            origin: None,
         }
     }
 
@@ -63,7 +67,8 @@ impl Duplex {
             receive,
             rest: Bytes::new(),
             closed: false,
-            _running: Some(running),
+            ended: false,
+            origin: Some(running),
         }
     }
 
@@ -76,6 +81,20 @@ impl Duplex {
             self.send = Some(accepted.await.map_err(|_| NotAccepted)?);
         }
         Ok(())
+    }
+
+    /// Fails when the other side reset the stream, and wakes when it does.
+    fn still_open(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        let Some(send) = &mut self.send else {
+            return Ok(());
+        };
+        match send.poll_reset(cx) {
+            Poll::Pending => Ok(()),
+            // RFC 9113 §8.1: what an origin sent before is whole, if it ended. Who reads it learns that.
+            Poll::Ready(Ok(Reason::NO_ERROR)) if self.origin.is_some() && !self.ended => Ok(()),
+            Poll::Ready(Ok(reason)) => Err(io::Error::other(h2::Error::from(reason))),
+            Poll::Ready(Err(error)) => Err(io::Error::other(error)),
+        }
     }
 
     fn sending(&mut self) -> io::Result<&mut SendStream<Bytes>> {
@@ -95,8 +114,11 @@ impl AsyncRead for Duplex {
         while self.rest.is_empty() {
             match ready!(self.receive.poll_data(cx)) {
                 Some(Ok(data)) => self.rest = data,
-                Some(Err(error)) => return Poll::Ready(ended(error)),
-                None => return Poll::Ready(Ok(())),
+                Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+                None => {
+                    self.ended = true;
+                    return Poll::Ready(Ok(()));
+                }
             }
         }
         let length = self.rest.len().min(buffer.remaining());
@@ -134,9 +156,9 @@ impl AsyncWrite for Duplex {
         Poll::Ready(Ok(length))
     }
 
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         // The connection sends by itself.
-        Poll::Ready(Ok(()))
+        Poll::Ready(self.still_open(cx))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -149,13 +171,8 @@ impl AsyncWrite for Duplex {
     }
 }
 
-/// Who needs no more says so in this way.
-fn ended(error: h2::Error) -> io::Result<()> {
-    match error.reason() {
-        Some(Reason::NO_ERROR | Reason::CANCEL) => Ok(()),
-        _ => Err(io::Error::other(error)),
-    }
-}
-
 /// Copied for one write.
 const AT_ONCE: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests;

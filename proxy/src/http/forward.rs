@@ -307,7 +307,7 @@ pub(super) async fn send(
 }
 
 /// An answer that can be passed on.
-fn answer(response: &Response<Incoming>) -> Result<(), Failure> {
+pub(super) fn answer(response: &Response<Incoming>) -> Result<(), Failure> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         // Nobody asked to: what follows is not HTTP.
         return Err(Failure::new(Side::Upstream, DenyReason::OriginProtocol));

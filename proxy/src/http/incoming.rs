@@ -149,11 +149,12 @@ impl Frames {
     }
 
     /// RFC 9113 §8.1: an origin that has answered in full asks in this way for no more of the request.
-    /// A program has no such way to end a request.
+    /// h2 tells nothing of a reset after END_STREAM to who reads; what did not end so is whole only if
+    /// all that was announced is here. A program has no such way to end a request.
     fn broken<T>(&self, error: h2::Error) -> Option<Result<T, BrokenBody>> {
         let answer = matches!(self.side, Side::Answer(_));
         let enough = answer && error.is_reset() && error.reason() == Some(Reason::NO_ERROR);
-        if enough && self.left.is_none_or(|left| left == 0) {
+        if enough && self.left == Some(0) {
             return None;
         }
         Some(Err(BrokenBody::Http2(error)))

@@ -58,10 +58,21 @@ pub struct Reply(Arc<Replying>);
 
 #[derive(Debug)]
 struct Replying {
-    reply: Mutex<Option<SendResponse<Bytes>>>,
+    unanswered: Mutex<Option<Unanswered>>,
     /// All of the request came.
     whole: AtomicBool,
 }
+
+#[derive(Debug)]
+struct Unanswered {
+    reply: SendResponse<Bytes>,
+    /// Who waits for a reset. h2 keeps one waker: each look at the stream leaves this one there.
+    waiting: Waker,
+}
+
+/// An extended CONNECT was accepted: what follows this answer is no body.
+#[derive(Debug, Clone, Copy)]
+pub struct Accepted;
 
 impl<S> Streams<S>
 where
@@ -127,7 +138,10 @@ impl<S> std::fmt::Debug for Streams<S> {
 impl Reply {
     fn new(reply: SendResponse<Bytes>, whole: bool) -> Self {
         Self(Arc::new(Replying {
-            reply: Mutex::new(Some(reply)),
+            unanswered: Mutex::new(Some(Unanswered {
+                reply,
+                waiting: Waker::noop().clone(),
+            })),
             whole: AtomicBool::new(whole),
         }))
     }
@@ -143,12 +157,14 @@ impl Reply {
 
     /// Sends an interim response, unless the answer has begun or the program wants none any more.
     pub fn interim(&self, status: StatusCode, headers: HeaderMap) {
-        let mut reply = self.0.reply.lock();
-        let Some(reply) = reply.as_mut() else {
+        let mut unanswered = self.0.unanswered.lock();
+        let Some(Unanswered { reply, waiting }) = unanswered.as_mut() else {
             return;
         };
-        let mut idle = Context::from_waker(Waker::noop());
-        if reply.poll_reset(&mut idle).is_ready() {
+        if reply
+            .poll_reset(&mut Context::from_waker(waiting))
+            .is_ready()
+        {
             return;
         }
         let mut interim = Response::new(());
@@ -161,15 +177,19 @@ impl Reply {
 
     /// Completes when the program resets the stream or is gone.
     fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
-        match self.0.reply.lock().as_mut() {
-            Some(reply) => reply.poll_reset(cx).map(drop),
+        match self.0.unanswered.lock().as_mut() {
+            Some(Unanswered { reply, waiting }) => {
+                waiting.clone_from(cx.waker());
+                reply.poll_reset(cx).map(drop)
+            }
             None => Poll::Ready(()),
         }
     }
 
     /// From here on there are no interim responses.
     fn take(&self) -> Option<SendResponse<Bytes>> {
-        self.0.reply.lock().take()
+        let unanswered = self.0.unanswered.lock().take();
+        unanswered.map(|unanswered| unanswered.reply)
     }
 }
 
@@ -196,15 +216,19 @@ async fn serve(session: Arc<Session>, request: Request<RecvStream>, reply: SendR
     let (mut parts, body) = response.into_parts();
     // Ours; an origin's is gone already ([`super::headers::incoming`]).
     parts.headers.remove(CONNECTION);
-    if let Some(accepting) = accepting
-        && parts.status.is_success()
-    {
-        parts.headers.remove(CONTENT_LENGTH);
-        if let Some(send) = begin(&mut sender, Response::from_parts(parts, ()), false) {
-            // Who waits for it may be gone: then the stream is reset.
-            let _gone = accepting.send(send);
+    if let Some(accepting) = accepting {
+        if parts.extensions.remove::<Accepted>().is_some() {
+            parts.headers.remove(CONTENT_LENGTH);
+            if let Some(send) = begin(&mut sender, Response::from_parts(parts, ()), false) {
+                // Who waits for it may be gone: then the stream is reset.
+                let _gone = accepting.send(send);
+            }
+            return;
         }
-        return;
+        if parts.status.is_success() {
+            // RFC 9110 §9.3.6: the program would take it for a tunnel, and there is none.
+            return sender.send_reset(Reason::INTERNAL_ERROR);
+        }
     }
     let (length, empty) = (body.size_hint().exact(), body.is_end_stream());
     if let (Some(length), false) = (length, empty) {
@@ -268,3 +292,6 @@ fn begin(
 
 /// Long enough for a program to find its answer; what it sends in the meantime is thrown away.
 const LINGER: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests;

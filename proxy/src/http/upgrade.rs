@@ -26,10 +26,11 @@ use super::{
     duplex::Duplex,
     exchange::Exchange,
     explicit::Tunnelled,
-    forward::{Outgoing, Ready, fail, pass_back, send},
+    forward::{Outgoing, Ready, answer, fail, pass_back, send},
     headers,
     incoming::Incoming,
     session::Session,
+    streams::Accepted,
 };
 use crate::{
     caller::Caller,
@@ -187,7 +188,10 @@ pub async fn forward(
     };
     if response.status() != accepted {
         // Refused: an ordinary answer. The connection of an HTTP/1 client goes on as HTTP.
-        return pass_back(exchange, response, lease).await;
+        return match refusal(session, &response) {
+            Ok(()) => pass_back(exchange, response, lease).await,
+            Err(failure) => Err(fail(*exchange, failure)),
+        };
     }
     if !over_http2 && !names_websocket(response.headers()) {
         let failure = Failure::new(Side::Upstream, DenyReason::OriginProtocol);
@@ -218,6 +222,15 @@ pub async fn forward(
         response,
         &lease,
     ))
+}
+
+/// An answer that accepts nothing and can be passed on as what it is.
+fn refusal(session: &Session, response: &Response<Incoming>) -> Result<(), Failure> {
+    if session.application() == Application::Http2 && response.status().is_success() {
+        // RFC 9110 §9.3.6: as the answer to a CONNECT it would accept.
+        return Err(Failure::new(Side::Upstream, DenyReason::OriginProtocol));
+    }
+    answer(response)
 }
 
 /// The handshake's key: the program's, or, as HTTP/2 has none (RFC 8441 §5), one of ours.
@@ -312,7 +325,9 @@ fn accept(
             drop(session.worker().tasks.spawn(websocket.run()));
         }
     }
-    Response::from_parts(parts, Download::Told(None))
+    let mut accepted = Response::from_parts(parts, Download::Told(None));
+    accepted.extensions_mut().insert(Accepted);
+    accepted
 }
 
 impl WebSocket {
@@ -320,11 +335,14 @@ impl WebSocket {
     pub async fn run(mut self: Box<Self>) {
         let caller: &Arc<Caller> = self.session.caller();
         let deadlines = caller.worker.deadlines().clone();
-        let Ok(Some(mut down)) = tokio::time::timeout(deadlines.detect, self.down.open()).await
-        else {
-            self.exchange
-                .spliced(0, 0, Some(DenyReason::RequestTimeout));
-            return;
+        let mut down = match tokio::time::timeout(deadlines.detect, self.down.open()).await {
+            Ok(Some(down)) => down,
+            // It went away before it heard that it may begin.
+            Ok(None) => return self.exchange.spliced(0, 0, None),
+            Err(_) => {
+                let late = Some(DenyReason::RequestTimeout);
+                return self.exchange.spliced(0, 0, late);
+            }
         };
         let limits = SpliceLimits {
             idle: deadlines.opaque_idle,

@@ -18,6 +18,7 @@ use super::lab::{
 };
 
 const PUSH_PROMISE: u8 = 5;
+const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 
@@ -126,6 +127,7 @@ async fn what_begins_as_no_answer_is_told_as_502() {
             "a promise",
             frame(PUSH_PROMISE, END_HEADERS, 1, &[0, 0, 0, 2, 0x82]),
         ),
+        ("a flood", frame(PING, 0, 0, &[0; 8]).repeat(5000)),
         ("no window", frame(WINDOW_UPDATE, 0, 0, &[0; 4])),
         (
             "a huge window",
@@ -191,6 +193,10 @@ async fn an_answer_that_goes_wrong_is_never_whole() {
             [start(), frame(RST_STREAM, 0, 1, &[0, 0, 0, 2])].concat(),
         ),
         (
+            "a reset without an error and without an end",
+            [start(), frame(RST_STREAM, 0, 1, &[0; 4])].concat(),
+        ),
+        (
             "a bad frame",
             [start(), frame(h2::SETTINGS, 0, 1, &[0; 6])].concat(),
         ),
@@ -210,6 +216,42 @@ async fn an_answer_that_goes_wrong_is_never_whole() {
             );
             let record = lab.until_records(Event::Response, 1).await.remove(0);
             assert!(record.entry.reason.is_some(), "{what} {alpn}: {record:#?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_ended_is_whole_though_its_stream_is_reset() {
+    let enough = || frame(RST_STREAM, 0, 1, &[0; 4]);
+    let body = |flags| frame(DATA, flags, 1, b"whole");
+    let length = ("content-length", "5");
+    let cases: Vec<(&str, Vec<u8>)> = vec![
+        (
+            "ended",
+            [head(0, &[OK]), body(END_STREAM), enough()].concat(),
+        ),
+        (
+            "as long as announced",
+            [head(0, &[OK, length]), body(0), enough()].concat(),
+        ),
+        (
+            "trailers",
+            [
+                head(0, &[OK]),
+                body(0),
+                head(END_STREAM, &[("x-end", "1")]),
+                enough(),
+            ]
+            .concat(),
+        ),
+    ];
+    for (what, octets) in cases {
+        for alpn in ["h2", "http/1.1"] {
+            let (status, body, lab) = got(octets.clone(), alpn).await;
+            let body = body.as_deref();
+            assert_eq!((status, body), (200, Some("whole")), "{what} {alpn}");
+            let record = lab.until_records(Event::Response, 1).await.remove(0);
+            assert_eq!(record.entry.reason, None, "{what} {alpn}");
         }
     }
 }

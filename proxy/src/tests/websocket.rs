@@ -236,6 +236,44 @@ async fn an_http2_origin_without_extended_connect_is_told_as_502() {
 }
 
 #[tokio::test]
+async fn a_plain_answer_to_an_extended_connect_accepts_nothing() {
+    // It understood a GET: to a CONNECT its 200 would open a tunnel.
+    let plain = |_| async { Response::new(super::lab::client::full("plain")) };
+    let http1 = Origin::https("api.test", &["http/1.1"], plain).await;
+    for origin in [http1, accepting_http2(StatusCode::CREATED).await] {
+        let lab = Arrangement::new(ALLOW_API)
+            .origin("api.test:443", &origin)
+            .lab();
+        let mut client = lab.https("api.test", "h2").await;
+        let asked = client.start(extended("https://api.test/socket")).await;
+        let response = asked.unwrap();
+        assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
+        let body = response.collect().await.unwrap().to_bytes();
+        let told: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(told["reason"], "origin_protocol");
+        let record = lab.until_records(Event::Response, 1).await.remove(0);
+        assert_eq!(record.entry.reason, Some(DenyReason::OriginProtocol));
+        assert_eq!(record.entry.status, Some(502));
+    }
+}
+
+#[tokio::test]
+async fn a_refused_connect_is_told_as_refused_to_who_says_it_speaks_grpc() {
+    let origin = accepting().await;
+    let lab = Arrangement::new("version: 1\negress: []\n")
+        .origin("api.test:443", &origin)
+        .lab();
+    let mut client = lab.https("api.test", "h2").await;
+    let mut asked = extended("https://api.test/socket");
+    let grpc = http::HeaderValue::from_static("application/grpc");
+    asked.headers_mut().insert("content-type", grpc);
+    let response = client.start(asked).await.unwrap();
+    assert_eq!(response.status(), StatusCode::FORBIDDEN);
+    assert_eq!(origin.seen.connections(), 0);
+    lab.assert_denied_once(DenyReason::HostNotAllowed);
+}
+
+#[tokio::test]
 async fn a_refused_upgrade_leaves_no_raw_pipe() {
     let origin = Origin::raw(|mut stream, seen| async move {
         let head = read_head(&mut stream).await;

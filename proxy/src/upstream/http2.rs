@@ -275,6 +275,12 @@ impl Running {
         }
     }
 
+    /// One of a connection that is not there.
+    #[cfg(test)]
+    pub(crate) fn for_test() -> Self {
+        Self::new(&Arc::default())
+    }
+
     /// The origin was heard.
     pub fn heard(&self) {
         self.line.heard.store(true, Ordering::Relaxed);
