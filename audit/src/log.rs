@@ -4,10 +4,11 @@
 
 pub(crate) mod indexed;
 pub mod jsonl;
+pub mod lines;
 
 use crate::{
     row::ReadRowError,
-    search::{Found, Marks, Page, Query},
+    search::{Found, Marks, Page, Position, Query},
     store::StoreError,
     verify::{Verified, VerifyError},
 };
@@ -37,7 +38,40 @@ pub trait Log {
     ///
     /// # Errors
     /// When the log cannot be read. A broken chain is an answer.
-    fn verify(&mut self) -> Result<Vec<ChainVerdict>, ReadLogError>;
+    fn verify(&mut self) -> Result<LogVerdict, ReadLogError>;
+
+    /// Whether something else stands under the log's name now: another file or database, or one that
+    /// ends before `marks`. Where nothing stands there the log is what it was.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    fn replaced(&mut self, marks: &Marks) -> Result<bool, ReadLogError>;
+}
+
+/// What verification says of a log.
+#[derive(Debug, Default)]
+pub struct LogVerdict {
+    /// Of each chain.
+    pub chains: Vec<ChainVerdict>,
+    /// Records that belong to no chain, or stand behind the end of theirs.
+    pub strays: Strays,
+}
+
+/// Records where none should be.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Strays {
+    /// How many.
+    pub count: u64,
+    /// The first of them.
+    pub first: Vec<Position>,
+}
+
+impl LogVerdict {
+    /// Whether nothing is missing, changed or added.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.strays.count == 0 && self.chains.iter().all(|chain| chain.outcome.is_ok())
+    }
 }
 
 /// What verification says of one chain.

@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeSet,
-    io::{self, BufRead, Read as _},
+    io::{self, BufRead},
 };
 
 use gig_policy::SandboxId;
@@ -15,8 +15,8 @@ use thiserror::Error;
 use crate::{
     chain::{self, ChainFault, Head},
     event::Event,
+    log::lines::{Line, Lines},
     record::Record,
-    store::jsonl::LONGEST_LINE,
 };
 
 /// A chain that holds together from its first record.
@@ -115,25 +115,21 @@ impl Verifier {
 ///
 /// # Errors
 /// At the first line that was changed, moved, cut or is missing its predecessor.
-pub fn verify(mut reader: impl BufRead) -> Result<Verified, VerifyError> {
+pub fn verify(reader: impl BufRead) -> Result<Verified, VerifyError> {
     let mut verifier = Verifier::default();
-    let mut octets = Vec::new();
-    for line in 1.. {
-        octets.clear();
-        let mut limited = reader.by_ref().take(LONGEST_LINE + 1);
-        limited
-            .read_until(b'\n', &mut octets)
-            .map_err(|source| VerifyError::Read { line, source })?;
-        if octets.is_empty() {
-            break;
-        }
-        let broken = |why| VerifyError::BrokenAt { line, why };
-        if octets.len() as u64 > LONGEST_LINE {
-            return Err(broken(ChainFault::TooLong));
-        }
-        verifier.line(&octets).map_err(broken)?;
+    let mut lines = Lines::new(reader);
+    loop {
+        let line = lines.number() + 1;
+        let next = lines.next_line();
+        let next = next.map_err(|source| VerifyError::Read { line, source })?;
+        let read = match next {
+            None => return Ok(verifier.finish()),
+            Some(Line::Whole(octets)) => verifier.line(octets).map(drop),
+            Some(Line::Unfinished(_)) => Err(ChainFault::Unfinished),
+            Some(Line::TooLong) => Err(ChainFault::TooLong),
+        };
+        read.map_err(|why| VerifyError::BrokenAt { line, why })?;
     }
-    Ok(verifier.finish())
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ fn loses_nothing(name: &str, open: impl Fn(&Path) -> Box<dyn Log>) {
     let (_, owner) = Recorder::start(store_at(&path), RecorderSettings::new("n")).unwrap();
     owner.close(Duration::from_secs(120));
     let mut log = open(&path);
-    for verdict in log.verify().unwrap() {
+    for verdict in log.verify().unwrap().chains {
         verdict.outcome.unwrap();
     }
     let mut marks = Marks::default();

@@ -2,11 +2,12 @@
 //!
 //! `sqlite:FILE` is a database whatever it is called; so is a file that is one already, and one not
 //! yet there (or empty) whose name ends in `.db`, `.sqlite` or `.sqlite3`. Everything else is a file
-//! of JSON lines.
+//! of JSON lines. A database's links are followed once, here: what is guarded against a sandbox is what
+//! is opened, and what SQLite keeps its journal beside.
 
 use std::path::{Path, PathBuf};
 
-use gig_audit::store::sqlite::is_sqlite;
+use gig_audit::store::sqlite::{is_sqlite, without_links};
 
 /// Where a record is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +28,7 @@ impl RecordPlace {
         }
         let after = name.as_os_str().as_encoded_bytes().strip_prefix(b"sqlite:");
         if let Some(path) = after.and_then(|path| std::str::from_utf8(path).ok()) {
-            return Self::Sqlite(path.into());
+            return Self::database(path.as_ref());
         }
         let is_database = match name.metadata() {
             Ok(found) if found.is_file() && found.len() > 0 => is_sqlite(name),
@@ -35,10 +36,15 @@ impl RecordPlace {
             _ => has_databases_ending(name),
         };
         if is_database {
-            Self::Sqlite(name.to_owned())
+            Self::database(name)
         } else {
             Self::Lines(name.to_owned())
         }
+    }
+
+    /// Where there is no such folder, opening it says so.
+    fn database(name: &Path) -> Self {
+        Self::Sqlite(without_links(name).unwrap_or_else(|_| name.to_owned()))
     }
 }
 
@@ -56,7 +62,8 @@ mod tests {
     #[test]
     fn a_name_says_what_is_made_and_a_file_what_it_is() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
+        let root = folder.path().canonicalize().unwrap();
+        let at = |name: &str| root.join(name);
         assert_eq!(RecordPlace::of("-".as_ref()), RecordPlace::Stream);
         for name in ["a.db", "a.sqlite", "a.sqlite3"] {
             assert_eq!(RecordPlace::of(&at(name)), RecordPlace::Sqlite(at(name)));
@@ -66,7 +73,12 @@ mod tests {
             RecordPlace::Lines(at("a.jsonl"))
         );
         let prefixed = RecordPlace::of("sqlite:records".as_ref());
-        assert_eq!(prefixed, RecordPlace::Sqlite("records".into()));
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        assert_eq!(prefixed, RecordPlace::Sqlite(here.join("records")));
+        std::os::unix::fs::symlink(at("behind.db"), at("link.db")).unwrap();
+        fs::write(at("behind.db"), b"SQLite format 3\0...").unwrap();
+        let linked = RecordPlace::of(&at("link.db"));
+        assert_eq!(linked, RecordPlace::Sqlite(at("behind.db")));
         fs::write(at("lines.db"), "{\"seq\":1").unwrap();
         assert_eq!(
             RecordPlace::of(&at("lines.db")),

@@ -48,6 +48,20 @@ fn a_database_beside_which_the_program_may_write_is_refused() {
         .exits(125)
         .complains("may write beside the audit database");
     assert!(!file.exists(), "nothing was made");
+    // Nor through a link that stands elsewhere: SQLite's journal is beside what it names.
+    let made = lab.fresh_path("made.db");
+    let _run = lab.gig().recording_to(&made).run(["true"]).success();
+    let link = lab.fresh_path("link.db");
+    std::os::unix::fs::symlink(&made, &link).expect("a link");
+    let folder = text(made.parent().expect("its folder"));
+    let run = lab
+        .gig()
+        .recording_to(&link)
+        .option(["--rw", &folder])
+        .run(["true"]);
+    let _run = run
+        .exits(125)
+        .complains("may write beside the audit database");
 }
 
 /// No file may grow beyond some megabytes: as a disk that is full does, but for this gig alone.

@@ -222,6 +222,42 @@ fn tail_shows_the_newest_and_follows_what_comes() {
 }
 
 #[test]
+fn a_record_that_is_put_in_the_place_of_the_followed_one_is_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    for place in two_records(folder.path()) {
+        let name = place.to_str().unwrap();
+        let mut following = Command::new(place::gig())
+            .args(["audit", "tail", name, "-n", "1", "--follow", "--json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(following.stdout.take().unwrap()).lines();
+        let mut next =
+            || -> Value { serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap() };
+        assert_eq!(next()["seq"], 30);
+        std::fs::rename(&place, folder.path().join("away")).unwrap();
+        for beside in ["-wal", "-shm"] {
+            let _not_there = std::fs::remove_file(format!("{name}{beside}"));
+        }
+        let writer = Writer::on(&place);
+        writer.record(request(1, "after.example.com", false));
+        let first = next();
+        assert_eq!(
+            (&first["seq"], &first["host"]),
+            (&1.into(), &"after.example.com".into())
+        );
+        following.kill().unwrap();
+        let mut told = String::new();
+        let mut errors = following.stderr.take().unwrap();
+        std::io::Read::read_to_string(&mut errors, &mut told).unwrap();
+        assert!(told.contains("another record is in the place"), "{told}");
+        following.wait().unwrap();
+        writer.close();
+    }
+}
+
+#[test]
 fn a_database_is_verified_and_its_harm_named() {
     let folder = tempfile::tempdir().unwrap();
     let [_, database] = two_records(folder.path());
@@ -244,6 +280,31 @@ fn a_database_is_verified_and_its_harm_named() {
     let document: Value = serde_json::from_str(&answer.output).unwrap();
     assert_eq!((answer.status, &document["whole"]), (1, &false.into()));
     assert_eq!(document["chains"][0]["record"], 17, "{document}");
+}
+
+#[test]
+fn records_that_belong_to_no_chain_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let [_, database] = two_records(folder.path());
+    let name = database.to_str().unwrap();
+    let insert = "import sqlite3, sys; d = sqlite3.connect(sys.argv[1]); \
+                  d.execute('INSERT INTO record SELECT position + 5, line FROM record WHERE position % 64 = 30'); \
+                  d.execute('INSERT INTO record SELECT position + (7 << 40), line FROM record WHERE position % 64 = 30'); \
+                  d.commit()";
+    let done = Command::new("/usr/bin/python3")
+        .args(["-c", insert, name])
+        .status();
+    assert!(done.unwrap().success());
+    let answer = gig(&["audit", "verify", name]);
+    assert_eq!(answer.status, 1, "{answer:?}");
+    for part in [
+        "chain of n: whole: 30 records",
+        "2 records stand behind the end of their chain or in none",
+        "record 35 of chain 1",
+        "record 30 of chain 8",
+    ] {
+        assert!(answer.output.contains(part), "{part}: {answer:?}");
+    }
 }
 
 #[test]

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{ChainVerdict, ReadLogError};
+use super::{ChainVerdict, LogVerdict, ReadLogError, Strays};
 use crate::{
     chain::ChainFault,
     row::Row,
     search::{
         Found, Marks, Position,
-        walk::{Chain, Shelf},
+        walk::{Chain, Shelf, position_of},
     },
     store::StoreError,
     verify::{Verified, Verifier, VerifyError},
@@ -47,15 +47,24 @@ pub(crate) fn end(shelf: &mut impl Shelf) -> Result<Marks, StoreError> {
     Ok(Marks(marks.collect()))
 }
 
-pub(crate) fn verify(shelf: &mut impl Shelf) -> Result<Vec<ChainVerdict>, StoreError> {
-    let mut verdicts = Vec::new();
+pub(crate) fn verify(shelf: &mut impl Shelf) -> Result<LogVerdict, StoreError> {
+    let mut verdict = LogVerdict::default();
     for chain in shelf.chains()? {
-        verdicts.push(ChainVerdict {
+        verdict.chains.push(ChainVerdict {
             outcome: verify_chain(shelf, &chain)?,
             node: Some(chain.node),
         });
     }
-    Ok(verdicts)
+    let (count, first) = shelf.strays(MOST_STRAYS)?;
+    let first = first.into_iter().map(position_of).collect();
+    verdict.strays = Strays { count, first };
+    Ok(verdict)
+}
+
+/// Whether the log ends before `marks` now: another was put in its place, under the same name.
+pub(crate) fn is_shorter(shelf: &mut impl Shelf, marks: &Marks) -> Result<bool, StoreError> {
+    let end = end(shelf)?;
+    Ok(marks.0.iter().any(|(chain, seq)| end.of(*chain) < *seq))
 }
 
 /// Reads up to the head that the chain had when it was asked: more may come meanwhile.
@@ -105,3 +114,5 @@ fn verify_chain(
 }
 
 const LINES_AT_ONCE: u32 = 4096;
+/// A person looks at some of them and then at the database.
+const MOST_STRAYS: u32 = 20;

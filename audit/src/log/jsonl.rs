@@ -6,11 +6,11 @@
 use std::{
     fs::File,
     io::{self, BufReader, Seek as _, SeekFrom},
-    os::unix::fs::FileExt as _,
-    path::Path,
+    os::unix::fs::{FileExt as _, MetadataExt as _},
+    path::{Path, PathBuf},
 };
 
-use super::{ChainVerdict, Log, ReadLogError};
+use super::{ChainVerdict, Log, LogVerdict, ReadLogError, Strays};
 use crate::{
     row::Row,
     search::{Found, Marks, Page, Position, Query},
@@ -22,6 +22,7 @@ use crate::{
 #[derive(Debug)]
 pub struct JsonlLog {
     file: File,
+    path: PathBuf,
     place: String,
 }
 
@@ -43,7 +44,11 @@ impl JsonlLog {
             let why = "it is no ordinary file";
             return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, why)));
         }
-        Ok(Self { file, place })
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            place,
+        })
     }
 
     fn error(&self, source: io::Error) -> StoreError {
@@ -164,15 +169,29 @@ impl Log for JsonlLog {
         Ok(end)
     }
 
-    fn verify(&mut self) -> Result<Vec<ChainVerdict>, ReadLogError> {
+    fn verify(&mut self) -> Result<LogVerdict, ReadLogError> {
         self.file
             .seek(SeekFrom::Start(0))
             .map_err(|e| self.error(e))?;
         let reader = BufReader::with_capacity(WINDOW, &self.file);
-        Ok(vec![ChainVerdict {
-            node: None,
-            outcome: verify(reader),
-        }])
+        Ok(LogVerdict {
+            chains: vec![ChainVerdict {
+                node: None,
+                outcome: verify(reader),
+            }],
+            strays: Strays::default(),
+        })
+    }
+
+    fn replaced(&mut self, marks: &Marks) -> Result<bool, ReadLogError> {
+        let there = match self.path.metadata() {
+            Ok(there) => there,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(self.error(error).into()),
+        };
+        let ours = self.file.metadata().map_err(|e| self.error(e))?;
+        let same = (there.dev(), there.ino()) == (ours.dev(), ours.ino());
+        Ok(!same || ours.len() < marks.of(CHAIN))
     }
 }
 

@@ -31,6 +31,9 @@ pub(crate) trait Shelf {
         from: u64,
         most: u32,
     ) -> Result<Vec<(u64, String)>, StoreError>;
+    /// How many lines stand where no chain has any: behind its end, or without a chain. And the keys
+    /// of at most `most` of them. Chains and lines are those of one moment.
+    fn strays(&mut self, most: u32) -> Result<(u64, Vec<i64>), StoreError>;
     /// Lines behind `after`, oldest first.
     fn lines_after(
         &mut self,
@@ -67,6 +70,30 @@ impl Block {
 /// The key of a line: chain and place in one number that fits a database's integer.
 pub(crate) fn key_of(chain: u32, seq: u64) -> i64 {
     ((u64::from(chain) << SEQ_BITS) | (seq & ((1 << SEQ_BITS) - 1))).cast_signed()
+}
+
+/// The place that a key names.
+pub(crate) fn position_of(key: i64) -> Position {
+    let key = key.cast_unsigned();
+    Position {
+        // 24 bits are left of 64.
+        chain: u32::try_from(key >> SEQ_BITS).unwrap_or(u32::MAX),
+        seq: key & ((1 << SEQ_BITS) - 1),
+    }
+}
+
+/// Ranges of keys, both ends included, in which no chain of `chains` has a record.
+pub(crate) fn between(chains: &[Chain]) -> Vec<(i64, i64)> {
+    let mut ranges = Vec::new();
+    let mut from = i64::MIN;
+    let mut sorted: Vec<&Chain> = chains.iter().collect();
+    sorted.sort_unstable_by_key(|chain| chain.chain);
+    for chain in sorted {
+        ranges.push((from, key_of(chain.chain, 0)));
+        from = key_of(chain.chain, chain.head.seq).saturating_add(1);
+    }
+    ranges.push((from, i64::MAX));
+    ranges
 }
 
 /// One page.

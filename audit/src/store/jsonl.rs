@@ -227,11 +227,16 @@ impl JsonlStore {
         }
         let end = self.find_end(size)?;
         let mut repaired = None;
+        // Continue our own chain: a file that lost records or got a stranger's must not verify.
         if size < self.size {
-            // Continue our own chain: a file that lost records must not verify.
             let lost = self.size - size;
             repaired = Some(format!(
                 "the file lost {lost} octets that were written before"
+            ));
+        } else if !self.holds_ours() {
+            repaired = Some(format!(
+                "record {}, which was written before, is another now",
+                self.head.seq
             ));
         } else {
             self.head = end.head;
@@ -247,6 +252,14 @@ impl JsonlStore {
         }
         self.size = size - end.torn;
         Ok(self.tail(repaired))
+    }
+
+    /// Whether the last record of ours still ends where it was written; others may stand behind it.
+    fn holds_ours(&self) -> bool {
+        self.size == 0
+            || self
+                .find_end(self.size)
+                .is_ok_and(|end| end.torn == 0 && end.head == self.head)
     }
 
     const fn tail(&self, repaired: Option<String>) -> Tail {

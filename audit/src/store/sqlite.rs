@@ -30,7 +30,7 @@ pub(crate) mod database;
 mod shelf;
 mod upkeep;
 
-pub use database::{OpenSqliteError, is_sqlite};
+pub use database::{OpenSqliteError, is_sqlite, without_links};
 pub use shelf::SqliteLog;
 
 /// A database that is written to.
@@ -60,11 +60,13 @@ impl SqliteStore {
     /// When it cannot be opened or made, or holds something other than audit records, or its end is
     /// not the record it should be.
     pub fn open(path: &Path, node: &str) -> Result<Self, OpenSqliteError> {
-        let connection = database::open_to_write(path)?;
-        let place = Place::of(path).map_err(|source| OpenSqliteError::File {
+        let not_found = |source| OpenSqliteError::File {
             path: path.to_owned(),
             source,
-        })?;
+        };
+        let path = &without_links(path).map_err(not_found)?;
+        let connection = database::open_to_write(path)?;
+        let place = Place::of(path).map_err(not_found)?;
         let failed = |source: rusqlite::Error| OpenSqliteError::Database {
             path: path.to_owned(),
             source,
@@ -115,20 +117,38 @@ impl SqliteStore {
             seq,
             hash: ChainHash(hash),
         });
-        // Continue our own chain: a database that lost records must not verify.
-        let mut repaired = None;
-        if found.seq < self.head.seq {
-            repaired = Some(format!(
-                "the database lost {} records that were written before",
-                self.head.seq - found.seq
-            ));
-        } else {
+        let repaired = self.judge(found)?;
+        if repaired.is_none() {
             self.head = found;
         }
         Ok(Tail {
             head: self.head,
             repaired,
         })
+    }
+
+    /// What is wrong with the head that was found. We continue our own chain then: a database that
+    /// lost records or got a stranger's must not verify.
+    fn judge(&self, found: Head) -> Result<Option<String>, rusqlite::Error> {
+        let own = self.head.seq;
+        if found == self.head || own == 0 {
+            return Ok(None);
+        }
+        if found.seq < own {
+            return Ok(Some(format!(
+                "the database lost {} records that were written before",
+                own - found.seq
+            )));
+        }
+        // Others have written since; before that stands what we wrote.
+        let line: Option<String> = self
+            .connection
+            .prepare_cached("SELECT line FROM record WHERE position = ?1")?
+            .query_row([key_of(self.chain, own)], |row| row.get(0))
+            .optional()?;
+        let record = line.and_then(|line| chain::open(format!("{line}\n").as_bytes()).ok());
+        let ours = found.seq > own && record.is_some_and(|record| record.hash == self.head.hash);
+        Ok((!ours).then(|| format!("record {own}, which was written before, is another now")))
     }
 
     fn give_back(&mut self) {
@@ -312,12 +332,16 @@ impl Place {
     /// A database that no longer stands under its name takes no more records: whoever looks there
     /// would not find them.
     fn check(&self) -> Result<(), StoreError> {
-        let found = database::identity(&self.path).map_err(|e| self.error("find", e))?;
-        if found == self.identity {
+        if self.is_there().map_err(|e| self.error("find", e))? {
             return Ok(());
         }
         let why = "another file is in its place";
         Err(self.error("find", io::Error::new(io::ErrorKind::NotFound, why)))
+    }
+
+    /// Whether it is still this file that has the name.
+    fn is_there(&self) -> io::Result<bool> {
+        Ok(database::identity(&self.path)? == self.identity)
     }
 
     /// The file whose name is the database's with an ending.

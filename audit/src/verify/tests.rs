@@ -7,6 +7,7 @@ use super::*;
 use crate::{
     chain::{Stamp, seal},
     entry::Entry,
+    store::jsonl::LONGEST_LINE,
 };
 
 fn chain_of(entries: Vec<Entry>) -> Vec<Vec<u8>> {

@@ -192,3 +192,23 @@ async fn processes_share_a_file_and_one_killed_in_the_middle_breaks_nothing() {
     }
     assert!(verified(&path).head.seq > 1000);
 }
+
+#[tokio::test]
+async fn a_strangers_records_in_place_of_ours_are_told_and_not_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, theirs) = (folder.path().join("a.jsonl"), folder.path().join("b.jsonl"));
+    append(&theirs, 9).await;
+    let store = Box::new(JsonlStore::open(&path).unwrap());
+    let (recorder, owner) = Recorder::start(store, RecorderSettings::new("n")).unwrap();
+    recorder.record(Entry::new(Event::Dns)).await.unwrap();
+    // The same file, other records.
+    fs::write(&path, fs::read(&theirs).unwrap()).unwrap();
+    recorder.record(Entry::new(Event::Dns)).await.unwrap();
+    owner.close(Duration::from_secs(60));
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(
+        text.contains("record 1, which was written before"),
+        "{text}"
+    );
+    verify(text.as_bytes()).unwrap_err();
+}

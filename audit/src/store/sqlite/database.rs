@@ -71,7 +71,25 @@ pub enum OpenSqliteError {
     },
 }
 
-/// A connection that writes; makes the file (0600) and its tables if need be.
+/// The path without links, so that a journal is looked for where SQLite keeps it, and what is guarded
+/// is what is opened. A database that is not there yet will stand in its folder.
+///
+/// # Errors
+/// When the folder is not there or cannot be looked into.
+pub fn without_links(path: &Path) -> io::Result<PathBuf> {
+    match path.canonicalize() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        found => return found,
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(folder.canonicalize()?.join(name))
+}
+
+/// A connection that writes; makes the file (0600) and its tables if need be. `path` has no links.
 ///
 /// An existing file is opened by SQLite alone: closing another descriptor of it would drop the locks
 /// that this process holds.
@@ -91,7 +109,9 @@ pub(crate) fn open_to_write(path: &Path) -> Result<Connection, OpenSqliteError> 
             });
         }
     }
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let mut connection =
         Connection::open_with_flags(path, flags).map_err(|source| refused(path, source))?;
     patiently(|| prepare(&mut connection, path))?;

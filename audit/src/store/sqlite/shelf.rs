@@ -7,12 +7,12 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::{OpenSqliteError, Place, database};
 use crate::{
     chain::Head,
-    log::{ChainVerdict, Log, ReadLogError, indexed},
+    log::{Log, LogVerdict, ReadLogError, indexed},
     record::ChainHash,
     search::{
         Found, Marks, Page, Query,
         posting::{BLOCK, Places},
-        walk::{self, Block, Chain, Shelf, key_of},
+        walk::{self, Block, Chain, Shelf, between, key_of},
     },
     store::StoreError,
 };
@@ -79,6 +79,22 @@ impl SqliteLog {
     }
 }
 
+fn chains(connection: &Connection) -> Result<Vec<Chain>, rusqlite::Error> {
+    connection
+        .prepare_cached("SELECT chain, node, seq, hash FROM chain ORDER BY chain")?
+        .query_map([], |row| {
+            Ok(Chain {
+                chain: row.get(0)?,
+                node: row.get(1)?,
+                head: Head {
+                    seq: row.get(2)?,
+                    hash: ChainHash(row.get(3)?),
+                },
+            })
+        })?
+        .collect()
+}
+
 const fn seq_of(position: i64) -> u64 {
     position.cast_unsigned() & ((1 << walk::SEQ_BITS) - 1)
 }
@@ -89,20 +105,34 @@ impl Shelf for SqliteLog {
     }
 
     fn chains(&mut self) -> Result<Vec<Chain>, StoreError> {
+        self.told(chains(&self.connection))
+    }
+
+    fn strays(&mut self, most: u32) -> Result<(u64, Vec<i64>), StoreError> {
         let read = || {
-            self.connection
-                .prepare_cached("SELECT chain, node, seq, hash FROM chain ORDER BY chain")?
-                .query_map([], |row| {
-                    Ok(Chain {
-                        chain: row.get(0)?,
-                        node: row.get(1)?,
-                        head: Head {
-                            seq: row.get(2)?,
-                            hash: ChainHash(row.get(3)?),
-                        },
-                    })
-                })?
-                .collect()
+            // One moment: a record is not behind the end of a chain that grew meanwhile.
+            let moment = self.connection.unchecked_transaction()?;
+            let mut count = 0;
+            let mut first = Vec::new();
+            for range in between(&chains(&moment)?) {
+                let counted: u64 = moment
+                    .prepare_cached("SELECT count(*) FROM record WHERE position BETWEEN ?1 AND ?2")?
+                    .query_row(range, |row| row.get(0))?;
+                count += counted;
+                let left = u64::from(most).saturating_sub(first.len() as u64);
+                if counted > 0 && left > 0 {
+                    let mut look = moment.prepare_cached(
+                        "SELECT position FROM record WHERE position BETWEEN ?1 AND ?2
+                         ORDER BY position LIMIT ?3",
+                    )?;
+                    let keys = look.query_map((range.0, range.1, left), |row| row.get(0))?;
+                    for key in keys {
+                        first.push(key?);
+                    }
+                }
+            }
+            moment.finish()?;
+            Ok((count, first))
         };
         self.told(read())
     }
@@ -215,7 +245,16 @@ impl Log for SqliteLog {
         Ok(indexed::end(self)?)
     }
 
-    fn verify(&mut self) -> Result<Vec<ChainVerdict>, ReadLogError> {
+    fn verify(&mut self) -> Result<LogVerdict, ReadLogError> {
         Ok(indexed::verify(self)?)
+    }
+
+    fn replaced(&mut self, marks: &Marks) -> Result<bool, ReadLogError> {
+        match self.place.is_there() {
+            Ok(true) => Ok(indexed::is_shorter(self, marks)?),
+            Ok(false) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(self.place.error("find", error).into()),
+        }
     }
 }

@@ -2,19 +2,21 @@
 
 use std::{
     io::{self, Write as _},
+    path::Path,
     time::Duration,
 };
 
 use anyhow::Context;
 use gig_audit::{
     log::Log,
-    search::{Filter, Found, Query},
+    search::{Filter, Found, Marks, Query},
 };
 
 use super::show;
-use crate::{args::audit::AuditTailArgs, exit_status::ExitStatus};
+use crate::{args::audit::AuditTailArgs, exit_status::ExitStatus, output};
 
-/// Ends at once, or with `--follow` when it is interrupted.
+/// Ends at once, or with `--follow` when it is interrupted; a record that is put in the place of the one
+/// that is followed (a rotated file, a restored database) is followed from its beginning.
 ///
 /// # Errors
 /// When the record cannot be read, or standard output is closed.
@@ -34,16 +36,35 @@ pub(super) fn execute(args: AuditTailArgs) -> anyhow::Result<ExitStatus> {
     }
     loop {
         let some = log.after(&marks, AT_ONCE).with_context(reading)?;
-        if some.is_empty() {
+        if !some.is_empty() {
+            for found in some {
+                marks.set(found.at);
+                if filter.matches(&found.row) {
+                    print(&found, args.json)?;
+                }
+            }
+        } else if log.replaced(&marks).with_context(reading)? {
+            // What was written to the old one until it was replaced comes first.
+            let Some(new) = replacement(log.as_mut(), &marks, &args.file) else {
+                std::thread::sleep(PAUSE);
+                continue;
+            };
+            let name = args.file.display();
+            output::remark([format!(
+                "another record is in the place of {name}: following that"
+            )])?;
+            log = new;
+            marks = Marks::default();
+        } else {
             std::thread::sleep(PAUSE);
         }
-        for found in some {
-            marks.set(found.at);
-            if filter.matches(&found.row) {
-                print(&found, args.json)?;
-            }
-        }
     }
+}
+
+/// What stands there now; `None` while it cannot be read yet, or the old one has more to show.
+fn replacement(old: &mut dyn Log, marks: &Marks, file: &Path) -> Option<Box<dyn Log>> {
+    let read = old.after(marks, 1).is_ok_and(|some| some.is_empty());
+    read.then(|| super::open(file).ok()).flatten()
 }
 
 fn newest(log: &mut dyn Log, filter: &Filter, count: usize) -> anyhow::Result<Vec<Found>> {

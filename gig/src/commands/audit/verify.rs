@@ -7,7 +7,11 @@ use std::{
 };
 
 use anyhow::Context;
-use gig_audit::{Verified, VerifyError, verify::verify as verify_chain};
+use gig_audit::{
+    Verified, VerifyError,
+    log::{ChainVerdict, Strays},
+    verify::verify as verify_chain,
+};
 use serde_json::json;
 
 use crate::{
@@ -22,7 +26,7 @@ use crate::{
 /// # Errors
 /// When the file cannot be read.
 pub(super) fn execute(args: &AuditVerifyArgs) -> anyhow::Result<ExitStatus> {
-    let name = args.file.display().to_string();
+    let name = printable(&args.file.display().to_string());
     if let RecordPlace::Sqlite(_) = RecordPlace::of(&args.file) {
         return verify_database(args, &name);
     }
@@ -54,52 +58,74 @@ pub(super) fn execute(args: &AuditVerifyArgs) -> anyhow::Result<ExitStatus> {
     }
 }
 
-/// Every chain of a database.
+/// Every chain of a database, and what belongs to none.
 fn verify_database(args: &AuditVerifyArgs, name: &str) -> anyhow::Result<ExitStatus> {
-    let verdicts = super::open(&args.file)?
+    let verdict = super::open(&args.file)?
         .verify()
         .with_context(|| format!("cannot verify {name}"))?;
-    let mut whole = true;
     let mut chains = Vec::new();
     let mut text = String::new();
-    for verdict in &verdicts {
-        let node = verdict.node.as_deref().unwrap_or_default();
-        let of = format!("{name}, chain of {}", printable(node));
-        let (mut document, line) = match &verdict.outcome {
-            Ok(verified) => (whole_json(name, verified), whole_text(&of, verified)),
-            Err(broken) => {
-                whole = false;
-                let why = broken
-                    .source()
-                    .map_or_else(|| broken.to_string(), ToString::to_string);
-                let VerifyError::BrokenAt { line, .. } = broken else {
-                    anyhow::bail!("cannot verify {of}: {why}");
-                };
-                let document = json!({ "whole": false, "record": line, "why": why });
-                (
-                    document,
-                    format!("{of}: broken at record {line}: {}", printable(&why)),
-                )
-            }
-        };
-        if let Some(fields) = document.as_object_mut() {
-            fields.remove("file");
-            fields.insert("node".to_owned(), node.into());
-        }
+    for chain in &verdict.chains {
+        let (document, line) = chain_told(chain, name)?;
         chains.push(document);
         text += &line;
         text.push('\n');
     }
-    if verdicts.is_empty() {
+    let Strays { count, first } = &verdict.strays;
+    if *count > 0 {
+        text += &format!("{name}: {count} records stand behind the end of their chain or in none:");
+        for at in first {
+            text += &format!(" record {} of chain {},", at.seq, at.chain);
+        }
+        let more = count.saturating_sub(first.len() as u64);
+        text.truncate(text.len() - 1);
+        if more > 0 {
+            text += &format!(" and {more} more");
+        }
+        text.push('\n');
+    }
+    if text.is_empty() {
         text = format!("{name}: whole, and empty");
     }
-    let document = json!({ "file": name, "whole": whole, "chains": chains });
+    let whole = verdict.is_whole();
+    let first: Vec<_> = first
+        .iter()
+        .map(|at| json!({ "chain": at.chain, "record": at.seq }))
+        .collect();
+    let document = json!({
+        "file": name, "whole": whole, "chains": chains,
+        "strays": { "count": count, "first": first },
+    });
     output::print(args.output.json, &document, text.trim_end())?;
     Ok(if whole {
         ExitStatus::SUCCESS
     } else {
         ExitStatus::NO
     })
+}
+
+fn chain_told(chain: &ChainVerdict, name: &str) -> anyhow::Result<(serde_json::Value, String)> {
+    let node = chain.node.as_deref().unwrap_or_default();
+    let of = format!("{name}, chain of {}", printable(node));
+    let (mut document, line) = match &chain.outcome {
+        Ok(verified) => (whole_json(name, verified), whole_text(&of, verified)),
+        Err(broken) => {
+            let why = broken
+                .source()
+                .map_or_else(|| broken.to_string(), ToString::to_string);
+            let VerifyError::BrokenAt { line, .. } = broken else {
+                anyhow::bail!("cannot verify {of}: {why}");
+            };
+            let document = json!({ "whole": false, "record": line, "why": why });
+            let why = printable(&why);
+            (document, format!("{of}: broken at record {line}: {why}"))
+        }
+    };
+    if let Some(fields) = document.as_object_mut() {
+        fields.remove("file");
+        fields.insert("node".to_owned(), node.into());
+    }
+    Ok((document, line))
 }
 
 fn whole_json(name: &str, verified: &Verified) -> serde_json::Value {
