@@ -1,8 +1,12 @@
 //! What commands print on standard output: text for a person, or one JSON document for a program.
 
-use std::io::{self, Write};
+use std::{
+    fmt::Write as _,
+    io::{self, Write},
+};
 
 use anyhow::Context;
+pub(crate) use gig_policy::printable::printable;
 
 /// Prints `document` when `as_json`, else `text`.
 ///
@@ -13,7 +17,7 @@ pub(crate) fn print(as_json: bool, document: &serde_json::Value, text: &str) -> 
     let written = if as_json {
         serde_json::to_string_pretty(document)
             .map_err(io::Error::from)
-            .and_then(|json| writeln!(out, "{json}"))
+            .and_then(|json| writeln!(out, "{}", ascii(&json)))
     } else {
         writeln!(out, "{text}")
     };
@@ -34,16 +38,40 @@ pub(crate) fn remark(lines: impl IntoIterator<Item = String>) -> anyhow::Result<
         .context("cannot write to standard error")
 }
 
-/// `text` with control, bidirectional and invisible characters escaped: text that came from a file or
-/// a sandbox must not speak to the terminal.
-pub(crate) fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_ascii_graphic() || character == ' ' || character.is_alphanumeric() {
+/// JSON in ASCII: whatever else stands in its strings is escaped, so that a terminal that shows it
+/// obeys nobody. The value is the same.
+pub(crate) fn ascii(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for character in json.chars() {
+        if matches!(character, ' '..='~' | '\n') {
             out.push(character);
         } else {
-            out.extend(character.escape_unicode());
+            // Valid JSON has such characters inside its strings only.
+            let mut units = [0; 2];
+            for unit in character.encode_utf16(&mut units) {
+                // A string takes everything.
+                let _infallible = write!(out, "\\u{unit:04x}");
+            }
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_ascii_and_the_same_value() {
+        let value = serde_json::json!({ "a": "\u{202e}\u{9b}\u{1f600}\u{7f}\n", "ü": 1 });
+        let text = ascii(&serde_json::to_string_pretty(&value).unwrap());
+        assert!(
+            text.chars().all(|c| matches!(c, ' '..='~' | '\n')),
+            "{text:?}"
+        );
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&text).unwrap(),
+            value
+        );
+    }
 }

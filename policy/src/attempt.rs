@@ -3,7 +3,7 @@
 //! An attempt holds what a policy decides on and nothing else; where it was recorded is the reader's.
 //! Whether a policy covers it is asked of the code that enforces.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, net::IpAddr, sync::Arc};
 
 use crate::{
     deny_reason::DenyReason,
@@ -58,6 +58,8 @@ pub enum Outcome {
 pub struct Attempt {
     /// What was asked for.
     pub asked: Asked,
+    /// The address that it was or would have been dialled to, where that is known of a name.
+    pub address: Option<IpAddr>,
     /// What became of it.
     pub outcome: Outcome,
     /// When: RFC 3339 in UTC, all with the same number of digits, so that texts sort as times do.
@@ -108,14 +110,22 @@ impl fmt::Display for Asked {
     }
 }
 
-impl Outcome {
-    /// Whether rules decided it: an attempt that was denied for another reason (a limit, an address, a
-    /// secret) tells nothing about rules.
+impl Attempt {
+    /// The address, where one is known.
     #[must_use]
-    pub const fn is_of_rules(self) -> bool {
-        match self {
-            Self::Allowed => true,
-            Self::Denied(reason) => reason.is_of_rules(),
+    pub fn known_address(&self) -> Option<IpAddr> {
+        self.address.or_else(|| self.asked.host().ip())
+    }
+
+    /// Whether rules decided it: an attempt that was denied for another reason (a limit, a secret, an
+    /// origin's fault) tells nothing about rules. An address is opened by a rule's `allow_private`, so
+    /// that it counts where it is known.
+    #[must_use]
+    pub fn is_of_rules(&self) -> bool {
+        match self.outcome {
+            Outcome::Allowed => true,
+            Outcome::Denied(DenyReason::PrivateAddress) => self.known_address().is_some(),
+            Outcome::Denied(reason) => reason.is_of_rules(),
         }
     }
 }
@@ -123,11 +133,15 @@ impl Outcome {
 impl Policy {
     /// Whether a rule of this policy lets an attempt pass, and which; `mode: observe` does not count.
     ///
-    /// A name's address, limits and secrets take no part: they are not known here.
+    /// `address` is where the name was found, if it is known. Limits and secrets take no part.
     ///
     /// # Errors
     /// The denial, as a program would have been told.
-    pub fn covers(&self, asked: &Asked) -> Result<Option<RuleRef>, Box<Denial>> {
+    pub fn covers(
+        &self,
+        asked: &Asked,
+        address: Option<IpAddr>,
+    ) -> Result<Option<RuleRef>, Box<Denial>> {
         let host = asked.host();
         let mut rule = None;
         if let Host::Name(name) = &host {
@@ -146,7 +160,7 @@ impl Policy {
             Verdict::Deny(denial) => return Err(denial),
         };
         rule = covered(permit.rule(), permit.would_deny())?;
-        if let Host::Ip(ip) = host
+        if let Some(ip) = host.ip().or(address)
             && let Err(reason) = explain::admits(&permit, ip)
         {
             return Err(Box::new(Denial {

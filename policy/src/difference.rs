@@ -2,12 +2,17 @@
 //!
 //! Rules are compared by what they say, not by where they stand or how they are spelled, so that a
 //! document that was sorted or re-indented differs in nothing. Where a new rule allows no more than an
-//! old one did, or what a lost rule allowed is allowed by another, that is said; deciding on recorded
-//! traffic is `replay`'s.
+//! old one did, or what a lost rule allowed is allowed by another, that is said; so is where a rule that
+//! came or went leaves connections to another rule that treats their bytes otherwise. Deciding on
+//! recorded traffic is `replay`'s.
 
 use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
+
+mod handling;
+
+pub use handling::HandlingChange;
 
 use crate::{
     findings,
@@ -27,6 +32,8 @@ pub struct Difference {
     pub added: Vec<RuleChange>,
     /// Rules of the old policy that the new one has not.
     pub removed: Vec<RuleChange>,
+    /// Where both allow connections and treat their bytes otherwise.
+    pub handling: Vec<HandlingChange>,
 }
 
 /// One setting.
@@ -56,7 +63,10 @@ impl Difference {
     /// Whether both policies say the same.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
-        self.settings.is_empty() && self.added.is_empty() && self.removed.is_empty()
+        self.settings.is_empty()
+            && self.added.is_empty()
+            && self.removed.is_empty()
+            && self.handling.is_empty()
     }
 }
 
@@ -79,6 +89,7 @@ impl fmt::Display for Difference {
         };
         rules('-', &self.removed, "still allowed by");
         rules('+', &self.added, "was already allowed by");
+        lines.extend(self.handling.iter().map(ToString::to_string));
         if lines.is_empty() {
             lines.push("no difference".to_owned());
         }
@@ -94,6 +105,7 @@ impl Policy {
             settings: settings(self, newer),
             added: missing(newer, self),
             removed: missing(self, newer),
+            handling: handling::changes(self, newer),
         }
     }
 }

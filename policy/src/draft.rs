@@ -1,12 +1,15 @@
 //! A policy document that is being written: entries with comments, and the YAML that says them.
 //!
 //! What is written here is read again by `document`: texts that are not plain words are quoted as JSON
-//! quotes them, which YAML 1.2 reads alike. A comment is one line of printable characters, whatever it
-//! was made of.
+//! quotes them, which YAML 1.2 reads alike, and what could not be seen as YAML escapes it. A comment is
+//! one line of printable characters, whatever it was made of.
 
 use std::fmt::{self, Write as _};
 
-use crate::host::{Host, Port};
+use crate::{
+    host::{Host, Port},
+    printable::{is_plain, printable},
+};
 
 /// A document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,7 +23,7 @@ pub struct Draft {
 }
 
 /// One entry of `egress`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DraftEntry {
     /// Lines above the entry: what it rests on.
     pub remarks: Vec<String>,
@@ -39,7 +42,7 @@ pub struct DraftEntry {
 }
 
 /// What an entry speaks of.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DraftTarget {
     /// `host:`, a name or a pattern.
     Host(String),
@@ -48,7 +51,7 @@ pub enum DraftTarget {
 }
 
 /// One of an entry's `rules`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DraftRule {
     /// Lines above the rule.
     pub remarks: Vec<String>,
@@ -142,23 +145,9 @@ impl fmt::Display for DraftRule {
 
 fn remarks(f: &mut fmt::Formatter<'_>, indent: &str, lines: &[String]) -> fmt::Result {
     for line in lines {
-        writeln!(f, "{indent}# {}", plain_line(line))?;
+        writeln!(f, "{indent}# {}", printable(line))?;
     }
     Ok(())
-}
-
-/// What a sandbox sent must not end a comment or speak to a terminal.
-fn plain_line(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_ascii_graphic() || character == ' ' || character.is_alphanumeric() {
-            out.push(character);
-        } else {
-            // A string takes everything.
-            let _infallible = write!(out, "{}", character.escape_unicode());
-        }
-    }
-    out
 }
 
 fn list(texts: &[String]) -> String {
@@ -182,7 +171,17 @@ fn quoted(text: &str) -> String {
     if host || path || method {
         return text.to_owned();
     }
-    serde_json::to_string(text).unwrap_or_default()
+    let json = serde_json::to_string(text).unwrap_or_default();
+    let mut out = String::with_capacity(json.len());
+    for character in json.chars() {
+        // A string takes everything.
+        let _infallible = match (is_plain(character), u32::from(character)) {
+            (true, _) => out.write_char(character),
+            (false, code @ ..=0xffff) => write!(out, "\\u{code:04x}"),
+            (false, code) => write!(out, "\\U{code:08x}"),
+        };
+    }
+    out
 }
 
 #[cfg(test)]
@@ -219,13 +218,14 @@ mod tests {
         let mut nothing = DraftEntry::new(DraftTarget::Host("x.example".to_owned()));
         nothing.rules = Some(Vec::new());
         let draft = Draft {
-            name: "a: \"b\" #c".to_owned(),
+            name: "a: \"b\" #c\u{202e}\u{e0041}".to_owned(),
             remarks: vec!["from a log".to_owned()],
             entries: vec![entry, opaque, pinned, nothing],
         };
         let text = draft.to_string().replace("/b:%20c#", "/b:%20c");
         let policy = Policy::compile(&text, "draft").unwrap_or_else(|e| panic!("{e}\n{text}"));
-        assert_eq!(&*policy.reference().name, "a: \"b\" #c");
+        assert_eq!(&*policy.reference().name, "a: \"b\" #c\u{202e}\u{e0041}");
+        assert!(!text.contains(['\u{202e}', '\u{e0041}']), "{text:?}");
         assert_eq!(policy.rules().len(), 4);
         assert!(text.contains("  # two\\u{a}lines\\u{202e}\n"), "{text}");
     }

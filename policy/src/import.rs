@@ -5,7 +5,10 @@
 //! a pattern inside a label, any port) as *narrowed*. A document that is not of the named format is
 //! refused with its line. What the draft means is decided where every document is compiled.
 
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeSet, HashSet},
+    fmt,
+};
 
 use serde::Serialize;
 
@@ -23,6 +26,7 @@ use crate::{
     special_purpose::{AddressClass, classify},
 };
 
+mod denials;
 mod docker;
 mod hosts;
 mod iron_proxy;
@@ -103,6 +107,8 @@ pub fn import(
 #[derive(Debug, Default)]
 struct Reading {
     entries: Vec<DraftEntry>,
+    /// The same, so that each is there once.
+    known: HashSet<DraftEntry>,
     denied: Vec<Denied>,
     widened: BTreeSet<Remark>,
     narrowed: BTreeSet<Remark>,
@@ -239,52 +245,16 @@ impl Reading {
 
     /// Adds an entry; one that says the same is there once.
     fn allow(&mut self, entry: DraftEntry) {
-        if !self.entries.contains(&entry) {
+        if self.known.insert(entry.clone()) {
             self.entries.push(entry);
         }
-    }
-
-    fn apply_denials(&mut self) {
-        let pattern = |entry: &DraftEntry| match &entry.target {
-            DraftTarget::Host(host) => HostPattern::parse(host).ok(),
-            DraftTarget::Ip(_) => None,
-        };
-        let mut kept = vec![true; self.entries.len()];
-        for denied in std::mem::take(&mut self.denied) {
-            let Denied {
-                pattern: denied,
-                line,
-                spared,
-            } = denied;
-            let mut wider = None;
-            let later = self.entries.iter().zip(&mut kept).skip(spared);
-            for (entry, kept) in later {
-                let Some(allowed) = pattern(entry) else {
-                    continue;
-                };
-                if denied.covers(&allowed) {
-                    *kept = false;
-                } else if allowed.covers(&denied) {
-                    wider = Some(allowed);
-                }
-            }
-            if let Some(wider) = wider {
-                let message = format!(
-                    "{denied} was denied and {wider} allows it: there are no deny rules here, so \
-                     list the names that are needed instead of {wider}"
-                );
-                self.widened(line, message);
-            }
-        }
-        let mut kept = kept.into_iter();
-        self.entries.retain(|_| kept.next().unwrap_or(true));
     }
 
     fn finish(mut self, name: &str, origin: &str) -> Result<Imported, CompilePolicyError> {
         if !self.problems.is_empty() {
             return Err(CompilePolicyError::new(origin, self.problems));
         }
-        self.apply_denials();
+        denials::apply(&mut self);
         let mut remarks = vec![format!("Imported from {origin}.")];
         let widened = self.widened.iter().map(|remark| format!("wider: {remark}"));
         remarks.extend(widened);

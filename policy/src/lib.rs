@@ -31,6 +31,7 @@ pub mod intent;
 pub mod limits;
 pub mod path;
 pub mod policy;
+pub mod printable;
 pub mod replay;
 pub mod rule;
 pub mod sandbox_id;

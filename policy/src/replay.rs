@@ -1,7 +1,7 @@
 //! What a policy would have done with what was recorded: newly allowed, newly denied, the same.
 //!
 //! The questions go to the code that enforces. What was denied for a reason that no rule decides (a
-//! limit, an address, a secret, an origin's fault) is counted and left out.
+//! limit, a secret, an origin's fault, an address that is not known) is counted and left out.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -52,11 +52,14 @@ impl Policy {
         let mut allowed = BTreeMap::new();
         let mut denied = BTreeMap::new();
         for attempt in attempts {
-            if !attempt.outcome.is_of_rules() {
+            if !attempt.is_of_rules() {
                 replay.not_of_rules += 1;
                 continue;
             }
-            match (attempt.outcome, self.covers(&attempt.asked)) {
+            match (
+                attempt.outcome,
+                self.covers(&attempt.asked, attempt.address),
+            ) {
                 (Outcome::Allowed, Ok(_)) => replay.still_allowed += 1,
                 (Outcome::Denied(_), Err(_)) => replay.still_denied += 1,
                 (Outcome::Denied(reason), Ok(rule)) => {

@@ -7,7 +7,8 @@
 //! what it does not cover is listed, never left unsaid.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
+    net::IpAddr,
     sync::Arc,
 };
 
@@ -57,8 +58,8 @@ pub fn suggest(
     width: Width,
 ) -> Suggestion {
     let wanted = |attempt: &&Attempt| {
-        attempt.outcome.is_of_rules()
-            && base.is_none_or(|base| base.covers(&attempt.asked).is_err())
+        attempt.is_of_rules()
+            && base.is_none_or(|base| base.covers(&attempt.asked, attempt.address).is_err())
     };
     let wanted: Vec<_> = attempts.iter().filter(wanted).collect();
     let mut notes = Vec::new();
@@ -73,21 +74,23 @@ pub fn suggest(
         remarks: remarks(&wanted),
         entries,
     };
-    let mut asked: Vec<_> = wanted.iter().map(|attempt| &attempt.asked).collect();
-    asked.sort_unstable();
-    asked.dedup();
-    let uncovered = match Policy::compile(&draft.to_string(), name) {
+    let asked = wanted
+        .iter()
+        .map(|attempt| (&attempt.asked, attempt.address));
+    let asked: BTreeSet<(&Asked, Option<IpAddr>)> = asked.collect();
+    let uncovered: BTreeSet<&Asked> = match Policy::compile(&draft.to_string(), name) {
         Ok(policy) => {
-            let uncovered = asked
-                .into_iter()
-                .filter(|asked| policy.covers(asked).is_err());
-            uncovered.cloned().collect()
+            let uncovered = asked.into_iter();
+            let uncovered =
+                uncovered.filter(|(asked, address)| policy.covers(asked, *address).is_err());
+            uncovered.map(|(asked, _)| asked).collect()
         }
         Err(refused) => {
             notes.push(format!("the document does not compile: {refused}"));
-            asked.into_iter().cloned().collect()
+            asked.into_iter().map(|(asked, _)| asked).collect()
         }
     };
+    let uncovered = uncovered.into_iter().cloned().collect();
     Suggestion {
         draft,
         uncovered,
@@ -167,16 +170,20 @@ fn rules(tried: &Tried) -> Vec<DraftRule> {
 /// Entries of one host that differ in their port alone become one.
 fn merge_ports(entries: Vec<DraftEntry>) -> Vec<DraftEntry> {
     let mut merged: Vec<DraftEntry> = Vec::new();
+    let mut places = HashMap::new();
     for mut entry in entries {
-        let said = |e: &DraftEntry| {
-            let rules = e.rules.iter().flatten();
-            let rules: BTreeSet<_> = rules
-                .map(|rule| (rule.methods.clone(), rule.paths.clone()))
-                .collect();
-            (e.target.clone(), e.protocol, e.rules.is_some(), rules)
-        };
-        let same = said(&entry);
-        match merged.iter_mut().find(|other| said(other) == same) {
+        let rules = entry.rules.iter().flatten();
+        let rules: BTreeSet<_> = rules
+            .map(|rule| (rule.methods.clone(), rule.paths.clone()))
+            .collect();
+        let said = (
+            entry.target.clone(),
+            entry.protocol,
+            entry.rules.is_some(),
+            rules,
+        );
+        let place = *places.entry(said).or_insert(merged.len());
+        match merged.get_mut(place) {
             Some(other) => {
                 let ports: Vec<_> = entry.ports.iter().map(ToString::to_string).collect();
                 let remarks = entry.remarks.drain(..);
@@ -190,15 +197,20 @@ fn merge_ports(entries: Vec<DraftEntry>) -> Vec<DraftEntry> {
     merged
 }
 
-/// Whether an address may be suggested; the remark if not.
-fn not_public(host: &Host) -> Option<String> {
-    match classify(host.ip()?) {
+/// Whether the address of an attempt may be suggested; the remark if not.
+fn not_public(attempt: &Attempt) -> Option<String> {
+    let ip = attempt.known_address()?;
+    let what = match attempt.asked.host() {
+        Host::Ip(ip) => format!("{ip} is"),
+        Host::Name(name) => format!("{name} is at {ip}, which is"),
+    };
+    match classify(ip) {
         AddressClass::Global => None,
         AddressClass::Special { name } => Some(format!(
-            "{host} is not a public address ({name}): if it is meant, write its entry with \
+            "{what} not a public address ({name}): if it is meant, write its entry with \
              `allow_private` yourself"
         )),
-        AddressClass::NeverOpenable { name } => Some(format!("{host} is never opened ({name})")),
+        AddressClass::NeverOpenable { name } => Some(format!("{what} never opened ({name})")),
     }
 }
 

@@ -146,3 +146,36 @@ fn a_draft_is_tried_on_recorded_traffic() {
         "{errors}"
     );
 }
+
+#[test]
+fn an_address_that_was_refused_is_tried_again_by_a_draft_that_opens_it() {
+    let lab = Lab::new();
+    let record = lab.fresh_path("private.jsonl");
+    let run = lab
+        .gig()
+        .allow("db.example.com:8080")
+        .option(["--resolve", "db.example.com:8080:10.1.2.3"])
+        .recording_to(&record)
+        .going(Way::ByProxy);
+    let run = run.sh("curl -sS http://db.example.com:8080/; true");
+    assert!(
+        run.audit.denials(DenyReason::PrivateAddress).count() > 0,
+        "{run}"
+    );
+    let opening = "{host: db.example.com, ports: [8080], allow_private: [10.1.0.0/16]}";
+    let closed = "{host: db.example.com, ports: [8080]}";
+    for (entry, status, line) in [
+        (opening, 1, "newly allowed: 1"),
+        (closed, 0, "newly allowed: 0"),
+    ] {
+        let draft = format!("version: 1\negress:\n  - {entry}\n");
+        let draft = lab.file("draft.yaml", &draft);
+        let told = policy(["simulate", &text(&draft), "--audit", &text(&record)]);
+        assert_eq!(told.0, status, "{told:?}; {run}");
+        assert!(told.1.contains(line), "{told:?}; {run}");
+        assert!(
+            told.1.contains("0 denied for a reason that no rule"),
+            "{told:?}; {run}"
+        );
+    }
+}

@@ -10,7 +10,7 @@ use std::{
 };
 
 use gig_audit::{Entry, Event, VerdictWord};
-use gig_policy::DenyReason;
+use gig_policy::{DenyReason, printable::is_plain};
 
 /// Shared between the recorder, which adds, and the end of the run, which prints.
 #[derive(Debug, Clone, Default)]
@@ -231,8 +231,7 @@ fn shown(text: &str) -> String {
         .chars()
         .take(MOST_SHOWN)
         .flat_map(|c| {
-            let plain = c.is_ascii_graphic() || c == ' ' || c.is_alphanumeric();
-            let escaped: Box<dyn Iterator<Item = char>> = if plain {
+            let escaped: Box<dyn Iterator<Item = char>> = if is_plain(c) {
                 Box::new(std::iter::once(c))
             } else {
                 Box::new(c.escape_unicode())

@@ -93,3 +93,37 @@ fn what_holds_where_bytes_pass_unseen_is_not_guessed() {
     let difference = old.difference(&new);
     assert_eq!(difference.added[0].covered_by, None, "{difference}");
 }
+
+#[test]
+fn what_another_rule_makes_of_the_bytes_is_told_when_a_rule_comes_or_goes() {
+    let with = policy(
+        "egress:\n  - {host: '*.example.com', ports: [443], tls: passthrough}\n\
+         \x20 - {host: api.example.com, ports: [443], rules: [{methods: [GET]}]}\n",
+    );
+    let without = policy("egress:\n  - {host: '*.example.com', ports: [443], tls: passthrough}\n");
+    let told = with.difference(&without).to_string();
+    let line = "~ api.example.com:443: bytes were looked into by egress[1], and are passed through as TLS by \
+                egress[0]";
+    assert!(told.lines().any(|found| found == line), "{told}");
+    let back = without.difference(&with);
+    assert_eq!(back.handling.len(), 1, "{back}");
+    assert_eq!(back.handling[0].new, "looked into");
+    assert!(with.difference(&with).is_empty());
+}
+
+#[test]
+fn ranges_and_wildcards_that_change_hands_are_told() {
+    let old = policy(
+        "egress:\n  - {ip: 9.9.0.0/16, ports: [443], protocol: tcp}\n\
+         \x20 - {ip: 9.9.9.0/24, ports: [443]}\n\
+         \x20 - {host: '*.a.example.com', ports: [22], protocol: tcp}\n\
+         \x20 - {host: '*.example.com', ports: [22], protocol: http}\n",
+    );
+    let new = policy(
+        "egress:\n  - {ip: 9.9.0.0/16, ports: [443], protocol: tcp}\n\
+         \x20 - {host: '*.example.com', ports: [22], protocol: http}\n",
+    );
+    let told = old.difference(&new);
+    let hosts: Vec<_> = told.handling.iter().map(|c| c.host.as_str()).collect();
+    assert_eq!(hosts, ["*.a.example.com", "9.9.9.0", "9.9.9.255"], "{told}");
+}

@@ -4,7 +4,10 @@
 //! lists; a condition that ours cannot say (who asks, when, by which expression) is dropped and told.
 //! A `deny` line with destinations denies them to what follows.
 
-use std::collections::HashMap;
+use std::{
+    collections::{HashMap, HashSet},
+    hash::Hash,
+};
 
 use super::{Reading, with_apex};
 use crate::host::Port;
@@ -99,11 +102,7 @@ fn allow(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut
             }
             "dstdomain" | "dst" => {
                 let found = values().flat_map(|(value, _)| names_of(value));
-                let found: Vec<_> = found.collect();
-                hosts = Some(match hosts {
-                    Some(before) => before.into_iter().filter(|h| found.contains(h)).collect(),
-                    None => found,
-                });
+                hosts = Some(both(hosts, found.collect()));
             }
             "port" => {
                 let mut found = Vec::new();
@@ -116,22 +115,15 @@ fn allow(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut
                         None => found.extend(reading.port(value, *line)),
                     }
                 }
-                ports = Some(match ports {
-                    Some(before) => before.into_iter().filter(|p| found.contains(p)).collect(),
-                    None => found,
-                });
+                ports = Some(both(ports, found));
             }
             "method" => {
                 let found = values().map(|(value, _)| value.clone());
                 // A tunnel is how HTTPS asks a proxy; what is asked for inside is looked at here.
                 let found: Vec<_> = found.filter(|method| method != "CONNECT").collect();
-                methods = match methods {
-                    before if found.is_empty() => before,
-                    Some(before) => {
-                        Some(before.into_iter().filter(|m| found.contains(m)).collect())
-                    }
-                    None => Some(found),
-                };
+                if !found.is_empty() {
+                    methods = Some(both(methods, found));
+                }
             }
             _ if name == "all" => {}
             _ => {
@@ -162,6 +154,16 @@ fn allow(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut
         }
         reading.allow(entry);
     }
+}
+
+/// What both lists have, where there is one before.
+fn both<T: Eq + Hash>(before: Option<Vec<T>>, found: Vec<T>) -> Vec<T> {
+    let Some(before) = before else {
+        return found;
+    };
+    let found: HashSet<T> = found.into_iter().collect();
+    let common = before.into_iter().filter(|item| found.contains(item));
+    common.collect()
 }
 
 fn deny(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut Reading) {

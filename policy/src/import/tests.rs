@@ -349,3 +349,42 @@ fn no_denial_and_no_port_is_dropped_in_silence() {
         .contains("--sandbox")
     );
 }
+
+#[test]
+fn denials_take_what_they_cover_and_tell_what_stays_wider() {
+    let config = r#"{"network": {
+        "allowedDomains": ["a.example.com", "*.example.com", "deep.b.example.com", "*.b.example.com", "x.example.org"],
+        "deniedDomains": ["*.b.example.com", "secret.example.com", "x.example.org"]}}"#;
+    let (document, widened, _) = egress(Format::SandboxRuntime, config);
+    let hosts: Vec<_> = document
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- host: "))
+        .collect();
+    assert_eq!(hosts, ["a.example.com", "\"*.example.com\""], "{document}");
+    assert_eq!(widened.len(), 2, "{widened:?}");
+    assert!(
+        widened
+            .iter()
+            .all(|line| line.contains("*.example.com allows it")),
+        "{widened:?}"
+    );
+}
+
+/// Compared each with each, these would be thousands of millions of comparisons.
+#[test]
+fn many_hosts_and_as_many_denials_are_read_in_one_pass() {
+    let listed = |prefix: &str| -> String {
+        let names: Vec<_> = (0..20_000)
+            .map(|n| format!("\"{prefix}{n}.example.com\""))
+            .collect();
+        names.join(",")
+    };
+    let config = format!(
+        r#"{{"network": {{"allowedDomains": [{},{}], "deniedDomains": [{}]}}}}"#,
+        listed("a"),
+        listed("b"),
+        listed("b")
+    );
+    let imported = import(Format::SandboxRuntime, &config, "theirs", "ours").unwrap();
+    assert_eq!(imported.draft.entries.len(), 20_000);
+}

@@ -20,6 +20,7 @@ fn request(method: &str, url: &str, outcome: Outcome, time: &str) -> Attempt {
             method: method.into(),
             path: format!("/{path}").into(),
         },
+        address: None,
         outcome,
         time: time.into(),
     }
@@ -91,11 +92,35 @@ fn a_private_address_is_covered_only_where_it_is_opened() {
         "egress:\n  - {ip: 10.1.2.3, ports: [22], protocol: tcp, allow_private: [10.1.2.3/32]}\n",
     );
     assert_eq!(
-        closed.covers(&asked).is_ok(),
+        closed.covers(&asked, None).is_ok(),
         closed
             .explain("CONNECT", "tcp://10.1.2.3:22")
             .unwrap()
             .passes()
     );
-    assert!(open.covers(&asked).is_ok());
+    assert!(open.covers(&asked, None).is_ok());
+}
+
+#[test]
+fn a_refused_address_is_decided_again_where_it_is_known() {
+    let refused = Outcome::Denied(DenyReason::PrivateAddress);
+    let attempt = |address: Option<[u8; 4]>, outcome| Attempt {
+        address: address.map(Into::into),
+        ..request("GET", "db.example.com/", outcome, "1")
+    };
+    let attempts = [
+        attempt(Some([10, 1, 2, 3]), refused),
+        attempt(Some([10, 9, 9, 9]), refused),
+        attempt(Some([10, 9, 9, 9]), Outcome::Allowed),
+        attempt(None, refused),
+    ];
+    let draft = policy("egress:\n  - {host: db.example.com, allow_private: [10.1.0.0/16]}\n");
+    let replay = draft.replay(&attempts);
+    assert_eq!((replay.still_denied, replay.not_of_rules), (1, 1));
+    assert_eq!(
+        (replay.newly_allowed.len(), replay.newly_denied.len()),
+        (1, 1)
+    );
+    assert_eq!(replay.newly_allowed[0].reason, DenyReason::PrivateAddress);
+    assert_eq!(replay.newly_denied[0].reason, DenyReason::PrivateAddress);
 }

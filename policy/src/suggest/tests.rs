@@ -25,6 +25,7 @@ fn request(method: &str, name: &str, port: u16, path: &str) -> Attempt {
             method: method.into(),
             path: path.into(),
         },
+        address: None,
         outcome: DENIED,
         time: "2026-01-02T03:04:05.000000Z".into(),
     }
@@ -37,6 +38,7 @@ fn connection(name: &str, port: u16, protocol: Option<AppProtocol>) -> Attempt {
             port: Port::new(port).unwrap(),
             protocol,
         },
+        address: None,
         outcome: DENIED,
         time: "2026-01-02T03:04:05.000000Z".into(),
     }
@@ -148,9 +150,38 @@ fn addresses_that_are_not_public_are_told_and_not_suggested() {
 }
 
 #[test]
+fn a_name_at_an_address_that_is_not_public_is_told_and_not_suggested() {
+    let mut inside = request("GET", "db.example.com", 443, "/x");
+    inside.address = Some([10, 1, 2, 3].into());
+    inside.outcome = Outcome::Denied(DenyReason::PrivateAddress);
+    let suggestion = suggest("s", &[inside], None, Width::Path);
+    assert!(suggestion.draft.entries.is_empty(), "{}", suggestion.draft);
+    assert_eq!(suggestion.uncovered.len(), 1);
+    assert!(
+        suggestion.notes[0].starts_with("db.example.com is at 10.1.2.3, which is not a public"),
+        "{:?}",
+        suggestion.notes
+    );
+}
+
+/// Compared each with each, these would be thousands of millions of comparisons.
+#[test]
+fn many_hosts_and_every_port_are_suggested_in_one_pass() {
+    let mut attempts: Vec<_> = (0..20_000)
+        .map(|n| request("GET", &format!("h{n}.example.com"), 443, "/"))
+        .collect();
+    attempts.extend((1..=u16::MAX).map(|port| request("GET", "many.example.com", port, "/")));
+    let suggestion = suggest("s", &attempts, None, Width::Path);
+    assert_eq!(suggestion.uncovered, []);
+    // What ports 80 and 443 speak needs no word; all others are one entry.
+    assert_eq!(suggestion.draft.entries.len(), 20_000 + 2);
+}
+
+#[test]
 fn what_is_guessed_is_said() {
     let name = Attempt {
         asked: Asked::Name(crate::Fqdn::parse("n.example.com").unwrap()),
+        address: None,
         outcome: DENIED,
         time: "t".into(),
     };
@@ -207,7 +238,7 @@ proptest! {
             request("TRACE-X", "a.example.com", port, "/a"),
             request("GET", "a.example.com", 9443, "/"),
         ] {
-            prop_assert!(policy.covers(&other.asked).is_err());
+            prop_assert!(policy.covers(&other.asked, None).is_err());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What was tried, gathered by host, port and protocol.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -61,7 +61,7 @@ pub(super) fn gather(attempts: &[&Attempt], notes: &mut Vec<String>) -> BTreeMap
     let mut left_out: BTreeMap<String, u64> = BTreeMap::new();
     for attempt in attempts {
         let host = attempt.asked.host();
-        if let Some(note) = not_public(&host) {
+        if let Some(note) = not_public(attempt) {
             told.insert(note);
             continue;
         }
@@ -142,18 +142,25 @@ fn unspeakable(asked: &Asked) -> Option<String> {
 /// connection is known, a connection of unknown protocol where the protocol was seen later. Requests
 /// explain the connections that carried them.
 fn settle(places: &mut BTreeMap<Place, Tried>) {
-    let keys: Vec<_> = places.keys().cloned().collect();
+    let mut at_host: HashMap<Host, usize> = HashMap::new();
+    let mut seen: HashMap<(Host, Port), Seen> = HashMap::new();
+    for (host, port, protocol) in places.keys() {
+        *at_host.entry(host.clone()).or_default() += 1;
+        let seen = seen.entry((host.clone(), *port)).or_default();
+        seen.something |= protocol.is_some();
+        seen.http |= is_http(*protocol);
+    }
     places.retain(|(host, port, protocol), tried| {
-        let mut at_host = keys.iter().filter(|(other, ..)| other == host);
         let named_only = tried.requests.is_empty() && tried.bare == 0;
-        if named_only && at_host.clone().count() > 1 {
+        if named_only && at_host.get(host).is_some_and(|count| *count > 1) {
             return false;
         }
-        let mut same = at_host.by_ref().filter(|(_, other, _)| other == port);
+        let seen = seen.get(&(host.clone(), *port)).copied();
+        let seen = seen.unwrap_or_default();
         match protocol {
-            None => !same.any(|(.., seen)| seen.is_some()),
+            None => !seen.something,
             // One port is looked into or it is not: what is looked into is narrower.
-            Some(AppProtocol::Tcp) => !same.any(|(.., seen)| is_http(*seen)),
+            Some(AppProtocol::Tcp) => !seen.http,
             Some(AppProtocol::Https | AppProtocol::Http) => true,
         }
     });
@@ -164,6 +171,13 @@ fn settle(places: &mut BTreeMap<Place, Tried>) {
             tried.remark = Some(UNSEEN_REQUEST);
         }
     }
+}
+
+/// What was spoken at one port of a host.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    something: bool,
+    http: bool,
 }
 
 const fn is_http(protocol: Option<AppProtocol>) -> bool {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use gig_audit::{row::Row, search::Found};
 
-use crate::output::printable;
+use crate::output::{ascii, printable};
 
 /// One line, without its newline.
 pub(super) fn line(row: &Row) -> String {
@@ -43,19 +43,7 @@ pub(super) fn line(row: &Row) -> String {
 
 /// The line of a record as it was written, which is ASCII; one that somebody changed is made so.
 pub(super) fn json(found: &Found) -> String {
-    let mut out = String::with_capacity(found.line.len());
-    for character in found.line.chars() {
-        if matches!(character, ' '..='~') {
-            out.push(character);
-        } else {
-            // Valid JSON has such characters inside its strings only.
-            let mut units = [0; 2];
-            for unit in character.encode_utf16(&mut units) {
-                let _infallible = write!(out, "\\u{unit:04x}");
-            }
-        }
-    }
-    out
+    ascii(&found.line)
 }
 
 fn place_asked_for(row: &Row) -> Option<String> {

@@ -1,18 +1,26 @@
 //! What sandboxes tried, read from audit records: the input of `gig policy simulate` and `suggest`.
 //!
 //! A connection whose requests are recorded is told by these alone, and a name by the connection that
-//! followed. Records of other things are passed over. The chain is not verified here: `gig audit
+//! followed; where it was dialled to, and whether that was refused, by its outcome. Records of other
+//! things are passed over. The chain is not verified here: `gig audit
 //! verify` does that.
 
 use std::{
     collections::{HashMap, HashSet},
     fs::File,
-    io::{self, BufRead as _, BufReader, Read},
+    io::{self, BufReader, Read},
     path::Path,
 };
 
 use anyhow::{Context, bail};
-use gig_audit::{Entry, Event, Record, SqliteLog, VerdictWord, log::Log as _, search::Marks};
+use gig_audit::{
+    Entry, Event, Record, SqliteLog, VerdictWord,
+    log::{
+        Log as _,
+        lines::{Line, Lines},
+    },
+    search::Marks,
+};
 use gig_policy::{AppProtocol, Asked, Attempt, DenyReason, Fqdn, Host, Outcome, Port, SandboxId};
 use jiff::Timestamp;
 
@@ -60,28 +68,34 @@ pub(super) fn read(args: &TrafficArgs) -> anyhow::Result<Traffic> {
 
 /// Reads JSON lines, one record each.
 fn lines(name: &str, source: Box<dyn Read>, take: &mut dyn FnMut(&Record)) -> anyhow::Result<()> {
-    let mut reader = BufReader::with_capacity(READ_BUFFER, source);
-    let mut line = Vec::new();
-    for number in 1_u64.. {
-        line.clear();
-        let mut limited = reader.by_ref().take(LONGEST_LINE);
-        limited
-            .read_until(b'\n', &mut line)
-            .with_context(|| format!("cannot read line {number} of {name}"))?;
-        if line.is_empty() {
-            break;
-        }
-        match serde_json::from_slice::<Record>(&line) {
-            Ok(record) => take(&record),
+    let mut lines = Lines::new(BufReader::with_capacity(READ_BUFFER, source));
+    loop {
+        let number = lines.number() + 1;
+        let line = lines.next_line();
+        let line = line.with_context(|| format!("cannot read line {number} of {name}"))?;
+        let why = match line {
+            None => return Ok(()),
+            Some(Line::TooLong) => "it is longer than any record".to_owned(),
+            Some(Line::Whole(octets)) => match serde_json::from_slice(octets) {
+                Ok(record) => {
+                    take(&record);
+                    continue;
+                }
+                Err(error) => error.to_string(),
+            },
             // Still being written, or cut off by a crash.
-            Err(_) if line.last() != Some(&b'\n') && (line.len() as u64) < LONGEST_LINE => break,
-            Err(error) => bail!(
-                "line {number} of {name} is no audit record ({error}): check the file with \
-                 `gig audit verify {name}`"
-            ),
-        }
+            Some(Line::Unfinished(octets)) => {
+                if let Ok(record) = serde_json::from_slice(octets) {
+                    take(&record);
+                }
+                return Ok(());
+            }
+        };
+        bail!(
+            "line {number} of {name} is no audit record ({why}): check the file with \
+             `gig audit verify {name}`"
+        );
     }
-    Ok(())
 }
 
 /// Reads a database, as far as it goes now.
@@ -108,6 +122,9 @@ fn rows(path: &Path, take: &mut dyn FnMut(&Record)) -> anyhow::Result<()> {
     }
 }
 
+/// What an outcome is of: a request by its id, else the connection.
+type Exchange = (Option<SandboxId>, Option<Box<str>>, Option<u64>);
+
 /// What a connection of a sandbox was used for: one to the explicit proxy may ask for many hosts.
 type Connection = (Option<SandboxId>, u64, Host, Option<Port>);
 
@@ -115,6 +132,10 @@ type Connection = (Option<SandboxId>, u64, Host, Option<Port>);
 struct Gathering {
     /// With whose it is, and the connection, where it is one.
     attempts: Vec<(Attempt, Option<SandboxId>, Option<Connection>)>,
+    /// Where in `attempts` a request or a connection stands: its outcome comes later.
+    places: HashMap<Exchange, usize>,
+    /// Sandboxes that reach private addresses without a rule's word.
+    local: HashSet<SandboxId>,
     /// Connections whose requests are known.
     told: HashSet<Connection>,
     texts: HashMap<Box<str>, std::sync::Arc<str>>,
@@ -124,6 +145,9 @@ struct Gathering {
 impl Gathering {
     fn take(&mut self, record: &Record) {
         let entry = &record.entry;
+        if entry.event == Event::SandboxStart && entry.profile.as_deref() == Some("local") {
+            self.local.extend(entry.sandbox);
+        }
         let Some(outcome) = outcome(entry) else {
             return;
         };
@@ -131,9 +155,9 @@ impl Gathering {
             Event::Dns => name(entry),
             Event::Connect => self.connection(entry),
             Event::Request => self.request(entry),
+            Event::Response => return self.response(entry, outcome),
             Event::SandboxStart
             | Event::SandboxExit
-            | Event::Response
             | Event::SecretMisuse
             | Event::Finding
             | Event::PolicyChange
@@ -158,10 +182,31 @@ impl Gathering {
         };
         let attempt = Attempt {
             asked,
+            address: None,
             outcome,
             time: record.time.as_str().into(),
         };
+        if entry.event != Event::Dns {
+            self.places.insert(exchange(entry), self.attempts.len());
+        }
         self.attempts.push((attempt, entry.sandbox, connection));
+    }
+
+    /// Where a name was found, and whether that was refused, is known only when it was dialled. What a
+    /// sandbox of the local profile reaches is not opened by rules.
+    fn response(&mut self, entry: &Entry, outcome: Outcome) {
+        let local = entry.sandbox.is_some_and(|id| self.local.contains(&id));
+        let Some(address) = entry.dst_ip.filter(|_| !local) else {
+            return;
+        };
+        let place = self.places.get(&exchange(entry)).copied();
+        let Some((attempt, ..)) = place.and_then(|place| self.attempts.get_mut(place)) else {
+            return;
+        };
+        attempt.address = Some(address);
+        if outcome == Outcome::Denied(DenyReason::PrivateAddress) {
+            attempt.outcome = outcome;
+        }
     }
 
     fn connection(&self, entry: &Entry) -> Option<Asked> {
@@ -216,6 +261,12 @@ impl Gathering {
     }
 }
 
+fn exchange(entry: &Entry) -> Exchange {
+    let request = entry.request.as_deref().map(Into::into);
+    let conn = entry.conn.filter(|_| request.is_none());
+    (entry.sandbox, request, conn)
+}
+
 fn name(entry: &Entry) -> Option<Asked> {
     Fqdn::parse(entry.host.as_ref()?).ok().map(Asked::Name)
 }
@@ -243,6 +294,3 @@ const AT_ONCE: usize = 1_000;
 
 /// Reads few and large.
 const READ_BUFFER: usize = 256 * 1024;
-
-/// What the verifier takes at most.
-const LONGEST_LINE: u64 = gig_audit::store::jsonl::LONGEST_LINE + 1;

@@ -1,0 +1,90 @@
+//! What denied names leave of the entries, and which denials ours cannot say.
+//!
+//! Each entry is looked up among the denials and each denial among the entries by the names above it,
+//! so that long lists on both sides cost what they are long.
+
+use std::{collections::HashMap, mem};
+
+use super::{Denied, Reading};
+use crate::{
+    draft::{DraftEntry, DraftTarget},
+    host_pattern::HostPattern,
+};
+
+/// Drops the entries that a denial covers, and tells of denials below an entry that stays wider.
+pub(super) fn apply(reading: &mut Reading) {
+    let denied = mem::take(&mut reading.denied);
+    if denied.is_empty() {
+        return;
+    }
+    let allowed: Vec<Option<HostPattern>> = reading.entries.iter().map(pattern).collect();
+    let wide = widest(&allowed);
+    let mut first = HashMap::new();
+    for Denied {
+        pattern,
+        line,
+        spared,
+    } in &denied
+    {
+        let before = first.entry(pattern.clone()).or_insert(*spared);
+        *before = (*before).min(*spared);
+        // The last entry that allows it and more.
+        let wider = above(pattern).filter_map(|base| wide.get(base)).max();
+        if let Some((_, wider)) = wider.filter(|(place, _)| place >= spared) {
+            let message = format!(
+                "{pattern} was denied and *.{wider} allows it: there are no deny rules here, so \
+                 list the names that are needed instead of *.{wider}"
+            );
+            reading.widened(*line, message);
+        }
+    }
+    let below: HashMap<&str, usize> = first
+        .iter()
+        .filter_map(|(pattern, spared)| match pattern {
+            HostPattern::Below(base) => Some((base.as_str(), *spared)),
+            HostPattern::Exact(_) => None,
+        })
+        .collect();
+    let mut place = 0;
+    reading.entries.retain(|_| {
+        let pattern = allowed.get(place).and_then(Option::as_ref);
+        let is_denied = pattern.is_some_and(|pattern| {
+            let itself = first.get(pattern).into_iter();
+            let wider = above(pattern).filter_map(|base| below.get(base));
+            itself.chain(wider).any(|spared| *spared <= place)
+        });
+        place += 1;
+        !is_denied
+    });
+}
+
+fn pattern(entry: &DraftEntry) -> Option<HostPattern> {
+    match &entry.target {
+        DraftTarget::Host(host) => HostPattern::parse(host).ok(),
+        DraftTarget::Ip(_) => None,
+    }
+}
+
+/// The last entry with each wildcard, by its base.
+fn widest(allowed: &[Option<HostPattern>]) -> HashMap<&str, (usize, &str)> {
+    let numbered = allowed.iter().enumerate();
+    numbered
+        .filter_map(|(place, pattern)| match pattern.as_ref()? {
+            HostPattern::Below(base) => Some((base.as_str(), (place, base.as_str()))),
+            HostPattern::Exact(_) => None,
+        })
+        .collect()
+}
+
+/// The bases of all wildcards that speak of all of a pattern, but its own.
+fn above(pattern: &HostPattern) -> impl Iterator<Item = &str> {
+    let (HostPattern::Exact(name) | HostPattern::Below(name)) = pattern;
+    let parent = |name: &str| name.split_once('.').map(|(_, rest)| rest.len());
+    let text = name.as_str();
+    let mut left = text;
+    std::iter::from_fn(move || {
+        let length = parent(left)?;
+        left = text.get(text.len() - length..)?;
+        Some(left)
+    })
+}
