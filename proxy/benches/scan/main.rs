@@ -17,7 +17,7 @@ mod bodies;
 use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
-use gig_policy::SandboxId;
+use gig_policy::{SandboxId, SecretGrant};
 use gig_proxy::credential::{
     misuse::{Bearer, Guard},
     place::{Escape, Places, Replacement},
@@ -103,6 +103,9 @@ impl Secrets {
             })
             .collect();
         let texts: Vec<&str> = sentinels.iter().map(|text| &**text).collect();
+        let grants: Vec<SecretGrant> = (0..count)
+            .map(|number| SecretGrant::everywhere(name(number)))
+            .collect();
         let replacement = |(number, value): (usize, &Vec<u8>)| {
             let part = Part {
                 variable: "T".into(),
@@ -123,7 +126,7 @@ impl Secrets {
             })
         };
         Self {
-            scrub: Scrub::of(guarded(), &texts),
+            scrub: Scrub::of(guarded(), &texts, &grants).expect("values"),
             watch: Arc::new(Watch::new(&live, &guarded())),
             replacements: values.iter().enumerate().map(replacement).collect(),
         }

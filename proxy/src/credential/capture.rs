@@ -191,7 +191,7 @@ impl Capture {
 
     /// What else of the answer repeats a value, of this login or any other.
     fn scrubbed(&self, headers: &mut HeaderMap, body: Vec<u8>) -> Vec<u8> {
-        let Some(scrub) = self.wallet.scrub() else {
+        let Some(scrub) = self.wallet.scrub(&[]) else {
             return body;
         };
         let mut found = BTreeSet::new();

@@ -15,6 +15,7 @@ use super::{
     capture::Capture,
     misuse::{Bearer, HeadText, Matter},
     place::{Places, Replacement, Unplaceable},
+    scrub::Scrub,
     sign::{certificate::ClientIdentity, treatment, treats_every_request},
     swap::Swappable,
     tally::{Misuse, Tally},
@@ -68,6 +69,8 @@ pub struct Carried {
     pub sent: Option<Box<Sent>>,
     /// A value stands in it. What only signs or shows a certificate gives none away.
     pub placed: bool,
+    /// What its sandbox must not see in its answer.
+    pub scrub: Option<Arc<Scrub>>,
 }
 
 impl Carried {
@@ -140,6 +143,8 @@ pub async fn carry(
         tally,
         sent,
         placed,
+        // Last, so that it knows what was fetched for this request.
+        scrub: wallet.scrub(granted),
     })
 }
 

@@ -1,12 +1,29 @@
 //! Real values on their way back into a sandbox become the sentinels that stand for them there.
 //!
 //! A value is found as it is and in Base64, hexadecimal, percent-encoding, JSON, HTML and any mix of
-//! escapes, wherever the network cut it, and its sentinel is written in the same way. What is held back
-//! is what may be the beginning of a value and nothing more. A value shorter than eight octets cannot be
-//! told from chance and is not looked for; whoever sets one is told so.
+//! escapes, wherever the network cut it, and its sentinel is written in the same way. A value shorter than
+//! eight octets cannot be told from chance and is not looked for; whoever sets one is told so.
+//!
+//! # What an answer may tell
+//!
+//! Who looks for values in an answer may be asked about them: by a program and a host that work together,
+//! of which one chooses what is sent and the other sees what became of it, and when. So:
+//!
+//! | a value | what ends a piece and may begin it | the whole of it |
+//! | --- | --- | --- |
+//! | that may be placed in this very request | is held back | is replaced |
+//! | of another secret that the sandbox holds a sentinel for | passes at once | is replaced |
+//! | of any other secret | is not looked for | is not looked for |
+//!
+//! To hold back is to say that a beginning was right, and octet by octet that would say all. It says
+//! nothing to a host that is sent the value whenever the program likes. Of what only signs, of what was
+//! replaced by a newer version and of what is bound elsewhere nobody learns a beginning. That a *whole*
+//! value was right can be asked of the second row, as it can of any request (which is refused where it
+//! holds one): that is guessing a key, and is answered by the length of the key.
 //!
 //! ```text
-//! pattern    every form of every value, for all sandboxes
+//! own        the values of one sandbox, and which of them are held back for
+//! pattern    every form of every value
 //! stream     holds back and replaces                         run, style
 //! answer     what happens to one answer: lengths, codings, ranges, validators
 //! work       one body on its way
@@ -15,78 +32,44 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use gig_policy::SecretName;
-use gig_vault::{Guarded, Keeper};
+use gig_policy::{SecretGrant, SecretName};
+use gig_vault::Guarded;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use self::pattern::Patterns;
-use super::wallet::Held;
+use self::own::{Granted, Own};
 
 pub mod answer;
 pub mod grpc;
 mod kept;
+mod own;
 pub(super) mod pattern;
 mod run;
 pub mod stream;
 mod style;
 pub mod work;
 
-pub(super) use kept::{KeptPatterns, KeptScrub};
+pub(super) use kept::KeptScrub;
 pub use stream::{Fit, Scrubber};
 
-/// What one sandbox must not see, and what it sees instead.
+/// What one sandbox must not see in the answer to one request, and what it sees instead.
 pub struct Scrub {
-    patterns: Arc<Patterns>,
-    /// By value; `None` for one that this sandbox may see.
-    standing: Vec<Option<Arc<str>>>,
+    own: Arc<Own>,
+    granted: Arc<Granted>,
 }
 
 impl Scrub {
-    /// For a sandbox that holds these sentinels; `None` when there is nothing to look for.
-    pub(super) fn new(
-        patterns: &Arc<Patterns>,
-        held: &[Held],
-        keeper: &dyn Keeper,
-    ) -> Option<Arc<Self>> {
-        if patterns.is_empty() {
-            return None;
-        }
-        let values = &patterns.guarded().values;
-        let standing = values.iter().map(|guarded| {
-            let of_login = |held: &&Held| {
-                let captured = held.captured.as_ref();
-                captured.is_some_and(|captured| captured.value == guarded.value)
-            };
-            if let Some(held) = held.iter().find(of_login) {
-                return Some(Arc::clone(&held.sentinel));
-            }
-            let secret = keeper.at_hand(&guarded.name);
-            let held = held.iter().filter(|held| held.captured.is_none());
-            let mut own = held.filter(|held| held.name == guarded.name);
-            let part = secret.as_ref().and_then(|secret| {
-                let same = |value: &[u8]| value == guarded.value.expose();
-                secret.parts.iter().position(|p| same(p.value.expose()))
-            });
-            let of_part = own.clone().find(|held| Some(held.part) == part);
-            match of_part.or_else(|| own.next()) {
-                Some(held) => Some(Arc::clone(&held.sentinel)),
-                None if secret.is_some_and(|secret| secret.entrusted) => None,
-                None => Some(WITHHELD.into()),
-            }
-        });
-        Some(Arc::new(Self {
-            standing: standing.collect(),
-            patterns: Arc::clone(patterns),
-        }))
+    /// For the answer to a request that may carry `granted`.
+    pub(super) fn granted(own: Arc<Own>, granted: &[SecretGrant]) -> Arc<Self> {
+        let granted = own.granted(granted);
+        Arc::new(Self { own, granted })
     }
 
-    /// For values that stand for themselves, as tests and measurements have them.
+    /// For values that stand for themselves, as tests and measurements have them; beginnings of all that
+    /// are `granted` are held back. `None` when there is nothing to look for.
     #[must_use]
-    pub fn of(guarded: Guarded, sentinels: &[&str]) -> Arc<Self> {
-        Arc::new(Self {
-            patterns: Arc::new(Patterns::new(Arc::new(guarded))),
-            standing: sentinels.iter().map(|text| Some((*text).into())).collect(),
-        })
+    pub fn of(guarded: Guarded, sentinels: &[&str], granted: &[SecretGrant]) -> Option<Arc<Self>> {
+        let own = Own::of(guarded, sentinels)?;
+        Some(Self::granted(Arc::new(own), granted))
     }
 
     /// What changes one body or message.
@@ -123,6 +106,11 @@ impl Scrub {
         found.extend(scrubber.take_found());
     }
 
+    /// Whether the origin may be sent a value of this secret, so that one may come back.
+    pub(super) fn takes(&self, name: &SecretName) -> bool {
+        self.own.takes(&self.granted, name)
+    }
+
     /// A whole text with its values replaced; `None` where it holds none.
     #[must_use]
     pub fn text(
@@ -136,24 +124,13 @@ impl Scrub {
         found.extend(scrubber.take_found());
         changed.then_some(out)
     }
-
-    fn standing(&self, value: usize) -> Option<&Arc<str>> {
-        self.standing.get(value)?.as_ref()
-    }
-
-    fn name(&self, value: usize) -> Option<&SecretName> {
-        Some(&self.patterns.guarded().values.get(value)?.name)
-    }
 }
 
 impl fmt::Debug for Scrub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Scrub({} values)", self.standing.len())
+        self.own.fmt(f)
     }
 }
-
-/// Stands for a value of which the sandbox holds no sentinel.
-pub const WITHHELD: &str = "gigph-withheld";
 
 #[cfg(test)]
 mod tests;

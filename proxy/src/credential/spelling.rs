@@ -14,9 +14,10 @@
 //! attempt    whether a text is spelled at a place
 //! idle       what special octets are before when nothing can come of them
 //! look       the places that are worth an attempt
+//! waiting    of which texts a beginning is worth a wait
 //! ```
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use zeroize::Zeroizing;
 
@@ -26,6 +27,7 @@ use self::{
     quick::{Quick, quick},
     special::{is_introducer, is_line_break, is_special},
     unit::{DEPTH, unit},
+    waiting::Begins,
 };
 use super::heads::Heads;
 
@@ -37,6 +39,9 @@ pub(super) mod special;
 #[cfg(test)]
 mod tests;
 pub(super) mod unit;
+mod waiting;
+
+pub(super) use waiting::Waiting;
 
 /// One text.
 pub(super) struct Text {
@@ -64,11 +69,8 @@ pub(super) struct Spellings {
     places: [u8; 256],
     /// For each octet, the texts that begin with it, and their second octets.
     begins: Vec<Vec<(usize, u8)>>,
-    /// Octets that some text without a lead begins with.
-    firsts: [bool; 256],
-    leads: [bool; 256],
-    /// Octets that some text with a lead begins with.
-    led: [bool; 256],
+    /// What texts begin with.
+    known: Begins,
     idle: Idle,
     /// Layers of escapes of which only the innermost can matter: none where an octet that may begin an
     /// escape is among the first of some text as itself.
@@ -95,6 +97,10 @@ pub(super) struct Finds {
     pub(super) hits: Vec<Hit>,
     /// Where something begins that more octets may make a hit, or a longer one.
     open: Vec<usize>,
+    /// Such of these as begin a text that is worth a wait.
+    waits: Vec<usize>,
+    /// Which texts are; none where it is not said.
+    waiting: Option<Arc<Waiting>>,
 }
 
 impl Finds {
@@ -103,18 +109,41 @@ impl Finds {
         Self {
             hits: Vec::new(),
             open: Vec::new(),
+            waits: Vec::new(),
+            waiting: None,
+        }
+    }
+
+    /// Nothing yet; beginnings of these texts are worth a wait.
+    pub(super) fn waiting(waiting: Arc<Waiting>) -> Self {
+        Self {
+            waiting: Some(waiting),
+            ..Self::empty()
         }
     }
 
     /// The first place from `from` on where more octets may make a hit.
     pub(super) fn open_from(&self, from: usize) -> Option<usize> {
-        let before = self.open.partition_point(|at| *at < from);
-        self.open.get(before).copied()
+        first_from(&self.open, from)
+    }
+
+    /// The first place from `from` on where more octets may make a hit that is worth a wait.
+    pub(super) fn waits_from(&self, from: usize) -> Option<usize> {
+        first_from(&self.waits, from)
     }
 
     fn clear(&mut self) {
         self.hits.clear();
         self.open.clear();
+        self.waits.clear();
+    }
+
+    /// More octets may make a hit of this text.
+    fn opens(&mut self, at: usize, text: usize) {
+        self.open.push(at);
+        if self.waiting.as_ref().is_some_and(|w| w.is_for(text)) {
+            self.waits.push(at);
+        }
     }
 
     fn settle(&mut self) {
@@ -123,10 +152,18 @@ impl Finds {
                 .sort_unstable_by_key(|hit| (hit.start, usize::MAX - hit.end, hit.text));
             self.hits.dedup();
         }
-        if self.open.len() > 1 {
-            self.open.sort_unstable();
+        for places in [&mut self.open, &mut self.waits] {
+            if places.len() > 1 {
+                places.sort_unstable();
+                places.dedup();
+            }
         }
     }
+}
+
+fn first_from(places: &[usize], from: usize) -> Option<usize> {
+    let before = places.partition_point(|at| *at < from);
+    places.get(before).copied()
 }
 
 impl Text {
@@ -174,7 +211,6 @@ impl Spellings {
     /// Prepares the search. Texts shorter than [`super::needles::SHORTEST`] must not be among them.
     pub(super) fn new(texts: Vec<Text>) -> Self {
         let (mut places, mut begins) = ([0; 256], vec![Vec::new(); 256]);
-        let (mut firsts, mut leads, mut led) = ([false; 256], [false; 256], [false; 256]);
         for (number, text) in texts.iter().enumerate() {
             for (place, octet) in text.octets.iter().take(super::heads::HEAD).enumerate() {
                 for octet in cases(Some(*octet), text.fold) {
@@ -187,17 +223,6 @@ impl Spellings {
                 if let Some(slot) = begins.get_mut(usize::from(octet)) {
                     slot.push((number, text.octets.get(1).copied().unwrap_or(0)));
                 }
-                let known = if text.lead.is_some() {
-                    &mut led
-                } else {
-                    &mut firsts
-                };
-                if let Some(slot) = known.get_mut(usize::from(octet)) {
-                    *slot = true;
-                }
-            }
-            for (octet, slot) in (0..=u8::MAX).zip(&mut leads) {
-                *slot |= text.lead.is_some_and(|lead| lead.is(octet));
             }
         }
         let place = |octet: u8| places.get(usize::from(octet)).copied().unwrap_or(0);
@@ -213,13 +238,16 @@ impl Spellings {
             idle: Idle::new(|octet| place(octet) != 0),
             layers,
             heads: Heads::new(texts.iter().map(|text| text.octets.as_slice())),
+            known: Begins::of(texts.iter()),
             texts,
             places,
             begins,
-            firsts,
-            leads,
-            led,
         }
+    }
+
+    /// Makes those texts worth a wait that `of` names, by their number.
+    pub(super) fn waiting(&self, of: impl Fn(usize) -> bool) -> Waiting {
+        Waiting::new(&self.texts, of)
     }
 
     /// Sees whether a text stands at `at`, which is where it begins without its lead.
@@ -241,7 +269,7 @@ impl Spellings {
                 });
             }
             if outcome.open {
-                finds.open.push(start);
+                finds.opens(start, number);
             }
         };
         match text.lead {
@@ -257,7 +285,7 @@ impl Spellings {
     /// Where a lead of any text stands that ends before `end`, a text may begin there.
     fn open_leads(&self, raw: &[u8], end: usize, finds: &mut Finds) {
         leading(raw, end, |start, octet| {
-            if self.leads.get(usize::from(octet)) == Some(&true) {
+            if self.known.is_lead(octet) {
                 finds.open.push(start);
             }
         });

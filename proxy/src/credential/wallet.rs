@@ -12,13 +12,13 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use gig_policy::{SandboxId, SecretName};
+use gig_policy::{SandboxId, SecretGrant, SecretName};
 use gig_vault::{Guarded, GuardedValue, Keeper, Secret, Shape};
 use parking_lot::Mutex;
 
 use super::{
     capture::overlay::Captured,
-    scrub::{KeptPatterns, KeptScrub, Scrub},
+    scrub::{KeptScrub, Scrub},
     sentinel::{MintSentinelError, mint},
     sign::treats_every_request,
     watch::{LiveSentinel, Watch},
@@ -34,7 +34,6 @@ pub struct Border {
     watch: ArcSwapOption<Current>,
     /// One rebuilds, the others wait for it.
     building: Mutex<()>,
-    patterns: KeptPatterns,
     /// What the keeper knows and what was captured, together.
     joined: Mutex<Option<Joined>>,
 }
@@ -92,7 +91,6 @@ impl Border {
             changes: AtomicU64::new(0),
             watch: ArcSwapOption::empty(),
             building: Mutex::new(()),
-            patterns: KeptPatterns::default(),
             joined: Mutex::new(None),
         })
     }
@@ -285,16 +283,17 @@ impl Wallet {
         &self.border
     }
 
-    /// What this sandbox must not see in an answer; `None` when it holds no sentinel or nothing is kept.
+    /// What this sandbox must not see in the answer to a request that may carry `granted`; `None` when it
+    /// holds no sentinel or nothing is kept for one.
     #[must_use]
-    pub fn scrub(&self) -> Option<Arc<Scrub>> {
+    pub fn scrub(&self, granted: &[SecretGrant]) -> Option<Arc<Scrub>> {
         let held = self.held();
         if held.is_empty() {
             return None;
         }
         let keeper = &*self.border.keeper;
-        let patterns = self.border.patterns.of(self.border.guarded());
-        self.scrub.of(held, patterns, keeper)
+        let own = self.scrub.of(held, keeper.guarded(), keeper)?;
+        Some(Scrub::granted(own, granted))
     }
 
     /// The secrets that treat every request they are granted to.

@@ -126,7 +126,7 @@ impl Ready {
                     Capture::ready(&mut parts.headers);
                     exchange.capturing(capture);
                 }
-                if let Some(scrub) = subject.wallet().and_then(|wallet| wallet.scrub()) {
+                if let Some(scrub) = carried.scrub.take() {
                     let headers = &mut parts.headers;
                     let returning = Returning::new(scrub, &carried, &parts.method, headers);
                     exchange.watching(Arc::new(returning));

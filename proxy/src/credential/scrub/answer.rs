@@ -109,8 +109,13 @@ impl Returning {
     /// Tells the record whose values came back.
     pub fn note(&self, found: BTreeSet<gig_policy::SecretName>, place: &str) {
         for name in found {
+            let came = if self.scrub.takes(&name) {
+                "came back"
+            } else {
+                "came from where it is not sent"
+            };
             self.tally
-                .found(format!("value of {name} came back in {place}, replaced"));
+                .found(format!("value of {name} {came} in {place}, replaced"));
         }
     }
 

@@ -1,9 +1,9 @@
-//! The real values in every form that they are looked for, compiled once for all sandboxes.
+//! The real values in every form that they are looked for, compiled once for each sandbox.
 //!
 //! As it is, in Base64 of either alphabet at each of the three alignments, in hexadecimal digits. All of
 //! them are looked for in every spelling, so that escapes and line breaks make no further forms.
 
-use std::{fmt, sync::Arc};
+use std::fmt;
 
 use base64::{Engine, engine::general_purpose};
 use gig_vault::Guarded;
@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use crate::credential::{
     needles::SHORTEST,
-    spelling::{Finds, Lead, Spellings, Text, unit::canonical},
+    spelling::{Finds, Lead, Spellings, Text, Waiting, unit::canonical},
 };
 
 /// What is looked for.
@@ -19,7 +19,7 @@ pub(in crate::credential) struct Patterns {
     spellings: Spellings,
     patterns: Vec<Pattern>,
     /// Of which values they are.
-    guarded: Arc<Guarded>,
+    guarded: Guarded,
 }
 
 /// One form of one value.
@@ -53,7 +53,7 @@ struct Forms {
 
 impl Patterns {
     /// Compiles what is guarded. Values that are too short to be told from chance are left out.
-    pub(in crate::credential) fn new(guarded: Arc<Guarded>) -> Self {
+    pub(in crate::credential) fn new(guarded: Guarded) -> Self {
         let mut forms = Forms::default();
         for (number, guarded) in guarded.values.iter().enumerate() {
             let value = guarded.value.expose();
@@ -69,7 +69,7 @@ impl Patterns {
     }
 
     /// The values that the patterns are of.
-    pub(in crate::credential) const fn guarded(&self) -> &Arc<Guarded> {
+    pub(in crate::credential) const fn guarded(&self) -> &Guarded {
         &self.guarded
     }
 
@@ -80,6 +80,12 @@ impl Patterns {
 
     pub(super) fn pattern(&self, number: usize) -> Option<Pattern> {
         self.patterns.get(number).copied()
+    }
+
+    /// Makes those values worth a wait that `of` names, by their place among the guarded.
+    pub(super) fn waiting(&self, of: impl Fn(usize) -> bool) -> Waiting {
+        let value = |text: usize| self.patterns.get(text).map(|pattern| pattern.value);
+        self.spellings.waiting(|text| value(text).is_some_and(&of))
     }
 
     /// Finds what stands in `raw`; nothing comes after it where it is the `last`.

@@ -1,8 +1,9 @@
 //! Finds values in what streams by and writes sentinels in their place.
 //!
-//! What ends a piece and may be the beginning of a value is held back, never more than the longest form.
-//! When it is released before it was complete (because nothing more came, or an event was over) it is
-//! still remembered: what completes it later is replaced nevertheless.
+//! What ends a piece and may be the beginning of a value is held back where that value is one to wait for,
+//! never more than the longest form. Whatever passes before it was complete (because its value is none to
+//! wait for, because nothing more came, or because an event was over) is still remembered: what completes
+//! it later is replaced nevertheless.
 
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
 
@@ -39,8 +40,8 @@ pub struct Scrubber {
     scrub: Arc<Scrub>,
     fit: Fit,
     /// What may be the beginning of a value.
-    held: Vec<u8>,
-    /// How many of the held octets went already.
+    kept: Vec<u8>,
+    /// How many of these went already; the others are held back.
     sent: usize,
     run: Option<(Run, Style)>,
     found: BTreeSet<SecretName>,
@@ -53,20 +54,38 @@ struct Piece<'a> {
     raw: &'a [u8],
     /// Octets at the beginning that went already.
     sent: usize,
-    /// Nothing comes after it.
-    last: bool,
+    when: When,
+}
+
+/// What comes after a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    /// More, and some of this may wait for it.
+    More,
+    /// Perhaps more, but nothing waits any longer.
+    Now,
+    /// Nothing.
+    Last,
+}
+
+/// What became of a piece.
+struct Done {
+    /// From where on it is remembered.
+    kept: usize,
+    /// Up to where it went.
+    gone: usize,
 }
 
 impl Scrubber {
-    pub(super) const fn new(scrub: Arc<Scrub>, fit: Fit) -> Self {
+    pub(super) fn new(scrub: Arc<Scrub>, fit: Fit) -> Self {
         Self {
+            finds: Finds::waiting(Arc::clone(&scrub.granted.waiting)),
             scrub,
             fit,
-            held: Vec::new(),
+            kept: Vec::new(),
             sent: 0,
             run: None,
             found: BTreeSet::new(),
-            finds: Finds::empty(),
         }
     }
 
@@ -83,24 +102,29 @@ impl Scrubber {
 
     /// Takes the next piece as [`Rewrite::push`] does; gives what may go on, uncopied where it can be.
     pub fn pass(&mut self, data: Bytes) -> Bytes {
-        if self.held.is_empty() && self.run.is_none() {
+        if self.kept.is_empty() && self.run.is_none() {
             let finds = self.look(&data, false);
-            let (clean, open) = (finds.hits.is_empty(), finds.open_from(0));
+            let goes = finds.waits_from(0).unwrap_or(data.len());
+            let kept = finds.open_from(0).unwrap_or(goes).min(goes);
+            let clean = finds.hits.is_empty();
             self.finds = finds;
             if clean {
-                let goes = open.unwrap_or(data.len());
-                self.held
-                    .extend_from_slice(data.get(goes..).unwrap_or_default());
+                self.keep(data.get(kept..).unwrap_or_default(), goes - kept);
                 if self.event_over() {
-                    self.sent = self.held.len();
+                    self.sent = self.kept.len();
                     return data;
                 }
                 return data.slice(..goes);
             }
         }
-        let mut out = Vec::with_capacity(self.held.len() + data.len());
+        let mut out = Vec::with_capacity(self.kept.len() + data.len());
         self.take(&data, &mut out);
         out.into()
+    }
+
+    fn keep(&mut self, octets: &[u8], sent: usize) {
+        self.kept.extend_from_slice(octets);
+        self.sent = sent;
     }
 
     /// Replaces values in a whole text. Whether there were any; `out` is only complete then.
@@ -109,39 +133,36 @@ impl Scrubber {
         let any = !finds.hits.is_empty();
         self.finds = finds;
         if any {
-            self.work(text, true, out);
+            self.work(text, When::Last, out);
         }
         any
     }
 
-    /// What stands in `raw`, without what may be seen.
+    /// What stands in `raw`.
     fn look(&mut self, raw: &[u8], last: bool) -> Finds {
-        let mut finds = std::mem::take(&mut self.finds);
-        self.scrub.patterns.look(raw, last, &mut finds);
-        if !finds.hits.is_empty() {
-            let scrub = &self.scrub;
-            finds.hits.retain(|hit| {
-                let pattern = scrub.patterns.pattern(hit.text);
-                pattern.is_some_and(|pattern| scrub.standing(pattern.value).is_some())
-            });
-        }
+        let mut finds = std::mem::replace(&mut self.finds, Finds::empty());
+        self.scrub.own.patterns.look(raw, last, &mut finds);
         finds
     }
 
-    /// Takes one more piece: appends what may go, gives how much of it is dealt with.
-    fn work(&mut self, raw: &[u8], last: bool, out: &mut Vec<u8>) -> usize {
-        let finds = self.look(raw, last);
+    /// Takes one more piece: appends what may go.
+    fn work(&mut self, raw: &[u8], when: When, out: &mut Vec<u8>) -> Done {
+        let finds = self.look(raw, when == When::Last);
         let piece = Piece {
             raw,
             sent: self.sent,
-            last,
+            when,
+        };
+        let waits_from = |at| match when {
+            When::More => finds.waits_from(at),
+            When::Now | When::Last => None,
         };
         let mut at = 0;
         for hit in &finds.hits {
             if hit.start < at {
                 continue;
             }
-            if finds.open_from(at).is_some_and(|open| open <= hit.start) {
+            if waits_from(at).is_some_and(|waits| waits <= hit.start) {
                 // Something longer may begin here.
                 break;
             }
@@ -149,22 +170,33 @@ impl Scrubber {
             self.put(piece, hit, out);
             at = hit.end;
         }
-        let end = finds.open_from(at).unwrap_or(raw.len());
-        self.copy_until_open(piece, &mut at, end, out);
-        if last && let Some((run, style)) = self.run.take() {
+        let (free, end) = (at, waits_from(at).unwrap_or(raw.len()));
+        if when == When::More {
+            self.copy_until_open(piece, &mut at, end, out);
+        } else {
+            self.copy(piece, &mut at, end, out);
+        }
+        if when == When::Last
+            && let Some((run, style)) = self.run.take()
+        {
             let mut letters = Vec::new();
             run.end(None, &mut letters);
             style.write(&letters, out);
         }
+        // What a run wrote anew went as something else.
+        let open = finds.open_from(free).filter(|_| self.run.is_none());
         self.finds = finds;
-        at
+        Done {
+            kept: open.unwrap_or(at).min(at),
+            gone: at,
+        }
     }
 
     /// Copies up to where a value begins, written anew where a Base64 text moved. An escape that lies
     /// over that place is none.
     fn copy(&mut self, piece: Piece<'_>, at: &mut usize, to: usize, out: &mut Vec<u8>) {
         while self.run.is_some() && *at < to {
-            let unit = unit(piece.raw, *at, DEPTH, piece.last);
+            let unit = unit(piece.raw, *at, DEPTH, piece.when == When::Last);
             let end = unit.map(|unit| unit.end).filter(|end| *end <= to);
             self.feed(piece, *at, end.unwrap_or(*at + 1), out);
             *at = end.unwrap_or(*at + 1);
@@ -176,7 +208,7 @@ impl Scrubber {
     /// Copies up to where a value may begin; an escape that lies over that place is left.
     fn copy_until_open(&mut self, piece: Piece<'_>, at: &mut usize, to: usize, out: &mut Vec<u8>) {
         while self.run.is_some() && *at < to {
-            let unit = unit(piece.raw, *at, DEPTH, piece.last);
+            let unit = unit(piece.raw, *at, DEPTH, piece.when == When::Last);
             let Some(end) = unit.map(|unit| unit.end).filter(|end| *end <= to) else {
                 return;
             };
@@ -226,13 +258,13 @@ impl Scrubber {
     /// Writes a sentinel in a value's place.
     fn put(&mut self, piece: Piece<'_>, hit: &Hit, out: &mut Vec<u8>) {
         let scrub = Arc::clone(&self.scrub);
-        let Some(pattern) = scrub.patterns.pattern(hit.text) else {
+        let Some(pattern) = scrub.own.patterns.pattern(hit.text) else {
             return;
         };
-        let Some(sentinel) = scrub.standing(pattern.value) else {
+        let Some(sentinel) = scrub.own.sentinel(pattern.value) else {
             return;
         };
-        if let Some(name) = scrub.name(pattern.value) {
+        if let Some(name) = scrub.own.name(pattern.value) {
             self.found.insert(name.clone());
         }
         let written = out.len();
@@ -262,7 +294,7 @@ impl Scrubber {
         } else {
             Style::of(spelled)
         };
-        let value = self.scrub.patterns.guarded().values.get(pattern.value);
+        let value = self.scrub.own.patterns.guarded().values.get(pattern.value);
         let length = value.map_or(0, |value| value.value.len());
         let exact = self.fit == Fit::Exact;
         if exact && !bare {
@@ -295,28 +327,33 @@ impl Scrubber {
     /// Whether what is held back ends with an event, so that it must not wait.
     fn event_over(&self) -> bool {
         self.fit == Fit::Events && {
-            let held = self.held.as_slice();
-            held.ends_with(b"\n\n") || held.ends_with(b"\r\n\r\n") || held.ends_with(b"\r\r")
+            let kept = self.kept.as_slice();
+            kept.ends_with(b"\n\n") || kept.ends_with(b"\r\n\r\n") || kept.ends_with(b"\r\r")
         }
     }
 
     fn take(&mut self, octets: &[u8], out: &mut Vec<u8>) {
-        if self.held.is_empty() {
-            let done = self.work(octets, false, out);
-            let rest = octets.get(done..).unwrap_or_default();
-            self.held.extend_from_slice(rest);
-        } else {
-            let mut held = std::mem::take(&mut self.held);
-            held.extend_from_slice(octets);
-            let done = self.work(&held, false, out);
-            drop(held.drain(..done));
-            self.sent = self.sent.saturating_sub(done);
-            self.held = held;
-        }
+        self.add(octets, When::More, out);
         if self.event_over() {
-            out.extend_from_slice(self.held.get(self.sent..).unwrap_or_default());
-            self.sent = self.held.len();
+            self.add(&[], When::Now, out);
         }
+    }
+
+    /// Takes what is kept and these octets.
+    fn add(&mut self, octets: &[u8], when: When, out: &mut Vec<u8>) {
+        if self.kept.is_empty() {
+            let done = self.work(octets, when, out);
+            let rest = octets.get(done.kept..).unwrap_or_default();
+            self.keep(rest, done.gone - done.kept);
+            return;
+        }
+        let mut kept = std::mem::take(&mut self.kept);
+        kept.extend_from_slice(octets);
+        let done = self.work(&kept, when, out);
+        // What went before stays gone, also where a wait begins within it.
+        self.sent = self.sent.max(done.gone).saturating_sub(done.kept);
+        drop(kept.drain(..done.kept));
+        self.kept = kept;
     }
 }
 
@@ -335,20 +372,19 @@ impl Rewrite for Scrubber {
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        let held = std::mem::take(&mut self.held);
-        self.work(&held, true, out);
+        let kept = std::mem::take(&mut self.kept);
+        self.work(&kept, When::Last, out);
         self.sent = 0;
         Ok(())
     }
 
     fn release(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        out.extend_from_slice(self.held.get(self.sent..).unwrap_or_default());
-        self.sent = self.held.len();
+        self.add(&[], When::Now, out);
         Ok(())
     }
 
     fn held(&self) -> usize {
-        self.held.len() - self.sent
+        self.kept.len() - self.sent
     }
 }
 

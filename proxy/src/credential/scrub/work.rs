@@ -159,6 +159,16 @@ impl Work {
         }
     }
 
+    /// Whether it is certain, after something went, that no step is left.
+    #[must_use]
+    pub fn is_dry(&self) -> bool {
+        match &self.way {
+            Way::Plain(input) => input.is_none(),
+            Way::Decoded(_) => false,
+            Way::Looked { waiting, .. } => waiting.is_empty(),
+        }
+    }
+
     /// The body is over; gives the last of it. All steps must have been taken.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use super::{
     quick::{Quick, quick},
     special::{is_line_break, is_special, specials},
     unit::{DEPTH, unit},
+    waiting,
 };
 use crate::credential::heads::{BLOCK, HEAD, Row, STRIDE};
 
@@ -43,6 +44,7 @@ impl Spellings {
         }
         if !last {
             self.look_at_end(raw, finds);
+            waiting::wait_at_end(raw, finds);
         }
         finds.settle();
     }
@@ -60,11 +62,10 @@ impl Spellings {
                 continue;
             }
             if length == 1 {
-                let is = |known: &[bool; 256]| known.get(usize::from(first)) == Some(&true);
-                if is(&self.firsts) {
+                if self.known.is_first(first) {
                     finds.open.push(at);
                 }
-                if is(&self.led) {
+                if self.known.is_led(first) {
                     self.open_leads(raw, at, finds);
                 }
             } else {

@@ -17,8 +17,13 @@ const VALUES: [&str; 7] = [
 ];
 
 fn spellings() -> Spellings {
+    spellings_of(&VALUES)
+}
+
+/// Three texts for each value.
+fn spellings_of(values: &[&str]) -> Spellings {
     let mut texts = Vec::new();
-    for value in VALUES {
+    for value in values {
         let octets = value.as_bytes();
         let hex: String = octets.iter().map(|b| format!("{b:02x}")).collect();
         texts.push(Text::new(octets, false, None));
@@ -120,8 +125,38 @@ fn adversarial() -> impl Strategy<Value = String> {
     prop::collection::vec(part, 0..5).prop_map(|parts| parts.concat())
 }
 
+/// Where something is worth a wait when these of the values are.
+fn waits(spellings: &Spellings, raw: &[u8], of: impl Fn(usize) -> bool) -> Vec<usize> {
+    let waiting = spellings.waiting(|text| of(text / 3));
+    let mut finds = Finds::waiting(Arc::new(waiting));
+    spellings.look(raw, false, &mut finds);
+    finds.waits
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn what_waits_tells_nothing_of_other_texts(
+        raw in adversarial(),
+        cut in any::<prop::sample::Index>(),
+        wanted in 0..1_usize << VALUES.len(),
+    ) {
+        let octets = &raw.as_bytes()[..cut.index(raw.len() + 1)];
+        let is_wanted = |value: usize| wanted >> value & 1 == 1;
+        let some: Vec<&str> = VALUES.iter().enumerate().filter(|(n, _)| is_wanted(*n)).map(|(_, v)| *v).collect();
+        let among_others = waits(&spellings(), octets, is_wanted);
+        prop_assert_eq!(among_others, waits(&spellings_of(&some), octets, |_| true));
+    }
+
+    #[test]
+    fn what_is_open_waits_where_all_is_waited_for(raw in adversarial(), cut in any::<prop::sample::Index>()) {
+        let octets = &raw.as_bytes()[..cut.index(raw.len() + 1)];
+        let spellings = spellings();
+        let open = looked(&spellings, octets, false).open;
+        let waits = waits(&spellings, octets, |_| true);
+        prop_assert!(open.iter().all(|at| waits.contains(at)), "{:?} {:?}", open, waits);
+    }
 
     #[test]
     fn looking_finds_what_trying_every_place_finds(raw in adversarial(), last in any::<bool>()) {

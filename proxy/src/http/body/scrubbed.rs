@@ -69,7 +69,7 @@ impl Scrubbed {
                 return Poll::Ready(self.trailers.take().map(|t| Ok(Frame::trailers(t))));
             }
             match self.work.step() {
-                Ok(Step::Out(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                Ok(Step::Out(data)) => return Poll::Ready(Some(self.out(data, exchange))),
                 Ok(Step::On) => continue,
                 Ok(Step::Dry) => {}
                 Err(stopped) => return Poll::Ready(Some(Err(self.cut(exchange, stopped)))),
@@ -113,6 +113,20 @@ impl Scrubbed {
             }
         }
         self.over = incoming.is_end_stream();
+    }
+
+    /// What may go. With the end of it, where that is known: who was told a length asks for nothing after
+    /// its last octet.
+    fn out(&mut self, data: Bytes, exchange: &mut Exchange) -> Result<Frame<Bytes>, DownloadCut> {
+        if !self.over || !self.work.is_dry() {
+            return Ok(Frame::data(data));
+        }
+        let last = self.last(exchange)?;
+        Ok(Frame::data(if last.is_empty() {
+            data
+        } else {
+            [data, last].concat().into()
+        }))
     }
 
     /// What was held back when the body ended.

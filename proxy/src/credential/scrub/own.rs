@@ -1,0 +1,165 @@
+//! The values of one sandbox: of the secrets whose sentinels it holds, and of no others.
+//!
+//! What others have is not looked for in its answers. It could be guessed there: whoever sends a value
+//! and sees from within that it was replaced knows that it was right.
+
+use std::{fmt, sync::Arc};
+
+use arc_swap::ArcSwap;
+use gig_policy::{SecretGrant, SecretName};
+use gig_vault::{Guarded, GuardedValue, Keeper, Secret, Treatment};
+
+use super::pattern::Patterns;
+use crate::credential::{spelling::Waiting, wallet::Held};
+
+/// What is looked for in the answers to one sandbox.
+pub(in crate::credential) struct Own {
+    pub(super) patterns: Patterns,
+    /// In the order of the patterns' values.
+    stands: Vec<Standing>,
+    /// What was asked for before: a sandbox has few hosts with secrets.
+    known: ArcSwap<Vec<Arc<Granted>>>,
+}
+
+/// The values that one request may take to its origin.
+pub(super) struct Granted {
+    values: Vec<bool>,
+    /// They may come back; what may begin them is held back.
+    pub(super) waiting: Arc<Waiting>,
+}
+
+/// What stands for a value.
+#[derive(Debug)]
+struct Standing {
+    sentinel: Arc<str>,
+    /// The value takes its sentinel's place in requests that it is granted to. Others sign, or were
+    /// replaced by a newer version, and no origin is told them.
+    placed: bool,
+}
+
+impl Own {
+    /// Of a sandbox that holds these sentinels; `None` when there is nothing to look for.
+    pub(super) fn new(kept: &Guarded, held: &[Held], keeper: &dyn Keeper) -> Option<Self> {
+        let mut values = Vec::new();
+        let mut stands = Vec::new();
+        for guarded in &kept.values {
+            if let Some(standing) = Standing::of(guarded, held, keeper) {
+                values.push(GuardedValue {
+                    name: guarded.name.clone(),
+                    version: guarded.version,
+                    value: Arc::clone(&guarded.value),
+                    current: guarded.current,
+                });
+                stands.push(standing);
+            }
+        }
+        for held in held {
+            let Some(captured) = &held.captured else {
+                continue;
+            };
+            values.push(GuardedValue {
+                name: held.name.clone(),
+                version: captured.secret.version,
+                value: Arc::clone(&captured.value),
+                current: true,
+            });
+            stands.push(Standing {
+                sentinel: Arc::clone(&held.sentinel),
+                placed: true,
+            });
+        }
+        let guarded = Guarded {
+            generation: kept.generation,
+            values,
+        };
+        Self::compiled(guarded, stands)
+    }
+
+    /// For values that stand for themselves.
+    pub(super) fn of(guarded: Guarded, sentinels: &[&str]) -> Option<Self> {
+        let stands = sentinels.iter().map(|sentinel| Standing {
+            sentinel: (*sentinel).into(),
+            placed: true,
+        });
+        Self::compiled(guarded, stands.collect())
+    }
+
+    fn compiled(guarded: Guarded, stands: Vec<Standing>) -> Option<Self> {
+        let patterns = Patterns::new(guarded);
+        (!patterns.is_empty()).then(|| Self {
+            patterns,
+            stands,
+            known: ArcSwap::default(),
+        })
+    }
+
+    /// What stands for a value.
+    pub(super) fn sentinel(&self, value: usize) -> Option<&Arc<str>> {
+        Some(&self.stands.get(value)?.sentinel)
+    }
+
+    /// Whose value it is.
+    pub(super) fn name(&self, value: usize) -> Option<&SecretName> {
+        Some(&self.patterns.guarded().values.get(value)?.name)
+    }
+
+    /// The values that a request with these grants may take to its origin.
+    pub(super) fn granted(&self, granted: &[SecretGrant]) -> Arc<Granted> {
+        let values = &self.patterns.guarded().values;
+        let wanted = values.iter().zip(&self.stands).map(|(value, stands)| {
+            let mut granted = granted.iter().filter(|grant| !grant.captures);
+            stands.placed && granted.any(|grant| grant.name == value.name)
+        });
+        let wanted: Vec<bool> = wanted.collect();
+        let known = self.known.load();
+        if let Some(known) = known.iter().find(|known| known.values == wanted) {
+            return Arc::clone(known);
+        }
+        let of = |value: usize| wanted.get(value) == Some(&true);
+        let granted = Arc::new(Granted {
+            waiting: Arc::new(self.patterns.waiting(of)),
+            values: wanted,
+        });
+        let before = known.iter().take(MOST - 1).cloned();
+        let now = std::iter::once(Arc::clone(&granted)).chain(before);
+        self.known.store(Arc::new(now.collect()));
+        granted
+    }
+
+    /// Whether some value of this secret is among those.
+    pub(super) fn takes(&self, granted: &Granted, name: &SecretName) -> bool {
+        let values = self.patterns.guarded().values.iter();
+        let mut taken = values.zip(&granted.values).filter(|(_, taken)| **taken);
+        taken.any(|(value, _)| value.name == *name)
+    }
+}
+
+impl Standing {
+    /// `None` for a value of a secret that this sandbox does not hold.
+    fn of(guarded: &GuardedValue, held: &[Held], keeper: &dyn Keeper) -> Option<Self> {
+        let mut own = held
+            .iter()
+            .filter(|held| held.captured.is_none() && held.name == guarded.name);
+        let first = own.clone().next()?;
+        let secret = keeper.at_hand(&guarded.name);
+        let part = secret.as_ref().and_then(|secret| {
+            let same = |value: &[u8]| value == guarded.value.expose();
+            secret.parts.iter().position(|p| same(p.value.expose()))
+        });
+        let of_part = own.find(|held| Some(held.part) == part);
+        let replaces = |secret: &Secret| matches!(secret.treatment, Treatment::Replace);
+        Some(Self {
+            sentinel: Arc::clone(&of_part.unwrap_or(first).sentinel),
+            placed: of_part.is_some() && secret.is_some_and(|secret| replaces(&secret)),
+        })
+    }
+}
+
+impl fmt::Debug for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Own({} values)", self.stands.len())
+    }
+}
+
+/// Sets of grants that are kept ready.
+const MOST: usize = 16;

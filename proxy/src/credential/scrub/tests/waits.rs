@@ -1,0 +1,293 @@
+//! What passes at once: nothing that is not granted is ever waited for, wherever anything is cut.
+
+use bytes::Bytes;
+use gig_policy::SandboxId;
+use gig_vault::{Keeper, Part, Secret, SecretFuture, SecretUnavailable, Shape, Treatment};
+
+use super::{
+    super::{
+        grpc::Messages,
+        work::{Rewriter, Step, Work},
+    },
+    *,
+};
+use crate::credential::{
+    Border,
+    coding::{Coding, Decoder},
+    websocket::{Frames, Sender},
+};
+
+const PAIRS: [(&str, &str); 2] = [
+    (VALUE, SENTINEL),
+    ("p%41ss\\n&amp;w0rd-with-escapes%", "gigph-another"),
+];
+
+/// All that is known to be a form of a value, or to begin like one.
+fn written() -> Vec<String> {
+    let of = |(value, _): &(&str, &str)| {
+        let encoded = (0..3).map(|n| general_purpose::STANDARD.encode("x".repeat(n) + value));
+        let all = forms(value).into_iter().map(|(_, form)| form);
+        all.chain(encoded).collect::<Vec<_>>()
+    };
+    PAIRS.iter().flat_map(of).collect()
+}
+
+/// As much of each form as is no whole value yet: the last characters of a Base64 text are not the value's
+/// alone.
+fn begun() -> impl Iterator<Item = Vec<u8>> {
+    let forms = written().into_iter();
+    forms.map(|form| form.as_bytes()[..form.len() - 8].to_vec())
+}
+
+#[test]
+fn what_is_not_granted_passes_at_once_however_it_begins() {
+    let scrub = granted(&PAIRS, &[]);
+    for begun in begun() {
+        let shown = String::from_utf8_lossy(&begun);
+        for fit in [Fit::Free, Fit::Events, Fit::Exact] {
+            let mut scrubber = scrub.scrubber(fit);
+            let mut out = Vec::new();
+            for (number, octet) in begun.chunks(1).enumerate() {
+                scrubber.push(octet, &mut out).unwrap();
+                assert_eq!((out.len(), scrubber.held()), (number + 1, 0), "{shown}");
+            }
+            assert_eq!(out, begun, "{shown}");
+        }
+        for length in (1..begun.len()).step_by(5) {
+            let begun = &begun[..length];
+            let mut scrubber = scrub.scrubber(Fit::Free);
+            let behind = [b"data: \"".as_slice(), begun].concat();
+            assert_eq!(scrubber.pass(Bytes::from(behind.clone())), behind);
+            assert_eq!(scrubber.pass(Bytes::from_static(b" g")), " g");
+            assert_eq!(scrubber.pass(Bytes::copy_from_slice(begun)), begun);
+        }
+    }
+}
+
+#[test]
+fn a_message_and_a_coded_body_wait_for_nothing_that_is_not_granted() {
+    let scrub = granted(&PAIRS, &[]);
+    for begun in begun() {
+        let mut messages = Messages::new(scrub.scrubber(Fit::Exact), None);
+        let length = u32::try_from(begun.len() + 1).unwrap();
+        let message = [&[0][..], &length.to_be_bytes(), &begun].concat();
+        let mut out = Vec::new();
+        for (number, octet) in begun.chunks(1).enumerate() {
+            if number == 0 {
+                messages.push(&message[..5], &mut out).unwrap();
+            }
+            messages.push(octet, &mut out).unwrap();
+            assert_eq!((out.len(), messages.held()), (number + 6, 0));
+        }
+        assert_eq!(out, message);
+        // Stored blocks of deflate: what is in them is there when they are.
+        let decoder = Decoder::new(&[Coding::Deflate]).unwrap();
+        let mut work = Work::looking(decoder, Rewriter::Body(scrub.scrubber(Fit::Exact)));
+        for octet in begun.chunks(1) {
+            let block = [&[0, 1, 0, 0xfe, 0xff][..], octet].concat();
+            work.feed(Bytes::from(block.clone()));
+            assert_eq!(stepped(&mut work), block);
+        }
+    }
+}
+
+#[test]
+fn a_fragment_of_a_websocket_message_waits_for_nothing_that_is_not_granted() {
+    let scrub = granted(&PAIRS, &[]);
+    for begun in begun() {
+        let scrub = Arc::clone(&scrub);
+        let make = move |_| -> Box<dyn Rewrite> { Box::new(scrub.scrubber(Fit::Free)) };
+        let mut frames = Frames::new(Sender::Server, Box::new(make));
+        for (number, octet) in begun.iter().enumerate() {
+            // A text message that goes on, then fragments of it.
+            let fragment = [u8::from(number == 0), 1, *octet];
+            let mut out = Vec::new();
+            frames.push(&fragment, &mut out).unwrap();
+            assert_eq!(out, fragment);
+        }
+    }
+}
+
+/// What comes of what was fed so far.
+fn stepped(work: &mut Work) -> Vec<u8> {
+    let mut out = Vec::new();
+    loop {
+        match work.step().unwrap() {
+            Step::Out(data) => out.extend_from_slice(&data),
+            Step::On => {}
+            Step::Dry => return out,
+        }
+    }
+}
+
+#[test]
+fn a_whole_value_that_is_not_granted_is_replaced_and_so_is_the_rest_of_one() {
+    let scrub = granted(&PAIRS, &[]);
+    let whole = format!("x {VALUE} y");
+    assert_eq!(
+        text(through(&scrub, Fit::Free, &[whole.as_bytes()])),
+        format!("x {SENTINEL} y")
+    );
+    for cut in 3..VALUE.len() + 1 {
+        let (head, tail) = whole.as_bytes().split_at(cut);
+        let mut scrubber = scrub.scrubber(Fit::Free);
+        let mut out = Vec::new();
+        scrubber.push(head, &mut out).unwrap();
+        assert_eq!(out, head);
+        scrubber.push(tail, &mut out).unwrap();
+        let got = text(out);
+        assert!(!got.contains(VALUE), "{got}");
+        assert!(got.ends_with(&format!("{SENTINEL} y")), "{got}");
+        let exact = through(&scrub, Fit::Exact, &[head, tail]);
+        assert_eq!(exact.len(), whole.len());
+        assert!(!text(exact).contains(VALUE));
+    }
+}
+
+#[test]
+fn a_value_that_waited_for_a_longer_one_does_not_pass_when_nothing_more_comes() {
+    let pairs = [
+        ("abcdefgh", "gigph-short"),
+        ("abcdefghijkl", "gigph-long"),
+        ("xabcdefghZZ", "gigph-other"),
+    ];
+    let scrub = scrub_of(&pairs);
+    for (given, expected) in [
+        ("1abcdefgh", "1gigph-short"),
+        ("1xabcdefgh", "1xgigph-short"),
+    ] {
+        let mut scrubber = scrub.scrubber(Fit::Free);
+        let mut out = Vec::new();
+        scrubber.push(given.as_bytes(), &mut out).unwrap();
+        assert_eq!(out, b"1");
+        scrubber.release(&mut out).unwrap();
+        assert_eq!((text(out), scrubber.held()), (expected.to_owned(), 0));
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_waits_where_nothing_is_granted(
+        fragments in prop::collection::vec(fragment(), 0..6),
+        cuts in prop::collection::vec(1_usize..40, 0..40),
+    ) {
+        let whole = fragments.concat();
+        let scrub = granted(&PAIRS, &[]);
+        let mut scrubber = scrub.scrubber(Fit::Exact);
+        let (mut rest, mut out, mut given) = (whole.as_bytes(), Vec::new(), 0);
+        for cut in cuts {
+            let (piece, more) = rest.split_at(rest.len().min(cut));
+            rest = more;
+            given += piece.len();
+            scrubber.push(piece, &mut out).unwrap();
+            // All of it, but for the end of a Base64 text in which a value was replaced.
+            prop_assert!(out.len() == given || scrubber.held() < 24, "{} of {}", out.len(), given);
+            if !scrubber.has_found() {
+                prop_assert_eq!(out.len(), given);
+            }
+        }
+    }
+}
+
+/// Three secrets: one that is placed and was rotated, one that signs, one that another sandbox holds.
+#[derive(Debug)]
+struct Three(Vec<Arc<Secret>>, Arc<Guarded>);
+
+impl Three {
+    fn new() -> Self {
+        let secret = |name: &str, value: &str, treatment| {
+            Arc::new(Secret {
+                name: name.parse().unwrap(),
+                version: 2,
+                parts: vec![Part {
+                    variable: name.into(),
+                    value: SecretBytes::new(value.as_bytes().to_vec()),
+                    shape: Shape::Plain,
+                }],
+                treatment,
+                entrusted: false,
+            })
+        };
+        let guarded = |name: &str, value: &str, current| GuardedValue {
+            name: name.parse().unwrap(),
+            version: 1,
+            value: Arc::new(SecretBytes::new(value.as_bytes().to_vec())),
+            current,
+        };
+        let values = vec![
+            guarded("PLACED", "placed.value.now", true),
+            guarded("PLACED", "placed.value.once", false),
+            guarded("SIGNS", "signing.value.now", true),
+            guarded("OTHERS", "others.value.now", true),
+        ];
+        Self(
+            vec![
+                secret("PLACED", "placed.value.now", Treatment::Replace),
+                secret("SIGNS", "signing.value.now", Treatment::ClientCertificate),
+                secret("OTHERS", "others.value.now", Treatment::Replace),
+            ],
+            Arc::new(Guarded {
+                generation: 1,
+                values,
+            }),
+        )
+    }
+}
+
+impl Keeper for Three {
+    fn at_hand(&self, name: &SecretName) -> Option<Arc<Secret>> {
+        self.0.iter().find(|secret| secret.name == *name).cloned()
+    }
+
+    fn current<'a>(&'a self, name: &'a SecretName) -> SecretFuture<'a> {
+        let found = self.at_hand(name);
+        let unknown = || SecretUnavailable::Unknown { name: name.clone() };
+        Box::pin(async move { found.ok_or_else(unknown) })
+    }
+
+    fn guarded(&self) -> Arc<Guarded> {
+        Arc::clone(&self.1)
+    }
+}
+
+#[test]
+fn only_what_an_origin_may_be_sent_is_waited_for_and_what_others_hold_is_not_looked_for() {
+    let keeper = Three::new();
+    let secrets = keeper.0.clone();
+    let border = Border::new(Arc::new(keeper));
+    let wallet = border.wallet(SandboxId::new(uuid::Uuid::from_u128(1)));
+    wallet.hold(&secrets[0]).unwrap();
+    wallet.hold(&secrets[1]).unwrap();
+    let all = ["PLACED", "SIGNS", "OTHERS"];
+    let grants = |names: &[&str]| -> Vec<SecretGrant> {
+        let names = names.iter().map(|name| name.parse().unwrap());
+        names.map(SecretGrant::everywhere).collect()
+    };
+    let held = |granted: &[&str], octets: &str| {
+        let mut scrubber = wallet.scrub(&grants(granted)).unwrap().scrubber(Fit::Free);
+        scrubber.push(octets.as_bytes(), &mut Vec::new()).unwrap();
+        scrubber.held()
+    };
+    assert_eq!(held(&all, "placed.value.n"), 14);
+    assert_eq!(held(&["SIGNS", "OTHERS"], "placed.value.n"), 0);
+    let capture = SecretGrant {
+        captures: true,
+        ..SecretGrant::everywhere("PLACED".parse().unwrap())
+    };
+    let scrub = wallet.scrub(&[capture]).unwrap();
+    let mut scrubber = scrub.scrubber(Fit::Free);
+    scrubber.push(b"placed.val", &mut Vec::new()).unwrap();
+    assert_eq!(scrubber.held(), 0, "nothing is swapped in here");
+    for other in ["placed.value.o.", "signing.value.", "others.value."] {
+        assert_eq!(held(&all, other), 0, "{other}");
+    }
+    let whole = |value: &str| {
+        let scrub = wallet.scrub(&grants(&all)).unwrap();
+        text(through(&scrub, Fit::Free, &[value.as_bytes()]))
+    };
+    let sentinel = |at: usize| wallet.held()[at].sentinel.to_string();
+    assert_eq!(whole("placed.value.now"), sentinel(0));
+    assert_eq!(whole("placed.value.once"), sentinel(0));
+    assert_eq!(whole("signing.value.now"), sentinel(1));
+    assert_eq!(whole("others.value.now"), "others.value.now");
+}
