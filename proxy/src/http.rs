@@ -21,6 +21,7 @@ pub mod pipe;
 pub mod refuse;
 pub mod service;
 pub mod session;
+pub mod standing;
 pub mod streams;
 pub mod target;
 pub mod upgrade;

@@ -158,6 +158,7 @@ fn asked(session: &Session, request: &Request<Incoming>) -> Asked {
         method: forward::method_word(upgrade::effective_method(request)),
         path: Arc::clone(&UNKNOWN),
         tls: session.tls().cloned(),
+        changes: caller.subject().changes(),
     }
 }
 

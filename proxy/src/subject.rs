@@ -5,10 +5,17 @@
 //! is no longer allowed, or no longer allowed *in this way* (opened instead of inspected, towards a
 //! private address). Closing cuts them all and waits until they are gone.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{
+    net::Ipv4Addr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use arc_swap::ArcSwap;
 use gig_policy::{DenyReason, Policy, SandboxId};
+use tokio::sync::{Notify, futures::Notified};
 
 use self::register::Register;
 pub use self::register::{ConnectionFacts, ConnectionGuard};
@@ -24,6 +31,8 @@ pub struct Subject {
     address: Ipv4Addr,
     gateway: Ipv4Addr,
     policy: ArcSwap<Policy>,
+    changes: AtomicU64,
+    changed: Notify,
     synthetic: SyntheticNames,
     budget: Budget,
     register: Register,
@@ -51,6 +60,8 @@ impl Subject {
             gateway,
             wallet,
             policy: ArcSwap::from_pointee(policy),
+            changes: AtomicU64::new(0),
+            changed: Notify::new(),
             synthetic: SyntheticNames::new(),
             budget: Budget::new(),
             register: Register::new(),
@@ -84,8 +95,24 @@ impl Subject {
     /// Puts another policy in force and cuts what it no longer allows. What is decided after this
     /// returns is decided by it.
     pub fn set_policy(&self, policy: Policy) {
-        self.register
-            .decide_again(&policy, || self.policy.store(Arc::new(policy.clone())));
+        self.register.decide_again(&policy, || {
+            self.policy.store(Arc::new(policy.clone()));
+            // After the policy: who reads the old count then looks again.
+            self.changes.fetch_add(1, Ordering::Release);
+        });
+        self.changed.notify_waiters();
+    }
+
+    /// How often the policy was replaced. What was decided after this was read holds for as long as it
+    /// stays the same.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Completes when the policy is replaced after this call.
+    pub fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
     }
 
     /// Its synthetic names.

@@ -20,5 +20,6 @@ mod secrets;
 mod sharing;
 mod signing;
 mod smuggling;
+mod standing;
 mod threads;
 mod websocket;

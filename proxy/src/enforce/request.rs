@@ -12,7 +12,7 @@ use std::{
 use gig_audit::{Entry, Event, Recorder, TlsFacts, VerdictWord};
 use gig_policy::{
     AppProtocol, Denial, DenyReason, Host, PolicyRef, Port, RequestIntent, RequestPermit, RuleRef,
-    Verdict,
+    SecretGrant, Verdict,
 };
 
 use super::{
@@ -46,6 +46,8 @@ pub struct Asked {
     pub path: Arc<str>,
     /// The TLS session with the sandbox.
     pub tls: Option<TlsFacts>,
+    /// [`Subject::changes`] before anything was decided about it.
+    pub changes: u64,
 }
 
 /// Under what a request was allowed; its outcome is recorded with it.
@@ -54,6 +56,7 @@ pub struct Granted {
     policy: PolicyRef,
     rule: Option<RuleRef>,
     would_deny: Option<DenyReason>,
+    secrets: Vec<SecretGrant>,
 }
 
 /// What came of a permitted request.
@@ -97,7 +100,14 @@ impl Granted {
             policy: permit.policy().clone(),
             rule: permit.rule().cloned(),
             would_deny: permit.would_deny().map(|denial| denial.reason),
+            secrets: permit.secrets().to_vec(),
         }
+    }
+
+    /// The secrets that it may carry.
+    #[must_use]
+    pub fn secrets(&self) -> &[SecretGrant] {
+        &self.secrets
     }
 
     fn mark(&self, entry: &mut Entry) {

@@ -1,8 +1,8 @@
 //! Bodies on their way through: counted, bounded, never held.
 //!
 //! A frame is passed on when the other side has room for it, so that a slow reader slows the writer
-//! and nothing piles up here. An upload is charged before it goes. A download tells its exchange when
-//! it is through or was cut.
+//! and nothing piles up here. An upload is charged before it goes, and the policy in force is asked
+//! whether it still may; who waits for its answer cuts one that stands still.
 
 use std::{
     error::Error as _,
@@ -25,19 +25,19 @@ use tokio::sync::oneshot;
 
 use super::{
     activity::Activity,
-    exchange::Exchange,
     incoming::{BrokenBody, Incoming},
+    pipe::Piped,
+    standing::Standing,
 };
-use crate::{
-    credential::{rewrite::Rewrite, scrub::work::Stopped},
-    subject::Subject,
-};
+use crate::{credential::rewrite::Rewrite, subject::Subject};
 
 mod credentials;
+mod download;
 mod gathered;
 mod scrubbed;
 
 pub use credentials::Credentials;
+pub use download::{Download, DownloadCut};
 pub use gathered::{GatherError, Gathered};
 pub use scrubbed::{Scrubbed, gather};
 
@@ -57,8 +57,7 @@ pub enum Upload {
 pub struct Streaming {
     incoming: Incoming,
     progress: Arc<Progress>,
-    activity: Arc<Activity>,
-    subject: Arc<Subject>,
+    passing: Passing,
     /// Closed until the origin asks for the body (`Expect: 100-continue`).
     gate: Option<oneshot::Receiver<()>>,
     /// The gate will not open any more.
@@ -67,6 +66,17 @@ pub struct Streaming {
     /// A trailer section that waits for the last octets before it.
     trailers: Option<HeaderMap>,
     ended: bool,
+}
+
+/// Under what an upload goes on its way.
+#[derive(Debug)]
+pub struct Passing {
+    /// Whose allowance it counts against.
+    pub subject: Arc<Subject>,
+    /// That of its connection.
+    pub activity: Arc<Activity>,
+    /// That of its exchange.
+    pub standing: Arc<Standing>,
 }
 
 /// How far an upload is; shared with the exchange that waits for the answer.
@@ -88,6 +98,9 @@ pub enum UploadStopped {
     /// A secret on its way to where it is not bound, or one that cannot be had.
     #[error("the request body was stopped: {0}")]
     Secret(DenyReason),
+    /// The policy no longer allows it.
+    #[error("the request body was stopped: {0}")]
+    Revoked(DenyReason),
     /// The sandbox broke off, or sent what is none.
     #[error("the sandbox broke off its request body: {0}")]
     Downstream(DenyReason),
@@ -135,8 +148,7 @@ impl Upload {
     /// Wraps a request body. With `gate`, nothing is read until it opens or its sender is gone.
     pub fn new(
         incoming: Incoming,
-        subject: &Arc<Subject>,
-        activity: &Arc<Activity>,
+        passing: Passing,
         gate: Option<oneshot::Receiver<()>>,
         credentials: Option<Credentials>,
     ) -> (Self, Option<Arc<Progress>>) {
@@ -147,8 +159,7 @@ impl Upload {
         let streaming = Streaming {
             incoming,
             progress: Arc::clone(&progress),
-            activity: Arc::clone(activity),
-            subject: Arc::clone(subject),
+            passing,
             gate,
             barred: false,
             credentials,
@@ -176,21 +187,22 @@ impl Upload {
 impl Streaming {
     /// Charges `octets` before they go.
     fn charge(&self, octets: u64) -> Result<(), UploadStopped> {
-        let policy = self.subject.policy();
+        let policy = self.passing.subject.policy();
         let limits = policy.limits();
         let total = self.progress.sent.load(Ordering::Relaxed) + octets;
         let over = limits.request_body.is_some_and(|most| total > most.0);
         let charged = if over {
             Err(DenyReason::RequestBodyLimit)
         } else {
-            self.subject.budget().upload(limits, octets)
+            self.passing.subject.budget().upload(limits, octets)
         };
         if let Err(reason) = charged {
             self.progress.stop(reason);
             return Err(UploadStopped::Limit(reason));
         }
         self.progress.sent.store(total, Ordering::Relaxed);
-        self.activity.touch();
+        self.passing.activity.touch();
+        self.passing.standing.touch();
         Ok(())
     }
 }
@@ -334,6 +346,10 @@ impl Body for Upload {
         if streaming.progress.abandoned(cx) {
             return Poll::Ready(Some(Err(UploadStopped::Abandoned)));
         }
+        if let Some(reason) = streaming.passing.standing.cut_for() {
+            streaming.progress.stop(reason);
+            return Poll::Ready(Some(Err(UploadStopped::Revoked(reason))));
+        }
         if streaming.barred {
             return Poll::Pending;
         }
@@ -372,112 +388,5 @@ impl Body for Upload {
     }
 }
 
-/// A response body on its way to the sandbox.
-#[derive(Debug)]
-pub enum Download {
-    /// Our own answer.
-    Told(Option<Bytes>),
-    /// The origin's.
-    Origin {
-        /// What is read from the origin.
-        incoming: Incoming,
-        /// Told when it is through.
-        exchange: Box<Exchange>,
-    },
-    /// The origin's, looked at on the way.
-    Scrubbed {
-        /// What is read from the origin.
-        incoming: Incoming,
-        /// Told when it is through.
-        exchange: Box<Exchange>,
-        /// What it passes through.
-        scrubbed: Box<Scrubbed>,
-    },
-    /// The origin's, and it is here.
-    Whole(Gathered),
-}
-
-/// The response body broke or was cut.
-#[derive(Debug, thiserror::Error)]
-pub enum DownloadCut {
-    /// The origin broke off.
-    #[error("the origin broke off its response body")]
-    Origin(#[source] BrokenBody),
-    /// The policy no longer allows it.
-    #[error("the response was cut: {0}")]
-    Revoked(DenyReason),
-    /// It may hold a secret's value.
-    #[error("the response was cut, because it may hold a secret's value")]
-    Unreadable(#[source] Stopped),
-}
-
-impl Body for Download {
-    type Data = Bytes;
-    type Error = DownloadCut;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, DownloadCut>>> {
-        let (incoming, exchange) = match self.get_mut() {
-            Self::Told(bytes) => {
-                let left = bytes.take().filter(|bytes| !bytes.is_empty());
-                return Poll::Ready(left.map(|bytes| Ok(Frame::data(bytes))));
-            }
-            Self::Origin { incoming, exchange } => (incoming, exchange),
-            Self::Scrubbed {
-                incoming,
-                exchange,
-                scrubbed,
-            } => return scrubbed.poll(incoming, exchange, cx),
-            Self::Whole(gathered) => return Poll::Ready(gathered.next().map(Ok)),
-        };
-        let Poll::Ready(frame) = Pin::new(&mut *incoming).poll_frame(cx) else {
-            // Only an answer that takes its time is watched: most are whole at once.
-            let reason = ready!(exchange.poll_revoked(cx));
-            exchange.cut(reason);
-            return Poll::Ready(Some(Err(DownloadCut::Revoked(reason))));
-        };
-        match frame {
-            Some(Ok(frame)) => {
-                if let Some(data) = frame.data_ref() {
-                    exchange.received(data.len());
-                }
-                if incoming.is_end_stream() {
-                    exchange.finish();
-                }
-                Poll::Ready(Some(Ok(frame)))
-            }
-            Some(Err(error)) => {
-                exchange.cut(DenyReason::DestinationUnavailable);
-                Poll::Ready(Some(Err(DownloadCut::Origin(error))))
-            }
-            None => {
-                exchange.finish();
-                Poll::Ready(None)
-            }
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Told(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
-            Self::Origin { incoming, .. } => incoming.is_end_stream(),
-            Self::Scrubbed { scrubbed, .. } => scrubbed.is_through(),
-            Self::Whole(gathered) => gathered.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Told(bytes) => {
-                let left = bytes.as_ref().map_or(0, Bytes::len);
-                SizeHint::with_exact(u64::try_from(left).unwrap_or(u64::MAX))
-            }
-            Self::Origin { incoming, .. } => incoming.size_hint(),
-            // Its length stands in the header section, if it has one.
-            Self::Scrubbed { .. } => SizeHint::default(),
-            Self::Whole(gathered) => gathered.size_hint(),
-        }
-    }
-}
+/// Ends with its exchange, whose answer is waited for or read at the same time.
+impl Piped for Upload {}

@@ -20,6 +20,7 @@ use super::{
     activity::Busy,
     body::Progress,
     session::{Route, Session},
+    standing::{Over, Standing, Watch},
 };
 use crate::{
     credential::{capture::Capture, scrub::answer::Returning, tally::Tally},
@@ -31,7 +32,6 @@ use crate::{
 /// What waits for an answer to be through.
 pub struct Exchange {
     session: Arc<Session>,
-    route: Arc<Route>,
     asked: Asked,
     granted: Granted,
     begun: Instant,
@@ -41,7 +41,8 @@ pub struct Exchange {
     returning: Option<Arc<Returning>>,
     capture: Option<Arc<Capture>>,
     lease: Option<Lease>,
-    revoked: Option<Pin<Box<dyn Future<Output = DenyReason> + Send>>>,
+    standing: Arc<Standing>,
+    watch: Option<Watch>,
     done: bool,
     /// Keeps the connection's deadlines those of a running request.
     busy: Busy,
@@ -56,9 +57,9 @@ impl Exchange {
         asked: Asked,
         granted: Granted,
     ) -> Box<Self> {
+        let standing = Standing::new(session.caller(), route, &asked, &granted);
         Box::new(Self {
             session: Arc::clone(session),
-            route: Arc::clone(route),
             asked,
             granted,
             begun: Instant::now(),
@@ -68,7 +69,8 @@ impl Exchange {
             returning: None,
             capture: None,
             lease: None,
-            revoked: None,
+            standing,
+            watch: None,
             done: false,
             busy: session.activity().enter(),
         })
@@ -135,12 +137,20 @@ impl Exchange {
         self.outcome.status = Some(status);
         self.outcome.dst = Some(lease.address().ip());
         self.lease = Some(lease);
+        self.session.answering(&self.standing);
     }
 
     /// Octets of the response body passed.
     pub fn received(&mut self, octets: usize) {
         self.outcome.bytes_in += u64::try_from(octets).unwrap_or(u64::MAX);
         self.session.activity().touch();
+        self.standing.touch();
+    }
+
+    /// How it stands, for who passes its request's body.
+    #[must_use]
+    pub const fn standing(&self) -> &Arc<Standing> {
+        &self.standing
     }
 
     /// All of the answer is through.
@@ -190,7 +200,7 @@ impl Exchange {
     #[must_use]
     pub fn ended_for(&self) -> Option<DenyReason> {
         let stopped = self.progress.as_ref().and_then(|p| p.stopped());
-        stopped.or_else(|| self.session.caller().guard.cut_for())
+        stopped.or_else(|| self.standing.cut_for())
     }
 
     /// Waits for the answer's header section, within its deadline and while the policy allows it.
@@ -216,23 +226,32 @@ impl Exchange {
         let patience = self.session.worker().deadlines().response_headers;
         tokio::select! {
             answered = answer => answered,
-            reason = std::future::poll_fn(|cx| self.poll_revoked(cx)) => {
-                Err(Failure::new(Side::Internal, reason))
-            }
-            () = tokio::time::sleep(patience) => {
-                Err(Failure::new(Side::Upstream, DenyReason::OriginTimeout))
-            }
+            over = self.standing.watch(Some(patience)) => Err(match over {
+                Over::Revoked(reason) => Failure::new(Side::Internal, reason),
+                Over::Stalled => Failure::new(Side::Upstream, DenyReason::OriginTimeout),
+            }),
         }
     }
 
-    /// Ready when the policy in force no longer allows this request; watches from the first call on.
-    pub fn poll_revoked(&mut self, cx: &mut Context<'_>) -> Poll<DenyReason> {
-        let watch = self.revoked.get_or_insert_with(|| {
-            let (session, route) = (Arc::clone(&self.session), Arc::clone(&self.route));
-            let (method, path) = (Arc::clone(&self.asked.method), Arc::clone(&self.asked.path));
-            Box::pin(async move { session.revoked(&route, method, path).await })
-        });
-        watch.as_mut().poll(cx)
+    /// Ready when nothing more of the answer may go: the policy in force no longer allows the request,
+    /// or neither body moved for long.
+    pub fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<Over> {
+        let idle = self.session.worker().deadlines().idle;
+        let watch = self
+            .watch
+            .get_or_insert_with(|| self.standing.watch(Some(idle)));
+        Pin::new(watch).poll(cx)
+    }
+
+    /// Completes when the policy in force no longer allows the request.
+    pub fn revoked(&self) -> impl Future<Output = DenyReason> + use<> {
+        let watch = self.standing.watch(None);
+        async move {
+            match watch.await {
+                Over::Revoked(reason) => reason,
+                Over::Stalled => DenyReason::RequestTimeout,
+            }
+        }
     }
 
     fn abandon_upload(&self) {

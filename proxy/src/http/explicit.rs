@@ -180,6 +180,7 @@ fn asked(session: &Session, destination: &Destination) -> Asked {
         method: method_word(&http::Method::CONNECT),
         path: "".into(),
         tls: None,
+        changes: caller.subject().changes(),
     }
 }
 

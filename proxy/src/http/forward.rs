@@ -15,7 +15,7 @@ use http::{
 use http_body::Body;
 
 use super::{
-    body::{Download, Scrubbed, Upload, gather},
+    body::{Download, Passing, Scrubbed, Upload, gather},
     captured::pass_captured,
     exchange::Exchange,
     finishing::{Finishing, Unsent},
@@ -136,8 +136,12 @@ impl Ready {
             }
             None => (None, None),
         };
-        let activity = session.activity();
-        let (upload, progress) = Upload::new(incoming, subject, activity, opening, credentials);
+        let passing = Passing {
+            subject: Arc::clone(subject),
+            activity: Arc::clone(session.activity()),
+            standing: Arc::clone(exchange.standing()),
+        };
+        let (upload, progress) = Upload::new(incoming, passing, opening, credentials);
         exchange.uploading(progress);
         let mut request = Request::new(upload);
         *request.method_mut() = parts.method;

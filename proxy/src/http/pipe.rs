@@ -2,7 +2,7 @@
 //!
 //! Nothing is read of a body while what was read before waits for room, and no room is asked for
 //! before there is something to fill it: room that one stream holds is taken from the others of its
-//! connection.
+//! connection. A body that may not go on, or that nobody takes, says so while it waits.
 
 use std::{
     future::poll_fn,
@@ -14,10 +14,19 @@ use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http_body::{Body, Frame};
 
+/// A body that is sent.
+pub trait Piped: Body<Data = Bytes> {
+    /// Ready when nothing more of it may go. Asked while what was read of it waits for room; while it is
+    /// read, it says so there.
+    fn poll_over(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Error> {
+        Poll::Pending
+    }
+}
+
 /// A body did not go to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum PipeError<E> {
-    /// It could not be read; the stream was reset.
+    /// It could not be read, or may not go on; the stream was reset.
     #[error("a body broke off")]
     Body(#[source] E),
     /// The other side wants no more of it, or its connection is gone.
@@ -35,7 +44,7 @@ pub enum PipeError<E> {
 /// [`PipeError`].
 pub async fn pipe<B>(body: B, send: &mut SendStream<Bytes>) -> Result<(), PipeError<B::Error>>
 where
-    B: Body<Data = Bytes>,
+    B: Piped,
 {
     let mut body = pin!(body);
     while let Some(frame) = next(body.as_mut(), send).await? {
@@ -44,7 +53,7 @@ where
                 let last = body.is_end_stream();
                 if !data.is_empty() {
                     send.reserve_capacity(1);
-                    room(send).await?;
+                    room(body.as_mut(), send).await?;
                 } else if !last {
                     continue;
                 }
@@ -71,7 +80,7 @@ async fn next<B>(
     send: &mut SendStream<Bytes>,
 ) -> Result<Option<Frame<Bytes>>, PipeError<B::Error>>
 where
-    B: Body<Data = Bytes>,
+    B: Piped,
 {
     let frame = poll_fn(|cx| {
         poll_stopped(send, cx)?;
@@ -88,14 +97,27 @@ where
 }
 
 /// Waits until something can be sent.
-async fn room<E>(send: &mut SendStream<Bytes>) -> Result<(), PipeError<E>> {
+async fn room<B>(
+    mut body: Pin<&mut B>,
+    send: &mut SendStream<Bytes>,
+) -> Result<(), PipeError<B::Error>>
+where
+    B: Piped,
+{
     poll_fn(|cx| {
         poll_stopped(send, cx)?;
         while send.capacity() == 0 {
-            match ready!(send.poll_capacity(cx)) {
-                Some(Ok(_)) => {}
-                Some(Err(error)) => return Poll::Ready(Err(PipeError::Stream(error))),
-                None => return Poll::Ready(Err(PipeError::Closed)),
+            match send.poll_capacity(cx) {
+                Poll::Ready(Some(Ok(_))) => {}
+                Poll::Ready(Some(Err(error))) => {
+                    return Poll::Ready(Err(PipeError::Stream(error)));
+                }
+                Poll::Ready(None) => return Poll::Ready(Err(PipeError::Closed)),
+                Poll::Pending => {
+                    let over = ready!(body.as_mut().poll_over(cx));
+                    send.send_reset(Reason::CANCEL);
+                    return Poll::Ready(Err(PipeError::Body(over)));
+                }
             }
         }
         Poll::Ready(Ok(()))

@@ -148,6 +148,7 @@ async fn watch(session: &Session, draining: bool) -> Interruption {
     tokio::select! {
         biased;
         reason = session.caller().guard.revoked() => Interruption::Cut(reason),
+        reason = session.answer_revoked() => Interruption::Cut(reason),
         () = session.activity().stalled(running, deadlines.keep_alive) => {
             Interruption::Cut(DenyReason::RequestTimeout)
         }

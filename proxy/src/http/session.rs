@@ -1,7 +1,7 @@
 //! One HTTP connection of a sandbox: what it is for, and how its requests find their way.
 
 use std::sync::{
-    Arc,
+    Arc, Weak,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -11,13 +11,12 @@ use http::HeaderValue;
 use parking_lot::Mutex;
 
 use super::{
-    activity::Activity, heads::Heads, interject::Interjections, linger::Ending, target::Reader,
-    upgrade::Tunnel,
+    activity::Activity, heads::Heads, interject::Interjections, linger::Ending, standing::Standing,
+    target::Reader, upgrade::Tunnel,
 };
 use crate::{
     authority::{Authority, Destination, agree_request},
     caller::Caller,
-    subject::ConnectionFacts,
     tls::downstream::Application,
     worker::Worker,
 };
@@ -40,6 +39,7 @@ pub struct Session {
     flooded: Arc<AtomicBool>,
     /// A refusal was recorded and told.
     told: AtomicBool,
+    answering: Mutex<Weak<Standing>>,
 }
 
 /// What a connection is for.
@@ -95,6 +95,7 @@ impl Session {
             ending: Ending::default(),
             flooded: Arc::default(),
             told: AtomicBool::new(false),
+            answering: Mutex::default(),
         }
     }
 
@@ -273,13 +274,22 @@ impl Session {
         Ok(route)
     }
 
-    /// Completes when a request of this connection is no longer allowed.
-    pub async fn revoked(&self, route: &Route, method: Arc<str>, path: Arc<str>) -> DenyReason {
-        let facts =
-            ConnectionFacts::new(&route.permit, Some(self.protocol)).with_request(method, path);
-        match self.caller.guard.open(facts) {
-            Ok(guard) => guard.revoked().await,
-            Err(reason) => reason,
+    /// An answer begins: while the program reads none of it, nobody else hears of a change of policy.
+    pub fn answering(&self, standing: &Arc<Standing>) {
+        if self.application == Application::Http1 {
+            *self.answering.lock() = Arc::downgrade(standing);
+        }
+    }
+
+    /// Completes when the policy no longer allows the request that is being answered over HTTP/1.
+    pub async fn answer_revoked(&self) -> DenyReason {
+        loop {
+            let changed = self.caller.subject().changed();
+            let standing = self.answering.lock().upgrade();
+            if let Some(reason) = standing.and_then(|standing| standing.cut_for()) {
+                return reason;
+            }
+            changed.await;
         }
     }
 }

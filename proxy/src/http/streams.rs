@@ -32,6 +32,7 @@ use tokio::{
 };
 
 use super::{
+    body::Download,
     duplex::Duplex,
     incoming::{Frames, Incoming},
     limits,
@@ -199,7 +200,7 @@ async fn serve(session: Arc<Session>, request: Request<RecvStream>, reply: SendR
     let head_only = request.method() == Method::HEAD;
     let (request, accepting) = incoming(request, &reply);
     let answered = {
-        let mut answer = pin!(answer(session, request));
+        let mut answer = pin!(answer(Arc::clone(&session), request));
         poll_fn(|cx| {
             if let Poll::Ready(answered) = answer.as_mut().poll(cx) {
                 return Poll::Ready(Some(answered));
@@ -239,11 +240,22 @@ async fn serve(session: Arc<Session>, request: Request<RecvStream>, reply: SendR
     let Some(mut send) = begin(&mut sender, Response::from_parts(parts, ()), last) else {
         return;
     };
-    if !last && let Err(error) = pipe(body, &mut send).await {
-        tracing::debug!(%error, "an answer did not go to its end");
+    if !last && !pass(&session, body, &mut send).await {
+        tracing::debug!("an answer did not go to its end");
     } else if !reply.is_whole() {
         linger(&mut send).await;
     }
+}
+
+/// Sends the answer's body; false when it did not go to its end.
+async fn pass(session: &Session, body: Download, send: &mut SendStream<Bytes>) -> bool {
+    if body.is_watched() {
+        return pipe(body, send).await.is_ok();
+    }
+    // It is short, and here: nobody but the program is waited for.
+    let idle = session.worker().deadlines().idle;
+    let piped = tokio::time::timeout(idle, pipe(body, send)).await;
+    matches!(piped, Ok(Ok(())))
 }
 
 /// RFC 9113 §8.1: who has answered may reset a stream so that no more of its request is sent. curl

@@ -350,10 +350,10 @@ impl WebSocket {
         };
         let plan = self.plan.filter(|plan| !plan.is_idle());
         let returning = self.exchange.returning().cloned();
-        let exchange = &mut self.exchange;
+        let revoked = self.exchange.revoked();
         let cut = async {
             tokio::select! {
-                reason = std::future::poll_fn(|cx| exchange.poll_revoked(cx)) => reason,
+                reason = revoked => reason,
                 reason = caller.guard.revoked() => reason,
                 reason = caller.drained() => reason,
             }

@@ -11,7 +11,7 @@ use std::{
 
 use gig_policy::{
     AppProtocol, ConnectPermit, DenyReason, Handling, Host, Policy, Port, Reach, RequestIntent,
-    Verdict,
+    SecretGrant, Verdict,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -30,6 +30,7 @@ pub struct ConnectionFacts {
     private: Option<IpAddr>,
     reach: Reach,
     request: Option<(Arc<str>, Arc<str>)>,
+    secrets: Vec<SecretGrant>,
 }
 
 impl ConnectionFacts {
@@ -44,6 +45,7 @@ impl ConnectionFacts {
             private: None,
             reach: permit.reach(),
             request: None,
+            secrets: Vec::new(),
         }
     }
 
@@ -59,6 +61,13 @@ impl ConnectionFacts {
     #[must_use]
     pub fn with_request(mut self, method: Arc<str>, path: Arc<str>) -> Self {
         self.request = Some((method, path));
+        self
+    }
+
+    /// Adds the secrets that the request was granted: it may go on for as long as it is granted them.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: &[SecretGrant]) -> Self {
+        self.secrets = secrets.to_vec();
         self
     }
 
@@ -83,10 +92,13 @@ impl ConnectionFacts {
             method,
             path,
         };
-        matches!(
-            policy.decide_request(&self.host, self.port, &intent),
-            Verdict::Allow(_)
-        )
+        match policy.decide_request(&self.host, self.port, &intent) {
+            Verdict::Allow(permit) => self
+                .secrets
+                .iter()
+                .all(|grant| permit.secrets().contains(grant)),
+            Verdict::Deny(_) => false,
+        }
     }
 }
 

@@ -161,3 +161,36 @@ fn what_the_reach_opened_stays_until_the_reach_changes() {
     subject.set_policy(reaching(gig_policy::Reach::External));
     assert_eq!(guard.cut_for(), Some(DenyReason::Revoked));
 }
+
+#[test]
+fn a_request_is_cut_when_its_secret_is_no_longer_granted() {
+    let subject = subject();
+    let text = |secrets: &str| {
+        let rules = format!("  - {{host: a.example, secrets: [{secrets}]}}\n");
+        Policy::compile(&format!("version: 1\nname: p\negress:\n{rules}"), "p").unwrap()
+    };
+    let both = text("ONE, TWO");
+    subject.set_policy(both.clone());
+    let guard = subject.accept().unwrap();
+    let intent = gig_policy::RequestIntent {
+        protocol: AppProtocol::Https,
+        method: "GET",
+        path: "/",
+    };
+    let host = Host::parse("a.example").unwrap();
+    let Verdict::Allow(permit) = both.decide_request(&host, Port::HTTPS, &intent) else {
+        panic!("not allowed");
+    };
+    let granted = |secrets: &[gig_policy::SecretGrant]| {
+        facts(&both, "a.example", HTTPS)
+            .with_request("GET".into(), "/".into())
+            .with_secrets(secrets)
+    };
+    let carries_both = guard.open(granted(permit.secrets())).unwrap();
+    let carries_none = guard.open(granted(&[])).unwrap();
+    subject.set_policy(text("TWO, ONE"));
+    assert_eq!(carries_both.cut_for(), None);
+    subject.set_policy(text("'TWO'"));
+    assert_eq!(carries_both.cut_for(), Some(DenyReason::Revoked));
+    assert_eq!((carries_none.cut_for(), guard.cut_for()), (None, None));
+}

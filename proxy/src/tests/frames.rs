@@ -127,7 +127,6 @@ async fn what_begins_as_no_answer_is_told_as_502() {
             "a promise",
             frame(PUSH_PROMISE, END_HEADERS, 1, &[0, 0, 0, 2, 0x82]),
         ),
-        ("a flood", frame(PING, 0, 0, &[0; 8]).repeat(5000)),
         ("no window", frame(WINDOW_UPDATE, 0, 0, &[0; 4])),
         (
             "a huge window",
@@ -163,6 +162,16 @@ async fn what_begins_as_no_answer_is_told_as_502() {
             ];
             assert!(known.contains(&reason), "{what} {alpn}: {reason}");
         }
+    }
+}
+
+#[tokio::test]
+async fn an_origin_that_floods_is_not_heard_any_further() {
+    let answer = [head(0, &[OK]), frame(DATA, END_STREAM, 1, b"late")].concat();
+    let flood = frame(PING, 0, 0, &[0; 8]).repeat(5000);
+    for alpn in ["h2", "http/1.1"] {
+        let (status, body, _lab) = got([flood.clone(), answer.clone()].concat(), alpn).await;
+        assert_eq!(status, 502, "{alpn}: {body:?}");
     }
 }
 

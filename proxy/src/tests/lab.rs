@@ -48,6 +48,7 @@ pub(super) struct Arrangement<'a> {
     pub(super) origins: Vec<(&'a str, SocketAddr)>,
     pub(super) roots: Roots,
     pub(super) keeper: Option<Arc<keeper::Keeper>>,
+    pub(super) deadlines: Deadlines,
 }
 
 impl<'a> Arrangement<'a> {
@@ -57,6 +58,7 @@ impl<'a> Arrangement<'a> {
             origins: Vec::new(),
             roots: Roots::none(),
             keeper: None,
+            deadlines: Deadlines::DEFAULT,
         }
     }
 
@@ -74,6 +76,12 @@ impl<'a> Arrangement<'a> {
         self
     }
 
+    /// No exchange may stand still for longer.
+    pub(super) const fn idle(mut self, idle: Duration) -> Self {
+        self.deadlines.idle = idle;
+        self
+    }
+
     pub(super) fn lab(self) -> Lab {
         let authority = Authority::generate().unwrap();
         let (recorder, log) = Recorder::in_memory();
@@ -84,7 +92,7 @@ impl<'a> Arrangement<'a> {
             .collect();
         let settings = Settings {
             explicit_port: 8081,
-            deadlines: Deadlines::DEFAULT,
+            deadlines: self.deadlines,
             resolve,
             upstream_roots: self.roots,
             upstream_proxy: None,

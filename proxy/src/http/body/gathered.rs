@@ -35,6 +35,7 @@ impl GatherError {
             Self::Stopped(
                 UploadStopped::Limit(reason)
                 | UploadStopped::Secret(reason)
+                | UploadStopped::Revoked(reason)
                 | UploadStopped::Downstream(reason),
             ) => reason,
             Self::Stopped(UploadStopped::Abandoned) => DenyReason::RequestIncomplete,

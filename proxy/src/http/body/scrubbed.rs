@@ -64,6 +64,10 @@ impl Scrubbed {
         exchange: &mut Exchange,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, DownloadCut>>> {
+        if let Some(reason) = exchange.standing().cut_for() {
+            exchange.cut(reason);
+            return Poll::Ready(Some(Err(DownloadCut::Over(reason))));
+        }
         for _ in 0..TURNS {
             if self.done {
                 return Poll::Ready(self.trailers.take().map(|t| Ok(Frame::trailers(t))));
@@ -155,9 +159,9 @@ impl Scrubbed {
         exchange: &mut Exchange,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, DownloadCut>>> {
-        if let Poll::Ready(reason) = exchange.poll_revoked(cx) {
-            exchange.cut(reason);
-            return Poll::Ready(Some(Err(DownloadCut::Revoked(reason))));
+        if let Poll::Ready(over) = exchange.poll_over(cx) {
+            let cut = DownloadCut::over(exchange, over, DenyReason::OriginTimeout);
+            return Poll::Ready(Some(Err(cut)));
         }
         let Some(patience) = patience(self.work.held()) else {
             return Poll::Pending;
