@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use crate::{
+    checkpoint::CheckpointFault,
     entry::Entry,
     line,
     record::{ChainHash, Record, bound_texts, hex},
@@ -80,6 +81,39 @@ pub enum ChainFault {
         /// The last record that is there.
         found: Head,
     },
+    /// What is there of a segment is not what was signed.
+    #[error(
+        "what is left of records {first} to {last} is not what their checkpoint says: one was changed, \
+         removed or put back"
+    )]
+    NotAsSigned {
+        /// The segment's first place.
+        first: u64,
+        /// The segment's last place.
+        last: u64,
+    },
+    /// A checkpoint speaks of records behind the last one.
+    #[error(
+        "a signed checkpoint speaks of records up to {signed}, what is there ends with {found}: the end \
+         was cut off"
+    )]
+    CutOff {
+        /// The last place that was signed.
+        signed: u64,
+        /// The last place that is there.
+        found: u64,
+    },
+    /// A checkpoint is not what was signed, or not by who should have.
+    #[error("checkpoint {number} does not hold: {why}")]
+    Checkpoint {
+        /// Its place among the checkpoints.
+        number: u64,
+        /// How.
+        why: CheckpointFault,
+    },
+    /// Keys were named, and nothing is signed.
+    #[error("no checkpoint is signed by a key that was named, or by any")]
+    Unsigned,
     /// The predecessor named is not the line before.
     #[error("the record before it was replaced: expected prev {expected}, found {found}")]
     Predecessor {

@@ -7,6 +7,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod chain;
+pub mod checkpoint;
 mod clock;
 pub mod entry;
 pub mod event;
@@ -14,8 +15,10 @@ mod line;
 pub mod log;
 pub mod record;
 pub mod recorder;
+pub mod retention;
 pub mod row;
 pub mod search;
+pub mod signing;
 pub mod store;
 pub mod verify;
 
@@ -26,10 +29,11 @@ pub use recorder::{
     Durability, Observer, RecordRefused, Recorder, RecorderOwner, RecorderSettings, Sequence,
     StartRecorderError,
 };
+pub use signing::{PublicKey, SigningKey};
 pub use store::{
     Store, StoreError,
     jsonl::{JsonlStore, OpenJsonlError},
     memory::MemoryLog,
     sqlite::{OpenSqliteError, SqliteLog, SqliteStore},
 };
-pub use verify::{Verified, VerifyError, verify};
+pub use verify::{Signed, Verified, VerifyError, verify};

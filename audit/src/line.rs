@@ -140,7 +140,7 @@ fn text(out: &mut Vec<u8>, key: &[u8], value: Option<&Arc<str>>) {
     }
 }
 
-fn text_field(out: &mut Vec<u8>, key: &[u8], value: &str) {
+pub(crate) fn text_field(out: &mut Vec<u8>, key: &[u8], value: &str) {
     out.extend_from_slice(key);
     quoted(out, value);
 }

@@ -9,8 +9,9 @@ pub mod lines;
 use crate::{
     row::ReadRowError,
     search::{Found, Marks, Page, Position, Query},
+    signing::PublicKey,
     store::StoreError,
-    verify::{Verified, VerifyError},
+    verify::{ExportedChain, Verified, VerifyError},
 };
 use thiserror::Error;
 
@@ -34,11 +35,20 @@ pub trait Log {
     /// When the log cannot be read.
     fn end(&mut self) -> Result<Marks, ReadLogError>;
 
-    /// Proves each chain whole, or says where it is broken.
+    /// Proves each chain whole, or says where it is broken. Where keys are `trusted`, each chain has to
+    /// be signed, and by none but them.
     ///
     /// # Errors
     /// When the log cannot be read. A broken chain is an answer.
-    fn verify(&mut self) -> Result<LogVerdict, ReadLogError>;
+    fn verify(&mut self, trusted: &[PublicKey]) -> Result<LogVerdict, ReadLogError>;
+
+    /// What an export has to hold so that it can be proved without the log: each chain and its
+    /// checkpoints. From here on the log is read as it is at this moment. Empty where the log is a file:
+    /// that is its own proof.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    fn proof(&mut self) -> Result<Vec<ChainProof>, ReadLogError>;
 
     /// Whether something else stands under the log's name now: another file or database, or one that
     /// ends before `marks`. Where nothing stands there the log is what it was.
@@ -46,6 +56,28 @@ pub trait Log {
     /// # Errors
     /// When the log cannot be read.
     fn replaced(&mut self, marks: &Marks) -> Result<bool, ReadLogError>;
+}
+
+/// What an export says of a chain before its records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainProof {
+    /// Its number in this log, as in [`Position`].
+    pub chain: u32,
+    /// Whose it is, and where it ends.
+    pub exported: ExportedChain,
+    /// Its checkpoints, in order, without newlines.
+    pub checkpoints: Vec<String>,
+}
+
+impl ChainProof {
+    /// Where its last record stands.
+    #[must_use]
+    pub const fn end(&self) -> Position {
+        Position {
+            chain: self.chain,
+            seq: self.exported.last,
+        }
+    }
 }
 
 /// What verification says of a log.

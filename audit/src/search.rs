@@ -75,6 +75,12 @@ impl Marks {
         self.0.get(&chain).copied().unwrap_or_default()
     }
 
+    /// Whether every chain of `end` was read as far.
+    #[must_use]
+    pub fn reaches(&self, end: &Self) -> bool {
+        end.0.iter().all(|(chain, seq)| self.of(*chain) >= *seq)
+    }
+
     /// Moves the place of a record's chain to the record.
     pub fn set(&mut self, at: Position) {
         self.0.insert(at.chain, at.seq);

@@ -66,6 +66,9 @@ pub trait Store: Send {
     /// When the disk failed: what was appended may be lost.
     fn sync(&mut self) -> Result<(), StoreError>;
 
+    /// Nobody records any more: what has to be said last is written now.
+    fn close(&mut self) {}
+
     /// A second handle that waits for the disk on another thread; `None` where there is no disk.
     fn syncer(&self) -> Option<Box<dyn Syncer>>;
 }

@@ -14,10 +14,16 @@ use thiserror::Error;
 
 use crate::{
     chain::{self, ChainFault, Head},
+    checkpoint::{Prover, Segments},
     event::Event,
     log::lines::{Line, Lines},
     record::Record,
+    signing::PublicKey,
 };
+
+mod file;
+
+pub use file::{ExportedChain, verify_lines};
 
 /// A chain that holds together from its first record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +36,21 @@ pub struct Verified {
     pub gaps: u64,
     /// Sandboxes that began and did not end: still running, killed with gig, or cut off.
     pub unended: Vec<SandboxId>,
+    /// What checkpoints vouch for; `None` where there are none.
+    pub signed: Option<Signed>,
+}
+
+/// What a chain's checkpoints vouch for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signed {
+    /// How many there are.
+    pub checkpoints: u64,
+    /// Records up to here are signed.
+    pub covered: u64,
+    /// Records that were removed, as the checkpoints say.
+    pub pruned: u64,
+    /// Who signed.
+    pub keys: Vec<PublicKey>,
 }
 
 /// The chain does not hold, or could not be read.
@@ -58,35 +79,40 @@ pub enum VerifyError {
 /// Checks a chain line by line.
 #[derive(Debug)]
 pub struct Verifier {
-    verified: Verified,
+    prover: Prover,
+    times: Option<(String, String)>,
+    gaps: u64,
     running: BTreeSet<SandboxId>,
 }
 
+/// Of a chain without checkpoints.
 impl Default for Verifier {
     fn default() -> Self {
-        Self {
-            verified: Verified {
-                head: Head::START,
-                times: None,
-                gaps: 0,
-                unended: Vec::new(),
-            },
-            running: BTreeSet::new(),
-        }
+        Self::new(Segments::new(&[]))
     }
 }
 
 impl Verifier {
+    /// Of a chain whose checkpoints say this.
+    #[must_use]
+    pub fn new(segments: Segments) -> Self {
+        Self {
+            prover: Prover::new(segments),
+            times: None,
+            gaps: 0,
+            running: BTreeSet::new(),
+        }
+    }
+
     /// Takes the next line, with its newline.
     ///
     /// # Errors
     /// When it is not the next record.
     pub fn line(&mut self, octets: &[u8]) -> Result<Record, ChainFault> {
-        let verified = &mut self.verified;
         let record = chain::open(octets)?;
-        verified.head = chain::follow(verified.head, &record)?;
+        self.prover.take(&record)?;
         match (record.entry.event, record.entry.sandbox) {
-            (Event::AuditGap, _) => verified.gaps += 1,
+            (Event::AuditGap, _) => self.gaps += 1,
             (Event::SandboxStart, Some(id)) => {
                 self.running.insert(id);
             }
@@ -96,18 +122,39 @@ impl Verifier {
             _ => {}
         }
         let last = record.time.clone();
-        verified.times = Some(match verified.times.take() {
+        self.times = Some(match self.times.take() {
             Some((first, _)) => (first, last),
             None => (last.clone(), last),
         });
         Ok(record)
     }
 
-    /// What can be said of the chain, when it ends here.
+    /// The last record so far.
     #[must_use]
-    pub fn finish(mut self) -> Verified {
-        self.verified.unended = self.running.into_iter().collect();
-        self.verified
+    pub fn head(&self) -> Head {
+        self.prover.head()
+    }
+
+    /// What can be said of the chain, when it ends here.
+    ///
+    /// # Errors
+    /// When a checkpoint speaks of records behind the last one.
+    pub fn finish(mut self) -> Result<Verified, ChainFault> {
+        self.prover.finish()?;
+        let segments = self.prover.segments();
+        let signed = (segments.count() > 0).then(|| Signed {
+            checkpoints: segments.count(),
+            covered: segments.covered(),
+            pruned: segments.pruned(),
+            keys: segments.keys().iter().copied().collect(),
+        });
+        Ok(Verified {
+            head: self.prover.head(),
+            times: self.times,
+            gaps: self.gaps,
+            unended: self.running.into_iter().collect(),
+            signed,
+        })
     }
 }
 
@@ -123,7 +170,10 @@ pub fn verify(reader: impl BufRead) -> Result<Verified, VerifyError> {
         let next = lines.next_line();
         let next = next.map_err(|source| VerifyError::Read { line, source })?;
         let read = match next {
-            None => return Ok(verifier.finish()),
+            None => {
+                let finished = verifier.finish();
+                return finished.map_err(|why| VerifyError::BrokenAt { line, why });
+            }
             Some(Line::Whole(octets)) => verifier.line(octets).map(drop),
             Some(Line::Unfinished(_)) => Err(ChainFault::Unfinished),
             Some(Line::TooLong) => Err(ChainFault::TooLong),

@@ -16,6 +16,7 @@ mod output;
 mod record_place;
 mod run;
 mod secrets;
+mod signing_key;
 mod stderr;
 
 use std::{io::IsTerminal as _, process::ExitCode};

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use super::{ChainVerdict, LogVerdict, ReadLogError, Strays};
+use super::{ChainProof, ChainVerdict, LogVerdict, ReadLogError, Strays};
 use crate::{
     chain::ChainFault,
+    checkpoint::{CheckpointFault, Segments},
     row::Row,
     search::{
         Found, Marks, Position,
         walk::{Chain, Shelf, position_of},
     },
+    signing::PublicKey,
     store::StoreError,
-    verify::{Verified, Verifier, VerifyError},
+    verify::{ExportedChain, Verified, Verifier, VerifyError},
 };
 
 /// Records behind the marks, chain by chain.
@@ -47,11 +49,14 @@ pub(crate) fn end(shelf: &mut impl Shelf) -> Result<Marks, StoreError> {
     Ok(Marks(marks.collect()))
 }
 
-pub(crate) fn verify(shelf: &mut impl Shelf) -> Result<LogVerdict, StoreError> {
+pub(crate) fn verify(
+    shelf: &mut impl Shelf,
+    trusted: &[PublicKey],
+) -> Result<LogVerdict, StoreError> {
     let mut verdict = LogVerdict::default();
     for chain in shelf.chains()? {
         verdict.chains.push(ChainVerdict {
-            outcome: verify_chain(shelf, &chain)?,
+            outcome: verify_chain(shelf, &chain, trusted)?,
             node: Some(chain.node),
         });
     }
@@ -59,6 +64,23 @@ pub(crate) fn verify(shelf: &mut impl Shelf) -> Result<LogVerdict, StoreError> {
     let first = first.into_iter().map(position_of).collect();
     verdict.strays = Strays { count, first };
     Ok(verdict)
+}
+
+/// Chains and their checkpoints.
+pub(crate) fn proof(shelf: &mut impl Shelf) -> Result<Vec<ChainProof>, StoreError> {
+    let mut proofs = Vec::new();
+    for chain in shelf.chains()? {
+        proofs.push(ChainProof {
+            chain: chain.chain,
+            exported: ExportedChain {
+                node: chain.node.into(),
+                last: chain.head.seq,
+                hash: chain.head.hash,
+            },
+            checkpoints: shelf.checkpoints(chain.chain)?,
+        });
+    }
+    Ok(proofs)
 }
 
 /// Whether the log ends before `marks` now: another was put in its place, under the same name.
@@ -71,8 +93,14 @@ pub(crate) fn is_shorter(shelf: &mut impl Shelf, marks: &Marks) -> Result<bool, 
 fn verify_chain(
     shelf: &mut impl Shelf,
     chain: &Chain,
+    trusted: &[PublicKey],
 ) -> Result<Result<Verified, VerifyError>, StoreError> {
-    let mut verifier = Verifier::default();
+    let lines = shelf.checkpoints(chain.chain)?;
+    let segments = match put_together(&lines, chain, trusted) {
+        Ok(segments) => segments,
+        Err(why) => return Ok(Err(VerifyError::BrokenAt { line: 0, why })),
+    };
+    let mut verifier = Verifier::new(segments);
     let mut octets = Vec::new();
     let mut seq = 0;
     while seq < chain.head.seq {
@@ -100,17 +128,40 @@ fn verify_chain(
             seq = place;
         }
     }
-    let verified = verifier.finish();
-    if verified.head == chain.head {
-        return Ok(Ok(verified));
-    }
-    Ok(Err(VerifyError::BrokenAt {
-        line: verified.head.seq + 1,
-        why: ChainFault::End {
+    let found = verifier.head();
+    let ended = match verifier.finish() {
+        Ok(verified) if verified.head == chain.head => return Ok(Ok(verified)),
+        Ok(verified) => ChainFault::End {
             expected: chain.head,
             found: verified.head,
         },
+        Err(why) => why,
+    };
+    Ok(Err(VerifyError::BrokenAt {
+        line: found.seq + 1,
+        why: ended,
     }))
+}
+
+/// What the checkpoints of a chain say.
+pub(crate) fn put_together(
+    lines: &[String],
+    chain: &Chain,
+    trusted: &[PublicKey],
+) -> Result<Segments, ChainFault> {
+    let mut segments = Segments::new(trusted);
+    for (number, line) in (1..).zip(lines) {
+        let taken = segments.take(line);
+        taken.map_err(|why| ChainFault::Checkpoint { number, why })?;
+    }
+    match segments.node() {
+        None if !trusted.is_empty() => Err(ChainFault::Unsigned),
+        Some(node) if node != chain.node => Err(ChainFault::Checkpoint {
+            number: 1,
+            why: CheckpointFault::Elsewhere(node.into()),
+        }),
+        _ => Ok(segments),
+    }
 }
 
 const LINES_AT_ONCE: u32 = 4096;

@@ -10,12 +10,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{ChainVerdict, Log, LogVerdict, ReadLogError, Strays};
+use super::{ChainProof, Log, LogVerdict, ReadLogError};
 use crate::{
     row::Row,
     search::{Found, Marks, Page, Position, Query},
+    signing::PublicKey,
     store::{StoreError, jsonl::LONGEST_LINE},
-    verify::verify,
+    verify::verify_lines,
 };
 
 /// A file that is read.
@@ -169,18 +170,16 @@ impl Log for JsonlLog {
         Ok(end)
     }
 
-    fn verify(&mut self) -> Result<LogVerdict, ReadLogError> {
+    fn verify(&mut self, trusted: &[PublicKey]) -> Result<LogVerdict, ReadLogError> {
         self.file
             .seek(SeekFrom::Start(0))
             .map_err(|e| self.error(e))?;
         let reader = BufReader::with_capacity(WINDOW, &self.file);
-        Ok(LogVerdict {
-            chains: vec![ChainVerdict {
-                node: None,
-                outcome: verify(reader),
-            }],
-            strays: Strays::default(),
-        })
+        Ok(verify_lines(reader, trusted))
+    }
+
+    fn proof(&mut self) -> Result<Vec<ChainProof>, ReadLogError> {
+        Ok(Vec::new())
     }
 
     fn replaced(&mut self, marks: &Marks) -> Result<bool, ReadLogError> {

@@ -92,6 +92,7 @@ impl Writer {
                 writer.write_taken(None);
             }
             if !more {
+                writer.store.close();
                 // Waits for the disk.
                 writer.syncer = None;
                 break;

@@ -32,8 +32,10 @@ pub(crate) trait Shelf {
         most: u32,
     ) -> Result<Vec<(u64, String)>, StoreError>;
     /// How many lines stand where no chain has any: behind its end, or without a chain. And the keys
-    /// of at most `most` of them. Chains and lines are those of one moment.
+    /// of at most `most` of them.
     fn strays(&mut self, most: u32) -> Result<(u64, Vec<i64>), StoreError>;
+    /// The signed checkpoints of a chain, in order.
+    fn checkpoints(&mut self, chain: u32) -> Result<Vec<String>, StoreError>;
     /// Lines behind `after`, oldest first.
     fn lines_after(
         &mut self,

@@ -11,6 +11,7 @@ use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -21,16 +22,21 @@ use rusqlite::{
 
 use crate::{
     chain::{self, Head},
-    record::ChainHash,
-    search::walk::key_of,
+    checkpoint::Segments,
+    record::{ChainHash, Record},
+    search::{posting::BLOCK, walk::key_of},
+    signing::SigningKey,
     store::{Group, Store, StoreError, Syncer, Tail},
 };
 
 pub(crate) mod database;
+mod prune;
+mod seal;
 mod shelf;
 mod upkeep;
 
 pub use database::{OpenSqliteError, is_sqlite, without_links};
+pub use prune::{Prune, PruneError, PrunedChain, prune};
 pub use shelf::SqliteLog;
 
 /// A database that is written to.
@@ -39,7 +45,11 @@ pub struct SqliteStore {
     connection: Connection,
     place: Place,
     chain: u32,
+    node: Arc<str>,
     head: Head,
+    key: Option<Arc<SigningKey>>,
+    /// Something was written, and `head` is its end.
+    wrote: bool,
     /// Between `begin` and `append`.
     held: bool,
     upkeep: upkeep::Upkeep,
@@ -60,6 +70,19 @@ impl SqliteStore {
     /// When it cannot be opened or made, or holds something other than audit records, or its end is
     /// not the record it should be.
     pub fn open(path: &Path, node: &str) -> Result<Self, OpenSqliteError> {
+        Self::open_signing(path, node, None)
+    }
+
+    /// As [`SqliteStore::open`]; with a key, what is written is signed: every 4,096 records, and at
+    /// the end.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`].
+    pub fn open_signing(
+        path: &Path,
+        node: &str,
+        key: Option<Arc<SigningKey>>,
+    ) -> Result<Self, OpenSqliteError> {
         let not_found = |source| OpenSqliteError::File {
             path: path.to_owned(),
             source,
@@ -79,17 +102,18 @@ impl SqliteStore {
                 node: node.to_owned(),
             });
         }
-        let upkeep =
-            upkeep::Upkeep::start(path, chain).map_err(|source| OpenSqliteError::File {
-                path: path.to_owned(),
-                source,
-            })?;
+        let node: Arc<str> = node.into();
+        let upkeep = upkeep::Upkeep::start(path, (chain, Arc::clone(&node)), key.clone());
+        let upkeep = upkeep.map_err(not_found)?;
         upkeep.appended(head.seq);
         Ok(Self {
             connection,
             place,
             chain,
+            node,
             head,
+            key,
+            wrote: false,
             held: false,
             upkeep,
         })
@@ -146,9 +170,23 @@ impl SqliteStore {
             .prepare_cached("SELECT line FROM record WHERE position = ?1")?
             .query_row([key_of(self.chain, own)], |row| row.get(0))
             .optional()?;
+        if line.is_none() && found.seq > own && self.was_pruned(own)? {
+            return Ok(None);
+        }
         let record = line.and_then(|line| chain::open(format!("{line}\n").as_bytes()).ok());
         let ours = found.seq > own && record.is_some_and(|record| record.hash == self.head.hash);
         Ok((!ours).then(|| format!("record {own}, which was written before, is another now")))
+    }
+
+    /// Whether a checkpoint of ours lists a place as removed.
+    fn was_pruned(&self, seq: u64) -> Result<bool, rusqlite::Error> {
+        let Some(key) = &self.key else {
+            return Ok(false);
+        };
+        let mut segments = Segments::new(&[key.public()]);
+        let lines = seal::lines(&self.connection, self.chain)?;
+        let sound = lines.iter().all(|line| segments.take(line).is_ok());
+        Ok(sound && segments.has_pruned(seq))
     }
 
     fn give_back(&mut self) {
@@ -280,6 +318,16 @@ impl Store for SqliteStore {
                 hash: last.hash,
             };
             self.upkeep.appended(last.seq);
+            self.wrote = true;
+        }
+        if self.key.is_some() {
+            let ends = |record: &&Record| (record.seq + 1).is_multiple_of(u64::from(BLOCK));
+            for record in group.records.iter().filter(ends) {
+                self.upkeep.seal(Head {
+                    seq: record.seq,
+                    hash: record.hash,
+                });
+            }
         }
         Ok(())
     }
@@ -290,6 +338,23 @@ impl Store for SqliteStore {
             log: None,
         };
         syncer.sync()
+    }
+
+    fn close(&mut self) {
+        let Some(key) = self.key.clone().filter(|_| self.wrote) else {
+            return;
+        };
+        let mut ends = self.upkeep.end();
+        ends.push(self.head);
+        let whose = (self.chain, &*self.node);
+        let patient = self.connection.busy_handler(Some(wait_a_little));
+        let signed = patient.and_then(|()| {
+            ends.into_iter()
+                .try_for_each(|end| seal::seal(&mut self.connection, whose, &key, end))
+        });
+        if let Err(error) = signed {
+            tracing::warn!(%error, "the end of the record is not signed; the next checkpoint covers it");
+        }
     }
 
     fn syncer(&self) -> Option<Box<dyn Syncer>> {

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-use gig_audit::search::Marks;
+use clap::{Args, Subcommand, ValueEnum};
+use gig_audit::{PublicKey, retention::Keep, search::Marks};
 use gig_policy::DenyReason;
 
 use super::{OutputArgs, value};
@@ -15,7 +15,62 @@ pub(crate) enum AuditCommand {
     /// Find records, newest first
     Search(AuditSearchArgs),
     /// Prove that no record is missing or changed
+    ///
+    /// Records that were removed are missed only where a signed checkpoint does not list them. Exits 0
+    /// when everything holds, 1 when not.
     Verify(AuditVerifyArgs),
+    /// Write records for other programs, oldest first
+    Export(AuditExportArgs),
+    /// Remove old records from a database, so that the rest stays provable
+    ///
+    /// Kept when nothing is said: dns 7 days, connect and request 30, sandbox, alarm, change, access and
+    /// gap 90. What is removed is listed in a checkpoint that this machine's key signs; a chain's last
+    /// record always stays, and so does what no checkpoint covers yet.
+    Prune(AuditPruneArgs),
+    /// Show the public key of this machine's checkpoints
+    Key(OutputArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditPruneArgs {
+    /// SQLite database
+    #[arg(value_name = "RECORD")]
+    pub(crate) file: PathBuf,
+    /// How many days a class is kept, or `forever`; repeatable
+    #[arg(long, value_name = "CLASS=DAYS")]
+    pub(crate) keep: Vec<Keep>,
+    /// Another key whose checkpoints are believed, as `gig audit key` shows it; repeatable
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Vec<PublicKey>,
+    /// Say what would go, and remove nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditExportArgs {
+    /// Audit file or SQLite database
+    #[arg(value_name = "RECORD")]
+    pub(crate) file: PathBuf,
+    /// As what
+    #[arg(long, value_enum, default_value = "jsonl")]
+    pub(crate) format: FormatArg,
+    /// With what `gig audit verify` needs to prove the export by itself
+    #[arg(long)]
+    pub(crate) with_checkpoints: bool,
+    /// A new file to write, instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FormatArg {
+    /// The records as they were written, one JSON object a line
+    Jsonl,
 }
 
 #[derive(Debug, Args)]
@@ -23,6 +78,9 @@ pub(crate) struct AuditVerifyArgs {
     /// Audit file or SQLite database; `-` reads JSON lines from standard input
     #[arg(value_name = "RECORD")]
     pub(crate) file: PathBuf,
+    /// Believe checkpoints of this key alone, and miss them: as `gig audit key` shows it; repeatable
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Vec<PublicKey>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -9,6 +9,9 @@ use gig_audit::{
     search::Filter,
 };
 
+mod export;
+mod key;
+mod prune;
 mod search;
 mod show;
 mod tail;
@@ -29,6 +32,9 @@ pub(super) fn execute(command: AuditCommand) -> anyhow::Result<ExitStatus> {
         AuditCommand::Tail(args) => tail::execute(args),
         AuditCommand::Search(args) => search::execute(args),
         AuditCommand::Verify(args) => verify::execute(&args),
+        AuditCommand::Export(args) => export::execute(args),
+        AuditCommand::Prune(args) => prune::execute(&args),
+        AuditCommand::Key(output) => key::execute(&output),
     }
 }
 

@@ -9,12 +9,13 @@ use std::{
 
 use anyhow::Context;
 use gig_audit::{
-    Durability, JsonlStore, Recorder, RecorderOwner, RecorderSettings, SqliteStore, Store,
+    Durability, JsonlStore, Recorder, RecorderOwner, RecorderSettings, SigningKey, SqliteStore,
+    Store,
 };
 use gig_policy::SandboxId;
 
 use super::{run_files, settings::AuditPlace, summary::Summary};
-use crate::{data_dir, record_place::RecordPlace};
+use crate::{data_dir, record_place::RecordPlace, signing_key};
 
 /// The writer, what it wrote to, and what it counted.
 #[derive(Debug)]
@@ -117,10 +118,26 @@ fn open_store(
             (Box::new(store), Some(path.clone()))
         }
         RecordPlace::Sqlite(path) => {
-            let store = SqliteStore::open(path, node).with_context(|| failed(path))?;
+            let store = SqliteStore::open_signing(path, node, signing_key());
+            let store = store.with_context(|| failed(path))?;
             (Box::new(store), Some(path.clone()))
         }
     })
+}
+
+/// Without a key the record is as whole, and nobody can vouch for it: that is no reason to do nothing.
+fn signing_key() -> Option<Arc<SigningKey>> {
+    match signing_key::ours() {
+        Ok(key) => Some(Arc::new(key)),
+        Err(error) => {
+            let why = format!("{error:#}");
+            tracing::warn!(
+                why,
+                "the record is not signed: `gig audit prune` will keep all of it"
+            );
+            None
+        }
+    }
 }
 
 /// A file of its own for each run, so that runs do not wait for each other.

@@ -4,16 +4,17 @@ use std::{io, path::Path};
 
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::{OpenSqliteError, Place, database};
+use super::{OpenSqliteError, Place, database, seal};
 use crate::{
     chain::Head,
-    log::{Log, LogVerdict, ReadLogError, indexed},
+    log::{ChainProof, Log, LogVerdict, ReadLogError, indexed},
     record::ChainHash,
     search::{
         Found, Marks, Page, Query,
         posting::{BLOCK, Places},
         walk::{self, Block, Chain, Shelf, between, key_of},
     },
+    signing::PublicKey,
     store::StoreError,
 };
 
@@ -56,6 +57,14 @@ impl SqliteLog {
         Ok(count)
     }
 
+    /// From here on the database is read as it is now, until the transaction ends.
+    fn hold_moment(&self) -> Result<(), StoreError> {
+        if !self.connection.is_autocommit() {
+            return Ok(());
+        }
+        self.told(self.connection.execute_batch("BEGIN DEFERRED"))
+    }
+
     fn told<T>(&self, outcome: Result<T, rusqlite::Error>) -> Result<T, StoreError> {
         outcome.map_err(|e| self.place.error("read", io::Error::other(e)))
     }
@@ -79,7 +88,7 @@ impl SqliteLog {
     }
 }
 
-fn chains(connection: &Connection) -> Result<Vec<Chain>, rusqlite::Error> {
+pub(super) fn chains(connection: &Connection) -> Result<Vec<Chain>, rusqlite::Error> {
     connection
         .prepare_cached("SELECT chain, node, seq, hash FROM chain ORDER BY chain")?
         .query_map([], |row| {
@@ -108,20 +117,23 @@ impl Shelf for SqliteLog {
         self.told(chains(&self.connection))
     }
 
+    fn checkpoints(&mut self, chain: u32) -> Result<Vec<String>, StoreError> {
+        self.told(seal::lines(&self.connection, chain))
+    }
+
     fn strays(&mut self, most: u32) -> Result<(u64, Vec<i64>), StoreError> {
         let read = || {
-            // One moment: a record is not behind the end of a chain that grew meanwhile.
-            let moment = self.connection.unchecked_transaction()?;
             let mut count = 0;
             let mut first = Vec::new();
-            for range in between(&chains(&moment)?) {
-                let counted: u64 = moment
+            for range in between(&chains(&self.connection)?) {
+                let counted: u64 = self
+                    .connection
                     .prepare_cached("SELECT count(*) FROM record WHERE position BETWEEN ?1 AND ?2")?
                     .query_row(range, |row| row.get(0))?;
                 count += counted;
                 let left = u64::from(most).saturating_sub(first.len() as u64);
                 if counted > 0 && left > 0 {
-                    let mut look = moment.prepare_cached(
+                    let mut look = self.connection.prepare_cached(
                         "SELECT position FROM record WHERE position BETWEEN ?1 AND ?2
                          ORDER BY position LIMIT ?3",
                     )?;
@@ -131,7 +143,10 @@ impl Shelf for SqliteLog {
                     }
                 }
             }
-            moment.finish()?;
+            for chain in seal::without_chain(&self.connection)? {
+                count += 1;
+                first.push(key_of(chain, 0));
+            }
             Ok((count, first))
         };
         self.told(read())
@@ -245,8 +260,19 @@ impl Log for SqliteLog {
         Ok(indexed::end(self)?)
     }
 
-    fn verify(&mut self) -> Result<LogVerdict, ReadLogError> {
-        Ok(indexed::verify(self)?)
+    fn verify(&mut self, trusted: &[PublicKey]) -> Result<LogVerdict, ReadLogError> {
+        // A record is not behind the end of a chain that grew meanwhile, nor missing where one was
+        // removed meanwhile.
+        self.hold_moment()?;
+        let verdict = indexed::verify(self, trusted);
+        let given_back = self.connection.execute_batch("ROLLBACK");
+        self.told(given_back)?;
+        Ok(verdict?)
+    }
+
+    fn proof(&mut self) -> Result<Vec<ChainProof>, ReadLogError> {
+        self.hold_moment()?;
+        Ok(indexed::proof(self)?)
     }
 
     fn replaced(&mut self, marks: &Marks) -> Result<bool, ReadLogError> {

@@ -9,6 +9,7 @@ use crate::{
     search::{Filter, Marks, Query},
 };
 
+mod retention;
 mod tampered;
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -36,7 +37,7 @@ fn numbered(n: u64) -> Entry {
 }
 
 fn verified(path: &Path) -> Vec<u64> {
-    let verdict = SqliteLog::open(path).unwrap().verify().unwrap();
+    let verdict = SqliteLog::open(path).unwrap().verify(&[]).unwrap();
     assert_eq!(verdict.strays.count, 0);
     verdict
         .chains

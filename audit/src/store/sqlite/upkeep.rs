@@ -18,13 +18,15 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
-use super::database;
+use super::{database, seal::seal};
 use crate::{
+    chain::Head,
     search::{
         index::{BlockTerms, index},
         posting::BLOCK,
         walk::key_of,
     },
+    signing::SigningKey,
     store::StoreError,
 };
 
@@ -47,14 +49,22 @@ struct Shared {
 struct State {
     work: bool,
     closing: bool,
+    /// Ends of segments that are not signed yet.
+    seals: Vec<Head>,
 }
 
 impl Upkeep {
-    pub(super) fn start(path: &Path, chain: u32) -> io::Result<Self> {
+    pub(super) fn start(
+        path: &Path,
+        (chain, node): (u32, Arc<str>),
+        key: Option<Arc<SigningKey>>,
+    ) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let worker = Worker {
             path: path.to_owned(),
             chain,
+            node,
+            key,
             shared: Arc::clone(&shared),
             connection: None,
             failing: false,
@@ -76,10 +86,17 @@ impl Upkeep {
             self.shared.wake.notify_one();
         }
     }
-}
 
-impl Drop for Upkeep {
-    fn drop(&mut self) {
+    /// A segment ends here: it is to be signed.
+    pub(super) fn seal(&self, head: Head) {
+        let mut state = self.shared.state.lock();
+        state.seals.push(head);
+        state.work = true;
+        self.shared.wake.notify_one();
+    }
+
+    /// Ends the thread: nothing is indexed or signed by it from here on. Answers what it did not sign.
+    pub(super) fn end(&mut self) -> Vec<Head> {
         self.shared.state.lock().closing = true;
         self.shared.wake.notify_one();
         if let Some(thread) = self.thread.take()
@@ -87,12 +104,21 @@ impl Drop for Upkeep {
         {
             tracing::error!("the thread that indexes the record panicked");
         }
+        std::mem::take(&mut self.shared.state.lock().seals)
+    }
+}
+
+impl Drop for Upkeep {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
 struct Worker {
     path: PathBuf,
     chain: u32,
+    node: Arc<str>,
+    key: Option<Arc<SigningKey>>,
     shared: Arc<Shared>,
     connection: Option<Connection>,
     failing: bool,
@@ -116,7 +142,7 @@ impl Worker {
             {
                 let cause = std::error::Error::source(error).map(ToString::to_string);
                 let cause = cause.unwrap_or_default();
-                tracing::warn!(%error, cause, "searches will be slow until the record is indexed");
+                tracing::warn!(%error, cause, "the record is not indexed or signed as far as it could be");
             }
             self.failing = done.is_err();
         }
@@ -131,6 +157,7 @@ impl Worker {
             self.connection = Some(opened);
         }
         while !self.shared.state.lock().closing {
+            self.seal()?;
             self.checkpoint()?;
             let end = self.shared.end.load(Ordering::Relaxed);
             if !self.index_next(end)? {
@@ -138,6 +165,19 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Signs the segments that ended; in order, each by itself.
+    fn seal(&mut self) -> Result<(), StoreError> {
+        let (Some(key), Some(connection)) = (&self.key, &mut self.connection) else {
+            return Ok(());
+        };
+        let ended = std::mem::take(&mut self.shared.state.lock().seals);
+        let signed = ended
+            .into_iter()
+            .try_for_each(|head| seal(connection, (self.chain, &self.node), key, head));
+        // What is not signed now is covered by the next checkpoint.
+        signed.map_err(|e| self.error("sign", io::Error::other(e)))
     }
 
     /// Indexes the first full block that is not; false when there is none.

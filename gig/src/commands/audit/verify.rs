@@ -6,11 +6,11 @@ use std::{
     io::{self, BufReader, Read},
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use gig_audit::{
-    Verified, VerifyError,
-    log::{ChainVerdict, Strays},
-    verify::verify as verify_chain,
+    Signed, Verified, VerifyError,
+    log::{ChainVerdict, LogVerdict, Strays},
+    verify::verify_lines,
 };
 use serde_json::json;
 
@@ -19,6 +19,7 @@ use crate::{
     exit_status::ExitStatus,
     output::{self, printable},
     record_place::RecordPlace,
+    signing_key,
 };
 
 /// `gig audit verify FILE`: 0 when the chain holds, 1 when it does not.
@@ -37,10 +38,20 @@ pub(super) fn execute(args: &AuditVerifyArgs) -> anyhow::Result<ExitStatus> {
             .with_context(|| format!("cannot open the audit file {name}: name a file to read"))?;
         Box::new(file)
     };
-    match verify_chain(BufReader::with_capacity(READ_BUFFER, source)) {
+    let verdict = verify_lines(BufReader::with_capacity(READ_BUFFER, source), &args.key);
+    let [
+        ChainVerdict {
+            node: None,
+            outcome,
+        },
+    ] = verdict.chains.as_slice()
+    else {
+        return tell_chains(args, &name, &verdict);
+    };
+    match outcome {
         Ok(verified) => {
-            let text = whole_text(&name, &verified);
-            output::print(args.output.json, &whole_json(&name, &verified), &text)?;
+            let text = whole_text(&name, verified);
+            output::print(args.output.json, &whole_json(&name, verified), &text)?;
             Ok(ExitStatus::SUCCESS)
         }
         Err(VerifyError::BrokenAt { line, why }) => {
@@ -53,16 +64,27 @@ pub(super) fn execute(args: &AuditVerifyArgs) -> anyhow::Result<ExitStatus> {
             Ok(ExitStatus::NO)
         }
         Err(error @ VerifyError::Read { .. }) => {
-            Err(error).with_context(|| format!("cannot verify {name}"))
+            let why = error
+                .source()
+                .map_or_else(|| error.to_string(), ToString::to_string);
+            bail!("cannot verify {name}: {error}: {why}")
         }
     }
 }
 
-/// Every chain of a database, and what belongs to none.
 fn verify_database(args: &AuditVerifyArgs, name: &str) -> anyhow::Result<ExitStatus> {
     let verdict = super::open(&args.file)?
-        .verify()
+        .verify(&args.key)
         .with_context(|| format!("cannot verify {name}"))?;
+    tell_chains(args, name, &verdict)
+}
+
+/// Every chain of a database or an export, and what belongs to none.
+fn tell_chains(
+    args: &AuditVerifyArgs,
+    name: &str,
+    verdict: &LogVerdict,
+) -> anyhow::Result<ExitStatus> {
     let mut chains = Vec::new();
     let mut text = String::new();
     for chain in &verdict.chains {
@@ -139,6 +161,12 @@ fn whole_json(name: &str, verified: &Verified) -> serde_json::Value {
         "last_hash": verified.head.hash,
         "gaps": verified.gaps,
         "unended_sandboxes": verified.unended,
+        "checkpoints": verified.signed.as_ref().map(|signed| json!({
+            "count": signed.checkpoints,
+            "covered": signed.covered,
+            "removed": signed.pruned,
+            "keys": signed.keys,
+        })),
     })
 }
 
@@ -160,11 +188,41 @@ fn whole_text(name: &str, verified: &Verified) -> String {
             verified.gaps
         );
     }
+    if let Some(signed) = &verified.signed {
+        text += &signed_text(signed, verified.head.seq);
+    }
     for sandbox in &verified.unended {
         text += &format!(
             "\n  sandbox {sandbox} began and has no end: it still runs, was killed together with \
              gig, or the file's end was cut off"
         );
+    }
+    text
+}
+
+fn signed_text(signed: &Signed, last: u64) -> String {
+    let ours = signing_key::path().and_then(|path| signing_key::there(&path));
+    let ours = ours.ok().flatten().map(|key| key.public());
+    let keys = signed.keys.iter().map(|key| match ours == Some(*key) {
+        true => format!("{key} (this machine's)"),
+        false => format!("{key} (not this machine's: compare it, or name it with --key)"),
+    });
+    let keys: Vec<_> = keys.collect();
+    let mut text = format!(
+        "\n  {} checkpoints vouch for records 1 to {}, signed by {}",
+        signed.checkpoints,
+        signed.covered,
+        keys.join(", ")
+    );
+    if signed.pruned > 0 {
+        text += &format!(
+            "\n  {} records were removed since, as the checkpoints list",
+            signed.pruned
+        );
+    }
+    let open = last.saturating_sub(signed.covered);
+    if open > 0 {
+        text += &format!("\n  the last {open} records are not signed yet");
     }
     text
 }

@@ -28,7 +28,7 @@ async fn a_changed_moved_or_cut_record_is_found_and_not_continued() {
         let other = Connection::open(&harmed).unwrap();
         other.execute_batch(harm).unwrap();
         drop(other);
-        let verdict = SqliteLog::open(&harmed).unwrap().verify().unwrap();
+        let verdict = SqliteLog::open(&harmed).unwrap().verify(&[]).unwrap();
         assert!(verdict.chains[0].outcome.is_err(), "{harm}");
         // These took the end away: nothing may be written behind it.
         if (2..=4).contains(&n) {
@@ -96,7 +96,7 @@ async fn a_strangers_head_with_our_number_is_told_and_not_continued() {
         told.contains("record 3, which was written before"),
         "{told}"
     );
-    let verdict = log.verify().unwrap();
+    let verdict = log.verify(&[]).unwrap();
     assert!(verdict.chains[0].outcome.is_err(), "{verdict:?}");
 }
 
@@ -112,7 +112,7 @@ async fn records_behind_the_end_and_without_a_chain_are_named() {
         owner.close(PATIENCE);
     }
     let mut log = SqliteLog::open(&path).unwrap();
-    assert!(log.verify().unwrap().is_whole());
+    assert!(log.verify(&[]).unwrap().is_whole());
     let other = Connection::open(&path).unwrap();
     let (line, _) = forged(Head::START);
     // In place of a first one, behind an end, far behind it, and where no chain is.
@@ -122,7 +122,7 @@ async fn records_behind_the_end_and_without_a_chain_are_named() {
             .execute("INSERT INTO record VALUES (?1, ?2)", (key, &line))
             .unwrap();
     }
-    let verdict = log.verify().unwrap();
+    let verdict = log.verify(&[]).unwrap();
     assert!(!verdict.is_whole());
     let named = verdict.strays.first.iter();
     let named: Vec<_> = named.map(|at| key_of(at.chain, at.seq)).collect();

@@ -1,0 +1,201 @@
+//! The checkpoints of one chain, put together: its segments, and what was removed of each.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use super::{Checkpoint, CheckpointFault, digest, open};
+use crate::{chain::Head, record::ChainHash, signing::PublicKey};
+
+/// All that a chain's checkpoints say.
+#[derive(Debug, Clone)]
+pub struct Segments {
+    node: Option<Arc<str>>,
+    /// In order, each beginning where the one before ends.
+    all: Vec<Segment>,
+    /// How many checkpoints there are.
+    number: u64,
+    /// The digest of the last of them.
+    prev: ChainHash,
+    /// Everybody who signed.
+    keys: BTreeSet<PublicKey>,
+    /// Only these may have signed; empty for anybody.
+    trusted: BTreeSet<PublicKey>,
+}
+
+/// One segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    /// Of the last record.
+    pub(crate) hash: ChainHash,
+    /// Runs of removed places, in order, none touching the next.
+    pub(crate) pruned: Vec<(u64, u64)>,
+    /// Digest of what is kept; only where something was removed.
+    pub(crate) kept: Option<ChainHash>,
+}
+
+impl Segment {
+    /// Whether nothing is left of it.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.pruned == [(self.first, self.last)]
+    }
+
+    /// Its last record.
+    pub(crate) const fn end(&self) -> Head {
+        Head {
+            seq: self.last,
+            hash: self.hash,
+        }
+    }
+}
+
+impl Segments {
+    /// No checkpoint yet. `trusted` may have signed, or anybody where it is empty.
+    #[must_use]
+    pub fn new(trusted: &[PublicKey]) -> Self {
+        Self {
+            node: None,
+            all: Vec::new(),
+            number: 0,
+            prev: ChainHash::NONE,
+            keys: BTreeSet::new(),
+            trusted: trusted.iter().copied().collect(),
+        }
+    }
+
+    /// Takes the next checkpoint, a line without its newline.
+    ///
+    /// # Errors
+    /// When it is not the next one, not signed by who may sign, or contradicts those before it.
+    pub fn take(&mut self, line: &str) -> Result<(), CheckpointFault> {
+        let checkpoint = open(line)?;
+        if !self.trusted.is_empty() && !self.trusted.contains(&checkpoint.key) {
+            return Err(CheckpointFault::ForeignKey(checkpoint.key));
+        }
+        if checkpoint.number != self.number + 1 || checkpoint.prev != self.prev {
+            return Err(CheckpointFault::Order {
+                expected: self.number + 1,
+                prev: self.prev,
+            });
+        }
+        let node = self
+            .node
+            .get_or_insert_with(|| Arc::clone(&checkpoint.node));
+        if *node != checkpoint.node {
+            return Err(CheckpointFault::Elsewhere(checkpoint.node));
+        }
+        let key = checkpoint.key;
+        let contradiction = CheckpointFault::Contradiction {
+            first: checkpoint.first,
+            last: checkpoint.last,
+        };
+        if !self.place(checkpoint) {
+            return Err(contradiction);
+        }
+        self.keys.insert(key);
+        self.number += 1;
+        self.prev = digest(line);
+        Ok(())
+    }
+
+    /// Puts what a checkpoint says into its place; false when it cannot be.
+    fn place(&mut self, checkpoint: Checkpoint) -> bool {
+        let Checkpoint {
+            first,
+            last,
+            hash,
+            pruned,
+            kept,
+            ..
+        } = checkpoint;
+        let segment = Segment {
+            first,
+            last,
+            hash,
+            pruned,
+            kept,
+        };
+        if first > last || first == 0 || !runs_are_sound(&segment) {
+            return false;
+        }
+        if first == self.covered() + 1 {
+            // What is new was not removed before it was signed.
+            let whole = segment.pruned.is_empty() && segment.kept.is_none();
+            if whole {
+                self.all.push(segment);
+            }
+            return whole;
+        }
+        let found = self.all.binary_search_by_key(&first, |known| known.first);
+        let Some(known) = found.ok().and_then(|place| self.all.get_mut(place)) else {
+            return false;
+        };
+        let same = (known.last, known.hash) == (last, hash);
+        let more = known.pruned.iter().all(|run| covers(&segment.pruned, *run));
+        let fits = same && more && segment.kept.is_some();
+        if fits {
+            *known = segment;
+        }
+        fits
+    }
+
+    /// The last place that a checkpoint speaks of; 0 for none.
+    #[must_use]
+    pub fn covered(&self) -> u64 {
+        self.all.last().map_or(0, |segment| segment.last)
+    }
+
+    /// How many checkpoints there are.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.number
+    }
+
+    /// How many records were removed.
+    #[must_use]
+    pub fn pruned(&self) -> u64 {
+        let runs = self.all.iter().flat_map(|segment| &segment.pruned);
+        runs.map(|(first, last)| last - first + 1).sum()
+    }
+
+    /// Whether a record was removed.
+    pub(crate) fn has_pruned(&self, seq: u64) -> bool {
+        let place = self.all.partition_point(|segment| segment.last < seq);
+        let segment = self.all.get(place);
+        segment.is_some_and(|segment| covers(&segment.pruned, (seq, seq)))
+    }
+
+    /// Everybody who signed.
+    #[must_use]
+    pub const fn keys(&self) -> &BTreeSet<PublicKey> {
+        &self.keys
+    }
+
+    /// Whose chain, once a checkpoint said so.
+    #[must_use]
+    pub fn node(&self) -> Option<&str> {
+        self.node.as_deref()
+    }
+
+    pub(crate) fn all(&self) -> &[Segment] {
+        &self.all
+    }
+}
+
+/// Whether the runs lie inside the segment, in order, and do not touch.
+fn runs_are_sound(segment: &Segment) -> bool {
+    let mut next = segment.first;
+    for (first, last) in &segment.pruned {
+        if *first < next || last < first || *last > segment.last {
+            return false;
+        }
+        next = last.saturating_add(2);
+    }
+    segment.pruned.is_empty() == segment.kept.is_none()
+}
+
+fn covers(runs: &[(u64, u64)], run: (u64, u64)) -> bool {
+    let place = runs.partition_point(|(_, last)| *last < run.0);
+    let found = runs.get(place);
+    found.is_some_and(|(first, last)| *first <= run.0 && run.1 <= *last)
+}

@@ -1,0 +1,210 @@
+//! `gig audit key`, `prune` and `export`: old records go, and the rest is proved, here and elsewhere.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command, sync::Arc};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use gig_audit::{
+    Record, SigningKey, SqliteStore,
+    store::{Group, Store as _},
+};
+use gig_tests::lab::place;
+use serde_json::Value;
+
+use super::{Answer, answer};
+
+/// gig with a data directory of its own.
+struct Machine {
+    folder: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn gig(&self, words: &[&str]) -> Answer {
+        let mut command = Command::new(place::gig());
+        command
+            .args(words)
+            .env("GIG_DATA_DIR", self.folder.path().join("data"));
+        answer(command, "")
+    }
+
+    fn key(&self) -> String {
+        let answer = self.gig(&["audit", "key"]);
+        assert_eq!(answer.status, 0, "{answer:?}");
+        answer.output.trim().to_owned()
+    }
+
+    /// A database with `count` records of January 2026, every third of DNS, signed by this machine.
+    fn old_records(&self, count: u64) -> String {
+        self.key();
+        let file = self.folder.path().join("data/audit-signing.key");
+        let seed = SigningKey::seed_of(fs::read_to_string(file).unwrap().trim()).unwrap();
+        let key = Arc::new(SigningKey::from_seed(&seed).unwrap());
+        let path = self.folder.path().join("old.db");
+        write(&path, key, count);
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+fn write(path: &Path, key: Arc<SigningKey>, count: u64) {
+    let mut prev = "0".repeat(64);
+    let (mut lines, mut records) = (String::new(), Vec::<Record>::new());
+    for n in 1..=count {
+        let event = if n % 3 == 0 { "dns" } else { "request" };
+        let body = format!(
+            "{{\"seq\":{n},\"time\":\"2026-01-02T03:04:05.{n:06}Z\",\"node\":\"n\",\"event\":\"{event}\",\
+             \"conn\":{n},\"prev\":\"{prev}\""
+        );
+        let hash: String = digest(&SHA256, body.as_bytes())
+            .as_ref()
+            .iter()
+            .map(|octet| format!("{octet:02x}"))
+            .collect();
+        let line = format!("{body},\"hash\":\"{hash}\"}}\n");
+        records.push(serde_json::from_str(&line).unwrap());
+        lines += &line;
+        prev = hash;
+    }
+    let mut store = SqliteStore::open_signing(path, "n", Some(key)).unwrap();
+    store.begin().unwrap();
+    let group = Group {
+        records: &records,
+        lines: lines.as_bytes(),
+    };
+    store.append(group).unwrap();
+    store.close();
+}
+
+#[test]
+fn a_machines_key_is_made_once_and_is_its_owners_alone() {
+    let machine = Machine::new();
+    let key = machine.key();
+    assert_eq!((key.len(), machine.key()), (64, key.clone()));
+    let answer = machine.gig(&["audit", "key", "--json"]);
+    let document: Value = serde_json::from_str(&answer.output).unwrap();
+    assert_eq!(document["public_key"], key);
+    let file = fs::metadata(document["file"].as_str().unwrap()).unwrap();
+    assert_eq!(file.permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn old_records_are_removed_by_class_and_the_rest_is_proved() {
+    let machine = Machine::new();
+    let database = machine.old_records(90);
+    let key = machine.key();
+    let prune = |options: &[&str]| {
+        let mut words = vec!["audit", "prune", &database, "--json"];
+        words.extend(options);
+        let answer = machine.gig(&words);
+        let document: Value = serde_json::from_str(&answer.output).unwrap();
+        assert_eq!(answer.status, 0, "{answer:?}");
+        document["chains"][0]["removed"].clone()
+    };
+    let keep = ["--keep", "request=forever", "--keep", "dns=30"];
+    let went = prune(&[&keep[..], &["--dry-run"]].concat());
+    assert_eq!(went, serde_json::json!({ "dns": 29 }));
+    assert_eq!(prune(&keep), serde_json::json!({ "dns": 29 }));
+    assert_eq!(prune(&keep), serde_json::json!({}));
+    let answer = machine.gig(&["audit", "verify", &database, "--key", &key]);
+    assert_eq!(answer.status, 0, "{answer:?}");
+    for part in ["29 records were removed since", "(this machine's)"] {
+        assert!(answer.output.contains(part), "{part}: {answer:?}");
+    }
+    let shown = machine.gig(&["audit", "search", &database, "--event", "dns", "--json"]);
+    assert!(
+        shown.output.contains("\"conn\":90,"),
+        "the end stays: {shown:?}"
+    );
+    assert!(!shown.output.contains("\"conn\":3,"), "{shown:?}");
+    // By the defaults all of it is old, but for its end.
+    assert_eq!(prune(&[]), serde_json::json!({ "request": 60 }));
+    let answer = machine.gig(&["audit", "verify", &database, "--key", &key]);
+    assert_eq!(answer.status, 0, "{answer:?}");
+
+    for wrong in ["dns", "dns=0", "all=7"] {
+        let answer = machine.gig(&["audit", "prune", &database, "--keep", wrong]);
+        assert_eq!(answer.status, 125, "{wrong}: {answer:?}");
+    }
+    let stranger = Machine::new();
+    let answer = stranger.gig(&["audit", "prune", &database]);
+    assert_eq!(answer.status, 1, "another machine's record: {answer:?}");
+    let other = stranger.key();
+    let answer = machine.gig(&["audit", "verify", &database, "--key", &other]);
+    assert_eq!(answer.status, 1, "{answer:?}");
+    let answer = stranger.gig(&["audit", "verify", &database]);
+    assert!(answer.output.contains("not this machine's"), "{answer:?}");
+}
+
+#[test]
+fn an_export_is_proved_where_there_is_no_database() {
+    let machine = Machine::new();
+    let database = machine.old_records(90);
+    let key = machine.key();
+    let pruned = machine.gig(&["audit", "prune", &database, "--keep", "request=forever"]);
+    assert_eq!(pruned.status, 0, "{pruned:?}");
+    let file = machine.folder.path().join("export.jsonl");
+    let name = file.to_str().unwrap();
+    let export = [
+        "audit",
+        "export",
+        &database,
+        "--with-checkpoints",
+        "--output",
+        name,
+    ];
+    let answer = machine.gig(&export);
+    assert_eq!(
+        (answer.status, answer.output.as_str()),
+        (0, ""),
+        "{answer:?}"
+    );
+    assert_eq!(machine.gig(&export).status, 125, "nothing is written over");
+    let elsewhere = Machine::new();
+    let verify = |options: &[&str]| elsewhere.gig(&[&["audit", "verify", name], options].concat());
+    let answer = verify(&["--key", &key]);
+    assert_eq!(answer.status, 0, "{answer:?}");
+    assert!(
+        answer.output.contains("chain of n: whole: 90 records"),
+        "{answer:?}"
+    );
+    let document: Value = serde_json::from_str(&verify(&["--json"]).output).unwrap();
+    assert_eq!(document["chains"][0]["checkpoints"]["removed"], 29);
+
+    let text = fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 1 + 2 + 61);
+    let with = |lines: &[&str]| {
+        fs::write(&file, lines.join("\n") + "\n").unwrap();
+        verify(&["--key", &key]).status
+    };
+    assert_eq!(with(&lines), 0);
+    assert_eq!(with(&lines[..lines.len() - 1]), 1, "cut off");
+    assert_eq!(
+        with(&[&lines[..2], &lines[3..]].concat()),
+        1,
+        "what was removed is not told"
+    );
+    assert_eq!(
+        with(&[&lines[..10], &lines[11..]].concat()),
+        1,
+        "one more is gone"
+    );
+    assert_eq!(with(&lines[3..]), 1, "no checkpoint at all");
+
+    // Records alone, and only some: as they were written.
+    let answer = machine.gig(&["audit", "export", &database, "--event", "dns"]);
+    assert_eq!(answer.output.lines().count(), 1, "{answer:?}");
+    let part = [
+        "audit",
+        "export",
+        &database,
+        "--with-checkpoints",
+        "--event",
+        "dns",
+    ];
+    assert_eq!(machine.gig(&part).status, 125);
+}
