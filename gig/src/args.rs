@@ -4,6 +4,7 @@ pub(crate) mod audit;
 pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod secret;
+pub(crate) mod serve;
 pub(crate) mod value;
 
 use clap::{Args, Parser, Subcommand};
@@ -20,6 +21,23 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run one program in a sandbox: no daemon, no root
     Run(Box<run::RunArgs>),
+    /// Run the appliance: console, API and sandboxes of registered servers
+    Serve(serve::ServeArgs),
+    /// List the appliance's sandboxes
+    Ps(serve::PsArgs),
+    /// End a sandbox of the appliance: SIGTERM, ten seconds later SIGKILL
+    Stop(serve::SandboxArgs),
+    /// Show the last of what a sandbox of the appliance printed
+    Logs(serve::SandboxArgs),
+    /// Register, start and forget the appliance's servers
+    #[command(subcommand)]
+    Server(serve::ServerCommand),
+    /// Say who may sign in to the appliance, and as what
+    #[command(subcommand)]
+    User(serve::UserCommand),
+    /// Make and end tokens for programs that use the appliance
+    #[command(subcommand)]
+    Token(serve::TokenCommand),
     /// Check, try, compare or suggest a policy document
     #[command(subcommand)]
     Policy(policy::PolicyCommand),

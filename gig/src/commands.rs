@@ -2,13 +2,15 @@
 
 mod audit;
 mod doctor;
+mod identity;
 mod policy;
+mod sandboxes;
 mod secret;
 
 use crate::{
     args::{Command, policy::PolicyCommand, secret::SecretCommand},
     exit_status::ExitStatus,
-    run,
+    run, serve,
 };
 
 /// Does what the command line says.
@@ -18,6 +20,13 @@ use crate::{
 pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
     match command {
         Command::Run(args) => run::execute(*args),
+        Command::Serve(args) => serve::execute(&args),
+        Command::Ps(args) => sandboxes::list(&args),
+        Command::Stop(args) => sandboxes::stop(&args),
+        Command::Logs(args) => sandboxes::logs(&args),
+        Command::Server(command) => sandboxes::server(command),
+        Command::User(command) => identity::user(command),
+        Command::Token(command) => identity::token(command),
         Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),
         Command::Policy(PolicyCommand::Test(args)) => policy::test(&args),
         Command::Policy(PolicyCommand::Diff(args)) => policy::diff(&args),

@@ -12,10 +12,12 @@ mod doctor;
 mod error_chain;
 mod exit_status;
 mod fetch;
+mod local_api;
 mod output;
 mod record_place;
 mod run;
 mod secrets;
+mod serve;
 mod signing_key;
 mod stderr;
 

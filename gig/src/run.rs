@@ -14,7 +14,7 @@ pub(crate) mod settings;
 mod signals;
 mod summary;
 mod terminal;
-mod wire;
+pub(crate) mod wire;
 
 use std::time::Duration;
 

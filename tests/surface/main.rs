@@ -8,6 +8,7 @@ mod policy;
 mod secret;
 mod secret_record;
 mod secret_test;
+mod serve;
 mod usage;
 
 use std::{

@@ -159,7 +159,7 @@ fn resolve_bind(arg: BindArg, mode: BindMode) -> anyhow::Result<Bind> {
     Ok(Bind { source, dest, mode })
 }
 
-pub(super) fn read_roots(files: &[PathBuf]) -> anyhow::Result<Option<Vec<u8>>> {
+pub(crate) fn read_roots(files: &[PathBuf]) -> anyhow::Result<Option<Vec<u8>>> {
     if files.is_empty() {
         return Ok(None);
     }

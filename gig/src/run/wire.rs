@@ -254,7 +254,7 @@ fn host_ids(settings: &Settings) -> HostIds {
 }
 
 /// `seccomp: enforced`, `cgroup: off (why)`, as it stands in the record of the start.
-fn described(report: &LayerReport) -> Arc<str> {
+pub(crate) fn described(report: &LayerReport) -> Arc<str> {
     let name = report.layer.name();
     match &report.enforcement {
         Enforcement::Enforced => format!("{name}: enforced"),

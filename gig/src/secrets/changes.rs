@@ -152,7 +152,7 @@ fn opened(path: &Path) -> anyhow::Result<JsonlStore> {
 }
 
 /// The user's name with its number, as it is on this machine.
-fn who() -> Arc<str> {
+pub(crate) fn who() -> Arc<str> {
     let uid = rustix::process::getuid().as_raw();
     let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = accounts.lines().find_map(|line| {

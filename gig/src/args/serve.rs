@@ -1,0 +1,188 @@
+//! `gig serve`, `gig user|token` and the commands that speak with a running appliance, as typed.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Args, Subcommand};
+use gig_web::Role;
+
+use super::{
+    OutputArgs,
+    value::{self, EnvArg},
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Where console and API listen; `GIG_LISTEN` says the same
+    #[arg(
+        long,
+        env = "GIG_LISTEN",
+        default_value = "127.0.0.1:8080",
+        value_name = "ADDRESS:PORT"
+    )]
+    pub(crate) listen: std::net::SocketAddr,
+    /// Where people reach the console, when something in front of it speaks TLS:
+    /// `https://gig.example.com`
+    #[arg(long, env = "GIG_PUBLIC_URL", value_name = "URL", value_parser = public_url)]
+    pub(crate) public_url: Option<String>,
+    /// Trust these roots for origins too (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) upstream_ca: Vec<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum UserCommand {
+    /// Let somebody sign in: the password comes from standard input, or is typed
+    Add(UserAddArgs),
+    /// List who may sign in
+    Ls(OutputArgs),
+    /// Give somebody another role
+    Role(UserRoleArgs),
+    /// Give somebody a new password, from standard input or typed; their sessions end
+    Password(UserArgs),
+    /// Let somebody sign in no more; their sessions end
+    Rm(UserArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UserAddArgs {
+    #[command(flatten)]
+    pub(crate) user: UserArgs,
+    /// viewer, auditor, editor, approver or admin
+    #[arg(long)]
+    pub(crate) role: Role,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UserRoleArgs {
+    #[command(flatten)]
+    pub(crate) user: UserArgs,
+    /// viewer, auditor, editor, approver or admin
+    pub(crate) role: Role,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UserArgs {
+    /// By which they sign in
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token for a program; printed this once
+    Add(TokenAddArgs),
+    /// List tokens, without their secrets
+    Ls(OutputArgs),
+    /// Make a token worthless
+    Rm(TokenRmArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenAddArgs {
+    /// What it is for
+    pub(crate) name: String,
+    /// viewer, auditor, editor, approver or admin
+    #[arg(long)]
+    pub(crate) role: Role,
+    /// Days until it ends (default: never)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) days: Option<u16>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenRmArgs {
+    /// Its id, as `gig token ls` has it
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServerCommand {
+    /// Register a program that the appliance runs in sandboxes, or change one
+    Add(Box<ServerAddArgs>),
+    /// List registered servers
+    Ls(OutputArgs),
+    /// Forget a server; its sandboxes end
+    Rm(ServerArgs),
+    /// Start a sandbox of a server
+    Start(ServerArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// Its name
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServerAddArgs {
+    /// Its name
+    pub(crate) name: String,
+    /// Set a variable, or pass one of this shell's; nothing else is inherited
+    #[arg(long, value_name = "NAME[=VALUE]", value_parser = value::env)]
+    pub(crate) env: Vec<EnvArg>,
+    /// Give it the sentinel of a secret of the vault; the policy says where the value may go
+    #[arg(long, value_name = "NAME")]
+    pub(crate) secret: Vec<String>,
+    /// Show it a file or directory, read-only
+    #[arg(long, value_name = "PATH")]
+    pub(crate) ro: Vec<PathBuf>,
+    /// external: public addresses only; local: private ranges only; disconnected: nothing
+    #[arg(long, value_enum, default_value = "external")]
+    pub(crate) profile: super::run::ProfileArg,
+    /// Put this policy in force for it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) policy: Option<String>,
+    /// Most memory, such as 512MB
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
+    pub(crate) memory: Option<u64>,
+    /// Most processes and threads
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) pids: Option<u32>,
+    /// Most processor time, in processors: 0.5, 2
+    #[arg(long, value_name = "N", value_parser = value::cpus)]
+    pub(crate) cpus: Option<gig_sandbox::CpuShare>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    /// The program and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub(crate) program: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PsArgs {
+    /// Also those that have ended
+    #[arg(short, long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SandboxArgs {
+    /// A sandbox's id, or a server's name for its newest
+    pub(crate) sandbox: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+fn public_url(text: &str) -> Result<String, String> {
+    let url = text.trim_end_matches('/');
+    let host = url
+        .strip_prefix("https://")
+        .or_else(|| url.strip_prefix("http://"));
+    let plain = |host: &str| {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
+        !host.is_empty() && host.chars().all(fits)
+    };
+    match host {
+        Some(host) if plain(host) => Ok(url.to_owned()),
+        _ => Err("write scheme and host only: https://gig.example.com".to_owned()),
+    }
+}

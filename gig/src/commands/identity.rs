@@ -1,0 +1,169 @@
+//! `gig user …` and `gig token …`: who may use the appliance, whether it runs or not.
+//!
+//! They work on its database as this machine's user, so that somebody who has lost the last password
+//! gets in again. Each change is recorded first, as in the console.
+
+use anyhow::{Context, bail};
+use gig_web::{Change, Hasher, store::Name};
+use serde_json::json;
+
+use crate::{
+    args::{
+        OutputArgs,
+        serve::{
+            TokenAddArgs, TokenCommand, TokenRmArgs, UserAddArgs, UserArgs, UserCommand,
+            UserRoleArgs,
+        },
+    },
+    exit_status::ExitStatus,
+    output,
+    secrets::intake,
+    serve::appliance::Appliance,
+};
+
+/// `gig user …`.
+///
+/// # Errors
+/// When the store cannot be used or the change is refused.
+pub(crate) fn user(command: UserCommand) -> anyhow::Result<ExitStatus> {
+    match command {
+        UserCommand::Add(UserAddArgs { user, role }) => {
+            let name: Name = user.name.parse()?;
+            let password = password(&user.name)?;
+            let change = Change::AddUser {
+                name,
+                role,
+                password,
+            };
+            changed(
+                &change,
+                &user.output,
+                &format!("{} may sign in as {role}", user.name),
+            )
+        }
+        UserCommand::Ls(output) => users(&output),
+        UserCommand::Role(UserRoleArgs { user, role }) => {
+            let said = format!("{} is now {role}", user.name);
+            let name = user.name;
+            changed(&Change::SetRole { name, role }, &user.output, &said)
+        }
+        UserCommand::Password(UserArgs { name, output }) => {
+            let password = password(&name)?;
+            let said = format!("{name} has a new password, and is signed in nowhere");
+            changed(&Change::SetPassword { name, password }, &output, &said)
+        }
+        UserCommand::Rm(UserArgs { name, output }) => {
+            let said = format!("{name} may sign in no more");
+            changed(&Change::RemoveUser { name }, &output, &said)
+        }
+    }
+}
+
+/// `gig token …`.
+///
+/// # Errors
+/// When the store cannot be used or the change is refused.
+pub(crate) fn token(command: TokenCommand) -> anyhow::Result<ExitStatus> {
+    match command {
+        TokenCommand::Add(args) => add_token(args),
+        TokenCommand::Ls(output) => tokens(&output),
+        TokenCommand::Rm(TokenRmArgs { id, output }) => {
+            let said = format!("token {id} is worth nothing any more");
+            changed(&Change::RemoveToken { id }, &output, &said)
+        }
+    }
+}
+
+/// What is kept of a password from standard input, or typed.
+fn password(name: &str) -> anyhow::Result<String> {
+    let taken = intake::value(None, false)?;
+    let Ok(text) = std::str::from_utf8(taken.value.expose()) else {
+        bail!("a password is text");
+    };
+    Ok(Hasher::hash(name, text)?)
+}
+
+fn changed(change: &Change, output: &OutputArgs, said: &str) -> anyhow::Result<ExitStatus> {
+    with(|appliance| {
+        appliance.change(change)?;
+        output::print(output.json, &json!({ "done": said }), said)
+    })
+}
+
+fn users(output: &OutputArgs) -> anyhow::Result<ExitStatus> {
+    with(|appliance| {
+        let users = appliance.store.users()?;
+        let lines: Vec<String> = users
+            .iter()
+            .map(|user| format!("{:<24} {}", user.name, user.role))
+            .collect();
+        let listed: Vec<_> = users
+            .iter()
+            .map(|user| json!({"name": user.name, "role": user.role, "created": user.created}))
+            .collect();
+        let text = match lines.is_empty() {
+            true => "nobody may sign in".to_owned(),
+            false => lines.join("\n"),
+        };
+        output::print(output.json, &json!({ "users": listed }), &text)
+    })
+}
+
+fn add_token(args: TokenAddArgs) -> anyhow::Result<ExitStatus> {
+    let name: Name = args.name.parse()?;
+    let minted = gig_web::mint_token()?;
+    let hours = |days: u16| jiff::SignedDuration::from_hours(24 * i64::from(days));
+    let expires = args
+        .days
+        .map(|days| jiff::Timestamp::now().checked_add(hours(days)));
+    let change = Change::AddToken {
+        id: minted.id.clone(),
+        digest: minted.digest,
+        name,
+        role: args.role,
+        expires: expires.transpose().context("--days: too many")?,
+    };
+    with(|appliance| {
+        appliance.change(&change)?;
+        let document = json!({ "id": minted.id, "token": *minted.text });
+        output::print(args.output.json, &document, &minted.text)
+    })
+}
+
+fn tokens(output: &OutputArgs) -> anyhow::Result<ExitStatus> {
+    with(|appliance| {
+        let tokens = appliance.store.tokens()?;
+        let line = |token: &gig_web::store::Token| {
+            let ends = token
+                .expires
+                .map_or_else(|| "never".to_owned(), |at| at.to_string());
+            format!(
+                "{} {:<24} {:<9} ends {ends}",
+                token.id,
+                token.name,
+                token.role.as_str()
+            )
+        };
+        let listed: Vec<_> = tokens
+            .iter()
+            .map(|token| {
+                json!({"id": token.id, "name": token.name, "role": token.role,
+                    "author": token.author, "created": token.created, "expires": token.expires,
+                    "used": token.used})
+            })
+            .collect();
+        let text = match tokens.is_empty() {
+            true => "there is no token".to_owned(),
+            false => tokens.iter().map(line).collect::<Vec<_>>().join("\n"),
+        };
+        output::print(output.json, &json!({ "tokens": listed }), &text)
+    })
+}
+
+/// Opens the appliance's store and record, and closes them whatever happens.
+fn with(work: impl FnOnce(&Appliance) -> anyhow::Result<()>) -> anyhow::Result<ExitStatus> {
+    let appliance = Appliance::beside()?;
+    let done = work(&appliance);
+    appliance.close();
+    done.map(|()| ExitStatus::SUCCESS)
+}

@@ -1,0 +1,236 @@
+//! `gig ps|stop|logs` and `gig server …`: asked of the appliance that runs on this machine.
+
+use std::{collections::BTreeMap, io::Write as _};
+
+use anyhow::{Context, bail};
+use gig_web::store::{Network, ServerSpec};
+use hyper::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    args::{
+        run::ProfileArg,
+        serve::{PsArgs, SandboxArgs, ServerAddArgs, ServerArgs, ServerCommand},
+    },
+    exit_status::ExitStatus,
+    local_api::{ask, segment},
+    output::{self, printable},
+};
+
+/// `gig ps`.
+///
+/// # Errors
+/// When no appliance runs.
+pub(crate) fn list(args: &PsArgs) -> anyhow::Result<ExitStatus> {
+    let mut document = ask(Method::GET, "/api/v1/sandboxes", None)?.json()?;
+    if let Some(items) = document.get_mut("items").and_then(Value::as_array_mut) {
+        items.retain(|one| args.all || text(one, "state") == "running");
+    }
+    let lines: Vec<String> = items(&document)
+        .map(|one| {
+            let state = match one.get("exit_status").and_then(Value::as_u64) {
+                Some(status) => format!("ended {status}"),
+                None => text(one, "state"),
+            };
+            format!(
+                "{}  {:<20} {:<10} {} v{}  since {}",
+                text(one, "id"),
+                text(one, "server"),
+                state,
+                text(one, "policy"),
+                one.get("policy_version")
+                    .and_then(Value::as_u64)
+                    .unwrap_or_default(),
+                text(one, "started"),
+            )
+        })
+        .collect();
+    let said = match lines.is_empty() {
+        true => "no sandbox runs".to_owned(),
+        false => lines.join("\n"),
+    };
+    output::print(args.output.json, &document, &said)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// `gig stop SANDBOX`.
+///
+/// # Errors
+/// When no such sandbox runs.
+pub(crate) fn stop(args: &SandboxArgs) -> anyhow::Result<ExitStatus> {
+    let id = sandbox(&args.sandbox, true)?;
+    ask(
+        Method::DELETE,
+        &format!("/api/v1/sandboxes/{}", segment(&id)),
+        None,
+    )?;
+    output::print(
+        args.output.json,
+        &json!({"stopping": id}),
+        &format!("{id} is ending"),
+    )?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// `gig logs SANDBOX`: the octets as they came, but with control characters escaped on a terminal.
+///
+/// # Errors
+/// When there is no such sandbox.
+pub(crate) fn logs(args: &SandboxArgs) -> anyhow::Result<ExitStatus> {
+    use std::io::IsTerminal as _;
+    let id = sandbox(&args.sandbox, false)?;
+    let path = format!("/api/v1/sandboxes/{}/log", segment(&id));
+    let answer = ask(Method::GET, &path, None)?;
+    if args.output.json {
+        let log = String::from_utf8_lossy(answer.octets());
+        output::print(true, &json!({"sandbox": id, "log": log}), "")?;
+        return Ok(ExitStatus::SUCCESS);
+    }
+    let mut out = std::io::stdout().lock();
+    let written = if out.is_terminal() {
+        let log = String::from_utf8_lossy(answer.octets());
+        let shown: Vec<String> = log.lines().map(printable).collect();
+        writeln!(out, "{}", shown.join("\n"))
+    } else {
+        out.write_all(answer.octets())
+    };
+    written
+        .and_then(|()| out.flush())
+        .context("cannot write to standard output")?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// `gig server …`.
+///
+/// # Errors
+/// When no appliance runs, or it refuses.
+pub(crate) fn server(command: ServerCommand) -> anyhow::Result<ExitStatus> {
+    match command {
+        ServerCommand::Add(args) => add(*args),
+        ServerCommand::Ls(output) => {
+            let document = ask(Method::GET, "/api/v1/servers", None)?.json()?;
+            let lines: Vec<String> = items(&document)
+                .map(|one| {
+                    let command = one.pointer("/spec/command").and_then(Value::as_array);
+                    let words = command.into_iter().flatten().filter_map(Value::as_str);
+                    let command = words.collect::<Vec<_>>().join(" ");
+                    format!("{:<20} {}", text(one, "name"), printable(&command))
+                })
+                .collect();
+            let said = match lines.is_empty() {
+                true => "no server is registered".to_owned(),
+                false => lines.join("\n"),
+            };
+            output::print(output.json, &document, &said)?;
+            Ok(ExitStatus::SUCCESS)
+        }
+        ServerCommand::Rm(ServerArgs { name, output }) => {
+            ask(
+                Method::DELETE,
+                &format!("/api/v1/servers/{}", segment(&name)),
+                None,
+            )?;
+            output::print(
+                output.json,
+                &json!({"removed": name}),
+                &format!("{name} is forgotten"),
+            )?;
+            Ok(ExitStatus::SUCCESS)
+        }
+        ServerCommand::Start(ServerArgs { name, output }) => {
+            let path = format!("/api/v1/servers/{}/start", segment(&name));
+            let document = ask(Method::POST, &path, None)?.json()?;
+            output::print(output.json, &document, &text(&document, "id"))?;
+            Ok(ExitStatus::SUCCESS)
+        }
+    }
+}
+
+fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
+    let utf8 = |word: std::ffi::OsString| {
+        let told = || anyhow::anyhow!("the appliance keeps text: the command is not UTF-8");
+        word.into_string().map_err(|_| told())
+    };
+    let mut env = BTreeMap::new();
+    for arg in args.env {
+        let value = match arg.value {
+            Some(value) => value,
+            None => std::env::var(&arg.name)
+                .with_context(|| format!("--env {}: it is not set here", arg.name))?,
+        };
+        env.insert(arg.name, value);
+    }
+    let mut read_only = Vec::new();
+    for path in args.ro {
+        let path = std::path::absolute(&path)
+            .with_context(|| format!("cannot make {} absolute", path.display()))?;
+        read_only.push(utf8(path.into_os_string())?);
+    }
+    let spec = ServerSpec {
+        command: args
+            .program
+            .into_iter()
+            .map(utf8)
+            .collect::<anyhow::Result<_>>()?,
+        env,
+        secrets: args.secret,
+        read_only,
+        network: match args.profile {
+            ProfileArg::External => Network::External,
+            ProfileArg::Local => Network::Local,
+            ProfileArg::Disconnected => Network::Disconnected,
+        },
+        memory: args.memory,
+        pids: args.pids,
+        cpu_millis: args.cpus.map(gig_sandbox::CpuShare::as_millis),
+    };
+    let body = serde_json::to_value(&spec)?;
+    ask(
+        Method::PUT,
+        &format!("/api/v1/servers/{}", segment(&args.name)),
+        Some(&body),
+    )?;
+    if let Some(policy) = &args.policy {
+        let wanted = json!({"server": args.name, "policy": policy});
+        ask(Method::PUT, "/api/v1/assignments", Some(&wanted))
+            .context("the server is registered, and its policy not in force")?;
+    }
+    let said = format!("{} is registered", args.name);
+    output::print(
+        args.output.json,
+        &json!({"server": args.name, "spec": body}),
+        &said,
+    )?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// A sandbox's id: as it was typed, or the newest of a server.
+fn sandbox(wanted: &str, running: bool) -> anyhow::Result<String> {
+    let document = ask(Method::GET, "/api/v1/sandboxes", None)?.json()?;
+    let found = items(&document).find(|one| {
+        let named = text(one, "id") == wanted || text(one, "server") == wanted;
+        named && (!running || text(one, "state") == "running")
+    });
+    match found {
+        Some(one) => Ok(text(one, "id")),
+        None => bail!(
+            "no sandbox {wanted} {}",
+            if running { "runs" } else { "is known" }
+        ),
+    }
+}
+
+fn items(document: &Value) -> impl Iterator<Item = &Value> {
+    document
+        .get("items")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+}
+
+fn text(one: &Value, field: &str) -> String {
+    one.get(field)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}

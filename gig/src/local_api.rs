@@ -1,0 +1,118 @@
+//! Commands' way to the appliance on this machine: its API over the socket in the data directory.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::UnixStream;
+
+use crate::{data_dir, serve::SOCKET};
+
+/// What the appliance answered well.
+pub(crate) struct Answer {
+    octets: Bytes,
+}
+
+impl Answer {
+    /// As JSON; null where there is nothing.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub(crate) fn json(&self) -> anyhow::Result<Value> {
+        if self.octets.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&self.octets).context("the appliance did not answer in JSON")
+    }
+
+    /// As it is.
+    pub(crate) fn octets(&self) -> &[u8] {
+        &self.octets
+    }
+}
+
+/// Asks the appliance.
+///
+/// # Errors
+/// When none runs, or it refuses; its own words say why.
+pub(crate) fn ask(method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Answer> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start gig's own runtime")?;
+    runtime.block_on(exchange(method, path, body))
+}
+
+async fn exchange(method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Answer> {
+    let socket = socket()?;
+    let stream = UnixStream::connect(&socket).await.with_context(|| {
+        format!(
+            "no appliance answers at {}: start one with gig serve, or set GIG_DATA_DIR to its directory",
+            socket.display()
+        )
+    })?;
+    let lost = "the appliance was lost";
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .context(lost)?;
+    let text = body
+        .map(serde_json::to_vec)
+        .transpose()?
+        .unwrap_or_default();
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("host", "gig")
+        .header("content-type", "application/json")
+        .body(Full::new(Bytes::from(text)))?;
+    let asked = async {
+        let response = sender.send_request(request).await.context(lost)?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), LARGEST).collect().await;
+        let octets = body.map_err(|error| anyhow::anyhow!(error)).context(lost)?;
+        anyhow::Ok((status, octets.to_bytes()))
+    };
+    let mut connection = std::pin::pin!(connection);
+    let mut asked = std::pin::pin!(asked);
+    let (status, octets) = tokio::select! {
+        answered = &mut asked => answered?,
+        // What was answered before it closed is still an answer.
+        _ = &mut connection => asked.await?,
+    };
+    if status.is_success() {
+        return Ok(Answer { octets });
+    }
+    refused(status, &octets)
+}
+
+fn refused(status: StatusCode, octets: &Bytes) -> anyhow::Result<Answer> {
+    let problem: Value = serde_json::from_slice(octets).unwrap_or_default();
+    match problem.get("detail").and_then(Value::as_str) {
+        Some(detail) => bail!("{}", crate::output::printable(detail)),
+        None => bail!("the appliance answered {status}"),
+    }
+}
+
+fn socket() -> anyhow::Result<PathBuf> {
+    Ok(data_dir::path()?.join(SOCKET))
+}
+
+/// `text` as one segment of a path.
+pub(crate) fn segment(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for octet in text.bytes() {
+        if octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_' | b'~' | b'@') {
+            out.push(char::from(octet));
+        } else {
+            out.push_str(&format!("%{octet:02X}"));
+        }
+    }
+    out
+}
+
+/// A page of the record with long lines.
+const LARGEST: usize = 64 * 1024 * 1024;

@@ -1,0 +1,139 @@
+//! `gig serve`: the appliance, from its data directory to its last sandbox.
+//!
+//! The order is the promise: the data directory is ours alone and locked, the record and the store are
+//! open, the hub is made on the thread that lives longest, and only then anybody is let in. On the way
+//! down doors close first, then sandboxes end, and the record last.
+
+pub(crate) mod appliance;
+mod fleet;
+mod log;
+mod place;
+mod program;
+mod secrets;
+
+use std::{net::SocketAddr, sync::Arc};
+
+use anyhow::{Context, bail};
+use gig_web::{App, AppSettings, Clock as _, Door, Hasher, SystemClock, Traffic};
+use tokio::signal::unix::{SignalKind, signal};
+
+pub(crate) use self::place::SOCKET;
+use self::{
+    appliance::Appliance,
+    fleet::{Fleet, FleetHandle},
+    place::Place,
+};
+use crate::{args::serve::ServeArgs, exit_status::ExitStatus, stderr::tell};
+
+/// Serves until it is told to stop.
+///
+/// # Errors
+/// When a part cannot be had; says which and the cure.
+pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
+    refuse_clear_text(args)?;
+    gig_vault::memory::seal_process()?;
+    let place = Place::take()?;
+    let listener = listen(args.listen)?;
+    let local = listener
+        .local_addr()
+        .context("cannot tell where gig listens")?;
+    let socket = place.socket()?;
+    let traffic = Arc::new(Traffic::default());
+    let appliance = Appliance::open(place.dir(), Some(Arc::clone(&traffic)))?;
+    // The hub is made on this thread, the one that lives as long as gig: it dies with its maker.
+    let fleet = Fleet::start(&appliance, args, local)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .enable_all()
+        .build()
+        .context("cannot start gig's own runtime")?;
+    let app = App::new(AppSettings {
+        store: Arc::clone(&appliance.store),
+        recorder: appliance.recorder.clone(),
+        record: appliance.record.clone(),
+        control: Arc::new(FleetHandle(Arc::clone(&fleet))),
+        clock: Arc::new(SystemClock),
+        hasher: Hasher::new()?,
+        traffic,
+        public_url: args.public_url.clone(),
+    });
+    let outcome = runtime.block_on(async {
+        let stop = stop_asked_for()?;
+        fleet.run_on(tokio::runtime::Handle::current());
+        welcome(&appliance, args, local)?;
+        let doors = vec![Door::Tcp(listener), Door::Owner(socket)];
+        let served = gig_web::serve(app, doors, stop).await;
+        fleet.shutdown().await;
+        served.context("cannot serve")
+    });
+    drop(runtime);
+    drop(fleet);
+    appliance.close();
+    outcome.map(|()| ExitStatus::SUCCESS)
+}
+
+/// Passwords and tokens do not cross a network in clear text.
+fn refuse_clear_text(args: &ServeArgs) -> anyhow::Result<()> {
+    let tls = args
+        .public_url
+        .as_deref()
+        .is_some_and(|url| url.starts_with("https://"));
+    if args.listen.ip().is_loopback() || tls {
+        return Ok(());
+    }
+    bail!(
+        "refusing to listen on {}: passwords would cross the network in clear text; listen on 127.0.0.1, \
+         or let something in front speak TLS and name it with GIG_PUBLIC_URL=https://…",
+        args.listen
+    )
+}
+
+fn listen(at: SocketAddr) -> anyhow::Result<std::net::TcpListener> {
+    std::net::TcpListener::bind(at).with_context(|| {
+        format!("cannot listen on {at}: if another program does, choose another with GIG_LISTEN")
+    })
+}
+
+/// Says where the console is, and how to make the first admin.
+fn welcome(appliance: &Appliance, args: &ServeArgs, local: SocketAddr) -> anyhow::Result<()> {
+    let url = match &args.public_url {
+        Some(url) => url.clone(),
+        None => format!("http://{local}"),
+    };
+    tell(&format!("gig: listening on http://{local}\n"));
+    if appliance.store.users()?.is_empty() {
+        let minted = gig_web::mint_setup()?;
+        let now = SystemClock.now();
+        let expires = now.checked_add(SETUP_LASTS)?;
+        let (digest, link) = (minted.digest, minted.text);
+        appliance.change(&gig_web::Change::OpenSetup { digest, expires })?;
+        tell(&format!(
+            "gig: nobody can sign in yet: make the first admin with this link, once, within an hour:\n  \
+             {url}/setup/{}\n",
+            *link
+        ));
+    } else {
+        tell(&format!("gig: console: {url}/\n"));
+    }
+    Ok(())
+}
+
+/// Done when gig is told to stop. Listening begins now.
+fn stop_asked_for() -> anyhow::Result<impl Future<Output = ()>> {
+    let listen = |kind| signal(kind).context("cannot listen for signals");
+    let mut terminate = listen(SignalKind::terminate())?;
+    let mut interrupt = listen(SignalKind::interrupt())?;
+    let mut hangup = listen(SignalKind::hangup())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = hangup.recv() => {}
+        }
+        tell("gig: stopping\n");
+    })
+}
+
+/// Console and API; the proxy has threads of its own.
+const WORKERS: usize = 2;
+const SETUP_LASTS: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);

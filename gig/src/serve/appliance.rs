@@ -1,0 +1,128 @@
+//! Store and record of an appliance, as `gig serve` and the commands beside it open them.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use anyhow::Context;
+use gig_audit::{
+    Durability, Entry, Recorder, RecorderOwner, RecorderSettings, SqliteStore as RecordStore,
+    VerdictWord,
+};
+use gig_web::{Actor, Change, SqliteStore, Store, Traffic};
+
+use crate::{data_dir, secrets::changes};
+
+/// Both, open.
+pub(crate) struct Appliance {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) recorder: Recorder,
+    /// The record's database.
+    pub(crate) record: PathBuf,
+    owner: RecorderOwner,
+}
+
+impl Appliance {
+    /// Opens both in `dir`; makes them at first use.
+    ///
+    /// # Errors
+    /// When one cannot be used; says which and the cure.
+    pub(crate) fn open(dir: &Path, traffic: Option<Arc<Traffic>>) -> anyhow::Result<Self> {
+        let store = SqliteStore::open(&dir.join(DATABASE))?;
+        let folder = dir.join("audit");
+        data_dir::make_private(&folder)?;
+        let record = folder.join(RECORD);
+        let node = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
+        let records = RecordStore::open(&record, &node)?;
+        let mut settings = RecorderSettings::new(&node);
+        settings.durability = Durability::Kernel;
+        if let Some(traffic) = traffic {
+            settings.observer = Some(Box::new(move |record| count(&traffic, &record.entry)));
+        }
+        let (recorder, owner) = Recorder::start(Box::new(records), settings)?;
+        Ok(Self {
+            store: Arc::new(store),
+            recorder,
+            record,
+            owner,
+        })
+    }
+
+    /// The same for a command: the directory must be an appliance's own.
+    ///
+    /// # Errors
+    /// As [`Appliance::open`].
+    pub(crate) fn beside() -> anyhow::Result<Self> {
+        let dir = data_dir::path()?;
+        data_dir::make_private(&dir)?;
+        data_dir::refuse_shared(&dir)?;
+        Self::open(&dir, None)
+    }
+
+    /// Makes a change as this machine's user.
+    ///
+    /// # Errors
+    /// When it is refused, or cannot be recorded.
+    pub(crate) fn change(&self, change: &Change) -> anyhow::Result<()> {
+        let actor = Actor {
+            name: changes::who(),
+            address: None,
+            at: jiff::Timestamp::now(),
+        };
+        // A thread of its own: the caller may be on a runtime, whose threads must not wait.
+        let recorder = self.recorder.clone();
+        let witness = |entry: Entry| {
+            let recorder = recorder.clone();
+            let recorded = std::thread::spawn(move || -> anyhow::Result<()> {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_time()
+                    .build()?;
+                runtime.block_on(recorder.record(entry))?;
+                Ok(())
+            });
+            let recorded = recorded.join().map_err(|_| "the writer died".to_owned())?;
+            recorded.map_err(|error| error.to_string())
+        };
+        self.store
+            .apply(change, &actor, &witness)
+            .map(drop)
+            .context("nothing was changed")
+    }
+
+    /// Writes what is queued and waits for the disk.
+    pub(crate) fn close(self) {
+        self.owner.close(CLOSE_PATIENCE);
+    }
+}
+
+/// Decisions about a sandbox's way out are told apart from what people did.
+fn count(traffic: &Traffic, entry: &Entry) {
+    let one = |counter: &AtomicU64| {
+        counter.fetch_add(1, Relaxed);
+    };
+    one(&traffic.records);
+    if entry.host.is_none() {
+        return;
+    }
+    match entry.verdict {
+        Some(VerdictWord::Allow) => one(&traffic.allowed),
+        Some(VerdictWord::Deny) => one(&traffic.denied),
+        Some(VerdictWord::WouldDeny) => one(&traffic.would_deny),
+        None => {}
+    }
+}
+
+/// In the data directory, with the vault's tables beside ours.
+const DATABASE: &str = "gig.db";
+/// In its own folder there.
+const RECORD: &str = "record.db";
+/// A disk that has not answered by now will not.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(5);

@@ -1,0 +1,270 @@
+//! One sandbox, from its start to its end.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context;
+use gig_audit::{Entry, Event, VerdictWord};
+use gig_netns::Lease;
+use gig_policy::{Policy, SandboxId};
+use gig_proxy::{Subject, credential::Wallet};
+use gig_sandbox::{Design, Network as Net, Place, Running};
+use gig_web::{
+    SandboxFacts,
+    store::{Network, Server},
+};
+use jiff::Timestamp;
+use rustix::process::Signal;
+use tokio::{runtime::Handle, sync::Notify, time::Instant};
+use uuid::Uuid;
+
+use super::{Fleet, Machine, Member, REMEMBERED};
+use crate::{
+    run::wire::described,
+    serve::{
+        log::{self, Log},
+        program::{self, Surroundings},
+        secrets::Given,
+    },
+};
+
+/// A sandbox that was just started.
+struct Started {
+    member: Arc<Member>,
+    running: Running,
+    lease: Option<Lease>,
+}
+
+/// Starts a sandbox, and sees to its end.
+pub(super) async fn start(
+    fleet: Arc<Fleet>,
+    server: Server,
+    policy: Policy,
+) -> anyhow::Result<SandboxFacts> {
+    let id = SandboxId::new(Uuid::now_v7());
+    let machine = fleet.machine()?;
+    let given = machine.secrets.give(id, &server.spec.secrets).await?;
+    let runtime = fleet.runtime.get().cloned().unwrap_or_else(Handle::current);
+    let (theirs, runtime_of_start) = (Arc::clone(&fleet), runtime.clone());
+    let asked = Asked {
+        id,
+        server,
+        policy,
+        given,
+    };
+    // Building a sandbox waits for processes: beside the runtime. It goes on when the caller gives up.
+    let started = runtime.spawn_blocking(move || {
+        let started = begin(&theirs, asked, &runtime_of_start)?;
+        let member = Arc::clone(&started.member);
+        let fleet = Arc::clone(&theirs);
+        theirs
+            .tasks
+            .spawn_on(watch(fleet, started), &runtime_of_start);
+        anyhow::Ok(member)
+    });
+    let member = started.await.context("the start was lost")??;
+    Ok(member.look())
+}
+
+/// What is to be started.
+struct Asked {
+    id: SandboxId,
+    server: Server,
+    policy: Policy,
+    given: Option<Given>,
+}
+
+fn begin(fleet: &Fleet, asked: Asked, runtime: &Handle) -> anyhow::Result<Started> {
+    let machine = fleet.machine()?;
+    let connected = asked.server.spec.network != Network::Disconnected;
+    let lease = match connected {
+        true => Some(
+            machine
+                .hub
+                .lease()
+                .context("cannot have a network for the sandbox")?,
+        ),
+        false => None,
+    };
+    let wallet = asked.given.as_ref().map(|given| Arc::clone(&given.wallet));
+    let subject = lease
+        .as_ref()
+        .map(|lease| bind(machine, &asked, lease, wallet));
+    let built = build(
+        fleet,
+        machine,
+        asked,
+        (lease.as_ref(), subject.clone()),
+        runtime,
+    );
+    match built {
+        Ok((member, running)) => Ok(Started {
+            member,
+            running,
+            lease,
+        }),
+        Err(error) => {
+            if let Some(subject) = subject {
+                runtime.block_on(unbind(machine, &subject));
+            }
+            give_back(machine, lease);
+            Err(error)
+        }
+    }
+}
+
+/// The address is the sandbox's from here on.
+fn bind(
+    machine: &Machine,
+    asked: &Asked,
+    lease: &Lease,
+    wallet: Option<Arc<Wallet>>,
+) -> Arc<Subject> {
+    let ends = (lease.address(), lease.gateway());
+    let subject = Subject::with_wallet(asked.id, ends, asked.policy.clone(), wallet);
+    let mut bound = machine.bound.0.write();
+    bound.insert(lease.address(), Arc::clone(&subject));
+    subject
+}
+
+fn build(
+    fleet: &Fleet,
+    machine: &Machine,
+    asked: Asked,
+    (lease, subject): (Option<&Lease>, Option<Arc<Subject>>),
+    runtime: &Handle,
+) -> anyhow::Result<(Arc<Member>, Running)> {
+    let (theirs, ours) = log::pipe()?;
+    let given = asked.given.map(|given| given.variables);
+    let around = Surroundings {
+        id: asked.id,
+        ca_pem: lease.map(|_| machine.ca_pem.clone()),
+        explicit_port: machine.explicit_port,
+        sentinels: given.unwrap_or_default(),
+        output: theirs,
+    };
+    let spec = program::spec(&asked.server.spec, around)?;
+    let design = Design::new(spec, machine.hub.ids(), lease.map(Place::from))?;
+    let layers = design.layers().iter().map(described).collect();
+    let network = lease.map_or(Net::Disconnected, Net::Leased);
+    let prepared = design.start(&machine.hub, network)?.meet()?;
+    let reference = asked.policy.reference();
+    let facts = SandboxFacts {
+        id: asked.id,
+        server: asked.server.name.as_str().into(),
+        address: lease.map(Lease::address),
+        policy: Arc::clone(&reference.name),
+        policy_version: reference.version,
+        started: Timestamp::now(),
+        ended: None,
+        connections: 0,
+        layers,
+    };
+    let recorded = runtime.block_on(fleet.recorder.record(entry(Event::SandboxStart, &facts)));
+    recorded.context("refusing to start the program")?;
+    let log = Log::default();
+    fleet.tasks.spawn_on(log.clone().follow(ours), runtime);
+    let running = prepared.go()?;
+    let member = Arc::new(Member {
+        facts: facts.into(),
+        subject,
+        log,
+        stop: Notify::new(),
+    });
+    fleet.sandboxes.lock().insert(asked.id, Arc::clone(&member));
+    Ok((member, running))
+}
+
+/// Waits for the end, or brings it about; then takes everything down in order.
+async fn watch(fleet: Arc<Fleet>, started: Started) {
+    let Started {
+        member,
+        mut running,
+        lease,
+    } = started;
+    let begun = Instant::now();
+    let ended = tokio::select! {
+        ended = running.wait() => Some(ended),
+        () = member.stop.notified() => None,
+    };
+    let ended = match ended {
+        Some(ended) => ended,
+        None => {
+            running.signal(Signal::TERM);
+            match tokio::time::timeout(GRACE, running.wait()).await {
+                Ok(ended) => ended,
+                Err(_) => {
+                    running.kill();
+                    running.wait().await
+                }
+            }
+        }
+    };
+    let status = ended.map_or_else(
+        |error| {
+            tracing::error!(%error, "lost sight of a sandbox");
+            LOST
+        },
+        |status| status.code(),
+    );
+    drop(running);
+    if let Ok(machine) = fleet.machine() {
+        if let Some(subject) = &member.subject {
+            unbind(machine, subject).await;
+        }
+        let theirs = Arc::clone(&fleet);
+        let given_back = tokio::task::spawn_blocking(move || {
+            if let Ok(machine) = theirs.machine() {
+                give_back(machine, lease);
+            }
+        });
+        // It panics for nobody.
+        let _done = given_back.await;
+    }
+    let facts = member.look();
+    let mut entry = entry(Event::SandboxExit, &facts);
+    entry.verdict = None;
+    entry.findings.clear();
+    entry.status = Some(status.into());
+    entry.duration_ms = u64::try_from(begun.elapsed().as_millis()).ok();
+    if let Err(error) = fleet.recorder.record(entry).await {
+        tracing::error!(%error, "the end of a sandbox is not in the record");
+    }
+    member.end(Timestamp::now(), status);
+    let mut remembered = fleet.ended.lock();
+    remembered.push_back(Arc::clone(&member));
+    while remembered.len() > REMEMBERED {
+        drop(remembered.pop_front());
+    }
+    fleet.sandboxes.lock().remove(&facts.id);
+}
+
+/// Cuts what is open, and only then frees the address.
+async fn unbind(machine: &Machine, subject: &Arc<Subject>) {
+    subject.close().await;
+    machine.bound.0.write().remove(&subject.address());
+}
+
+fn give_back(machine: &Machine, lease: Option<Lease>) {
+    if let Some(lease) = lease
+        && let Err(error) = machine.hub.release(lease)
+    {
+        tracing::error!(%error, "a sandbox's network could not be taken away: its place stays taken");
+    }
+}
+
+fn entry(event: Event, facts: &SandboxFacts) -> Entry {
+    let mut entry = Entry::new(event);
+    entry.sandbox = Some(facts.id);
+    entry.server = Some(Arc::clone(&facts.server));
+    entry.policy = Some(Arc::clone(&facts.policy));
+    entry.policy_version = Some(facts.policy_version);
+    entry.verdict = Some(VerdictWord::Allow);
+    entry.src = facts.address.map(|address| (address, 0).into());
+    entry.findings.clone_from(&facts.layers);
+    entry
+}
+
+/// Between SIGTERM and SIGKILL (requirement 003-26).
+const GRACE: Duration = Duration::from_secs(10);
+/// Of a sandbox whose end nobody saw.
+const LOST: u8 = 125;

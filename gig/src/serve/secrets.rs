@@ -1,0 +1,89 @@
+//! Secrets of the vault for the appliance's sandboxes: a wallet each, at one border.
+
+use std::{ffi::OsString, sync::Arc};
+
+use anyhow::{Context, bail};
+use gig_policy::{SandboxId, SecretName};
+use gig_proxy::{
+    UpstreamProxy,
+    credential::{Border, Wallet},
+    tls::roots::Roots,
+};
+use gig_vault::{RunKeeper, SystemClock};
+use tokio::sync::OnceCell;
+
+use crate::{fetch::NetworkFetch, secrets as vault};
+
+/// The border, made when the first server wants a secret.
+#[derive(Debug)]
+pub(super) struct Secrets {
+    roots: Roots,
+    proxy: Option<UpstreamProxy>,
+    border: OnceCell<Arc<Border>>,
+}
+
+/// What one sandbox gets.
+pub(super) struct Given {
+    pub(super) wallet: Arc<Wallet>,
+    pub(super) variables: Vec<(OsString, OsString)>,
+}
+
+impl Secrets {
+    pub(super) fn new(roots: Roots, proxy: Option<UpstreamProxy>) -> Self {
+        Self {
+            roots,
+            proxy,
+            border: OnceCell::new(),
+        }
+    }
+
+    /// Sentinels for a sandbox; `None` where it wants no secret.
+    ///
+    /// # Errors
+    /// When a secret is not to be had, or would be handed in as it is.
+    pub(super) async fn give(
+        &self,
+        sandbox: SandboxId,
+        names: &[String],
+    ) -> anyhow::Result<Option<Given>> {
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let border = self
+            .border
+            .get_or_try_init(|| async { self.open() })
+            .await?;
+        let wallet = border.wallet(sandbox);
+        for name in names {
+            let name: SecretName = name.parse()?;
+            let secret = border.keeper().current(&name).await;
+            let secret = secret.with_context(|| format!("secret {name}"))?;
+            if secret.entrusted {
+                bail!(
+                    "secret {name} is marked entrusted: its value would be handed in as it is, which only \
+                     gig run does; unmark it, so that the program gets a sentinel"
+                );
+            }
+            wallet
+                .hold(&secret)
+                .with_context(|| format!("secret {name}"))?;
+        }
+        let held = wallet.held();
+        let variables = held
+            .iter()
+            .map(|held| ((&*held.variable).into(), (&*held.sentinel).into()));
+        let mut variables: Vec<(OsString, OsString)> = variables.collect();
+        if let Some(first) = held.first() {
+            variables.push(("GIG_PLACEHOLDER".into(), (&*first.sentinel).into()));
+        }
+        Ok(Some(Given { wallet, variables }))
+    }
+
+    fn open(&self) -> anyhow::Result<Arc<Border>> {
+        let fetch = NetworkFetch::new(self.roots.clone(), self.proxy.clone());
+        let keeper = RunKeeper::builder(Arc::new(fetch), Arc::new(SystemClock))
+            .vault(vault::open()?)
+            .build()?;
+        Ok(Border::new(Arc::new(keeper)))
+    }
+}

@@ -1,0 +1,272 @@
+//! `gig serve`: who is let in, what is kept, what a sandbox can and cannot reach. Everything is asked
+//! over real connections of the real program.
+
+mod doors;
+mod people;
+mod policies;
+mod sandboxes;
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+use gig_tests::lab::place;
+use serde_json::Value;
+
+use super::{Answer, answer};
+
+const PASSWORD: &str = "correct horse battery";
+
+/// A running appliance with a data directory of its own; ends with its handle.
+struct Appliance {
+    child: Child,
+    said: Arc<Mutex<String>>,
+    folder: tempfile::TempDir,
+    address: String,
+}
+
+/// What was answered to one request.
+#[derive(Debug)]
+struct Reply {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+/// One request, put together.
+struct Ask<'a> {
+    method: &'a str,
+    path: &'a str,
+    headers: Vec<(String, String)>,
+    body: String,
+}
+
+impl Appliance {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self::start_in(folder)
+    }
+
+    fn start_in(folder: tempfile::TempDir) -> Self {
+        let mut child = command(&folder)
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("start gig");
+        let said = Arc::new(Mutex::new(String::new()));
+        let mut lines = BufReader::new(child.stderr.take().expect("its words"));
+        let heard = Arc::clone(&said);
+        thread::spawn(move || {
+            let mut line = String::new();
+            while matches!(lines.read_line(&mut line), Ok(1..)) {
+                heard.lock().expect("the words").push_str(&line);
+                line.clear();
+            }
+        });
+        let mut appliance = Self {
+            child,
+            said,
+            folder,
+            address: String::new(),
+        };
+        // Its last words before it serves.
+        appliance.until("it serves", |one| {
+            let said = one.said();
+            said.contains("/setup/") || said.contains("gig: console:")
+        });
+        let said = appliance.said();
+        let address = said.split("listening on http://").nth(1);
+        let address = address.and_then(|rest| rest.lines().next());
+        appliance.address = address.expect("its address").trim().to_owned();
+        appliance
+    }
+
+    /// Kills it as `kill -9` does, and starts it again on the same directory.
+    fn kill_and_start_again(mut self) -> Self {
+        self.child.kill().expect("kill it");
+        self.child.wait().expect("its end");
+        let empty = tempfile::tempdir().expect("a folder");
+        let folder = std::mem::replace(&mut self.folder, empty);
+        drop(self);
+        Self::start_in(folder)
+    }
+
+    fn said(&self) -> String {
+        self.said.lock().expect("the words").clone()
+    }
+
+    fn until(&self, what: &str, is: impl Fn(&Self) -> bool) {
+        let begun = Instant::now();
+        while !is(self) {
+            let waited = begun.elapsed();
+            assert!(waited < PATIENCE, "never: {what}; it said: {}", self.said());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn setup_link(&self) -> String {
+        let said = self.said();
+        let at = said.find("/setup/").expect("a link");
+        said[at..]
+            .split_whitespace()
+            .next()
+            .expect("a link")
+            .to_owned()
+    }
+
+    /// A command beside it.
+    fn gig(&self, words: &[&str], input: &str) -> Answer {
+        let mut command = command(&self.folder);
+        command.args(words);
+        answer(command, input)
+    }
+
+    /// A new token of this role.
+    fn token(&self, role: &str) -> String {
+        let name = format!("for-{role}");
+        let made = self.gig(&["token", "add", &name, "--role", role], "");
+        assert_eq!(made.status, 0, "{made:?}");
+        made.output.trim().to_owned()
+    }
+
+    /// The admin's cookie, made by the set-up link.
+    fn first_admin(&self) -> String {
+        let form = format!(
+            "name=ana&password={0}&again={0}",
+            PASSWORD.replace(' ', "+")
+        );
+        let reply = self.form(&self.setup_link(), &form).send(self);
+        assert_eq!(reply.status, 303, "{reply:?}");
+        reply.cookie()
+    }
+
+    /// A form as this appliance's own pages send it.
+    fn form<'a>(&self, path: &'a str, fields: &str) -> Ask<'a> {
+        Ask::new("POST", path)
+            .header("Origin", &format!("http://{}", self.address))
+            .header("Content-Type", "application/x-www-form-urlencoded")
+            .body(fields)
+    }
+
+    /// The newest records, as the API has them.
+    fn records(&self, token: &str, query: &str) -> Vec<Value> {
+        let path = format!("/api/v1/audit?{query}");
+        let reply = Ask::new("GET", &path).token(token).send(self);
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let found = reply.json();
+        found["records"].as_array().expect("records").clone()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join("gig").join(name)
+    }
+}
+
+impl Drop for Appliance {
+    fn drop(&mut self) {
+        let _gone = self.child.kill();
+        let _gone = self.child.wait();
+    }
+}
+
+impl<'a> Ask<'a> {
+    fn new(method: &'a str, path: &'a str) -> Self {
+        Self {
+            method,
+            path,
+            headers: Vec::new(),
+            body: String::new(),
+        }
+    }
+
+    fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    fn token(self, token: &str) -> Self {
+        self.header("Authorization", &format!("Bearer {token}"))
+    }
+
+    fn cookie(self, cookie: &str) -> Self {
+        self.header("Cookie", cookie)
+    }
+
+    fn body(mut self, text: &str) -> Self {
+        text.clone_into(&mut self.body);
+        self
+    }
+
+    fn json(self, value: &Value) -> Self {
+        let text = value.to_string();
+        self.header("Content-Type", "application/json").body(&text)
+    }
+
+    fn send(self, to: &Appliance) -> Reply {
+        let mut stream = TcpStream::connect(&to.address).expect("connect");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
+        let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
+        text += &format!("Host: {}\r\nConnection: close\r\n", to.address);
+        for (name, value) in &self.headers {
+            text += &format!("{name}: {value}\r\n");
+        }
+        text += &format!("Content-Length: {}\r\n\r\n{}", self.body.len(), self.body);
+        // An answer may come before all of it was taken.
+        let _refused = stream.write_all(text.as_bytes());
+        let mut octets = Vec::new();
+        let _cut = stream.read_to_end(&mut octets);
+        let text = String::from_utf8_lossy(&octets).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|code| code.parse().ok());
+        Reply {
+            status: status.unwrap_or_default(),
+            head: head.to_owned(),
+            body: body.to_owned(),
+        }
+    }
+}
+
+impl Reply {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    /// As a browser sends it back.
+    fn cookie(&self) -> String {
+        let set = self
+            .head
+            .lines()
+            .find_map(|line| line.strip_prefix("set-cookie: "));
+        let set = set.expect("a cookie");
+        assert!(
+            set.contains("HttpOnly") && set.contains("SameSite=Lax"),
+            "{set}"
+        );
+        set.split(';').next().expect("a pair").to_owned()
+    }
+}
+
+fn command(folder: &tempfile::TempDir) -> Command {
+    let mut command = Command::new(place::gig());
+    command.env("GIG_DATA_DIR", folder.path().join("gig"));
+    for name in [
+        "GIG_LISTEN",
+        "GIG_PUBLIC_URL",
+        "GIG_MASTER_KEY",
+        "GIG_MASTER_KEY_FILE",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// On a machine ten times slower.
+const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,0 +1,170 @@
+//! What is served to whom: nothing to strangers, headers on everything, and a data directory of its own.
+
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use super::{Appliance, Ask, PASSWORD, command};
+use crate::answer;
+
+/// Everything that is not public.
+const CLOSED: [&str; 22] = [
+    "/",
+    "/policies",
+    "/policies/p",
+    "/policies/p/edit",
+    "/policies/p/versions/1",
+    "/audit",
+    "/audit/1-1",
+    "/sandboxes",
+    "/servers",
+    "/people",
+    "/metrics",
+    "/no-such-page",
+    "/api/v1/me",
+    "/api/v1/sessions",
+    "/api/v1/users",
+    "/api/v1/tokens",
+    "/api/v1/policies",
+    "/api/v1/assignments",
+    "/api/v1/audit",
+    "/api/v1/servers",
+    "/api/v1/sandboxes",
+    "/api/v1/openapi.json",
+];
+
+#[test]
+fn strangers_are_answered_nothing_and_everything_is_dressed() {
+    let appliance = Appliance::start();
+    let wrong = format!("gig_{}_{}", "0".repeat(16), "A".repeat(43));
+    for path in CLOSED {
+        for ask in [
+            Ask::new("GET", path),
+            Ask::new("POST", path),
+            Ask::new("GET", path).token(&wrong),
+            Ask::new("GET", path).cookie("gig=ses_0_0"),
+        ] {
+            let reply = ask.send(&appliance);
+            let refused = reply.status == 401
+                || (reply.status == 303 && reply.head.contains("location: /sign-in"));
+            assert!(refused, "{path}: {reply:?}");
+            assert!(!reply.body.contains("<table"), "{path}: {reply:?}");
+            assert_dressed(path, &reply.head);
+        }
+    }
+    for path in ["/sign-in", "/healthz", "/readyz", "/style.css", "/setup/x"] {
+        assert_dressed(path, &Ask::new("GET", path).send(&appliance).head);
+    }
+    let alive = Ask::new("GET", "/healthz").send(&appliance);
+    assert_eq!(
+        (alive.status, alive.json()["status"].as_str()),
+        (200, Some("ok"))
+    );
+}
+
+fn assert_dressed(path: &str, head: &str) {
+    for header in [
+        "content-security-policy: default-src 'none'; style-src 'self'; ",
+        "frame-ancestors 'none'",
+        "x-content-type-options: nosniff",
+        "x-frame-options: DENY",
+        "referrer-policy: same-origin",
+    ] {
+        assert!(head.contains(header), "{path} without {header}: {head}");
+    }
+    assert!(!head.contains("unsafe-inline"), "{path}: {head}");
+}
+
+#[test]
+fn what_another_site_sends_with_a_session_changes_nothing() {
+    let appliance = Appliance::start();
+    let cookie = appliance.first_admin();
+    let add = || {
+        Ask::new("POST", "/api/v1/tokens")
+            .cookie(&cookie)
+            .json(&serde_json::json!({"name": "t", "role": "admin"}))
+    };
+    let own = format!("http://{}", appliance.address);
+    let refused = [
+        add(),
+        add().header("Origin", "http://evil.example"),
+        add().header("Origin", "null"),
+        add()
+            .header("Origin", &own)
+            .header("Sec-Fetch-Site", "cross-site"),
+        add()
+            .header("Origin", &own)
+            .header("Sec-Fetch-Site", "same-site"),
+    ];
+    for ask in refused {
+        assert_eq!(ask.send(&appliance).status, 403);
+    }
+    let listed = Ask::new("GET", "/api/v1/tokens")
+        .cookie(&cookie)
+        .send(&appliance);
+    assert_eq!(listed.json()["items"].as_array().map(Vec::len), Some(0));
+    assert_eq!(add().header("Origin", &own).send(&appliance).status, 201);
+    // Nor signs it a browser in.
+    let form = format!("name=ana&password={}", PASSWORD.replace(' ', "+"));
+    let foreign = Ask::new("POST", "/sign-in")
+        .header("Origin", "http://evil.example")
+        .header("Content-Type", "application/x-www-form-urlencoded")
+        .body(&form)
+        .send(&appliance);
+    assert_eq!(foreign.status, 403, "{foreign:?}");
+    assert!(!foreign.head.contains("set-cookie"), "{foreign:?}");
+}
+
+#[test]
+fn too_much_is_refused_and_gig_goes_on() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
+    let long = "x".repeat(300 * 1024);
+    let body = serde_json::json!({"name": "t", "role": "viewer", "more": long});
+    let reply = Ask::new("POST", "/api/v1/tokens")
+        .token(&token)
+        .json(&body)
+        .send(&appliance);
+    assert!(matches!(reply.status, 413 | 0), "{reply:?}");
+    let path = format!("/{}", "x".repeat(100 * 1024));
+    let reply = Ask::new("GET", &path).send(&appliance);
+    assert!(matches!(reply.status, 414 | 431 | 400 | 0), "{reply:?}");
+    assert_eq!(Ask::new("GET", "/healthz").send(&appliance).status, 200);
+}
+
+#[test]
+fn gig_serves_from_a_directory_of_its_own_once_and_never_in_clear_text() {
+    let appliance = Appliance::start();
+    let refused = |words: &[&str], said: &str| {
+        let mut command = command(&appliance.folder);
+        command.args(words);
+        let answer = answer(command, "");
+        assert_eq!(answer.status, 125, "{answer:?}");
+        assert!(answer.errors.contains(said), "{answer:?}");
+    };
+    refused(
+        &["serve", "--listen", "127.0.0.1:0"],
+        "another gig serves from",
+    );
+    refused(&["serve", "--listen", "0.0.0.0:0"], "in clear text");
+    let other = tempfile::tempdir().expect("a folder");
+    let mut taken = command(&other);
+    taken.args(["serve", "--listen", &appliance.address]);
+    let taken = answer(taken, "");
+    assert_eq!(taken.status, 125, "{taken:?}");
+    assert!(taken.errors.contains("GIG_LISTEN"), "{taken:?}");
+    let open = tempfile::tempdir().expect("a folder");
+    let folder = open.path().join("gig");
+    fs::create_dir(&folder).expect("make it");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("open it");
+    let mut shared = command(&open);
+    shared.args(["serve", "--listen", "127.0.0.1:0"]);
+    let shared = answer(shared, "");
+    assert_eq!(shared.status, 125, "{shared:?}");
+    assert!(shared.errors.contains("chmod 700"), "{shared:?}");
+    for name in ["gig.db", "control.sock", "serve.lock", "audit/record.db"] {
+        let mode = fs::metadata(appliance.path(name))
+            .expect(name)
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o077, 0, "{name}: {mode:o}");
+    }
+}

@@ -1,0 +1,206 @@
+//! Sandboxes of the appliance: started by its API, denied, allowed in two clicks, stopped; and the
+//! console out of reach of all of them.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    net::TcpListener,
+    thread,
+};
+
+use serde_json::{Value, json};
+
+use super::{Appliance, Ask};
+
+impl Appliance {
+    fn policy(&self, token: &str, document: &str) {
+        let put = Ask::new("PUT", "/api/v1/policies/web").token(token);
+        let body = json!({"document": document});
+        let reply = put.header("If-None-Match", "*").json(&body).send(self);
+        assert_eq!(reply.status, 200, "{reply:?}");
+    }
+
+    fn server(&self, name: &str, script: &str) {
+        let words = [
+            "server", "add", name, "--policy", "web", "--", "/bin/sh", "-c", script,
+        ];
+        let added = self.gig(&words, "");
+        assert_eq!(added.status, 0, "{added:?}");
+    }
+
+    fn run(&self, name: &str) -> String {
+        let started = self.gig(&["server", "start", name], "");
+        assert_eq!(started.status, 0, "{started:?}");
+        started.output.trim().to_owned()
+    }
+
+    fn log(&self, sandbox: &str) -> String {
+        let log = self.gig(&["logs", sandbox], "");
+        assert_eq!(log.status, 0, "{log:?}");
+        log.output
+    }
+
+    fn ended(&self, sandbox: &str) -> Option<Value> {
+        let listed = self.gig(&["ps", "--all", "--json"], "");
+        let document: Value = serde_json::from_str(&listed.output).expect("JSON");
+        let items = document["items"].as_array().expect("items").clone();
+        let mut ended = items.into_iter().filter(|one| one["state"] == "ended");
+        ended.find(|one| one["id"] == sandbox)
+    }
+}
+
+#[test]
+fn a_denied_record_is_two_clicks_from_the_rule_that_allows_it() {
+    let appliance = Appliance::start();
+    let cookie = appliance.first_admin();
+    let token = appliance.token("admin");
+    appliance.policy(&token, "version: 1\n# nothing yet\negress: []\n");
+    // It asks until it is told otherwise: the sandbox that was denied is the one that is allowed.
+    let script = "while :; do curl -s -m 20 -o /dev/null http://wanted.test/; sleep 0.2; done";
+    appliance.server("asker", script);
+    let sandbox = appliance.run("asker");
+    let denied = format!("sandbox={sandbox}&verdict=deny&host=wanted.test");
+    appliance.until("it is denied", |one| {
+        !one.records(&token, &denied).is_empty()
+    });
+    let record = appliance.records(&token, &denied)[0].clone();
+    assert_eq!(record["reason"], "host_not_allowed", "{record}");
+    let id = record["id"].as_str().expect("an id").to_owned();
+
+    let page = Ask::new("GET", &format!("/audit/{id}"))
+        .cookie(&cookie)
+        .send(&appliance)
+        .body;
+    let link = format!("/policies/web/edit?record={id}&#38;width=host");
+    assert!(page.contains(&link), "{page}");
+    let editor = format!("/policies/web/edit?record={id}&width=host");
+    let editor = Ask::new("GET", &editor)
+        .cookie(&cookie)
+        .send(&appliance)
+        .body;
+    let typed = editor
+        .split("<textarea")
+        .nth(1)
+        .and_then(|rest| rest.split(">\n").nth(1));
+    let typed = typed
+        .and_then(|rest| rest.split("</textarea>").next())
+        .expect("a document");
+    assert!(
+        typed.contains("# nothing yet") && typed.contains("host: wanted.test"),
+        "{typed}"
+    );
+    let encoded: String = typed.bytes().map(|octet| format!("%{octet:02X}")).collect();
+    let fields = format!("version=1&act=save&reason=wanted&document={encoded}");
+    let saved = appliance
+        .form("/policies/web/edit", &fields)
+        .cookie(&cookie)
+        .send(&appliance);
+    assert_eq!(saved.status, 303, "{saved:?}");
+
+    let allowed = format!("sandbox={sandbox}&verdict=allow&host=wanted.test");
+    appliance.until("it is allowed", |one| {
+        !one.records(&token, &allowed).is_empty()
+    });
+    let record = appliance.records(&token, &allowed)[0].clone();
+    assert_eq!(
+        (&record["policy"], &record["policy_version"]),
+        (&json!("web"), &json!(2))
+    );
+    let stopped = appliance.gig(&["stop", "asker"], "");
+    assert_eq!(stopped.status, 0, "{stopped:?}");
+    appliance.until("it ends", |one| one.ended(&sandbox).is_some());
+    let exits = appliance.records(&token, &format!("event=sandbox.exit&sandbox={sandbox}"));
+    assert_eq!(exits.len(), 1, "{exits:?}");
+}
+
+#[test]
+fn no_sandbox_reaches_the_console_whatever_its_policy_allows() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
+    let neighbour = TcpListener::bind("127.0.0.1:0").expect("listen");
+    let open = neighbour.local_addr().expect("its address").port();
+    thread::spawn(move || {
+        for stream in neighbour.incoming() {
+            let answer = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nConnection: close\r\n\r\nopen";
+            let _gone = stream.and_then(|mut stream| {
+                // What is closed with something unread is reset.
+                BufReader::new(&stream)
+                    .lines()
+                    .take_while(|line| line.as_ref().is_ok_and(|line| !line.is_empty()))
+                    .for_each(drop);
+                stream.write_all(answer.as_bytes())
+            });
+        }
+    });
+    let port = appliance
+        .address
+        .rsplit(':')
+        .next()
+        .expect("a port")
+        .to_owned();
+    // Loopback of the host, opened on purpose: the neighbour shows that it is.
+    appliance.policy(
+        &token,
+        &format!(
+            "version: 1\negress:\n  - {{ip: 127.0.0.1, ports: [{open}, {port}], protocol: http, \
+             allow_private: [127.0.0.1/32]}}\n"
+        ),
+    );
+    let ask = |port: &str| {
+        let curl = "NO_PROXY= no_proxy= curl -s -m 20 -o /dev/null -w '%{http_code} '";
+        format!("{curl} -x $HTTPS_PROXY http://127.0.0.1:{port}/healthz")
+    };
+    let script = format!("{}; {}; echo done", ask(&open.to_string()), ask(&port));
+    appliance.server("prober", &script);
+    let sandbox = appliance.run("prober");
+    appliance.until("it has asked", |one| one.ended(&sandbox).is_some());
+    let log = appliance.log(&sandbox);
+    assert_eq!(
+        log.trim(),
+        "200 403 done",
+        "{:?}",
+        appliance.records(&token, "limit=20")
+    );
+    let refused = appliance.records(&token, &format!("sandbox={sandbox}&reason=never_openable"));
+    assert!(!refused.is_empty());
+    // Nor by its own socket: the data directory is not there.
+    let path = appliance.path("control.sock").display().to_string();
+    appliance.server(
+        "finder",
+        &format!("test -e {path} && echo found || echo nothing"),
+    );
+    let sandbox = appliance.run("finder");
+    appliance.until("it has looked", |one| one.ended(&sandbox).is_some());
+    assert_eq!(appliance.log(&sandbox).trim(), "nothing");
+}
+
+#[test]
+fn sandboxes_end_with_the_appliance_and_others_run_side_by_side() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
+    appliance.policy(&token, "version: 1\negress: []\n");
+    appliance.server("sleeper", "echo here; exec sleep 1000");
+    let (one, two) = (appliance.run("sleeper"), appliance.run("sleeper"));
+    assert_ne!(one, two);
+    let listed = appliance.gig(&["ps", "--json"], "");
+    let document: Value = serde_json::from_str(&listed.output).expect("JSON");
+    let items = document["items"].as_array().expect("items").clone();
+    let addresses: Vec<_> = items.iter().map(|one| one["address"].clone()).collect();
+    assert_eq!(items.len(), 2, "{items:?}");
+    assert_ne!(addresses[0], addresses[1]);
+    appliance.until("both have spoken", |appliance| {
+        [&one, &two]
+            .iter()
+            .all(|id| appliance.log(id).contains("here"))
+    });
+    let removed = appliance.gig(&["server", "rm", "sleeper"], "");
+    assert_eq!(removed.status, 0, "{removed:?}");
+    for id in [&one, &two] {
+        appliance.until("it ends with its server", |one| one.ended(id).is_some());
+    }
+    let failed = appliance.gig(&["server", "add", "gone", "--", "/no/such/program"], "");
+    assert_eq!(failed.status, 0, "{failed:?}");
+    let failed = appliance.gig(&["server", "start", "gone"], "");
+    assert_eq!(failed.status, 125, "{failed:?}");
+    assert!(failed.errors.contains("/no/such/program"), "{failed:?}");
+    assert_eq!(Ask::new("GET", "/healthz").send(&appliance).status, 200);
+}

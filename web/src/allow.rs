@@ -1,0 +1,261 @@
+//! From a denied record to the rule that would have let it pass: the narrowest, put into the document.
+//!
+//! The document is edited as text, so that comments and order stay; the result is compiled and asked
+//! before anybody sees it. What cannot be put in with certainty is offered as a rule to put in by hand.
+
+use std::fmt;
+
+use gig_audit::row::Row;
+use gig_policy::{DenyReason, Policy};
+use serde::Deserialize;
+
+use crate::document;
+
+/// How much a rule opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Width {
+    /// This method and path.
+    #[default]
+    Path,
+    /// Every request to the host on this port.
+    Host,
+}
+
+/// A rule, and a document that holds it.
+pub(crate) struct Proposal {
+    /// As an entry under `egress`.
+    pub(crate) rule: String,
+    /// The document with it; `None` where it is to be put in by hand.
+    pub(crate) document: Option<String>,
+}
+
+/// The rule that lets a record's request pass; `None` for what no rule can open.
+pub(crate) fn propose(name: &str, document: &str, row: &Row, width: Width) -> Option<Proposal> {
+    let rule = rule(row, width)?;
+    let with = insert(document, &rule).filter(|with| {
+        let old = document::compile(name, 0, document, None);
+        let new = document::compile(name, 0, with, None);
+        match (old, new) {
+            (Ok(old), Ok(new)) => adds_one(&old, &new),
+            _ => false,
+        }
+    });
+    Some(Proposal {
+        rule,
+        document: with,
+    })
+}
+
+/// Whether a person can be offered a rule at all.
+pub(crate) fn can_be_allowed(row: &Row) -> bool {
+    let denied = matches!(row.verdict.as_deref(), Some("deny" | "would_deny"));
+    let reason = row.reason.as_deref().unwrap_or_default();
+    let known = DenyReason::ALL
+        .iter()
+        .find(|known| known.as_str() == reason);
+    let by_rules = known.is_some_and(|known| known.is_of_rules());
+    denied && by_rules && rule(row, Width::Host).is_some()
+}
+
+/// Whether the record names a request, so that a rule can be as narrow as that.
+pub(crate) fn has_path(row: &Row) -> bool {
+    rule(row, Width::Path) != rule(row, Width::Host)
+}
+
+fn adds_one(old: &Policy, new: &Policy) -> bool {
+    let change = old.difference(new);
+    change.settings.is_empty() && change.removed.is_empty() && change.added.len() == 1
+}
+
+fn rule(row: &Row, width: Width) -> Option<String> {
+    let host = row.host.as_deref()?;
+    let host = gig_policy::Host::parse(host).ok()?;
+    let target = match &host {
+        gig_policy::Host::Name(name) => format!("host: {}", Quoted(&name.to_string())),
+        gig_policy::Host::Ip(ip) => format!("ip: {}", Quoted(&ip.to_string())),
+    };
+    let port = row.port.map(|port| format!(", ports: [{port}]"));
+    let protocol = match row.protocol.as_deref() {
+        Some("tcp") => ", protocol: tcp",
+        _ => "",
+    };
+    let request = match (width, row.method.as_deref(), row.path.as_deref()) {
+        (Width::Path, Some(method), Some(path)) if is_literal(method, path) => format!(
+            ", rules: [{{methods: [{}], paths: [{}]}}]",
+            Quoted(method),
+            Quoted(path)
+        ),
+        _ => String::new(),
+    };
+    let port = port.unwrap_or_default();
+    Some(format!("{{{target}{port}{protocol}{request}}}"))
+}
+
+/// A path that a pattern would read otherwise, or that was cut for the record, is no rule.
+fn is_literal(method: &str, path: &str) -> bool {
+    let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '*' | '?' | '#');
+    let token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    !method.is_empty()
+        && method.chars().all(token)
+        && path.starts_with('/')
+        && path.len() <= LONGEST_PATH
+        && path.chars().all(plain)
+}
+
+/// `document` with one more entry at the end of `egress`.
+fn insert(document: &str, rule: &str) -> Option<String> {
+    if document.trim_start().starts_with('{') {
+        return None;
+    }
+    let lines: Vec<&str> = document.lines().collect();
+    let is_key = |line: &&str| line.starts_with("egress:");
+    let Some(key) = lines.iter().position(is_key) else {
+        let end = if document.is_empty() || document.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
+        return Some(format!("{document}{end}egress:\n  - {rule}\n"));
+    };
+    let after = lines.get(key)?.strip_prefix("egress:")?;
+    let after = after.split('#').next().unwrap_or_default().trim();
+    let mut edited: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+    if after == "[]" {
+        *edited.get_mut(key)? = format!("egress:\n  - {rule}");
+        return Some(edited.join("\n") + "\n");
+    }
+    if !after.is_empty() {
+        return None;
+    }
+    let belongs = |line: &str| {
+        line.is_empty() || line.starts_with([' ', '\t', '#']) || line.starts_with("- ")
+    };
+    let block = lines.iter().skip(key + 1).take_while(|line| belongs(line));
+    let mut dash = None;
+    let mut last = key;
+    for (place, line) in block.enumerate() {
+        let text = line.trim_start();
+        if text.starts_with("- ") && dash.is_none() {
+            dash = Some(line.len() - text.len());
+        }
+        if !text.is_empty() && !line.starts_with('#') {
+            last = key + 1 + place;
+        }
+    }
+    let indent = " ".repeat(dash.unwrap_or(2));
+    edited.insert(last + 1, format!("{indent}- {rule}"));
+    Some(edited.join("\n") + "\n")
+}
+
+/// A string of YAML: plain where that is safe, else double-quoted as in JSON.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.');
+        let word = self
+            .0
+            .starts_with(|c: char| c == '/' || c.is_ascii_alphabetic());
+        let said = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
+        let special = said.iter().any(|word| self.0.eq_ignore_ascii_case(word));
+        if word && !special && self.0.chars().all(plain) {
+            return f.write_str(self.0);
+        }
+        f.write_str(&serde_json::to_string(self.0).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// A longer path is asked for by its host.
+const LONGEST_PATH: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denied(host: &str, path: Option<&str>) -> Row {
+        Row {
+            verdict: Some("deny".to_owned()),
+            reason: Some("host_not_allowed".to_owned()),
+            host: Some(host.to_owned()),
+            port: Some(443),
+            protocol: Some("https".to_owned()),
+            method: path.map(|_| "GET".to_owned()),
+            path: path.map(str::to_owned),
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn a_rule_is_added_at_the_end_and_all_else_stays() {
+        let document = "version: 1\n# why\negress:\n  - host: a.example   # first\n    ports: [443]\n\nlimits: {connections: 3}\n";
+        let row = denied("b.example", Some("/x/1"));
+        let proposal = propose("p", document, &row, Width::Path).unwrap();
+        let rule = "{host: b.example, ports: [443], rules: [{methods: [GET], paths: [/x/1]}]}";
+        assert_eq!(proposal.rule, rule);
+        let want = format!(
+            "version: 1\n# why\negress:\n  - host: a.example   # first\n    ports: [443]\n  - {rule}\n\nlimits: {{connections: 3}}\n"
+        );
+        assert_eq!(proposal.document.as_deref(), Some(want.as_str()));
+        let wide = propose("p", document, &row, Width::Host).unwrap();
+        assert_eq!(wide.rule, "{host: b.example, ports: [443]}");
+    }
+
+    #[test]
+    fn empty_lists_no_lists_and_flush_lists_take_a_rule() {
+        let row = denied("b.example", None);
+        for document in [
+            "version: 1\n",
+            "version: 1\negress: []\n",
+            "version: 1\negress:\n- host: a.example\n",
+            "version: 1\negress: # all\n    - {host: a.example}",
+        ] {
+            let proposal = propose("p", document, &row, Width::Path).unwrap();
+            let with = proposal.document.unwrap_or_else(|| panic!("{document}"));
+            let policy = document::compile("p", 0, &with, None).unwrap();
+            let answer = policy.explain("GET", "https://b.example/").unwrap();
+            assert!(answer.passes(), "{with}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_certain_is_left_to_a_person() {
+        let row = denied("b.example", None);
+        let inline = "version: 1\negress: [{host: a.example}]\n";
+        assert!(
+            propose("p", inline, &row, Width::Host)
+                .unwrap()
+                .document
+                .is_none()
+        );
+        let json = "{\"version\": 1, \"egress\": []}";
+        assert!(
+            propose("p", json, &row, Width::Host)
+                .unwrap()
+                .document
+                .is_none()
+        );
+        let broken = "version: 1\negress:\n  - hots: a\n";
+        assert!(
+            propose("p", broken, &row, Width::Host)
+                .unwrap()
+                .document
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn hostile_text_becomes_no_rule_and_patterns_no_wider_one() {
+        assert!(propose("p", "", &denied("a.example, ports: [1]", None), Width::Host).is_none());
+        assert!(!can_be_allowed(&denied("x\ny", None)));
+        let star = denied("b.example", Some("/a/*"));
+        assert!(!has_path(&star));
+        let rule = propose("p", "version: 1\n", &star, Width::Path)
+            .unwrap()
+            .rule;
+        assert!(!rule.contains('*'), "{rule}");
+        let mut misuse = denied("b.example", None);
+        misuse.reason = Some("private_address".to_owned());
+        assert!(!can_be_allowed(&misuse));
+    }
+}

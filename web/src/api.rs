@@ -1,0 +1,64 @@
+//! `/api/v1`: everything the console does, for programs.
+//!
+//! Bodies are JSON with unknown fields refused; lists come in pages that end with a cursor; errors are
+//! problem documents (RFC 9457). Each handler begins with the permission it needs.
+
+pub(crate) mod audit;
+pub(crate) mod health;
+pub(crate) mod policies;
+pub(crate) mod sandboxes;
+pub(crate) mod servers;
+pub(crate) mod sessions;
+pub(crate) mod tokens;
+pub(crate) mod users;
+
+use axum::{
+    Json,
+    extract::{FromRequest, FromRequestParts, Query, Request, rejection::JsonRejection},
+    http::request::Parts,
+};
+use jiff::Timestamp;
+use serde::{Serialize, de::DeserializeOwned};
+use utoipa::ToSchema;
+
+use crate::api_error::Problem;
+
+/// A JSON body; what is wrong with it becomes a problem document.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let read = Json::<T>::from_request(request, state).await;
+        read.map(|Json(body)| Self(body))
+            .map_err(|rejection: JsonRejection| {
+                Problem::new(rejection.status(), "invalid", rejection.body_text())
+            })
+    }
+}
+
+/// The query; the same.
+pub(crate) struct Asked<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let read = Query::<T>::from_request_parts(parts, state).await;
+        read.map(|Query(asked)| Self(asked))
+            .map_err(|rejection| Problem::invalid(rejection.body_text()))
+    }
+}
+
+/// A list that is short enough to come whole.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Items<T: ToSchema> {
+    /// What was asked for.
+    pub(crate) items: Vec<T>,
+}
+
+/// RFC 3339, to the second.
+pub(crate) fn time(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

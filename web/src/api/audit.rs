@@ -1,0 +1,210 @@
+//! The record, searched: the filters of `gig audit search`, a page at a time, newest first.
+#![expect(unused_qualifications, reason = "what utoipa makes of `params(…)`")]
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, State},
+    http::header,
+    response::{IntoResponse, Response},
+};
+use gig_audit::search::{Filter, Found, Marks, Page, Query};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::Asked;
+use crate::{api_error::Problem, app::App, auth::Caller, role::Permission};
+
+/// What to find.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AuditAsked {
+    /// Not before: RFC 3339, UTC.
+    #[serde(default)]
+    pub(crate) since: String,
+    /// Before: RFC 3339, UTC.
+    #[serde(default)]
+    pub(crate) until: String,
+    /// `connect`, `request`, `policy.change` …
+    #[serde(default)]
+    pub(crate) event: String,
+    /// `allow`, `deny`, `would_deny`.
+    #[serde(default)]
+    pub(crate) verdict: String,
+    /// `host_not_allowed` …
+    #[serde(default)]
+    pub(crate) reason: String,
+    /// The rule that matched or came nearest.
+    #[serde(default)]
+    pub(crate) rule: String,
+    /// A sandbox, by its whole id.
+    #[serde(default)]
+    pub(crate) sandbox: String,
+    /// A registered server.
+    #[serde(default)]
+    pub(crate) server: String,
+    /// A user or profile.
+    #[serde(default)]
+    pub(crate) profile: String,
+    /// A policy.
+    #[serde(default)]
+    pub(crate) policy: String,
+    /// A host, or `*.example.com` for all below.
+    #[serde(default)]
+    pub(crate) host: String,
+    /// A method.
+    #[serde(default)]
+    pub(crate) method: String,
+    /// `403`, `4xx`.
+    #[serde(default)]
+    pub(crate) status: String,
+    /// A secret's name.
+    #[serde(default)]
+    pub(crate) secret: String,
+    /// A request.
+    #[serde(default)]
+    pub(crate) request: String,
+    /// Words that must all be there.
+    #[serde(default)]
+    pub(crate) text: String,
+    /// Where the page before ended.
+    #[serde(default)]
+    pub(crate) cursor: String,
+    /// Most to answer, up to 500.
+    #[serde(default)]
+    pub(crate) limit: Option<usize>,
+}
+
+impl AuditAsked {
+    /// As the record is searched.
+    pub(crate) fn query(&self) -> Result<Query, Problem> {
+        let one = |text: &String| match text.trim() {
+            "" => Vec::new(),
+            text => vec![text.to_owned()],
+        };
+        let before: Option<Marks> = match self.cursor.trim() {
+            "" => None,
+            cursor => Some(cursor.parse().map_err(
+                |error: gig_audit::search::ParseMarksError| Problem::invalid(error.to_string()),
+            )?),
+        };
+        Ok(Query {
+            filter: Filter {
+                since: moment(&self.since)?,
+                until: moment(&self.until)?,
+                event: one(&self.event),
+                verdict: one(&self.verdict),
+                reason: one(&self.reason),
+                rule: one(&self.rule),
+                sandbox: one(&self.sandbox),
+                server: one(&self.server),
+                profile: one(&self.profile),
+                policy: one(&self.policy),
+                host: one(&self.host),
+                method: one(&self.method),
+                status: one(&self.status),
+                secret: one(&self.secret),
+                request: one(&self.request),
+                text: one(&self.text),
+                ..Filter::default()
+            },
+            before,
+            limit: self.limit.unwrap_or(50).clamp(1, MOST),
+        })
+    }
+}
+
+/// As the record has times: RFC 3339, UTC, microseconds. A day, or a moment without its zone (as a
+/// browser's field gives it), is UTC's.
+fn moment(text: &str) -> Result<Option<String>, Problem> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let zoned = text.parse::<jiff::Timestamp>().ok();
+    let plain = || text.parse::<jiff::civil::DateTime>().ok();
+    let utc = |at: jiff::civil::DateTime| at.to_zoned(jiff::tz::TimeZone::UTC).ok();
+    let found = zoned.or_else(|| Some(utc(plain()?)?.timestamp()));
+    let found = found.ok_or_else(|| {
+        Problem::invalid("a time is written as 2026-11-21 or 2026-11-21T09:30:00Z")
+    })?;
+    Ok(Some(format!("{found:.6}")))
+}
+
+/// Records, newest first.
+#[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(AuditAsked),
+    responses((status = 200, description = "`records` as they were written, and `next` for the next page"),
+              (status = 400, body = Problem)))]
+pub(crate) async fn search(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Asked(asked): Asked<AuditAsked>,
+) -> Result<Response, Problem> {
+    let page = find(&app, &caller, &asked).await?;
+    let records: Vec<String> = page.records.iter().map(with_id).collect();
+    let next = page.next.map(|next| next.to_string());
+    let next = serde_json::to_string(&next).map_err(Problem::internal)?;
+    let text = format!("{{\"records\":[{}],\"next\":{next}}}", records.join(","));
+    Ok(json(text))
+}
+
+/// One record, as it was written.
+#[utoipa::path(get, path = "/api/v1/audit/{id}", tag = "audit",
+    responses((status = 200, description = "the record"), (status = 404, body = Problem)))]
+pub(crate) async fn one(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let found = record(&app, &caller, &id).await?;
+    Ok(json(with_id(&found)))
+}
+
+/// A page; the console asks the same.
+pub(crate) async fn find(
+    app: &Arc<App>,
+    caller: &Caller,
+    asked: &AuditAsked,
+) -> Result<Page, Problem> {
+    caller.require(Permission::ReadAudit)?;
+    app.search(asked.query()?).await
+}
+
+/// The record `CHAIN-SEQ`.
+pub(crate) async fn record(app: &Arc<App>, caller: &Caller, id: &str) -> Result<Found, Problem> {
+    caller.require(Permission::ReadAudit)?;
+    let missing = || Problem::missing("record", id);
+    let parsed = id.split_once('-').and_then(|(chain, seq)| {
+        let (chain, seq): (u32, u64) = (chain.parse().ok()?, seq.parse().ok()?);
+        Some((chain, seq.checked_add(1)?))
+    });
+    let (chain, after) = parsed.ok_or_else(missing)?;
+    let before: Marks = format!("{chain}:{after}").parse().map_err(|_| missing())?;
+    let query = Query {
+        filter: Filter::default(),
+        before: Some(before),
+        limit: 1,
+    };
+    let page = app.search(query).await?;
+    let found = page.records.into_iter().next();
+    found
+        .filter(|found| found.at.chain == chain && found.at.seq + 1 == after)
+        .ok_or_else(missing)
+}
+
+/// By which a record is asked for.
+pub(crate) fn id(found: &Found) -> String {
+    format!("{}-{}", found.at.chain, found.at.seq)
+}
+
+/// The line as it was written, with its id put first.
+fn with_id(found: &Found) -> String {
+    let rest = found.line.strip_prefix('{').unwrap_or_default();
+    format!("{{\"id\":\"{}\",{rest}", id(found))
+}
+
+fn json(text: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+const MOST: usize = 500;

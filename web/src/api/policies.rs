@@ -1,0 +1,394 @@
+//! Policies: versions that are compiled before they are kept, and what is in force where.
+//!
+//! A version's number is its ETag. `If-Match` says on which version a change is built, `If-None-Match:
+//! *` that the policy is new; one of both must be there, so that nobody overwrites what they have not
+//! seen.
+#![expect(unused_qualifications, reason = "what utoipa makes of `params(…)`")]
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use gig_policy::{Finding, Problem as Mistake};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{Asked, Body, Items, time};
+use crate::{
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    document,
+    role::Permission,
+    store::{Change, Name, PolicyHead, PolicyVersion},
+};
+
+/// A version, as listed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct PolicyView {
+    pub(crate) name: String,
+    pub(crate) version: u64,
+    pub(crate) author: String,
+    pub(crate) reason: String,
+    pub(crate) created: String,
+    /// As it was written; not in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) document: Option<String>,
+}
+
+/// A version to write.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewVersion {
+    /// YAML or JSON.
+    document: String,
+    /// Why; stands in the history and the record.
+    #[serde(default)]
+    reason: String,
+}
+
+/// A version to go back to.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RollBack {
+    version: u64,
+    #[serde(default)]
+    reason: String,
+}
+
+/// A document to check.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Draft {
+    /// What it is to be called.
+    #[serde(default = "unnamed")]
+    name: String,
+    document: String,
+}
+
+/// What a document comes to.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DraftAnswer {
+    valid: bool,
+    /// Mistakes, each with its line and column.
+    #[schema(value_type = Vec<Object>)]
+    problems: Vec<Mistake>,
+    /// What is legal and hardly meant.
+    #[schema(value_type = Vec<Object>)]
+    findings: Vec<Finding>,
+}
+
+/// Which versions.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct VersionsAsked {
+    /// Where the page before ended.
+    cursor: Option<u64>,
+    /// Most to answer, up to 200.
+    limit: Option<u32>,
+}
+
+/// A page of versions.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct VersionsPage {
+    items: Vec<PolicyView>,
+    /// For the next page; null at the end.
+    next: Option<u64>,
+}
+
+/// What is in force where.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AssignmentView {
+    /// A server; null for all that have none of their own.
+    #[serde(default)]
+    pub(crate) server: Option<String>,
+    /// A policy; null takes the assignment away.
+    pub(crate) policy: Option<String>,
+}
+
+impl From<PolicyHead> for PolicyView {
+    fn from(head: PolicyHead) -> Self {
+        Self {
+            name: head.name,
+            version: head.version,
+            author: head.author,
+            reason: head.reason,
+            created: time(head.created),
+            document: None,
+        }
+    }
+}
+
+impl From<PolicyVersion> for PolicyView {
+    fn from(kept: PolicyVersion) -> Self {
+        Self {
+            document: Some(kept.document),
+            ..kept.head.into()
+        }
+    }
+}
+
+/// The newest version of each policy.
+#[utoipa::path(get, path = "/api/v1/policies", tag = "policies",
+    responses((status = 200, body = Items<PolicyView>)))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Result<Json<Items<PolicyView>>, Problem> {
+    caller.require(Permission::Look)?;
+    let heads = app.ask(|store| store.policies()).await?;
+    let items = heads.into_iter().map(Into::into).collect();
+    Ok(Json(Items { items }))
+}
+
+/// The newest version of a policy; its ETag is its number.
+#[utoipa::path(get, path = "/api/v1/policies/{name}", tag = "policies",
+    responses((status = 200, body = PolicyView), (status = 404, body = Problem)))]
+pub(crate) async fn one(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Response, Problem> {
+    let kept = version_of(&app, &caller, name, None).await?;
+    let tag = [(header::ETAG, tag(kept.head.version))];
+    Ok((tag, Json(PolicyView::from(kept))).into_response())
+}
+
+/// Writes a policy's next version.
+#[utoipa::path(put, path = "/api/v1/policies/{name}", tag = "policies", request_body = NewVersion,
+    params(("If-Match" = Option<String>, Header, description = "the ETag that this is built on"),
+           ("If-None-Match" = Option<String>, Header, description = "`*`: the policy is new")),
+    responses((status = 200, body = PolicyView), (status = 412, body = Problem),
+              (status = 422, body = Problem), (status = 428, body = Problem)))]
+pub(crate) async fn save(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    Body(new): Body<NewVersion>,
+) -> Result<Response, Problem> {
+    let expected = expected(&headers)?;
+    let kept = save_version(
+        &app,
+        &caller,
+        name,
+        Some(expected),
+        new.document,
+        new.reason,
+    )
+    .await?;
+    let tag = [(header::ETAG, tag(kept.head.version))];
+    Ok((tag, Json(PolicyView::from(kept))).into_response())
+}
+
+/// Removes a policy that nothing uses.
+#[utoipa::path(delete, path = "/api/v1/policies/{name}", tag = "policies",
+    responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem)))]
+pub(crate) async fn remove(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    caller.require(Permission::EditPolicies)?;
+    app.change(caller.actor(&app), Change::RemovePolicy { name })
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The versions of a policy, newest first.
+#[utoipa::path(get, path = "/api/v1/policies/{name}/versions", tag = "policies",
+    params(VersionsAsked), responses((status = 200, body = VersionsPage), (status = 404, body = Problem)))]
+pub(crate) async fn versions(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Asked(asked): Asked<VersionsAsked>,
+) -> Result<Json<VersionsPage>, Problem> {
+    caller.require(Permission::Look)?;
+    let limit = asked.limit.unwrap_or(50).clamp(1, 200);
+    let wanted = name.clone();
+    let heads = app
+        .ask(move |store| store.versions(&wanted, asked.cursor, limit))
+        .await?;
+    if heads.is_empty() && asked.cursor.is_none() {
+        return Err(Problem::missing("policy", &name));
+    }
+    let full = heads.len() == usize::try_from(limit).unwrap_or_default();
+    let last = heads.last().map(|head| head.version);
+    let next = last.filter(|version| full && *version > 1);
+    let items = heads.into_iter().map(Into::into).collect();
+    Ok(Json(VersionsPage { items, next }))
+}
+
+/// One version.
+#[utoipa::path(get, path = "/api/v1/policies/{name}/versions/{version}", tag = "policies",
+    responses((status = 200, body = PolicyView), (status = 404, body = Problem)))]
+pub(crate) async fn version(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path((name, version)): Path<(String, u64)>,
+) -> Result<Json<PolicyView>, Problem> {
+    let kept = version_of(&app, &caller, name, Some(version)).await?;
+    Ok(Json(kept.into()))
+}
+
+/// Writes an old version again, as the next one.
+#[utoipa::path(post, path = "/api/v1/policies/{name}/rollback", tag = "policies", request_body = RollBack,
+    responses((status = 200, body = PolicyView), (status = 404, body = Problem)))]
+pub(crate) async fn roll_back(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(back): Body<RollBack>,
+) -> Result<Json<PolicyView>, Problem> {
+    let kept = roll_back_to(&app, &caller, name, back.version, back.reason).await?;
+    Ok(Json(kept.into()))
+}
+
+/// Checks a document without keeping it.
+#[utoipa::path(post, path = "/api/v1/policies/check", tag = "policies", request_body = Draft,
+    responses((status = 200, body = DraftAnswer)))]
+pub(crate) async fn check(
+    caller: Caller,
+    Body(draft): Body<Draft>,
+) -> Result<Json<DraftAnswer>, Problem> {
+    caller.require(Permission::Look)?;
+    let checked = checked(draft.name, draft.document).await?;
+    Ok(Json(DraftAnswer {
+        valid: checked.problems.is_empty(),
+        problems: checked.problems,
+        findings: checked.findings,
+    }))
+}
+
+/// What is in force where.
+#[utoipa::path(get, path = "/api/v1/assignments", tag = "policies",
+    responses((status = 200, body = Items<AssignmentView>)))]
+pub(crate) async fn assignments(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Result<Json<Items<AssignmentView>>, Problem> {
+    caller.require(Permission::Look)?;
+    let found = app.ask(|store| store.assignments()).await?;
+    let items = found.into_iter().map(|one| AssignmentView {
+        server: one.server,
+        policy: Some(one.policy),
+    });
+    Ok(Json(Items {
+        items: items.collect(),
+    }))
+}
+
+/// Puts a policy in force for a server, or for all that have none of their own.
+#[utoipa::path(put, path = "/api/v1/assignments", tag = "policies", request_body = AssignmentView,
+    responses((status = 204), (status = 404, body = Problem)))]
+pub(crate) async fn assign(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(wanted): Body<AssignmentView>,
+) -> Result<StatusCode, Problem> {
+    caller.require(Permission::AssignPolicies)?;
+    let change = Change::Assign {
+        server: wanted.server,
+        policy: wanted.policy,
+    };
+    app.change(caller.actor(&app), change).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// A version of a policy; the newest for `None`.
+pub(crate) async fn version_of(
+    app: &App,
+    caller: &Caller,
+    name: String,
+    version: Option<u64>,
+) -> Result<PolicyVersion, Problem> {
+    caller.require(Permission::Look)?;
+    let wanted = name.clone();
+    let kept = app.ask(move |store| store.policy(&wanted, version)).await?;
+    kept.ok_or_else(|| Problem::missing("policy", &name))
+}
+
+/// Writes a version; the console does the same.
+pub(crate) async fn save_version(
+    app: &App,
+    caller: &Caller,
+    name: String,
+    expected: Option<u64>,
+    document: String,
+    reason: String,
+) -> Result<PolicyVersion, Problem> {
+    caller.require(Permission::EditPolicies)?;
+    let name: Name = name.parse()?;
+    if reason.chars().count() > LONGEST_REASON {
+        let words = format!("a reason has at most {LONGEST_REASON} characters");
+        return Err(Problem::invalid(words));
+    }
+    let checked = checked(name.to_string(), document.clone()).await?;
+    if !checked.problems.is_empty() {
+        return Err(Problem::document(checked.problems));
+    }
+    let change = Change::SavePolicy {
+        name: name.clone(),
+        expected,
+        document,
+        reason,
+    };
+    let applied = app.change(caller.actor(app), change).await?;
+    version_of(app, caller, name.to_string(), applied.version).await
+}
+
+/// Writes an old version again.
+pub(crate) async fn roll_back_to(
+    app: &App,
+    caller: &Caller,
+    name: String,
+    version: u64,
+    reason: String,
+) -> Result<PolicyVersion, Problem> {
+    let old = version_of(app, caller, name.clone(), Some(version)).await?;
+    let reason = match reason.trim() {
+        "" => format!("back to version {version}"),
+        reason => format!("back to version {version}: {reason}"),
+    };
+    save_version(app, caller, name, None, old.document, reason).await
+}
+
+/// Compiling a hundred thousand rules takes its time: beside the runtime.
+pub(crate) async fn checked(name: String, text: String) -> Result<document::Checked, Problem> {
+    let checked = tokio::task::spawn_blocking(move || document::check(&name, &text)).await;
+    checked.map_err(Problem::internal)
+}
+
+fn expected(headers: &HeaderMap) -> Result<u64, Problem> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    match (text(header::IF_MATCH), text(header::IF_NONE_MATCH)) {
+        (None, Some("*")) => Ok(0),
+        (Some(tag), None) => {
+            let number = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
+            let number = number.and_then(|number| number.parse().ok());
+            number.ok_or_else(|| Problem::invalid("If-Match takes the ETag of one version"))
+        }
+        _ => Err(Problem::new(
+            StatusCode::PRECONDITION_REQUIRED,
+            "precondition_required",
+            "say what this is built on: If-Match with the policy's ETag, or If-None-Match: * for a new one",
+        )),
+    }
+}
+
+fn tag(version: u64) -> String {
+    format!("\"{version}\"")
+}
+
+fn unnamed() -> String {
+    "draft".to_owned()
+}
+
+/// A few sentences.
+const LONGEST_REASON: usize = 1000;

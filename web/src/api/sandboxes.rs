@@ -1,0 +1,181 @@
+//! Sandboxes: what runs and ran, started, stopped, and what they printed.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use gig_audit::{Entry, Event, VerdictWord};
+use gig_policy::SandboxId;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Items, time};
+use crate::{
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    control::{SandboxFacts, SandboxLog},
+    role::Permission,
+};
+
+/// A sandbox, as shown.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct SandboxView {
+    pub(crate) id: String,
+    pub(crate) server: String,
+    /// `running` or `ended`.
+    pub(crate) state: &'static str,
+    pub(crate) address: Option<String>,
+    pub(crate) policy: String,
+    pub(crate) policy_version: u64,
+    pub(crate) started: String,
+    pub(crate) ended: Option<String>,
+    pub(crate) exit_status: Option<u8>,
+    pub(crate) connections: u32,
+    pub(crate) layers: Vec<String>,
+}
+
+impl From<SandboxFacts> for SandboxView {
+    fn from(facts: SandboxFacts) -> Self {
+        let ended = facts.ended;
+        Self {
+            id: facts.id.to_string(),
+            server: facts.server.to_string(),
+            state: if ended.is_some() { "ended" } else { "running" },
+            address: facts.address.map(|address| address.to_string()),
+            policy: facts.policy.to_string(),
+            policy_version: facts.policy_version,
+            started: time(facts.started),
+            ended: ended.map(|(at, _)| time(at)),
+            exit_status: ended.map(|(_, status)| status),
+            connections: facts.connections,
+            layers: facts.layers.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// What runs, and what ran lately, newest first.
+#[utoipa::path(get, path = "/api/v1/sandboxes", tag = "sandboxes",
+    responses((status = 200, body = Items<SandboxView>)))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Result<Json<Items<SandboxView>>, Problem> {
+    caller.require(Permission::Look)?;
+    let items = app
+        .control
+        .sandboxes()
+        .into_iter()
+        .map(Into::into)
+        .collect();
+    Ok(Json(Items { items }))
+}
+
+/// One sandbox.
+#[utoipa::path(get, path = "/api/v1/sandboxes/{id}", tag = "sandboxes",
+    responses((status = 200, body = SandboxView), (status = 404, body = Problem)))]
+pub(crate) async fn one(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Json<SandboxView>, Problem> {
+    caller.require(Permission::Look)?;
+    Ok(Json(find(&app, &id)?.into()))
+}
+
+/// Starts a sandbox of a server.
+#[utoipa::path(post, path = "/api/v1/servers/{name}/start", tag = "sandboxes",
+    responses((status = 201, body = SandboxView), (status = 404, body = Problem),
+              (status = 422, body = Problem), (status = 503, body = Problem)))]
+pub(crate) async fn start(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<(StatusCode, Json<SandboxView>), Problem> {
+    let started = start_server(&app, &caller, name).await?;
+    Ok((StatusCode::CREATED, Json(started.into())))
+}
+
+/// Asks a sandbox to end: SIGTERM, ten seconds later SIGKILL.
+#[utoipa::path(delete, path = "/api/v1/sandboxes/{id}", tag = "sandboxes",
+    responses((status = 202), (status = 404, body = Problem)))]
+pub(crate) async fn stop(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    stop_sandbox(&app, &caller, &id).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// The last of what a sandbox printed.
+#[utoipa::path(get, path = "/api/v1/sandboxes/{id}/log", tag = "sandboxes",
+    responses((status = 200, description = "both streams, as they came", content_type = "application/octet-stream"),
+              (status = 404, body = Problem)))]
+pub(crate) async fn log(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let log = log_of(&app, &caller, &id)?;
+    // Whatever a program printed, no browser may take it for a page.
+    let plain = [(header::CONTENT_TYPE, "application/octet-stream")];
+    Ok((plain, log.octets).into_response())
+}
+
+/// A sandbox by the text of its id.
+pub(crate) fn find(app: &App, id: &str) -> Result<SandboxFacts, Problem> {
+    let mut known = app.control.sandboxes().into_iter();
+    let found = known.find(|sandbox| sandbox.id.to_string() == id);
+    found.ok_or_else(|| Problem::missing("sandbox", id))
+}
+
+/// What it printed; the console shows the same.
+pub(crate) fn log_of(app: &App, caller: &Caller, id: &str) -> Result<SandboxLog, Problem> {
+    caller.require(Permission::ReadAudit)?;
+    let found = find(app, id)?;
+    Ok(app.control.log(found.id).unwrap_or_default())
+}
+
+/// Starts a sandbox; the console does the same.
+pub(crate) async fn start_server(
+    app: &App,
+    caller: &Caller,
+    server: String,
+) -> Result<SandboxFacts, Problem> {
+    caller.require(Permission::RunSandboxes)?;
+    app.record(act(app, caller, &server, None, "sandbox start asked for"))
+        .await?;
+    app.start(server).await
+}
+
+/// Stops a sandbox; the console does the same.
+pub(crate) async fn stop_sandbox(app: &App, caller: &Caller, id: &str) -> Result<(), Problem> {
+    caller.require(Permission::RunSandboxes)?;
+    let found = find(app, id)?;
+    let entry = act(
+        app,
+        caller,
+        &found.server,
+        Some(found.id),
+        "sandbox stop asked for",
+    );
+    app.record(entry).await?;
+    Ok(app.control.stop(found.id)?)
+}
+
+fn act(app: &App, caller: &Caller, server: &str, sandbox: Option<SandboxId>, words: &str) -> Entry {
+    let actor = caller.actor(app);
+    let mut entry = Entry::new(Event::Admin);
+    entry.profile = Some(actor.name);
+    entry.src = actor.address;
+    entry.server = Some(server.into());
+    entry.sandbox = sandbox;
+    entry.verdict = Some(VerdictWord::Allow);
+    entry.findings = vec![words.into()];
+    entry
+}

@@ -1,0 +1,136 @@
+//! Service tokens: made, listed without their secret, removed.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::StatusCode,
+};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use zeroize::Zeroizing;
+
+use super::{Body, Items, time};
+use crate::{
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    credential::mint_token,
+    role::{Permission, Role},
+    store::{Change, Name, Token},
+};
+
+/// A token, as shown.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TokenView {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) author: String,
+    pub(crate) created: String,
+    pub(crate) expires: Option<String>,
+    pub(crate) used: Option<String>,
+}
+
+/// A token to make.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewToken {
+    #[schema(value_type = String)]
+    name: Name,
+    role: Role,
+    /// Days until it ends; absent: never.
+    #[serde(default)]
+    days: Option<u16>,
+}
+
+/// A new token; the only time that it is shown.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct MintedToken {
+    id: String,
+    token: String,
+}
+
+impl From<Token> for TokenView {
+    fn from(token: Token) -> Self {
+        Self {
+            id: token.id,
+            name: token.name,
+            role: token.role,
+            author: token.author,
+            created: time(token.created),
+            expires: token.expires.map(time),
+            used: token.used.map(time),
+        }
+    }
+}
+
+/// All tokens.
+#[utoipa::path(get, path = "/api/v1/tokens", tag = "tokens",
+    responses((status = 200, body = Items<TokenView>)))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Result<Json<Items<TokenView>>, Problem> {
+    caller.require(Permission::ManageUsers)?;
+    let tokens = app.ask(|store| store.tokens()).await?;
+    let items = tokens.into_iter().map(Into::into).collect();
+    Ok(Json(Items { items }))
+}
+
+/// Makes a token.
+#[utoipa::path(post, path = "/api/v1/tokens", tag = "tokens", request_body = NewToken,
+    responses((status = 201, body = MintedToken), (status = 409, body = Problem)))]
+pub(crate) async fn add(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(new): Body<NewToken>,
+) -> Result<(StatusCode, Json<MintedToken>), Problem> {
+    let (id, text) = make(&app, &caller, new.name, new.role, new.days).await?;
+    let token = text.to_string();
+    Ok((StatusCode::CREATED, Json(MintedToken { id, token })))
+}
+
+/// Makes a token worthless.
+#[utoipa::path(delete, path = "/api/v1/tokens/{id}", tag = "tokens",
+    responses((status = 204), (status = 404, body = Problem)))]
+pub(crate) async fn remove(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Problem> {
+    caller.require(Permission::ManageUsers)?;
+    app.change(caller.actor(&app), Change::RemoveToken { id })
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Makes a token; the console does the same.
+pub(crate) async fn make(
+    app: &App,
+    caller: &Caller,
+    name: Name,
+    role: Role,
+    days: Option<u16>,
+) -> Result<(String, Zeroizing<String>), Problem> {
+    caller.require(Permission::ManageUsers)?;
+    let minted = mint_token().map_err(Problem::internal)?;
+    let expires = days.map(|days| end(app.now(), days)).transpose()?;
+    let change = Change::AddToken {
+        id: minted.id.clone(),
+        digest: minted.digest,
+        name,
+        role,
+        expires,
+    };
+    app.change(caller.actor(app), change).await?;
+    Ok((minted.id, minted.text))
+}
+
+fn end(now: Timestamp, days: u16) -> Result<Timestamp, Problem> {
+    let span = SignedDuration::from_hours(24 * i64::from(days));
+    now.checked_add(span)
+        .map_err(|_| Problem::invalid("too many days"))
+}

@@ -1,0 +1,168 @@
+//! Users: listed, added, changed, removed. A password goes in and never comes out.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::StatusCode,
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use zeroize::Zeroizing;
+
+use super::{Body, Items, time};
+use crate::{
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    role::{Permission, Role},
+    store::{Change, Name, User},
+};
+
+/// A user, as shown.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct UserView {
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) created: String,
+}
+
+/// A user to add.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewUser {
+    #[schema(value_type = String)]
+    name: Name,
+    role: Role,
+    password: String,
+}
+
+/// What to change of a user.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UserChange {
+    #[serde(default)]
+    role: Option<Role>,
+    #[serde(default)]
+    password: Option<String>,
+}
+
+impl From<User> for UserView {
+    fn from(user: User) -> Self {
+        Self {
+            name: user.name,
+            role: user.role,
+            created: time(user.created),
+        }
+    }
+}
+
+/// Everybody who may sign in.
+#[utoipa::path(get, path = "/api/v1/users", tag = "users",
+    responses((status = 200, body = Items<UserView>)))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Result<Json<Items<UserView>>, Problem> {
+    caller.require(Permission::ManageUsers)?;
+    let users = app.ask(|store| store.users()).await?;
+    let items = users.into_iter().map(Into::into).collect();
+    Ok(Json(Items { items }))
+}
+
+/// Lets somebody sign in.
+#[utoipa::path(post, path = "/api/v1/users", tag = "users", request_body = NewUser,
+    responses((status = 201, body = UserView), (status = 409, body = Problem)))]
+pub(crate) async fn add(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Body(new): Body<NewUser>,
+) -> Result<(StatusCode, Json<UserView>), Problem> {
+    let name = new.name.to_string();
+    add_user(
+        &app,
+        &caller,
+        new.name,
+        new.role,
+        Zeroizing::new(new.password),
+    )
+    .await?;
+    let user = app
+        .ask({
+            let name = name.clone();
+            move |store| store.user(&name)
+        })
+        .await?;
+    let user = user.ok_or_else(|| Problem::missing("user", &name))?;
+    Ok((StatusCode::CREATED, Json(user.into())))
+}
+
+/// Changes a role or a password.
+#[utoipa::path(patch, path = "/api/v1/users/{name}", tag = "users", request_body = UserChange,
+    responses((status = 204), (status = 404, body = Problem)))]
+pub(crate) async fn change(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(change): Body<UserChange>,
+) -> Result<StatusCode, Problem> {
+    caller.require(Permission::ManageUsers)?;
+    if change.role.is_none() && change.password.is_none() {
+        return Err(Problem::invalid("nothing to change: give role or password"));
+    }
+    if let Some(role) = change.role {
+        let name = name.clone();
+        app.change(caller.actor(&app), Change::SetRole { name, role })
+            .await?;
+    }
+    if let Some(password) = change.password {
+        set_password(&app, &caller, name, Zeroizing::new(password)).await?;
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Lets somebody sign in no more.
+#[utoipa::path(delete, path = "/api/v1/users/{name}", tag = "users",
+    responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem)))]
+pub(crate) async fn remove(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    caller.require(Permission::ManageUsers)?;
+    app.change(caller.actor(&app), Change::RemoveUser { name })
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Adds a user; the console does the same.
+pub(crate) async fn add_user(
+    app: &App,
+    caller: &Caller,
+    name: Name,
+    role: Role,
+    password: Zeroizing<String>,
+) -> Result<(), Problem> {
+    caller.require(Permission::ManageUsers)?;
+    let password = app.hasher.hash_aside(name.as_str(), password).await?;
+    let change = Change::AddUser {
+        name,
+        role,
+        password,
+    };
+    app.change(caller.actor(app), change).await.map(drop)
+}
+
+/// Sets a password; all sessions of the user end.
+pub(crate) async fn set_password(
+    app: &App,
+    caller: &Caller,
+    name: String,
+    password: Zeroizing<String>,
+) -> Result<(), Problem> {
+    caller.require(Permission::ManageUsers)?;
+    let password = app.hasher.hash_aside(&name, password).await?;
+    let change = Change::SetPassword { name, password };
+    app.change(caller.actor(app), change).await.map(drop)
+}

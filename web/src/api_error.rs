@@ -1,0 +1,169 @@
+//! What the API answers when it does not do as asked: problem documents (RFC 9457).
+//!
+//! The outside learns what it can do about it; what went wrong inside goes to the log.
+
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{
+    control::ControlError,
+    password::PasswordRefused,
+    store::{ChangeError, ParseNameError},
+};
+
+/// A problem document.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct Problem {
+    /// `urn:gig:problem:` and a stable word.
+    #[serde(rename = "type")]
+    kind: String,
+    /// The word, for people.
+    title: String,
+    /// The HTTP status.
+    status: u16,
+    /// What is wrong and what to do.
+    pub(crate) detail: String,
+    /// A policy's mistakes, each with its place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>)]
+    pub(crate) problems: Vec<gig_policy::Problem>,
+    /// Seconds to wait before the next try.
+    #[serde(skip)]
+    retry_after: Option<u64>,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, word: &str, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("urn:gig:problem:{word}"),
+            title: word.replace('_', " "),
+            status: status.as_u16(),
+            detail: detail.into(),
+            problems: Vec::new(),
+            retry_after: None,
+        }
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    pub(crate) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Our own fault: told to the log, not to the outside.
+    pub(crate) fn internal(error: impl std::error::Error) -> Self {
+        let mut words = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            words = format!("{words}: {cause}");
+            source = cause.source();
+        }
+        tracing::error!(error = words, "a request could not be answered");
+        let detail = "gig could not do this; its own log says why";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+    }
+
+    pub(crate) fn missing(what: &str, name: &str) -> Self {
+        let detail = format!("there is no {what} {name}");
+        Self::new(StatusCode::NOT_FOUND, "not_found", detail)
+    }
+
+    pub(crate) fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid", detail)
+    }
+
+    pub(crate) fn unavailable(detail: &str) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
+    }
+
+    pub(crate) fn unauthenticated() -> Self {
+        let detail = "sign in, or send a token: Authorization: Bearer gig_…";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthenticated", detail)
+    }
+
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
+    pub(crate) fn too_many(seconds: u64) -> Self {
+        let detail = format!("too many failed sign-ins: wait {seconds} seconds");
+        let mut problem = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many", detail);
+        problem.retry_after = Some(seconds);
+        problem
+    }
+
+    pub(crate) fn document(problems: Vec<gig_policy::Problem>) -> Self {
+        let detail = "the document is not a valid policy";
+        let mut problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_policy", detail);
+        problem.problems = problems;
+        problem
+    }
+}
+
+impl From<ChangeError> for Problem {
+    fn from(error: ChangeError) -> Self {
+        let word = match &error {
+            ChangeError::Missing { .. } => (StatusCode::NOT_FOUND, "not_found"),
+            ChangeError::Exists { .. } => (StatusCode::CONFLICT, "exists"),
+            ChangeError::Stale { .. } => (StatusCode::PRECONDITION_FAILED, "changed_meanwhile"),
+            ChangeError::InUse { .. } => (StatusCode::CONFLICT, "in_use"),
+            ChangeError::LastAdmin { .. } => (StatusCode::CONFLICT, "last_admin"),
+            ChangeError::Setup => (StatusCode::FORBIDDEN, "set_up_link"),
+            ChangeError::NotRecorded(_) => (StatusCode::SERVICE_UNAVAILABLE, "not_recorded"),
+            ChangeError::Store(_) => return Self::internal(error),
+        };
+        Self::new(word.0, word.1, error.to_string())
+    }
+}
+
+impl From<ControlError> for Problem {
+    fn from(error: ControlError) -> Self {
+        let word = match &error {
+            ControlError::Missing(_) => (StatusCode::NOT_FOUND, "not_found"),
+            ControlError::Unable(_) => (StatusCode::SERVICE_UNAVAILABLE, "no_sandboxes"),
+            ControlError::Start { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "not_started"),
+        };
+        Self::new(word.0, word.1, error.to_string())
+    }
+}
+
+impl From<PasswordRefused> for Problem {
+    fn from(error: PasswordRefused) -> Self {
+        Self::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "password",
+            error.to_string(),
+        )
+    }
+}
+
+impl From<ParseNameError> for Problem {
+    fn from(error: ParseNameError) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "name", error.to_string())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (status, retry_after) = (self.status(), self.retry_after);
+        let mut response = (status, Json(self)).into_response();
+        let headers = response.headers_mut();
+        let problem = HeaderValue::from_static("application/problem+json");
+        headers.insert(header::CONTENT_TYPE, problem);
+        if status == StatusCode::UNAUTHORIZED {
+            let bearer = HeaderValue::from_static("Bearer");
+            headers.insert(header::WWW_AUTHENTICATE, bearer);
+        }
+        if let Some(seconds) = retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}

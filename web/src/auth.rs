@@ -1,0 +1,182 @@
+//! Who asks: a person with a session cookie, a program with a token, or this machine's own user.
+//!
+//! Every route but the few public ones is behind [`require`], which answers 401 (or sends a browser to
+//! the sign-in page) before a handler is reached. What the caller may is each handler's first line.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderMap, Method, header, request::Parts},
+    middleware::Next,
+    response::{IntoResponse as _, Redirect, Response},
+};
+use jiff::SignedDuration;
+
+pub(crate) mod cookie;
+pub(crate) mod limits;
+pub(crate) mod origin;
+pub(crate) mod sign_in;
+
+use crate::{
+    api_error::Problem,
+    app::App,
+    connections::Peer,
+    credential::{Presented, read_session, read_token},
+    role::{Permission, Role},
+    store::Actor,
+};
+
+/// Who asks, known.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    /// As the record names them.
+    pub(crate) name: Arc<str>,
+    pub(crate) role: Role,
+    /// The session, where there is one.
+    pub(crate) session: Option<Arc<str>>,
+    address: Option<SocketAddr>,
+}
+
+impl Caller {
+    /// Refuses what the role may not.
+    pub(crate) fn require(&self, permission: Permission) -> Result<(), Problem> {
+        if self.role.may(permission) {
+            return Ok(());
+        }
+        let role = self.role;
+        Err(Problem::forbidden(format!(
+            "you are {role}, which {}: ask an admin",
+            role.meaning()
+        )))
+    }
+
+    pub(crate) fn may(&self, permission: Permission) -> bool {
+        self.role.may(permission)
+    }
+
+    /// For a change.
+    pub(crate) fn actor(&self, app: &App) -> Actor {
+        Actor {
+            name: Arc::clone(&self.name),
+            address: self.address,
+            at: app.now(),
+        }
+    }
+}
+
+/// Lets a request pass whose caller is known; the handler finds a [`Caller`].
+pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let api = request.uri().path().starts_with("/api/") || request.uri().path() == "/metrics";
+    let (mut parts, body) = request.into_parts();
+    match identify(&app, &parts).await {
+        Ok(caller) => {
+            parts.extensions.insert(caller);
+            next.run(Request::from_parts(parts, body)).await
+        }
+        Err(problem) if api || problem.status() != http::StatusCode::UNAUTHORIZED => {
+            if api {
+                return problem.into_response();
+            }
+            crate::pages::problem(&problem)
+        }
+        Err(_) if parts.method == Method::GET => {
+            let to = parts.uri.path_and_query().map_or("/", |to| to.as_str());
+            let to = format!("/sign-in?next={}", crate::pages::in_query(to));
+            Redirect::to(&to).into_response()
+        }
+        Err(_) => Redirect::to("/sign-in").into_response(),
+    }
+}
+
+async fn identify(app: &App, request: &Parts) -> Result<Caller, Problem> {
+    let (headers, extensions) = (&request.headers, &request.extensions);
+    let peer = extensions.get::<Peer>().cloned().unwrap_or(Peer::Unknown);
+    if let Some(value) = headers.get(header::AUTHORIZATION) {
+        let text = value.to_str().ok().and_then(|v| v.strip_prefix("Bearer "));
+        let presented = text.and_then(read_token);
+        let presented = presented.ok_or_else(Problem::unauthenticated)?;
+        return by_token(app, presented, &peer).await;
+    }
+    if let Peer::Owner(name) = peer {
+        // The socket is its owner's alone, and the kernel says who is at the other end.
+        return Ok(Caller {
+            name,
+            role: Role::Admin,
+            session: None,
+            address: None,
+        });
+    }
+    let Some(presented) = cookie::read(app, headers).as_deref().and_then(read_session) else {
+        return Err(Problem::unauthenticated());
+    };
+    let caller = by_session(app, presented, &peer).await?;
+    if !is_safe(&request.method) {
+        origin::check(app, headers)?;
+    }
+    Ok(caller)
+}
+
+async fn by_token(app: &App, presented: Presented, peer: &Peer) -> Result<Caller, Problem> {
+    let (id, now) = (presented.id.clone(), app.now());
+    let found = app.ask(move |store| store.token(&id, now)).await?;
+    let found = found.filter(|found| found.digest.is(&presented.digest));
+    let Some(token) = found else {
+        app.figures.refused();
+        return Err(Problem::unauthenticated());
+    };
+    if token
+        .used
+        .is_none_or(|used| now.duration_since(used) > MINUTE)
+    {
+        let id = token.id.clone();
+        app.ask(move |store| store.touch_token(&id, now)).await?;
+    }
+    Ok(Caller {
+        name: format!("token {} ({})", token.name, token.id).into(),
+        role: token.role,
+        session: None,
+        address: peer.address(),
+    })
+}
+
+async fn by_session(app: &App, presented: Presented, peer: &Peer) -> Result<Caller, Problem> {
+    let (id, now) = (presented.id.clone(), app.now());
+    let found = app.ask(move |store| store.session(&id, now)).await?;
+    let found = found.filter(|found| found.digest.is(&presented.digest));
+    let session = found.ok_or_else(Problem::unauthenticated)?;
+    if now.duration_since(session.seen) > MINUTE {
+        let id = session.id.clone();
+        app.ask(move |store| store.touch_session(&id, now)).await?;
+    }
+    Ok(Caller {
+        name: session.user.into(),
+        role: session.role,
+        session: Some(session.id.into()),
+        address: peer.address(),
+    })
+}
+
+fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+impl<S: Sync> axum::extract::FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        // Absent only where a route is outside of `require`: then it is closed.
+        let found = parts.extensions.get::<Self>().cloned();
+        found.ok_or_else(Problem::unauthenticated)
+    }
+}
+
+/// The header's text, cut: it is kept and shown.
+pub(crate) fn agent(headers: &HeaderMap) -> String {
+    let value = headers.get(header::USER_AGENT);
+    let text = value.and_then(|value| value.to_str().ok());
+    text.unwrap_or_default().chars().take(200).collect()
+}
+
+/// Uses are noted to the minute: a write for each request would be one too many.
+const MINUTE: SignedDuration = SignedDuration::from_secs(60);

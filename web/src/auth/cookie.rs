@@ -1,0 +1,45 @@
+//! The session cookie: host-only, unreadable by scripts, sent by our own pages and links to them.
+
+use axum::http::{HeaderMap, HeaderValue, header};
+
+use crate::{api_error::Problem, app::App};
+
+/// The session that the request carries, if it carries exactly one.
+pub(crate) fn read(app: &App, headers: &HeaderMap) -> Option<String> {
+    let name = name(app);
+    let mut found = headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .filter(|(key, _)| *key == name)
+        .map(|(_, value)| value.to_owned());
+    let first = found.next();
+    // Two of them: somebody planted one.
+    first.filter(|_| found.next().is_none())
+}
+
+/// The header that gives a browser its session.
+pub(crate) fn set(app: &App, text: &str) -> Result<HeaderValue, Problem> {
+    header(app, text, "")
+}
+
+/// The header that takes it away.
+pub(crate) fn clear(app: &App) -> Result<HeaderValue, Problem> {
+    header(app, "", "; Max-Age=0")
+}
+
+fn header(app: &App, value: &str, end: &str) -> Result<HeaderValue, Problem> {
+    let name = name(app);
+    let secure = if app.is_tls() { "; Secure" } else { "" };
+    // Lax, so that a link in a message opens signed in; requests that change something are checked by
+    // their origin (`origin`).
+    let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax{secure}{end}");
+    HeaderValue::try_from(text).map_err(Problem::internal)
+}
+
+/// `__Host-` binds it to this host and TLS (RFC 6265bis); browsers refuse it without.
+fn name(app: &App) -> &'static str {
+    if app.is_tls() { "__Host-gig" } else { "gig" }
+}

@@ -1,0 +1,109 @@
+//! What the appliance asks of the machine: start a registered server's sandbox, list, stop, read a log.
+//!
+//! The trait is implemented by the composition root, which alone knows the hub, the proxy and the
+//! vault. Tests implement it with a fake.
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use gig_policy::{Policy, SandboxId};
+use jiff::Timestamp;
+use serde::Serialize;
+use thiserror::Error;
+use utoipa::ToSchema;
+
+use crate::store::Server;
+
+/// Starts and stops sandboxes.
+pub trait Control: Send + Sync + 'static {
+    /// The parts of the machine, and whether each works.
+    fn health(&self) -> Vec<Health>;
+
+    /// What runs, and what ran lately, newest first.
+    fn sandboxes(&self) -> Vec<SandboxFacts>;
+
+    /// Starts a sandbox for `server` under `policy`. Answers when its program runs. Dropping the future
+    /// leaves it starting or started.
+    fn start(
+        &self,
+        server: Server,
+        policy: Policy,
+    ) -> BoxFuture<'_, Result<SandboxFacts, ControlError>>;
+
+    /// Ends a sandbox: SIGTERM, ten seconds later SIGKILL. Answers when it is asked to end, not when it
+    /// has.
+    ///
+    /// # Errors
+    /// When no such sandbox runs.
+    fn stop(&self, id: SandboxId) -> Result<(), ControlError>;
+
+    /// The last of what a sandbox printed.
+    fn log(&self, id: SandboxId) -> Option<SandboxLog>;
+
+    /// Puts another policy in force for the sandboxes of a server and cuts what it no longer allows.
+    fn set_policy(&self, server: &str, policy: Policy);
+}
+
+/// One part of the machine.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct Health {
+    /// `hub`, `record` …
+    #[schema(value_type = String)]
+    pub part: Arc<str>,
+    /// Whether it works.
+    pub works: bool,
+    /// What it does, or what is wrong.
+    #[schema(value_type = String)]
+    pub words: Arc<str>,
+}
+
+/// One sandbox.
+#[derive(Debug, Clone)]
+pub struct SandboxFacts {
+    /// Its id, as in the record.
+    pub id: SandboxId,
+    /// The server it runs.
+    pub server: Arc<str>,
+    /// Its address, unless it is disconnected.
+    pub address: Option<Ipv4Addr>,
+    /// The policy in force.
+    pub policy: Arc<str>,
+    /// Its version.
+    pub policy_version: u64,
+    /// Since when.
+    pub started: Timestamp,
+    /// When it ended, and with which status.
+    pub ended: Option<(Timestamp, u8)>,
+    /// Connections that are open.
+    pub connections: u32,
+    /// What confines it, layer by layer.
+    pub layers: Vec<Arc<str>>,
+}
+
+/// The last of what a sandbox printed.
+#[derive(Debug, Clone, Default)]
+pub struct SandboxLog {
+    /// Both streams, as they came.
+    pub octets: Vec<u8>,
+    /// How many octets before these are no longer kept.
+    pub dropped: u64,
+}
+
+/// The machine refuses.
+#[derive(Debug, Error)]
+pub enum ControlError {
+    /// No such sandbox runs.
+    #[error("no sandbox {0} runs")]
+    Missing(SandboxId),
+    /// This host cannot have sandboxes.
+    #[error("this host cannot have sandboxes: {0}")]
+    Unable(Arc<str>),
+    /// The sandbox did not start.
+    #[error("the sandbox of {server} did not start: {why}")]
+    Start {
+        /// Which server.
+        server: Arc<str>,
+        /// Why, cause by cause.
+        why: String,
+    },
+}

@@ -1,0 +1,111 @@
+//! Policy documents as the appliance keeps them: compiled before they are stored, and the one that is
+//! in force for a server.
+
+use gig_policy::{Finding, Policy, PolicyBuilder, Problem, Reach};
+
+use crate::store::{Network, Store, StoreError};
+
+mod lines;
+
+pub(crate) use lines::{Line, difference};
+
+/// Compiles a document as version `version` of policy `name`.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub(crate) fn compile(
+    name: &str,
+    version: u64,
+    document: &str,
+    reach: Option<Reach>,
+) -> Result<Policy, Vec<Problem>> {
+    if document.len() > LONGEST {
+        return Err(vec![whole(format!(
+            "a document has at most {LONGEST} octets"
+        ))]);
+    }
+    let builder = PolicyBuilder::new(name).document(document, name);
+    let mut builder = builder
+        .map_err(|refused| refused.problems)?
+        .version(version);
+    if let Some(reach) = reach {
+        builder = builder.reach(reach);
+    }
+    let policy = builder.build().map_err(|refused| refused.problems)?;
+    let said = &policy.reference().name;
+    if **said != *name {
+        let words = format!(
+            "the document calls itself {said}, and this policy is {name}: records would name another \
+             one; change `name`, or leave it out"
+        );
+        return Err(vec![whole(words)]);
+    }
+    Ok(policy)
+}
+
+fn whole(message: String) -> Problem {
+    Problem {
+        line: 1,
+        column: 1,
+        message,
+    }
+}
+
+/// What a document comes to.
+pub(crate) struct Checked {
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// Checks a document that may be wrong.
+pub(crate) fn check(name: &str, document: &str) -> Checked {
+    match compile(name, 0, document, None) {
+        Ok(policy) => Checked {
+            problems: Vec::new(),
+            findings: policy.findings(),
+        },
+        Err(problems) => Checked {
+            problems,
+            findings: Vec::new(),
+        },
+    }
+}
+
+/// The policy in force for `server`: its own assignment, else that of all servers, else one that denies
+/// everything. A document that this gig cannot read denies everything, too.
+///
+/// # Errors
+/// When the store cannot be read.
+pub fn effective(store: &dyn Store, server: &str) -> Result<Policy, StoreError> {
+    let assignments = store.assignments()?;
+    let of = |wanted: Option<&str>| {
+        let found = assignments
+            .iter()
+            .find(|one| one.server.as_deref() == wanted);
+        found.map(|one| one.policy.clone())
+    };
+    let Some(name) = of(Some(server)).or_else(|| of(None)) else {
+        return Ok(Policy::deny_all("nothing assigned"));
+    };
+    let Some(kept) = store.policy(&name, None)? else {
+        return Ok(Policy::deny_all(&name));
+    };
+    let network = store.server(server)?.map(|server| server.spec.network);
+    let reach = match network {
+        Some(Network::Local) => Reach::Local,
+        _ => Reach::External,
+    };
+    let compiled = compile(&name, kept.head.version, &kept.document, Some(reach));
+    Ok(compiled.unwrap_or_else(|problems| {
+        let first = problems.first().map(|problem| problem.message.as_str());
+        tracing::error!(
+            policy = name,
+            problem = first,
+            "a stored policy is not valid: it denies all"
+        );
+        Policy::deny_all(&name)
+    }))
+}
+
+/// A hundred thousand rules.
+pub(crate) const LONGEST: usize = 8 * 1024 * 1024;

@@ -1,0 +1,37 @@
+//! The appliance: who may do what with gig, an API to do it by and pages to do it on.
+//!
+//! Everything a person or a program asks of a running gig comes through here: it is authenticated, its
+//! right is checked, what it changes is recorded first, and what it is shown is escaped. The crate is
+//! handed a [`Control`] that starts and stops sandboxes, and a recorder; it opens no sandbox, dials
+//! nobody and reads no secret.
+#![forbid(unsafe_code)]
+
+mod allow;
+mod api;
+mod api_error;
+mod app;
+mod auth;
+mod clock;
+mod connections;
+pub mod control;
+mod credential;
+mod document;
+mod guard;
+mod metrics;
+mod openapi;
+mod pages;
+mod password;
+mod role;
+mod router;
+pub mod store;
+mod visible;
+
+pub use app::{App, AppSettings, Traffic};
+pub use clock::{Clock, SystemClock};
+pub use connections::{Door, ServeError, serve};
+pub use control::{Control, ControlError, SandboxFacts};
+pub use credential::{Digest, Minted, NoRandomness, mint_setup, mint_token};
+pub use document::effective;
+pub use password::{Hasher, PasswordRefused};
+pub use role::{Permission, Role};
+pub use store::{Actor, Change, ChangeError, SqliteStore, Store};

@@ -1,0 +1,100 @@
+//! The OpenAPI 3.1 document, made from the handlers' own declarations.
+
+use std::sync::LazyLock;
+
+use axum::{
+    http::header,
+    response::{IntoResponse, Response},
+};
+use utoipa::{
+    Modify, OpenApi,
+    openapi::{
+        Object, Required, Type,
+        path::{ParameterBuilder, ParameterIn},
+        security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme},
+    },
+};
+
+use crate::api::{audit, health, policies, sandboxes, servers, sessions, tokens, users};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "gig", description = "Sandboxes, policies and the record of an appliance"),
+    paths(
+        health::alive, health::ready,
+        sessions::me, sessions::list, sessions::end,
+        users::list, users::add, users::change, users::remove,
+        tokens::list, tokens::add, tokens::remove,
+        policies::list, policies::one, policies::save, policies::remove, policies::versions,
+        policies::version, policies::roll_back, policies::check, policies::assignments, policies::assign,
+        audit::search, audit::one,
+        servers::list, servers::one, servers::save, servers::remove,
+        sandboxes::list, sandboxes::one, sandboxes::start, sandboxes::stop, sandboxes::log,
+    ),
+    security(("token" = []), ("session" = [])),
+    modifiers(&Schemes)
+)]
+struct Document;
+
+struct Schemes;
+
+impl Modify for Schemes {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let components = document.components.get_or_insert_default();
+        let token = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+        components.add_security_scheme("token", SecurityScheme::Http(token));
+        for (path, item) in &mut document.paths.paths {
+            let names = path
+                .split('{')
+                .skip(1)
+                .filter_map(|rest| rest.split('}').next());
+            let named = names.map(|name| {
+                ParameterBuilder::new()
+                    .name(name)
+                    .parameter_in(ParameterIn::Path)
+                    .required(Required::True)
+                    .schema(Some(Object::with_type(Type::String)))
+                    .build()
+            });
+            let named: Vec<_> = named.collect();
+            if !named.is_empty() {
+                item.parameters
+                    .get_or_insert_default()
+                    .extend(named.into_iter().map(Into::into));
+            }
+        }
+        let session = ApiKey::Cookie(ApiKeyValue::new("gig"));
+        components.add_security_scheme("session", SecurityScheme::ApiKey(session));
+    }
+}
+
+/// `GET /api/v1/openapi.json`.
+pub(crate) async fn show() -> Response {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        let document = Document::openapi();
+        // The types are ours and serialise; an empty answer would say so.
+        serde_json::to_string(&document).unwrap_or_default()
+    });
+    ([(header::CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_is_openapi_3_1_and_has_every_path_of_the_api() {
+        let document = serde_json::to_value(Document::openapi()).unwrap();
+        assert_eq!(document["openapi"].as_str().unwrap(), "3.1.0");
+        let paths = document["paths"].as_object().unwrap();
+        let source = include_str!("router.rs");
+        let routed: Vec<&str> = source
+            .split('"')
+            .filter(|text| text.starts_with("/api/v1/") && !text.ends_with(".json"))
+            .collect();
+        assert!(routed.len() > 15);
+        for path in routed {
+            assert!(paths.contains_key(path), "{path} is not in the document");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The console: pages rendered here, read without a script, changed by plain forms.
+//!
+//! Every page goes through [`shown`]: askama escapes what is HTML, and what no eye sees is spelled out.
+//! A form that changed something ends with a redirect, so that reloading repeats nothing.
+
+pub(crate) mod audit;
+pub(crate) mod overview;
+pub(crate) mod people;
+pub(crate) mod policies;
+pub(crate) mod policy_edit;
+mod records;
+pub(crate) mod sandboxes;
+pub(crate) mod servers;
+pub(crate) mod setup;
+pub(crate) mod sign_in;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    http::{StatusCode, header},
+    response::{Html, IntoResponse, Redirect, Response},
+};
+
+use crate::{
+    api_error::Problem,
+    auth::Caller,
+    role::{Permission, Role},
+    visible::visible,
+};
+
+/// What the frame of a page shows, and what its templates ask.
+pub(crate) struct Frame {
+    name: Arc<str>,
+    role: Role,
+    /// The path of the section.
+    section: &'static str,
+    session: bool,
+}
+
+impl Frame {
+    fn new(caller: &Caller, section: &'static str) -> Self {
+        Self {
+            name: Arc::clone(&caller.name),
+            role: caller.role,
+            section,
+            session: caller.session.is_some(),
+        }
+    }
+
+    fn may_audit(&self) -> bool {
+        self.role.may(Permission::ReadAudit)
+    }
+
+    fn may_edit(&self) -> bool {
+        self.role.may(Permission::EditPolicies)
+    }
+
+    fn may_assign(&self) -> bool {
+        self.role.may(Permission::AssignPolicies)
+    }
+
+    fn may_run(&self) -> bool {
+        self.role.may(Permission::RunSandboxes)
+    }
+
+    fn may_servers(&self) -> bool {
+        self.role.may(Permission::ManageServers)
+    }
+
+    fn may_people(&self) -> bool {
+        self.role.may(Permission::ManageUsers)
+    }
+
+    /// Whether this section is shown.
+    fn is_at(&self, path: &str) -> bool {
+        self.section == path
+    }
+
+    /// The sections that this caller can read.
+    fn sections(&self) -> Vec<(&'static str, &'static str)> {
+        let all = [
+            ("/", "Overview"),
+            ("/policies", "Policies"),
+            ("/audit", "Record"),
+            ("/sandboxes", "Sandboxes"),
+            ("/servers", "Servers"),
+            ("/people", "People"),
+        ];
+        let mine = |(path, _): &(&str, &str)| *path != "/audit" || self.may_audit();
+        all.into_iter().filter(mine).collect()
+    }
+}
+
+/// A problem that is shown as a page.
+pub(crate) struct PageProblem(Problem);
+
+impl<T: Into<Problem>> From<T> for PageProblem {
+    fn from(problem: T) -> Self {
+        Self(problem.into())
+    }
+}
+
+impl IntoResponse for PageProblem {
+    fn into_response(self) -> Response {
+        problem(&self.0)
+    }
+}
+
+/// What a handler of a page answers.
+type Answer = Result<Response, PageProblem>;
+
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct ProblemPage<'a> {
+    title: &'a str,
+    detail: &'a str,
+}
+
+/// A problem as a page.
+pub(crate) fn problem(problem: &Problem) -> Response {
+    let page = ProblemPage {
+        title: problem.title(),
+        detail: &problem.detail,
+    };
+    (problem.status(), shown(&page)).into_response()
+}
+
+/// A page as it is sent.
+fn shown(page: &impl Template) -> Response {
+    match page.render() {
+        Ok(text) => Html(visible(text)).into_response(),
+        Err(error) => Problem::internal(error).into_response(),
+    }
+}
+
+/// The same with another status than 200.
+fn shown_as(status: StatusCode, page: &impl Template) -> Response {
+    (status, shown(page)).into_response()
+}
+
+/// After a form.
+fn to(path: &str) -> Response {
+    Redirect::to(path).into_response()
+}
+
+/// `GET /style.css`.
+pub(crate) async fn stylesheet() -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/css; charset=utf-8"),
+        (header::CACHE_CONTROL, "public, max-age=300"),
+    ];
+    (headers, include_str!("../assets/style.css")).into_response()
+}
+
+/// `text` as the value of a query.
+pub(crate) fn in_query(text: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len());
+    for octet in text.bytes() {
+        if octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(octet));
+        } else {
+            // Writing to a string does not fail.
+            let _infallible = write!(out, "%{octet:02X}");
+        }
+    }
+    out
+}

@@ -1,0 +1,227 @@
+//! The record: searched, and one record with what would have let it pass.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Path, Query, State};
+use gig_audit::{row::Row, search::Found};
+use gig_policy::DenyReason;
+
+use super::{
+    Answer, Frame, in_query,
+    records::{RecordRow, cut, rows},
+    shown,
+};
+use crate::{
+    allow::{can_be_allowed, has_path},
+    api::audit::{self, AuditAsked},
+    app::App,
+    auth::Caller,
+    role::Permission,
+};
+
+#[derive(Template)]
+#[template(path = "audit.html")]
+struct AuditPage {
+    frame: Frame,
+    asked: AuditAsked,
+    verdicts: [(&'static str, &'static str); 4],
+    events: Vec<&'static str>,
+    reasons: Vec<&'static str>,
+    problem: String,
+    denials: Vec<RecordRow>,
+    /// The query of the next page.
+    older: String,
+}
+
+#[derive(Template)]
+#[template(path = "record.html")]
+struct RecordPage {
+    frame: Frame,
+    id: String,
+    record: RecordRow,
+    /// Rules that would let it pass: where to click, and the words.
+    offers: Vec<(String, &'static str)>,
+    rule_link: String,
+    facts: Vec<(&'static str, String)>,
+    same: String,
+    line: String,
+}
+
+impl AuditPage {
+    /// Whether an option is the one that was asked for.
+    fn is(&self, asked: &str, value: &str) -> bool {
+        asked == value
+    }
+}
+
+/// `GET /audit`.
+pub(crate) async fn search(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(asked): Query<AuditAsked>,
+) -> Answer {
+    caller.require(Permission::ReadAudit)?;
+    let found = audit::find(&app, &caller, &asked).await;
+    let (records, next, problem) = match found {
+        Ok(page) => (page.records, page.next, String::new()),
+        Err(problem) if problem.status().is_client_error() => (Vec::new(), None, problem.detail),
+        Err(problem) => return Err(problem.into()),
+    };
+    let older = next.map(|next| query(&asked, &next.to_string()));
+    let reasons = DenyReason::ALL.iter().map(|reason| reason.as_str());
+    let page = AuditPage {
+        frame: Frame::new(&caller, "/audit"),
+        asked,
+        verdicts: [
+            ("", "any"),
+            ("allow", "allowed"),
+            ("deny", "denied"),
+            ("would_deny", "would be denied"),
+        ],
+        events: EVENTS.to_vec(),
+        reasons: std::iter::once("").chain(reasons).collect(),
+        problem,
+        denials: rows(&records),
+        older: older.unwrap_or_default(),
+    };
+    Ok(shown(&page))
+}
+
+/// `GET /audit/{id}`.
+pub(crate) async fn show(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Answer {
+    let found = audit::record(&app, &caller, &id).await?;
+    let row = &found.row;
+    let same = match (&row.request, &row.sandbox) {
+        (Some(request), _) => format!("request={}", in_query(request)),
+        _ => String::new(),
+    };
+    let decided = row.policy.as_deref().zip(row.policy_version);
+    let rule_link = decided
+        .filter(|(_, version)| *version > 0)
+        .map(|(name, version)| format!("/policies/{}/versions/{version}", in_query(name)));
+    let page = RecordPage {
+        frame: Frame::new(&caller, "/audit"),
+        record: RecordRow::of(&found),
+        offers: offers(&caller, &found, &id),
+        rule_link: rule_link.unwrap_or_default(),
+        facts: facts(row),
+        same,
+        line: found.line,
+        id,
+    };
+    Ok(shown(&page))
+}
+
+/// One click to the editor with the rule in it; the second saves it.
+fn offers(caller: &Caller, found: &Found, id: &str) -> Vec<(String, &'static str)> {
+    let row = &found.row;
+    let named = row.policy.as_deref().zip(row.policy_version);
+    let Some((policy, _)) = named.filter(|(_, version)| *version > 0) else {
+        return Vec::new();
+    };
+    if !caller.may(Permission::EditPolicies) || !can_be_allowed(row) {
+        return Vec::new();
+    }
+    let to = |width: &str| {
+        let (policy, id) = (in_query(policy), in_query(id));
+        format!("/policies/{policy}/edit?record={id}&width={width}")
+    };
+    let mut offers = Vec::new();
+    if has_path(row) {
+        offers.push((to("path"), "Allow this path"));
+    }
+    offers.push((to("host"), "Allow this host"));
+    offers
+}
+
+fn facts(row: &Row) -> Vec<(&'static str, String)> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let number = |number: Option<u64>| number.map(|n| n.to_string()).unwrap_or_default();
+    let tls = row.tls.clone().unwrap_or_default();
+    let all = [
+        ("Time (UTC)", row.time.clone()),
+        ("Machine", row.node.clone()),
+        ("Sandbox", text(&row.sandbox)),
+        ("Server", text(&row.server)),
+        ("User or profile", text(&row.profile)),
+        ("Policy", text(&row.policy)),
+        ("Policy's version", number(row.policy_version)),
+        ("Rule", text(&row.rule)),
+        ("Reason", text(&row.reason)),
+        ("Host", text(&row.host)),
+        ("Port", number(row.port.map(u64::from))),
+        ("Address dialled", text(&row.dst_ip)),
+        ("From", text(&row.src)),
+        ("Protocol", text(&row.protocol)),
+        (
+            "TLS",
+            [tls.version, tls.alpn, tls.sni]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(", "),
+        ),
+        ("Method", text(&row.method)),
+        ("Path", text(&row.path)),
+        ("Status", number(row.status.map(u64::from))),
+        ("Octets out", number(row.bytes_out)),
+        ("Octets in", number(row.bytes_in)),
+        ("Milliseconds", number(row.duration_ms)),
+        ("Secrets", row.secrets.join(", ")),
+        ("Findings", row.findings.join("; ")),
+        ("Connection", number(row.conn)),
+        ("Request", text(&row.request)),
+        ("Place in the chain", row.seq.to_string()),
+    ];
+    let said = all.into_iter().filter(|(_, value)| !value.is_empty());
+    said.map(|(name, value)| (name, cut(&value, 2000)))
+        .collect()
+}
+
+/// What was asked, from another place on.
+fn query(asked: &AuditAsked, cursor: &str) -> String {
+    let fields = [
+        ("since", asked.since.as_str()),
+        ("until", &asked.until),
+        ("event", &asked.event),
+        ("verdict", &asked.verdict),
+        ("reason", &asked.reason),
+        ("rule", &asked.rule),
+        ("sandbox", &asked.sandbox),
+        ("server", &asked.server),
+        ("profile", &asked.profile),
+        ("policy", &asked.policy),
+        ("host", &asked.host),
+        ("method", &asked.method),
+        ("status", &asked.status),
+        ("secret", &asked.secret),
+        ("request", &asked.request),
+        ("text", &asked.text),
+        ("cursor", cursor),
+    ];
+    let set = fields.into_iter().filter(|(_, value)| !value.is_empty());
+    let pairs = set.map(|(name, value)| format!("{name}={}", in_query(value)));
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+const EVENTS: [&str; 14] = [
+    "",
+    "sandbox.start",
+    "sandbox.exit",
+    "dns",
+    "connect",
+    "request",
+    "response",
+    "secret.misuse",
+    "finding",
+    "policy.change",
+    "secret.change",
+    "auth",
+    "admin",
+    "audit.gap",
+];

@@ -1,0 +1,185 @@
+//! People: users, tokens, sessions. Everybody sees their own sessions; admins all of it.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    Form,
+    extract::{Path, State},
+    http::StatusCode,
+};
+use serde::Deserialize;
+use zeroize::Zeroizing;
+
+use super::{Answer, Frame, shown_as, to};
+use crate::{
+    api::{
+        sessions::{self, SessionView},
+        tokens::{self, TokenView},
+        users::{UserView, add_user as add},
+    },
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    role::{Permission, Role},
+    store::Change,
+};
+
+#[derive(Template)]
+#[template(path = "people.html")]
+struct PeoplePage {
+    frame: Frame,
+    problem: String,
+    token: Zeroizing<String>,
+    users: Vec<UserView>,
+    tokens: Vec<TokenView>,
+    sessions: Vec<SessionView>,
+    roles: [Role; 5],
+}
+
+#[derive(Deserialize)]
+pub(crate) struct NewUser {
+    name: String,
+    role: Role,
+    #[serde(deserialize_with = "crate::password::typed")]
+    password: Zeroizing<String>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct UserChange {
+    act: String,
+    role: Option<Role>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct NewToken {
+    name: String,
+    role: Role,
+    #[serde(default)]
+    days: String,
+}
+
+impl PeoplePage {
+    /// Whether an option is the one in force.
+    fn is(&self, role: &Role, wanted: &Role) -> bool {
+        role == wanted
+    }
+}
+
+/// `GET /people`.
+pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer {
+    page(&app, &caller, None, Zeroizing::default()).await
+}
+
+/// `POST /people/users`.
+pub(crate) async fn add_user(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Form(new): Form<NewUser>,
+) -> Answer {
+    let added = match new.name.trim().parse() {
+        Ok(name) => add(&app, &caller, name, new.role, new.password).await,
+        Err(error) => Err(Problem::from(error)),
+    };
+    done(&app, &caller, added).await
+}
+
+/// `POST /people/users/{name}`.
+pub(crate) async fn change_user(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Form(change): Form<UserChange>,
+) -> Answer {
+    caller.require(Permission::ManageUsers)?;
+    let change = match (change.act.as_str(), change.role) {
+        ("remove", _) => Change::RemoveUser { name },
+        ("role", Some(role)) => Change::SetRole { name, role },
+        _ => return Err(Problem::invalid("nothing to change").into()),
+    };
+    let changed = app.change(caller.actor(&app), change).await.map(drop);
+    done(&app, &caller, changed).await
+}
+
+/// `POST /people/tokens`: the only time that the token is shown.
+pub(crate) async fn add_token(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Form(new): Form<NewToken>,
+) -> Answer {
+    let days = match new.days.trim() {
+        "" => Ok(None),
+        days => days
+            .parse()
+            .map(Some)
+            .map_err(|_| Problem::invalid("days are a number")),
+    };
+    let made = match (new.name.trim().parse(), days) {
+        (Ok(name), Ok(days)) => tokens::make(&app, &caller, name, new.role, days).await,
+        (Err(error), _) => Err(Problem::from(error)),
+        (_, Err(problem)) => Err(problem),
+    };
+    match made {
+        Ok((_, token)) => page(&app, &caller, None, token).await,
+        Err(problem) => done(&app, &caller, Err(problem)).await,
+    }
+}
+
+/// `POST /people/tokens/{id}/remove`.
+pub(crate) async fn remove_token(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Answer {
+    caller.require(Permission::ManageUsers)?;
+    let change = Change::RemoveToken { id };
+    let removed = app.change(caller.actor(&app), change).await.map(drop);
+    done(&app, &caller, removed).await
+}
+
+/// `POST /people/sessions/{id}/end`.
+pub(crate) async fn end_session(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Answer {
+    let ended = sessions::end_session(&app, &caller, id).await;
+    done(&app, &caller, ended).await
+}
+
+async fn done(app: &App, caller: &Caller, outcome: Result<(), Problem>) -> Answer {
+    match outcome {
+        Ok(()) => Ok(to("/people")),
+        Err(problem) if problem.status().is_client_error() => {
+            page(app, caller, Some(problem), Zeroizing::default()).await
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+async fn page(
+    app: &App,
+    caller: &Caller,
+    problem: Option<Problem>,
+    token: Zeroizing<String>,
+) -> Answer {
+    let admin = caller.may(Permission::ManageUsers);
+    let (users, tokens) = match admin {
+        true => (
+            app.ask(|store| store.users()).await?,
+            app.ask(|store| store.tokens()).await?,
+        ),
+        false => (Vec::new(), Vec::new()),
+    };
+    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    let page = PeoplePage {
+        frame: Frame::new(caller, "/people"),
+        problem: problem.map(|problem| problem.detail).unwrap_or_default(),
+        token,
+        users: users.into_iter().map(Into::into).collect(),
+        tokens: tokens.into_iter().map(Into::into).collect(),
+        sessions: sessions::of(app, caller).await?,
+        roles: Role::ALL,
+    };
+    Ok(shown_as(status, &page))
+}

@@ -1,0 +1,204 @@
+//! The editor: a document, what is wrong with it by line, what is hardly meant, what would change.
+//!
+//! Opened from a denied record it already holds the rule that allows it: the second click saves.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    Form,
+    extract::{Path, Query, State},
+    http::StatusCode,
+    response::Response,
+};
+use serde::Deserialize;
+
+use super::{
+    Answer, Frame, in_query,
+    policies::{DiffLine, compared},
+    shown_as, to,
+};
+use crate::{
+    allow::{Width, propose},
+    api::{
+        audit,
+        policies::{checked, save_version},
+    },
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    role::Permission,
+    store::Name,
+};
+
+#[derive(Template)]
+#[template(path = "policy_edit.html")]
+struct EditPage {
+    frame: Frame,
+    name: String,
+    version: u64,
+    document: String,
+    reason: String,
+    note: String,
+    note_class: &'static str,
+    rule: String,
+    problems: Vec<String>,
+    findings: Vec<String>,
+    lines: Vec<DiffLine>,
+    /// The button stands above the document: nothing is left to write.
+    save_first: bool,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Opened {
+    /// A record that is to be allowed.
+    #[serde(default)]
+    record: String,
+    #[serde(default)]
+    width: Width,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Edited {
+    version: u64,
+    document: String,
+    #[serde(default)]
+    reason: String,
+    #[serde(default)]
+    act: String,
+}
+
+/// `GET /policies/{name}/edit`.
+pub(crate) async fn form(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Query(opened): Query<Opened>,
+) -> Answer {
+    caller.require(Permission::EditPolicies)?;
+    let known: Name = name.parse()?;
+    let wanted = name.clone();
+    let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
+    let mut page = EditPage::of(&caller, known.as_str());
+    let old = match kept {
+        Some(kept) => {
+            page.version = kept.head.version;
+            kept.document
+        }
+        None => String::new(),
+    };
+    page.document = match old.is_empty() {
+        true => {
+            format!("version: 1\nname: {name}\nmode: enforce\negress:\n  - host: api.example.com\n")
+        }
+        false => old.clone(),
+    };
+    if !opened.record.is_empty() {
+        let found = audit::record(&app, &caller, &opened.record).await?;
+        let proposal = propose(&name, &old, &found.row, opened.width);
+        let proposal = proposal
+            .ok_or_else(|| Problem::invalid("no rule would let this record's request pass"))?;
+        page.reason = format!("allow what record {} was denied", opened.record);
+        match proposal.document {
+            Some(document) => {
+                page.note =
+                    "The rule that allows it is in the document: look at it, and save.".to_owned();
+                page.note_class = "good";
+                page.save_first = true;
+                page.document = document;
+            }
+            None => {
+                page.note =
+                    "This document has no place where gig could put the rule with certainty. \
+                             Put it under egress yourself:"
+                        .to_owned();
+                page.note_class = "warn";
+                page.rule = proposal.rule;
+            }
+        }
+    }
+    page.look(old).await?;
+    Ok(page.shown(StatusCode::OK))
+}
+
+/// `POST /policies/{name}/edit`: checks, or saves.
+pub(crate) async fn submit(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Form(edited): Form<Edited>,
+) -> Answer {
+    caller.require(Permission::EditPolicies)?;
+    // Forms send CRLF; the document's lines end as its author wrote them elsewhere.
+    let document = edited.document.replace("\r\n", "\n");
+    let mut page = EditPage::of(&caller, &name);
+    page.version = edited.version;
+    page.document.clone_from(&document);
+    page.reason.clone_from(&edited.reason);
+    let wanted = name.clone();
+    let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
+    let old = kept.map(|kept| kept.document).unwrap_or_default();
+    page.look(old).await?;
+    if edited.act != "save" {
+        if page.problems.is_empty() {
+            page.note = "Valid. Nothing is saved yet.".to_owned();
+            page.note_class = "good";
+        }
+        return Ok(page.shown(StatusCode::OK));
+    }
+    let reason = edited.reason.trim().to_owned();
+    let back = format!("/policies/{}", in_query(&name));
+    let saved = save_version(&app, &caller, name, Some(edited.version), document, reason).await;
+    match saved {
+        Ok(_) => Ok(to(&back)),
+        Err(problem) if problem.status().is_client_error() => {
+            if problem.problems.is_empty() {
+                page.note.clone_from(&problem.detail);
+                page.note_class = "bad";
+            }
+            Ok(page.shown(problem.status()))
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+impl EditPage {
+    fn of(caller: &Caller, name: &str) -> Self {
+        Self {
+            frame: Frame::new(caller, "/policies"),
+            name: name.to_owned(),
+            version: 0,
+            document: String::new(),
+            reason: String::new(),
+            note: String::new(),
+            note_class: "good",
+            rule: String::new(),
+            problems: Vec::new(),
+            findings: Vec::new(),
+            lines: Vec::new(),
+            save_first: false,
+        }
+    }
+
+    /// Checks the document, and compares it with what is kept.
+    async fn look(&mut self, old: String) -> Result<(), Problem> {
+        let found = checked(self.name.clone(), self.document.clone()).await?;
+        let place = |problem: &gig_policy::Problem| {
+            format!(
+                "line {}, column {}: {}",
+                problem.line, problem.column, problem.message
+            )
+        };
+        self.problems = found.problems.iter().map(place).collect();
+        self.findings = found.findings.iter().map(ToString::to_string).collect();
+        if old != self.document && !old.is_empty() {
+            let (_, lines) = compared(self.name.clone(), old, self.document.clone()).await?;
+            self.lines = lines;
+        }
+        Ok(())
+    }
+
+    fn shown(&self, status: StatusCode) -> Response {
+        shown_as(status, self)
+    }
+}

@@ -1,0 +1,169 @@
+//! Servers: registered, started, removed.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use askama::Template;
+use axum::{
+    Form,
+    extract::{Path, State},
+    http::StatusCode,
+    response::Response,
+};
+use serde::Deserialize;
+
+use super::{Answer, Frame, shown_as, to};
+use crate::{
+    api::{
+        sandboxes::start_server,
+        servers::{remove_server, save_server},
+    },
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    role::Permission,
+    store::{Network, ServerSpec},
+};
+
+#[derive(Template)]
+#[template(path = "servers.html")]
+struct ServersPage {
+    frame: Frame,
+    servers: Vec<ServerRow>,
+    problem: String,
+    form: Typed,
+}
+
+struct ServerRow {
+    name: String,
+    command: String,
+    policy: String,
+    network: &'static str,
+    secrets: String,
+}
+
+/// As it was typed.
+#[derive(Default, Deserialize)]
+pub(crate) struct Typed {
+    name: String,
+    command: String,
+    #[serde(default)]
+    env: String,
+    #[serde(default)]
+    read_only: String,
+    #[serde(default)]
+    secrets: String,
+    #[serde(default)]
+    network: Network,
+}
+
+/// `GET /servers`.
+pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer {
+    page(
+        &app,
+        &caller,
+        StatusCode::OK,
+        String::new(),
+        Typed::default(),
+    )
+    .await
+}
+
+/// `POST /servers`.
+pub(crate) async fn add(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Form(typed): Form<Typed>,
+) -> Answer {
+    let saved = match spec(&typed) {
+        Ok(spec) => save_server(&app, &caller, typed.name.trim().to_owned(), spec, true).await,
+        Err(problem) => Err(problem),
+    };
+    match saved {
+        Ok(()) => Ok(to("/servers")),
+        Err(problem) if problem.status().is_client_error() => {
+            page(&app, &caller, problem.status(), problem.detail, typed).await
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+/// `POST /servers/{name}/start`.
+pub(crate) async fn start(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Answer {
+    let started = start_server(&app, &caller, name).await?;
+    Ok(to(&format!("/sandboxes/{}", started.id)))
+}
+
+/// `POST /servers/{name}/remove`.
+pub(crate) async fn remove(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Answer {
+    remove_server(&app, &caller, name).await?;
+    Ok(to("/servers"))
+}
+
+async fn page(
+    app: &App,
+    caller: &Caller,
+    status: StatusCode,
+    problem: String,
+    form: Typed,
+) -> Result<Response, super::PageProblem> {
+    caller.require(Permission::Look)?;
+    let servers = app.ask(|store| store.servers()).await?;
+    let assignments = app.ask(|store| store.assignments()).await?;
+    let policy = |server: &str| {
+        let of = |wanted: Option<&str>| {
+            assignments
+                .iter()
+                .find(|one| one.server.as_deref() == wanted)
+        };
+        let found = of(Some(server)).or_else(|| of(None));
+        found.map(|one| one.policy.clone()).unwrap_or_default()
+    };
+    let rows = servers.into_iter().map(|server| ServerRow {
+        policy: policy(&server.name),
+        command: server.spec.command.join(" "),
+        network: server.spec.network.as_str(),
+        secrets: server.spec.secrets.join(", "),
+        name: server.name,
+    });
+    let page = ServersPage {
+        frame: Frame::new(caller, "/servers"),
+        servers: rows.collect(),
+        problem,
+        form,
+    };
+    Ok(shown_as(status, &page))
+}
+
+fn spec(typed: &Typed) -> Result<ServerSpec, Problem> {
+    let lines = |text: &str| -> Vec<String> {
+        let lines = text.lines().map(str::to_owned);
+        lines.filter(|line| !line.is_empty()).collect()
+    };
+    let mut env = BTreeMap::new();
+    for line in lines(&typed.env) {
+        let Some((name, value)) = line.split_once('=') else {
+            return Err(Problem::invalid(format!("{line:?} is no NAME=VALUE")));
+        };
+        env.insert(name.trim().to_owned(), value.to_owned());
+    }
+    Ok(ServerSpec {
+        command: lines(&typed.command),
+        env,
+        secrets: typed
+            .secrets
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect(),
+        read_only: lines(&typed.read_only),
+        network: typed.network,
+        ..ServerSpec::default()
+    })
+}

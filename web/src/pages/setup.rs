@@ -1,0 +1,102 @@
+//! The one-time set-up link: whoever started gig makes the first admin.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    Extension, Form,
+    extract::{Path, State},
+    http::{HeaderMap, header},
+    response::{IntoResponse as _, Response},
+};
+use serde::Deserialize;
+use zeroize::Zeroizing;
+
+use super::{Answer, shown, shown_as, to};
+use crate::{
+    api_error::Problem,
+    app::App,
+    auth::{self, cookie, origin, sign_in::start_session},
+    connections::Peer,
+    credential::read_setup,
+    store::{Actor, Change, ChangeError, Name},
+};
+
+#[derive(Template)]
+#[template(path = "setup.html")]
+struct SetupPage<'a> {
+    problem: &'a str,
+    name: &'a str,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Typed {
+    name: String,
+    #[serde(deserialize_with = "crate::password::typed")]
+    password: Zeroizing<String>,
+    #[serde(deserialize_with = "crate::password::typed")]
+    again: Zeroizing<String>,
+}
+
+/// `GET /setup/{link}`. Says nothing of whether the link is good: only using it does.
+pub(crate) async fn form() -> Response {
+    shown(&SetupPage {
+        problem: "",
+        name: "",
+    })
+}
+
+/// `POST /setup/{link}`.
+pub(crate) async fn submit(
+    State(app): State<Arc<App>>,
+    Extension(peer): Extension<Peer>,
+    Path(link): Path<String>,
+    headers: HeaderMap,
+    Form(typed): Form<Typed>,
+) -> Answer {
+    origin::check(&app, &headers)?;
+    let name = typed.name.clone();
+    match finish(&app, &peer, &link, typed).await {
+        Ok(user) => {
+            let agent = auth::agent(&headers);
+            let session = start_session(&app, user, peer.address(), agent).await?;
+            let cookie = [(header::SET_COOKIE, cookie::set(&app, &session)?)];
+            Ok((cookie, to("/")).into_response())
+        }
+        Err(problem) => Ok(shown_as(
+            problem.status(),
+            &SetupPage {
+                problem: &problem.detail,
+                name: &name,
+            },
+        )),
+    }
+}
+
+async fn finish(app: &App, peer: &Peer, link: &str, typed: Typed) -> Result<String, Problem> {
+    // Guessing 256 bits is hopeless; hashing passwords for guessers is not free.
+    let (ip, now) = (peer.address().map(|at| at.ip()), app.now());
+    app.limits
+        .attempt("set-up link", ip, now)
+        .map_err(Problem::too_many)?;
+    let presented = read_setup(link).ok_or(ChangeError::Setup)?;
+    let name: Name = typed.name.trim().parse()?;
+    if typed.password != typed.again {
+        return Err(Problem::invalid("the two passwords are not the same"));
+    }
+    let password = app.hasher.hash_aside(name.as_str(), typed.password).await?;
+    let user = name.to_string();
+    let actor = Actor {
+        name: user.as_str().into(),
+        address: peer.address(),
+        at: now,
+    };
+    let change = Change::FinishSetup {
+        digest: presented.digest,
+        name,
+        password,
+    };
+    app.change(actor, change).await?;
+    app.limits.succeeded("set-up link", ip);
+    Ok(user)
+}

@@ -1,0 +1,128 @@
+//! Roles, and what each may do: the one table that all of API and console ask.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What somebody is to this gig.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Sees policies, servers and sandboxes.
+    Viewer,
+    /// Also reads and searches the record.
+    Auditor,
+    /// Also writes policies, and starts and stops sandboxes.
+    Editor,
+    /// Reads the record and puts policies in force; writes none.
+    Approver,
+    /// Everything, people and servers included.
+    Admin,
+}
+
+/// One thing that may be allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permission {
+    /// See policies, servers, sandboxes and figures.
+    Look,
+    /// Read the record and what sandboxes print.
+    ReadAudit,
+    /// Write a version of a policy, or roll back to one.
+    EditPolicies,
+    /// Say which policy is in force where.
+    AssignPolicies,
+    /// Start and stop sandboxes of registered servers.
+    RunSandboxes,
+    /// Register servers: what runs on this machine and which of its files it sees.
+    ManageServers,
+    /// Users, tokens, other people's sessions.
+    ManageUsers,
+}
+
+impl Role {
+    /// All of them, least first.
+    pub const ALL: [Self; 5] = [
+        Self::Viewer,
+        Self::Auditor,
+        Self::Editor,
+        Self::Approver,
+        Self::Admin,
+    ];
+
+    /// Whether it may.
+    #[must_use]
+    pub const fn may(self, permission: Permission) -> bool {
+        use Permission::{
+            AssignPolicies, EditPolicies, Look, ManageServers, ManageUsers, ReadAudit, RunSandboxes,
+        };
+        match permission {
+            Look => true,
+            ReadAudit => !matches!(self, Self::Viewer),
+            EditPolicies | RunSandboxes => matches!(self, Self::Editor | Self::Admin),
+            AssignPolicies => matches!(self, Self::Editor | Self::Approver | Self::Admin),
+            ManageServers | ManageUsers => matches!(self, Self::Admin),
+        }
+    }
+
+    /// The stable word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Auditor => "auditor",
+            Self::Editor => "editor",
+            Self::Approver => "approver",
+            Self::Admin => "admin",
+        }
+    }
+
+    /// What it may do, in words.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Viewer => "sees policies, servers and sandboxes",
+            Self::Auditor => "also reads and searches the record",
+            Self::Editor => "also writes policies and runs sandboxes",
+            Self::Approver => "reads the record and puts policies in force",
+            Self::Admin => "everything, people and servers included",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|role| role.as_str() == text);
+        found.ok_or_else(|| "no such role: viewer, auditor, editor, approver or admin".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_admin_manages_people_and_servers() {
+        for role in Role::ALL {
+            let admin = role == Role::Admin;
+            assert_eq!(role.may(Permission::ManageUsers), admin, "{role}");
+            assert_eq!(role.may(Permission::ManageServers), admin, "{role}");
+            assert_eq!(role.to_string().parse(), Ok(role));
+        }
+    }
+
+    #[test]
+    fn who_approves_does_not_write_and_who_looks_reads_no_record() {
+        assert!(!Role::Approver.may(Permission::EditPolicies));
+        assert!(!Role::Viewer.may(Permission::ReadAudit));
+        assert!(!Role::Auditor.may(Permission::RunSandboxes));
+    }
+}

@@ -1,0 +1,161 @@
+//! The table of contents: every path, and what stands before it.
+//!
+//! Public are health, the sign-in and set-up pages and the stylesheet. All else is behind
+//! [`auth::require`], added to the whole table and not to single rows.
+
+use std::sync::Arc;
+
+use axum::{
+    Router,
+    extract::DefaultBodyLimit,
+    middleware,
+    response::IntoResponse as _,
+    routing::{delete, get, patch, post},
+};
+
+use crate::{
+    api::{audit, health, policies, sandboxes, servers, sessions, tokens, users},
+    api_error::Problem,
+    app::App,
+    auth, document, guard, metrics, openapi, pages,
+};
+
+/// Everything that is served.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    let known = middleware::from_fn_with_state(Arc::clone(&app), auth::require);
+    let guarded = middleware::from_fn_with_state(Arc::clone(&app), guard::guard);
+    Router::new()
+        .merge(api())
+        .merge(console())
+        .route("/metrics", get(metrics::show))
+        .fallback(missing)
+        .layer(known)
+        .merge(public())
+        .layer(DefaultBodyLimit::max(LONGEST_BODY))
+        .layer(guarded)
+        .with_state(app)
+}
+
+fn public() -> Router<Arc<App>> {
+    Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/style.css", get(pages::stylesheet))
+        .route(
+            "/sign-in",
+            get(pages::sign_in::form).post(pages::sign_in::submit),
+        )
+        .route(
+            "/setup/{link}",
+            get(pages::setup::form).post(pages::setup::submit),
+        )
+}
+
+fn api() -> Router<Arc<App>> {
+    // A document in JSON takes more room than by itself.
+    let documents = DefaultBodyLimit::max(2 * document::LONGEST);
+    Router::new()
+        .route(
+            "/api/v1/policies/{name}",
+            get(policies::one)
+                .put(policies::save)
+                .delete(policies::remove),
+        )
+        .route("/api/v1/policies/check", post(policies::check))
+        .layer(documents)
+        .route("/api/v1/openapi.json", get(openapi::show))
+        .route("/api/v1/me", get(sessions::me))
+        .route("/api/v1/sessions", get(sessions::list))
+        .route("/api/v1/sessions/{id}", delete(sessions::end))
+        .route("/api/v1/users", get(users::list).post(users::add))
+        .route(
+            "/api/v1/users/{name}",
+            patch(users::change).delete(users::remove),
+        )
+        .route("/api/v1/tokens", get(tokens::list).post(tokens::add))
+        .route("/api/v1/tokens/{id}", delete(tokens::remove))
+        .route("/api/v1/policies", get(policies::list))
+        .route("/api/v1/policies/{name}/versions", get(policies::versions))
+        .route(
+            "/api/v1/policies/{name}/versions/{version}",
+            get(policies::version),
+        )
+        .route(
+            "/api/v1/policies/{name}/rollback",
+            post(policies::roll_back),
+        )
+        .route(
+            "/api/v1/assignments",
+            get(policies::assignments).put(policies::assign),
+        )
+        .route("/api/v1/audit", get(audit::search))
+        .route("/api/v1/audit/{id}", get(audit::one))
+        .route("/api/v1/servers", get(servers::list))
+        .route(
+            "/api/v1/servers/{name}",
+            get(servers::one).put(servers::save).delete(servers::remove),
+        )
+        .route("/api/v1/servers/{name}/start", post(sandboxes::start))
+        .route("/api/v1/sandboxes", get(sandboxes::list))
+        .route(
+            "/api/v1/sandboxes/{id}",
+            get(sandboxes::one).delete(sandboxes::stop),
+        )
+        .route("/api/v1/sandboxes/{id}/log", get(sandboxes::log))
+}
+
+fn console() -> Router<Arc<App>> {
+    let documents = DefaultBodyLimit::max(2 * document::LONGEST);
+    Router::new()
+        .route(
+            "/policies/{name}/edit",
+            get(pages::policy_edit::form).post(pages::policy_edit::submit),
+        )
+        .layer(documents)
+        .route("/", get(pages::overview::show))
+        .route("/sign-out", post(pages::sign_in::sign_out))
+        .route(
+            "/policies",
+            get(pages::policies::list).post(pages::policies::new),
+        )
+        .route("/policies/{name}", get(pages::policies::show))
+        .route("/policies/{name}/assign", post(pages::policies::assign))
+        .route(
+            "/policies/{name}/versions/{version}",
+            get(pages::policies::version).post(pages::policies::roll_back),
+        )
+        .route("/audit", get(pages::audit::search))
+        .route("/audit/{id}", get(pages::audit::show))
+        .route("/sandboxes", get(pages::sandboxes::list))
+        .route("/sandboxes/{id}", get(pages::sandboxes::show))
+        .route("/sandboxes/{id}/stop", post(pages::sandboxes::stop))
+        .route(
+            "/servers",
+            get(pages::servers::list).post(pages::servers::add),
+        )
+        .route("/servers/{name}/start", post(pages::servers::start))
+        .route("/servers/{name}/remove", post(pages::servers::remove))
+        .route("/people", get(pages::people::show))
+        .route("/people/users", post(pages::people::add_user))
+        .route("/people/users/{name}", post(pages::people::change_user))
+        .route("/people/tokens", post(pages::people::add_token))
+        .route(
+            "/people/tokens/{id}/remove",
+            post(pages::people::remove_token),
+        )
+        .route(
+            "/people/sessions/{id}/end",
+            post(pages::people::end_session),
+        )
+}
+
+async fn missing(uri: http::Uri) -> axum::response::Response {
+    let problem = Problem::missing("page", uri.path());
+    if uri.path().starts_with("/api/") {
+        return problem.into_response();
+    }
+    pages::problem(&problem)
+}
+
+/// Forms and API bodies but documents.
+const LONGEST_BODY: usize = 256 * 1024;

@@ -1,0 +1,205 @@
+//! What the appliance keeps beside its record and its secrets: people, sessions, tokens, policies with
+//! their versions, servers.
+//!
+//! Everything that changes goes through [`Store::apply`] as one [`Change`], in one transaction, told to
+//! a witness before it takes effect: what cannot be recorded does not happen. The rest only reads. The
+//! trait is synchronous, because callers run it beside the runtime; another database follows with the
+//! same tests (`store/tests.rs`).
+
+use std::sync::Arc;
+
+use gig_audit::Entry;
+use jiff::Timestamp;
+use thiserror::Error;
+
+mod change;
+mod kept;
+mod name;
+mod sqlite;
+#[cfg(test)]
+mod tests;
+
+pub use change::{Actor, Applied, Change};
+pub use kept::{
+    Assignment, Network, PolicyHead, PolicyVersion, Server, ServerSpec, Session, Token, User,
+};
+pub use name::{Name, ParseNameError};
+pub use sqlite::{OpenStoreError, SqliteStore};
+
+/// Is told of a change before it takes effect, and may refuse it.
+pub type Witness<'a> = &'a dyn Fn(Entry) -> Result<(), String>;
+
+/// Where people, policies and servers are kept.
+pub trait Store: Send + Sync + 'static {
+    /// Makes a change whole or not at all, after `witness` has taken it down.
+    ///
+    /// # Errors
+    /// [`ChangeError`]; nothing was changed.
+    fn apply(
+        &self,
+        change: &Change,
+        actor: &Actor,
+        witness: Witness<'_>,
+    ) -> Result<Applied, ChangeError>;
+
+    /// Everybody, by name.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn users(&self) -> Result<Vec<User>, StoreError>;
+
+    /// One user.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn user(&self, name: &str) -> Result<Option<User>, StoreError>;
+
+    /// Sessions that have not ended at `now`, newest first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn sessions(&self, now: Timestamp) -> Result<Vec<Session>, StoreError>;
+
+    /// One session that has not ended.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn session(&self, id: &str, now: Timestamp) -> Result<Option<Session>, StoreError>;
+
+    /// Notes that a session was used, which keeps it from ending idle.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn touch_session(&self, id: &str, now: Timestamp) -> Result<(), StoreError>;
+
+    /// All tokens, newest first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn tokens(&self) -> Result<Vec<Token>, StoreError>;
+
+    /// One token that has not expired.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn token(&self, id: &str, now: Timestamp) -> Result<Option<Token>, StoreError>;
+
+    /// Notes that a token was used.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn touch_token(&self, id: &str, now: Timestamp) -> Result<(), StoreError>;
+
+    /// The newest version of each policy, by name.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn policies(&self) -> Result<Vec<PolicyHead>, StoreError>;
+
+    /// One version of a policy; the newest for `None`.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn policy(&self, name: &str, version: Option<u64>)
+    -> Result<Option<PolicyVersion>, StoreError>;
+
+    /// A policy's versions, newest first, at most `most` older than `before`.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn versions(
+        &self,
+        name: &str,
+        before: Option<u64>,
+        most: u32,
+    ) -> Result<Vec<PolicyHead>, StoreError>;
+
+    /// Which policy is in force where.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn assignments(&self) -> Result<Vec<Assignment>, StoreError>;
+
+    /// The registered servers, by name.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn servers(&self) -> Result<Vec<Server>, StoreError>;
+
+    /// One server.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn server(&self, name: &str) -> Result<Option<Server>, StoreError>;
+}
+
+/// The database failed.
+#[derive(Debug, Error)]
+#[error("cannot {attempted} {place}")]
+pub struct StoreError {
+    /// `read`, `write`.
+    pub attempted: &'static str,
+    /// Which database.
+    pub place: Arc<str>,
+    /// What it said.
+    #[source]
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// A change was not made.
+#[derive(Debug, Error)]
+pub enum ChangeError {
+    /// What is to be changed is not there.
+    #[error("there is no {what} {name}")]
+    Missing {
+        /// `user`, `policy` …
+        what: &'static str,
+        /// Which.
+        name: String,
+    },
+    /// What is to be made is there.
+    #[error("there is a {what} {name} already")]
+    Exists {
+        /// `user`, `policy` …
+        what: &'static str,
+        /// Which.
+        name: String,
+    },
+    /// Somebody else changed it meanwhile.
+    #[error(
+        "{name} was changed meanwhile: it is at version {current} now; look at it and try again"
+    )]
+    Stale {
+        /// Which policy.
+        name: String,
+        /// Its newest version; 0 when it is not there.
+        current: u64,
+    },
+    /// Something still needs it.
+    #[error("{what} {name} is still in use by {user}")]
+    InUse {
+        /// `policy` …
+        what: &'static str,
+        /// Which.
+        name: String,
+        /// By what.
+        user: String,
+    },
+    /// Nobody could administer gig any more.
+    #[error("{name} is the last admin: make another one first")]
+    LastAdmin {
+        /// Who.
+        name: String,
+    },
+    /// The set-up link is not the one, was used or has ended.
+    #[error(
+        "this set-up link is not valid: it works once and for an hour; restart gig for a new one"
+    )]
+    Setup,
+    /// The record could not be written, so nothing was changed.
+    #[error("the change could not be recorded, so it was not made: {0}")]
+    NotRecorded(String),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

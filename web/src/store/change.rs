@@ -1,0 +1,218 @@
+//! Everything that can be changed, and how each change stands in the record.
+//!
+//! One list, so that nothing is changed without a record and no record is worded twice.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use gig_audit::{Entry, Event, VerdictWord};
+use jiff::Timestamp;
+
+use super::{Name, ServerSpec};
+use crate::{credential::Digest, role::Role};
+
+/// Who changes something, as the record names them.
+#[derive(Debug, Clone)]
+pub struct Actor {
+    /// `ana`, `token ci (3f…)`, `root (uid 0)`.
+    pub name: Arc<str>,
+    /// From where; `None` on this machine.
+    pub address: Option<SocketAddr>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// One change.
+#[derive(Debug)]
+pub enum Change {
+    /// A new set-up link is the only one.
+    OpenSetup {
+        /// Of the link.
+        digest: Digest,
+        /// When it ends.
+        expires: Timestamp,
+    },
+    /// The first admin is made by whoever has the link.
+    FinishSetup {
+        /// Of what was presented.
+        digest: Digest,
+        /// Who.
+        name: Name,
+        /// Argon2id.
+        password: String,
+    },
+    /// Somebody may sign in.
+    AddUser {
+        /// Who.
+        name: Name,
+        /// What they may.
+        role: Role,
+        /// Argon2id.
+        password: String,
+    },
+    /// A new password; all sessions of theirs end.
+    SetPassword {
+        /// Whose.
+        name: String,
+        /// Argon2id.
+        password: String,
+    },
+    /// Another role, at once.
+    SetRole {
+        /// Whose.
+        name: String,
+        /// What they may.
+        role: Role,
+    },
+    /// Somebody may sign in no more; their sessions end.
+    RemoveUser {
+        /// Who.
+        name: String,
+    },
+    /// Somebody signed in.
+    StartSession {
+        /// Its id.
+        id: String,
+        /// Of its cookie.
+        digest: Digest,
+        /// Whose.
+        user: String,
+        /// When it ends.
+        expires: Timestamp,
+        /// What the browser calls itself.
+        agent: String,
+    },
+    /// A session ends now.
+    EndSession {
+        /// Its id.
+        id: String,
+    },
+    /// A program may use the API.
+    AddToken {
+        /// Its id.
+        id: String,
+        /// Of the token.
+        digest: Digest,
+        /// What it is for.
+        name: Name,
+        /// What it may.
+        role: Role,
+        /// Until when.
+        expires: Option<Timestamp>,
+    },
+    /// A token is worth nothing from now on.
+    RemoveToken {
+        /// Its id.
+        id: String,
+    },
+    /// A policy, or a new version of it.
+    SavePolicy {
+        /// Which.
+        name: Name,
+        /// The version it is built on (0 for a new policy); `None` whatever there is.
+        expected: Option<u64>,
+        /// As it was written.
+        document: String,
+        /// Why.
+        reason: String,
+    },
+    /// A policy that nothing uses goes, with its versions.
+    RemovePolicy {
+        /// Which.
+        name: String,
+    },
+    /// A policy is in force for a server, or for all that have none of their own.
+    Assign {
+        /// Which server.
+        server: Option<String>,
+        /// Which policy; `None` takes the assignment away.
+        policy: Option<String>,
+    },
+    /// A server is registered, or changed.
+    SaveServer {
+        /// Which.
+        name: Name,
+        /// How it is run.
+        spec: ServerSpec,
+        /// Refuse if it is there.
+        new: bool,
+    },
+    /// A server is no longer registered.
+    RemoveServer {
+        /// Which.
+        name: String,
+    },
+}
+
+/// What a change came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// The version that was made of a policy.
+    pub version: Option<u64>,
+}
+
+impl Change {
+    /// The record of it.
+    pub(super) fn entry(&self, actor: &Actor, applied: Applied) -> Entry {
+        let mut entry = Entry::new(self.event());
+        entry.profile = Some(Arc::clone(&actor.name));
+        entry.src = actor.address;
+        entry.verdict = Some(VerdictWord::Allow);
+        entry.findings = vec![self.words().into()];
+        entry.policy_version = applied.version;
+        match self {
+            Self::SavePolicy { name, reason, .. } => {
+                entry.policy = Some(name.as_str().into());
+                if !reason.is_empty() {
+                    entry.findings.push(format!("reason: {reason}").into());
+                }
+            }
+            Self::RemovePolicy { name } => entry.policy = Some(name.as_str().into()),
+            Self::Assign { server, policy } => {
+                entry.policy = policy.as_deref().map(Into::into);
+                entry.server = server.as_deref().map(Into::into);
+            }
+            Self::SaveServer { name, .. } => entry.server = Some(name.as_str().into()),
+            Self::RemoveServer { name } => entry.server = Some(name.as_str().into()),
+            _ => {}
+        }
+        entry
+    }
+
+    const fn event(&self) -> Event {
+        match self {
+            Self::StartSession { .. } | Self::EndSession { .. } => Event::Auth,
+            Self::SavePolicy { .. } | Self::RemovePolicy { .. } | Self::Assign { .. } => {
+                Event::PolicyChange
+            }
+            _ => Event::Admin,
+        }
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Self::OpenSetup { .. } => "set-up link made".to_owned(),
+            Self::FinishSetup { name, .. } => format!("set-up done: first admin {name}"),
+            Self::AddUser { name, role, .. } => format!("user {name} added as {role}"),
+            Self::SetPassword { name, .. } => format!("password of {name} set, sessions ended"),
+            Self::SetRole { name, role } => format!("user {name} is now {role}"),
+            Self::RemoveUser { name } => format!("user {name} removed"),
+            Self::StartSession { id, .. } => format!("signed in, session {id}"),
+            Self::EndSession { id } => format!("session {id} ended"),
+            Self::AddToken { id, name, role, .. } => format!("token {name} ({id}) made as {role}"),
+            Self::RemoveToken { id } => format!("token {id} removed"),
+            Self::SavePolicy { .. } => "version saved".to_owned(),
+            Self::RemovePolicy { .. } => "policy removed".to_owned(),
+            Self::Assign { server, policy } => {
+                let place = server.as_deref().unwrap_or("all servers");
+                match policy {
+                    Some(policy) => format!("{policy} put in force for {place}"),
+                    None => format!("assignment of {place} taken away"),
+                }
+            }
+            Self::SaveServer { spec, .. } => {
+                format!("server registered: {}", spec.command.join(" "))
+            }
+            Self::RemoveServer { .. } => "server removed".to_owned(),
+        }
+    }
+}

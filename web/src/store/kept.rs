@@ -1,0 +1,166 @@
+//! What is kept, as it is read back.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{credential::Digest, role::Role};
+
+/// Somebody who may sign in.
+#[derive(Debug, Clone)]
+pub struct User {
+    /// By which they sign in.
+    pub name: String,
+    /// What they may.
+    pub role: Role,
+    /// Argon2id.
+    pub password: String,
+    /// Since when.
+    pub created: Timestamp,
+}
+
+/// Somebody who is signed in.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// By which it is listed and ended.
+    pub id: String,
+    /// Of its cookie.
+    pub digest: Digest,
+    /// Whose.
+    pub user: String,
+    /// What they may, now.
+    pub role: Role,
+    /// Since when.
+    pub created: Timestamp,
+    /// When it was last used, to the minute.
+    pub seen: Timestamp,
+    /// When it ends whatever happens.
+    pub expires: Timestamp,
+    /// From where.
+    pub address: String,
+    /// What the browser calls itself.
+    pub agent: String,
+}
+
+/// A program that may use the API.
+#[derive(Debug, Clone)]
+pub struct Token {
+    /// By which it is listed and ended; part of the token.
+    pub id: String,
+    /// Of the token.
+    pub digest: Digest,
+    /// What it is for.
+    pub name: String,
+    /// What it may.
+    pub role: Role,
+    /// Who made it.
+    pub author: String,
+    /// Since when.
+    pub created: Timestamp,
+    /// Until when; `None` for ever.
+    pub expires: Option<Timestamp>,
+    /// When it was last used, to the minute.
+    pub used: Option<Timestamp>,
+}
+
+/// A version of a policy, without its document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyHead {
+    /// The policy.
+    pub name: String,
+    /// Counted from 1.
+    pub version: u64,
+    /// Who wrote it.
+    pub author: String,
+    /// Why.
+    pub reason: String,
+    /// When.
+    pub created: Timestamp,
+}
+
+/// A version of a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PolicyVersion {
+    /// What it is.
+    pub head: PolicyHead,
+    /// As it was written.
+    pub document: String,
+}
+
+/// A policy in force somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    /// One server, or all that have none of their own.
+    pub server: Option<String>,
+    /// Which policy.
+    pub policy: String,
+}
+
+/// A program that gig runs in sandboxes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// Its name.
+    pub name: String,
+    /// How it is run.
+    pub spec: ServerSpec,
+    /// Who registered it.
+    pub author: String,
+    /// When it was registered or last changed.
+    pub changed: Timestamp,
+}
+
+/// How a server is run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSpec {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Variables inside; nothing else is inherited.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Names of secrets of the vault whose sentinels the program gets; the policy says where they may go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
+    /// Files and directories of this machine that the program sees, read-only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_only: Vec<String>,
+    /// Where its connections may go before policy is asked.
+    #[serde(default)]
+    pub network: Network,
+    /// Octets of memory at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<u64>,
+    /// Processes and threads at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pids: Option<u32>,
+    /// Thousandths of a processor at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_millis: Option<u32>,
+}
+
+/// Which side of the Internet's edge a server reaches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// Public addresses only: what most programs need.
+    #[default]
+    External,
+    /// Private ranges only.
+    Local,
+    /// Nothing.
+    Disconnected,
+}
+
+impl Network {
+    /// The stable word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::External => "external",
+            Self::Local => "local",
+            Self::Disconnected => "disconnected",
+        }
+    }
+}

@@ -1,0 +1,311 @@
+//! Each change as statements of one transaction, with the conditions under which it is refused.
+
+use rusqlite::{OptionalExtension as _, Params, Transaction};
+
+use super::super::{Actor, Applied, Change, ChangeError};
+use crate::{credential::Digest, role::Role};
+
+/// Why the transaction is not committed.
+pub(super) enum Refused {
+    /// A condition.
+    Change(ChangeError),
+    /// SQLite.
+    Database(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for Refused {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+type Outcome<T = ()> = Result<T, Refused>;
+
+pub(super) fn apply(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<Applied> {
+    let now = actor.at.as_second();
+    match change {
+        Change::OpenSetup { digest, expires } => {
+            let sql = "INSERT OR REPLACE INTO setup_link VALUES (1, ?1, ?2)";
+            db.execute(sql, (digest.octets(), expires.as_second()))?;
+        }
+        Change::FinishSetup {
+            digest,
+            name,
+            password,
+        } => {
+            finish_setup(db, digest, now)?;
+            add_user(db, (name.as_str(), Role::Admin, password), now)?;
+        }
+        Change::AddUser {
+            name,
+            role,
+            password,
+        } => add_user(db, (name.as_str(), *role, password), now)?,
+        Change::SetPassword { name, password } => {
+            let sql = "UPDATE users SET password = ?2 WHERE name = ?1";
+            one(db, sql, (name, password), ("user", name))?;
+            db.execute("DELETE FROM sessions WHERE user = ?1", [name])?;
+        }
+        Change::SetRole { name, role } => {
+            if *role != Role::Admin {
+                keep_an_admin(db, name)?;
+            }
+            let sql = "UPDATE users SET role = ?2 WHERE name = ?1";
+            one(db, sql, (name, role.as_str()), ("user", name))?;
+        }
+        Change::RemoveUser { name } => {
+            keep_an_admin(db, name)?;
+            one(
+                db,
+                "DELETE FROM users WHERE name = ?1",
+                [name],
+                ("user", name),
+            )?;
+        }
+        Change::StartSession { .. } | Change::EndSession { .. } => session(db, change, actor)?,
+        Change::AddToken { .. } | Change::RemoveToken { .. } => token(db, change, actor)?,
+        Change::SavePolicy { .. } => return save_policy(db, change, actor),
+        Change::RemovePolicy { name } => remove_policy(db, name)?,
+        Change::Assign { server, policy } => assign(db, server.as_deref(), policy.as_deref())?,
+        Change::SaveServer { .. } => save_server(db, change, actor)?,
+        Change::RemoveServer { name } => {
+            let sql = "DELETE FROM servers WHERE name = ?1";
+            one(db, sql, [name], ("server", name))?;
+            db.execute("DELETE FROM assignments WHERE server = ?1", [name])?;
+        }
+    }
+    Ok(Applied::default())
+}
+
+fn finish_setup(db: &Transaction<'_>, presented: &Digest, now: i64) -> Outcome {
+    let anybody: bool = db.query_row("SELECT count(*) > 0 FROM users", [], |row| row.get(0))?;
+    let sql = "SELECT digest FROM setup_link WHERE expires > ?1";
+    let kept: Option<[u8; 32]> = db.query_row(sql, [now], |row| row.get(0)).optional()?;
+    let fits = kept.is_some_and(|kept| Digest::from_octets(kept).is(presented));
+    if anybody || !fits {
+        return Err(Refused::Change(ChangeError::Setup));
+    }
+    db.execute("DELETE FROM setup_link", [])?;
+    Ok(())
+}
+
+fn add_user(db: &Transaction<'_>, (name, role, password): (&str, Role, &str), now: i64) -> Outcome {
+    let sql = "INSERT INTO users (name, role, password, created) VALUES (?1, ?2, ?3, ?4)
+               ON CONFLICT DO NOTHING";
+    new(
+        db,
+        sql,
+        (name, role.as_str(), password, now),
+        ("user", name),
+    )
+}
+
+fn keep_an_admin(db: &Transaction<'_>, name: &str) -> Outcome {
+    let sql = "SELECT count(*) = 0 FROM users WHERE role = 'admin' AND name <> ?1
+               AND EXISTS (SELECT 1 FROM users WHERE name = ?1)";
+    let last: bool = db.query_row(sql, [name], |row| row.get(0))?;
+    let there: bool = db.query_row(
+        "SELECT count(*) FROM users WHERE name = ?1",
+        [name],
+        |row| row.get(0),
+    )?;
+    if last && there {
+        let name = name.to_owned();
+        return Err(Refused::Change(ChangeError::LastAdmin { name }));
+    }
+    Ok(())
+}
+
+fn session(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
+    let now = actor.at.as_second();
+    match change {
+        Change::StartSession {
+            id,
+            digest,
+            user,
+            expires,
+            agent,
+        } => {
+            // What has ended is of no use to anybody.
+            db.execute("DELETE FROM sessions WHERE expires <= ?1", [now])?;
+            let known = "SELECT name FROM users WHERE name = ?1";
+            let known: Option<String> = db.query_row(known, [user], |row| row.get(0)).optional()?;
+            let Some(user) = known else {
+                return missing("user", user);
+            };
+            let address = actor.address.map(|at| at.ip().to_string());
+            let sql =
+                "INSERT INTO sessions (id, digest, user, created, seen, expires, address, agent)
+                       VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7)";
+            let address = address.unwrap_or_else(|| "this machine".to_owned());
+            let expires = expires.as_second();
+            db.execute(
+                sql,
+                (id, digest.octets(), user, now, expires, address, agent),
+            )?;
+        }
+        Change::EndSession { id } => {
+            let sql = "DELETE FROM sessions WHERE id = ?1";
+            one(db, sql, [id], ("session", id))?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn token(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
+    match change {
+        Change::AddToken {
+            id,
+            digest,
+            name,
+            role,
+            expires,
+        } => {
+            let sql = "INSERT INTO tokens (id, digest, name, role, author, created, expires)
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING";
+            let (now, expires) = (actor.at.as_second(), expires.map(|at| at.as_second()));
+            let (digest, role, author) = (digest.octets(), role.as_str(), &*actor.name);
+            let values = (id, digest, name.as_str(), role, author, now, expires);
+            new(db, sql, values, ("token", name.as_str()))
+        }
+        Change::RemoveToken { id } => {
+            one(db, "DELETE FROM tokens WHERE id = ?1", [id], ("token", id))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn save_policy(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<Applied> {
+    let Change::SavePolicy {
+        name,
+        expected,
+        document,
+        reason,
+    } = change
+    else {
+        return Ok(Applied::default());
+    };
+    let name = name.as_str();
+    let sql = "SELECT version, removed FROM policies WHERE name = ?1";
+    let found: Option<(u64, bool)> = db
+        .query_row(sql, [name], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (last, removed) = found.unwrap_or((0, true));
+    let current = if removed { 0 } else { last };
+    if expected.is_some_and(|expected| expected != current) {
+        let name = name.to_owned();
+        return Err(Refused::Change(ChangeError::Stale { name, current }));
+    }
+    let version = last + 1;
+    let sql = "INSERT INTO policies (name, version) VALUES (?1, ?2)
+               ON CONFLICT DO UPDATE SET version = ?2, removed = 0";
+    db.execute(sql, (name, version))?;
+    let sql = "INSERT INTO policy_versions (name, version, document, author, reason, created)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let now = actor.at.as_second();
+    db.execute(sql, (name, version, document, &*actor.name, reason, now))?;
+    Ok(Applied {
+        version: Some(version),
+    })
+}
+
+fn remove_policy(db: &Transaction<'_>, name: &str) -> Outcome {
+    let sql = "SELECT server FROM assignments WHERE policy = ?1 LIMIT 1";
+    let user: Option<String> = db.query_row(sql, [name], |row| row.get(0)).optional()?;
+    if let Some(user) = user {
+        let user = match user.as_str() {
+            "" => "all servers".to_owned(),
+            server => format!("server {server}"),
+        };
+        return Err(Refused::Change(ChangeError::InUse {
+            what: "policy",
+            name: name.to_owned(),
+            user,
+        }));
+    }
+    let sql = "UPDATE policies SET removed = 1 WHERE name = ?1 AND removed = 0";
+    one(db, sql, [name], ("policy", name))
+}
+
+fn assign(db: &Transaction<'_>, server: Option<&str>, policy: Option<&str>) -> Outcome {
+    if let Some(server) = server {
+        there(
+            db,
+            "SELECT 1 FROM servers WHERE name = ?1",
+            "server",
+            server,
+        )?;
+    }
+    let place = server.unwrap_or_default();
+    let Some(policy) = policy else {
+        let sql = "DELETE FROM assignments WHERE server = ?1";
+        return one(db, sql, [place], ("assignment of", place));
+    };
+    let sql = "SELECT 1 FROM policies WHERE name = ?1 AND removed = 0";
+    there(db, sql, "policy", policy)?;
+    let sql = "INSERT INTO assignments (server, policy) VALUES (?1, ?2)
+               ON CONFLICT DO UPDATE SET policy = ?2";
+    db.execute(sql, (place, policy))?;
+    Ok(())
+}
+
+fn save_server(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
+    let Change::SaveServer { name, spec, new } = change else {
+        return Ok(());
+    };
+    let name = name.as_str();
+    let spec = serde_json::to_string(spec)
+        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    let values = (name, spec, &*actor.name, actor.at.as_second());
+    let sql = "INSERT INTO servers (name, spec, author, changed) VALUES (?1, ?2, ?3, ?4)
+               ON CONFLICT";
+    if *new {
+        return self::new(db, &format!("{sql} DO NOTHING"), values, ("server", name));
+    }
+    let sql = format!("{sql} DO UPDATE SET spec = ?2, author = ?3, changed = ?4");
+    db.execute(&sql, values)?;
+    Ok(())
+}
+
+/// A statement that changes one row, which must be there.
+fn one(
+    db: &Transaction<'_>,
+    sql: &str,
+    params: impl Params,
+    (what, name): (&'static str, &str),
+) -> Outcome {
+    match db.execute(sql, params)? {
+        0 => missing(what, name),
+        _ => Ok(()),
+    }
+}
+
+/// A statement that makes one row, which must not be there.
+fn new(
+    db: &Transaction<'_>,
+    sql: &str,
+    params: impl Params,
+    (what, name): (&'static str, &str),
+) -> Outcome {
+    match db.execute(sql, params)? {
+        0 => Err(Refused::Change(ChangeError::Exists {
+            what,
+            name: name.to_owned(),
+        })),
+        _ => Ok(()),
+    }
+}
+
+fn there(db: &Transaction<'_>, sql: &str, what: &'static str, name: &str) -> Outcome {
+    let found: Option<i64> = db.query_row(sql, [name], |row| row.get(0)).optional()?;
+    match found {
+        Some(_) => Ok(()),
+        None => missing(what, name),
+    }
+}
+
+fn missing<T>(what: &'static str, name: &str) -> Outcome<T> {
+    let name = name.to_owned();
+    Err(Refused::Change(ChangeError::Missing { what, name }))
+}

@@ -1,0 +1,145 @@
+//! What is asked of the tables, and how a row becomes what is kept.
+
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::{Connection, Params, Row, types::Type};
+
+use super::super::{Assignment, PolicyHead, PolicyVersion, Server, Session, Token, User};
+use crate::credential::Digest;
+
+pub(super) const USERS: &str = "SELECT name, role, password, created FROM users ORDER BY name";
+pub(super) const ONE_USER: &str = "SELECT name, role, password, created FROM users WHERE name = ?1";
+pub(super) const SESSIONS: &str =
+    "SELECT s.id, s.digest, u.name, u.role, s.created, s.seen, s.expires,
+    s.address, s.agent FROM sessions s JOIN users u ON u.name = s.user
+    WHERE s.expires > ?1 AND s.seen > ?2 ORDER BY s.created DESC, s.id LIMIT 1000";
+pub(super) const ONE_SESSION: &str = "SELECT s.id, s.digest, u.name, u.role, s.created, s.seen,
+    s.expires, s.address, s.agent FROM sessions s JOIN users u ON u.name = s.user
+    WHERE s.expires > ?1 AND s.seen > ?2 AND s.id = ?3";
+pub(super) const TOKENS: &str = "SELECT id, digest, name, role, author, created, expires, used
+    FROM tokens ORDER BY created DESC, id";
+pub(super) const ONE_TOKEN: &str = "SELECT id, digest, name, role, author, created, expires, used
+    FROM tokens WHERE id = ?1 AND (expires IS NULL OR expires > ?2)";
+pub(super) const POLICIES: &str = "SELECT v.name, v.version, v.author, v.reason, v.created
+    FROM policies p JOIN policy_versions v ON v.name = p.name AND v.version = p.version
+    WHERE p.removed = 0 ORDER BY v.name";
+pub(super) const ONE_POLICY: &str = "SELECT v.name, v.version, v.author, v.reason, v.created, v.document
+    FROM policies p JOIN policy_versions v ON v.name = p.name AND v.version = coalesce(?2, p.version)
+    WHERE p.name = ?1 AND p.removed = 0";
+pub(super) const VERSIONS: &str = "SELECT v.name, v.version, v.author, v.reason, v.created
+    FROM policies p JOIN policy_versions v ON v.name = p.name
+    WHERE p.name = ?1 AND p.removed = 0 AND v.version < ?2 ORDER BY v.version DESC LIMIT ?3";
+pub(super) const ASSIGNMENTS: &str = "SELECT server, policy FROM assignments ORDER BY server";
+pub(super) const SERVERS: &str = "SELECT name, spec, author, changed FROM servers ORDER BY name";
+pub(super) const ONE_SERVER: &str =
+    "SELECT name, spec, author, changed FROM servers WHERE name = ?1";
+
+/// Now, and when a session that is idle now was last used.
+pub(super) fn alive(now: Timestamp) -> (i64, i64) {
+    (now.as_second(), (now - IDLE).as_second())
+}
+
+pub(super) fn all<T>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: fn(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
+    db.prepare_cached(sql)?.query_map(params, read)?.collect()
+}
+
+pub(super) fn user(row: &Row<'_>) -> rusqlite::Result<User> {
+    Ok(User {
+        name: row.get(0)?,
+        role: word(row, 1)?,
+        password: row.get(2)?,
+        created: time(row, 3)?,
+    })
+}
+
+pub(super) fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
+    Ok(Session {
+        id: row.get(0)?,
+        digest: Digest::from_octets(row.get(1)?),
+        user: row.get(2)?,
+        role: word(row, 3)?,
+        created: time(row, 4)?,
+        seen: time(row, 5)?,
+        expires: time(row, 6)?,
+        address: row.get(7)?,
+        agent: row.get(8)?,
+    })
+}
+
+pub(super) fn token(row: &Row<'_>) -> rusqlite::Result<Token> {
+    Ok(Token {
+        id: row.get(0)?,
+        digest: Digest::from_octets(row.get(1)?),
+        name: row.get(2)?,
+        role: word(row, 3)?,
+        author: row.get(4)?,
+        created: time(row, 5)?,
+        expires: maybe_time(row, 6)?,
+        used: maybe_time(row, 7)?,
+    })
+}
+
+pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<PolicyHead> {
+    Ok(PolicyHead {
+        name: row.get(0)?,
+        version: row.get(1)?,
+        author: row.get(2)?,
+        reason: row.get(3)?,
+        created: time(row, 4)?,
+    })
+}
+
+pub(super) fn version(row: &Row<'_>) -> rusqlite::Result<PolicyVersion> {
+    Ok(PolicyVersion {
+        head: head(row)?,
+        document: row.get(5)?,
+    })
+}
+
+pub(super) fn assignment(row: &Row<'_>) -> rusqlite::Result<Assignment> {
+    let server: String = row.get(0)?;
+    Ok(Assignment {
+        server: Some(server).filter(|server| !server.is_empty()),
+        policy: row.get(1)?,
+    })
+}
+
+pub(super) fn server(row: &Row<'_>) -> rusqlite::Result<Server> {
+    let spec: String = row.get(1)?;
+    Ok(Server {
+        name: row.get(0)?,
+        spec: serde_json::from_str(&spec).map_err(|error| unreadable(1, error))?,
+        author: row.get(2)?,
+        changed: time(row, 3)?,
+    })
+}
+
+fn word<T: std::str::FromStr<Err = String>>(row: &Row<'_>, at: usize) -> rusqlite::Result<T> {
+    let text: String = row.get(at)?;
+    text.parse().map_err(|error: String| unreadable(at, error))
+}
+
+fn time(row: &Row<'_>, at: usize) -> rusqlite::Result<Timestamp> {
+    Timestamp::from_second(row.get(at)?).map_err(|error| unreadable(at, error))
+}
+
+fn maybe_time(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Timestamp>> {
+    match row.get::<_, Option<i64>>(at)? {
+        Some(_) => time(row, at).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn unreadable(
+    at: usize,
+    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(at, Type::Text, error.into())
+}
+
+/// A desk that was left for longer is left.
+const IDLE: SignedDuration = SignedDuration::from_hours(2);

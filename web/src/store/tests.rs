@@ -1,0 +1,323 @@
+//! What every store promises; a second database runs the same.
+
+use std::cell::RefCell;
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::{credential, role::Role};
+
+struct Place {
+    store: SqliteStore,
+    folder: tempfile::TempDir,
+}
+
+fn place() -> Place {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&folder.path().join("gig.db")).unwrap();
+    Place { store, folder }
+}
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+}
+
+fn actor(seconds: i64) -> Actor {
+    Actor {
+        name: "ana".into(),
+        address: None,
+        at: at(seconds),
+    }
+}
+
+fn apply(store: &dyn Store, change: &Change) -> Result<Applied, ChangeError> {
+    store.apply(change, &actor(0), &|_| Ok(()))
+}
+
+fn user(name: &str, role: Role) -> Change {
+    Change::AddUser {
+        name: name.parse().unwrap(),
+        role,
+        password: "hash".to_owned(),
+    }
+}
+
+fn policy(name: &str, expected: Option<u64>, document: &str) -> Change {
+    Change::SavePolicy {
+        name: name.parse().unwrap(),
+        expected,
+        document: document.to_owned(),
+        reason: "why".to_owned(),
+    }
+}
+
+#[test]
+fn what_is_not_recorded_does_not_happen() {
+    let place = place();
+    let told = RefCell::new(Vec::new());
+    let witness = |entry: Entry| {
+        told.borrow_mut().push(entry);
+        Err("disk full".to_owned())
+    };
+    let refused = place
+        .store
+        .apply(&user("ben", Role::Viewer), &actor(0), &witness);
+    assert!(matches!(refused, Err(ChangeError::NotRecorded(_))));
+    assert!(place.store.users().unwrap().is_empty());
+    let told = told.into_inner();
+    assert_eq!(told.len(), 1);
+    assert_eq!(told[0].profile.as_deref(), Some("ana"));
+    assert_eq!(&*told[0].findings[0], "user ben added as viewer");
+}
+
+#[test]
+fn a_refused_change_is_not_recorded() {
+    let place = place();
+    let witness = |_: Entry| panic!("it was told");
+    let change = Change::RemoveUser {
+        name: "nobody".to_owned(),
+    };
+    let refused = place.store.apply(&change, &actor(0), &witness);
+    assert!(matches!(refused, Err(ChangeError::Missing { .. })));
+}
+
+#[test]
+fn a_set_up_link_works_once_before_it_ends_and_for_the_first_user_only() {
+    let place = place();
+    let store = &place.store;
+    let (link, other) = (
+        credential::mint_setup().unwrap(),
+        credential::mint_setup().unwrap(),
+    );
+    let expires = at(3600);
+    apply(
+        store,
+        &Change::OpenSetup {
+            digest: link.digest,
+            expires,
+        },
+    )
+    .unwrap();
+    let finish = |digest, name: &str| Change::FinishSetup {
+        digest,
+        name: name.parse().unwrap(),
+        password: "hash".to_owned(),
+    };
+    let refused = |outcome| assert!(matches!(outcome, Err(ChangeError::Setup)));
+    refused(apply(store, &finish(other.digest, "eve")));
+    refused(store.apply(&finish(link.digest, "eve"), &actor(3600), &|_| Ok(())));
+    apply(store, &finish(link.digest, "ana")).unwrap();
+    refused(apply(store, &finish(link.digest, "eve")));
+    apply(
+        store,
+        &Change::OpenSetup {
+            digest: other.digest,
+            expires,
+        },
+    )
+    .unwrap();
+    refused(apply(store, &finish(other.digest, "eve")));
+    let users = store.users().unwrap();
+    assert_eq!((users.len(), users[0].role), (1, Role::Admin));
+}
+
+#[test]
+fn the_last_admin_stays() {
+    let place = place();
+    let store = &place.store;
+    apply(store, &user("ana", Role::Admin)).unwrap();
+    apply(store, &user("ben", Role::Editor)).unwrap();
+    let remove = |name: &str| Change::RemoveUser {
+        name: name.to_owned(),
+    };
+    let demote = Change::SetRole {
+        name: "ana".to_owned(),
+        role: Role::Viewer,
+    };
+    for change in [&remove("ana"), &remove("ANA"), &demote] {
+        assert!(matches!(
+            apply(store, change),
+            Err(ChangeError::LastAdmin { .. })
+        ));
+    }
+    apply(store, &remove("ben")).unwrap();
+    apply(store, &user("cem", Role::Admin)).unwrap();
+    apply(store, &demote).unwrap();
+}
+
+#[test]
+fn sessions_end_by_time_by_idleness_with_their_user_and_with_a_new_password() {
+    let place = place();
+    let store = &place.store;
+    apply(store, &user("ana", Role::Admin)).unwrap();
+    apply(store, &user("ben", Role::Viewer)).unwrap();
+    let start = |id: &str, user: &str| Change::StartSession {
+        id: id.to_owned(),
+        digest: credential::mint_token().unwrap().digest,
+        user: user.to_owned(),
+        expires: at(12 * 3600),
+        agent: "browser".to_owned(),
+    };
+    for (id, user) in [("a", "ana"), ("b", "ben"), ("c", "ben")] {
+        apply(store, &start(id, user)).unwrap();
+    }
+    assert!(matches!(
+        apply(store, &start("d", "eve")),
+        Err(ChangeError::Missing { .. })
+    ));
+    let alive = |id: &str, now: i64| store.session(id, at(now)).unwrap().is_some();
+    assert!(alive("a", 7199) && !alive("a", 7200));
+    store.touch_session("a", at(7000)).unwrap();
+    assert!(alive("a", 7200 + 6999));
+    for hour in 1..13 {
+        store.touch_session("a", at(hour * 3600)).unwrap();
+    }
+    assert!(!alive("a", 12 * 3600));
+    let password = Change::SetPassword {
+        name: "ben".to_owned(),
+        password: "new".to_owned(),
+    };
+    apply(store, &password).unwrap();
+    assert!(!alive("b", 1) && !alive("c", 1));
+    apply(store, &start("e", "ben")).unwrap();
+    apply(
+        store,
+        &Change::RemoveUser {
+            name: "ben".to_owned(),
+        },
+    )
+    .unwrap();
+    assert!(!alive("e", 1));
+    apply(store, &Change::EndSession { id: "a".to_owned() }).unwrap();
+    assert!(!alive("a", 1));
+}
+
+#[test]
+fn tokens_end_by_time_and_by_removal() {
+    let place = place();
+    let store = &place.store;
+    let minted = credential::mint_token().unwrap();
+    let add = Change::AddToken {
+        id: minted.id.clone(),
+        digest: minted.digest,
+        name: "ci".parse().unwrap(),
+        role: Role::Auditor,
+        expires: Some(at(100)),
+    };
+    apply(store, &add).unwrap();
+    assert!(matches!(
+        apply(store, &add),
+        Err(ChangeError::Exists { .. })
+    ));
+    let found = store.token(&minted.id, at(99)).unwrap().unwrap();
+    assert!(found.digest.is(&minted.digest) && found.used.is_none());
+    assert!(store.token(&minted.id, at(100)).unwrap().is_none());
+    apply(
+        store,
+        &Change::RemoveToken {
+            id: minted.id.clone(),
+        },
+    )
+    .unwrap();
+    assert!(store.token(&minted.id, at(0)).unwrap().is_none());
+}
+
+#[test]
+fn versions_count_on_and_stale_changes_are_refused() {
+    let place = place();
+    let store = &place.store;
+    let version = |outcome: Result<Applied, ChangeError>| outcome.unwrap().version;
+    assert_eq!(version(apply(store, &policy("p", Some(0), "one"))), Some(1));
+    assert_eq!(version(apply(store, &policy("p", Some(1), "two"))), Some(2));
+    for expected in [0, 1, 3] {
+        let refused = apply(store, &policy("p", Some(expected), "x"));
+        assert!(matches!(
+            refused,
+            Err(ChangeError::Stale { current: 2, .. })
+        ));
+    }
+    assert_eq!(store.policy("p", None).unwrap().unwrap().document, "two");
+    assert_eq!(store.policy("p", Some(1)).unwrap().unwrap().document, "one");
+    let page = store.versions("p", Some(2), 10).unwrap();
+    assert_eq!(
+        page.iter().map(|head| head.version).collect::<Vec<_>>(),
+        [1]
+    );
+    apply(
+        store,
+        &Change::RemovePolicy {
+            name: "p".to_owned(),
+        },
+    )
+    .unwrap();
+    assert!(store.policy("p", None).unwrap().is_none() && store.policies().unwrap().is_empty());
+    // A number never means two documents.
+    assert_eq!(
+        version(apply(store, &policy("p", Some(0), "three"))),
+        Some(3)
+    );
+}
+
+#[test]
+fn an_assigned_policy_stays_and_goes_with_its_server() {
+    let place = place();
+    let store = &place.store;
+    apply(store, &policy("p", None, "x")).unwrap();
+    let server = Change::SaveServer {
+        name: "s".parse().unwrap(),
+        spec: ServerSpec {
+            command: vec!["true".to_owned()],
+            ..ServerSpec::default()
+        },
+        new: true,
+    };
+    let assign = |server: Option<&str>, policy: Option<&str>| Change::Assign {
+        server: server.map(str::to_owned),
+        policy: policy.map(str::to_owned),
+    };
+    let missing = apply(store, &assign(Some("s"), Some("p")));
+    assert!(matches!(
+        missing,
+        Err(ChangeError::Missing { what: "server", .. })
+    ));
+    apply(store, &server).unwrap();
+    assert!(matches!(
+        apply(store, &server),
+        Err(ChangeError::Exists { .. })
+    ));
+    apply(store, &assign(Some("s"), Some("p"))).unwrap();
+    let remove = Change::RemovePolicy {
+        name: "p".to_owned(),
+    };
+    assert!(matches!(
+        apply(store, &remove),
+        Err(ChangeError::InUse { .. })
+    ));
+    apply(
+        store,
+        &Change::RemoveServer {
+            name: "s".to_owned(),
+        },
+    )
+    .unwrap();
+    assert!(store.assignments().unwrap().is_empty());
+    apply(store, &assign(None, Some("p"))).unwrap();
+    assert_eq!(store.assignments().unwrap()[0].server, None);
+    apply(store, &assign(None, None)).unwrap();
+    apply(store, &remove).unwrap();
+}
+
+#[test]
+fn what_was_kept_is_there_for_the_next_process_and_others_are_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = place();
+    apply(&place.store, &user("ana", Role::Admin)).unwrap();
+    let path = place.folder.path().join("gig.db");
+    let second = SqliteStore::open(&path).unwrap();
+    assert_eq!(second.users().unwrap().len(), 1);
+    apply(&second, &user("ben", Role::Viewer)).unwrap();
+    assert_eq!(place.store.users().unwrap().len(), 2);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+    let refused = SqliteStore::open(&path).map(drop).unwrap_err();
+    assert!(refused.to_string().contains("chmod 600"), "{refused}");
+}
