@@ -11,6 +11,7 @@ pub mod checkpoint;
 mod clock;
 pub mod entry;
 pub mod event;
+pub mod export;
 mod line;
 pub mod log;
 pub mod record;

@@ -29,6 +29,12 @@ pub trait Log {
     /// When the log cannot be read.
     fn after(&mut self, marks: &Marks, most: usize) -> Result<Vec<Found>, ReadLogError>;
 
+    /// The record at a place, if there is one.
+    ///
+    /// # Errors
+    /// When the log cannot be read, or what stands there is no record.
+    fn found_at(&mut self, at: Position) -> Result<Option<Found>, ReadLogError>;
+
     /// Where each chain ends now.
     ///
     /// # Errors

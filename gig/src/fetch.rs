@@ -23,11 +23,12 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 use hyper_util::rt::TokioIo;
-use rustls::crypto::CryptoProvider;
+use rustls::{crypto::CryptoProvider, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
 };
+use tokio_rustls::TlsConnector;
 
 /// Goes out from the host, as gig itself.
 #[derive(Debug)]
@@ -37,6 +38,11 @@ pub(crate) struct NetworkFetch {
     provider: Arc<CryptoProvider>,
     proxy: Option<UpstreamProxy>,
 }
+
+/// Octets both ways.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 /// Where a URL leads.
 struct Target {
@@ -76,7 +82,8 @@ impl NetworkFetch {
             request.deadline,
         );
         drop(request);
-        let stream = self.dial(target).await.map_err(unreached)?;
+        let dialled = self.dial(&target.host, target.port).await;
+        let stream = dialled.map_err(unreached)?;
         if !target.tls {
             return send(target, stream, message, largest).await;
         }
@@ -99,8 +106,40 @@ impl NetworkFetch {
         send(target, stream, message, largest).await
     }
 
-    async fn dial(&self, target: &Target) -> Result<TcpStream, String> {
-        let (host, port) = (&target.host, target.port);
+    /// A stream of octets of its own: no HTTP, and in TLS no application protocol is named.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    pub(crate) async fn stream(
+        &self,
+        host: &Host,
+        port: Port,
+        tls: bool,
+    ) -> Result<Box<dyn Stream>, String> {
+        let stream = self.dial(host, port).await?;
+        if !tls {
+            return Ok(Box::new(stream));
+        }
+        let verifier = self.verifier.verifier().await;
+        let verifier = verifier.map_err(|error| error.to_string())?;
+        let config = rustls::ClientConfig::builder_with_provider(Arc::clone(&self.provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?
+            .dangerous()
+            // The one that checks the system's roots and those that were named.
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        let name = match host {
+            Host::Name(name) => ServerName::try_from(name.as_str().to_owned()),
+            Host::Ip(ip) => Ok(ServerName::from(*ip)),
+        };
+        let name = name.map_err(|error| error.to_string())?;
+        let session = TlsConnector::from(Arc::new(config)).connect(name, stream);
+        let session = session.await.map_err(|error| error.to_string())?;
+        Ok(Box::new(session))
+    }
+
+    async fn dial(&self, host: &Host, port: Port) -> Result<TcpStream, String> {
         let past = |proxy: &&UpstreamProxy| {
             let loopback = host.ip().is_some_and(|ip| ip.is_loopback());
             !loopback && !proxy.bypasses(host, port)

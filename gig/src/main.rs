@@ -8,6 +8,7 @@
 mod args;
 mod commands;
 mod data_dir;
+mod deliver;
 mod doctor;
 mod error_chain;
 mod exit_status;

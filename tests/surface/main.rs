@@ -1,5 +1,6 @@
 //! The command line beside `gig run`: policy, audit, doctor, and how mistakes are told.
 
+mod audit_export;
 mod audit_retention;
 mod audit_search;
 mod audit_verify;

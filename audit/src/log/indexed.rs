@@ -41,6 +41,23 @@ pub(crate) fn after(
     Ok(found)
 }
 
+/// One record.
+pub(crate) fn found_at(
+    shelf: &mut impl Shelf,
+    at: Position,
+) -> Result<Option<Found>, ReadLogError> {
+    let mut lines = shelf.lines_at(at.chain, &[at.seq])?;
+    let Some((seq, line)) = lines.pop() else {
+        return Ok(None);
+    };
+    let row = Row::read(&line).map_err(|source| ReadLogError::Row {
+        place: shelf.place(),
+        seq,
+        source,
+    })?;
+    Ok(Some(Found { at, line, row }))
+}
+
 pub(crate) fn end(shelf: &mut impl Shelf) -> Result<Marks, StoreError> {
     let chains = shelf.chains()?;
     let marks = chains

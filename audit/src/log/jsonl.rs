@@ -158,6 +158,22 @@ impl Log for JsonlLog {
         Ok(found)
     }
 
+    fn found_at(&mut self, at: Position) -> Result<Option<Found>, ReadLogError> {
+        if at.seq > self.length()? {
+            return Ok(None);
+        }
+        let mut backwards = Backwards::new(&self.file, at.seq);
+        let next = backwards.next_line().map_err(|e| self.error(e))?;
+        let Some((begin, line)) =
+            next.filter(|(begin, line)| begin + line.len() as u64 + 1 == at.seq)
+        else {
+            return Ok(None);
+        };
+        let line = self.text(line)?;
+        let row = self.row(&line, begin)?;
+        Ok(Some(Found { at, line, row }))
+    }
+
     fn end(&mut self) -> Result<Marks, ReadLogError> {
         let length = self.length()?;
         let mut backwards = Backwards::new(&self.file, length);

@@ -7,6 +7,7 @@ use gig_audit::{PublicKey, retention::Keep, search::Marks};
 use gig_policy::DenyReason;
 
 use super::{OutputArgs, value};
+use crate::deliver::Destination;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
@@ -63,14 +64,46 @@ pub(crate) struct AuditExportArgs {
     /// A new file to write, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Send instead: `syslog+tcp://HOST:PORT`, `syslog+tls://HOST:PORT` (601 and 6514 if no port is named),
+    /// or where an OTLP collector takes logs: `https://HOST:PORT/v1/logs`
+    #[arg(long, value_name = "URL", conflicts_with_all = ["format", "with_checkpoints", "output"],
+          requires = "cursor")]
+    pub(crate) to: Option<Destination>,
+    #[command(flatten)]
+    pub(crate) sending: SendingArgs,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
+}
+
+/// How records are sent: at least once, going on where it stopped.
+#[derive(Debug, Args)]
+pub(crate) struct SendingArgs {
+    /// Where to keep how far was sent; one file for each record and destination
+    #[arg(long, value_name = "FILE", requires = "to")]
+    pub(crate) cursor: Option<PathBuf>,
+    /// Go on sending what is recorded, until interrupted
+    #[arg(long, requires = "to")]
+    pub(crate) follow: bool,
+    /// A file with the bearer token that an OTLP collector asks for
+    #[arg(long, value_name = "FILE", requires = "to")]
+    pub(crate) token: Option<PathBuf>,
+    /// PEM roots to trust for the receiver, beside the system's; repeatable
+    #[arg(long, value_name = "FILE", requires = "to")]
+    pub(crate) ca: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormatArg {
     /// The records as they were written, one JSON object a line
     Jsonl,
+    /// Comma-separated values with a header, safe to open in a spreadsheet
+    Csv,
+    /// Open Cybersecurity Schema Framework 1.3, one JSON object a line
+    Ocsf,
+    /// OpenTelemetry logs: OTLP export requests in JSON, one a line
+    OtlpJson,
+    /// Syslog messages of RFC 5424, one a line
+    Syslog,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 //! What a record costs and what a search takes, in files and in databases.
 //!
-//! `gig-record-bench [--records N] [--dir DIR] [--store jsonl,sqlite] [--seconds N]` measures how long one
+//! `gig-record-bench [--records N] [--dir DIR] [--store jsonl,sqlite,unsigned] [--seconds N]` measures how long one
 //! record waits when nothing else happens, what 10,000 records a second add (and whether any is
 //! refused), then fills the database to N records and searches it. It prints figures for people:
 //! nothing here passes or fails.
@@ -8,12 +8,13 @@
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use gig_audit::{
-    Entry, Event, JsonlStore, RecordRefused, Recorder, RecorderSettings, SqliteLog, SqliteStore,
-    Store, VerdictWord,
+    Entry, Event, JsonlStore, RecordRefused, Recorder, RecorderSettings, SigningKey, SqliteLog,
+    SqliteStore, Store, VerdictWord,
     log::{Log, jsonl::JsonlLog},
     search::{Filter, Query},
 };
@@ -33,8 +34,12 @@ fn main() {
         .build()
         .expect("a runtime");
     for store in &options.stores {
-        let ending = if store == "sqlite" { "db" } else { "jsonl" };
-        let path = options.folder.join(format!("bench.{ending}"));
+        let name = match store.as_str() {
+            "sqlite" => "signed.db",
+            "unsigned" => "unsigned.db",
+            _ => "bench.jsonl",
+        };
+        let path = options.folder.join(name);
         println!("== {store}: {}", path.display());
         runtime.block_on(record(&path, &options));
         search(&path);
@@ -66,7 +71,10 @@ fn options() -> Options {
 
 async fn record(path: &Path, options: &Options) {
     let store: Box<dyn Store> = if path.extension().is_some_and(|ending| ending == "db") {
-        Box::new(SqliteStore::open(path, "bench").expect("the database"))
+        // As `gig run` writes it, and without.
+        let key = SigningKey::from_seed(&[7; SigningKey::SEED]).expect("a key");
+        let key = (!path.ends_with("unsigned.db")).then(|| Arc::new(key));
+        Box::new(SqliteStore::open_signing(path, "bench", key).expect("the database"))
     } else {
         Box::new(JsonlStore::open(path).expect("the file"))
     };

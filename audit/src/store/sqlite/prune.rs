@@ -16,7 +16,7 @@ use crate::{
     log::indexed::put_together,
     retention::{Class, Retention},
     search::{
-        posting::BLOCK,
+        posting::{BLOCK, Places, encode},
         walk::{Chain, key_of},
     },
     signing::{PublicKey, SigningKey},
@@ -159,6 +159,43 @@ fn begins_before(
     Ok(record.is_none_or(|record| newest.is_some_and(|newest| record.time.as_str() < newest)))
 }
 
+/// Takes the places of removed records out of a block's terms: what was in them is not to be guessed
+/// from the index.
+fn forget(connection: &mut Connection, block: i64) -> Result<(), rusqlite::Error> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut there = Places::NONE;
+    let first = block * i64::from(BLOCK);
+    let mut look = transaction
+        .prepare_cached("SELECT position - ?1 FROM record WHERE position BETWEEN ?1 AND ?2")?;
+    for place in look.query_map([first, first + i64::from(BLOCK) - 1], |row| row.get(0))? {
+        there.add(place?);
+    }
+    drop(look);
+    let mut look =
+        transaction.prepare_cached("SELECT term, places FROM posting WHERE block = ?1")?;
+    let terms = look.query_map([block], |row| {
+        Ok((row.get(0)?, Places::decode(row.get_ref(1)?.as_blob()?)))
+    })?;
+    let terms: Vec<(i64, Places)> = terms.collect::<Result<_, _>>()?;
+    drop(look);
+    for (term, mut places) in terms {
+        let before = places;
+        places.meet(&there);
+        if places.is_empty() {
+            transaction
+                .prepare_cached("DELETE FROM posting WHERE block = ?1 AND term = ?2")?
+                .execute((block, term))?;
+        } else if places != before {
+            let mut left: Vec<u16> = places.newest_first().collect();
+            left.reverse();
+            transaction
+                .prepare_cached("UPDATE posting SET places = ?3 WHERE block = ?1 AND term = ?2")?
+                .execute((block, term, encode(&left)))?;
+        }
+    }
+    transaction.commit()
+}
+
 /// What stays of a segment, and what goes.
 struct Left {
     stays: Vec<Head>,
@@ -261,17 +298,12 @@ impl Left {
             transaction
                 .prepare_cached("DELETE FROM record WHERE position BETWEEN ?1 AND ?2")?
                 .execute([first, last])?;
-            // Blocks of which nothing is left: the first that begins inside, up to the last that ends.
-            let size = i64::from(BLOCK);
-            let blocks = [
-                first.div_euclid(size) + i64::from(first % size != 0),
-                (last + 1) / size - 1,
-            ];
-            transaction
-                .prepare_cached("DELETE FROM posting WHERE block BETWEEN ?1 AND ?2")?
-                .execute(blocks)?;
         }
         transaction.commit()?;
+        let size = i64::from(BLOCK);
+        let first = key_of(chain.chain, segment.first) / size;
+        let last = key_of(chain.chain, segment.last) / size;
+        (first..=last).try_for_each(|block| forget(connection, block))?;
         Ok(true)
     }
 }

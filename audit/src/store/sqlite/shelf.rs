@@ -10,7 +10,7 @@ use crate::{
     log::{ChainProof, Log, LogVerdict, ReadLogError, indexed},
     record::ChainHash,
     search::{
-        Found, Marks, Page, Query,
+        Found, Marks, Page, Position, Query,
         posting::{BLOCK, Places},
         walk::{self, Block, Chain, Shelf, between, key_of},
     },
@@ -254,6 +254,10 @@ impl Log for SqliteLog {
 
     fn after(&mut self, marks: &Marks, most: usize) -> Result<Vec<Found>, ReadLogError> {
         indexed::after(self, marks, most)
+    }
+
+    fn found_at(&mut self, at: Position) -> Result<Option<Found>, ReadLogError> {
+        indexed::found_at(self, at)
     }
 
     fn end(&mut self) -> Result<Marks, ReadLogError> {

@@ -1,4 +1,4 @@
-//! `gig audit export`: records as other programs read them.
+//! `gig audit export`: records as other programs read them, written out or sent.
 
 use std::{
     fs::OpenOptions,
@@ -8,9 +8,12 @@ use std::{
 
 use anyhow::{Context, bail};
 use gig_audit::{
+    export::{csv, ocsf, otlp, syslog},
     log::Log,
-    search::{Filter, Marks},
+    search::{Filter, Found, Marks},
 };
+
+mod send;
 
 use super::show;
 use crate::{
@@ -18,14 +21,16 @@ use crate::{
     exit_status::ExitStatus,
 };
 
-/// Writes every record that is looked for, oldest first within each chain.
+/// Writes or sends every record that is looked for, oldest first within each chain.
 ///
 /// # Errors
 /// When the record cannot be read or the output not be written.
 pub(super) fn execute(args: AuditExportArgs) -> anyhow::Result<ExitStatus> {
-    let reading = format!("cannot read {}", args.file.display());
     let mut log = super::open(&args.file)?;
     let filter = super::filter(args.filter);
+    if let Some(to) = args.to {
+        return send::execute(log, &args.file, &filter, (to, args.sending));
+    }
     if args.with_checkpoints && (filter != Filter::default() || args.format != FormatArg::Jsonl) {
         bail!(
             "--with-checkpoints goes with every record, as --format jsonl: a part proves nothing"
@@ -47,39 +52,61 @@ pub(super) fn execute(args: AuditExportArgs) -> anyhow::Result<ExitStatus> {
     let written = if args.with_checkpoints {
         proof(log.as_mut(), &mut out)
     } else {
-        records(log.as_mut(), &filter, &mut out)
+        records(log.as_mut(), &filter, args.format, &mut out)
     };
-    written.context(reading)?;
+    written.with_context(|| format!("cannot export {}", args.file.display()))?;
     out.flush().context(WRITING)?;
     Ok(ExitStatus::SUCCESS)
 }
 
-fn records(log: &mut dyn Log, filter: &Filter, out: &mut impl Write) -> anyhow::Result<()> {
-    let mut marks = Marks::default();
+fn records(
+    log: &mut dyn Log,
+    filter: &Filter,
+    format: FormatArg,
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
+    if format == FormatArg::Csv {
+        out.write_all(csv::header().as_bytes()).context(WRITING)?;
+    }
     // What is recorded meanwhile is the next export's.
     let end = log.end()?;
-    loop {
-        let some = log.after(&marks, AT_ONCE)?;
+    let mut marks = Marks::default();
+    while !marks.reaches(&end) {
+        let mut some = log.after(&marks, AT_ONCE)?;
         if some.is_empty() {
-            return Ok(());
+            break;
         }
-        for found in some {
-            marks.set(found.at);
-            if found.at.seq <= end.of(found.at.chain) && filter.matches(&found.row) {
-                writeln!(out, "{}", show::json(&found)).context(WRITING)?;
-            }
-        }
-        if marks.reaches(&end) {
-            return Ok(());
-        }
+        some.iter().for_each(|found| marks.set(found.at));
+        some.retain(|found| found.at.seq <= end.of(found.at.chain) && filter.matches(&found.row));
+        batch(&some, format, out).context(WRITING)?;
     }
+    Ok(())
+}
+
+fn batch(batch: &[Found], format: FormatArg, out: &mut impl Write) -> io::Result<()> {
+    match format {
+        FormatArg::Jsonl => lines(batch, out, show::json),
+        FormatArg::Ocsf => lines(batch, out, |found| ocsf::event(&found.row)),
+        FormatArg::Syslog => lines(batch, out, syslog::message),
+        FormatArg::Csv => batch
+            .iter()
+            .try_for_each(|found| out.write_all(csv::line(&found.row).as_bytes())),
+        FormatArg::OtlpJson if batch.is_empty() => Ok(()),
+        FormatArg::OtlpJson => writeln!(out, "{}", otlp::request(batch)),
+    }
+}
+
+fn lines(batch: &[Found], out: &mut impl Write, line: impl Fn(&Found) -> String) -> io::Result<()> {
+    batch
+        .iter()
+        .try_for_each(|found| writeln!(out, "{}", line(found)))
 }
 
 /// Chain by chain: its head, its checkpoints, its records.
 fn proof(log: &mut dyn Log, out: &mut impl Write) -> anyhow::Result<()> {
     let chains = log.proof()?;
     if chains.is_empty() {
-        return records(log, &Filter::default(), out);
+        return records(log, &Filter::default(), FormatArg::Jsonl, out);
     }
     for (place, chain) in chains.iter().enumerate() {
         writeln!(out, "{}", chain.exported.line()).context(WRITING)?;

@@ -6,6 +6,7 @@ use super::*;
 use crate::{
     log::ChainProof,
     retention::{Class, Keep, Retention},
+    search::term,
     signing::SigningKey,
     verify::verify_lines,
 };
@@ -101,6 +102,16 @@ async fn old_records_go_by_their_class_and_the_rest_stays_proved() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.db");
     record(&path, 9000).await;
+    let (_recorder, owner) = start_signing(&path);
+    indexed(&path);
+    owner.close(PATIENCE);
+    let other = Connection::open(&path).unwrap();
+    let terms = || -> u64 {
+        let dns = term::term(term::Field::Event, "dns");
+        let count = "SELECT count(*) FROM posting WHERE term = ?1";
+        other.query_row(count, [dns], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(terms(), 2);
     assert!(pruned(&path, &in_days(6, &[])).is_empty(), "too young");
     let went = pruned(&path, &in_days(8, &[]));
     assert_eq!(
@@ -124,6 +135,7 @@ async fn old_records_go_by_their_class_and_the_rest_stays_proved() {
     assert_eq!(log.search(&query).unwrap().records.len(), 1);
     query.filter.text = vec!["item 7".into()];
     assert_eq!(log.search(&query).unwrap().records.len(), 0);
+    assert_eq!(terms(), 0, "what went is not left in the index either");
     drop(log);
     record(&path, 10).await;
     assert_eq!(whole(&path).head.seq, 9010);

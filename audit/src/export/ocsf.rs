@@ -1,0 +1,370 @@
+//! The Open Cybersecurity Schema Framework, version 1.3.0: one event a record.
+//!
+//! | record | class |
+//! | --- | --- |
+//! | `dns` | DNS Activity 4003 |
+//! | `request`, the outcome of a request | HTTP Activity 4002 |
+//! | `connect`, the outcome of a connection | Network Activity 4001 |
+//! | `secret.misuse`, `finding`, `audit.gap` | Detection Finding 2004 |
+//! | `policy.change`, `secret.change` | Entity Management 3004 |
+//! | `auth` | Authentication 3002 |
+//! | `admin` | Account Change 3001 |
+//! | `sandbox.start`, `sandbox.exit` | Application Lifecycle 6002 |
+//!
+//! Traffic carries the profile `security_control`: whether it was allowed, by which rule of which policy.
+//! What the schema has no field for stands under `unmapped`.
+
+use serde_json::{Map, Value, json};
+
+mod class;
+
+use class::{Class, OTHER};
+
+use super::{Gravity, gravity, moment};
+use crate::row::Row;
+
+/// One event as one line of JSON in ASCII, without a newline.
+#[must_use]
+pub fn event(row: &Row) -> String {
+    let class = Class::of(row);
+    let (activity, name) = class.activity(row);
+    let severity = match gravity(row) {
+        Gravity::Ordinary => (1, "Informational"),
+        Gravity::Notable => (2, "Low"),
+        Gravity::Denied => (3, "Medium"),
+        Gravity::Alarm => (4, "High"),
+    };
+    let uid = class.uid();
+    let mut event = Map::new();
+    put(
+        &mut event,
+        json!({
+            "activity_id": activity,
+            "activity_name": name,
+            "category_uid": uid / 1000,
+            "category_name": class.category(),
+            "class_uid": uid,
+            "class_name": class.name(),
+            "type_uid": uid * 100 + activity,
+            "type_name": format!("{}: {name}", class.name()),
+            "severity_id": severity.0,
+            "severity": severity.1,
+            "time": moment(row).as_millisecond(),
+            "metadata": metadata(row, class),
+            "message": message(row),
+        }),
+    );
+    status(&mut event, row);
+    let parts = match class {
+        Class::Dns => dns(row),
+        Class::Http => http(row),
+        Class::Network => network(row),
+        Class::Finding => finding(row),
+        Class::Entity => entity(row),
+        Class::Account => json!({ "user": user(row), "actor": { "user": user(row) } }),
+        Class::Authentication => json!({ "user": user(row), "service": { "name": "gig" } }),
+        Class::Lifecycle => lifecycle(row),
+        Class::Base => json!({}),
+    };
+    put(&mut event, parts);
+    if class.is_traffic() {
+        put(&mut event, control(row));
+    }
+    put(&mut event, json!({ "unmapped": unmapped(row) }));
+    ascii(&without_nothing(Value::Object(event)))
+}
+
+fn metadata(row: &Row, class: Class) -> Value {
+    json!({
+        "version": "1.3.0",
+        "uid": row.hash,
+        "sequence": row.seq,
+        "original_time": row.time,
+        "log_name": "audit",
+        "log_provider": row.node,
+        "event_code": row.event,
+        "correlation_uid": row.request,
+        "profiles": class.is_traffic().then(|| json!(["security_control"])),
+        "product": { "name": "gig", "vendor_name": "gig", "version": env!("CARGO_PKG_VERSION") },
+    })
+}
+
+/// What was decided, in the words of the schema.
+fn status(event: &mut Map<String, Value>, row: &Row) {
+    let (id, status) = match row.verdict.as_deref() {
+        Some("allow" | "would_deny") => (1, "Success"),
+        Some("deny") => (2, "Failure"),
+        _ => return,
+    };
+    put(
+        event,
+        json!({ "status_id": id, "status": status, "status_detail": row.reason }),
+    );
+}
+
+fn control(row: &Row) -> Value {
+    let (action, disposition) = match row.verdict.as_deref() {
+        Some("allow") => ((1, "Allowed"), (1, "Allowed")),
+        Some("would_deny") => ((1, "Allowed"), (17, "Logged")),
+        Some("deny") => ((2, "Denied"), (2, "Blocked")),
+        _ => ((0, "Unknown"), (0, "Unknown")),
+    };
+    let policy = row.policy.as_ref().map(|name| {
+        let version = row.policy_version.map(|version| version.to_string());
+        json!({ "name": name, "uid": name, "version": version })
+    });
+    let rule = row
+        .rule
+        .as_ref()
+        .map(|rule| json!({ "name": rule, "uid": rule }));
+    json!({
+        "action_id": action.0,
+        "action": action.1,
+        "disposition_id": disposition.0,
+        "disposition": disposition.1,
+        "policy": policy,
+        "firewall_rule": rule,
+    })
+}
+
+/// Both ends, and what went between.
+fn network(row: &Row) -> Value {
+    let source = row
+        .src
+        .as_deref()
+        .and_then(|src| src.parse::<std::net::SocketAddr>().ok());
+    let address = row
+        .host
+        .as_deref()
+        .filter(|host| host.parse::<std::net::IpAddr>().is_ok());
+    let total = row.bytes_in.zip(row.bytes_out);
+    let total = total.map(|(inward, outward)| inward.saturating_add(outward));
+    let traffic = (row.bytes_in.or(row.bytes_out))
+        .map(|_| json!({ "bytes_in": row.bytes_in, "bytes_out": row.bytes_out, "bytes": total }));
+    let tls = row
+        .tls
+        .as_ref()
+        .filter(|tls| tls.version.is_some())
+        .map(|tls| json!({ "version": tls.version, "sni": tls.sni, "alpn": tls.alpn }));
+    json!({
+        "src_endpoint": {
+            "ip": source.map(|source| source.ip().to_string()),
+            "port": source.map(|source| source.port()).filter(|port| *port > 0),
+            "uid": row.sandbox,
+            "name": row.server,
+            "type": "Sandbox",
+            "type_id": OTHER,
+        },
+        "dst_endpoint": {
+            "hostname": row.host.as_ref().filter(|_| address.is_none()),
+            "ip": row.dst_ip.as_deref().or(address),
+            "port": row.port,
+            "svc_name": row.protocol,
+            // The schema wants one of them at least.
+            "name": (row.host.is_none() && row.dst_ip.is_none()).then_some("unknown"),
+        },
+        "connection_info": {
+            "uid": row.conn.map(|conn| conn.to_string()),
+            "direction": "Outbound",
+            "direction_id": 2,
+            "protocol_name": if row.protocol.as_deref() == Some("udp") { "udp" } else { "tcp" },
+            "protocol_num": if row.protocol.as_deref() == Some("udp") { 17 } else { 6 },
+        },
+        "traffic": traffic,
+        "tls": tls,
+        "duration": row.duration_ms,
+    })
+}
+
+fn dns(row: &Row) -> Value {
+    let (code, word) = match row.verdict.as_deref() {
+        Some("deny") => (3, "NXDomain"),
+        _ => (0, "NoError"),
+    };
+    let mut event = Map::new();
+    put(&mut event, network(row));
+    put(
+        &mut event,
+        json!({
+            "query": {
+                "hostname": row.host.as_deref().unwrap_or_default(),
+                "type": row.method.as_deref().unwrap_or("A"),
+                "class": "IN",
+            },
+            "query_time": moment(row).as_millisecond(),
+            "rcode": word,
+            "rcode_id": code,
+            // What answered is gig itself, not the host that was asked for.
+            "dst_endpoint": { "svc_name": "dns", "port": 53 },
+            "connection_info": { "direction": "Outbound", "direction_id": 2 },
+        }),
+    );
+    Value::Object(event)
+}
+
+fn http(row: &Row) -> Value {
+    let scheme = match row.protocol.as_deref() {
+        Some("http") => "http",
+        _ => "https",
+    };
+    let (host, path) = (
+        row.host.as_deref().unwrap_or_default(),
+        row.path.as_deref().unwrap_or("/"),
+    );
+    let port = row.port.map(|port| format!(":{port}")).unwrap_or_default();
+    let bracketed = if host.contains(':') {
+        format!("[{host}]")
+    } else {
+        host.to_owned()
+    };
+    let mut event = Map::new();
+    put(&mut event, network(row));
+    put(
+        &mut event,
+        json!({
+            "http_request": {
+                "uid": row.request,
+                "http_method": row.method,
+                "url": {
+                    "scheme": scheme,
+                    "hostname": host,
+                    "port": row.port,
+                    "path": path,
+                    "url_string": format!("{scheme}://{bracketed}{port}{path}"),
+                },
+            },
+            "http_response": row.status.map(|code| json!({ "code": code })),
+        }),
+    );
+    Value::Object(event)
+}
+
+fn finding(row: &Row) -> Value {
+    let title = match row.event.as_str() {
+        "secret.misuse" => "A secret was sent where it is not bound to",
+        "audit.gap" => "Records are missing: egress was refused meanwhile, or the end was cut off",
+        _ => "A scanner found something",
+    };
+    let detail = row.findings.join("; ");
+    json!({
+        "finding_info": {
+            "uid": row.hash,
+            "title": title,
+            "desc": if detail.is_empty() { title } else { &detail },
+            "created_time": moment(row).as_millisecond(),
+            "types": [row.event],
+        },
+        "is_alert": true,
+        "resources": row.sandbox.as_ref().map(|sandbox| {
+            json!([{ "uid": sandbox, "name": row.server, "type": "sandbox" }])
+        }),
+        "evidences": [{
+            "dst_endpoint": { "hostname": row.host, "ip": row.dst_ip, "port": row.port },
+            "data": { "secrets": row.secrets, "findings": row.findings },
+        }],
+    })
+}
+
+fn entity(row: &Row) -> Value {
+    let (kind, name) = if row.event == "policy.change" {
+        ("policy", row.policy.clone())
+    } else {
+        ("secret", row.secrets.first().cloned())
+    };
+    json!({
+        "entity": { "name": name.unwrap_or_else(|| kind.to_owned()), "type": kind },
+        "comment": row.findings.join("; "),
+        "actor": { "user": user(row) },
+    })
+}
+
+fn lifecycle(row: &Row) -> Value {
+    json!({
+        "app": {
+            "name": row.server.as_deref().unwrap_or("sandbox"),
+            "uid": row.sandbox,
+            "vendor_name": "gig",
+        },
+        "status_code": row.status.map(|status| status.to_string()),
+        "duration": row.duration_ms,
+    })
+}
+
+fn user(row: &Row) -> Value {
+    json!({ "name": row.profile.as_deref().unwrap_or("unknown"), "type": "User", "type_id": 1 })
+}
+
+/// What has no place in the class.
+fn unmapped(row: &Row) -> Value {
+    json!({
+        "verdict": row.verdict,
+        "sandbox": row.sandbox,
+        "profile": row.profile,
+        "secrets": row.secrets,
+        "findings": row.findings,
+        "prev": row.prev,
+    })
+}
+
+fn message(row: &Row) -> String {
+    let words = [
+        Some(row.event.as_str()),
+        row.verdict.as_deref(),
+        row.reason.as_deref(),
+        row.method.as_deref(),
+        row.host.as_deref(),
+        row.path.as_deref(),
+    ];
+    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+}
+
+/// Adds the fields of `more`; those that are there already are replaced.
+fn put(event: &mut Map<String, Value>, more: Value) {
+    if let Value::Object(more) = more {
+        event.extend(more);
+    }
+}
+
+/// Fields that say nothing are left out: the schema has no null.
+fn without_nothing(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields
+                .into_iter()
+                .map(|(name, value)| (name, without_nothing(value)));
+            let told = fields.filter(|(_, value)| !says_nothing(value));
+            Value::Object(told.collect())
+        }
+        Value::Array(items) => Value::Array(items.into_iter().map(without_nothing).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
+    }
+}
+
+fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// JSON in ASCII.
+pub(super) fn ascii(value: &Value) -> String {
+    let json = value.to_string();
+    let mut out = String::with_capacity(json.len());
+    for character in json.chars() {
+        if matches!(character, ' '..='~') {
+            out.push(character);
+        } else {
+            let mut units = [0; 2];
+            for unit in character.encode_utf16(&mut units) {
+                out += &format!("\\u{unit:04x}");
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

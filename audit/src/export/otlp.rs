@@ -1,0 +1,169 @@
+//! OpenTelemetry logs: an `ExportLogsServiceRequest` of OTLP in its JSON encoding.
+//!
+//! The fields that OpenTelemetry has names for carry those (`server.address`, `http.request.method`),
+//! all others begin with `gig.`; the body is the record's own line. Numbers of 64 bits are texts, as
+//! the JSON encoding has them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::{Gravity, gravity, moment, ocsf::ascii};
+use crate::{row::Row, search::Found};
+
+/// One request with all of `records`, in their order within each machine; one line of JSON in ASCII.
+#[must_use]
+pub fn request(records: &[Found]) -> String {
+    let mut by_node: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
+    for found in records {
+        let node = found.row.node.as_str();
+        by_node.entry(node).or_default().push(log_record(found));
+    }
+    let resources: Vec<_> = by_node
+        .into_iter()
+        .map(|(node, records)| {
+            json!({
+                "resource": { "attributes": [
+                    text("service.name", "gig"),
+                    text("service.version", env!("CARGO_PKG_VERSION")),
+                    text("host.name", node),
+                ]},
+                "scopeLogs": [{
+                    "scope": { "name": "gig.audit", "version": env!("CARGO_PKG_VERSION") },
+                    "logRecords": records,
+                }],
+            })
+        })
+        .collect();
+    ascii(&json!({ "resourceLogs": resources }))
+}
+
+fn log_record(found: &Found) -> Value {
+    let row = &found.row;
+    let (number, word) = match gravity(row) {
+        Gravity::Ordinary => (9, "INFO"),
+        Gravity::Notable => (10, "INFO2"),
+        Gravity::Denied => (13, "WARN"),
+        Gravity::Alarm => (17, "ERROR"),
+    };
+    let nanoseconds = moment(row).as_nanosecond().to_string();
+    json!({
+        "timeUnixNano": nanoseconds,
+        "observedTimeUnixNano": nanoseconds,
+        "severityNumber": number,
+        "severityText": word,
+        "eventName": format!("gig.audit.{}", row.event),
+        "body": { "stringValue": found.line },
+        "attributes": attributes(row),
+    })
+}
+
+fn attributes(row: &Row) -> Vec<Value> {
+    let source = row
+        .src
+        .as_deref()
+        .and_then(|src| src.parse::<std::net::SocketAddr>().ok());
+    let client = source.map(|source| source.ip().to_string());
+    let mut attributes = vec![number("gig.seq", row.seq), text("gig.event", &row.event)];
+    let texts = [
+        ("gig.verdict", &row.verdict),
+        ("error.type", &row.reason),
+        ("gig.sandbox", &row.sandbox),
+        ("gig.server", &row.server),
+        ("gig.profile", &row.profile),
+        ("gig.request", &row.request),
+        ("gig.policy.name", &row.policy),
+        ("gig.policy.rule", &row.rule),
+        ("server.address", &row.host),
+        ("network.peer.address", &row.dst_ip),
+        ("network.protocol.name", &row.protocol),
+        ("http.request.method", &row.method),
+        ("url.path", &row.path),
+        ("client.address", &client),
+    ];
+    let told = texts.into_iter();
+    attributes.extend(told.filter_map(|(key, value)| Some(text(key, value.as_deref()?))));
+    let numbers = [
+        ("gig.connection", row.conn),
+        ("gig.policy.version", row.policy_version),
+        ("server.port", row.port.map(Into::into)),
+        ("client.port", source.map(|source| source.port().into())),
+        ("http.response.status_code", row.status.map(Into::into)),
+        ("gig.bytes_out", row.bytes_out),
+        ("gig.bytes_in", row.bytes_in),
+        ("gig.duration_ms", row.duration_ms),
+    ];
+    let told = numbers.into_iter();
+    attributes.extend(told.filter_map(|(key, value)| Some(number(key, value?))));
+    for (key, values) in [
+        ("gig.secrets", &row.secrets),
+        ("gig.findings", &row.findings),
+    ] {
+        if !values.is_empty() {
+            let values: Vec<_> = values.iter().map(|v| json!({ "stringValue": v })).collect();
+            attributes.push(json!({ "key": key, "value": { "arrayValue": { "values": values } } }));
+        }
+    }
+    attributes.push(text("log.record.uid", &row.hash));
+    attributes
+}
+
+fn text(key: &str, value: &str) -> Value {
+    json!({ "key": key, "value": { "stringValue": value } })
+}
+
+fn number(key: &str, value: u64) -> Value {
+    // The encoding's integer has a sign.
+    let value = i64::try_from(value).unwrap_or(i64::MAX);
+    json!({ "key": key, "value": { "intValue": value.to_string() } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::Position;
+
+    #[test]
+    fn records_are_grouped_by_machine_and_keep_their_types() {
+        let found = |node: &str, seq| Found {
+            at: Position { chain: 0, seq },
+            line: "{\"a\":\"\\u202e\"}".to_owned(),
+            row: Row {
+                seq,
+                time: "2026-11-21T09:30:00.123456Z".into(),
+                node: node.into(),
+                event: "request".into(),
+                verdict: Some("deny".into()),
+                host: Some("a\u{202e}".into()),
+                port: Some(443),
+                bytes_out: Some(u64::MAX),
+                findings: vec!["one".into()],
+                ..Row::default()
+            },
+        };
+        let text = request(&[found("m", 1), found("n", 1), found("m", 2)]);
+        assert!(text.bytes().all(|octet| (b' '..=b'~').contains(&octet)));
+        let request: Value = serde_json::from_str(&text).unwrap();
+        let resources = request["resourceLogs"].as_array().unwrap();
+        assert_eq!(resources.len(), 2);
+        let records = &resources[0]["scopeLogs"][0]["logRecords"];
+        assert_eq!(records.as_array().unwrap().len(), 2);
+        let first = &records[0];
+        assert_eq!(first["timeUnixNano"], "1795253400123456000");
+        assert_eq!(first["severityNumber"], 13);
+        let value = |key: &str| {
+            let attributes = first["attributes"].as_array().unwrap();
+            let found = attributes.iter().find(|one| one["key"] == key).unwrap();
+            found["value"].clone()
+        };
+        assert_eq!(value("server.port"), json!({ "intValue": "443" }));
+        assert_eq!(
+            value("server.address"),
+            json!({ "stringValue": "a\u{202e}" })
+        );
+        assert_eq!(
+            value("gig.bytes_out"),
+            json!({ "intValue": i64::MAX.to_string() })
+        );
+    }
+}

@@ -1,0 +1,159 @@
+//! `gig audit export --to`: batch after batch, each until it was taken.
+
+use std::{fs, path::Path, time::Duration};
+
+use anyhow::{Context, bail};
+use gig_audit::{
+    log::Log,
+    search::{Filter, Found, Marks},
+};
+use gig_proxy::{UpstreamProxy, tls::roots::Roots};
+use gig_vault::SecretBytes;
+
+use crate::{
+    args::audit::SendingArgs,
+    deliver::{Cursor, Delivery, Destination, NotDelivered},
+    exit_status::ExitStatus,
+    output,
+};
+
+/// Sends what the cursor has not, and with `--follow` what comes.
+///
+/// # Errors
+/// When the record cannot be read, the cursor not be kept, or the other side takes nothing.
+pub(super) fn execute(
+    mut log: Box<dyn Log>,
+    file: &Path,
+    filter: &Filter,
+    (to, args): (Destination, SendingArgs),
+) -> anyhow::Result<ExitStatus> {
+    let Some(path) = &args.cursor else {
+        bail!("--to needs --cursor FILE: it holds how far the record was delivered");
+    };
+    let reading = || format!("cannot read {}", file.display());
+    let mut cursor = Cursor::open(path, to.url())?;
+    let mut marks = cursor.resume(log.as_mut())?;
+    let mut sender = Sender::new(to, &args)?;
+    loop {
+        let some = log.after(&marks, AT_ONCE).with_context(reading)?;
+        if !some.is_empty() {
+            some.iter().for_each(|found| marks.set(found.at));
+            let ends: Vec<Found> = last_of_each(&some);
+            let wanted = some.into_iter().filter(|found| filter.matches(&found.row));
+            sender.send(&wanted.collect::<Vec<_>>())?;
+            cursor.commit(&marks, &ends)?;
+        } else if !args.follow {
+            return Ok(ExitStatus::SUCCESS);
+        } else if log.replaced(&marks).with_context(reading)?
+            // What was written to the old one until it was replaced comes first.
+            && log.after(&marks, 1).with_context(reading)?.is_empty()
+            && let Ok(new) = super::super::open(file)
+        {
+            log = new;
+            marks = Marks::default();
+            cursor.begin_anew();
+        } else {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// What a collector asks for, from a file of its own: a command line is for everybody to read.
+fn bearer(file: &Path) -> anyhow::Result<SecretBytes> {
+    let shown = file.display();
+    let read = fs::read(file).with_context(|| format!("--token: cannot read {shown}"))?;
+    let token = SecretBytes::new(read);
+    let text = std::str::from_utf8(token.expose())
+        .unwrap_or_default()
+        .trim();
+    if text.is_empty() || !text.bytes().all(|octet| octet.is_ascii_graphic()) {
+        bail!("--token: {shown} holds no token: one line of printable characters");
+    }
+    Ok(SecretBytes::new([b"Bearer ", text.as_bytes()].concat()))
+}
+
+/// The last record of each chain.
+fn last_of_each(some: &[Found]) -> Vec<Found> {
+    let mut ends: Vec<&Found> = Vec::new();
+    for found in some {
+        ends.retain(|end| end.at.chain != found.at.chain);
+        ends.push(found);
+    }
+    ends.into_iter().cloned().collect()
+}
+
+struct Sender {
+    delivery: Delivery,
+    runtime: tokio::runtime::Runtime,
+    /// Never gives up.
+    patient: bool,
+}
+
+impl Sender {
+    fn new(to: Destination, args: &SendingArgs) -> anyhow::Result<Self> {
+        let mut roots = Roots::system();
+        for file in &args.ca {
+            let shown = file.display();
+            let pem = fs::read(file).with_context(|| format!("--ca: cannot read {shown}"))?;
+            roots = roots
+                .with_pem(&pem)
+                .with_context(|| format!("--ca: cannot trust what is in {shown}"))?;
+        }
+        let proxy = UpstreamProxy::from_env(|name| std::env::var(name).ok())
+            .context("cannot use the proxy that gig's own environment names")?;
+        let token = match &args.token {
+            Some(file) => Some(bearer(file)?),
+            None => None,
+        };
+        Ok(Self {
+            delivery: Delivery::new(to, roots, proxy, token),
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .context("cannot start the runtime")?,
+            patient: args.follow,
+        })
+    }
+
+    /// Returns when the batch was taken.
+    fn send(&mut self, batch: &[Found]) -> anyhow::Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let mut pause = FIRST_PAUSE;
+        let mut tries = 0;
+        loop {
+            let NotDelivered { why, again } = match self.runtime.block_on(self.delivery.send(batch))
+            {
+                Ok(remark) => {
+                    if tries > 0 && self.patient {
+                        output::remark(["records are taken again".to_owned()])?;
+                    }
+                    return output::remark(remark);
+                }
+                Err(not) => not,
+            };
+            tries += 1;
+            let Some(after) = again else {
+                bail!("records are not taken, and will not be: {why}");
+            };
+            if !self.patient && tries == MOST_TRIES {
+                bail!("records were not taken, {tries} times: {why}");
+            }
+            if tries == 1 {
+                output::remark([format!("records are not taken ({why}): trying again")])?;
+            }
+            std::thread::sleep(after.unwrap_or(pause).min(LAST_PAUSE));
+            pause = (pause * 2).min(LAST_PAUSE);
+        }
+    }
+}
+
+/// One connection or request each.
+const AT_ONCE: usize = 1000;
+/// How often a record is looked at for what came.
+const PAUSE: Duration = Duration::from_millis(200);
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LAST_PAUSE: Duration = Duration::from_secs(60);
+/// A quarter of a minute; a service that runs this will run it again.
+const MOST_TRIES: u32 = 7;

@@ -1,0 +1,267 @@
+//! Sends records to where a company collects them: syslog over TCP or TLS, OpenTelemetry logs over HTTP.
+//!
+//! At least once: what the other side did not acknowledge is sent again, by this run or the next, from
+//! the place that the cursor file holds. Syslog has no acknowledgement of its own: a batch has a
+//! connection of its own here, and counts when the receiver has read it to its end and closed.
+
+use std::{str::FromStr, sync::Arc, time::Duration};
+
+use gig_audit::{
+    export::{otlp, syslog},
+    search::Found,
+};
+use gig_policy::{Host, Port};
+use gig_proxy::{UpstreamProxy, authority::Authority, tls::roots::Roots};
+use gig_vault::{Fetch as _, FetchMethod, FetchRequest, SecretBytes};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+mod cursor;
+
+pub(crate) use cursor::Cursor;
+
+use crate::fetch::NetworkFetch;
+
+/// Where records go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// A receiver of RFC 5424 messages.
+    Syslog {
+        /// In TLS.
+        tls: bool,
+        /// Whose.
+        host: Host,
+        /// Which port.
+        port: Port,
+        /// As it was typed.
+        url: Arc<str>,
+    },
+    /// A collector that takes OTLP/JSON.
+    Otlp {
+        /// With the path of its logs.
+        url: Arc<str>,
+    },
+}
+
+/// What was not taken, and whether it may be later.
+#[derive(Debug)]
+pub(crate) struct NotDelivered {
+    /// Why.
+    pub(crate) why: String,
+    /// Whether to try again; after this time, where the other side said so.
+    pub(crate) again: Option<Option<Duration>>,
+}
+
+impl Destination {
+    /// As it was typed.
+    pub(crate) fn url(&self) -> &str {
+        match self {
+            Self::Syslog { url, .. } | Self::Otlp { url } => url,
+        }
+    }
+}
+
+impl FromStr for Destination {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let url: Arc<str> = text.into();
+        if text.starts_with("http://") || text.starts_with("https://") {
+            let rest = text.split_once("://").map_or("", |(_, rest)| rest);
+            if !rest.contains('/') {
+                return Err(
+                    "name the path of the collector's logs, as in http://host:4318/v1/logs"
+                        .to_owned(),
+                );
+            }
+            return Ok(Self::Otlp { url });
+        }
+        let (tls, rest, default) = match text.split_once("://") {
+            Some(("syslog+tcp", rest)) => (false, rest, SYSLOG_TCP),
+            Some(("syslog+tls", rest)) => (true, rest, SYSLOG_TLS),
+            _ => {
+                return Err("write syslog+tcp://HOST[:PORT], syslog+tls://HOST[:PORT] or the http(s):// URL \
+                            of an OTLP collector"
+                    .to_owned());
+            }
+        };
+        let parsed = Authority::parse(rest.trim_end_matches('/'));
+        let parsed = parsed.map_err(|_| format!("{rest:?} is no host with a port"))?;
+        Ok(Self::Syslog {
+            tls,
+            host: parsed.host,
+            port: parsed
+                .port
+                .or_else(|| Port::new(default))
+                .ok_or("no port")?,
+            url,
+        })
+    }
+}
+
+/// A way out for records.
+pub(crate) struct Delivery {
+    destination: Destination,
+    network: NetworkFetch,
+    /// The `Authorization` field for a collector.
+    token: Option<SecretBytes>,
+    /// For the whole of one batch.
+    deadline: Duration,
+}
+
+impl Delivery {
+    /// Trusts `roots`; goes through the host's proxy where there is one.
+    pub(crate) fn new(
+        destination: Destination,
+        roots: Roots,
+        proxy: Option<UpstreamProxy>,
+        token: Option<SecretBytes>,
+    ) -> Self {
+        Self {
+            destination,
+            token,
+            network: NetworkFetch::new(roots, proxy),
+            deadline: DEADLINE,
+        }
+    }
+
+    /// Sends a batch and waits until it was taken; answers what the other side remarked. Dropping the
+    /// future leaves open whether it was.
+    pub(crate) async fn send(&self, batch: &[Found]) -> Result<Option<String>, NotDelivered> {
+        let sent = async {
+            match &self.destination {
+                Destination::Syslog {
+                    tls, host, port, ..
+                } => self.send_syslog(*tls, host, *port, batch).await,
+                Destination::Otlp { url } => self.send_otlp(url, batch).await,
+            }
+        };
+        let sent = tokio::time::timeout(self.deadline, sent).await;
+        sent.unwrap_or_else(|_| Err(later(format!("not taken within {:?}", self.deadline))))
+    }
+
+    async fn send_syslog(
+        &self,
+        tls: bool,
+        host: &Host,
+        port: Port,
+        batch: &[Found],
+    ) -> Result<Option<String>, NotDelivered> {
+        let frames: String = batch
+            .iter()
+            .map(|found| syslog::framed(&syslog::message(found)))
+            .collect();
+        let mut stream = self.network.stream(host, port, tls).await.map_err(later)?;
+        let broke = |error: std::io::Error| later(format!("the connection broke: {error}"));
+        stream.write_all(frames.as_bytes()).await.map_err(broke)?;
+        stream.shutdown().await.map_err(broke)?;
+        // The receiver's end: it has read ours. rsyslog ends TLS without a word, so that whoever can forge
+        // packets on the way could say so for it: syslog knows no better.
+        let mut ignored = [0; 512];
+        loop {
+            match stream.read(&mut ignored).await {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => break,
+                Err(error) => return Err(broke(error)),
+            }
+        }
+        Ok(None)
+    }
+
+    async fn send_otlp(&self, url: &str, batch: &[Found]) -> Result<Option<String>, NotDelivered> {
+        let mut request = FetchRequest::new(FetchMethod::Post, url)
+            .body("application/json", otlp::request(batch).into_bytes());
+        request.deadline = self.deadline;
+        if let Some(token) = &self.token {
+            request = request.header("authorization", token.expose().to_vec());
+        }
+        let answer = self.network.fetch(request).await;
+        let answer = answer.map_err(|error| later(error.to_string()))?;
+        let why = format!("the collector answered {}", answer.status);
+        match answer.status {
+            200..=299 => Ok(rejected(answer.body.expose())),
+            // OTLP/HTTP: these, and no others, may be sent again.
+            429 | 502 | 503 | 504 => {
+                let after = answer.header("retry-after");
+                let after = after.and_then(|seconds| seconds.trim().parse().ok());
+                Err(NotDelivered {
+                    why,
+                    again: Some(after.map(Duration::from_secs)),
+                })
+            }
+            _ => Err(NotDelivered { why, again: None }),
+        }
+    }
+}
+
+/// What a collector says of records that it did not want: they must not be sent again.
+fn rejected(body: &[u8]) -> Option<String> {
+    let answer: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let partial = answer.get("partialSuccess")?;
+    let count = match partial.get("rejectedLogRecords")? {
+        serde_json::Value::String(text) => text.parse().ok()?,
+        other => other.as_i64()?,
+    };
+    let why = partial.get("errorMessage").and_then(|why| why.as_str());
+    (count != 0).then(|| {
+        format!(
+            "the collector rejected {count} records: {}",
+            why.unwrap_or_default()
+        )
+    })
+}
+
+const fn later(why: String) -> NotDelivered {
+    NotDelivered {
+        why,
+        again: Some(None),
+    }
+}
+
+/// RFC 6587 names none; 601 is registered for syslog over connections.
+const SYSLOG_TCP: u16 = 601;
+/// RFC 5425 §4.1.
+const SYSLOG_TLS: u16 = 6514;
+/// A receiver that takes longer for a thousand records is not well.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn destinations_are_read_or_refused_with_what_to_write() {
+        let port = |text: &str| match text.parse().unwrap() {
+            Destination::Syslog { tls, port, .. } => (tls, port.get()),
+            Destination::Otlp { .. } => panic!("{text}"),
+        };
+        assert_eq!(port("syslog+tcp://logs.example"), (false, 601));
+        assert_eq!(port("syslog+tls://logs.example/"), (true, 6514));
+        assert_eq!(port("syslog+tcp://[::1]:5140"), (false, 5140));
+        let otlp = "https://otel.example/v1/logs".parse::<Destination>();
+        assert_eq!(otlp.unwrap().url(), "https://otel.example/v1/logs");
+        for wrong in [
+            "logs.example",
+            "syslog://x",
+            "https://otel.example",
+            "syslog+tcp://",
+            "ftp://x/y",
+        ] {
+            assert!(wrong.parse::<Destination>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_a_collector_rejects_is_told() {
+        assert_eq!(rejected(b""), None);
+        assert_eq!(rejected(b"{}"), None);
+        assert_eq!(rejected(br#"{"partialSuccess":{}}"#), None);
+        assert_eq!(
+            rejected(br#"{"partialSuccess":{"rejectedLogRecords":"0"}}"#),
+            None
+        );
+        let told =
+            rejected(br#"{"partialSuccess":{"rejectedLogRecords":"2","errorMessage":"too old"}}"#);
+        assert_eq!(told.unwrap(), "the collector rejected 2 records: too old");
+    }
+}

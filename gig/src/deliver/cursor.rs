@@ -1,0 +1,140 @@
+//! How far records were delivered, in a file: written whole after each batch that was taken.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File, OpenOptions},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use gig_audit::{
+    log::Log,
+    search::{Found, Marks, Position},
+};
+use serde::{Deserialize, Serialize};
+
+/// How far one record was delivered to one place.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    path: PathBuf,
+    kept: Kept,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    /// Where to: one cursor is of one destination.
+    to: String,
+    /// As a search's cursor.
+    marks: String,
+    /// The hash of the last record of each chain.
+    last: BTreeMap<u32, String>,
+}
+
+impl Cursor {
+    /// Reads the file, or begins a new one.
+    ///
+    /// # Errors
+    /// When it cannot be read or belongs to another destination.
+    pub(crate) fn open(path: &Path, to: &str) -> anyhow::Result<Self> {
+        let shown = path.display();
+        let kept = match fs::read(path) {
+            Ok(octets) => serde_json::from_slice(&octets)
+                .with_context(|| format!("{shown} is no cursor of gig's: name another file"))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Kept {
+                to: to.to_owned(),
+                marks: Marks::default().to_string(),
+                last: BTreeMap::new(),
+            },
+            Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
+        };
+        if kept.to != to {
+            bail!(
+                "the cursor {shown} is of {}: name another file for each destination",
+                kept.to
+            );
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            kept,
+        })
+    }
+
+    /// Where delivery goes on. The record must still be the one that was delivered up to here.
+    ///
+    /// # Errors
+    /// When another is in its place.
+    pub(crate) fn resume(&self, log: &mut dyn Log) -> anyhow::Result<Marks> {
+        let shown = self.path.display();
+        let marks: Marks = self
+            .kept
+            .marks
+            .parse()
+            .with_context(|| format!("{shown} is damaged"))?;
+        let other = || {
+            format!(
+                "the record is not the one that {shown} speaks of: deliver the old one to its end, then \
+                 name a new cursor"
+            )
+        };
+        if log.replaced(&marks)? {
+            bail!(other());
+        }
+        for (chain, hash) in &self.kept.last {
+            let at = Position {
+                chain: *chain,
+                seq: marks.of(*chain),
+            };
+            // One that was removed since says nothing.
+            if let Some(found) = log.found_at(at).with_context(other)?
+                && found.row.hash != *hash
+            {
+                bail!(other());
+            }
+        }
+        Ok(marks)
+    }
+
+    /// Notes that a batch was taken, up to `marks`.
+    ///
+    /// # Errors
+    /// When it cannot be written: the batch will be sent again.
+    pub(crate) fn commit(&mut self, marks: &Marks, batch: &[Found]) -> anyhow::Result<()> {
+        self.kept.marks = marks.to_string();
+        for found in batch {
+            self.kept
+                .last
+                .insert(found.at.chain, found.row.hash.clone());
+        }
+        self.write()
+            .with_context(|| format!("cannot write the cursor {}", self.path.display()))
+    }
+
+    /// Another record is delivered from its beginning now.
+    pub(crate) fn begin_anew(&mut self) {
+        self.kept.last.clear();
+    }
+
+    fn write(&self) -> anyhow::Result<()> {
+        let mut beside = self.path.clone().into_os_string();
+        beside.push(".new");
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&beside)?;
+        serde_json::to_writer(&mut file, &self.kept)?;
+        file.write_all(b"\n")?;
+        file.sync_all()?;
+        fs::rename(&beside, &self.path)?;
+        let folder = match self.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        File::open(folder)?.sync_all()?;
+        Ok(())
+    }
+}

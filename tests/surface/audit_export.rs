@@ -1,0 +1,341 @@
+//! `gig audit export`: what other programs read, and that nothing is lost on the way to them.
+
+use std::{fs, io::Read as _, net::TcpListener, path::PathBuf, process::Command, time::Duration};
+
+use gig_audit::{Entry, Event, Recorder, RecorderSettings, SqliteStore, VerdictWord};
+use gig_policy::DenyReason;
+use serde_json::Value;
+
+mod receivers;
+
+use receivers::{Rsyslog, collect};
+
+use super::{Answer, gig, gig_with};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn name(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// A database of `count` requests, some of them hostile.
+    fn database(&self, count: u64) -> String {
+        let path = self.path("audit.db");
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let store = Box::new(SqliteStore::open(&path, "n").unwrap());
+        let (recorder, owner) = Recorder::start(store, RecorderSettings::new("n")).unwrap();
+        runtime.block_on(async {
+            for n in 1..count {
+                while recorder.queue(request(n)).is_err() {
+                    tokio::task::yield_now().await;
+                }
+            }
+            recorder.record(request(count)).await.unwrap();
+        });
+        owner.close(PATIENCE);
+        self.name("audit.db")
+    }
+
+    fn send(&self, database: &str, to: &str, options: &[&str]) -> Answer {
+        let cursor = self.name("cursor");
+        let words = ["audit", "export", database, "--to", to, "--cursor", &cursor];
+        gig(&[&words[..], options].concat())
+    }
+}
+
+fn request(n: u64) -> Entry {
+    let mut entry = Entry::new(Event::Request);
+    entry.conn = Some(n);
+    entry.src = Some("10.200.0.2:4000".parse().unwrap());
+    entry.host = Some(format!("h{n}.example.com").into());
+    entry.port = Some(443);
+    entry.protocol = Some("https".into());
+    entry.method = Some("GET".into());
+    entry.path = Some(match n % 3 {
+        0 => "=cmd|' /C calc'!A0".into(),
+        1 => "/a,\"b\"]\n<13>1 \u{1b}[2J\u{202e}".into(),
+        _ => format!("/item/{n}").into(),
+    });
+    let denied = n.is_multiple_of(2);
+    entry.verdict = Some(if denied {
+        VerdictWord::Deny
+    } else {
+        VerdictWord::Allow
+    });
+    entry.reason = denied.then_some(DenyReason::HostNotAllowed);
+    entry
+}
+
+fn export(database: &str, format: &str) -> String {
+    let answer = gig(&["audit", "export", database, "--format", format]);
+    assert_eq!((answer.status, answer.errors.as_str()), (0, ""), "{format}");
+    let odd = |c: char| !matches!(c, ' '..='~' | '\n' | '\r');
+    assert!(!answer.output.contains(odd), "{format}");
+    answer.output
+}
+
+#[test]
+fn every_format_holds_every_record_and_no_sandbox_speaks_in_it() {
+    let place = Place::new();
+    let database = place.database(30);
+    for format in ["jsonl", "ocsf", "syslog"] {
+        let text = export(&database, format);
+        assert_eq!(text.lines().count(), 30, "{format}: {text}");
+    }
+    for line in export(&database, "ocsf").lines() {
+        let event: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            (&event["class_uid"], &event["type_uid"]),
+            (&4002.into(), &400_203.into())
+        );
+    }
+    let otlp: Value = serde_json::from_str(&export(&database, "otlp-json")).unwrap();
+    assert_eq!(log_records(&otlp).len(), 30);
+    // As another program reads it: each record is one row of so many fields, and no formula.
+    let read = "import csv, sys; rows = list(csv.reader(sys.stdin, strict=True)); \
+                print(len(rows), {len(r) for r in rows}, sum(f[:1] in '=+-@' and f != '' for r in rows for f in r))";
+    let csv = place.path("export.csv");
+    let named = csv.to_str().unwrap();
+    let answer = gig(&["audit", "export", &database, "--format", "csv", "-o", named]);
+    assert_eq!((answer.status, answer.output.as_str()), (0, ""));
+    let output = Command::new("/usr/bin/python3")
+        .args(["-c", read])
+        .stdin(fs::File::open(csv).unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "31 {31} 0\n");
+    let answer = gig(&[
+        "audit",
+        "export",
+        &database,
+        "--verdict",
+        "deny",
+        "--host",
+        "h4.example.com",
+    ]);
+    assert_eq!(answer.output.lines().count(), 1, "{answer:?}");
+}
+
+fn log_records(request: &Value) -> Vec<&Value> {
+    let resources = request["resourceLogs"].as_array().unwrap();
+    let scopes = resources
+        .iter()
+        .flat_map(|resource| resource["scopeLogs"].as_array().unwrap());
+    scopes
+        .flat_map(|scope| scope["logRecords"].as_array().unwrap())
+        .collect()
+}
+
+/// The sequence numbers of octet-counted messages.
+fn messages(mut octets: &[u8]) -> Vec<u64> {
+    let mut seqs = Vec::new();
+    while !octets.is_empty() {
+        let space = octets.iter().position(|octet| *octet == b' ').unwrap();
+        let length: usize = std::str::from_utf8(&octets[..space])
+            .unwrap()
+            .parse()
+            .unwrap();
+        let message = std::str::from_utf8(&octets[space + 1..][..length]).unwrap();
+        let seq = message.split_once(" seq=\"").unwrap().1;
+        seqs.push(seq.split_once('"').unwrap().0.parse().unwrap());
+        octets = &octets[space + 1 + length..];
+    }
+    seqs
+}
+
+#[test]
+fn what_a_receiver_did_not_read_to_its_end_is_sent_again() {
+    let place = Place::new();
+    let database = place.database(2500);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = format!("syslog+tcp://{}", listener.local_addr().unwrap());
+    // Takes the first batch, and breaks off in the second as often as it is tried.
+    let receiver = std::thread::spawn(move || {
+        let mut first = Vec::new();
+        listener
+            .accept()
+            .unwrap()
+            .0
+            .read_to_end(&mut first)
+            .unwrap();
+        for _ in 0..7 {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.read_exact(&mut [0; 1000]).unwrap();
+            // Unread octets: closing resets the connection.
+            drop(stream);
+        }
+        messages(&first)
+    });
+    let answer = place.send(&database, &to, &[]);
+    assert_eq!(answer.status, 125, "{answer:?}");
+    assert!(answer.errors.contains("were not taken"), "{answer:?}");
+    let mut taken = receiver.join().unwrap();
+    assert_eq!(taken, (1..=1000).collect::<Vec<_>>());
+
+    // Somebody listens at another port now: the cursor is of the old one.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let other = format!("syslog+tcp://{}", listener.local_addr().unwrap());
+    let answer = place.send(&database, &other, &[]);
+    assert!(
+        answer.errors.contains("another file for each destination"),
+        "{answer:?}"
+    );
+    let cursor = fs::read_to_string(place.path("cursor")).unwrap();
+    fs::write(place.path("cursor"), cursor.replace(&to, &other)).unwrap();
+    let receiver = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        for _ in 0..2 {
+            let mut batch = Vec::new();
+            listener
+                .accept()
+                .unwrap()
+                .0
+                .read_to_end(&mut batch)
+                .unwrap();
+            all.extend(messages(&batch));
+        }
+        all
+    });
+    let answer = place.send(&database, &other, &[]);
+    assert_eq!(answer.status, 0, "{answer:?}");
+    taken.extend(receiver.join().unwrap());
+    assert_eq!(taken, (1..=2500).collect::<Vec<_>>());
+    // Nothing is new: nobody has to listen.
+    assert_eq!(place.send(&database, &other, &[]).status, 0);
+
+    // Another record in its place is not taken for a continuation.
+    for beside in ["", "-wal", "-shm"] {
+        let _not_there = fs::remove_file(format!("{database}{beside}"));
+    }
+    place.database(2600);
+    let answer = place.send(&database, &other, &[]);
+    assert_eq!(answer.status, 125, "{answer:?}");
+    assert!(answer.errors.contains("not the one that"), "{answer:?}");
+}
+
+fn seqs(request: &Value) -> Vec<u64> {
+    let of = |record: &Value| {
+        let attributes = record["attributes"].as_array().unwrap().clone();
+        let mut found = attributes.into_iter().filter(|one| one["key"] == "gig.seq");
+        found.next().unwrap()["value"]["intValue"]
+            .as_str()
+            .unwrap()
+            .parse()
+            .unwrap()
+    };
+    log_records(request).into_iter().map(of).collect()
+}
+
+#[test]
+fn a_collector_gets_every_record_and_is_asked_again_only_where_it_says_so() {
+    let place = Place::new();
+    let database = place.database(1500);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = format!("http://{}/v1/logs", listener.local_addr().unwrap());
+    let rejecting = r#"{"partialSuccess":{"rejectedLogRecords":"3","errorMessage":"too old"}}"#;
+    let collector = std::thread::spawn(move || {
+        let refused = seqs(&collect(&listener, "503 Busy", ""));
+        let first = seqs(&collect(&listener, "200 OK", "{}"));
+        assert_eq!(refused, first);
+        let second = seqs(&collect(&listener, "400 Bad Request", ""));
+        assert_eq!(second, (1001..=1500).collect::<Vec<_>>());
+        let again = seqs(&collect(&listener, "200 OK", rejecting));
+        assert_eq!(again, second);
+        first
+    });
+    let token = place.name("token");
+    fs::write(&token, "T0ken\n").unwrap();
+    let options = ["--token", &token];
+    let answer = place.send(&database, &to, &options);
+    assert_eq!(
+        answer.status, 125,
+        "a wrong request is not repeated: {answer:?}"
+    );
+    assert!(answer.errors.contains("answered 400"), "{answer:?}");
+    let answer = place.send(&database, &to, &options);
+    assert_eq!(answer.status, 0, "{answer:?}");
+    assert!(
+        answer.errors.contains("rejected 3 records: too old"),
+        "{answer:?}"
+    );
+    assert_eq!(collector.join().unwrap(), (1..=1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn rsyslog_reads_every_message_over_tcp_and_tls() {
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    for tls in [None, Some(&certified)] {
+        let place = Place::new();
+        let database = place.database(1200);
+        let receiver = Rsyslog::start(place.folder.path(), tls);
+        let ca = place.name("ca.pem");
+        fs::write(&ca, certified.cert.pem()).unwrap();
+        let scheme = if tls.is_some() { "tls" } else { "tcp" };
+        let to = format!("syslog+{scheme}://localhost:{}", receiver.port);
+        if tls.is_some() {
+            let answer = place.send(&database, &to, &[]);
+            assert_eq!(answer.status, 125, "nobody vouches for it: {answer:?}");
+        }
+        let answer = place.send(&database, &to, &["--ca", &ca]);
+        assert_eq!(answer.status, 0, "{scheme}: {answer:?}");
+        let lines = receiver.lines(1200);
+        assert_eq!(lines.len(), 1200, "{scheme}");
+        for (n, line) in (1..).zip(&lines) {
+            let parts: Vec<&str> = line.splitn(7, '|').collect();
+            let severity = if n % 2 == 0 { 4 } else { 6 };
+            assert_eq!(parts[0], (13 * 8 + severity).to_string(), "{line}");
+            assert_eq!(parts[1..5], ["1", "n", "gig", "request"], "{line}");
+            assert!(
+                parts[5].starts_with(&format!("[gig@32473 seq=\"{n}\" ")),
+                "{line}"
+            );
+            let record: Value = serde_json::from_str(parts[6].trim()).unwrap();
+            assert_eq!(record["seq"], n, "{line}");
+        }
+    }
+}
+
+#[test]
+fn sending_needs_a_place_for_its_cursor_and_a_destination_that_is_one() {
+    let place = Place::new();
+    let database = place.database(1);
+    for words in [
+        &["--to", "syslog+tcp://127.0.0.1:1"][..],
+        &["--to", "ftp://127.0.0.1/x", "--cursor", "c"],
+        &["--cursor", "c"],
+        &["--follow"],
+        &[
+            "--to",
+            "syslog+tcp://127.0.0.1:1",
+            "--cursor",
+            "c",
+            "--format",
+            "csv",
+        ],
+    ] {
+        let answer = gig_with(&[&["audit", "export", &database], words].concat(), "");
+        assert_eq!(
+            (answer.status, answer.output.as_str()),
+            (125, ""),
+            "{words:?}: {answer:?}"
+        );
+    }
+}
