@@ -4,12 +4,12 @@
 //! nothing is signed anew that does not hold. Then the list of what goes, with a digest of what stays,
 //! is signed and the records removed, in one transaction. The chain's last record always stays.
 
-use std::{collections::BTreeMap, io, path::Path, sync::Arc};
+use std::{collections::BTreeMap, io, path::Path, sync::Arc, time::Duration};
 
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 use thiserror::Error;
 
-use super::{OpenSqliteError, Place, database, seal, shelf, wait_a_little, without_links};
+use super::{OpenSqliteError, Place, database, seal, shelf, without_links};
 use crate::{
     chain::{self, ChainFault, Head},
     checkpoint::{KeptDigest, Prover, Segments, Statement, segments::Segment},
@@ -70,9 +70,7 @@ pub fn prune(path: &Path, prune: &Prune<'_>) -> Result<Vec<PrunedChain>, PruneEr
     let place = Place::of(path).map_err(not_found)?;
     let mut connection = database::open_to_write(path)?;
     let failed = |e: rusqlite::Error| place.error("prune", io::Error::other(e));
-    connection
-        .busy_handler(Some(wait_a_little))
-        .map_err(failed)?;
+    connection.busy_timeout(PATIENCE).map_err(failed)?;
     // What goes is overwritten, not only forgotten.
     connection
         .pragma_update(None, "secure_delete", "ON")
@@ -87,6 +85,7 @@ pub fn prune(path: &Path, prune: &Prune<'_>) -> Result<Vec<PrunedChain>, PruneEr
     }
     if !prune.dry_run {
         // The log still holds what went. Others may read: then the next checkpoint does it.
+        connection.busy_timeout(SHORT_PATIENCE).map_err(failed)?;
         let emptied = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         emptied.map_err(failed)?;
     }
@@ -307,3 +306,7 @@ impl Left {
         Ok(true)
     }
 }
+
+/// Nobody waits for this: others go first.
+const PATIENCE: Duration = Duration::from_secs(60);
+const SHORT_PATIENCE: Duration = Duration::from_secs(2);

@@ -172,12 +172,20 @@ impl Worker {
         let (Some(key), Some(connection)) = (&self.key, &mut self.connection) else {
             return Ok(());
         };
-        let ended = std::mem::take(&mut self.shared.state.lock().seals);
-        let signed = ended
-            .into_iter()
-            .try_for_each(|head| seal(connection, (self.chain, &self.node), key, head));
-        // What is not signed now is covered by the next checkpoint.
-        signed.map_err(|e| self.error("sign", io::Error::other(e)))
+        loop {
+            let next = self.shared.state.lock().seals.first().copied();
+            let Some(head) = next else {
+                return Ok(());
+            };
+            // What cannot be signed now is tried again with the next segment, and at the end.
+            let signed = seal(connection, (self.chain, &self.node), key, head);
+            signed.map_err(|source| StoreError {
+                attempted: "sign",
+                place: self.path.display().to_string(),
+                source: io::Error::other(source),
+            })?;
+            self.shared.state.lock().seals.remove(0);
+        }
     }
 
     /// Indexes the first full block that is not; false when there is none.
