@@ -25,6 +25,7 @@ mod stderr;
 use std::{io::IsTerminal as _, process::ExitCode};
 
 use clap::Parser;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{args::Arguments, exit_status::ExitStatus};
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Err(mistake) => return usage(&mistake),
     };
     start_log();
+    raise_file_limit();
     if rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
         .is_err()
@@ -55,6 +57,19 @@ fn main() -> ExitCode {
             error_chain::print(&error);
             ExitStatus::of(&error).into()
         }
+    }
+}
+
+/// Each connection of a sandbox is a descriptor of gig's or two. The soft limit is as low as it is for
+/// programs that call select(2); sandboxes are given limits of their own.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files stays as low as it is");
     }
 }
 

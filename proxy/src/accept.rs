@@ -135,7 +135,13 @@ fn admit(crew: &Crew, stream: TcpStream, (source, door): (SocketAddr, Door), who
         return;
     };
     let worker = &crew.worker;
-    match subject.accept() {
+    let full = subject.connections() >= worker.shared.descriptors.for_sandbox();
+    let accepted = if full {
+        Err(DenyReason::ConnectionLimit)
+    } else {
+        subject.accept()
+    };
+    match accepted {
         Ok(guard) => {
             let load = Load::new(Arc::clone(worker));
             let caller = Caller::new(Arc::clone(worker), guard, source);

@@ -14,6 +14,7 @@ pub mod client_hello;
 pub mod connection;
 pub mod credential;
 pub mod deadlines;
+pub mod descriptors;
 pub mod detect;
 pub mod dns;
 pub mod enforce;

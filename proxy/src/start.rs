@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     accept::{Crew, Door, Handed, accept, take_over},
+    descriptors::Descriptors,
     dns,
     settings::{ProxyListeners, Settings},
     tls::{
@@ -142,6 +143,7 @@ pub(crate) fn shared(
         recorder,
         provider,
         ids: RequestIds::new(),
+        descriptors: Descriptors::of_process(),
     }))
 }
 

@@ -17,10 +17,11 @@ use arc_swap::ArcSwap;
 use gig_policy::{DenyReason, Policy, SandboxId};
 use tokio::sync::{Notify, futures::Notified};
 
-use self::register::Register;
 pub use self::register::{ConnectionFacts, ConnectionGuard};
+use self::{places::Places, register::Register};
 use crate::{budget::Budget, credential::Wallet, dns::synthetic::SyntheticNames};
 
+pub mod places;
 mod register;
 
 /// One sandbox. Everything that is shared between its connections, and nothing that is shared with
@@ -36,6 +37,7 @@ pub struct Subject {
     synthetic: SyntheticNames,
     budget: Budget,
     register: Register,
+    places: Arc<Places>,
     wallet: Option<Arc<Wallet>>,
 }
 
@@ -65,6 +67,7 @@ impl Subject {
             synthetic: SyntheticNames::new(),
             budget: Budget::new(),
             register: Register::new(),
+            places: Arc::default(),
         })
     }
 
@@ -131,6 +134,12 @@ impl Subject {
     #[must_use]
     pub const fn budget(&self) -> &Budget {
         &self.budget
+    }
+
+    /// Its places for connections to origins.
+    #[must_use]
+    pub const fn places(&self) -> &Arc<Places> {
+        &self.places
     }
 
     /// Takes a place for a connection that was just accepted and is for nobody yet.

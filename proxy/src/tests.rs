@@ -14,6 +14,7 @@ mod lab;
 mod limits;
 mod pairs;
 mod pings;
+mod places;
 mod reflection;
 mod requests;
 mod secrets;

@@ -15,6 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     deadlines::Deadlines,
+    descriptors::Descriptors,
     identity::Identity,
     tls::{downstream::Terminator, roots::LazyVerifier},
     upstream::{dial::Dialer, pool::Pool},
@@ -37,6 +38,8 @@ pub struct Shared {
     pub provider: Arc<CryptoProvider>,
     /// Numbers requests.
     pub ids: RequestIds,
+    /// What connections may take.
+    pub descriptors: Descriptors,
 }
 
 /// One thread's own.

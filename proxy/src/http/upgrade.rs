@@ -41,6 +41,7 @@ use crate::{
     enforce::request::Asked,
     failure::{Failure, Side},
     opaque::{SpliceLimits, splice_until},
+    subject::places::Place,
     tls::downstream::Application,
     upstream::{origin::Need, pool::Lease},
 };
@@ -65,6 +66,8 @@ pub struct WebSocket {
     session: Arc<Session>,
     /// What happens to what the program sends, where it has secrets.
     plan: Option<BodyPlan>,
+    /// The origin's connection is its own from now on, unless it is shared.
+    _place: Option<Place>,
 }
 
 /// The program's side, until it lets it go.
@@ -301,7 +304,9 @@ fn accept(
     }
     parts.version = Version::HTTP_11;
     exchange.upgraded(StatusCode::SWITCHING_PROTOCOLS.as_u16(), lease);
+    let own = matches!(up, Either::Left(_));
     let websocket = Box::new(WebSocket {
+        _place: own.then(|| session.caller().subject().places().keep()),
         down,
         up,
         exchange,

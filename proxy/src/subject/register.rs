@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::Subject;
+use super::{Subject, places::Place};
 use crate::resolve::vet::still_opens;
 
 /// What an open connection was permitted to do; decided again when the policy changes.
@@ -110,6 +110,8 @@ pub struct ConnectionGuard {
     conn: u64,
     handle: Arc<Handle>,
     accepted: bool,
+    /// Of a connection to an origin.
+    place: Option<Arc<Place>>,
 }
 
 impl ConnectionGuard {
@@ -124,6 +126,7 @@ impl ConnectionGuard {
             conn,
             handle,
             accepted: true,
+            place: None,
         })
     }
 
@@ -139,9 +142,17 @@ impl ConnectionGuard {
             conn: 0,
             handle,
             accepted: false,
+            place: None,
         };
         guard.permit(facts)?;
         Ok(guard)
+    }
+
+    /// Gives `place` up with this entry.
+    #[must_use]
+    pub fn holding(mut self, place: Arc<Place>) -> Self {
+        self.place = Some(place);
+        self
     }
 
     /// The connection's number in this process, as records carry it.
@@ -191,6 +202,7 @@ impl ConnectionGuard {
             conn: self.conn,
             handle,
             accepted: false,
+            place: None,
         };
         guard.permit(facts)?;
         Ok(guard)

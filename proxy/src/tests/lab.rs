@@ -82,6 +82,12 @@ impl<'a> Arrangement<'a> {
         self
     }
 
+    /// How long a connection to an origin is waited for.
+    pub(super) const fn connect_within(mut self, connect: Duration) -> Self {
+        self.deadlines.connect = connect;
+        self
+    }
+
     pub(super) fn lab(self) -> Lab {
         let authority = Authority::generate().unwrap();
         let (recorder, log) = Recorder::in_memory();

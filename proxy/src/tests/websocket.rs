@@ -93,6 +93,8 @@ async fn extended_connect_becomes_an_upgrade_at_an_http1_origin() {
     assert_eq!(response.status(), StatusCode::OK);
     let mut stream = TokioIo::new(hyper::upgrade::on(&mut response).await.unwrap());
     pass_octets(&mut stream).await;
+    // The origin's connection keeps its place for as long as it is open.
+    assert_eq!(lab.subject.places().taken(), 1);
     let request = lab.records(Event::Request).remove(0);
     assert_eq!(request.entry.method.as_deref(), Some("GET"));
 }

@@ -137,6 +137,12 @@ impl Http2 {
         Some(live)
     }
 
+    /// No request runs on it.
+    #[must_use]
+    pub fn is_unused(&self) -> bool {
+        self.line.running.load(Ordering::Relaxed) == 0
+    }
+
     /// Fails when the connection is gone or going.
     ///
     /// # Errors

@@ -17,7 +17,10 @@ use crate::{
     failure::{Failure, Side},
     http::{body::Upload, calm::Calm, gather::Gathering, limits},
     seldom::Seldom,
-    subject::{ConnectionFacts, ConnectionGuard, Subject},
+    subject::{
+        ConnectionFacts, ConnectionGuard, Subject,
+        places::{Place, Taken},
+    },
     tls::{
         downstream::Application,
         upstream::{Offer, OriginTls},
@@ -80,14 +83,17 @@ pub async fn lease(worker: &Worker, wanted: Wanted<'_>) -> Result<Lease, Failure
             Some(Application::Http2) => true,
             None => wanted.need == Need::Http2,
         };
-    if !may_share {
-        return Box::pin(open(worker, &origins, origin, wanted)).await;
-    }
     // One dials, the others then share its connection; a failure lets the next one try.
-    let dialling = origins.dialling(&origin);
-    let turn = dialling.acquire_owned().await;
-    if let Some(lease) = origins.take(&origin, only_http1) {
-        return Ok(lease);
+    let mut turn = None;
+    if may_share {
+        turn = origins.dialling(&origin).acquire_owned().await.ok();
+        if let Some(lease) = origins.take(&origin, only_http1) {
+            return Ok(lease);
+        }
+        if origins.speaks(&origin) == Some(Application::Http1) {
+            // There is nothing to share: nobody need wait.
+            turn = None;
+        }
     }
     let opened = Box::pin(open(worker, &origins, origin, wanted)).await;
     drop(turn);
@@ -100,15 +106,19 @@ async fn open(
     origin: Origin,
     wanted: Wanted<'_>,
 ) -> Result<Lease, Failure> {
+    let place = match place(worker, origins, &origin, wanted).await? {
+        Taken::Place(place) => Arc::new(place),
+        Taken::Instead(lease) => return Ok(lease),
+    };
     let line = if origin.secure {
-        open_tls(worker, origins, &origin, wanted).await?
+        open_tls(worker, origins, &origin, (wanted, &place)).await?
     } else {
         let dialed = dial(worker, wanted).await?;
         let application = match wanted.need {
             Need::Http1 | Need::Upgrade => Application::Http1,
             Need::Http2 => Application::Http2,
         };
-        let guard = register(wanted, &dialed)?;
+        let guard = register(wanted, &dialed)?.holding(place);
         let address = dialed.addr;
         handshake(worker, dialed.stream, application, (address, guard)).await?
     };
@@ -120,7 +130,7 @@ async fn open_tls(
     worker: &Worker,
     origins: &Arc<Origins>,
     origin: &Origin,
-    wanted: Wanted<'_>,
+    (wanted, place): (Wanted<'_>, &Arc<Place>),
 ) -> Result<Line, Failure> {
     let tls = client_side(worker, origins, wanted.identity).await?;
     let offer = match (wanted.need, origins.speaks(origin)) {
@@ -128,14 +138,14 @@ async fn open_tls(
         (Need::Http1, Some(Application::Http2)) => Offer::Http2,
         (Need::Http1 | Need::Upgrade, _) => Offer::Http1,
     };
-    match try_tls(worker, &tls, origin, (wanted, offer)).await {
+    match try_tls(worker, &tls, origin, (wanted, offer, place)).await {
         // The origin speaks HTTP/2 alone: translate.
         Err(TryTlsError::OfferRefused(_)) if offer == Offer::Http1 => {
-            try_tls(worker, &tls, origin, (wanted, Offer::Http2)).await
+            try_tls(worker, &tls, origin, (wanted, Offer::Http2, place)).await
         }
         // It did, and no longer does.
         Err(TryTlsError::OfferRefused(_)) if offer == Offer::Http2 => {
-            try_tls(worker, &tls, origin, (wanted, Offer::Http1)).await
+            try_tls(worker, &tls, origin, (wanted, Offer::Http1, place)).await
         }
         other => other,
     }
@@ -153,10 +163,11 @@ async fn try_tls(
     worker: &Worker,
     tls: &OriginTls,
     origin: &Origin,
-    (wanted, offer): (Wanted<'_>, Offer),
+    (wanted, offer, place): (Wanted<'_>, Offer, &Arc<Place>),
 ) -> Result<Line, TryTlsError> {
     let dialed = dial(worker, wanted).await.map_err(TryTlsError::Other)?;
     let guard = register(wanted, &dialed).map_err(TryTlsError::Other)?;
+    let guard = guard.holding(Arc::clone(place));
     let address = dialed.addr;
     let deadline = worker.deadlines().upstream_handshake;
     let (session, application) = tls
@@ -192,6 +203,25 @@ async fn client_side(
             OriginTls::new(&shared.provider, &verifier, identity)
         })
         .map_err(|error| Failure::caused(Side::Internal, error.reason(), error))
+}
+
+/// Waits for a place among the sandbox's connections to origins, or for one of them to be free.
+async fn place(
+    worker: &Worker,
+    origins: &Arc<Origins>,
+    origin: &Origin,
+    wanted: Wanted<'_>,
+) -> Result<Taken<Lease>, Failure> {
+    let connections = wanted.subject.policy().limits().connections;
+    let most = connections.saturating_mul(FOR_EACH);
+    let most = most.clamp(1, worker.shared.descriptors.for_origins());
+    let only_http1 = wanted.need == Need::Upgrade;
+    let taking = wanted
+        .subject
+        .places()
+        .take(most, || origins.take(origin, only_http1));
+    let taken = tokio::time::timeout(worker.deadlines().connect, taking).await;
+    taken.map_err(|_| Failure::new(Side::Downstream, DenyReason::ConnectionLimit))
 }
 
 async fn dial(worker: &Worker, wanted: Wanted<'_>) -> Result<Dialed, Failure> {
@@ -266,3 +296,7 @@ where
     };
     drop(worker.pool.tasks().spawn(driven));
 }
+
+/// Connections to origins for each that a sandbox may have open itself: one HTTP/2 connection asks for
+/// many things at once, of origins that may speak HTTP/1.1.
+const FOR_EACH: u32 = 4;

@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     credential::sign::certificate::IdentityKey,
     http::body::Upload,
-    subject::Subject,
+    subject::{Subject, places::Spare},
     tls::{downstream::Application, upstream::OriginTls},
     upstream::http2::Http2,
 };
@@ -95,9 +95,12 @@ impl Pool {
     #[must_use]
     pub fn of(&self, subject: &Arc<Subject>) -> Arc<Origins> {
         let mut sandboxes = self.sandboxes.lock();
-        let origins = sandboxes
-            .entry(subject.id())
-            .or_insert_with(|| Arc::new(Origins::new(subject)));
+        let origins = sandboxes.entry(subject.id()).or_insert_with(|| {
+            let origins = Arc::new(Origins::new(subject));
+            let spare: Weak<dyn Spare> = Arc::downgrade(&origins) as Weak<dyn Spare>;
+            subject.places().add_spare(spare);
+            origins
+        });
         Arc::clone(origins)
     }
 
@@ -119,6 +122,9 @@ impl Pool {
                 address,
                 since: Instant::now(),
             });
+        }
+        if let Some(subject) = lease.origins.subject.upgrade() {
+            subject.places().spared();
         }
     }
 
@@ -235,6 +241,23 @@ impl Origins {
             let forgotten = now.duration_since(known.used) >= FORGET_AFTER;
             !(forgotten && known.idle.is_empty() && known.shared.is_none())
         });
+    }
+}
+
+impl Spare for Origins {
+    fn give_up_one(&self) -> bool {
+        let mut known = self.known.lock();
+        let idle = known.values_mut().filter(|known| !known.idle.is_empty());
+        let oldest = idle.min_by_key(|known| known.idle.first().map(|idle| idle.since));
+        if let Some(known) = oldest {
+            known.idle.remove(0);
+            return true;
+        }
+        let unused = known
+            .values_mut()
+            .filter(|known| known.shared.as_ref().is_some_and(Http2::is_unused))
+            .min_by_key(|known| known.used);
+        unused.and_then(|known| known.shared.take()).is_some()
     }
 }
 
