@@ -99,7 +99,8 @@ pub(super) async fn pass<S>(
         }
         Some(wallet) => {
             let encrypted = attempt.protocol == Some(AppProtocol::Https);
-            let mut stream = WatchedStream::new(stream, wallet, encrypted);
+            let policy = caller.subject().policy();
+            let mut stream = WatchedStream::new(stream, wallet, &policy, encrypted);
             let sides = (&mut stream, dialed.stream);
             let mut spliced = Box::pin(splice_until(Bytes::new(), sides, &limits, cut)).await;
             for misuse in stream.misuses() {

@@ -10,7 +10,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use gig_policy::SecretGrant;
+use gig_policy::{Policy, SecretGrant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
@@ -29,12 +29,12 @@ pub struct WatchedStream<S> {
 }
 
 impl<S> WatchedStream<S> {
-    /// Watches what the wallet's sandbox sends by `inner`; `encrypted` streams hold no escapes that
-    /// would be worth undoing.
+    /// Watches what the wallet's sandbox, under this policy, sends by `inner`; `encrypted` streams hold
+    /// no escapes that would be worth undoing.
     #[must_use]
-    pub fn new(inner: S, wallet: &Arc<Wallet>, encrypted: bool) -> Self {
+    pub fn new(inner: S, wallet: &Arc<Wallet>, policy: &Policy, encrypted: bool) -> Self {
         let border = wallet.border();
-        let granted = entrusted(wallet);
+        let granted = entrusted(wallet, policy);
         let bearer = Bearer {
             sandbox: wallet.sandbox(),
             granted: &granted,
@@ -56,14 +56,18 @@ impl<S> WatchedStream<S> {
     }
 }
 
-/// Secrets that the program was handed, for protocols like this one.
-fn entrusted(wallet: &Wallet) -> Vec<SecretGrant> {
+/// Secrets that the program was handed, for protocols like this one: those that are marked so and that
+/// its own policy entrusts it with.
+fn entrusted(wallet: &Wallet, policy: &Policy) -> Vec<SecretGrant> {
     let border = wallet.border();
     let guarded = border.guarded();
     let mut names: Vec<_> = guarded.values.iter().map(|value| &value.name).collect();
     names.sort_unstable();
     names.dedup();
     let handed = |name: &&gig_policy::SecretName| {
+        if !policy.entrusts(name) {
+            return false;
+        }
         let secret = border.keeper().at_hand(name);
         secret.is_some_and(|secret| secret.entrusted)
     };

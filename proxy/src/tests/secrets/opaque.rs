@@ -14,7 +14,19 @@ egress:
 ";
 const VALUE: &str = "v4lue-of-the-token";
 
+const ENTRUSTING: &str = "
+version: 1
+name: test
+egress:
+  - {host: db.test, ports: [5432], protocol: tcp, allow_private: [127.0.0.0/8]}
+  - {host: api.test, secrets: [{name: TOKEN, entrusted: true}]}
+";
+
 async fn world(keeper: &std::sync::Arc<Keeper>) -> (Lab, Origin) {
+    world_under(POLICY, keeper).await
+}
+
+async fn world_under(policy: &str, keeper: &std::sync::Arc<Keeper>) -> (Lab, Origin) {
     let origin = Origin::raw(|mut stream, seen| async move {
         let mut octets = [0; 1024];
         while let Ok(n) = stream.read(&mut octets).await
@@ -27,7 +39,7 @@ async fn world(keeper: &std::sync::Arc<Keeper>) -> (Lab, Origin) {
         }
     })
     .await;
-    let lab = Arrangement::new(POLICY)
+    let lab = Arrangement::new(policy)
         .origin("db.test:5432", &origin)
         .keeper(keeper)
         .lab();
@@ -85,12 +97,27 @@ async fn everything_else_passes_where_bytes_are_not_opened() {
 async fn a_value_that_the_program_was_entrusted_with_passes_where_bytes_are_not_opened() {
     let keeper = Keeper::with(&[]);
     keeper.entrust("TOKEN", VALUE);
-    let (lab, origin) = world(&keeper).await;
+    let (lab, origin) = world_under(ENTRUSTING, &keeper).await;
     let text = format!("AUTH {VALUE}");
     let mut stream = lab.connect(Way::to("db.test", 5432)).await;
     stream.write_all(text.as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
     origin.seen.until_text(&text).await;
+}
+
+#[tokio::test]
+async fn a_value_that_another_sandbox_may_be_entrusted_with_does_not_pass() {
+    let keeper = Keeper::with(&[]);
+    keeper.entrust("TOKEN", VALUE);
+    let (lab, origin) = world(&keeper).await;
+    let mut stream = lab.connect(Way::to("db.test", 5432)).await;
+    let text = format!("AUTH {VALUE}");
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).await.ok();
+    let alarms = lab.until_records(Event::SecretMisuse, 1).await;
+    assert_eq!(&*alarms[0].entry.secrets[0], "TOKEN");
+    assert!(!origin.seen.text().contains(VALUE));
 }
 
 #[tokio::test]
