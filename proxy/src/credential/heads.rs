@@ -28,7 +28,8 @@ struct Slot {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry {
     row: u32,
-    /// Which text, in the order they were given.
+    /// Which text, in the order they were given; [`ANY`] stands for all that have this row there, where
+    /// they are many.
     pub(super) text: usize,
     /// Octets of the text before the row.
     pub(super) offset: usize,
@@ -76,7 +77,7 @@ impl Heads {
         if entries.is_empty() {
             return Self::default();
         }
-        entries.sort_unstable();
+        let entries = together(entries);
         let bits = |room: usize| usize::BITS - (entries.len() * room).leading_zeros();
         let filter_bits = bits(SPARSE).clamp(12, 22);
         let slot_bits = bits(2).clamp(4, 30);
@@ -181,6 +182,24 @@ impl Heads {
     }
 }
 
+/// In order, many that share row and offset as one.
+fn together(mut entries: Vec<Entry>) -> Vec<Entry> {
+    entries.sort_unstable_by_key(|entry| (entry.row, entry.offset, entry.text));
+    let alike = |one: &Entry, other: &Entry| (one.row, one.offset) == (other.row, other.offset);
+    let groups = entries.chunk_by(alike).flat_map(|group| match group {
+        [first, ..] if group.len() > ALIKE => vec![Entry {
+            text: ANY,
+            ..*first
+        }],
+        few => few.to_vec(),
+    });
+    groups.collect()
+}
+
+/// Stands for every text that may begin at a place, where they are many.
+pub(super) const ANY: usize = usize::MAX;
+/// So many texts that begin alike are looked for one by one.
+pub(super) const ALIKE: usize = 4;
 /// Octets of a row, and from one place that is looked at to the next.
 pub(super) const STRIDE: usize = 4;
 /// Octets of a text that are looked at.

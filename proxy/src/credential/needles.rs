@@ -3,12 +3,14 @@
 //! What is looked for is long (eight octets at least) and rarely there: `heads` says where one
 //! may begin, and only there is looked closer. Adding a text costs what its first octets do.
 
-use super::heads::Heads;
+use super::heads::{ANY, Heads};
 
 /// Texts to look for.
 #[derive(Debug, Default)]
 pub struct Needles {
     texts: Vec<Box<[u8]>>,
+    /// Those that can be found, letter case aside.
+    order: Vec<usize>,
     longest: usize,
     heads: Heads,
 }
@@ -36,7 +38,16 @@ impl Needles {
             let text = &**text;
             if sound(&text) { text } else { &[] }
         });
+        let lower = |text: &usize| {
+            let octets: &[u8] = texts.get(*text).map(|text| &**text).unwrap_or_default();
+            octets.iter().map(u8::to_ascii_lowercase)
+        };
+        let sound_ones = texts.iter().enumerate();
+        let sound_ones = sound_ones.filter(|(_, text)| text.len() >= SHORTEST);
+        let mut order: Vec<usize> = sound_ones.map(|(number, _)| number).collect();
+        order.sort_unstable_by(|one, other| lower(one).cmp(lower(other)));
         Self {
+            order,
             longest: lengths.map(<[u8]>::len).max().unwrap_or(0),
             heads: Heads::new(heads),
             texts,
@@ -52,6 +63,9 @@ impl Needles {
     /// Tells every occurrence in `octets`, overlapping ones too, in no order.
     pub fn find_each(&self, octets: &[u8], mut found: impl FnMut(Occurrence)) {
         self.heads.each(octets, |needle, start| {
+            if needle == ANY {
+                return self.each_at(octets, start, &mut found);
+            }
             let Some(text) = self.texts.get(needle) else {
                 return;
             };
@@ -61,6 +75,33 @@ impl Needles {
                 found(Occurrence { needle, start, end });
             }
         });
+    }
+
+    /// All that stand at one place: each octet leaves a shorter range of those that begin alike.
+    fn each_at(&self, octets: &[u8], start: usize, found: &mut impl FnMut(Occurrence)) {
+        let mut range = self.order.as_slice();
+        for known in 0..=self.longest {
+            let here = |text: &usize| {
+                let octet = self.texts.get(*text).and_then(|text| text.get(known));
+                octet.map(u8::to_ascii_lowercase)
+            };
+            let whole = range.partition_point(|text| here(text).is_none());
+            let (over, longer) = range.split_at_checked(whole).unwrap_or((range, &[]));
+            for needle in over {
+                let (needle, end) = (*needle, start + known);
+                found(Occurrence { needle, start, end });
+            }
+            let Some(octet) = octets.get(start + known) else {
+                return;
+            };
+            let octet = Some(octet.to_ascii_lowercase());
+            let from = longer.partition_point(|text| here(text) < octet);
+            let to = longer.partition_point(|text| here(text) <= octet);
+            range = longer.get(from..to).unwrap_or_default();
+            if range.is_empty() {
+                return;
+            }
+        }
     }
 }
 
@@ -99,6 +140,36 @@ mod tests {
             expected.sort_unstable();
             prop_assert_eq!(all(&needles, hay.as_bytes()), expected);
         }
+    }
+
+    #[test]
+    fn many_that_begin_alike_are_found_each() {
+        let texts = (0..300_u32).map(|n| format!("gigph-{:08x}", n.wrapping_mul(0x9e37_79b1)));
+        let texts: Vec<String> = texts.collect();
+        let needles = Needles::new(
+            texts
+                .iter()
+                .map(|text| text.as_str())
+                .chain(["gigph-00", "gigph-000000"]),
+        );
+        for (number, text) in texts.iter().enumerate() {
+            for before in ["", "g", "gi", "gigph-", "GIGPH-0"] {
+                let hay = format!("{before}{}", text.to_uppercase());
+                let found = all(&needles, hay.as_bytes());
+                assert!(found.contains(&(number, before.len())), "{hay}");
+                let shorter = ["gigph-00", "gigph-000000"];
+                let also = shorter
+                    .iter()
+                    .filter(|head| text.starts_with(**head))
+                    .count();
+                assert_eq!(found.len(), 1 + also, "{hay}");
+            }
+        }
+        let mut tries = 0;
+        needles
+            .heads
+            .each("gigph-".repeat(6).as_bytes(), |_, _| tries += 1);
+        assert!(tries <= 12, "{tries}");
     }
 
     #[test]

@@ -23,15 +23,17 @@ use zeroize::Zeroizing;
 
 use self::{
     attempt::{Attempt, BREAKS},
+    crowd::Crowd,
     idle::Idle,
     quick::{Quick, quick},
     special::{is_introducer, is_line_break, is_special},
     unit::{DEPTH, unit},
     waiting::Begins,
 };
-use super::heads::Heads;
+use super::heads::{ALIKE, ANY, Heads};
 
 mod attempt;
+mod crowd;
 mod idle;
 mod look;
 mod quick;
@@ -64,10 +66,11 @@ pub(super) struct Lead {
 /// Texts to look for.
 pub(super) struct Spellings {
     texts: Vec<Text>,
+    crowd: Crowd,
     heads: Heads,
     /// For each octet, at which of the first places of a text it stands, the first in the lowest bit.
     places: [u8; 256],
-    /// For each octet, the texts that begin with it, and their second octets.
+    /// For each octet, the texts that begin with it, and their second octets; [`ANY`] where many do alike.
     begins: Vec<Vec<(usize, u8)>>,
     /// What texts begin with.
     known: Begins,
@@ -239,9 +242,10 @@ impl Spellings {
             layers,
             heads: Heads::new(texts.iter().map(|text| text.octets.as_slice())),
             known: Begins::of(texts.iter()),
+            crowd: Crowd::new(&texts),
             texts,
             places,
-            begins,
+            begins: begins.into_iter().map(together).collect(),
         }
     }
 
@@ -252,6 +256,9 @@ impl Spellings {
 
     /// Sees whether a text stands at `at`, which is where it begins without its lead.
     fn attempt(&self, raw: &[u8], at: usize, number: usize, last: bool, finds: &mut Finds) {
+        if number == ANY {
+            return self.attempt_any(raw, at, last, finds);
+        }
         let Some(text) = self.texts.get(number) else {
             return;
         };
@@ -281,15 +288,17 @@ impl Spellings {
             }),
         }
     }
+}
 
-    /// Where a lead of any text stands that ends before `end`, a text may begin there.
-    fn open_leads(&self, raw: &[u8], end: usize, finds: &mut Finds) {
-        leading(raw, end, |start, octet| {
-            if self.known.is_lead(octet) {
-                finds.open.push(start);
-            }
-        });
-    }
+/// Texts that share both octets are one entry where they are many.
+fn together(mut begun: Vec<(usize, u8)>) -> Vec<(usize, u8)> {
+    begun.sort_unstable_by_key(|(text, second)| (second.to_ascii_lowercase(), *text));
+    let alike = |one: &(usize, u8), other: &(usize, u8)| one.1.eq_ignore_ascii_case(&other.1);
+    let groups = begun.chunk_by(alike).flat_map(|group| match group {
+        [(_, second), ..] if group.len() > ALIKE => vec![(ANY, *second)],
+        few => few.to_vec(),
+    });
+    groups.collect()
 }
 
 /// Tells every unit of one octet before `end` with nothing but line breaks between.
