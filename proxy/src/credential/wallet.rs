@@ -187,18 +187,18 @@ impl Border {
 
     fn captured(&self) -> Vec<GuardedValue> {
         let all = self.live.lock();
-        let captured = all.values().flat_map(|held| held.iter());
-        captured
-            .filter_map(|held| {
-                let captured = held.captured.as_ref()?;
-                Some(GuardedValue {
-                    name: held.name.clone(),
-                    version: captured.secret.version,
-                    value: Arc::clone(&captured.value),
-                    current: true,
-                })
+        let held = all.values().flat_map(|held| held.iter());
+        let captured =
+            held.filter_map(|held| held.captured.as_ref().map(|captured| (held, captured)));
+        let each = captured.flat_map(|(held, captured)| {
+            captured.pieces.iter().map(|piece| GuardedValue {
+                name: held.name.clone(),
+                version: captured.secret.version,
+                value: Arc::clone(piece),
+                current: true,
             })
-            .collect()
+        });
+        each.collect()
     }
 
     pub(super) fn set_live(&self, sandbox: SandboxId, held: &Arc<Vec<Held>>) {

@@ -6,6 +6,7 @@ use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use gig_policy::SecretName;
 use gig_vault::{Part, Secret, SecretBytes, Shape, ShapeDefinition, Treatment};
 use tokio::time::Instant;
+use zeroize::Zeroizing;
 
 use crate::credential::{
     sentinel::{MintSentinelError, mint},
@@ -18,6 +19,9 @@ pub struct Captured {
     pub secret: Arc<Secret>,
     /// Its one value; of a signed token the signature.
     pub value: Arc<SecretBytes>,
+    /// What is looked for: the value, or of a long one each of its pieces, so that what a place costs is
+    /// bounded and a piece that comes back or goes astray alone is known.
+    pub pieces: Vec<Arc<SecretBytes>>,
     /// From then on it is forgotten.
     until: Option<Instant>,
 }
@@ -108,12 +112,34 @@ impl Captured {
             treatment: Treatment::Replace,
             entrusted: false,
         };
+        let value = Arc::new(value);
         Self {
             secret: Arc::new(secret),
-            value: Arc::new(value),
+            pieces: pieces(&value),
+            value,
             until,
         }
     }
+}
+
+/// The value, or pieces of it of which none is so short that chance would find it.
+fn pieces(value: &Arc<SecretBytes>) -> Vec<Arc<SecretBytes>> {
+    if value.len() < 2 * PIECE {
+        return vec![Arc::clone(value)];
+    }
+    let (cut, rest) = value.expose().as_chunks::<PIECE>();
+    let Some((last, cut)) = cut.split_last() else {
+        return vec![Arc::clone(value)];
+    };
+    let mut pieces: Vec<Arc<SecretBytes>> = Vec::new();
+    let mut add = |octets: &[u8]| {
+        if pieces.iter().all(|known| known.expose() != octets) {
+            pieces.push(Arc::new(SecretBytes::copy_of(octets)));
+        }
+    };
+    cut.iter().for_each(|piece| add(piece));
+    add(&Zeroizing::new([last.as_slice(), rest].concat()));
+    pieces
 }
 
 impl fmt::Debug for Captured {
@@ -162,7 +188,7 @@ fn shape(open: &str, value: &SecretBytes) -> Shape {
     if !open.is_empty() {
         return Shape::Like {
             prefix: String::new(),
-            length: value.len(),
+            length: value.len().min(2 * PIECE),
             alphabet: BASE64URL.to_owned(),
         };
     }
@@ -171,6 +197,8 @@ fn shape(open: &str, value: &SecretBytes) -> Shape {
     shape.unwrap_or_default()
 }
 
+/// Octets of a piece; a value is cut when it has two of them.
+const PIECE: usize = 256;
 /// Tokens of one sandbox: more than any program has in use.
 const MOST: usize = 64;
 /// Of all of them together.

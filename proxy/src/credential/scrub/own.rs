@@ -53,20 +53,23 @@ impl Own {
                 stands.push(standing);
             }
         }
-        for held in held {
-            let Some(captured) = &held.captured else {
-                continue;
-            };
-            values.push(GuardedValue {
-                name: held.name.clone(),
-                version: captured.secret.version,
-                value: Arc::clone(&captured.value),
-                current: true,
-            });
-            stands.push(Standing {
-                sentinel: Arc::clone(&held.sentinel),
-                placed: true,
-            });
+        // Of two that begin alike the newer is the one that comes.
+        for held in held.iter().rev() {
+            let pieces = held.captured.iter().flat_map(|captured| &captured.pieces);
+            for (number, piece) in pieces.enumerate() {
+                values.push(GuardedValue {
+                    name: held.name.clone(),
+                    version: 1,
+                    value: Arc::clone(piece),
+                    current: true,
+                });
+                // One sentinel stands for all pieces of a long token.
+                let sentinel = if number == 0 { &*held.sentinel } else { "" };
+                stands.push(Standing {
+                    sentinel: sentinel.into(),
+                    placed: true,
+                });
+            }
         }
         let guarded = Guarded {
             generation: kept.generation,

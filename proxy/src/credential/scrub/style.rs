@@ -52,6 +52,9 @@ pub(super) fn fitted(sentinel: &str, length: usize) -> Cow<'_, [u8]> {
     if sentinel.len() == length {
         return Cow::Borrowed(sentinel.as_bytes());
     }
+    if sentinel.is_empty() {
+        return Cow::Owned(vec![b'x'; length]);
+    }
     let sound = |octet: u8| if is_unreserved(octet) { octet } else { b'x' };
     Cow::Owned(sentinel.bytes().map(sound).cycle().take(length).collect())
 }

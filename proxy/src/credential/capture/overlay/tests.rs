@@ -92,6 +92,52 @@ async fn the_oldest_tokens_make_room_in_number_and_size() {
 }
 
 #[tokio::test]
+async fn a_long_token_is_known_by_its_pieces_and_stands_as_one_sentinel() {
+    let border = border();
+    let wallet = border.wallet(sandbox(1));
+    for length in [2 * PIECE, 3 * PIECE - 1, 16_000] {
+        let octet =
+            |n: usize| char::from(b'!' + u8::try_from((n * n / 7 + n + length) % 90).unwrap());
+        let token: String = (0..length).map(octet).collect();
+        let shown = hold(&wallet, &token, None);
+        assert!(shown.len() <= 2 * PIECE, "{}", shown.len());
+        let longest = border
+            .guarded()
+            .values
+            .iter()
+            .map(|value| value.value.len())
+            .max();
+        assert!(longest.unwrap() < 2 * PIECE);
+        let grant = gig_policy::SecretGrant::everywhere("LOGIN".parse().unwrap());
+        let scrub = wallet.scrub(&[grant]).unwrap();
+        let mut found = std::collections::BTreeSet::new();
+        let text = format!("before {token} after");
+        let scrubbed = scrub.text(text.as_bytes(), &mut found).unwrap();
+        assert_eq!(
+            String::from_utf8(scrubbed).unwrap(),
+            format!("before {shown} after")
+        );
+        let encoded = URL_SAFE_NO_PAD.encode(text);
+        let scrubbed = scrub.text(encoded.as_bytes(), &mut found).unwrap();
+        let plain = URL_SAFE_NO_PAD.decode(scrubbed).unwrap();
+        assert_eq!(
+            String::from_utf8(plain).unwrap(),
+            format!("before {shown} after")
+        );
+        // A piece of it alone is no more of it either.
+        let (_, piece) = token.split_at(PIECE);
+        let scrubbed = scrub.text(piece.as_bytes(), &mut found).unwrap();
+        assert!(scrubbed.len() < PIECE, "{}", scrubbed.len());
+        let misuse = crate::credential::misuse::in_name(&border.watch(), sandbox(1), piece);
+        assert!(misuse.is_some());
+    }
+    // What repeats itself is looked for once.
+    let before = guarded(&border);
+    let _sentinel = hold(&wallet, &"aaaaaaaa".repeat(2000), None);
+    assert!(guarded(&border) - before <= 2);
+}
+
+#[tokio::test]
 async fn a_signed_token_keeps_its_claims_and_no_signature() {
     let border = border();
     let wallet = border.wallet(sandbox(1));
