@@ -16,6 +16,7 @@ use crate::{
     verdict::Mode,
 };
 
+mod anywhere;
 mod overlap;
 mod single;
 
@@ -54,6 +55,8 @@ pub enum FindingKind {
     SecretUnused,
     /// A secret whose value the program holds itself.
     SecretEntrusted,
+    /// A secret that may stand anywhere in requests that leave something with the host.
+    SecretAnywhere,
     /// `allow_private` that opens nothing.
     OpensNothing,
     /// The policy denies nothing.
@@ -72,6 +75,7 @@ impl FindingKind {
             Self::SecretInClearText => "secret_in_clear_text",
             Self::SecretUnused => "secret_unused",
             Self::SecretEntrusted => "secret_entrusted",
+            Self::SecretAnywhere => "secret_anywhere",
             Self::OpensNothing => "opens_nothing",
             Self::ObserveOnly => "observe_only",
         }
@@ -93,7 +97,7 @@ impl fmt::Display for Finding {
 }
 
 impl Policy {
-    /// What is hardly meant, in the order of the document.
+    /// What is hardly meant, in the order of the document; what concerns several rules last.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
@@ -113,6 +117,7 @@ impl Policy {
             single::look(rule, &mut findings);
             overlap::look(rule, &targets, &mut findings);
         }
+        anywhere::look(self.rules(), &mut findings);
         findings
     }
 }

@@ -27,6 +27,8 @@ pub struct GrantConsidered {
     pub target: String,
     /// The secret, with the places where its sentinel may stand.
     pub grant: String,
+    /// The sentinel may stand anywhere in the request.
+    pub anywhere: bool,
     /// Whether it grants the secret to the request.
     pub matches: bool,
     /// What it lacks, or what of it matched.
@@ -56,6 +58,7 @@ impl Policy {
                     line: rule.position.map(|position| position.line),
                     target: format!("{} port {ports}", rule.target),
                     grant: grant.to_string(),
+                    anywhere: grant.places.is_none(),
                     matches: outcome.is_ok(),
                     outcome: outcome.unwrap_or_else(|lack| lack),
                 });
@@ -68,6 +71,7 @@ impl Policy {
                 line: None,
                 target: format!("{} port {}", binding.host(), binding.port()),
                 grant: binding.grant.to_string(),
+                anywhere: binding.grant.places.is_none(),
                 matches: outcome.is_ok(),
                 outcome: outcome.unwrap_or_else(|lack| lack),
             });

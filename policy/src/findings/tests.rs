@@ -22,7 +22,7 @@ fn kinds(entries: &str) -> String {
 fn a_clean_policy_gives_none() {
     assert_eq!(
         kinds(
-            "- {host: api.github.com, ports: [443], rules: [{methods: [GET], paths: [/a/**]}, {methods: [POST], paths: [/b]}], secrets: [T]}\n\
+            "- {host: api.github.com, ports: [443], rules: [{methods: [GET], paths: [/a/**]}, {methods: [POST], paths: [/b]}], secrets: [{name: T, in: [basic]}]}\n\
              - {host: '*.example.com'}\n- {host: db.corp.example, ports: [5432], protocol: tcp, allow_private: [10.20.0.0/16]}\n\
              - {host: pinned.example.org, tls: passthrough}\n- {ip: 8.8.8.8, ports: [53], protocol: tcp}\n"
         ),
@@ -54,7 +54,7 @@ fn rules_that_add_nothing_are_told_once() {
     );
     // Each of these adds something.
     assert_eq!(
-        kinds("- {host: a.example, secrets: [T]}\n- {host: a.example}\n"),
+        kinds("- {host: a.example, secrets: [{name: T, in: [basic]}]}\n- {host: a.example}\n"),
         "shadowed egress[1]"
     );
     assert_eq!(kinds("- {host: x.example}\n- {host: '*.x.example'}\n"), "");
@@ -123,16 +123,39 @@ fn what_is_wide_or_can_never_match_is_told() {
 }
 
 #[test]
+fn secrets_that_may_stand_anywhere_are_told_once() {
+    let told = found(
+        "egress:\n- {host: r.example, rules: [{methods: [GET, HEAD]}], secrets: [R]}\n\
+         - {host: a.example, secrets: [T, {name: N, in: [basic]}]}\n\
+         - {host: b.example, rules: [{methods: [POST]}], secrets: [U]}\n\
+         - {host: c.example, secrets: [T, {name: L, capture: true}]}\n",
+    );
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("3:"), "{told:?}");
+    assert!(
+        told[0].contains("secret_anywhere: egress[1]: T, U"),
+        "{told:?}"
+    );
+    assert!(
+        told[0].contains("in: [\"header:Authorization\"]"),
+        "{told:?}"
+    );
+}
+
+#[test]
 fn secrets_in_clear_text_are_told() {
     assert_eq!(
-        kinds("- {host: a.example, protocol: http, secrets: [T]}\n"),
+        kinds("- {host: a.example, protocol: http, secrets: [{name: T, in: [basic]}]}\n"),
         "secret_in_clear_text egress[0]"
     );
     assert_eq!(
-        kinds("- {host: a.example, ports: [80], secrets: [T]}\n"),
+        kinds("- {host: a.example, ports: [80], secrets: [{name: T, in: [basic]}]}\n"),
         "secret_unused egress[0]"
     );
-    assert_eq!(kinds("- {host: a.example, secrets: [T]}\n"), "");
+    assert_eq!(
+        kinds("- {host: a.example, secrets: [{name: T, in: [basic]}]}\n"),
+        ""
+    );
 }
 
 #[test]

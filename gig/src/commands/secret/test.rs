@@ -96,8 +96,23 @@ impl Report {
             report.lack = shown.lack;
             report.places = shown.places;
             report.treatment = shown.treatment;
+            report.kept.notes.extend(report.hint());
         }
         Ok(report)
+    }
+
+    /// Where it could be narrowed, if its value may stand anywhere.
+    fn hint(&self) -> Option<String> {
+        let mut grants = self.grants.iter().filter(|grant| grant.matches);
+        let anywhere = grants.any(|grant| grant.anywhere);
+        let placed = self.places.iter().find(|place| place.placed)?;
+        (anywhere && self.treatment.is_none()).then(|| {
+            format!(
+                "it may stand anywhere in the request, also in a body that the host shows to others; \
+                 in a policy, `{{name: {}, in: [\"{}\"]}}` keeps it to one place",
+                self.name, placed.place
+            )
+        })
     }
 
     fn document(&self) -> serde_json::Value {
