@@ -18,7 +18,8 @@ use crate::{
 pub struct SecretGrant {
     /// Which.
     pub name: SecretName,
-    /// Where its sentinel may stand; `None` is everywhere.
+    /// Where its sentinel may stand; `None` is everywhere. Of one that captures: header fields and cookies
+    /// of the answer that hold tokens, beside those that are known to.
     pub places: Option<Arc<[SecretPlace]>>,
     /// The program may hold the value itself, if the secret is marked so too.
     pub entrusted: bool,
@@ -42,12 +43,17 @@ impl SecretGrant {
 impl fmt::Display for SecretGrant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.name.fmt(f)?;
+        let places = self.places.as_deref().unwrap_or_default();
+        let listed: Vec<_> = places.iter().map(ToString::to_string).collect();
         if self.captures {
-            return f.write_str(" (tokens in the answer become it)");
+            f.write_str(" (tokens in the answer become it")?;
+            if !listed.is_empty() {
+                write!(f, ", also from {}", listed.join(", "))?;
+            }
+            return f.write_str(")");
         }
-        if let Some(places) = &self.places {
-            let places: Vec<_> = places.iter().map(ToString::to_string).collect();
-            write!(f, " (in {})", places.join(", "))?;
+        if self.places.is_some() {
+            write!(f, " (in {})", listed.join(", "))?;
         }
         if self.entrusted {
             f.write_str(" (entrusted: the program may hold the value)")?;

@@ -15,6 +15,7 @@
 //! treat      what completes a request before it is sent     sign
 //! coding     content codings undone, so that bodies can be looked into
 //! scrub      values in answers to sentinels                  scrub::{pattern, stream, answer}
+//! ranges     no pieces of answers
 //! ```
 
 pub mod body;
@@ -26,6 +27,7 @@ pub mod inject;
 pub mod misuse;
 pub mod needles;
 pub mod place;
+mod ranges;
 pub mod rehearsal;
 pub mod rewrite;
 pub mod scrub;

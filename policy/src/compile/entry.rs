@@ -191,6 +191,11 @@ fn secrets(entry: &RawEntry, problems: &mut Vec<Problem>) -> Arc<[SecretGrant]> 
         let granted = if raw.capture {
             captured(&name, places, raw, problems)
         } else {
+            if raw.from.is_some() {
+                let message =
+                    "`from` says where tokens stand in an answer: it goes with `capture: true`";
+                problems.push(Problem::at(raw.name.at, message.to_owned()));
+            }
             vec![SecretGrant {
                 places,
                 entrusted: raw.entrusted,
@@ -223,12 +228,40 @@ fn captured(
         problems.push(Problem::at(raw.name.at, message.to_owned()));
     }
     match SecretGrant::of_endpoint(name, places) {
-        Ok(grants) => grants.into(),
+        Ok([capturing, token, grant]) => {
+            let places = Some(from(raw, problems));
+            vec![
+                SecretGrant {
+                    places,
+                    ..capturing
+                },
+                token,
+                grant,
+            ]
+        }
         Err(error) => {
             problems.push(Problem::at(raw.name.at, format!("`capture`: {error}")));
             Vec::new()
         }
     }
+}
+
+/// Header fields and cookies of an answer that hold tokens.
+fn from(raw: &RawSecret, problems: &mut Vec<Problem>) -> Arc<[SecretPlace]> {
+    let mut from = Vec::new();
+    for text in raw.from.iter().flatten() {
+        match text.value.parse::<SecretPlace>() {
+            Ok(place @ (SecretPlace::Header(_) | SecretPlace::Cookie(_))) => from.push(place),
+            Ok(_) | Err(_) => {
+                let message = format!(
+                    "`from`: {:?}: write header:NAME or cookie:NAME; a body is looked through anyway",
+                    text.value
+                );
+                problems.push(Problem::at(text.at, message));
+            }
+        }
+    }
+    from.into()
 }
 
 fn places(

@@ -44,6 +44,7 @@ pub(crate) struct RawSecret {
     pub(crate) places: Option<Vec<Located<String>>>,
     pub(crate) entrusted: bool,
     pub(crate) capture: bool,
+    pub(crate) from: Option<Vec<Located<String>>>,
 }
 
 /// One entry of `rules`.
@@ -266,6 +267,7 @@ impl<'p> Fields<'p> {
                 places: None,
                 entrusted: false,
                 capture: false,
+                from: None,
             });
         }
         let before = self.problems.len();
@@ -274,7 +276,8 @@ impl<'p> Fields<'p> {
         let places = fields.list_of("in", Fields::as_text);
         let entrusted = fields.switch("entrusted");
         let capture = fields.switch("capture");
-        fields.finish(&["name", "in", "entrusted", "capture"]);
+        let from = fields.list_of("from", Fields::as_text);
+        fields.finish(&["name", "in", "entrusted", "capture", "from"]);
         let Some(name) = name else {
             if self.problems.len() == before {
                 let message = "a secret needs its `name`, as in `{name: TOKEN, in: [basic]}`";
@@ -287,6 +290,7 @@ impl<'p> Fields<'p> {
             places,
             entrusted: entrusted.unwrap_or(false),
             capture: capture.unwrap_or(false),
+            from,
         })
     }
 

@@ -2,37 +2,43 @@
 //!
 //! A request that policy captures is forwarded like any other. Its answer is read whole, and every token
 //! in it (RFC 6749 §5.1, OpenID Connect Core §3.1.3.3, RFC 8628 §3.2) is put into the sandbox's wallet
-//! and stands in the answer as a sentinel. An answer that cannot be taken apart does not come back.
+//! and stands in the answer as a sentinel. An answer that cannot be taken apart does not come back, unless
+//! nothing in it is long enough to be a token.
 //!
 //! ```text
 //! answer     where tokens stand in JSON and in forms
+//! fields     where they stand in header fields and cookies
 //! overlay    the wallet's tokens: bounded, expiring, gone with the sandbox
 //! ```
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use gig_policy::{SecretGrant, SecretName};
+use gig_policy::{SecretGrant, SecretName, SecretPlace};
 use http::{
-    HeaderMap, HeaderName, StatusCode,
-    header::{ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, IF_RANGE, RANGE},
+    HeaderMap, HeaderName, Method, StatusCode,
+    header::{ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, ETAG},
 };
 use zeroize::Zeroizing;
 
-use self::answer::{Field, Shown, Token};
+use self::answer::{Field, Token};
 use super::{
     coding::{Coded, Decoder, accepted, coded},
+    ranges::{ask_for_all, is_piece},
     sentinel::MintSentinelError,
     tally::Tally,
     wallet::Wallet,
 };
 
 mod answer;
+mod fields;
 pub mod overlay;
 
 /// What becomes of the tokens in one answer.
 pub struct Capture {
     wallet: Arc<Wallet>,
     name: SecretName,
+    /// Fields of the answer that the policy says hold tokens.
+    from: Arc<[SecretPlace]>,
     tally: Arc<Tally>,
 }
 
@@ -54,8 +60,8 @@ pub enum CaptureError {
     /// Something that is called a token and is none.
     #[error("what the answer calls a token is too long, or no text")]
     Strange,
-    /// A token in a header field.
-    #[error("the answer holds a token in a header field")]
+    /// A token in a header field that none can be taken out of.
+    #[error("the answer holds a token in a header field, such as a redirect's target")]
     InHeader,
     /// No sentinel could be made.
     #[error(transparent)]
@@ -67,6 +73,9 @@ pub struct Gathering {
     decoder: Option<Decoder>,
     plain: Zeroizing<Vec<u8>>,
 }
+
+/// Which tokens there were, and how long they live.
+type Kinds = BTreeSet<(&'static str, Option<u64>)>;
 
 /// An answer with its tokens kept back.
 pub struct Taken {
@@ -84,6 +93,7 @@ impl Capture {
         Some(Self {
             wallet: Arc::clone(wallet),
             name: grant.name.clone(),
+            from: grant.places.clone().unwrap_or_default(),
             tally: Arc::clone(tally),
         })
     }
@@ -95,10 +105,9 @@ impl Capture {
     }
 
     /// Has the request ask for a whole answer in a coding that can be undone.
-    pub fn ready(headers: &mut HeaderMap) {
+    pub fn ready(method: &Method, headers: &mut HeaderMap) {
         drop(accepted(headers));
-        headers.remove(RANGE);
-        headers.remove(IF_RANGE);
+        ask_for_all(method, headers);
     }
 
     /// Begins to read an answer.
@@ -106,12 +115,8 @@ impl Capture {
     /// # Errors
     /// [`CaptureError`]: it need not be read at all.
     pub fn begin(status: StatusCode, headers: &HeaderMap) -> Result<Gathering, CaptureError> {
-        if status == StatusCode::PARTIAL_CONTENT {
+        if is_piece(status, headers) {
             return Err(CaptureError::Undecodable);
-        }
-        let values = headers.values().map(http::HeaderValue::as_bytes);
-        if values.into_iter().any(answer::holds_token_parameter) {
-            return Err(CaptureError::InHeader);
         }
         let decoder = match coded(headers) {
             Coded::Plain => None,
@@ -138,22 +143,50 @@ impl Capture {
     ) -> Result<Taken, CaptureError> {
         let plain = gathering.end()?;
         let mut kinds = BTreeSet::new();
+        let told = self.take_fields(headers, &mut kinds)?;
         let body = if plain.iter().all(u8::is_ascii_whitespace) {
             plain.to_vec()
         } else {
             let media = answer::media(headers);
             let keep = |token: Token| self.keep(token, &mut kinds);
+            let bare = told || !status.is_success();
             match answer::take_apart(&plain, &media, keep) {
-                Ok(Shown { body, told }) if told || !status.is_success() => body,
+                Ok(shown) if bare || shown.told || says_nothing(&shown.body) => shown.body,
                 Ok(_) => return Err(CaptureError::NoToken),
                 // A page that says what went wrong holds no token; neither does anything else that says
                 // no.
-                Err(CaptureError::Unparsable) if !status.is_success() => plain.to_vec(),
+                Err(CaptureError::Unparsable) if !status.is_success() || says_nothing(&plain) => {
+                    plain.to_vec()
+                }
                 Err(error) => return Err(error),
             }
         };
         let body = self.scrubbed(headers, body);
         settle(headers, body.len());
+        let findings = self.findings(kinds);
+        Ok(Taken { body, findings })
+    }
+
+    /// Keeps the tokens of an answer without a body back, and gives what was, for the record.
+    ///
+    /// # Errors
+    /// [`CaptureError`]: nothing of it may come back.
+    pub fn take_head(&self, headers: &mut HeaderMap) -> Result<Vec<String>, CaptureError> {
+        let mut kinds = BTreeSet::new();
+        self.take_fields(headers, &mut kinds)?;
+        drop(self.scrubbed(headers, Vec::new()));
+        Ok(self.findings(kinds))
+    }
+
+    fn take_fields(
+        &self,
+        headers: &mut HeaderMap,
+        kinds: &mut Kinds,
+    ) -> Result<bool, CaptureError> {
+        fields::take_apart(headers, &self.from, |token| self.keep(token, kinds))
+    }
+
+    fn findings(&self, kinds: Kinds) -> Vec<String> {
         let findings = kinds.into_iter().map(|(field, lives)| {
             let lives = lives.map_or_else(String::new, |s| format!(", lives {s} s"));
             format!("{} captured as {}{lives}", field, self.name)
@@ -162,20 +195,11 @@ impl Capture {
         for finding in &findings {
             self.tally.found(finding.clone());
         }
-        Ok(Taken { body, findings })
-    }
-
-    /// Readies the header section of an answer without a body.
-    pub fn take_head(&self, headers: &mut HeaderMap) {
-        drop(self.scrubbed(headers, Vec::new()));
+        findings
     }
 
     /// The sentinel that stands for a token.
-    fn keep(
-        &self,
-        token: Token,
-        kinds: &mut BTreeSet<(&'static str, Option<u64>)>,
-    ) -> Result<Arc<str>, CaptureError> {
+    fn keep(&self, token: Token, kinds: &mut Kinds) -> Result<Arc<str>, CaptureError> {
         if token.value.len() > LONGEST {
             return Err(CaptureError::Strange);
         }
@@ -244,6 +268,12 @@ impl Gathering {
     }
 }
 
+/// Whether no word of a text is long enough to be a credential: `{"revoked": true}`, `OK`.
+fn says_nothing(text: &[u8]) -> bool {
+    let apart = |octet: &u8| !(octet.is_ascii_alphanumeric() || b"-._~+/=%\\".contains(octet));
+    text.split(apart).all(|word| word.len() < SHORTEST_TOKEN)
+}
+
 /// The header section of a body that was put together anew.
 fn settle(headers: &mut HeaderMap, length: usize) {
     for name in [CONTENT_ENCODING, ACCEPT_RANGES, ETAG] {
@@ -282,5 +312,7 @@ const DIGESTS: [HeaderName; 4] = [
 ];
 /// No token answer is so long.
 const MOST: usize = 1024 * 1024;
+/// Shorter ones could be guessed (RFC 6749 §10.10).
+const SHORTEST_TOKEN: usize = 16;
 /// Longer ones go into no header field.
 const LONGEST: usize = 16 * 1024;

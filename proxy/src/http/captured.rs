@@ -33,7 +33,13 @@ pub(super) async fn pass_captured(
         Err(error) => return Err(fail(*exchange, unreadable(error))),
     };
     if incoming.is_end_stream() {
-        capture.take_head(&mut parts.headers);
+        let taken = match capture.take_head(&mut parts.headers) {
+            Ok(findings) => told(&mut exchange, &capture, &findings).await,
+            Err(error) => Err(unreadable(error)),
+        };
+        if let Err(failure) = taken {
+            return Err(fail(*exchange, failure));
+        }
         exchange.answered(parts.status.as_u16(), lease);
         exchange.finish();
         return Ok(Response::from_parts(
@@ -53,9 +59,7 @@ pub(super) async fn pass_captured(
         Ok(taken) => taken,
         Err(failure) => return Err(fail(*exchange, failure)),
     };
-    if !taken.findings.is_empty()
-        && let Err(failure) = exchange.captured(capture.name(), &taken.findings).await
-    {
+    if let Err(failure) = told(&mut exchange, &capture, &taken.findings).await {
         return Err(fail(*exchange, failure));
     }
     exchange.answered(parts.status.as_u16(), lease);
@@ -63,6 +67,18 @@ pub(super) async fn pass_captured(
     exchange.finish();
     let body = Download::Whole(Gathered::of(taken.body.into(), None));
     Ok(Response::from_parts(parts, body))
+}
+
+/// Records what was kept back, if anything was.
+async fn told(
+    exchange: &mut Exchange,
+    capture: &Capture,
+    findings: &[String],
+) -> Result<(), Failure> {
+    if findings.is_empty() {
+        return Ok(());
+    }
+    exchange.captured(capture.name(), findings).await
 }
 
 /// Reads the answer, as much of it as a token answer has. Trailers hold nothing that a client of such an

@@ -123,7 +123,7 @@ impl Ready {
                 identity = carried.identity.take();
                 exchange.carrying(Arc::clone(&carried.tally));
                 if let Some(capture) = carried.capture.take() {
-                    Capture::ready(&mut parts.headers);
+                    Capture::ready(&parts.method, &mut parts.headers);
                     exchange.capturing(capture);
                 }
                 if let Some(scrub) = carried.scrub.take() {

@@ -24,7 +24,7 @@ egress:
     ports: [443]
     allow_private: [127.0.0.0/8]
     rules: [{paths: ['/token/**']}]
-    secrets: [{name: LOGIN, capture: true}]
+    secrets: [{name: LOGIN, capture: true, from: ['cookie:sid']}]
   - {host: auth.test, ports: [443], allow_private: [127.0.0.0/8], rules: [{paths: [/other]}]}
   - {host: api.test, ports: [443], allow_private: [127.0.0.0/8], secrets: [LOGIN]}
   - {host: other.test, ports: [443], allow_private: [127.0.0.0/8]}
@@ -148,6 +148,10 @@ async fn mint(request: Request<Incoming>) -> Response<Body> {
         "/token/pending" => answer(200, json).body(full("{\"error\": \"authorization_pending\"}")),
         "/token/page" => answer(503, "text/html").body(full("<p>later")),
         "/token/empty" => answer(200, json).body(empty()),
+        "/token/revoked" => answer(200, json).body(full("{\"revoked\": true}")),
+        "/token/ok" => answer(200, "text/plain").body(full("OK")),
+        "/token/none" => answer(204, json).body(empty()),
+        "/token/subject" | "/token/bearer" | "/token/cookie" => mint_in_fields(&path),
         "/token/moved" => answer(302, "text/plain")
             .header(
                 "location",
@@ -188,6 +192,28 @@ async fn mint(request: Request<Incoming>) -> Response<Body> {
         _ => answer(200, "text/plain").body(full(body)),
     };
     response.unwrap()
+}
+
+/// The token endpoint where it answers in header fields.
+fn mint_in_fields(path: &str) -> http::Result<Response<Body>> {
+    let answer = Response::builder().header("content-type", "application/json");
+    match path {
+        "/token/subject" => answer
+            .status(201)
+            .header("x-subject-token", ACCESS)
+            .body(full(
+                "{\"token\": {\"user\": {\"id\": \"0123456789abcdef0123\"}}}",
+            )),
+        "/token/bearer" => answer
+            .header("authorization", format!("Bearer {ACCESS}"))
+            .body(empty()),
+        _ => answer
+            .status(303)
+            .header("location", "/in")
+            .header("set-cookie", format!("sid={ACCESS}; Max-Age=60; HttpOnly"))
+            .header("set-cookie", "lang=en")
+            .body(empty()),
+    }
 }
 
 /// The API: repeats who asks.
@@ -281,6 +307,58 @@ async fn a_form_and_a_device_login_get_sentinels_too() {
         .send("auth.test", "http/1.1", post("/token/pending", "a=b"))
         .await;
     assert_eq!(pending.json()["error"], "authorization_pending");
+}
+
+#[tokio::test]
+async fn tokens_in_header_fields_and_named_cookies_get_sentinels() {
+    for alpn in ["http/1.1", "h2"] {
+        let world = World::new(alpn).await;
+        for (path, field) in [
+            ("/token/subject", "x-subject-token"),
+            ("/token/bearer", "authorization"),
+            ("/token/cookie", "set-cookie"),
+        ] {
+            let answer = world.send("auth.test", alpn, post(path, "a=b")).await;
+            let text = format!("{answer:?}");
+            assert!(!text.contains("r3al"), "{alpn} {path}: {text}");
+            let shown = answer.header(field);
+            let token = shown
+                .split([' ', '=', ';'])
+                .find(|word| word.starts_with("gigph-"));
+            let token = token.unwrap_or_else(|| panic!("{text}"));
+            world.send("api.test", alpn, bearing(token)).await;
+            let seen = world.api.seen.requests().pop().unwrap();
+            assert_eq!(seen.header("authorization"), format!("Bearer {ACCESS}"));
+        }
+        let changes = world.lab.until_records(Event::SecretChange, 3).await;
+        let told = &changes[2].entry.findings[0];
+        assert_eq!(&**told, "access_token captured as LOGIN, lives 60 s");
+        world.assert_nothing_recorded();
+    }
+}
+
+#[tokio::test]
+async fn an_answer_too_short_to_hold_a_token_is_no_failure() {
+    let world = World::new("http/1.1").await;
+    for (path, body) in [
+        ("revoked", "{\"revoked\":true}"),
+        ("ok", "OK"),
+        ("none", ""),
+        ("empty", ""),
+    ] {
+        let path = format!("/token/{path}");
+        let answer = world
+            .send("auth.test", "http/1.1", post(&path, "token=x"))
+            .await;
+        assert!(answer.status.is_success(), "{path}: {answer:?}");
+        assert_eq!(answer.body, body, "{path}");
+    }
+    let ended = world.lab.until_records(Event::Response, 4).await;
+    assert!(
+        ended.iter().all(|record| record.entry.reason.is_none()),
+        "{ended:#?}"
+    );
+    assert!(world.lab.records(Event::SecretChange).is_empty());
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ use super::lab::{
 use crate::{Subject, credential::Border};
 
 mod messages;
+mod pieces;
 mod streams;
 
 pub(super) const VALUE: &str = "real+Value/of=the&secret";

@@ -116,6 +116,27 @@ fn a_token_endpoint_captures_and_takes_back_what_it_gave() {
 }
 
 #[test]
+fn where_an_answer_holds_tokens_can_be_said() {
+    let p = policy(
+        "egress:\n- {host: auth.example, rules: [{paths: [/token]}], secrets: \
+         [{name: LOGIN, capture: true, from: ['header:X-Session', 'cookie:sid']}]}",
+    );
+    let told = granted(&p, AppProtocol::Https, "/token");
+    let capturing =
+        "LOGIN (tokens in the answer become it, also from header:x-session, cookie:sid)";
+    assert!(told.starts_with(capturing), "{told}");
+    for wrong in [
+        "capture: true, from: [body]",
+        "capture: true, from: [x]",
+        "from: ['cookie:a']",
+    ] {
+        let text = format!("egress: [{{host: a.example, secrets: [{{name: A, {wrong}}}]}}]");
+        let error = Policy::compile(&text, "p").unwrap_err().to_string();
+        assert!(error.contains("`from`"), "{error}");
+    }
+}
+
+#[test]
 fn an_option_captures_at_one_path_by_every_door() {
     let name: SecretName = "LOGIN".parse().unwrap();
     let mut builder = PolicyBuilder::new("p").allow("auth.example").unwrap();

@@ -46,7 +46,7 @@ pub(super) struct Shown {
 
 impl Field {
     /// `access_token`, `accessToken`, and what some servers put before it, such as `bot_`.
-    fn named(name: &str) -> Option<Self> {
+    pub(super) fn named(name: &str) -> Option<Self> {
         let plain = |c: &char| *c != '_' && *c != '-';
         let bare: String = name.chars().filter(plain).collect();
         let bare = bare.to_ascii_lowercase();

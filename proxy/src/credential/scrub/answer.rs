@@ -6,7 +6,8 @@
 //!   bound to.
 //! - Text may come out with another length, and then has none; short text is read whole first and has
 //!   one. What is not text keeps its length: a sentinel takes exactly the room of its value.
-//! - A request that carries a value asks for no range, because pieces can be cut anywhere. One that is
+//! - A request that carries a value asks for no range, because pieces can be cut anywhere, and none comes
+//!   back. One that is
 //!   signed, or whose connection shows a certificate, gives no key away that could come back.
 //! - An entity tag of what was coded is weak, as for any other representation of it (RFC 9110 §8.8.1).
 
@@ -16,7 +17,7 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
     header::{
         ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG,
-        IF_MATCH, IF_RANGE, RANGE,
+        IF_MATCH,
     },
 };
 
@@ -31,6 +32,7 @@ use crate::{
         body::BodyPlan,
         coding::{Coded, Coding, Decoder, accepted, coded},
         inject::Carried,
+        ranges::{ask_for_all, is_piece},
         tally::Tally,
     },
     http::headers::content_length,
@@ -51,8 +53,14 @@ pub struct Returning {
 
 /// An answer that nobody can look into, from where a value may come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the answer is in a content coding that was not asked for and is not known")]
-pub struct Unreadable;
+pub enum Unreadable {
+    /// In a coding that cannot be undone.
+    #[error("the answer is in a content coding that was not asked for and is not known")]
+    Coding,
+    /// A part of something, to a request that carried a value.
+    #[error("the answer to a request with a secret is a piece, which was not asked for")]
+    Piece,
+}
 
 /// What happens to a body.
 #[derive(Debug)]
@@ -79,8 +87,7 @@ impl Returning {
         // Of a token that is to be captured no piece may come alone either.
         let carrying = carried.placed || in_body || carried.capture.is_some();
         if carrying {
-            headers.remove(RANGE);
-            headers.remove(IF_RANGE);
+            ask_for_all(method, headers);
         }
         strengthen(headers);
         Self {
@@ -130,14 +137,17 @@ impl Returning {
         empty: bool,
     ) -> Result<Option<Plan>, Unreadable> {
         self.fields(headers);
+        let partial = is_piece(status, headers);
         if self.carrying {
+            if partial {
+                return Err(Unreadable::Piece);
+            }
             headers.remove(ACCEPT_RANGES);
         }
         let coded = coded(headers);
         if empty && !self.head {
             return Ok(None);
         }
-        let partial = status == StatusCode::PARTIAL_CONTENT;
         let mut fit = fit(headers);
         if partial {
             fit = Fit::Exact;
@@ -146,7 +156,7 @@ impl Returning {
             Coded::Plain => self.plain(headers, fit)?,
             Coded::Known(codings) => {
                 let asked = codings.iter().all(|c| self.accepts.contains(c)) && !partial;
-                let decoder = Decoder::new(&codings).map_err(|_| Unreadable)?;
+                let decoder = Decoder::new(&codings).map_err(|_| Unreadable::Coding)?;
                 if asked {
                     undo(headers);
                     Plan::Stream(Work::decoding(decoder, self.rewriter(headers, fit)?))
@@ -155,7 +165,7 @@ impl Returning {
                     Plan::Stream(Work::looking(decoder, rewriter))
                 }
             }
-            Coded::Unknown if self.bound => return Err(Unreadable),
+            Coded::Unknown if self.bound => return Err(Unreadable::Coding),
             Coded::Unknown => {
                 self.tally
                     .found("an answer in an unknown content coding was not undone".to_owned());
@@ -190,7 +200,7 @@ impl Returning {
             Some(b"deflate") => Some(Coding::Deflate),
             Some(b"br") => Some(Coding::Brotli),
             Some(b"zstd") => Some(Coding::Zstd),
-            Some(_) if self.bound => return Err(Unreadable),
+            Some(_) if self.bound => return Err(Unreadable::Coding),
             Some(_) => None,
         };
         let scrubber = self.scrub.scrubber(Fit::Exact);
