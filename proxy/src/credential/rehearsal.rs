@@ -147,6 +147,7 @@ impl Rehearsal {
                 headers: &mut self.headers,
                 body: Some(self.body.as_deref().unwrap_or_default()),
                 sent: carried.sent.as_deref(),
+                changed: carried.tally.body_changed(),
             };
             let after = treat.treat(signable).map_err(|error| Refused {
                 reason: error.reason,

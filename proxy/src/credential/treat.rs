@@ -39,6 +39,8 @@ pub struct Signable<'a> {
     pub body: Option<&'a [u8]>,
     /// What the program wrote, where [`Treat::wants_sent`] asked for it.
     pub sent: Option<&'a Sent>,
+    /// A value went into the body: it is not what the program wrote.
+    pub changed: bool,
 }
 
 /// Signs, or otherwise completes, a request.
@@ -49,6 +51,12 @@ pub trait Treat: Send + Sync + fmt::Debug {
     /// How many octets of body must be at hand before [`Treat::treat`]; `None`: it does without. A
     /// longer body is refused.
     fn wants_body(&self, headers: &HeaderMap, target: &PathAndQuery) -> Option<usize>;
+
+    /// How many octets of a body into which values may go must be at hand, because the request says what
+    /// the body hashes to; `None`: it does without.
+    fn covers_body(&self, _headers: &HeaderMap) -> Option<usize> {
+        None
+    }
 
     /// Whether it has to see what the program wrote, because the program signed that.
     fn wants_sent(&self) -> bool {

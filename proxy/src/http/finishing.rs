@@ -100,7 +100,9 @@ impl Finishing {
             .treats
             .iter()
             .filter_map(|t| t.wants_body(headers, target));
-        wants.max()
+        let changing = self.treats.iter().filter(|_| self.changing);
+        let covers = changing.filter_map(|t| t.covers_body(headers));
+        wants.chain(covers).max()
     }
 
     /// Makes length and digests those of the body that is sent.
@@ -166,6 +168,7 @@ impl Finishing {
                 headers: &mut headers,
                 body,
                 sent: self.sent.as_deref(),
+                changed: self.tally.body_changed(),
             };
             let treated = treat.treat(signable);
             *unsent.request.headers_mut() = headers;

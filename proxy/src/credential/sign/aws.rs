@@ -142,6 +142,26 @@ impl Aws {
             .ok_or_else(|| self.unplaceable("its body was not read"))
     }
 
+    /// What the signature says of the body that is sent. Where a value went into it, that is another one
+    /// than the program hashed: the request says what it is now, and leaves out sums of what it was.
+    fn payload_sent(&self, said: &str, request: &mut Signable<'_>) -> Result<String, Untreatable> {
+        if !request.changed || said == UNSIGNED {
+            return Ok(said.to_owned());
+        }
+        let hashed = request.headers.contains_key(&CONTENT_SHA256) && !said.starts_with(STREAMING);
+        let body = request.body.filter(|_| hashed).ok_or_else(|| {
+            self.unplaceable("a secret's value went into the body that the program signed")
+        })?;
+        let digest = hex_digest(body);
+        let value = HeaderValue::from_str(&digest);
+        let value = value.map_err(|_| self.unplaceable("its digest fits in no field"))?;
+        request.headers.insert(CONTENT_SHA256, value);
+        for name in CHECKSUMS {
+            request.headers.remove(name);
+        }
+        Ok(digest)
+    }
+
     /// Checks that the program's sentinels signed what it wrote, and gives its key and signature.
     fn check_theirs(
         &self,
@@ -239,6 +259,12 @@ impl Treat for Aws {
         (!presigned_s3).then_some(LONGEST_BODY)
     }
 
+    fn covers_body(&self, headers: &HeaderMap) -> Option<usize> {
+        let said = headers.get(&CONTENT_SHA256)?.as_bytes();
+        let free = said == UNSIGNED.as_bytes() || said.starts_with(STREAMING.as_bytes());
+        (!free).then_some(LONGEST_BODY)
+    }
+
     fn wants_sent(&self) -> bool {
         true
     }
@@ -251,9 +277,14 @@ impl Treat for Aws {
             .ok_or_else(|| self.unplaceable("it has no access key"))?;
         self.check_scope(&signed, request.headers)?;
         self.check_date(&signed)?;
+        if request.changed && self.wants_body(request.headers, request.target).is_some() {
+            // What it hashed to is not known any more.
+            let why = "a secret's value went into a body whose hash the program signed unsaid";
+            return Err(self.unplaceable(why));
+        }
         let payload = self.payload(&signed, &request)?;
-
         let theirs = self.check_theirs(&request, &payload, &sentinels)?;
+        let payload = self.payload_sent(&payload, &mut request)?;
         signed.keep_present(request.headers);
         self.place_token(&mut signed, &mut request, &keys)?;
         keys.id.clone_into(&mut signed.key_id);
@@ -293,6 +324,16 @@ fn empty_digest() -> String {
     hex(digest::digest(&digest::SHA256, b"").as_ref())
 }
 
+/// Of the body as the program wrote it; S3 makes its own where none is sent.
+const CHECKSUMS: [&str; 7] = [
+    "x-amz-checksum-crc32",
+    "x-amz-checksum-crc32c",
+    "x-amz-checksum-crc64nvme",
+    "x-amz-checksum-sha1",
+    "x-amz-checksum-sha256",
+    "x-amz-checksum-algorithm",
+    "x-amz-sdk-checksum-algorithm",
+];
 const CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 const TOKEN_QUERY: &str = "X-Amz-Security-Token";

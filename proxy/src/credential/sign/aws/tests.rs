@@ -56,6 +56,7 @@ impl Case {
             headers: &mut self.headers,
             body: self.body.as_deref(),
             sent: None,
+            changed: false,
         }
     }
 

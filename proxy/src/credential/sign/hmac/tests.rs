@@ -118,6 +118,7 @@ fn run(treat: &Hmac, body: Option<&[u8]>) -> Result<HeaderMap, Untreatable> {
         headers: &mut headers,
         body,
         sent: None,
+        changed: false,
     })?;
     assert!(after.is_none());
     Ok(headers)

@@ -67,3 +67,47 @@ fn another_object_than_the_program_meant_is_not_signed_for() {
     });
     assert!(taken(&spelled.unwrap()));
 }
+
+#[test]
+fn a_value_in_a_hashed_body_is_hashed_anew_or_refused() {
+    let treat = || aws(SENTINEL, KEYS, "20130524T000000Z");
+    let said = hex_digest(b"token=gigph-0");
+    let made = |payload: &str| {
+        let mut made = get();
+        made.method = Method::PUT;
+        made.body = Some(b"token=gigph-0".to_vec());
+        let digest = payload.parse().unwrap();
+        made.headers.insert("x-amz-content-sha256", digest);
+        made.headers
+            .insert("x-amz-checksum-crc32", "AAAAAA==".parse().unwrap());
+        let fields = "host;x-amz-checksum-crc32;x-amz-content-sha256;x-amz-date";
+        let mut made = made.signed_with(SENTINEL, V4, S3[1], fields);
+        made.body = Some(b"token=the real one".to_vec());
+        made
+    };
+    let mut hashed = made(&said);
+    let mut signable = hashed.signable();
+    signable.changed = true;
+    assert!(treat().treat(signable).is_ok());
+    let digest = hex_digest(b"token=the real one");
+    assert_eq!(hashed.headers["x-amz-content-sha256"], *digest);
+    assert!(!hashed.headers.contains_key("x-amz-checksum-crc32"));
+    assert!(taken(&hashed));
+    // Where the body is not at hand, or in chunks, it cannot come out right.
+    let mut gone = made(&said);
+    gone.body = None;
+    for mut case in [gone, made("STREAMING-AWS4-HMAC-SHA256-PAYLOAD")] {
+        let mut signable = case.signable();
+        signable.changed = true;
+        let refused = treat().treat(signable).err().unwrap();
+        assert_eq!(refused.reason, DenyReason::SecretUnplaceable);
+    }
+    // Nothing was said of the body, so that what the program hashed is gone.
+    let mut unsaid = made(&said);
+    unsaid.headers.remove("x-amz-content-sha256");
+    let mut signable = unsaid.signable();
+    signable.changed = true;
+    let refused = treat().treat(signable).err().unwrap();
+    assert_eq!(refused.reason, DenyReason::SecretUnplaceable);
+    assert_eq!(treat().covers_body(&hashed.headers), Some(LONGEST_BODY));
+}

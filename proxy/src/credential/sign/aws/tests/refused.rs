@@ -60,3 +60,19 @@ fn a_key_signs_only_for_what_its_definition_lists() {
     assert!(!listed(&["eu-west-1"], &[]));
     assert!(!listed(&[], &["sts"]));
 }
+
+#[test]
+fn event_streams_whose_messages_are_signed_are_refused_with_the_reason() {
+    for payload in ["EVENTS", "EVENTS-TRAILER", "SOMETHING"] {
+        for word in ["AWS4-HMAC-SHA256", "AWS4-ECDSA-P256-SHA256"] {
+            let mut made = get();
+            let said = format!("STREAMING-{word}-{payload}").parse().unwrap();
+            made.headers.insert("x-amz-content-sha256", said);
+            let mut made = made.signed_with(SENTINEL, V4, S3[1], USUAL);
+            let refused = aws(SENTINEL, KEYS, "20130524T000000Z").treat(made.signable());
+            let refused = refused.err().unwrap();
+            assert_eq!(refused.reason, DenyReason::SecretUnplaceable);
+            assert!(refused.why.contains("not known here"), "{}", refused.why);
+        }
+    }
+}
