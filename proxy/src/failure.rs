@@ -2,9 +2,10 @@
 //!
 //! The program inside learns the [`DenyReason`]; the source chain stays in our own log.
 
-use std::{error::Error as StdError, fmt, net::IpAddr};
+use std::{error::Error as StdError, fmt, io, net::IpAddr};
 
 use gig_policy::DenyReason;
+use rustls::AlertDescription;
 
 use crate::upstream::dial::DialError;
 
@@ -60,11 +61,24 @@ impl Failure {
         reason: DenyReason,
         source: impl Into<Box<dyn StdError + Send + Sync>>,
     ) -> Self {
+        let source = source.into();
+        let refused = reason == DenyReason::DestinationUnavailable && alert(&*source).is_some();
         Self {
             side,
-            reason,
-            source: Some(source.into()),
+            reason: if refused {
+                DenyReason::TlsProtocol
+            } else {
+                reason
+            },
+            source: Some(source),
         }
+    }
+
+    /// With which alert the other side ended TLS. In TLS 1.3 it looks at a client's certificate when the
+    /// client takes the handshake for done.
+    #[must_use]
+    pub fn alert(&self) -> Option<AlertDescription> {
+        alert(self.source.as_deref()?)
     }
 }
 
@@ -75,6 +89,23 @@ impl Failure {
         let dialled = self.source.as_deref()?.downcast_ref::<DialError>()?;
         dialled.addr.map(|address| address.ip())
     }
+}
+
+fn alert(error: &(dyn StdError + 'static)) -> Option<AlertDescription> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        // The cause within an input or output error is none of its sources.
+        let within = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        let within = within.and_then(|within| within.downcast_ref::<rustls::Error>());
+        let found = within.or_else(|| error.downcast_ref::<rustls::Error>());
+        if let Some(rustls::Error::AlertReceived(alert)) = found {
+            return Some(*alert);
+        }
+        next = error.source();
+    }
+    None
 }
 
 impl fmt::Display for Failure {
@@ -89,5 +120,24 @@ impl StdError for Failure {
             Some(source) => Some(source.as_ref()),
             None => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_that_ends_tls_with_an_alert_is_told_from_one_that_is_gone() {
+        let alert = AlertDescription::CertificateExpired;
+        let received = rustls::Error::AlertReceived(alert);
+        let ended = io::Error::new(io::ErrorKind::InvalidData, received);
+        let lost = DenyReason::DestinationUnavailable;
+        let failure = Failure::caused(Side::Upstream, lost, ended);
+        assert_eq!(failure.reason, DenyReason::TlsProtocol);
+        assert_eq!(failure.alert(), Some(alert));
+        let gone = io::Error::from(io::ErrorKind::ConnectionReset);
+        let failure = Failure::caused(Side::Upstream, lost, gone);
+        assert_eq!((failure.reason, failure.alert()), (lost, None));
     }
 }

@@ -22,6 +22,9 @@ use gig_tests::lab::{
 use serde_json::Value;
 
 mod aws;
+mod compiled;
+mod mutual;
+mod refresh;
 mod signed;
 mod tokens;
 

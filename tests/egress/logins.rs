@@ -15,7 +15,7 @@ use gig_tests::lab::{
 
 const AUTH: &str = "auth.example.com";
 const API: &str = "api.example.com";
-const CLIENT_SECRET: &str = "client-secret-8Xk2mQ";
+pub(crate) const CLIENT_SECRET: &str = "client-secret-8Xk2mQ";
 const REFRESH: &str = "r3al-refresh_token_from_before_4Tz";
 const CAPTURE: &str = "LOGIN=https://auth.example.com/oauth2/token@api.example.com";
 const POLICY: &str = "
@@ -37,25 +37,31 @@ struct World {
     other: gig_tests::lab::http_origin::HttpOrigin,
 }
 
+/// The server and its API; `refresh` is a refresh token that it knows from before.
+pub(crate) fn oauth_server(lab: &Lab, refresh: &str) -> Service {
+    let (auth, api) = (lab.address_for(AUTH), lab.address_for(API));
+    let python = text(&place::client("venv").join("bin/python"));
+    let mut command = lab.network.command(Side::Internet, &python);
+    command.arg(fixture::path("oauth_server.py"));
+    command.arg(auth.to_string()).arg(api.to_string());
+    for host in [AUTH, API] {
+        let leaf = lab.leaf(host);
+        command.arg(lab.file("cert.pem", &leaf.certificate));
+        command.arg(lab.file("key.pem", &leaf.key));
+    }
+    command.args([CLIENT_SECRET, refresh]);
+    let mut server = Service::start(command, lab.fresh_path("oauth.log"));
+    for address in [auth, api] {
+        server.wait_for(&lab.network, (address, 443).into());
+    }
+    server
+}
+
 impl World {
     fn new() -> Self {
         let lab = Lab::new();
-        let (auth, api) = (lab.address_for(AUTH), lab.address_for(API));
         let other = lab.https("other.example.com", greet);
-        let python = text(&place::client("venv").join("bin/python"));
-        let mut command = lab.network.command(Side::Internet, &python);
-        command.arg(fixture::path("oauth_server.py"));
-        command.arg(auth.to_string()).arg(api.to_string());
-        for host in [AUTH, API] {
-            let leaf = lab.leaf(host);
-            command.arg(lab.file("cert.pem", &leaf.certificate));
-            command.arg(lab.file("key.pem", &leaf.key));
-        }
-        command.args([CLIENT_SECRET, REFRESH]);
-        let mut server = Service::start(command, lab.fresh_path("oauth.log"));
-        for address in [auth, api] {
-            server.wait_for(&lab.network, (address, 443).into());
-        }
+        let server = oauth_server(&lab, REFRESH);
         Self { lab, server, other }
     }
 

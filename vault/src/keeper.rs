@@ -21,6 +21,10 @@ pub trait Keeper: Send + Sync + fmt::Debug {
     /// When there is none, or it cannot be had now: the request that wants it is refused.
     fn current<'a>(&'a self, name: &'a SecretName) -> SecretFuture<'a>;
 
+    /// A host that the value went to says that it is not good any more. One that can be had anew is, by
+    /// whoever asks next; a keeper that has values from nobody does nothing.
+    fn refused(&self, _name: &SecretName) {}
+
     /// Every real value that the keeper knows, current and revoked, which may only go where its
     /// secret is bound. The same `Arc` until something changes.
     fn guarded(&self) -> Arc<Guarded>;

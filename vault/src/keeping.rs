@@ -5,7 +5,8 @@
 //! with the next request. A value that a provider or a kind gave is kept until its end and renewed
 //! before it, by whoever asks then; all others go on with the old one. One that cannot be renewed is
 //! used until its end, and no longer; a refusal ends it at once. A failure is remembered for some
-//! seconds, one a secret.
+//! seconds, one a secret. A value that its host says is not good any more is renewed before its time,
+//! once in a while: a program can have a host say so as often as it likes.
 
 use std::{
     collections::HashMap,
@@ -204,6 +205,13 @@ impl Keeper for RunKeeper {
             self.defined(name)?;
             self.slot(name).get(self, name).await
         })
+    }
+
+    fn refused(&self, name: &SecretName) {
+        let slot = self.slots.lock().get(name).cloned();
+        if let Some(slot) = slot {
+            slot.refused(self.clock.now());
+        }
     }
 
     fn guarded(&self) -> Arc<Guarded> {

@@ -92,6 +92,11 @@ pub trait Kind: Send + Sync + fmt::Debug {
         true
     }
 
+    /// Whether a service gives what goes in the sentinel's place, and gives another when asked.
+    fn is_minted(&self) -> bool {
+        false
+    }
+
     /// Whether the value of a part may leave towards no host that it is not bound to. A user's name or
     /// an account's id is no secret by itself.
     fn guards(&self, _part: usize) -> bool {

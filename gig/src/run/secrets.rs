@@ -24,7 +24,7 @@ use gig_vault::{
 use crate::{
     args::{run::RunArgs, value::SecretArg},
     fetch::NetworkFetch,
-    secrets::{self as vault, SHORTEST},
+    secrets::{self as vault, SHORTEST, changes::Changes},
     stderr::tell,
 };
 
@@ -37,6 +37,8 @@ pub(crate) struct Secrets {
     border: Arc<Border>,
     /// In the order of the command line.
     given: Vec<Arc<Secret>>,
+    /// The record of what a service gives in a value's place; open for as long as it may.
+    _changes: Option<Changes>,
 }
 
 impl Secrets {
@@ -69,7 +71,7 @@ impl Secrets {
                 );
             }
         }
-        let keeper = keeper(args)?;
+        let (keeper, changes) = keeper(args)?;
         let given = first_values(&keeper, args)?;
         let (entrusted, guarded): (Vec<_>, Vec<_>) =
             given.iter().cloned().partition(|secret| secret.entrusted);
@@ -81,6 +83,7 @@ impl Secrets {
         Ok(Some(Self {
             border: Border::new(Arc::new(keeper)),
             given,
+            _changes: changes,
         }))
     }
 
@@ -126,7 +129,7 @@ impl Secrets {
 }
 
 /// The keeper of this run: gig's own variables first, then the vault.
-fn keeper(args: &RunArgs) -> anyhow::Result<RunKeeper> {
+fn keeper(args: &RunArgs) -> anyhow::Result<(RunKeeper, Option<Changes>)> {
     // Before the first value is read: from here on no other process can look into this one.
     memory::seal_process()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -140,18 +143,27 @@ fn keeper(args: &RunArgs) -> anyhow::Result<RunKeeper> {
         }
     }
     if elsewhere.is_empty() || !vault::exists()? {
-        return Ok(builder.build()?);
+        return Ok((builder.build()?, None));
     }
     let vault = vault::open()?;
     let listed = vault.list()?;
-    let in_custody = |name: &&&SecretName| {
-        let mut listed = listed.iter();
-        listed.any(|secret| secret.name == name.as_str() && secret.custody)
+    let wanted = listed.iter().filter(|listed| {
+        let mut names = elsewhere.iter();
+        names.any(|name| listed.name == name.as_str())
+    });
+    let wanted: Vec<_> = wanted.collect();
+    let rotates = wanted.iter().any(|listed| listed.kind == ROTATING);
+    let (vault, changes) = if rotates {
+        // A server may give a new refresh token at any time: that it can be recorded is known before.
+        let changes = Changes::open(None)?;
+        (vault::open_recorded(&changes)?, Some(changes))
+    } else {
+        (vault, None)
     };
-    if elsewhere.iter().any(|name| in_custody(&name)) {
+    if wanted.iter().any(|listed| listed.custody) {
         vault::unlock(&vault, &args.passphrase)?;
     }
-    Ok(builder.vault(vault).build()?)
+    Ok((builder.vault(vault).build()?, changes))
 }
 
 /// The network as providers and kinds of secrets see it.
@@ -283,5 +295,7 @@ fn holds(text: &[u8], secret: &Secret) -> bool {
     })
 }
 
+/// The kind whose service gives something new in the stored value's place.
+const ROTATING: &str = "oauth2_refresh_token";
 /// The variable with the first secret's sentinel (interface: inside a sandbox).
 const PLACEHOLDER: &str = "GIG_PLACEHOLDER";

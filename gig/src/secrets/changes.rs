@@ -16,12 +16,12 @@ use std::{
 
 use anyhow::Context;
 use gig_audit::{
-    Entry, Event, Recorder, VerdictWord,
+    Entry, Event, RecordRefused, Recorder, VerdictWord,
     recorder::{Durability, RecorderOwner, RecorderSettings},
     store::{Store, jsonl::JsonlStore},
 };
 use gig_vault::vault::{Announced, NotWitnessed, Witness};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 
 use crate::data_dir;
 
@@ -115,13 +115,22 @@ impl Told {
         verdict: VerdictWord,
         name: Option<&Arc<str>>,
         what: &str,
-    ) -> Result<(), gig_audit::RecordRefused> {
+    ) -> Result<(), RecordRefused> {
         let mut entry = Entry::new(Event::SecretChange);
         entry.profile = Some(Arc::clone(&self.who));
         entry.verdict = Some(verdict);
         entry.secrets = name.into_iter().cloned().collect();
         entry.findings = vec![what.into()];
-        self.runtime.block_on(self.recorder.record(entry)).map(drop)
+        let record = || self.runtime.block_on(self.recorder.record(entry)).map(drop);
+        if Handle::try_current().is_err() {
+            return record();
+        }
+        // Within another runtime, as in a run, no second one may wait.
+        let waited = std::thread::scope(|scope| scope.spawn(record).join());
+        waited.unwrap_or_else(|_| {
+            let why = "the thread that records has ended".to_owned();
+            Err(RecordRefused { why })
+        })
     }
 }
 

@@ -14,6 +14,7 @@ use std::{
 
 use gig_audit::{Event, Recorder};
 use gig_policy::{DenyReason, SecretName};
+use http::StatusCode;
 use tokio::time::Instant;
 
 use super::{
@@ -134,10 +135,24 @@ impl Exchange {
 
     /// The status that the program gets, and the connection that the body comes by.
     pub fn answered(&mut self, status: u16, lease: Lease) {
+        if status == StatusCode::UNAUTHORIZED.as_u16() {
+            self.value_refused();
+        }
         self.outcome.status = Some(status);
         self.outcome.dst = Some(lease.address().ip());
         self.lease = Some(lease);
         self.session.answering(&self.standing);
+    }
+
+    /// The origin takes a value no more: one that can be had anew is, for the next request.
+    fn value_refused(&self) {
+        let Some(wallet) = self.session.caller().subject().wallet() else {
+            return;
+        };
+        let names = self.tally.iter().flat_map(|tally| tally.names());
+        for name in names.filter_map(|name| name.parse::<SecretName>().ok()) {
+            wallet.border().keeper().refused(&name);
+        }
     }
 
     /// Octets of the response body passed.
@@ -169,6 +184,13 @@ impl Exchange {
         self.lease = None;
         self.abandon_upload();
         self.record();
+    }
+
+    /// The origin ended TLS; with which words, a person wants to know who manages certificates.
+    pub fn alerted(&self, alert: &str) {
+        if let Some(tally) = &self.tally {
+            tally.found(format!("the origin ended TLS with the alert {alert}"));
+        }
     }
 
     /// The exchange failed before an answer came; the program is told `status`, and the record the

@@ -407,6 +407,9 @@ pub(super) fn fail(mut exchange: Exchange, failure: Failure) -> (Asked, DenyReas
         error.type = %reason, side = failure.side.as_str(),
         cause = failure.source.as_deref().map(chain), "no answer from the origin"
     );
+    if let Some(alert) = failure.alert().and_then(|alert| alert.as_str()) {
+        exchange.alerted(alert);
+    }
     exchange.failed(reason.http_status(), reason, failure.address());
     (asked, reason)
 }

@@ -60,7 +60,22 @@ impl Authority {
     /// When a name is not ASCII.
     #[must_use]
     pub fn leaf(&self, names: &[&str]) -> Leaf {
+        self.signed(names, CertificateParams::default())
+    }
+
+    /// A leaf that nobody should take: it ended when the year 2020 began.
+    ///
+    /// # Panics
+    /// When a name is not ASCII.
+    #[must_use]
+    pub fn ended_leaf(&self, names: &[&str]) -> Leaf {
         let mut params = CertificateParams::default();
+        params.not_before = rcgen::date_time_ymd(2019, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+        self.signed(names, params)
+    }
+
+    fn signed(&self, names: &[&str], mut params: CertificateParams) -> Leaf {
         params.subject_alt_names = names
             .iter()
             .map(|name| match name.parse::<IpAddr>() {

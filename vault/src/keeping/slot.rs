@@ -48,6 +48,8 @@ struct State {
     known: VecDeque<Known>,
     /// Counts the values of a provider that does not.
     versions: u64,
+    /// When a value was last renewed because a host refused it.
+    heeded: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -57,6 +59,8 @@ struct Ready {
     /// From then on it is renewed.
     due: Option<Timestamp>,
     until: Option<Timestamp>,
+    /// Somebody gives another when asked.
+    renews: bool,
 }
 
 #[derive(Debug)]
@@ -103,6 +107,18 @@ impl Slot {
     pub(super) fn at_hand(&self, stamp: &Stamp, now: Timestamp) -> Option<Arc<Secret>> {
         let (secret, due) = self.state.lock().usable(stamp, now)?;
         (!due || self.turn.try_lock().is_err()).then_some(secret)
+    }
+
+    /// A host does not take it any more: whoever comes next renews it.
+    pub(super) fn refused(&self, now: Timestamp) {
+        let mut state = self.state.lock();
+        let recent = state.heeded.is_some_and(|at| now < after(at, HEED));
+        let Some(ready) = state.ready.as_mut().filter(|ready| ready.renews && !recent) else {
+            return;
+        };
+        tracing::info!(secret = %ready.secret.name, "refused by a host: renewed with its next use");
+        ready.due = Some(now);
+        state.heeded = Some(now);
     }
 
     /// Values to watch for, and when the newest ends. None may be used unless it was made of `stamp`.
@@ -319,6 +335,7 @@ async fn make(
             entrusted: definition.entrusted,
         }),
         due: renewable.map(|end| due(now, end)),
+        renews: lifetime.is_some() || kind.is_minted(),
         // What a provider gave outlives its time a little when the provider is silent; what a service
         // minted does not.
         until: [
@@ -379,6 +396,8 @@ fn due(now: Timestamp, end: Timestamp) -> Timestamp {
 
 /// A provider that is silent is asked again by whoever comes after this time.
 const RETRY: Duration = Duration::from_secs(10);
+/// What a host says of a value is heeded once in this time: it may say so of the new one, too.
+const HEED: Duration = Duration::from_secs(30);
 /// A failure is answered again for this time, so that a program that tries all the time does not make
 /// gig do so.
 const NEGATIVE: Duration = Duration::from_secs(5);

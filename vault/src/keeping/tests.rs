@@ -354,3 +354,40 @@ async fn a_silent_provider_is_borne_for_a_while_and_a_refusal_is_not() {
     let refused = get(&keeper, "KV").await.unwrap_err().to_string();
     assert!(refused.contains("403"), "{refused}");
 }
+
+#[tokio::test]
+async fn a_value_that_a_host_refuses_is_renewed_with_its_next_use_once_in_a_while() {
+    let lab = Lab::new();
+    lab.provided();
+    let keeper = lab.keeper();
+    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 1");
+    let renewed = async |version: usize| {
+        lab.store.version.store(version, Ordering::SeqCst);
+        keeper.refused(&name("KV"));
+        get(&keeper, "KV").await.unwrap()
+    };
+    assert_eq!(renewed(2).await, "value 2");
+    // Said of the new one at once, it changes nothing, however often.
+    for _ in 0..100 {
+        assert_eq!(renewed(3).await, "value 2");
+    }
+    assert_eq!(lab.store.asked(), 2);
+    lab.pass(31);
+    assert_eq!(renewed(4).await, "value 4");
+    // Silence leaves the old one in use.
+    lab.pass(31);
+    lab.store.status.store(0, Ordering::SeqCst);
+    assert_eq!(renewed(5).await, "value 4");
+    // What is stored has nobody to ask.
+    put(&lab.vault, "T", "stored value", "", 0);
+    assert_eq!(get(&keeper, "T").await.unwrap(), "stored value");
+    keeper.refused(&name("T"));
+    keeper.refused(&name("NOBODY"));
+    assert_eq!(
+        keeper
+            .at_hand(&name("T"))
+            .map(|secret| text(&secret))
+            .unwrap(),
+        "stored value"
+    );
+}

@@ -2,17 +2,21 @@
 //!
 //! The stored value is PEM: the certificate, the rest of its chain, and the private key, in any order.
 //! Nothing of it can be sent by a program: the border presents it on connections that carry requests to
-//! which policy grants the secret, and on no other. `NAME` holds a sentinel that stands for nothing.
+//! which policy grants the secret, and on no other. `NAME` holds a sentinel that stands for nothing. A
+//! certificate that has ended is not presented: whoever wants it is told, instead of by every origin.
 
 use std::sync::Arc;
 
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
+use self::validity::ends;
 use super::{Kind, MintFuture, MintRequest, Minted, UnusableValueError};
 use crate::{
     secret::{Part, Shape, Treatment},
     secret_bytes::SecretBytes,
 };
+
+mod validity;
 
 /// The kind.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +49,17 @@ impl Kind for ClientCertificate {
     fn mint<'a>(&'a self, request: MintRequest<'a>) -> MintFuture<'a> {
         Box::pin(async move {
             self.check(request.value)?;
+            // The first is its own; the chain's may live longer or be of no matter.
+            let own = CertificateDer::pem_slice_iter(request.value.expose()).next();
+            let end = own.and_then(Result::ok).and_then(|der| ends(&der));
+            if let Some(end) = end.filter(|end| *end <= request.clock.now()) {
+                let expected = format!(
+                    "the certificate ended at {end}: set another with gig secret rotate {}",
+                    request.name
+                );
+                let kind = self.name();
+                return Err(UnusableValueError { kind, expected }.into());
+            }
             Ok(Minted {
                 parts: vec![Part {
                     variable: Arc::clone(request.name.shared()),
@@ -52,7 +67,7 @@ impl Kind for ClientCertificate {
                     shape: Shape::Plain,
                 }],
                 treatment: Treatment::ClientCertificate,
-                expires: None,
+                expires: end,
                 replacement: None,
             })
         })

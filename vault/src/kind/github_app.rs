@@ -116,6 +116,10 @@ impl Kind for GithubApp {
         false
     }
 
+    fn is_minted(&self) -> bool {
+        true
+    }
+
     fn mint<'a>(&'a self, request: MintRequest<'a>) -> MintFuture<'a> {
         Box::pin(async move {
             let question = self.question(&request)?;

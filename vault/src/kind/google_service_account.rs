@@ -70,6 +70,10 @@ impl Kind for GoogleServiceAccount {
         false
     }
 
+    fn is_minted(&self) -> bool {
+        true
+    }
+
     fn mint<'a>(&'a self, request: MintRequest<'a>) -> MintFuture<'a> {
         Box::pin(async move {
             let (file, key) = self.read(request.value)?;

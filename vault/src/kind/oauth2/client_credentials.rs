@@ -44,6 +44,10 @@ impl Kind for Oauth2ClientCredentials {
         false
     }
 
+    fn is_minted(&self) -> bool {
+        true
+    }
+
     fn mint<'a>(&'a self, request: MintRequest<'a>) -> MintFuture<'a> {
         Box::pin(async move {
             self.check(request.value)?;

@@ -115,6 +115,10 @@ impl Kind for Oauth2RefreshToken {
         false
     }
 
+    fn is_minted(&self) -> bool {
+        true
+    }
+
     fn mint<'a>(&'a self, request: MintRequest<'a>) -> MintFuture<'a> {
         Box::pin(async move {
             let stored = self.stored(request.value)?;
