@@ -270,7 +270,7 @@ impl Gathering {
 
 /// Whether no word of a text is long enough to be a credential: `{"revoked": true}`, `OK`.
 fn says_nothing(text: &[u8]) -> bool {
-    let apart = |octet: &u8| !(octet.is_ascii_alphanumeric() || b"-._~+/=%\\".contains(octet));
+    let apart = |octet: &u8| octet.is_ascii_whitespace() || b"\"'{}[](),:<>".contains(octet);
     text.split(apart).all(|word| word.len() < SHORTEST_TOKEN)
 }
 
