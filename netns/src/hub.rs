@@ -27,7 +27,11 @@ use crate::subnet_pool::{SubnetPool, SubnetPoolError};
 pub(crate) mod children;
 pub(crate) mod id_maps;
 pub(crate) mod process;
+mod shown;
 pub(crate) mod spawn;
+pub(crate) mod trees;
+
+pub use shown::ShowTreeError;
 
 /// How long the hub may take over one answer before it counts as lost. Its
 /// longest work, making or removing a namespace, takes milliseconds; a loaded
@@ -57,6 +61,7 @@ pub struct Hub {
     process: std::process::Child,
     pool: SubnetPool,
     ids: HostIds,
+    shown: shown::Shown,
 }
 
 /// A sandbox's place in the network. Dropping it does not give it back:
@@ -228,6 +233,7 @@ impl Hub {
             process,
             pool,
             ids: config.ids,
+            shown: shown::Shown::default(),
         };
         let listeners = hub.build(config)?;
         Ok((hub, listeners))

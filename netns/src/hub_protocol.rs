@@ -20,6 +20,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::plan::HubSettings;
+use crate::tree::Entry;
 
 /// Longest body: arguments and environment of one program, which the kernel
 /// itself bounds at 2 MiB by default, escaped at worst threefold.
@@ -40,6 +41,16 @@ pub(crate) enum Request {
     Release { slot: u16 },
     /// Start a program; its descriptors come along, in the order of `fds`.
     Spawn(SpawnRequest),
+    /// Build a tree of files; a descriptor of the files' contents comes along.
+    Tree(TreeRequest),
+}
+
+/// A tree to build.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TreeRequest {
+    pub(crate) name: String,
+    pub(crate) entries: Vec<Entry>,
 }
 
 /// A program to start.
@@ -76,6 +87,8 @@ pub(crate) enum Reply {
     Released,
     /// Started; a pidfd and the read end of the exit pipe come along.
     Spawned,
+    /// The tree stands.
+    Grown,
     /// Not done.
     Failed(Failure),
 }
@@ -128,6 +141,9 @@ pub enum Step {
     /// Starting a program.
     #[error("starting a program")]
     Spawn,
+    /// Building a tree of files.
+    #[error("building a tree of files")]
+    Tree,
     /// Ending what still runs in a slot.
     #[error("ending a slot's processes")]
     Reap,

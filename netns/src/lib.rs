@@ -27,11 +27,12 @@ mod route;
 mod ruleset;
 mod subnet_pool;
 mod sys;
+mod tree;
 
 pub use hub::process::hub_process_main;
 pub use hub::{
-    Child, Hub, HubConfig, IdMapFds, Lease, LeaseError, ReleaseError, Spawn, SpawnError,
-    SpawnNetwork, StartHubError,
+    Child, Hub, HubConfig, IdMapFds, Lease, LeaseError, ReleaseError, ShowTreeError, Spawn,
+    SpawnError, SpawnNetwork, StartHubError,
 };
 pub use hub_protocol::{Failure, Step};
 pub use id_map::{HostIds, MapWriter, WriteIdMapError};
@@ -39,6 +40,7 @@ pub use ipnet::Ipv4Net;
 pub use listener::Listeners;
 pub use probe::{Finding, Probe, probe_all};
 pub use subnet_pool::{SubnetPool, SubnetPoolError};
+pub use tree::Tree;
 
 /// `argv[1]` of the re-executed hub: `main` calls [`hub_process_main`] when it sees this.
 pub const HUB_ARGUMENT: &str = "hub-process";

@@ -31,7 +31,7 @@ pub(crate) fn program() -> io::Result<OwnedFd> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::orders::{Limit, NetworkCheck, Orders, Shown};
+    use super::orders::{Limit, Masked, NetworkCheck, Orders, Shown};
 
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         proptest::collection::vec(any::<u8>(), 0..40)
@@ -49,15 +49,16 @@ mod tests {
         let limits = proptest::collection::vec((any::<u32>(), any::<u64>()), 0..4);
         let texts = (bytes(), bytes(), bytes(), list(), list(), list(), list());
         let shown = proptest::collection::vec((bytes(), any::<[u64; 2]>()), 0..3);
+        let masks = proptest::collection::vec((bytes(), any::<bool>()), 0..3);
         (
             network,
             any::<[bool; 2]>(),
             any::<[u64; 2]>(),
             limits,
             texts,
-            shown,
+            (shown, masks),
         )
-            .prop_map(|(network, flags, landlock, limits, texts, shown)| Orders {
+            .prop_map(|(network, flags, landlock, limits, texts, mounts)| Orders {
                 network,
                 set_ids: flags[0],
                 controlling_terminal: flags[1],
@@ -70,7 +71,13 @@ mod tests {
                 env: texts.4,
                 owned: texts.5,
                 filters: texts.6,
-                shown: shown
+                masks: mounts
+                    .1
+                    .into_iter()
+                    .map(|(path, directory)| Masked { path, directory })
+                    .collect(),
+                shown: mounts
+                    .0
                     .into_iter()
                     .map(|(path, [device, inode])| Shown {
                         path,

@@ -9,8 +9,9 @@ use std::ffi::OsString;
 use std::net::Ipv4Addr;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use gig_netns::{Child, HostIds, Hub, IdMapFds, Lease, Spawn, SpawnNetwork};
+use gig_netns::{Child, HostIds, Hub, IdMapFds, Lease, Spawn, SpawnNetwork, Tree};
 
 use crate::attach;
 use crate::engine::Engine as _;
@@ -43,6 +44,8 @@ pub struct Design {
     pub(crate) limits: cgroup::Plan,
     /// Mounts that the host attaches while the bootstrap waits.
     pub(crate) attach: Vec<VettedBind>,
+    /// A root that the hub is to have built.
+    pub(crate) tree: Option<Arc<Tree>>,
     pub(crate) ids: HostIds,
     pub(crate) place: Option<Place>,
 }
@@ -91,6 +94,9 @@ impl Design {
         let lease = network.lease();
         if lease.map(Place::from) != self.place || hub.ids() != self.ids {
             return Err(StartSandboxError::OtherPlace);
+        }
+        if let Some(tree) = &self.tree {
+            hub.show(tree)?;
         }
         let child = hub.spawn(Spawn {
             program: self.program,

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use gig_netns::SpawnError;
+use gig_netns::{ShowTreeError, SpawnError};
 
 use crate::layers::binds::RefuseBindError;
 use crate::layers::cgroup::LimitError;
@@ -59,6 +59,9 @@ pub enum StartSandboxError {
         #[source]
         source: io::Error,
     },
+    /// The hub did not build the root.
+    #[error("the sandbox's root was not built")]
+    Root(#[from] ShowTreeError),
     /// The hub did not start bwrap.
     #[error("the sandbox was not started")]
     Spawn(#[from] SpawnError),

@@ -133,6 +133,16 @@ const PROC_MASKS: [&str; 12] = [
 ];
 
 impl Facts {
+    /// Only what a sandbox needs whose directories are built by the hub.
+    pub(crate) fn of_kernel() -> Self {
+        Self {
+            system: Vec::new(),
+            etc: Vec::new(),
+            proc_masks: proc_masks(),
+            memory: memory(),
+        }
+    }
+
     /// Reads the host; with another root its directories in place of the host's.
     pub(crate) fn read(rootfs: Option<&Path>) -> Self {
         Self {
@@ -144,7 +154,8 @@ impl Facts {
     }
 }
 
-fn host_system() -> Vec<SystemEntry> {
+/// The host's system directories.
+pub(crate) fn host_system() -> Vec<SystemEntry> {
     SYSTEM
         .iter()
         .filter_map(|path| system_entry(Path::new(path), Path::new(path)))
@@ -186,7 +197,21 @@ fn rootfs_system(root: &Path) -> Vec<SystemEntry> {
         .collect()
 }
 
-fn host_etc() -> Vec<EtcEntry> {
+/// What [`host_etc`] looks at first: when none of these has changed, neither
+/// has what it finds, but for what is deeper in directories.
+pub(crate) fn etc_sources() -> Vec<PathBuf> {
+    let etc = Path::new("/etc");
+    SYSTEM
+        .iter()
+        .map(PathBuf::from)
+        .chain([etc.to_owned()])
+        .chain(ETC_FILES.iter().map(|name| etc.join(name)))
+        .chain([etc.join("ssl/openssl.cnf")])
+        .collect()
+}
+
+/// What of the host's /etc is shown.
+pub(crate) fn host_etc() -> Vec<EtcEntry> {
     let etc = Path::new("/etc");
     let mut entries: Vec<EtcEntry> = ETC_FILES
         .iter()
@@ -294,16 +319,8 @@ fn proc_masks() -> Vec<ProcMask> {
         .collect()
 }
 
-/// Total memory; 1 GiB where it cannot be told, which sizes defaults small.
+/// Total memory.
 fn memory() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    text.lines()
-        .find_map(|line| {
-            line.strip_prefix("MemTotal:")?
-                .split_ascii_whitespace()
-                .next()?
-                .parse()
-                .ok()
-        })
-        .map_or(1 << 30, |kib: u64| kib.saturating_mul(1024))
+    let info = rustix::system::sysinfo();
+    info.totalram.saturating_mul(u64::from(info.mem_unit))
 }

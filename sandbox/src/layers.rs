@@ -1,6 +1,7 @@
 //! The layers of confinement, one a file: each turns a wish into what the
 //! engine or the bootstrap is told, and says how much of it will hold.
 
+pub(crate) mod base;
 pub(crate) mod binds;
 pub(crate) mod capabilities;
 pub(crate) mod cgroup;

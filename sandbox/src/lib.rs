@@ -21,6 +21,7 @@ mod layers;
 mod plan;
 mod process;
 mod spec;
+mod stamp;
 mod sys;
 mod trust_bundle;
 

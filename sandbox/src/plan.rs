@@ -3,12 +3,12 @@
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::bootstrap::orders::{BOOTSTRAP_FD, ENGINE_FD};
 use crate::facts::Facts;
 use crate::layers::capabilities;
-use crate::layers::etc::{self, Trust};
+use crate::layers::etc::{self, Built, Trust};
 use crate::layers::mounts::{Mounts, SERVER_PROGRAM, VettedBind, covered, private_size};
 use crate::layers::pins;
 use crate::layers::user::IdMode;
@@ -21,6 +21,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) binds: Vec<VettedBind>,
     /// The server's program, canonical.
     pub(crate) server_program: Option<PathBuf>,
+    /// Where the hub has a root that holds all that sandboxes share.
+    pub(crate) base: Option<PathBuf>,
     /// Ids.
     pub(crate) ids: IdMode,
     /// Whether the caller's mounts are attached later, by the host.
@@ -91,11 +93,15 @@ impl Files {
 pub(crate) fn plan(wanted: Wanted<'_>, facts: &Facts) -> Plan {
     let mut files = Files::from(ENGINE_FD);
     let id_map = (wanted.ids == IdMode::Range).then(|| (files.reserve(), files.reserve()));
-    let mut built = etc::identity(
+    let own = etc::own(
         wanted.network.map(|(gateway, _)| gateway),
         wanted.network.map(|(_, address)| address),
     );
-    built.extend(etc::trust(wanted.trust));
+    // In a base they are there already, and nothing else can be in their place.
+    let built = match &wanted.base {
+        Some(_) => Vec::new(),
+        None => built(&own, wanted.trust),
+    };
     let (hidden, binds): (Vec<_>, Vec<_>) = wanted
         .binds
         .into_iter()
@@ -114,16 +120,33 @@ pub(crate) fn plan(wanted: Wanted<'_>, facts: &Facts) -> Plan {
     }
 
     let mut mounts = Mounts::new(&mut files);
-    mounts.system(facts);
+    match &wanted.base {
+        Some(base) => mounts.base(base),
+        None => mounts.system(facts),
+    }
     mounts.private(size);
+    if wanted.base.is_none() {
+        mounts.own_etc();
+    }
     if wanted.attach {
         mounts.places(&binds, facts);
     } else {
         mounts.binds(&binds);
     }
-    mounts.etc(facts, &built);
-    mounts.built(built);
-    mounts.kernel(facts, size, wanted.console.as_deref());
+    if wanted.base.is_none() {
+        mounts.etc(facts, &built);
+        mounts.built(built);
+    }
+    mounts.kernel(size, wanted.console.as_deref());
+    if wanted.ids == IdMode::Single {
+        mounts.proc_masks(&facts.proc_masks);
+    }
+    if wanted.base.is_some() {
+        mounts.own_files(own);
+        mounts.read_only(["/dev"]);
+    } else {
+        mounts.read_only(["/dev", "/etc", "/"]);
+    }
     let mounts = mounts.args;
 
     let mut args = namespaces(wanted.ids, id_map);
@@ -144,6 +167,16 @@ pub(crate) fn plan(wanted: Wanted<'_>, facts: &Facts) -> Plan {
     }
 }
 
+/// The built files of an /etc of the sandbox's own.
+fn built(own: &[Vec<u8>; 2], trust: &Trust) -> Vec<Built> {
+    let mut built = etc::common();
+    built.extend(etc::trust(trust));
+    for (name, bytes) in etc::OWN.iter().zip(own) {
+        built.push(Built::File(Path::new("/etc").join(name), bytes.clone()));
+    }
+    built
+}
+
 /// What follows the arguments of the file.
 pub(crate) fn command() -> [OsString; 2] {
     [
@@ -162,9 +195,9 @@ fn namespaces(ids: IdMode, id_map: Option<(RawFd, RawFd)>) -> Vec<OsString> {
         "--hostname",
         etc::NAME,
         // The bootstrap is process 1: no helper with the program's ids and
-        // without its filter stays behind in the sandbox.
+        // without its filter stays behind in the sandbox. Its session is the
+        // hub's, which has no terminal; the program makes one of its own.
         "--as-pid-1",
-        "--new-session",
         "--die-with-parent",
         "--cap-drop",
         "ALL",

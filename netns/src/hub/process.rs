@@ -23,6 +23,7 @@ use crate::firewall;
 use crate::hub::children::Children;
 use crate::hub::id_maps::IdMaps;
 use crate::hub::spawn;
+use crate::hub::trees::Trees;
 use crate::hub_protocol::{self, Failure, Reply, Request, Step};
 use crate::kernel::linux::Linux;
 use crate::listener::Listeners;
@@ -60,6 +61,7 @@ pub(crate) struct State {
     pub(crate) pool: Pool<Linux>,
     pub(crate) children: Children,
     pub(crate) id_maps: IdMaps,
+    pub(crate) trees: Trees,
 }
 
 /// The hub's `main`. The program calls it when its first argument is
@@ -159,6 +161,7 @@ fn build(settings: &HubSettings) -> Result<(State, Listeners), Failure> {
         pool,
         children,
         id_maps: IdMaps::default(),
+        trees: Trees::default(),
     };
     Ok((state, listeners))
 }
@@ -281,6 +284,10 @@ fn answer(
         Request::Release { slot } => release(state, slot).map(|()| (Reply::Released, Vec::new())),
         Request::Spawn(spawn) => spawn::spawn(state, spawn, fds)
             .map(|child| (Reply::Spawned, vec![child.pidfd, child.exit])),
+        Request::Tree(tree) => state
+            .trees
+            .build(&tree, fds)
+            .map(|()| (Reply::Grown, Vec::new())),
     };
     let (reply, fds) = outcome.unwrap_or_else(|failure| (Reply::Failed(failure), Vec::new()));
     let borrowed: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();

@@ -39,6 +39,7 @@ pub(crate) fn missing(step: Option<Step>, what: String) -> Finding {
             | Step::Listen
             | Step::Slot
             | Step::Spawn
+            | Step::Tree
             | Step::Reap
             | Step::Protocol,
         ) => "see what was refused; a seccomp profile or security module of the host's is likely"

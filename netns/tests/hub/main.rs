@@ -27,6 +27,7 @@ mod isolation;
 mod lab;
 mod lifecycle;
 mod traffic;
+mod trees;
 
 type Test = (&'static str, fn());
 
@@ -47,6 +48,7 @@ fn main() {
         isolation::TESTS,
         lifecycle::TESTS,
         flood::TESTS,
+        trees::TESTS,
     ]
     .concat();
     let mut trials = Vec::new();

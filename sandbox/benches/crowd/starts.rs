@@ -102,21 +102,38 @@ impl fmt::Display for Starts {
         let (bwrap, ours) = (at(&self.bwrap, 50), at(&self.ours, 50));
         writeln!(
             f,
-            "to the first instruction, ms: p50, p90 of {} starts in turn",
+            "to the first instruction, ms: p10, p50, p90 of {} starts in turn",
             self.ours.len()
         )?;
         writeln!(
             f,
-            "  plain bwrap    {bwrap:6.2} {:6.2}",
+            "  plain bwrap    {:6.2} {bwrap:6.2} {:6.2}",
+            at(&self.bwrap, 10),
             at(&self.bwrap, 90)
         )?;
-        writeln!(f, "  from the pool  {ours:6.2} {:6.2}", at(&self.ours, 90))?;
-        writeln!(f, "  ratio          {:6.2}   (to reach: 1.4)", ours / bwrap)?;
+        writeln!(
+            f,
+            "  from the pool  {:6.2} {ours:6.2} {:6.2}",
+            at(&self.ours, 10),
+            at(&self.ours, 90)
+        )?;
+        writeln!(
+            f,
+            "  ratio          {:6.2} {:6.2}   (to reach: 1.4)",
+            at(&self.ours, 10) / at(&self.bwrap, 10),
+            ours / bwrap
+        )?;
         for (name, step) in ["lease", "design", "spawn", "meet", "go"]
             .iter()
             .zip(&self.steps)
         {
-            writeln!(f, "    {name:10} {:6.2} {:6.2}", at(step, 50), at(step, 90))?;
+            writeln!(
+                f,
+                "    {name:10}   {:6.2} {:6.2} {:6.2}",
+                at(step, 10),
+                at(step, 50),
+                at(step, 90)
+            )?;
         }
         Ok(())
     }

@@ -13,6 +13,7 @@
 mod confine;
 mod errands;
 mod first;
+mod masks;
 mod network;
 mod orders;
 mod program;
@@ -50,6 +51,11 @@ fn become_first() -> ! {
         sys::exit(CANNOT_START);
     };
     sys::close(ORDERS_FD);
+    // Before the program's process is there that could say why it failed: a
+    // sandbox whose masks are missing ends without a word but never starts.
+    if masks::cover(&orders.masks).is_err() {
+        sys::exit(CANNOT_START);
+    }
     match sys::fork() {
         Ok(None) => {
             sys::close(CONTROL_FD);

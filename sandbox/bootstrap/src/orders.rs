@@ -45,6 +45,8 @@ pub(crate) struct Orders {
     pub(crate) landlock_fs: u64,
     /// Landlock scopes.
     pub(crate) landlock_scoped: u64,
+    /// What of `/proc` is to be covered, when the engine did not.
+    pub(crate) masks: Vec<Masked>,
     /// Directories that the program is to own, when ids are set.
     pub(crate) owned: Vec<Vec<u8>>,
     /// What must stand at which path: a mount whose source was exchanged while it was made shows
@@ -75,6 +77,15 @@ pub(crate) struct Shown {
     pub(crate) device: u64,
     /// Its number on the device.
     pub(crate) inode: u64,
+}
+
+/// A path of `/proc` that says more about the host than a program needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Masked {
+    /// Inside.
+    pub(crate) path: Vec<u8>,
+    /// Whether it is a directory.
+    pub(crate) directory: bool,
 }
 
 /// One resource limit, soft and hard alike.
@@ -112,6 +123,11 @@ impl Orders {
         out.push(u8::from(self.controlling_terminal));
         out.extend_from_slice(&self.landlock_fs.to_le_bytes());
         out.extend_from_slice(&self.landlock_scoped.to_le_bytes());
+        put_count(&mut out, self.masks.len());
+        for mask in &self.masks {
+            put(&mut out, &mask.path);
+            out.push(u8::from(mask.directory));
+        }
         put_list(&mut out, &self.owned);
         put_count(&mut out, self.shown.len());
         for shown in &self.shown {
@@ -148,6 +164,7 @@ impl Orders {
             controlling_terminal: rest.flag()?,
             landlock_fs: u64::from_le_bytes(rest.array()?),
             landlock_scoped: u64::from_le_bytes(rest.array()?),
+            masks: rest.masks()?,
             owned: rest.list()?,
             shown: rest.shown()?,
             workdir: rest.bytes()?,
@@ -216,6 +233,18 @@ impl Reader<'_> {
     fn list(&mut self) -> Option<Vec<Vec<u8>>> {
         let count = self.count()?;
         (0..count).map(|_| self.bytes()).collect()
+    }
+
+    fn masks(&mut self) -> Option<Vec<Masked>> {
+        let count = self.count()?;
+        (0..count)
+            .map(|_| {
+                Some(Masked {
+                    path: self.bytes()?,
+                    directory: self.flag()?,
+                })
+            })
+            .collect()
     }
 
     fn shown(&mut self) -> Option<Vec<Shown>> {

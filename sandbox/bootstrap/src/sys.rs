@@ -5,6 +5,10 @@
 
 use std::ffi::{CStr, CString};
 
+mod privilege;
+
+pub use privilege::{become_id, drop_capabilities, drop_capability, mount};
+
 use libc::{c_int, c_long, c_ulong};
 
 /// A reason by the kernel: `errno`.
@@ -307,33 +311,6 @@ pub fn limit(resource: u32, value: u64) -> Result<()> {
             std::ptr::null_mut::<libc::rlimit64>(),
         )
     })
-}
-
-/// Becomes one user and one group, with no further groups.
-pub fn become_id(id: u32) -> Result<()> {
-    // SAFETY: a count of zero reads no memory.
-    done(unsafe { libc::syscall(libc::SYS_setgroups, 0, std::ptr::null::<u32>()) })?;
-    // SAFETY: touches no memory.
-    done(unsafe { libc::syscall(libc::SYS_setresgid, id, id, id) })?;
-    // SAFETY: touches no memory.
-    done(unsafe { libc::syscall(libc::SYS_setresuid, id, id, id) })
-}
-
-/// Gives up every capability, in all three sets.
-pub fn drop_capabilities() -> Result<()> {
-    #[repr(C)]
-    struct Header {
-        version: u32,
-        pid: c_int,
-    }
-    const VERSION_3: u32 = 0x2008_0522;
-    let header = Header {
-        version: VERSION_3,
-        pid: 0,
-    };
-    let none = [0_u32; 6];
-    // SAFETY: version 3 reads one header and two sets of three words.
-    done(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) })
 }
 
 /// Loads a filter of 8-byte instructions.

@@ -8,20 +8,21 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use gig_netns::{HostIds, IdMapFds, MapWriter};
+use gig_netns::{HostIds, IdMapFds, MapWriter, Tree};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::bootstrap::{self, orders};
 use crate::design::{Design, Place};
 use crate::engine::Engine;
 use crate::error::StartSandboxError;
-use crate::facts::Facts;
+use crate::facts::{Facts, ProcMask};
 use crate::layer::{Layer, LayerReport};
 use crate::layers::binds::{self, Hidden};
 use crate::layers::mounts::VettedBind;
 use crate::layers::user::{self, IdMode};
-use crate::layers::{cgroup, env, fds, landlock, mounts, rlimits, seccomp};
+use crate::layers::{base, cgroup, env, fds, landlock, mounts, rlimits, seccomp};
 use crate::plan::{self, Plan, Wanted};
 use crate::process::Sockets;
 use crate::spec::{Spec, Stdio};
@@ -46,7 +47,8 @@ impl Engine for Bwrap {
         let (mut orders, mut layers) = orders(&spec, ids, place)?;
         let limits = cgroup::plan(&spec.limits, format!("gig-{}", spec.id))?;
         layers.push(limits.report());
-        let plan = plan_for(&spec, host_ids, place)?;
+        let Planned { plan, tree, masks } = plan_for(&spec, host_ids, place)?;
+        orders.masks = masks;
         layers.push(if plan.covered.is_empty() {
             LayerReport::enforced(Layer::Mounts)
         } else {
@@ -69,6 +71,7 @@ impl Engine for Bwrap {
             layers,
             limits,
             attach,
+            tree,
             ids: host_ids,
             place,
         })
@@ -138,6 +141,7 @@ fn orders(
         controlling_terminal: spec.stdio.controlling_terminal,
         landlock_fs: rights.fs,
         landlock_scoped: rights.scoped,
+        masks: Vec::new(),
         owned: mounts::owned(),
         shown: Vec::new(),
         workdir: workdir.into_os_string().into_encoded_bytes(),
@@ -163,11 +167,20 @@ fn orders(
     Ok((orders, layers))
 }
 
+/// What bwrap is to do, and what others do beside it.
+struct Planned {
+    plan: Plan,
+    /// The root that the hub is to have.
+    tree: Option<Arc<Tree>>,
+    /// What the bootstrap covers of /proc.
+    masks: Vec<orders::Masked>,
+}
+
 fn plan_for(
     spec: &Spec,
     host_ids: HostIds,
     place: Option<Place>,
-) -> Result<Plan, StartSandboxError> {
+) -> Result<Planned, StartSandboxError> {
     let hidden = Hidden::read(&spec.private);
     let rootfs = spec
         .rootfs
@@ -179,17 +192,43 @@ fn plan_for(
         .as_deref()
         .map(|path| binds::vet_source(path, &hidden))
         .transpose()?;
-    let facts = Facts::read(rootfs.as_deref());
     let trust = trust_bundle::build(rootfs.as_deref(), spec.ca_pem.as_deref());
     let console = if spec.stdio.controlling_terminal {
         terminal(&spec.stdio)
     } else {
         None
     };
+    let binds = binds::vet(&spec.binds, &hidden)?;
+    // A place elsewhere would have to be made in what all sandboxes share.
+    let shared = rootfs.is_none() && binds.iter().all(|bind| mounts::is_private(&bind.dest));
+    let tree = shared
+        .then(|| {
+            base::of(&base::Wanted {
+                trust: Arc::clone(&trust),
+                server: server_program.is_some(),
+            })
+        })
+        .transpose()
+        .map_err(|source| StartSandboxError::Resource {
+            what: "the description of the root",
+            source,
+        })?;
+    let facts = if shared {
+        Facts::of_kernel()
+    } else {
+        Facts::read(rootfs.as_deref())
+    };
+    let ids = IdMode::of(host_ids);
+    let masks = if ids == IdMode::Range {
+        facts.proc_masks.iter().map(masked).collect()
+    } else {
+        Vec::new()
+    };
     let wanted = Wanted {
-        binds: binds::vet(&spec.binds, &hidden)?,
+        binds,
         server_program,
-        ids: IdMode::of(host_ids),
+        base: tree.as_deref().map(Tree::place),
+        ids,
         attach: matches!(
             host_ids,
             HostIds::Range {
@@ -202,7 +241,18 @@ fn plan_for(
         tmp_size: spec.limits.tmp_size,
         console,
     };
-    Ok(plan::plan(wanted, &facts))
+    Ok(Planned {
+        plan: plan::plan(wanted, &facts),
+        tree,
+        masks,
+    })
+}
+
+fn masked(mask: &ProcMask) -> orders::Masked {
+    orders::Masked {
+        path: mask.path.as_os_str().as_encoded_bytes().to_vec(),
+        directory: mask.directory,
+    }
 }
 
 fn rootfs(path: &Path, hidden: &Hidden) -> Result<PathBuf, StartSandboxError> {

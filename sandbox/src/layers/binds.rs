@@ -5,8 +5,6 @@
 //! refused, by whatever link it is reached. So are the caller's own private
 //! paths. What appears on the host after the start is not covered.
 
-use std::cell::OnceCell;
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -16,9 +14,14 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
+pub(crate) use hidden::Hidden;
+use hidden::{CREDENTIALS, existing};
+
 use crate::bootstrap::orders::Shown;
 use crate::layers::mounts::{Mask, VettedBind};
 use crate::spec::Bind;
+
+mod hidden;
 
 /// Why a mount is refused.
 #[derive(Debug, thiserror::Error)]
@@ -82,124 +85,8 @@ pub enum RefuseBindError {
     },
 }
 
-/// Below every home: where programs keep credentials.
-const CREDENTIALS: [&str; 18] = [
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".config/gcloud",
-    ".kube",
-    ".docker",
-    ".git-credentials",
-    ".vault-token",
-    ".terraform.d",
-    // Beyond the list that was asked for: the same kind of file.
-    ".config/gh",
-    ".config/git/credentials",
-    ".local/share/keyrings",
-    ".netrc",
-    ".password-store",
-    ".pgpass",
-    ".pypirc",
-    ".config/op",
-];
-
 /// Views into the kernel, and devices.
 const HOST_VIEWS: [&str; 3] = ["/proc", "/sys", "/dev"];
-
-/// What must not be seen, found once per start.
-#[derive(Debug, Default)]
-pub(crate) struct Hidden {
-    homes: BTreeSet<PathBuf>,
-    private: BTreeSet<PathBuf>,
-    /// What there is in the homes, looked for when it is first asked for.
-    in_homes: OnceCell<BTreeSet<PathBuf>>,
-}
-
-impl Hidden {
-    /// The homes of every account, the invoking user's, and gig's own paths.
-    pub(crate) fn read(private: &[PathBuf]) -> Self {
-        let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
-        let listed = accounts
-            .lines()
-            .filter_map(|line| line.split(':').nth(5))
-            .map(PathBuf::from);
-        let own = std::env::var_os("HOME").map(PathBuf::from);
-        let beside = fs::read_dir("/home")
-            .map(|read| {
-                read.filter_map(|entry| Some(entry.ok()?.path()))
-                    .collect::<Vec<_>>()
-            })
-            .unwrap_or_default();
-        let homes = listed
-            .chain(own)
-            .chain(beside)
-            .chain([PathBuf::from("/root")])
-            .filter(|home| home.is_absolute() && home != Path::new("/"))
-            .filter_map(|home| fs::canonicalize(home).ok())
-            .collect();
-        let private = private
-            .iter()
-            .filter_map(|path| fs::canonicalize(path).ok())
-            .collect();
-        Self {
-            homes,
-            private,
-            in_homes: OnceCell::new(),
-        }
-    }
-
-    /// With these homes only.
-    #[cfg(test)]
-    pub(crate) fn of_homes(homes: &[&Path]) -> Self {
-        Self {
-            homes: homes
-                .iter()
-                .filter_map(|home| fs::canonicalize(home).ok())
-                .collect(),
-            private: BTreeSet::new(),
-            in_homes: OnceCell::new(),
-        }
-    }
-
-    /// Every credential path that exists and matters for `source`, canonical.
-    fn credentials(&self, source: &Path) -> BTreeSet<PathBuf> {
-        // A shown directory may be a home that no account lists, or hold some.
-        let children = fs::read_dir(source)
-            .map(|read| {
-                read.take(MAX_CHILDREN)
-                    .filter_map(|entry| Some(entry.ok()?.path()))
-                    .collect()
-            })
-            .unwrap_or_else(|_| Vec::new());
-        let here = [source]
-            .into_iter()
-            .chain(children.iter().map(PathBuf::as_path))
-            .flat_map(in_home);
-        let in_homes = self
-            .in_homes
-            .get_or_init(|| self.homes.iter().flat_map(|home| in_home(home)).collect());
-        in_homes.iter().cloned().chain(here).collect()
-    }
-}
-
-/// Every credential path that exists in a home, canonical.
-fn in_home(home: &Path) -> impl Iterator<Item = PathBuf> {
-    CREDENTIALS
-        .iter()
-        .filter_map(move |name| existing(&home.join(name)))
-}
-
-/// Canonical, if there is such a thing. Most there are not: that costs one look.
-fn existing(path: &Path) -> Option<PathBuf> {
-    fs::symlink_metadata(path).ok()?;
-    fs::canonicalize(path).ok()
-}
-
-/// Children of a shown directory that are looked at as homes: more than any
-/// host has accounts, and a bound on the work.
-const MAX_CHILDREN: usize = 4096;
 
 /// Vets all of them.
 pub(crate) fn vet(binds: &[Bind], hidden: &Hidden) -> Result<Vec<VettedBind>, RefuseBindError> {
@@ -226,7 +113,7 @@ pub(crate) fn vet_source(path: &Path, hidden: &Hidden) -> Result<PathBuf, Refuse
         return Err(RefuseBindError::Host { path: owned() });
     }
     if let Some(private) = hidden
-        .private
+        .private()
         .iter()
         .find(|private| within(&source, private))
     {
@@ -314,7 +201,7 @@ fn vet_one(bind: &Bind, hidden: &Hidden) -> Result<VettedBind, RefuseBindError> 
 /// What is hidden below a directory. One inside another is hidden with it.
 fn masks(source: &Path, hidden: &Hidden) -> Vec<Mask> {
     let mut masks: Vec<Mask> = Vec::new();
-    for path in hidden.credentials(source).iter().chain(&hidden.private) {
+    for path in hidden.credentials(source).iter().chain(hidden.private()) {
         let Ok(below) = path.strip_prefix(source) else {
             continue;
         };

@@ -7,7 +7,9 @@ use crate::layers::user::IdMode;
 /// SETPCAP empties the bounding set and locks the secure bits. With a range of
 /// ids also: SETUID and SETGID to leave id 0, CHOWN to hand the program its
 /// home, DAC_READ_SEARCH to enter the working directory and open the program
-/// while still id 0, whatever their permissions say.
+/// while still id 0, whatever their permissions say, and SYS_ADMIN to cover
+/// what /proc says about the host, which it gives up before it does anything
+/// else.
 pub(crate) fn of_bootstrap(ids: IdMode) -> &'static [&'static str] {
     match ids {
         IdMode::Single => &["CAP_SETPCAP"],
@@ -17,6 +19,7 @@ pub(crate) fn of_bootstrap(ids: IdMode) -> &'static [&'static str] {
             "CAP_SETGID",
             "CAP_CHOWN",
             "CAP_DAC_READ_SEARCH",
+            "CAP_SYS_ADMIN",
         ],
     }
 }

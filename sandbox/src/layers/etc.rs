@@ -1,7 +1,7 @@
 //! The built /etc: what the host's would say about the host is said anew.
 
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::layers::env::HOME;
 
@@ -37,20 +37,27 @@ pub(crate) struct Trust {
     pub(crate) java: Option<Vec<u8>>,
 }
 
-/// Files that are about names, users and addresses.
-pub(crate) fn identity(gateway: Option<Ipv4Addr>, address: Option<Ipv4Addr>) -> Vec<Built> {
-    let file = |name: &str, text: String| Built::File(PathBuf::from(name), text.into_bytes());
+/// Files that name the sandbox's addresses: each sandbox has its own.
+pub(crate) const OWN: [&str; 2] = ["resolv.conf", "hosts"];
+/// Where they are when the rest of /etc is shared, and links in /etc lead there:
+/// the one file system of a sandbox's own that nobody in it may write.
+pub(crate) const OWN_PLACE: &str = "/dev/sandbox";
+
+/// What is in the files of [`OWN`], in their order.
+pub(crate) fn own(gateway: Option<Ipv4Addr>, address: Option<Ipv4Addr>) -> [Vec<u8>; 2] {
     let resolver = gateway.map_or_else(
         || "# no network\n".to_owned(),
         |gateway| format!("nameserver {gateway}\noptions timeout:5 attempts:2\n"),
     );
     let own = address.map_or_else(String::new, |address| format!("{address}\t{NAME}\n"));
+    let hosts = format!("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n{own}");
+    [resolver, hosts].map(String::into_bytes)
+}
+
+/// Files that are about names and users, the same in every sandbox.
+pub(crate) fn common() -> Vec<Built> {
+    let file = |name: &str, text: String| Built::File(PathBuf::from(name), text.into_bytes());
     vec![
-        file("/etc/resolv.conf", resolver),
-        file(
-            "/etc/hosts",
-            format!("127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost\n{own}"),
-        ),
         file("/etc/hostname", format!("{NAME}\n")),
         file(
             "/etc/passwd",
@@ -68,6 +75,13 @@ pub(crate) fn identity(gateway: Option<Ipv4Addr>, address: Option<Ipv4Addr>) -> 
         ),
         Built::Link("/etc/mtab".into(), "/proc/self/mounts".into()),
     ]
+}
+
+/// Whether something built is at a path or below it.
+pub(crate) fn takes_place(built: &[Built], path: &Path) -> bool {
+    built.iter().any(|built| match built {
+        Built::File(own, _) | Built::Link(own, _) => own.starts_with(path),
+    })
 }
 
 /// Files that say whom to trust.

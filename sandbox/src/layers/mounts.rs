@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::facts::{EtcKind, Facts, SystemEntry};
+use crate::facts::{EtcKind, Facts, ProcMask, SystemEntry};
 use crate::layers::env::HOME;
-use crate::layers::etc::Built;
+use crate::layers::etc::{self, Built};
 use crate::plan::Files;
 use crate::spec::BindMode;
 
@@ -82,6 +82,20 @@ pub(crate) fn private_size(wanted: Option<u64>, memory: u64) -> u64 {
     wanted.unwrap_or(memory / PRIVATE_PART).max(4096)
 }
 
+/// Mount points that a base has ready: of everything that is each sandbox's own.
+pub(crate) fn places_of_own() -> impl Iterator<Item = &'static str> {
+    PRIVATE
+        .iter()
+        .map(|(path, _)| *path)
+        .chain(["/proc", "/dev", "/etc"])
+}
+
+/// Whether a mount at `dest` needs no place that a base would have to have:
+/// it goes below a private directory.
+pub(crate) fn is_private(dest: &Path) -> bool {
+    PRIVATE.iter().any(|(path, _)| dest.starts_with(path))
+}
+
 /// Whether the fixed isolation covers a mount at `dest`.
 pub(crate) fn covered(dest: &Path, built: &[Built]) -> bool {
     ISOLATED.iter().any(|path| dest.starts_with(path))
@@ -126,6 +140,22 @@ impl Mounts<'_> {
         }
     }
 
+    /// A root that the hub has built, with everything that sandboxes share.
+    pub(crate) fn base(&mut self, place: &Path) {
+        self.push([&"--ro-bind", &place, &"/"]);
+        for place in places_of_own().chain([SERVER_PROGRAM]) {
+            let ancestors = Path::new(place).ancestors();
+            self.made.extend(ancestors.map(Path::to_owned));
+        }
+    }
+
+    /// The files that are a sandbox's own where the rest of /etc is shared.
+    pub(crate) fn own_files(&mut self, contents: [Vec<u8>; 2]) {
+        for (name, bytes) in etc::OWN.iter().zip(contents) {
+            self.file(&Path::new(etc::OWN_PLACE).join(name), bytes, "0444");
+        }
+    }
+
     /// The host's or another root's directories.
     pub(crate) fn system(&mut self, facts: &Facts) {
         for entry in &facts.system {
@@ -151,6 +181,10 @@ impl Mounts<'_> {
         }
         self.push([&"--symlink", &"/run", &"/var/run"]);
         self.push([&"--symlink", &"/run/lock", &"/var/lock"]);
+    }
+
+    /// An /etc of the sandbox's own.
+    pub(crate) fn own_etc(&mut self) {
         self.push([&"--perms", &"0755", &"--tmpfs", &"/etc"]);
         self.made.insert("/etc".into());
     }
@@ -180,7 +214,7 @@ impl Mounts<'_> {
             }) || binds
                 .iter()
                 .any(|other| bind.dest != other.dest && bind.dest.starts_with(&other.dest));
-            if inside {
+            if inside || self.made.contains(&bind.dest) {
                 continue;
             }
             self.above(&bind.dest);
@@ -213,10 +247,7 @@ impl Mounts<'_> {
         let etc = Path::new("/etc");
         for entry in &facts.etc {
             let path = etc.join(&entry.name);
-            let taken = built.iter().any(|built| match built {
-                Built::File(own, _) | Built::Link(own, _) => own.starts_with(&path),
-            });
-            if taken {
+            if etc::takes_place(built, &path) {
                 continue;
             }
             self.above(&path);
@@ -241,21 +272,11 @@ impl Mounts<'_> {
         }
     }
 
-    /// Kernel file systems, and the end of all writing to what was built.
-    pub(crate) fn kernel(&mut self, facts: &Facts, size: u64, console: Option<&Path>) {
+    /// Kernel file systems.
+    pub(crate) fn kernel(&mut self, size: u64, console: Option<&Path>) {
         self.push([&"--proc", &"/proc"]);
-        for mask in &facts.proc_masks {
-            if mask.directory {
-                self.push([
-                    &"--perms", &"0555", &"--size", &"4096", &"--tmpfs", &mask.path,
-                ]);
-                self.push([&"--remount-ro", &mask.path]);
-            } else {
-                // Bound without the right to open devices: it cannot be opened at all.
-                self.push([&"--ro-bind", &"/dev/null", &mask.path]);
-            }
-        }
         self.push([&"--dev", &"/dev"]);
+        self.made.insert("/dev".into());
         let size = size.to_string();
         self.push([
             &"--perms",
@@ -268,7 +289,26 @@ impl Mounts<'_> {
         if let Some(console) = console {
             self.push([&"--dev-bind", &console, &"/dev/console"]);
         }
-        for path in ["/dev", "/etc", "/"] {
+    }
+
+    /// Covers what /proc says about the host, where the bootstrap may not.
+    pub(crate) fn proc_masks(&mut self, masks: &[ProcMask]) {
+        for mask in masks {
+            if mask.directory {
+                self.push([
+                    &"--perms", &"0555", &"--size", &"4096", &"--tmpfs", &mask.path,
+                ]);
+                self.push([&"--remount-ro", &mask.path]);
+            } else {
+                // Bound without the right to open devices: it cannot be opened at all.
+                self.push([&"--ro-bind", &"/dev/null", &mask.path]);
+            }
+        }
+    }
+
+    /// The end of all writing to these.
+    pub(crate) fn read_only<const N: usize>(&mut self, paths: [&str; N]) {
+        for path in paths {
             self.push([&"--remount-ro", &path]);
         }
     }

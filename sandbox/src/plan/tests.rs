@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::facts::SystemEntry;
+use crate::facts::{ProcMask, SystemEntry};
 
 fn facts() -> Facts {
     Facts {
@@ -17,6 +17,10 @@ fn facts() -> Facts {
                 target: "usr/bin".into(),
             },
         ],
+        proc_masks: vec![ProcMask {
+            path: "/proc/keys".into(),
+            directory: false,
+        }],
         memory: 8 << 30,
         ..Facts::default()
     }
@@ -33,10 +37,20 @@ fn bind(dest: &str) -> VettedBind {
 }
 
 fn planned(ids: IdMode, attach: bool, binds: Vec<VettedBind>) -> (Plan, Vec<String>) {
+    planned_on(None, ids, attach, binds)
+}
+
+fn planned_on(
+    base: Option<&str>,
+    ids: IdMode,
+    attach: bool,
+    binds: Vec<VettedBind>,
+) -> (Plan, Vec<String>) {
     let trust = Trust::default();
     let wanted = Wanted {
         binds,
         server_program: None,
+        base: base.map(PathBuf::from),
         ids,
         attach,
         network: Some((Ipv4Addr::new(10, 200, 0, 1), Ipv4Addr::new(10, 200, 0, 2))),
@@ -64,12 +78,7 @@ fn every_namespace_but_the_network_is_asked_for() {
     for flag in ["user", "pid", "ipc", "uts", "cgroup"] {
         assert!(args.contains(&format!("--unshare-{flag}")), "{flag}");
     }
-    for flag in [
-        "--new-session",
-        "--die-with-parent",
-        "--as-pid-1",
-        "--disable-userns",
-    ] {
+    for flag in ["--die-with-parent", "--as-pid-1", "--disable-userns"] {
         assert!(at(&args, &[flag]).is_some(), "{flag}");
     }
     assert!(
@@ -175,4 +184,44 @@ fn merged_directories_stay_links() {
     let (_, args) = planned(IdMode::Single, false, Vec::new());
     assert!(at(&args, &["--ro-bind", "/usr", "/usr"]).is_some());
     assert!(at(&args, &["--symlink", "usr/bin", "/bin"]).is_some());
+}
+
+#[test]
+fn on_a_base_nothing_of_the_root_is_built_and_all_of_it_is_read_only() {
+    for ids in [IdMode::Single, IdMode::Range] {
+        let binds = vec![bind("/tmp/below/here")];
+        let (plan, args) = planned_on(Some("/base"), ids, false, binds);
+        let root = at(&args, &["--ro-bind", "/base", "/"]).unwrap();
+        let tmp = at(&args, &["--tmpfs", "/tmp"]).unwrap();
+        let below = at(&args, &["--bind", "/data", "/tmp/below/here"]).unwrap();
+        let device = at(&args, &["--dev", "/dev"]).unwrap();
+        let end = at(&args, &["--remount-ro", "/dev"]).unwrap();
+        assert!(root < tmp && tmp < below && below < device && device < end);
+        for path in ["/usr", "/etc", "/bin"] {
+            assert!(!args.contains(&path.to_owned()), "{path}: {args:?}");
+        }
+        let own: Vec<_> = args
+            .iter()
+            .filter(|arg| arg.starts_with("/dev/sandbox/"))
+            .collect();
+        assert_eq!(own, ["/dev/sandbox/resolv.conf", "/dev/sandbox/hosts"]);
+        let last = args
+            .iter()
+            .position(|arg| arg == "/dev/sandbox/hosts")
+            .unwrap();
+        assert!(last < end, "written before the end of all writing");
+        let contents: Vec<_> = plan.files.into_contents();
+        assert!(contents[0].1.starts_with(b"nameserver 10.200.0.1\n"));
+    }
+}
+
+#[test]
+fn the_engine_masks_what_the_bootstrap_may_not() {
+    let run = ["--ro-bind", "/dev/null", "/proc/keys"];
+    let (_, single) = planned(IdMode::Single, false, Vec::new());
+    let (_, range) = planned(IdMode::Range, true, Vec::new());
+    assert!(at(&single, &["--proc", "/proc"]) < at(&single, &run));
+    assert!(at(&range, &run).is_none());
+    let may = ["--cap-add", "CAP_SYS_ADMIN"];
+    assert!(at(&range, &may).is_some() && at(&single, &may).is_none());
 }

@@ -33,6 +33,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("another_root_is_used_and_cannot_be_written", rootfs),
     ("authority_is_trusted_in_every_form", authority),
     ("built_etc_says_nothing_of_the_host", etc),
+    ("etc_is_shared_but_for_what_names_a_sandbox", shared_etc),
+    ("what_proc_says_of_the_host_is_covered", proc_masks),
     ("real_programs_still_work", real_programs),
 ];
 
@@ -353,6 +355,48 @@ fn etc() {
         }
         assert!(out.ends_with("sandbox\nsandbox\n"), "{out}");
         assert!(!out.contains("daemon:"));
+    }
+}
+
+/// With and without a mount that needs a root of the sandbox's own: the same /etc.
+fn shared_etc() {
+    const LOOK: &str = "cat /etc/resolv.conf /etc/hosts; cd /etc; \
+         find -L . -type f -readable ! -name mtab | sort | xargs sha256sum | sha256sum; \
+         for f in $(find . -type f) resolv.conf hosts passwd; do { echo x > $f; } 2>/dev/null && echo wrote $f; done; \
+         { rm -f resolv.conf || ln -sf /tmp hosts || touch /dev/sandbox/new || chmod 777 /etc; } 2>/dev/null && echo changed; \
+         [ -r ld.so.cache ] && [ -r ssl/certs/ca-certificates.crt ] && echo whole";
+    for who in everybody() {
+        let dir = own_directory(*who);
+        let option = format!("{}:/a/place/of/its/own", dir.path().display());
+        let shared = shell(*who, &[], LOOK);
+        let own = shell(*who, &["--ro", &option], LOOK);
+        assert!(
+            shared.starts_with("nameserver 10.200."),
+            "{who:?}: {shared}"
+        );
+        assert!(shared.ends_with("whole\n"), "{who:?}: {shared}");
+        assert_eq!(shared, own, "{who:?}");
+        assert!(
+            !shared.contains("wrote") && !shared.contains("changed"),
+            "{shared}"
+        );
+    }
+}
+
+fn proc_masks() {
+    for who in everybody() {
+        for more in [&[][..], &["--ro", "/usr/share:/a/place/of/its/own"][..]] {
+            let out = shell(
+                *who,
+                more,
+                "cd /proc; for f in interrupts kcore keys key-users kallsyms latency_stats sched_debug timer_list timer_stats; do \
+                 [ ! -e $f ] || { cat $f >/dev/null; } 2>/dev/null && [ -e $f ] && echo read $f; \
+                 { echo > $f; } 2>/dev/null && echo wrote $f; done; \
+                 for d in acpi asound scsi; do ls -A $d 2>/dev/null; { echo > $d/new; } 2>/dev/null && echo wrote $d; done; \
+                 head -c 4 meminfo; grep -c MHz cpuinfo >/dev/null && echo; wc -l < self/status | tr -d '[0-9]'",
+            );
+            assert_eq!(out, "MemT\n\n", "{who:?} {more:?}");
+        }
     }
 }
 

@@ -68,10 +68,12 @@ fn the_hosts_control_groups_cannot_be_written() {
 #[test]
 fn devices_are_the_harmless_ones() {
     let lab = Lab::new();
-    let run = lab.gig().sh("ls /dev").success();
+    let run = lab.gig().sh("ls /dev; ls -A /dev/sandbox >&2").success();
+    // No device: the two files of /etc that name the sandbox's addresses.
+    assert_eq!(run.error_text().trim(), "hosts\nresolv.conf", "{run}");
     let known = [
-        "console", "core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm",
-        "stderr", "stdin", "stdout", "tty", "urandom", "zero",
+        "console", "core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "sandbox",
+        "shm", "stderr", "stdin", "stdout", "tty", "urandom", "zero",
     ];
     for name in run.text().split_whitespace() {
         assert!(known.contains(&name), "/dev/{name}: {run}");

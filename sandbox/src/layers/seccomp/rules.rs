@@ -1,9 +1,5 @@
 //! The calls that are answered otherwise than the kernel would, each with its reason.
 
-use seccompiler::SeccompAction;
-
-use super::errno;
-
 /// One call and its answer.
 #[derive(Debug)]
 pub(super) struct Rule {
@@ -100,14 +96,22 @@ impl Answer {
         Self::NoSuchFamily,
     ];
 
-    /// As the filter has it.
-    pub(super) const fn action(self) -> SeccompAction {
+    /// The error that the caller gets; none for the process that gets none any more.
+    pub(super) const fn errno(self) -> Option<u16> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "error numbers are small and positive"
+        )]
+        const fn number(errno: i32) -> Option<u16> {
+            Some(errno as u16)
+        }
         match self {
-            Self::Kill => SeccompAction::KillProcess,
-            Self::NoSuchCall => SeccompAction::Errno(errno(libc::ENOSYS)),
-            Self::NotPermitted => SeccompAction::Errno(errno(libc::EPERM)),
-            Self::NoSuchProtocol => SeccompAction::Errno(errno(libc::EPROTONOSUPPORT)),
-            Self::NoSuchFamily => SeccompAction::Errno(errno(libc::EAFNOSUPPORT)),
+            Self::Kill => None,
+            Self::NoSuchCall => number(libc::ENOSYS),
+            Self::NotPermitted => number(libc::EPERM),
+            Self::NoSuchProtocol => number(libc::EPROTONOSUPPORT),
+            Self::NoSuchFamily => number(libc::EAFNOSUPPORT),
         }
     }
 }

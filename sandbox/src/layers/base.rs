@@ -1,0 +1,342 @@
+//! The root that all sandboxes see the same: system directories and /etc.
+//!
+//! Described once and built by the hub, so that a start shows it by one mount
+//! in place of some forty. It is what [`mounts`](crate::layers::mounts) would
+//! build for each, but for two things: directories of /etc are copied as they
+//! were when it was described, and the files that name the sandbox's addresses
+//! are links to its own. It is described anew when what it was read from has
+//! changed.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use gig_netns::Tree;
+
+use crate::facts::{self, EtcEntry, EtcKind, SystemEntry};
+use crate::layers::etc::{self, Built, Trust};
+use crate::layers::mounts::{self, SERVER_PROGRAM};
+use crate::stamp::{Look, settled};
+
+/// What makes one base differ from another.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    /// Roots to trust.
+    pub(crate) trust: Arc<Trust>,
+    /// Whether there is a place for a server's program.
+    pub(crate) server: bool,
+}
+
+/// A base, and what it was read from.
+struct Kept {
+    wanted: Wanted,
+    read: Vec<Look>,
+    tree: Arc<Tree>,
+}
+
+/// Bases kept: with and without a server, for this authority and the last.
+const KEPT: usize = 4;
+/// A directory of /etc with more entries or bytes than these is shown as it is
+/// in place of being copied.
+const COPIED_ENTRIES: usize = 2000;
+const COPIED_BYTES: usize = 8 << 20;
+
+/// The base for these wishes.
+///
+/// # Errors
+/// If it cannot be written down.
+pub(crate) fn of(wanted: &Wanted) -> io::Result<Arc<Tree>> {
+    static KEEP: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+    let mut keep = KEEP.lock().unwrap_or_else(PoisonError::into_inner);
+    let same = |kept: &Kept| {
+        Arc::ptr_eq(&kept.wanted.trust, &wanted.trust) && kept.wanted.server == wanted.server
+    };
+    if let Some(at) = keep.iter().position(same) {
+        if let Some(kept) = keep.get(at)
+            && kept.read.iter().all(Look::holds)
+        {
+            return Ok(Arc::clone(&kept.tree));
+        }
+        keep.remove(at);
+    }
+    let (tree, read) = describe(wanted)?;
+    let tree = Arc::new(tree);
+    if keep.len() >= KEPT {
+        keep.remove(0);
+    }
+    if !settled(&read) {
+        return Ok(tree);
+    }
+    keep.push(Kept {
+        wanted: wanted.clone(),
+        read,
+        tree: Arc::clone(&tree),
+    });
+    Ok(tree)
+}
+
+/// A tree in the making.
+#[derive(Debug, Default)]
+struct Base {
+    tree: Tree,
+    made: BTreeSet<PathBuf>,
+    /// Directories that were copied, as they were before.
+    copied: Vec<Look>,
+}
+
+fn describe(wanted: &Wanted) -> io::Result<(Tree, Vec<Look>)> {
+    // Everything is stamped before it is read: a change in between shows later.
+    let mut read: Vec<_> = facts::etc_sources().into_iter().map(Look::at).collect();
+    let mut built = etc::common();
+    built.extend(etc::trust(&wanted.trust));
+    built.extend(etc::OWN.map(|name| {
+        let target = Path::new(etc::OWN_PLACE).join(name);
+        Built::Link(Path::new("/etc").join(name), target)
+    }));
+    let mut base = Base::default();
+    for entry in facts::host_system() {
+        base.system(&entry);
+    }
+    for place in mounts::places_of_own() {
+        base.directory(Path::new(place));
+    }
+    for entry in facts::host_etc() {
+        if !etc::takes_place(&built, &Path::new("/etc").join(&entry.name)) {
+            base.etc(&entry);
+        }
+    }
+    for entry in &built {
+        base.built(entry);
+    }
+    if wanted.server {
+        base.file(Path::new(SERVER_PROGRAM), &[], false);
+    }
+    let Base {
+        mut tree, copied, ..
+    } = base;
+    read.extend(copied);
+    let mut name = String::new();
+    for byte in digest(&SHA256, &tree.description()?).as_ref() {
+        // Writing to a text does not fail.
+        let _ = write!(name, "{byte:02x}");
+    }
+    tree.name(name);
+    Ok((tree, read))
+}
+
+impl Base {
+    fn system(&mut self, entry: &SystemEntry) {
+        match entry {
+            SystemEntry::Directory { source, dest } => {
+                self.above(dest);
+                self.tree.host(below_root(dest), source);
+            }
+            SystemEntry::Link { dest, target } => self.link(dest, target),
+        }
+    }
+
+    fn etc(&mut self, entry: &EtcEntry) {
+        let path = Path::new("/etc").join(&entry.name);
+        match &entry.kind {
+            EtcKind::File(bytes) => self.file(&path, bytes, false),
+            EtcKind::Link(target) => self.link(&path, target),
+            EtcKind::Directory(source) => match Copied::of(source) {
+                Some(copied) => self.copy(&path, copied),
+                None => {
+                    self.above(&path);
+                    self.tree.host(below_root(&path), source);
+                }
+            },
+        }
+    }
+
+    fn built(&mut self, entry: &Built) {
+        match entry {
+            Built::File(path, bytes) => self.file(path, bytes, false),
+            Built::Link(path, target) => self.link(path, target),
+        }
+    }
+
+    fn copy(&mut self, at: &Path, copied: Copied) {
+        self.directory(at);
+        for (below, kind) in copied.entries {
+            let path = at.join(below);
+            match kind {
+                CopiedKind::Directory => self.directory(&path),
+                CopiedKind::File { bytes, executable } => self.file(&path, &bytes, executable),
+                CopiedKind::Link(target) => self.link(&path, &target),
+            }
+        }
+        self.copied.extend(copied.directories);
+    }
+
+    fn above(&mut self, path: &Path) {
+        if let Some(parent) = path.parent().filter(|parent| parent.parent().is_some()) {
+            self.directory(parent);
+        }
+    }
+
+    fn directory(&mut self, path: &Path) {
+        if self.made.insert(path.to_owned()) {
+            self.above(path);
+            self.tree.directory(below_root(path));
+        }
+    }
+
+    fn file(&mut self, path: &Path, bytes: &[u8], executable: bool) {
+        self.above(path);
+        self.tree.file(below_root(path), bytes, executable);
+    }
+
+    fn link(&mut self, path: &Path, target: &Path) {
+        self.above(path);
+        self.tree.link(below_root(path), target);
+    }
+}
+
+fn below_root(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
+}
+
+/// A directory, read whole: what everybody may read of it.
+#[derive(Debug, Default)]
+struct Copied {
+    entries: Vec<(PathBuf, CopiedKind)>,
+    directories: Vec<Look>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+enum CopiedKind {
+    Directory,
+    File { bytes: Vec<u8>, executable: bool },
+    Link(PathBuf),
+}
+
+impl Copied {
+    /// None if it is too large or cannot be read.
+    fn of(source: &Path) -> Option<Self> {
+        let mut copied = Self::default();
+        copied.read(source, Path::new(""))?;
+        Some(copied)
+    }
+
+    fn read(&mut self, source: &Path, below: &Path) -> Option<()> {
+        const EVERYBODY_MAY_READ: u32 = 0o004;
+        const EVERYBODY_MAY_PASS: u32 = 0o005;
+        self.directories.push(Look::at(source.to_owned()));
+        let mut names: Vec<_> = fs::read_dir(source)
+            .ok()?
+            .filter_map(|entry| Some(entry.ok()?.file_name()))
+            .collect();
+        names.sort();
+        for name in names {
+            let (path, below) = (source.join(&name), below.join(&name));
+            let Ok(meta) = fs::symlink_metadata(&path) else {
+                continue;
+            };
+            let mode = meta.permissions().mode();
+            if meta.is_symlink() {
+                let target = fs::read_link(&path).ok()?;
+                self.entries.push((below, CopiedKind::Link(target)));
+            } else if meta.is_dir() && mode & EVERYBODY_MAY_PASS == EVERYBODY_MAY_PASS {
+                self.entries.push((below.clone(), CopiedKind::Directory));
+                self.read(&path, &below)?;
+            } else if meta.is_file() && mode & EVERYBODY_MAY_READ != 0 {
+                let size = usize::try_from(meta.size()).ok()?;
+                self.bytes = self.bytes.saturating_add(size);
+                if self.bytes > COPIED_BYTES {
+                    return None;
+                }
+                let (bytes, executable) = (fs::read(&path).ok()?, mode & 0o001 != 0);
+                self.entries
+                    .push((below, CopiedKind::File { bytes, executable }));
+            }
+            if self.entries.len() > COPIED_ENTRIES {
+                return None;
+            }
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn only_what_everybody_may_read_is_copied() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        for name in ["open", "closed"] {
+            fs::create_dir(root.join(name)).unwrap();
+            fs::write(root.join(name).join("file"), name).unwrap();
+            fs::write(root.join(name).join("secret"), name).unwrap();
+            mode(&root.join(name).join("secret"), 0o640);
+        }
+        mode(&root.join("open/file"), 0o755);
+        mode(&root.join("closed"), 0o750);
+        symlink("/somewhere", root.join("link")).unwrap();
+        let copied = Copied::of(root).unwrap();
+        let told: Vec<_> = copied
+            .entries
+            .iter()
+            .map(|(path, kind)| format!("{} {kind:?}", path.display()))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "link Link(\"/somewhere\")",
+                "open Directory",
+                "open/file File { bytes: [111, 112, 101, 110], executable: true }",
+            ]
+        );
+        assert_eq!(copied.directories.len(), 2);
+    }
+
+    #[test]
+    fn what_is_large_is_not_copied() {
+        let dir = tempfile::tempdir().unwrap();
+        let large = fs::File::create(dir.path().join("large")).unwrap();
+        large.set_len(COPIED_BYTES as u64 + 1).unwrap();
+        assert!(Copied::of(dir.path()).is_none());
+        assert!(Copied::of(&dir.path().join("large")).is_none());
+    }
+
+    #[test]
+    fn a_base_is_described_once_for_each_trust_and_server() {
+        let wanted = Wanted {
+            trust: Arc::default(),
+            server: false,
+        };
+        let first = of(&wanted).unwrap();
+        let again = of(&wanted).unwrap();
+        // The same one, or, had the host changed just now, one like it.
+        assert_eq!(first, again);
+        let server = Wanted {
+            server: true,
+            ..wanted
+        };
+        assert_ne!(first.named(), of(&server).unwrap().named());
+        let other = Wanted {
+            trust: Arc::new(Trust {
+                authority: Some("another".into()),
+                ..Trust::default()
+            }),
+            server: false,
+        };
+        assert_ne!(first.named(), of(&other).unwrap().named());
+    }
+}
