@@ -7,3 +7,4 @@ pub mod provider;
 pub mod roots;
 pub mod upstream;
 mod verifier;
+pub mod wide;

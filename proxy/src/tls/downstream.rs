@@ -19,7 +19,10 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use super::leaf::{MintError, Minter};
+use super::{
+    leaf::{MintError, Minter},
+    wide::Wide,
+};
 
 /// Terminates TLS for every sandbox.
 #[derive(Debug)]
@@ -92,13 +95,18 @@ impl Terminator {
         stream: S,
         host: &Host,
         deadline: Duration,
-    ) -> Result<TlsStream<S>, TerminateError>
+    ) -> Result<TlsStream<Wide<S>>, TerminateError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
         let acceptor = TlsAcceptor::from(self.config(host)?);
         // Boxed, so that what follows holds no room for the handshake.
-        match Box::pin(tokio::time::timeout(deadline, acceptor.accept(stream))).await {
+        match Box::pin(tokio::time::timeout(
+            deadline,
+            acceptor.accept(Wide::new(stream)),
+        ))
+        .await
+        {
             Ok(session) => session.map_err(TerminateError::Handshake),
             Err(_) => Err(TerminateError::Slow),
         }

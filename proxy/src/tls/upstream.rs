@@ -16,7 +16,10 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-use super::downstream::{Application, H2, HTTP1};
+use super::{
+    downstream::{Application, H2, HTTP1},
+    wide::Wide,
+};
 use crate::credential::sign::certificate::{ClientIdentity, PresentError};
 
 /// What is offered to an origin by ALPN.
@@ -103,7 +106,7 @@ impl OriginTls {
         host: &Host,
         offer: Offer,
         deadline: Duration,
-    ) -> Result<(TlsStream<S>, Application), OriginTlsError>
+    ) -> Result<(TlsStream<Wide<S>>, Application), OriginTlsError>
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -119,7 +122,7 @@ impl OriginTls {
             Offer::Http2 => &self.http2,
         };
         let connector = TlsConnector::from(Arc::clone(config));
-        let session = tokio::time::timeout(deadline, connector.connect(name, stream))
+        let session = tokio::time::timeout(deadline, connector.connect(name, Wide::new(stream)))
             .await
             .map_err(|_| OriginTlsError::Slow)?
             .map_err(OriginTlsError::Handshake)?;
