@@ -35,19 +35,80 @@ impl Answer {
     }
 }
 
+/// One request, put together.
+pub(crate) struct Asking<'a> {
+    method: Method,
+    path: &'a str,
+    headers: Vec<(&'static str, String)>,
+    body: Option<&'a Value>,
+}
+
+impl<'a> Asking<'a> {
+    /// Begins one.
+    pub(crate) fn new(method: Method, path: &'a str) -> Self {
+        Self {
+            method,
+            path,
+            headers: Vec::new(),
+            body: None,
+        }
+    }
+
+    /// With a header.
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+
+    /// With a body.
+    pub(crate) fn body(mut self, body: &'a Value) -> Self {
+        self.body = Some(body);
+        self
+    }
+
+    /// Asks the appliance.
+    ///
+    /// # Errors
+    /// When none runs, or it refuses; its own words say why.
+    pub(crate) fn send(self) -> anyhow::Result<Answer> {
+        match self.exchange()? {
+            (status, octets) if status.is_success() => Ok(Answer { octets }),
+            (status, octets) => refused(status, &octets),
+        }
+    }
+
+    /// The same; `None` for what is not there.
+    ///
+    /// # Errors
+    /// When none runs, or it refuses.
+    pub(crate) fn send_unless_missing(self) -> anyhow::Result<Option<Answer>> {
+        match self.exchange()? {
+            (status, octets) if status.is_success() => Ok(Some(Answer { octets })),
+            (StatusCode::NOT_FOUND, _) => Ok(None),
+            (status, octets) => refused(status, &octets).map(Some),
+        }
+    }
+
+    fn exchange(self) -> anyhow::Result<(StatusCode, Bytes)> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("cannot start gig's own runtime")?;
+        runtime.block_on(exchange(self))
+    }
+}
+
 /// Asks the appliance.
 ///
 /// # Errors
-/// When none runs, or it refuses; its own words say why.
+/// As [`Asking::send`].
 pub(crate) fn ask(method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Answer> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start gig's own runtime")?;
-    runtime.block_on(exchange(method, path, body))
+    let mut asking = Asking::new(method, path);
+    asking.body = body;
+    asking.send()
 }
 
-async fn exchange(method: Method, path: &str, body: Option<&Value>) -> anyhow::Result<Answer> {
+async fn exchange(asking: Asking<'_>) -> anyhow::Result<(StatusCode, Bytes)> {
     let socket = socket()?;
     let stream = UnixStream::connect(&socket).await.with_context(|| {
         format!(
@@ -59,16 +120,16 @@ async fn exchange(method: Method, path: &str, body: Option<&Value>) -> anyhow::R
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
         .context(lost)?;
-    let text = body
-        .map(serde_json::to_vec)
-        .transpose()?
-        .unwrap_or_default();
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
+    let text = asking.body.map(serde_json::to_vec).transpose()?;
+    let mut request = Request::builder()
+        .method(asking.method)
+        .uri(asking.path)
         .header("host", "gig")
-        .header("content-type", "application/json")
-        .body(Full::new(Bytes::from(text)))?;
+        .header("content-type", "application/json");
+    for (name, value) in asking.headers {
+        request = request.header(name, value);
+    }
+    let request = request.body(Full::new(Bytes::from(text.unwrap_or_default())))?;
     let asked = async {
         let response = sender.send_request(request).await.context(lost)?;
         let status = response.status();
@@ -78,15 +139,11 @@ async fn exchange(method: Method, path: &str, body: Option<&Value>) -> anyhow::R
     };
     let mut connection = std::pin::pin!(connection);
     let mut asked = std::pin::pin!(asked);
-    let (status, octets) = tokio::select! {
-        answered = &mut asked => answered?,
+    tokio::select! {
+        answered = &mut asked => answered,
         // What was answered before it closed is still an answer.
-        _ = &mut connection => asked.await?,
-    };
-    if status.is_success() {
-        return Ok(Answer { octets });
+        _ = &mut connection => asked.await,
     }
-    refused(status, &octets)
 }
 
 fn refused(status: StatusCode, octets: &Bytes) -> anyhow::Result<Answer> {

@@ -49,13 +49,13 @@ struct Ask<'a> {
 
 impl Appliance {
     fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        Self::start_in(folder)
+        Self::start_in(tempfile::tempdir().expect("a folder"), &[])
     }
 
-    fn start_in(folder: tempfile::TempDir) -> Self {
+    fn start_in(folder: tempfile::TempDir, options: &[&str]) -> Self {
         let mut child = command(&folder)
             .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -96,7 +96,7 @@ impl Appliance {
         let empty = tempfile::tempdir().expect("a folder");
         let folder = std::mem::replace(&mut self.folder, empty);
         drop(self);
-        Self::start_in(folder)
+        Self::start_in(folder, &[])
     }
 
     fn said(&self) -> String {

@@ -1,6 +1,6 @@
 //! What holds for every answer: its security headers, its deadline, that it is counted.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     extract::{Request, State},
@@ -9,10 +9,17 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use crate::{api_error::Problem, app::App};
+use crate::{api_error::Problem, app::App, connections::Peer};
 
 /// Bounds the time of a request, and dresses its answer.
-pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(
+    State(app): State<Arc<App>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if let Some(peer) = forwarded(&app, &request) {
+        request.extensions_mut().insert(peer);
+    }
     let answered = tokio::time::timeout(WITHIN, next.run(request)).await;
     let mut response = answered
         .unwrap_or_else(|_| Problem::unavailable("it took too long; try again").into_response());
@@ -30,6 +37,24 @@ pub(crate) async fn guard(State(app): State<Arc<App>>, request: Request, next: N
         headers.insert(header::STRICT_TRANSPORT_SECURITY, year);
     }
     response
+}
+
+/// Whom something in front of gig speaks for: the last of `X-Forwarded-For`, which it added itself.
+/// Believed of this machine alone, and only where an address to be reached at by TLS says that there is
+/// something in front; without it all people would share one limit of failed sign-ins.
+fn forwarded(app: &App, request: &Request) -> Option<Peer> {
+    let peer = request.extensions().get::<Peer>()?.address()?;
+    if !app.is_tls() || !peer.ip().to_canonical().is_loopback() {
+        return None;
+    }
+    let last = request
+        .headers()
+        .get_all("x-forwarded-for")
+        .iter()
+        .next_back()?;
+    let last = last.to_str().ok()?.rsplit(',').next()?.trim();
+    let address: IpAddr = last.parse().ok()?;
+    Some(Peer::Network((address, 0).into()))
 }
 
 /// No script at all, no style but ours, nothing from elsewhere, in nobody's frame.

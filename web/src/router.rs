@@ -137,6 +137,7 @@ fn console() -> Router<Arc<App>> {
         .route("/servers/{name}/remove", post(pages::servers::remove))
         .route("/people", get(pages::people::show))
         .route("/people/users", post(pages::people::add_user))
+        .route("/people/password", post(pages::people::own_password))
         .route("/people/users/{name}", post(pages::people::change_user))
         .route("/people/tokens", post(pages::people::add_token))
         .route(

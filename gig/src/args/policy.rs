@@ -29,6 +29,80 @@ pub(crate) enum PolicyCommand {
     /// Whatever had to be widened or narrowed is listed on standard error and above the document. Exits 0
     /// when nothing was, 1 when something was.
     Import(PolicyImportArgs),
+    /// List the policies that the appliance keeps
+    Ls(OutputArgs),
+    /// Print a policy that the appliance keeps
+    Get(PolicyGetArgs),
+    /// Write a policy's next version into the appliance; in force everywhere when this returns
+    Apply(PolicyApplyArgs),
+    /// List the versions of a policy that the appliance keeps, newest first
+    History(PolicyNameArgs),
+    /// Put an old version in force again, as the next one
+    Rollback(PolicyRollbackArgs),
+    /// Say where a policy is in force
+    Assign(PolicyAssignArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyNameArgs {
+    /// The policy's name in the appliance
+    pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyGetArgs {
+    /// The policy's name in the appliance
+    pub(crate) name: String,
+    /// Which version (default: the newest)
+    #[arg(long, value_name = "N")]
+    pub(crate) version: Option<u64>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyApplyArgs {
+    /// The policy's name in the appliance
+    pub(crate) name: String,
+    /// Policy document, YAML or JSON; `-` is standard input
+    pub(crate) file: PathBuf,
+    /// Why; stands in the history and the record
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub(crate) reason: String,
+    /// Refuse unless this is the newest version; 0: the policy is new (default: the newest there is)
+    #[arg(long, value_name = "N")]
+    pub(crate) on: Option<u64>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyRollbackArgs {
+    /// The policy's name in the appliance
+    pub(crate) name: String,
+    /// The version to put in force again
+    pub(crate) version: u64,
+    /// Why; stands in the history and the record
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyAssignArgs {
+    /// The policy's name in the appliance
+    pub(crate) name: String,
+    /// For this server
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    pub(crate) server: Option<String>,
+    /// For all servers that have none of their own
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ use serde_json::json;
 
 mod attempts;
 mod import;
+pub(crate) mod kept;
 mod traffic;
 
 pub(crate) use import::import;

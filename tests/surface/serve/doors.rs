@@ -168,3 +168,57 @@ fn gig_serves_from_a_directory_of_its_own_once_and_never_in_clear_text() {
         assert_eq!(mode & 0o077, 0, "{name}: {mode:o}");
     }
 }
+
+#[test]
+fn behind_tls_the_cookie_is_bound_to_its_host_and_people_are_told_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let url = "https://gig.example";
+    let appliance = Appliance::start_in(folder, &["--public-url", url]);
+    let link = appliance.setup_link();
+    assert!(
+        appliance.said().contains(&format!("{url}/setup/")),
+        "{}",
+        appliance.said()
+    );
+    let from = |path: &str, fields: &str, origin: &str, address: &str| {
+        Ask::new("POST", path)
+            .header("Origin", origin)
+            .header("Content-Type", "application/x-www-form-urlencoded")
+            // What a client claims stands before what the front adds.
+            .header("X-Forwarded-For", &format!("203.0.113.9, {address}"))
+            .body(fields)
+            .send(&appliance)
+    };
+    let password = PASSWORD.replace(' ', "+");
+    let first = format!("name=ana&password={password}&again={password}");
+    let plain = format!("http://{}", appliance.address);
+    assert_eq!(from(&link, &first, &plain, "192.0.2.1").status, 403);
+    let made = from(&link, &first, url, "192.0.2.1");
+    assert_eq!(made.status, 303, "{made:?}");
+    assert!(made.cookie().starts_with("__Host-gig=ses_"), "{made:?}");
+    assert!(made.head.contains("; Secure"), "{made:?}");
+    assert!(
+        made.head.contains("strict-transport-security: max-age="),
+        "{made:?}"
+    );
+    let right = format!("name=ana&password={password}");
+    for _ in 0..5 {
+        let wrong = from(
+            "/sign-in",
+            "name=ana&password=wrong+wrong+wrong",
+            url,
+            "192.0.2.7",
+        );
+        assert_eq!(wrong.status, 403, "{wrong:?}");
+    }
+    assert_eq!(from("/sign-in", &right, url, "192.0.2.7").status, 429);
+    assert_eq!(from("/sign-in", &right, url, "192.0.2.8").status, 303);
+    let auditor = appliance.token("auditor");
+    let refused = appliance.records(&auditor, "event=auth&verdict=deny");
+    assert!(
+        refused[0]["src"]
+            .as_str()
+            .expect("from where")
+            .starts_with("192.0.2.7")
+    );
+}

@@ -252,3 +252,39 @@ fn a_removed_token_is_worth_nothing_and_nothing_kept_can_be_presented() {
         "{words:?}"
     );
 }
+
+#[test]
+fn everybody_changes_their_own_password_with_the_one_they_have() {
+    let appliance = Appliance::start();
+    let admin = appliance.first_admin();
+    let added = appliance.gig(
+        &["user", "add", "ben", "--role", "viewer"],
+        "first of all passwords\n",
+    );
+    assert_eq!(added.status, 0, "{added:?}");
+    let sign_in = |password: &str| {
+        let form = format!("name=ben&password={}", password.replace(' ', "+"));
+        appliance.form("/sign-in", &form).send(&appliance)
+    };
+    let ben = sign_in("first of all passwords").cookie();
+    let change = |current: &str| {
+        let new = "second+of+all+passwords";
+        let current = current.replace(' ', "+");
+        let fields = format!("current={current}&password={new}&again={new}");
+        appliance
+            .form("/people/password", &fields)
+            .cookie(&ben)
+            .send(&appliance)
+    };
+    assert_eq!(change("not the first password").status, 403);
+    assert_eq!(change("first of all passwords").status, 303);
+    let me = |cookie: &str| {
+        Ask::new("GET", "/api/v1/me")
+            .cookie(cookie)
+            .send(&appliance)
+            .status
+    };
+    assert_eq!((me(&ben), me(&admin)), (401, 200));
+    assert_eq!(sign_in("first of all passwords").status, 403);
+    assert_eq!(sign_in("second of all passwords").status, 303);
+}

@@ -173,3 +173,31 @@ fn the_openapi_document_is_served_and_names_what_there_is() {
         }
     }
 }
+
+#[test]
+fn the_command_line_applies_shows_and_rolls_back() {
+    let appliance = Appliance::start();
+    let ok = |words: &[&str], input: &str| {
+        let answer = appliance.gig(words, input);
+        assert_eq!(answer.status, 0, "{words:?}: {answer:?}");
+        answer.output
+    };
+    assert!(ok(&["policy", "apply", "web", "-", "--reason", "first"], ONE).contains("version 1"));
+    assert!(ok(&["policy", "apply", "web", "-"], TWO).contains("version 2"));
+    let stale = appliance.gig(&["policy", "apply", "web", "-", "--on", "1"], ONE);
+    assert_eq!(stale.status, 125, "{stale:?}");
+    assert!(stale.errors.contains("at version 2 now"), "{stale:?}");
+    let wrong = appliance.gig(&["policy", "apply", "web", "-"], "version: 1\negress: 7\n");
+    assert_eq!(wrong.status, 125, "{wrong:?}");
+    assert_eq!(ok(&["policy", "get", "web"], ""), TWO);
+    assert_eq!(ok(&["policy", "get", "web", "--version", "1"], ""), ONE);
+    ok(&["policy", "rollback", "web", "1"], "");
+    assert_eq!(ok(&["policy", "get", "web"], ""), ONE);
+    let history = ok(&["policy", "history", "web"], "");
+    assert!(
+        history.starts_with("v3") && history.contains("first"),
+        "{history}"
+    );
+    ok(&["policy", "assign", "web", "--all"], "");
+    assert!(ok(&["policy", "ls"], "").contains("web"));
+}

@@ -64,6 +64,7 @@ fn a_denied_record_is_two_clicks_from_the_rule_that_allows_it() {
     });
     let record = appliance.records(&token, &denied)[0].clone();
     assert_eq!(record["reason"], "host_not_allowed", "{record}");
+    assert_eq!(record["server"], "asker", "{record}");
     let id = record["id"].as_str().expect("an id").to_owned();
 
     let page = Ask::new("GET", &format!("/audit/{id}"))

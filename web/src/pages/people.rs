@@ -66,6 +66,16 @@ impl PeoplePage {
     }
 }
 
+#[derive(Deserialize)]
+pub(crate) struct OwnPassword {
+    #[serde(deserialize_with = "crate::password::typed")]
+    current: Zeroizing<String>,
+    #[serde(deserialize_with = "crate::password::typed")]
+    password: Zeroizing<String>,
+    #[serde(deserialize_with = "crate::password::typed")]
+    again: Zeroizing<String>,
+}
+
 /// `GET /people`.
 pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer {
     page(&app, &caller, None, Zeroizing::default()).await
@@ -145,6 +155,43 @@ pub(crate) async fn end_session(
 ) -> Answer {
     let ended = sessions::end_session(&app, &caller, id).await;
     done(&app, &caller, ended).await
+}
+
+/// `POST /people/password`: everybody's own; all their sessions end.
+pub(crate) async fn own_password(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Form(typed): Form<OwnPassword>,
+) -> Answer {
+    match change_own(&app, &caller, typed).await {
+        Ok(()) => Ok(to("/sign-in")),
+        Err(problem) => done(&app, &caller, Err(problem)).await,
+    }
+}
+
+async fn change_own(app: &App, caller: &Caller, typed: OwnPassword) -> Result<(), Problem> {
+    if caller.session.is_none() {
+        return Err(Problem::invalid("only who is signed in has a password"));
+    }
+    if typed.password != typed.again {
+        return Err(Problem::invalid("the two passwords are not the same"));
+    }
+    let name = caller.name.to_string();
+    // Who finds a session open must not guess here what the sign-in page would not let them guess.
+    let address = caller.actor(app).address.map(|at| at.ip());
+    app.limits
+        .attempt(&name, address, app.now())
+        .map_err(Problem::too_many)?;
+    let wanted = name.clone();
+    let kept = app.ask(move |store| store.user(&wanted)).await?;
+    let kept = kept.map(|user| user.password);
+    if !app.hasher.check(kept, typed.current).await {
+        return Err(Problem::forbidden("the current password is not right"));
+    }
+    app.limits.succeeded(&name, address);
+    let password = app.hasher.hash_aside(&name, typed.password).await?;
+    let change = Change::SetPassword { name, password };
+    app.change(caller.actor(app), change).await.map(drop)
 }
 
 async fn done(app: &App, caller: &Caller, outcome: Result<(), Problem>) -> Answer {

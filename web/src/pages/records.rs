@@ -70,11 +70,12 @@ fn why(row: &Row) -> String {
     }
 }
 
+/// The server, or who did it; else the end of the sandbox's id, whose beginning is a time.
 fn who(row: &Row) -> String {
     let named = row.server.as_ref().or(row.profile.as_ref());
     match (named, &row.sandbox) {
         (Some(name), _) => name.clone(),
-        (None, Some(sandbox)) => sandbox.chars().take(13).collect(),
+        (None, Some(sandbox)) => format!("…{}", sandbox.chars().skip(24).collect::<String>()),
         (None, None) => String::new(),
     }
 }

@@ -11,7 +11,7 @@ use axum::{
 };
 use serde::Deserialize;
 
-use super::{Answer, Frame, shown_as, to};
+use super::{Answer, Frame, records::cut, shown_as, to};
 use crate::{
     api::{
         sandboxes::start_server,
@@ -128,7 +128,7 @@ async fn page(
     };
     let rows = servers.into_iter().map(|server| ServerRow {
         policy: policy(&server.name),
-        command: server.spec.command.join(" "),
+        command: cut(&server.spec.command.join(" "), 200),
         network: server.spec.network.as_str(),
         secrets: server.spec.secrets.join(", "),
         name: server.name,

@@ -1,0 +1,182 @@
+//! `gig policy ls|get|apply|history|rollback|assign`: the policies that the appliance keeps, asked of
+//! the one that runs on this machine.
+
+use anyhow::{Context, bail};
+use hyper::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    args::{
+        OutputArgs,
+        policy::{
+            PolicyApplyArgs, PolicyAssignArgs, PolicyGetArgs, PolicyNameArgs, PolicyRollbackArgs,
+        },
+    },
+    exit_status::ExitStatus,
+    local_api::{Asking, segment},
+    output::{self, printable},
+};
+
+/// `gig policy ls`.
+///
+/// # Errors
+/// When no appliance runs.
+pub(crate) fn list(output: &OutputArgs) -> anyhow::Result<ExitStatus> {
+    let document = Asking::new(Method::GET, "/api/v1/policies")
+        .send()?
+        .json()?;
+    let said = versions(&document, |one| format!("{:<24} ", text(one, "name")));
+    let said = if said.is_empty() {
+        "no policy is kept".to_owned()
+    } else {
+        said
+    };
+    output::print(output.json, &document, &said)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// `gig policy get NAME`.
+///
+/// # Errors
+/// When it is not kept.
+pub(crate) fn get(args: &PolicyGetArgs) -> anyhow::Result<ExitStatus> {
+    let mut path = format!("/api/v1/policies/{}", segment(&args.name));
+    if let Some(version) = args.version {
+        path += &format!("/versions/{version}");
+    }
+    let document = Asking::new(Method::GET, &path).send()?.json()?;
+    output::print(
+        args.output.json,
+        &document,
+        text(&document, "document").trim_end(),
+    )?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// `gig policy apply NAME FILE`: in force everywhere when it returns.
+///
+/// # Errors
+/// When the document is not valid, or somebody else changed the policy meanwhile.
+pub(crate) fn apply(args: &PolicyApplyArgs) -> anyhow::Result<ExitStatus> {
+    let (_, document) = super::read(&args.file)?;
+    let path = format!("/api/v1/policies/{}", segment(&args.name));
+    let asking = Asking::new(Method::PUT, &path);
+    let body = json!({"document": document, "reason": args.reason});
+    let asking = match args.on.map_or_else(|| newest(&path), Ok)? {
+        0 => asking.header("if-none-match", "*"),
+        version => asking.header("if-match", &format!("\"{version}\"")),
+    };
+    let applied = asking.body(&body).send()?.json()?;
+    let version = applied
+        .get("version")
+        .and_then(Value::as_u64)
+        .unwrap_or_default();
+    let said = format!(
+        "{} is at version {version}, and in force where it is assigned",
+        args.name
+    );
+    output::print(args.output.json, &applied, &said)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// `gig policy history NAME`.
+///
+/// # Errors
+/// When it is not kept.
+pub(crate) fn history(args: &PolicyNameArgs) -> anyhow::Result<ExitStatus> {
+    let path = format!(
+        "/api/v1/policies/{}/versions?limit=200",
+        segment(&args.name)
+    );
+    let document = Asking::new(Method::GET, &path).send()?.json()?;
+    let said = versions(&document, |_| String::new());
+    output::print(args.output.json, &document, &said)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// `gig policy rollback NAME VERSION`.
+///
+/// # Errors
+/// When there is no such version.
+pub(crate) fn roll_back(args: &PolicyRollbackArgs) -> anyhow::Result<ExitStatus> {
+    let path = format!("/api/v1/policies/{}/rollback", segment(&args.name));
+    let body = json!({"version": args.version, "reason": args.reason});
+    let document = Asking::new(Method::POST, &path)
+        .body(&body)
+        .send()?
+        .json()?;
+    let version = document
+        .get("version")
+        .and_then(Value::as_u64)
+        .unwrap_or_default();
+    let said = format!(
+        "version {} is in force again, as version {version}",
+        args.version
+    );
+    output::print(args.output.json, &document, &said)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// `gig policy assign NAME (--server SERVER | --all)`.
+///
+/// # Errors
+/// When policy or server is not there.
+pub(crate) fn assign(args: &PolicyAssignArgs) -> anyhow::Result<ExitStatus> {
+    if args.server.is_none() && !args.all {
+        bail!("say where: --server NAME, or --all for every server that has none of its own");
+    }
+    let body = json!({"server": args.server, "policy": args.name});
+    Asking::new(Method::PUT, "/api/v1/assignments")
+        .body(&body)
+        .send()?;
+    let place = args
+        .server
+        .as_deref()
+        .unwrap_or("all servers that have none of their own");
+    let said = format!("{} is in force for {place}", args.name);
+    output::print(args.output.json, &body, &said)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// The newest version; 0 where there is none.
+fn newest(path: &str) -> anyhow::Result<u64> {
+    let Some(answer) = Asking::new(Method::GET, path).send_unless_missing()? else {
+        return Ok(0);
+    };
+    let version = answer.json()?.get("version").and_then(Value::as_u64);
+    version.context("the appliance did not say which version it has")
+}
+
+fn versions(document: &Value, before: impl Fn(&Value) -> String) -> String {
+    let items = document.get("items").and_then(Value::as_array);
+    let line = |one: &Value| {
+        let version = one
+            .get("version")
+            .and_then(Value::as_u64)
+            .unwrap_or_default();
+        let (created, author, reason) = (
+            text(one, "created"),
+            text(one, "author"),
+            text(one, "reason"),
+        );
+        format!(
+            "{}v{version:<5} {created}  {}  {}",
+            before(one),
+            printable(&author),
+            printable(&reason)
+        )
+    };
+    items
+        .into_iter()
+        .flatten()
+        .map(line)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn text(one: &Value, field: &str) -> String {
+    one.get(field)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
