@@ -116,6 +116,22 @@ impl BodyPlan {
         }
     }
 
+    /// The same for what may be carried now.
+    #[must_use]
+    pub fn renewed(
+        &self,
+        watch: &Arc<Watch>,
+        granted: &[SecretGrant],
+        swappable: Vec<Swappable>,
+    ) -> Self {
+        Self {
+            watch: Arc::clone(watch),
+            granted: granted.into(),
+            swappable,
+            ..self.clone()
+        }
+    }
+
     /// What is looked for.
     #[must_use]
     pub const fn watch(&self) -> &Arc<Watch> {
@@ -171,19 +187,20 @@ impl BodyPlan {
         let escape = self.kind.escape.filter(|_| self.may_change());
         let Some(escape) = escape else {
             guard = guard.literal();
-            let inner = Guarded { guard, swap: None };
             // What cannot be decoded is not looked into: a sentinel in it means nothing where it goes.
-            return match &self.coded {
-                Coded::Known(codings) => Passes {
-                    guard: None,
-                    rewrite: None,
-                    aside: Undone::new(codings, inner).ok(),
-                },
-                Coded::Plain | Coded::Unknown => Passes {
-                    guard: Some(inner.guard),
-                    rewrite: None,
-                    aside: None,
-                },
+            let aside = match &self.coded {
+                Coded::Known(codings) => {
+                    let guard = Guard::new(&self.watch, &self.bearer(), place, &self.tally);
+                    let guard = guard.literal();
+                    Undone::new(codings, Guarded { guard, swap: None }).ok()
+                }
+                Coded::Plain | Coded::Unknown => None,
+            };
+            // A coding has room for other text as well: names, comments, and what follows its end.
+            return Passes {
+                guard: Some(guard),
+                rewrite: None,
+                aside,
             };
         };
         let swap = Swap::new(self.swappable.clone(), escape, &self.tally);

@@ -303,33 +303,56 @@ async fn plan_body(
 ) -> BodyPlan {
     let mut swappable = Vec::new();
     let held = wallet.held();
-    let mut names: Vec<&SecretName> = bearer.granted.iter().map(|grant| &grant.name).collect();
-    names.sort_unstable();
-    names.dedup();
-    for name in names {
-        let places = Places::of(name, bearer.granted);
-        if !places.allow(|place| *place == SecretPlace::Body) {
-            continue;
-        }
-        let captured = captured(&held, name, bearer.granted);
-        swappable.extend(captured.into_iter().map(Swappable::Ready));
-        if of(&held, name).next().is_none() {
-            continue;
-        }
-        match fetch(wallet, name).await {
-            Ok(secret) if treatment(&secret, &[]).is_none() => swappable.extend(
-                replacements(&held, &secret, bearer.granted)
-                    .into_iter()
-                    .map(Swappable::Ready),
-            ),
-            Ok(_) => {}
-            // Whether the body asks for it is not known yet.
-            Err(_) => swappable.extend(
-                of(&held, name).map(|held| Swappable::Unavailable(Arc::clone(&held.sentinel))),
-            ),
-        }
+    for name in in_bodies(bearer.granted) {
+        let secret = match of(&held, name).next() {
+            Some(_) => fetch(wallet, name).await.ok(),
+            None => None,
+        };
+        add_swappable((&held, name, bearer.granted), secret, &mut swappable);
     }
     BodyPlan::new(headers, (watch, bearer), swappable, tally)
+}
+
+/// What may be swapped into a body now, without waiting for anything.
+pub(crate) fn swappable_now(wallet: &Wallet, granted: &[SecretGrant]) -> Vec<Swappable> {
+    let mut swappable = Vec::new();
+    let held = wallet.held();
+    for name in in_bodies(granted) {
+        let secret = wallet.border().keeper().at_hand(name);
+        add_swappable((&held, name, granted), secret, &mut swappable);
+    }
+    swappable
+}
+
+/// The secrets that may stand in a body.
+fn in_bodies(granted: &[SecretGrant]) -> Vec<&SecretName> {
+    let mut names: Vec<&SecretName> = granted.iter().map(|grant| &grant.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.retain(|name| Places::of(name, granted).allow(|place| *place == SecretPlace::Body));
+    names
+}
+
+/// The sentinels of one secret, with the values of `secret` if it can be had.
+fn add_swappable(
+    (held, name, granted): (&[Held], &SecretName, &[SecretGrant]),
+    secret: Option<Arc<Secret>>,
+    swappable: &mut Vec<Swappable>,
+) {
+    let captured = captured(held, name, granted).into_iter();
+    swappable.extend(captured.map(Swappable::Ready));
+    match secret {
+        Some(secret) if treatment(&secret, &[]).is_none() => {
+            let replacements = replacements(held, &secret, granted).into_iter();
+            swappable.extend(replacements.map(Swappable::Ready));
+        }
+        Some(_) => {}
+        // Whether the body asks for it is not known yet.
+        None => {
+            let sentinels = of(held, name).map(|held| Arc::clone(&held.sentinel));
+            swappable.extend(sentinels.map(Swappable::Unavailable));
+        }
+    }
 }
 
 /// Places the values of one secret.

@@ -84,13 +84,11 @@ impl Scrub {
         let mut out = Vec::new();
         for value in headers.values_mut() {
             out.clear();
-            if scrubber.whole(value.as_bytes(), &mut out)
-                && let Ok(scrubbed) = HeaderValue::from_bytes(&out)
-            {
-                *value = scrubbed;
+            if scrubber.whole(value.as_bytes(), &mut out) {
+                let withheld = |_| HeaderValue::from_static(WITHHELD);
+                *value = HeaderValue::from_bytes(&out).unwrap_or_else(withheld);
             }
         }
-        // A name is in lower case here, and so hides nothing but letter case.
         let named: Vec<HeaderName> = headers
             .keys()
             .filter(|name| {
@@ -104,6 +102,12 @@ impl Scrub {
             headers.remove(name);
         }
         found.extend(scrubber.take_found());
+    }
+
+    /// Whether the other looks for the same and waits for the same.
+    #[must_use]
+    pub fn is_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.own, &other.own) && Arc::ptr_eq(&self.granted, &other.granted)
     }
 
     /// Whether the origin may be sent a value of this secret, so that one may come back.
@@ -131,6 +135,9 @@ impl fmt::Debug for Scrub {
         self.own.fmt(f)
     }
 }
+
+/// Stands in a field that cannot be written with a sentinel.
+const WITHHELD: &str = "gigph-withheld";
 
 #[cfg(test)]
 mod tests;

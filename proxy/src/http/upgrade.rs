@@ -21,6 +21,7 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio_util::either::Either;
 
+use self::live::Live;
 use super::{
     body::Download,
     duplex::Duplex,
@@ -46,6 +47,7 @@ use crate::{
     upstream::{origin::Need, pool::Lease},
 };
 
+mod live;
 mod messages;
 
 /// What follows an HTTP/1 connection that ended by an accepted upgrade.
@@ -356,6 +358,7 @@ impl WebSocket {
         let plan = self.plan.filter(|plan| !plan.is_idle());
         let returning = self.exchange.returning().cloned();
         let revoked = self.exchange.revoked();
+        let live = Live::new(self.exchange.asked());
         let cut = async {
             tokio::select! {
                 reason = revoked => reason,
@@ -370,8 +373,8 @@ impl WebSocket {
             self.exchange.spliced(spliced.out, spliced.back, end);
             return;
         }
-        let mut down = RewrittenStream::new(&mut down, messages::outgoing(plan));
-        let mut up = RewrittenStream::new(&mut up, messages::incoming(returning));
+        let mut down = RewrittenStream::new(&mut down, messages::outgoing(plan, live.clone()));
+        let mut up = RewrittenStream::new(&mut up, messages::incoming(returning, live));
         let spliced = splice_until(Bytes::new(), (&mut down, &mut up), &limits, cut).await;
         let stopped =
             |side: Sender, why: Option<FrameError>| why.map(|why| messages::reason(side, why));

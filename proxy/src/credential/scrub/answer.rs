@@ -161,8 +161,9 @@ impl Returning {
                     undo(headers);
                     Plan::Stream(Work::decoding(decoder, self.rewriter(headers, fit)?))
                 } else {
-                    let rewriter = Rewriter::Body(self.scrub.scrubber(Fit::Exact));
-                    Plan::Stream(Work::looking(decoder, rewriter))
+                    let scrubber = || self.scrub.scrubber(Fit::Exact);
+                    let rewriter = Rewriter::Body(scrubber());
+                    Plan::Stream(Work::looking(decoder, scrubber(), rewriter))
                 }
             }
             Coded::Unknown if self.bound => return Err(Unreadable::Coding),

@@ -109,11 +109,12 @@ impl Forms {
     }
 
     fn add_all(&mut self, value: &[u8], number: usize) {
-        self.add(Text::new(value, false, None), number, Form::Plain);
+        // Whoever writes a host or a field's name may change its letter case, or somebody on the way.
+        self.add(Text::new(value, true, None), number, Form::Plain);
         let undone = Zeroizing::new(canonical(value));
         if *undone != value {
             // What looks escaped itself may come back without its escapes.
-            self.add(Text::new(&undone, false, None), number, Form::Plain);
+            self.add(Text::new(&undone, true, None), number, Form::Plain);
         }
         for skipped in 0..3 {
             let standard = core(value, skipped, &general_purpose::STANDARD_NO_PAD);

@@ -1,11 +1,20 @@
 //! Every form, cut everywhere.
 
+use std::io::Write as _;
+
 use base64::{Engine, engine::general_purpose};
+use bytes::Bytes;
 use gig_vault::{GuardedValue, SecretBytes};
 use proptest::prelude::*;
 
-use super::*;
-use crate::credential::rewrite::Rewrite;
+use super::{
+    work::{Rewriter, Step, Stopped, Work},
+    *,
+};
+use crate::credential::{
+    coding::{Coding, Decoder},
+    rewrite::Rewrite,
+};
 
 const VALUE: &str = "ghp_0123+Real/Value==xyz";
 const SENTINEL: &str = "gigph-00112233445566778899aabbccddeeff";
@@ -266,6 +275,73 @@ fn headers_lose_values_in_any_field() {
     assert_eq!(headers["x-auth"], format!("Basic {expected}"));
     assert_eq!(headers.get_all("set-cookie").iter().count(), 2);
     assert_eq!(found.len(), 1);
+}
+
+#[test]
+fn a_field_that_cannot_be_written_with_its_sentinel_is_withheld() {
+    let scrub = scrub_of(&[(VALUE, "gigph\nno-field")]);
+    let mut headers = HeaderMap::new();
+    headers.insert("x-a", format!("t={VALUE}").parse().unwrap());
+    let mut found = BTreeSet::new();
+    scrub.headers(&mut headers, &mut found);
+    assert_eq!(
+        (&headers["x-a"], found.len()),
+        (&"gigph-withheld".parse().unwrap(), 1)
+    );
+}
+
+#[test]
+fn letter_case_hides_no_value() {
+    let scrub = scrub();
+    for changed in [VALUE.to_lowercase(), VALUE.to_uppercase()] {
+        let octets: Vec<&[u8]> = changed.as_bytes().chunks(1).collect();
+        assert_eq!(text(through(&scrub, Fit::Free, &octets)), SENTINEL);
+    }
+    let plain = scrub_of(&[("UpperCaseValue", SENTINEL)]);
+    let mut headers = HeaderMap::new();
+    headers.insert("uppercasevalue", "1".parse().unwrap());
+    plain.headers(&mut headers, &mut BTreeSet::new());
+    assert!(headers.is_empty(), "a field's name comes in lower case");
+}
+
+/// What a coding that nobody asked for comes to, cut into such pieces.
+fn looked(scrub: &Arc<Scrub>, octets: &[u8], size: usize) -> Result<Vec<u8>, Stopped> {
+    let decoder = Decoder::new(&[Coding::Gzip]).unwrap();
+    let scrubber = || scrub.scrubber(Fit::Exact);
+    let mut work = Work::looking(decoder, scrubber(), Rewriter::Body(scrubber()));
+    let mut out = Vec::new();
+    for piece in octets.chunks(size) {
+        work.feed(Bytes::copy_from_slice(piece));
+        loop {
+            match work.step()? {
+                Step::Out(data) => out.extend_from_slice(&data),
+                Step::On => {}
+                Step::Dry => break,
+            }
+        }
+    }
+    out.extend_from_slice(&work.finish()?);
+    Ok(out)
+}
+
+#[test]
+fn a_name_in_a_coding_and_what_follows_its_end_are_looked_at() {
+    let scrub = scrub();
+    let coded = |name: &str, after: &str| {
+        let builder = flate2::GzBuilder::new().filename(name).comment(name);
+        let mut to = builder.write(Vec::new(), flate2::Compression::fast());
+        to.write_all(b"harmless").unwrap();
+        [to.finish().unwrap(), after.as_bytes().to_vec()].concat()
+    };
+    for size in [1, 7, 1000] {
+        let harmless = coded("x", "and more");
+        assert_eq!(looked(&scrub, &harmless, size), Ok(harmless));
+        for (name, after) in [(VALUE, ""), ("x", VALUE)] {
+            let harmful = coded(name, after);
+            let found = looked(&scrub, &harmful, size);
+            assert_eq!(found, Err(Stopped::Value), "{name}, {after}");
+        }
+    }
 }
 
 #[test]

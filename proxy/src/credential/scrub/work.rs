@@ -31,9 +31,11 @@ enum Way {
     Plain(Option<Bytes>),
     /// Decoded, looked at and passed plain.
     Decoded(Decoder),
-    /// Passed as it came, once a copy of it was decoded and looked at.
+    /// Passed as it came, once it and a copy of it that was decoded were looked at.
     Looked {
         decoder: Decoder,
+        /// Looks at what came: a coding has room for other text as well.
+        raw: Scrubber,
         waiting: VecDeque<Bytes>,
         length: usize,
     },
@@ -84,9 +86,10 @@ impl Work {
         Box::new(Self { way, rewriter })
     }
 
-    pub(super) fn looking(decoder: Decoder, rewriter: Rewriter) -> Box<Self> {
+    pub(super) fn looking(decoder: Decoder, raw: Scrubber, rewriter: Rewriter) -> Box<Self> {
         let way = Way::Looked {
             decoder,
+            raw,
             waiting: VecDeque::new(),
             length: 0,
         };
@@ -100,10 +103,12 @@ impl Work {
             Way::Decoded(decoder) => decoder.push(&data),
             Way::Looked {
                 decoder,
+                raw,
                 waiting,
                 length,
             } => {
                 decoder.push(&data);
+                drop(raw.pass(data.clone()));
                 *length += data.len();
                 waiting.push_back(data);
             }
@@ -132,15 +137,19 @@ impl Work {
             }
             Way::Looked {
                 decoder,
+                raw,
                 waiting,
                 length,
             } => {
+                if raw.has_found() {
+                    return Err(Stopped::Value);
+                }
                 let mut plain = Vec::new();
                 if decoder.step(&mut plain)? {
                     self.rewriter.look(&plain)?;
                     return Ok(Step::On);
                 }
-                if self.rewriter.held() > 0 {
+                if self.rewriter.held() + raw.held() > 0 {
                     // It may hold the beginning of a value.
                     return if *length > MOST {
                         Err(Stopped::Value)
@@ -182,12 +191,16 @@ impl Work {
                 self.rewriter.finish(&mut out)?;
             }
             Way::Looked {
-                decoder, waiting, ..
+                decoder,
+                raw,
+                waiting,
+                ..
             } => {
                 decoder.end()?;
                 let mut rest = Vec::new();
                 self.rewriter.finish(&mut rest)?;
-                if self.rewriter.scrubber().has_found() {
+                raw.finish(&mut rest)?;
+                if self.rewriter.scrubber().has_found() || raw.has_found() {
                     return Err(Stopped::Value);
                 }
                 for data in waiting.drain(..) {
@@ -219,7 +232,11 @@ impl Work {
 
     /// The secrets whose values were replaced since the last call.
     pub fn take_found(&mut self) -> std::collections::BTreeSet<SecretName> {
-        self.rewriter.scrubber().take_found()
+        let mut found = self.rewriter.scrubber().take_found();
+        if let Way::Looked { raw, .. } = &mut self.way {
+            found.append(&mut raw.take_found());
+        }
+        found
     }
 }
 

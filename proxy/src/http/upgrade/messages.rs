@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gig_policy::DenyReason;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
+use super::live::Live;
 use crate::{
     credential::{
         body::{BodyPlan, Passes},
@@ -17,25 +18,30 @@ use crate::{
 };
 
 /// What the program sends: guarded, and with values for sentinels.
-pub(super) fn outgoing(plan: Option<BodyPlan>) -> Frames {
+pub(super) fn outgoing(plan: Option<BodyPlan>, live: Option<Live>) -> Frames {
     let make = move |_| -> Box<dyn Rewrite> {
-        match &plan {
-            Some(plan) => Box::new(Outgoing(plan.passes())),
-            None => Box::new(Unchanged),
+        match (&plan, &live) {
+            (Some(plan), Some(live)) => Box::new(Outgoing(live.passes(plan))),
+            (Some(plan), None) => Box::new(Outgoing(plan.passes())),
+            (None, _) => Box::new(Unchanged),
         }
     };
     Frames::new(Sender::Client, Box::new(make))
 }
 
 /// What the origin sends: with sentinels for values. A binary message keeps its length.
-pub(super) fn incoming(returning: Option<Arc<Returning>>) -> Frames {
+pub(super) fn incoming(returning: Option<Arc<Returning>>, live: Option<Live>) -> Frames {
     let make = move |binary: bool| -> Box<dyn Rewrite> {
         let Some(returning) = &returning else {
             return Box::new(Unchanged);
         };
         let fit = if binary { Fit::Exact } else { Fit::Free };
+        let newer = live.as_ref().and_then(Live::scrub);
         Box::new(Incoming {
             scrubber: returning.scrub().scrubber(fit),
+            newer: newer
+                .filter(|newer| !newer.is_of(returning.scrub()))
+                .map(|newer| newer.scrubber(fit)),
             returning: Arc::clone(returning),
         })
     };
@@ -121,23 +127,43 @@ impl Rewrite for Outgoing {
 }
 
 struct Incoming {
+    /// Of what went with the handshake, and may still come back.
     scrubber: Scrubber,
+    /// Of what became known since.
+    newer: Option<Scrubber>,
     returning: Arc<Returning>,
 }
 
 impl Rewrite for Incoming {
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        self.scrubber.push(octets, out)
+        let Some(newer) = &mut self.newer else {
+            return self.scrubber.push(octets, out);
+        };
+        let mut first = Vec::with_capacity(octets.len());
+        self.scrubber.push(octets, &mut first)?;
+        newer.push(&first, out)
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        self.scrubber.finish(out)?;
-        self.returning
-            .note(self.scrubber.take_found(), "a WebSocket message");
+        let mut found = match &mut self.newer {
+            None => {
+                self.scrubber.finish(out)?;
+                Default::default()
+            }
+            Some(newer) => {
+                let mut first = Vec::new();
+                self.scrubber.finish(&mut first)?;
+                newer.push(&first, out)?;
+                newer.finish(out)?;
+                newer.take_found()
+            }
+        };
+        found.append(&mut self.scrubber.take_found());
+        self.returning.note(found, "a WebSocket message");
         Ok(())
     }
 
     fn held(&self) -> usize {
-        self.scrubber.held()
+        self.scrubber.held() + self.newer.as_ref().map_or(0, Rewrite::held)
     }
 }

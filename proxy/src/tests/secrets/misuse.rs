@@ -1,10 +1,13 @@
 //! What is on its way to where it is not bound, in every form.
 
+use std::io::Write as _;
+
 use base64::{
     Engine,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
 };
 use bytes::Bytes;
+use flate2::{Compression, GzBuilder};
 use gig_audit::Event;
 use gig_policy::SandboxId;
 use http::{Request, StatusCode};
@@ -235,5 +238,27 @@ async fn trailers_towards_another_host_carry_no_sentinel_and_no_value() {
                 assert!(alarms[0].entry.findings[0].contains(name), "{alarms:?}");
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn what_a_coding_has_room_for_beside_its_content_is_looked_at() {
+    let value = "value-of-the-token";
+    for named in [true, false] {
+        let world = World::new("other.test", value).await;
+        let name = if named { value } else { "x" };
+        let mut to = GzBuilder::new()
+            .filename(name)
+            .write(Vec::new(), Compression::fast());
+        to.write_all(b"harmless").unwrap();
+        let mut body = to.finish().unwrap();
+        if !named {
+            body.extend_from_slice(value.as_bytes());
+        }
+        let mut request = post("text/plain", body);
+        let headers = request.headers_mut();
+        headers.insert("content-encoding", "gzip".parse().unwrap());
+        let answer = world.send("other.test", request).await;
+        world.assert_misuse(&answer, "a coded body").await;
     }
 }

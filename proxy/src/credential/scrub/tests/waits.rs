@@ -82,7 +82,8 @@ fn a_message_and_a_coded_body_wait_for_nothing_that_is_not_granted() {
         assert_eq!(out, message);
         // Stored blocks of deflate: what is in them is there when they are.
         let decoder = Decoder::new(&[Coding::Deflate]).unwrap();
-        let mut work = Work::looking(decoder, Rewriter::Body(scrub.scrubber(Fit::Exact)));
+        let scrubber = || scrub.scrubber(Fit::Exact);
+        let mut work = Work::looking(decoder, scrubber(), Rewriter::Body(scrubber()));
         for octet in begun.chunks(1) {
             let block = [&[0, 1, 0, 0xfe, 0xff][..], octet].concat();
             work.feed(Bytes::from(block.clone()));

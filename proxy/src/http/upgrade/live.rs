@@ -1,0 +1,70 @@
+//! The secrets of a connection that outlives its request: what may go in, and what may come back, is asked
+//! for anew with each message. What was revoked, rotated or taken out of the policy holds from the next
+//! message on.
+
+use std::{fmt, sync::Arc};
+
+use gig_policy::{RequestIntent, SecretGrant, Verdict};
+
+use crate::{
+    credential::{
+        Wallet,
+        body::{BodyPlan, Passes},
+        inject::swappable_now,
+        scrub::Scrub,
+    },
+    enforce::request::Asked,
+};
+
+/// What a request asked for, and who asked.
+#[derive(Clone)]
+pub(super) struct Live {
+    asked: Asked,
+    wallet: Arc<Wallet>,
+}
+
+impl Live {
+    /// `None` for a sandbox that may use no secrets.
+    pub(super) fn new(asked: &Asked) -> Option<Self> {
+        let wallet = Arc::clone(asked.subject.wallet()?);
+        Some(Self {
+            asked: asked.clone(),
+            wallet,
+        })
+    }
+
+    /// What the policy in force grants to such a request: nothing, if it no longer allows it.
+    fn granted(&self) -> Vec<SecretGrant> {
+        let asked = &self.asked;
+        let intent = RequestIntent {
+            protocol: asked.protocol,
+            method: &asked.method,
+            path: &asked.path,
+        };
+        let policy = asked.subject.policy();
+        match policy.decide_request(&asked.host, asked.port, &intent) {
+            Verdict::Allow(permit) => permit.secrets().to_vec(),
+            Verdict::Deny(_) => Vec::new(),
+        }
+    }
+
+    /// What the next message passes through, planned for like this one.
+    pub(super) fn passes(&self, like: &BodyPlan) -> Passes {
+        self.wallet.forget_expired();
+        let granted = self.granted();
+        let swappable = swappable_now(&self.wallet, &granted);
+        let watch = self.wallet.border().watch();
+        like.renewed(&watch, &granted, swappable).passes()
+    }
+
+    /// What the sandbox must not see in the next message.
+    pub(super) fn scrub(&self) -> Option<Arc<Scrub>> {
+        self.wallet.scrub(&self.granted())
+    }
+}
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Live({})", self.asked.id)
+    }
+}

@@ -1,0 +1,148 @@
+//! Secrets in the messages of a WebSocket that stays open while they change.
+
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use super::*;
+
+/// What the program sends: one short text message.
+async fn say<S: AsyncWrite + Unpin>(stream: &mut S, text: &str) {
+    let length = u8::try_from(text.len()).unwrap();
+    assert!(length < 126);
+    // Masked with zeros.
+    let frame = [&[0x81, 0x80 | length, 0, 0, 0, 0], text.as_bytes()].concat();
+    stream.write_all(&frame).await.unwrap();
+    stream.flush().await.unwrap();
+}
+
+/// The next short frame: its first octet and its payload.
+async fn hear<S: AsyncRead + Unpin>(stream: &mut S) -> (u8, Vec<u8>) {
+    let kind = stream.read_u8().await.unwrap();
+    let length = stream.read_u8().await.unwrap();
+    let mut key = [0; 4];
+    if length & 0x80 != 0 {
+        stream.read_exact(&mut key).await.unwrap();
+    }
+    let mut payload = vec![0; usize::from(length & 0x7f)];
+    stream.read_exact(&mut payload).await.unwrap();
+    for (octet, mask) in payload.iter_mut().zip(key.iter().cycle()) {
+        *octet ^= mask;
+    }
+    (kind, payload)
+}
+
+/// Tells what each message was, and says it again.
+async fn listening() -> (Origin, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    let (told, heard) = tokio::sync::mpsc::unbounded_channel();
+    let origin = Origin::https("api.test", &["http/1.1"], move |mut request| {
+        let told = told.clone();
+        async move {
+            let upgrade = hyper::upgrade::on(&mut request);
+            let tasks = tokio_util::task::TaskTracker::new();
+            tasks.spawn(async move {
+                let mut stream = TokioIo::new(upgrade.await.unwrap());
+                loop {
+                    let (kind, payload) = hear(&mut stream).await;
+                    if kind != 0x81 {
+                        told.send("closed".to_owned()).unwrap();
+                        break;
+                    }
+                    let text = String::from_utf8(payload).unwrap();
+                    told.send(text.clone()).unwrap();
+                    let length = u8::try_from(text.len()).unwrap();
+                    let frame = [&[0x81, length], text.as_bytes()].concat();
+                    stream.write_all(&frame).await.unwrap();
+                }
+            });
+            Response::builder()
+                .status(StatusCode::SWITCHING_PROTOCOLS)
+                .header("connection", "upgrade")
+                .header("upgrade", "websocket")
+                .header("sec-websocket-accept", "x")
+                .body(empty())
+                .unwrap()
+        }
+    })
+    .await;
+    (origin, heard)
+}
+
+async fn open(lab: &Lab) -> TokioIo<hyper::upgrade::Upgraded> {
+    let mut client = lab.https("api.test", "http/1.1").await;
+    let handshake = Request::get("/socket")
+        .header("host", "api.test")
+        .header("connection", "Upgrade")
+        .header("upgrade", "websocket")
+        .header("sec-websocket-version", "13")
+        .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+        .body(empty())
+        .unwrap();
+    let response = client.start(handshake).await.unwrap();
+    assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
+    TokioIo::new(hyper::upgrade::on(response).await.unwrap())
+}
+
+#[tokio::test]
+async fn rotation_and_revocation_hold_from_the_next_message_of_an_open_websocket() {
+    let (origin, mut heard) = listening().await;
+    let keeper = Keeper::with(&[("TOKEN", "first-value-of-it")]);
+    let lab = Arrangement::new(POLICY)
+        .origin("api.test:443", &origin)
+        .keeper(&keeper)
+        .lab();
+    let sentinel = lab.subject.wallet().unwrap().held()[0].sentinel.to_string();
+    let mut stream = open(&lab).await;
+    for (number, value) in ["first-value-of-it", "second-value-of-it"]
+        .iter()
+        .enumerate()
+    {
+        if number > 0 {
+            keeper.set("TOKEN", value);
+        }
+        say(&mut stream, &sentinel).await;
+        assert_eq!(heard.recv().await.unwrap(), *value);
+        // What came back is known, old or new.
+        assert_eq!(
+            hear(&mut stream).await,
+            (0x81, sentinel.clone().into_bytes())
+        );
+    }
+    keeper.revoke("TOKEN");
+    say(&mut stream, "nothing of it").await;
+    assert_eq!(heard.recv().await.unwrap(), "nothing of it");
+    assert_eq!(hear(&mut stream).await.1, b"nothing of it");
+    say(&mut stream, &sentinel).await;
+    // RFC 6455 §7.4.1: 1011, something stood in the way.
+    assert_eq!(
+        hear(&mut stream).await,
+        (0x88, 1011_u16.to_be_bytes().to_vec())
+    );
+    assert_eq!(heard.recv().await.unwrap(), "closed", "it never left");
+    lab.until_denied().await;
+    lab.assert_denied_for(DenyReason::SecretUnavailable);
+}
+
+#[tokio::test]
+async fn a_grant_that_is_gone_holds_from_the_next_message_of_an_open_websocket() {
+    let (origin, mut heard) = listening().await;
+    let keeper = Keeper::with(&[("TOKEN", "value-of-the-token")]);
+    let lab = Arrangement::new(POLICY)
+        .origin("api.test:443", &origin)
+        .keeper(&keeper)
+        .lab();
+    let sentinel = lab.subject.wallet().unwrap().held()[0].sentinel.to_string();
+    let mut stream = open(&lab).await;
+    say(&mut stream, &sentinel).await;
+    assert_eq!(heard.recv().await.unwrap(), "value-of-the-token");
+    hear(&mut stream).await;
+    let without = POLICY.replacen(", secrets: [TOKEN]", "", 1);
+    let without = gig_policy::Policy::compile(&without, "without").unwrap();
+    lab.subject.set_policy(without);
+    say(&mut stream, &sentinel).await;
+    assert_eq!(
+        heard.recv().await.unwrap(),
+        sentinel,
+        "as in any other text"
+    );
+    assert_eq!(hear(&mut stream).await.1, sentinel.as_bytes());
+}
