@@ -8,7 +8,7 @@
 use std::{
     net::Ipv4Addr,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -39,6 +39,8 @@ pub struct Subject {
     register: Register,
     places: Arc<Places>,
     wallet: Option<Arc<Wallet>>,
+    /// The registered server it runs, for its records.
+    server: OnceLock<Arc<str>>,
 }
 
 impl Subject {
@@ -68,6 +70,7 @@ impl Subject {
             budget: Budget::new(),
             register: Register::new(),
             places: Arc::default(),
+            server: OnceLock::new(),
         })
     }
 
@@ -128,6 +131,19 @@ impl Subject {
     #[must_use]
     pub const fn wallet(&self) -> Option<&Arc<Wallet>> {
         self.wallet.as_ref()
+    }
+
+    /// Says which registered server it runs, before it is bound to its address; only the first name
+    /// counts.
+    pub fn runs(&self, server: Arc<str>) {
+        // A sandbox does not change what it is.
+        let _first = self.server.set(server);
+    }
+
+    /// The registered server it runs; none for a run of its own.
+    #[must_use]
+    pub fn server(&self) -> Option<&Arc<str>> {
+        self.server.get()
     }
 
     /// Its counters.

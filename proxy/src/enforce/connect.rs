@@ -38,6 +38,7 @@ impl Attempt<'_> {
     pub fn entry(&self, event: Event) -> Entry {
         let mut entry = Entry::new(event);
         entry.sandbox = Some(self.subject.id());
+        entry.server = self.subject.server().cloned();
         entry.conn = Some(self.conn);
         entry.src = Some(self.src);
         entry.host = Some(self.host.to_string().into());

@@ -120,6 +120,7 @@ impl NameEnforcer {
     pub async fn record_dropped(&self, subject: &Subject, reason: DenyReason, count: u64) {
         let mut entry = Entry::new(Event::Dns);
         entry.sandbox = Some(subject.id());
+        entry.server = subject.server().cloned();
         entry.protocol = Some("dns".into());
         fill_policy(&mut entry, subject.policy().reference(), None);
         entry.verdict = Some(VerdictWord::Deny);
@@ -153,6 +154,7 @@ impl NameEnforcer {
     fn entry(subject: &Subject, name: &str, query_type: &str) -> Entry {
         let mut entry = Entry::new(Event::Dns);
         entry.sandbox = Some(subject.id());
+        entry.server = subject.server().cloned();
         entry.host = Some(name.into());
         entry.protocol = Some("dns".into());
         entry.method = Some(query_type.into());

@@ -82,6 +82,7 @@ impl Asked {
     pub fn entry(&self, event: Event) -> Entry {
         let mut entry = Entry::new(event);
         entry.sandbox = Some(self.subject.id());
+        entry.server = self.subject.server().cloned();
         entry.conn = Some(self.conn);
         entry.request = Some(Arc::clone(&self.id));
         entry.src = Some(self.src);

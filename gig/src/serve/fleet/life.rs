@@ -121,6 +121,7 @@ fn bind(
 ) -> Arc<Subject> {
     let ends = (lease.address(), lease.gateway());
     let subject = Subject::with_wallet(asked.id, ends, asked.policy.clone(), wallet);
+    subject.runs(asked.server.name.as_str().into());
     let mut bound = machine.bound.0.write();
     bound.insert(lease.address(), Arc::clone(&subject));
     subject
