@@ -7,6 +7,7 @@
 #![no_main]
 
 mod audit;
+mod capture;
 mod client_hello;
 mod detect;
 mod dns;
@@ -27,8 +28,9 @@ use libfuzzer_sys::fuzz_target;
 /// One input in, nothing out.
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 12] = [
+const TARGETS: [(&str, Target); 13] = [
     ("audit", audit::run),
+    ("capture", capture::run),
     ("client_hello", client_hello::run),
     ("detect", detect::run),
     ("dns", dns::run),
