@@ -35,7 +35,7 @@ enum Way {
     Looked {
         decoder: Decoder,
         /// Looks at what came: a coding has room for other text as well.
-        raw: Scrubber,
+        raw: Box<Scrubber>,
         waiting: VecDeque<Bytes>,
         length: usize,
     },
@@ -89,7 +89,7 @@ impl Work {
     pub(super) fn looking(decoder: Decoder, raw: Scrubber, rewriter: Rewriter) -> Box<Self> {
         let way = Way::Looked {
             decoder,
-            raw,
+            raw: Box::new(raw),
             waiting: VecDeque::new(),
             length: 0,
         };
