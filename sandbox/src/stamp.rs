@@ -67,7 +67,18 @@ pub(crate) fn settled(looks: &[Look]) -> bool {
     looks
         .iter()
         .filter_map(|look| look.stamp.as_ref())
-        .all(|stamp| stamp.changed < now)
+        .all(|stamp| is_before(stamp.changed, now))
+}
+
+/// Whether a change now would get another time than this one. File systems
+/// that keep whole seconds, or pairs of them, have no fraction to show.
+fn is_before((seconds, fraction): (i64, i64), now: (i64, i64)) -> bool {
+    const COARSE: i64 = 2;
+    if fraction == 0 {
+        seconds.saturating_add(COARSE) < now.0
+    } else {
+        (seconds, fraction) < now
+    }
 }
 
 #[cfg(test)]
@@ -93,6 +104,15 @@ mod tests {
         assert_eq!(looks.each_ref().map(Look::holds), [false, true, false]);
         fs::remove_dir(&inside).unwrap();
         assert_eq!(looks.each_ref().map(Look::holds), [false, false, false]);
+    }
+
+    #[test]
+    fn a_time_in_whole_seconds_is_given_time_to_pass() {
+        assert!(is_before((10, 5), (10, 6)));
+        assert!(!is_before((10, 5), (10, 5)));
+        assert!(!is_before((10, 0), (10, 900)));
+        assert!(!is_before((10, 0), (12, 900)));
+        assert!(is_before((10, 0), (13, 0)));
     }
 
     #[test]
