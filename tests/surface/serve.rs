@@ -214,7 +214,10 @@ impl<'a> Ask<'a> {
         let mut stream = TcpStream::connect(&to.address).expect("connect");
         stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
         let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
-        text += &format!("Host: {}\r\nConnection: close\r\n", to.address);
+        if !self.headers.iter().any(|(name, _)| name == "Host") {
+            text += &format!("Host: {}\r\n", to.address);
+        }
+        text += "Connection: close\r\n";
         for (name, value) in &self.headers {
             text += &format!("{name}: {value}\r\n");
         }

@@ -1,6 +1,7 @@
 //! What every handler stands on: store, record, control, clock and limits, put together once.
 
 use std::{
+    collections::BTreeSet,
     path::PathBuf,
     sync::{Arc, atomic::AtomicU64},
 };
@@ -10,6 +11,7 @@ use gig_audit::{
     log::Log,
     search::{Page, Query},
 };
+use gig_policy::Policy;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{runtime::Handle, sync::RwLock};
@@ -128,56 +130,25 @@ impl App {
     }
 
     /// Makes a change, recorded before it takes effect; policies that it touches are in force when this
-    /// returns.
+    /// returns. All of it happens or none, also when whoever asked goes away meanwhile.
     pub(crate) async fn change(&self, actor: Actor, change: Change) -> Result<Applied, Problem> {
-        let policies = matches!(
-            change,
-            Change::SavePolicy { .. }
-                | Change::RemovePolicy { .. }
-                | Change::Assign { .. }
-                | Change::SaveServer { .. }
-                | Change::RemoveServer { .. }
-        );
-        if !policies {
-            return self.commit(actor, change).await;
-        }
-        let _alone = self.policies.write().await;
-        let applied = self.commit(actor, change).await?;
-        self.decide_again().await?;
-        Ok(applied)
-    }
-
-    async fn commit(&self, actor: Actor, change: Change) -> Result<Applied, Problem> {
         let (store, recorder) = (Arc::clone(&self.store), self.recorder.clone());
+        let (control, policies) = (Arc::clone(&self.control), Arc::clone(&self.policies));
         let runtime = Handle::current();
         let applied = tokio::task::spawn_blocking(move || {
             let witness = |entry: Entry| {
                 let recorded = runtime.block_on(recorder.record(entry));
                 recorded.map(drop).map_err(|refused| refused.why)
             };
-            store.apply(&change, &actor, &witness)
+            if !change.touches_policies() {
+                return store.apply(&change, &actor, &witness);
+            }
+            let _alone = policies.blocking_write();
+            let applied = store.apply(&change, &actor, &witness)?;
+            decide_again(store.as_ref(), control.as_ref());
+            Ok(applied)
         });
         Ok(applied.await.map_err(Problem::internal)??)
-    }
-
-    /// Puts what the store says in force in every sandbox that runs.
-    async fn decide_again(&self) -> Result<(), Problem> {
-        let running = self.control.sandboxes();
-        let mut servers: Vec<Arc<str>> = running
-            .into_iter()
-            .filter(|sandbox| sandbox.ended.is_none())
-            .map(|sandbox| sandbox.server)
-            .collect();
-        servers.sort_unstable();
-        servers.dedup();
-        for server in servers {
-            let name = Arc::clone(&server);
-            let policy = self
-                .ask(move |store| document::effective(store, &name))
-                .await?;
-            self.control.set_policy(&server, policy);
-        }
-        Ok(())
     }
 
     /// Starts a sandbox of a registered server, under the policy that is in force for it.
@@ -232,6 +203,21 @@ impl App {
         recorded.map(drop).map_err(|refused| {
             Problem::unavailable(&format!("it could not be recorded: {}", refused.why))
         })
+    }
+}
+
+/// Puts what the store says in force in every sandbox that runs. Where the store cannot say, nothing is
+/// allowed any more: what was before is what the change may have been made against.
+fn decide_again(store: &dyn Store, control: &dyn Control) {
+    let running = control.sandboxes().into_iter();
+    let running = running.filter(|sandbox| sandbox.ended.is_none());
+    let servers: BTreeSet<Arc<str>> = running.map(|sandbox| sandbox.server).collect();
+    for server in servers {
+        let policy = document::effective(store, &server).unwrap_or_else(|error| {
+            tracing::error!(%server, %error, "its policy cannot be read: it is denied everything");
+            Policy::deny_all("policy not readable")
+        });
+        control.set_policy(&server, policy);
     }
 }
 

@@ -74,11 +74,11 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let router = router::router(app);
     let graceful = GracefulShutdown::new();
-    let places = Arc::new(Semaphore::new(MOST));
     let mut accepting = JoinSet::new();
     let (connections, mut arrived) = tokio::sync::mpsc::channel::<Arrived>(64);
     for door in doors {
-        let (connections, places) = (connections.clone(), Arc::clone(&places));
+        // Each door has places of its own: strangers at one do not keep the owner from the other.
+        let (connections, places) = (connections.clone(), Arc::new(Semaphore::new(MOST)));
         match door {
             Door::Tcp(listener) => {
                 listener

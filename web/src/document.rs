@@ -72,11 +72,15 @@ pub(crate) fn check(name: &str, document: &str) -> Checked {
 }
 
 /// The policy in force for `server`: its own assignment, else that of all servers, else one that denies
-/// everything. A document that this gig cannot read denies everything, too.
+/// everything. A document that this gig cannot read denies everything, too, and so does a server that was
+/// removed: its sandboxes get nothing of what is meant for all others while they end.
 ///
 /// # Errors
 /// When the store cannot be read.
 pub fn effective(store: &dyn Store, server: &str) -> Result<Policy, StoreError> {
+    let Some(registered) = store.server(server)? else {
+        return Ok(Policy::deny_all("no longer registered"));
+    };
     let assignments = store.assignments()?;
     let of = |wanted: Option<&str>| {
         let found = assignments
@@ -90,10 +94,9 @@ pub fn effective(store: &dyn Store, server: &str) -> Result<Policy, StoreError> 
     let Some(kept) = store.policy(&name, None)? else {
         return Ok(Policy::deny_all(&name));
     };
-    let network = store.server(server)?.map(|server| server.spec.network);
-    let reach = match network {
-        Some(Network::Local) => Reach::Local,
-        _ => Reach::External,
+    let reach = match registered.spec.network {
+        Network::Local => Reach::Local,
+        Network::External | Network::Disconnected => Reach::External,
     };
     let compiled = compile(&name, kept.head.version, &kept.document, Some(reach));
     Ok(compiled.unwrap_or_else(|problems| {

@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use crate::{api_error::Problem, app::App, connections::Peer};
+use crate::{api_error::Problem, app::App, auth::origin, connections::Peer};
 
 /// Bounds the time of a request, and dresses its answer.
 pub(crate) async fn guard(
@@ -20,7 +20,10 @@ pub(crate) async fn guard(
     if let Some(peer) = forwarded(&app, &request) {
         request.extensions_mut().insert(peer);
     }
-    let answered = tokio::time::timeout(WITHIN, next.run(request)).await;
+    let answered = match origin::misdirected(&app, &request) {
+        Some(problem) => Ok(problem.into_response()),
+        None => tokio::time::timeout(WITHIN, next.run(request)).await,
+    };
     let mut response = answered
         .unwrap_or_else(|_| Problem::unavailable("it took too long; try again").into_response());
     app.figures.answered(response.status().as_u16());

@@ -181,7 +181,20 @@ fn public_url(text: &str) -> Result<String, String> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | ':' | '[' | ']');
         !host.is_empty() && host.chars().all(fits)
     };
+    let here = |host: &str| {
+        let host = host.parse::<std::net::SocketAddr>().map_or_else(
+            |_| host.split(':').next().unwrap_or_default().to_owned(),
+            |at| at.ip().to_string(),
+        );
+        let address = host.parse::<std::net::IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+    };
     match host {
+        Some(host) if url.starts_with("http:") && !here(host) => Err(
+            "passwords do not cross a network in clear text: write https:// and let something that \
+             speaks TLS stand in front"
+                .to_owned(),
+        ),
         Some(host) if plain(host) => Ok(url.to_owned()),
         _ => Err("write scheme and host only: https://gig.example.com".to_owned()),
     }

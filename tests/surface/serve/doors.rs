@@ -73,6 +73,25 @@ fn assert_dressed(path: &str, head: &str) {
     assert!(!head.contains("unsafe-inline"), "{path}: {head}");
 }
 
+/// As after a name of somebody else's was made to lead here (DNS rebinding).
+#[test]
+fn a_name_that_is_not_its_own_is_answered_nothing() {
+    let appliance = Appliance::start();
+    for path in ["/sign-in", "/setup/x", "/", "/no-such-page"] {
+        for method in ["GET", "POST"] {
+            let reply = Ask::new(method, path)
+                .header("Host", "evil.example")
+                .send(&appliance);
+            assert_eq!(reply.status, 421, "{method} {path}: {reply:?}");
+            assert_dressed(path, &reply.head);
+        }
+    }
+    for (path, host) in [("/healthz", "gig.example"), ("/sign-in", "localhost:1")] {
+        let reply = Ask::new("GET", path).header("Host", host).send(&appliance);
+        assert_eq!(reply.status, 200, "{host}: {reply:?}");
+    }
+}
+
 #[test]
 fn what_another_site_sends_with_a_session_changes_nothing() {
     let appliance = Appliance::start();

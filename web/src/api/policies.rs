@@ -257,7 +257,7 @@ pub(crate) async fn check(
     caller: Caller,
     Body(draft): Body<Draft>,
 ) -> Result<Json<DraftAnswer>, Problem> {
-    caller.require(Permission::Look)?;
+    caller.require(Permission::EditPolicies)?;
     let checked = checked(draft.name, draft.document).await?;
     Ok(Json(DraftAnswer {
         valid: checked.problems.is_empty(),
@@ -309,6 +309,10 @@ pub(crate) async fn version_of(
     version: Option<u64>,
 ) -> Result<PolicyVersion, Problem> {
     caller.require(Permission::Look)?;
+    // Beyond what the store counts to.
+    if version.is_some_and(|version| i64::try_from(version).is_err()) {
+        return Err(Problem::missing("policy", &name));
+    }
     let wanted = name.clone();
     let kept = app.ask(move |store| store.policy(&wanted, version)).await?;
     kept.ok_or_else(|| Problem::missing("policy", &name))

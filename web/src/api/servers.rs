@@ -39,6 +39,15 @@ impl From<Server> for ServerView {
     }
 }
 
+/// What its variables hold is for those alone who may write it: a key may stand there.
+fn shown(mut server: Server, caller: &Caller) -> ServerView {
+    if caller.require(Permission::ManageServers).is_err() {
+        let values = server.spec.env.values_mut();
+        values.for_each(|value| WITHHELD.clone_into(value));
+    }
+    server.into()
+}
+
 /// The registered servers.
 #[utoipa::path(get, path = "/api/v1/servers", tag = "servers",
     responses((status = 200, body = Items<ServerView>)))]
@@ -48,7 +57,8 @@ pub(crate) async fn list(
 ) -> Result<Json<Items<ServerView>>, Problem> {
     caller.require(Permission::Look)?;
     let servers = app.ask(|store| store.servers()).await?;
-    let items = servers.into_iter().map(Into::into).collect();
+    let items = servers.into_iter().map(|server| shown(server, &caller));
+    let items = items.collect();
     Ok(Json(Items { items }))
 }
 
@@ -64,7 +74,7 @@ pub(crate) async fn one(
     let wanted = name.clone();
     let server = app.ask(move |store| store.server(&wanted)).await?;
     let server = server.ok_or_else(|| Problem::missing("server", &name))?;
-    Ok(Json(server.into()))
+    Ok(Json(shown(server, &caller)))
 }
 
 /// Registers a server, or changes one; sandboxes that run stay as they are.
@@ -166,3 +176,6 @@ fn check(spec: &ServerSpec) -> Result<(), Problem> {
 
 /// Fits a command line of Linux.
 const LONGEST: usize = 128 * 1024;
+
+/// In place of a variable's value.
+const WITHHELD: &str = "(withheld)";

@@ -1,11 +1,17 @@
 //! Requests that change something come from our own pages: what carries a cookie must say so.
 //!
 //! Browsers say where a request comes from by `Sec-Fetch-Site` and `Origin`, which no page can set. A
-//! request that carries a session and neither of them is no browser's: it is refused, too.
+//! request that carries a session and neither of them is no browser's: it is refused, too. And a name that
+//! is not ours is answered nothing: a page may have its own name lead here (DNS rebinding).
 
-use axum::http::{HeaderMap, Uri, header};
+use std::net::IpAddr;
 
-use crate::{api_error::Problem, app::App};
+use axum::{
+    extract::Request,
+    http::{HeaderMap, HeaderValue, StatusCode, Uri, header, uri::Authority},
+};
+
+use crate::{api_error::Problem, app::App, connections::Peer};
 
 /// Refuses what another site sent.
 pub(crate) fn check(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
@@ -37,4 +43,41 @@ pub(crate) fn check(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
         }
     };
     if own { Ok(()) } else { refused() }
+}
+
+/// Why a request under a name that is not ours is refused. Addresses are nobody's to rebind; programs that
+/// have a token, the owner's socket and probes may come by any name.
+pub(crate) fn misdirected(app: &App, request: &Request) -> Option<Problem> {
+    let headers = request.headers();
+    let probe = matches!(request.uri().path(), "/healthz" | "/readyz");
+    let owner = matches!(request.extensions().get(), Some(Peer::Owner(_)));
+    if probe || owner || headers.contains_key(header::AUTHORIZATION) {
+        return None;
+    }
+    let own = app
+        .public_url
+        .as_deref()
+        .and_then(|url| url.parse::<Uri>().ok());
+    let is_known = |host: &HeaderValue| {
+        let host = host
+            .to_str()
+            .ok()
+            .and_then(|host| host.parse::<Authority>().ok());
+        host.is_some_and(|host| {
+            let name = host.host();
+            let bare = name.trim_start_matches('[').trim_end_matches(']');
+            bare.parse::<IpAddr>().is_ok()
+                || name.eq_ignore_ascii_case("localhost")
+                || own.as_ref().and_then(Uri::host) == Some(name)
+        })
+    };
+    let known = headers.get_all(header::HOST).iter().all(is_known);
+    (!known).then(|| {
+        Problem::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "host",
+            "the console is not known by this name: start it with this name as its public URL"
+                .to_owned(),
+        )
+    })
 }

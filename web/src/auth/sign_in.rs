@@ -41,13 +41,13 @@ pub(crate) async fn sign_in(app: &App, asked: SignIn) -> Result<Zeroizing<String
         return Err(Problem::forbidden("the name or the password is not right"));
     };
     app.limits.succeeded(&asked.name, ip);
-    start_session(app, user.name, asked.address, asked.agent).await
+    start_session(app, (user.name, user.password), asked.address, asked.agent).await
 }
 
-/// A session for somebody who has proved who they are.
+/// A session for somebody who has proved who they are, by a password that has this hash.
 pub(crate) async fn start_session(
     app: &App,
-    user: String,
+    (user, password): (String, String),
     address: Option<SocketAddr>,
     agent: String,
 ) -> Result<Zeroizing<String>, Problem> {
@@ -63,6 +63,7 @@ pub(crate) async fn start_session(
         id: minted.id,
         digest: minted.digest,
         user,
+        password,
         expires,
         agent,
     };

@@ -73,13 +73,19 @@ pub(crate) async fn submit(
     }
 }
 
-async fn finish(app: &App, peer: &Peer, link: &str, typed: Typed) -> Result<String, Problem> {
+async fn finish(
+    app: &App,
+    peer: &Peer,
+    link: &str,
+    typed: Typed,
+) -> Result<(String, String), Problem> {
+    // What is no link at all is no try: strangers could else use up those of whoever has the link.
+    let presented = read_setup(link).ok_or(ChangeError::Setup)?;
     // Guessing 256 bits is hopeless; hashing passwords for guessers is not free.
     let (ip, now) = (peer.address().map(|at| at.ip()), app.now());
     app.limits
         .attempt("set-up link", ip, now)
         .map_err(Problem::too_many)?;
-    let presented = read_setup(link).ok_or(ChangeError::Setup)?;
     let name: Name = typed.name.trim().parse()?;
     if typed.password != typed.again {
         return Err(Problem::invalid("the two passwords are not the same"));
@@ -94,9 +100,9 @@ async fn finish(app: &App, peer: &Peer, link: &str, typed: Typed) -> Result<Stri
     let change = Change::FinishSetup {
         digest: presented.digest,
         name,
-        password,
+        password: password.clone(),
     };
     app.change(actor, change).await?;
     app.limits.succeeded("set-up link", ip);
-    Ok(user)
+    Ok((user, password))
 }

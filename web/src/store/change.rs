@@ -56,14 +56,14 @@ pub enum Change {
         /// Argon2id.
         password: String,
     },
-    /// Another role, at once.
+    /// Another role, at once; tokens that they made end unless they stay an admin.
     SetRole {
         /// Whose.
         name: String,
         /// What they may.
         role: Role,
     },
-    /// Somebody may sign in no more; their sessions end.
+    /// Somebody may sign in no more; their sessions end, and the tokens that they made.
     RemoveUser {
         /// Who.
         name: String,
@@ -76,6 +76,8 @@ pub enum Change {
         digest: Digest,
         /// Whose.
         user: String,
+        /// The hash that their password was checked against: it must still be theirs.
+        password: String,
         /// When it ends.
         expires: Timestamp,
         /// What the browser calls itself.
@@ -151,6 +153,19 @@ pub struct Applied {
 }
 
 impl Change {
+    /// Whether another policy may be in force somewhere afterwards.
+    #[must_use]
+    pub const fn touches_policies(&self) -> bool {
+        matches!(
+            self,
+            Self::SavePolicy { .. }
+                | Self::RemovePolicy { .. }
+                | Self::Assign { .. }
+                | Self::SaveServer { .. }
+                | Self::RemoveServer { .. }
+        )
+    }
+
     /// The record of it.
     pub(super) fn entry(&self, actor: &Actor, applied: Applied) -> Entry {
         let mut entry = Entry::new(self.event());

@@ -155,6 +155,7 @@ fn sessions_end_by_time_by_idleness_with_their_user_and_with_a_new_password() {
         id: id.to_owned(),
         digest: credential::mint_token().unwrap().digest,
         user: user.to_owned(),
+        password: password_of(store, user),
         expires: at(12 * 3600),
         agent: "browser".to_owned(),
     };
@@ -179,6 +180,15 @@ fn sessions_end_by_time_by_idleness_with_their_user_and_with_a_new_password() {
     };
     apply(store, &password).unwrap();
     assert!(!alive("b", 1) && !alive("c", 1));
+    // Checked before the new password was set, begun after it.
+    let mut late = start("d", "ben");
+    if let Change::StartSession { password, .. } = &mut late {
+        "old".clone_into(password);
+    }
+    assert!(matches!(
+        apply(store, &late),
+        Err(ChangeError::Missing { .. })
+    ));
     apply(store, &start("e", "ben")).unwrap();
     apply(
         store,
@@ -190,6 +200,44 @@ fn sessions_end_by_time_by_idleness_with_their_user_and_with_a_new_password() {
     assert!(!alive("e", 1));
     apply(store, &Change::EndSession { id: "a".to_owned() }).unwrap();
     assert!(!alive("a", 1));
+}
+
+fn password_of(store: &dyn Store, name: &str) -> String {
+    let user = store.user(name).unwrap();
+    user.map(|user| user.password).unwrap_or_default()
+}
+
+#[test]
+fn tokens_end_with_who_made_them() {
+    let place = place();
+    let store = &place.store;
+    for name in ["ana", "ben", "cem"] {
+        apply(store, &user(name, Role::Admin)).unwrap();
+    }
+    let add = |id: &str, author: &str| {
+        let change = Change::AddToken {
+            id: id.to_owned(),
+            digest: credential::mint_token().unwrap().digest,
+            name: format!("of-{author}").parse().unwrap(),
+            role: Role::Admin,
+            expires: None,
+        };
+        let actor = Actor {
+            name: author.into(),
+            ..actor(0)
+        };
+        store.apply(&change, &actor, &|_| Ok(())).unwrap();
+    };
+    let there = |id: &str| store.token(id, at(1)).unwrap().is_some();
+    add("a", "ana");
+    add("b", "ben");
+    add("c", "cem");
+    let name = "ben".to_owned();
+    apply(store, &Change::RemoveUser { name }).unwrap();
+    assert!(there("a") && !there("b") && there("c"));
+    let (name, role) = ("cem".to_owned(), Role::Editor);
+    apply(store, &Change::SetRole { name, role }).unwrap();
+    assert!(there("a") && !there("c"));
 }
 
 #[test]
@@ -320,4 +368,35 @@ fn what_was_kept_is_there_for_the_next_process_and_others_are_refused() {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
     let refused = SqliteStore::open(&path).map(drop).unwrap_err();
     assert!(refused.to_string().contains("chmod 600"), "{refused}");
+}
+
+#[test]
+fn a_server_that_was_removed_gets_nothing_of_what_is_for_all() {
+    let place = place();
+    let store = &place.store;
+    let document = "version: 1\nname: wide\negress:\n  - host: api.example.com\n";
+    apply(store, &policy("wide", None, document)).unwrap();
+    let spec = ServerSpec {
+        command: vec!["true".to_owned()],
+        ..ServerSpec::default()
+    };
+    let save = Change::SaveServer {
+        name: "one".parse().unwrap(),
+        spec,
+        new: true,
+    };
+    apply(store, &save).unwrap();
+    let (server, policy) = (None, Some("wide".to_owned()));
+    apply(store, &Change::Assign { server, policy }).unwrap();
+    let in_force = || {
+        crate::document::effective(store, "one")
+            .unwrap()
+            .reference()
+            .name
+            .to_string()
+    };
+    assert_eq!(in_force(), "wide");
+    let name = "one".to_owned();
+    apply(store, &Change::RemoveServer { name }).unwrap();
+    assert_eq!(in_force(), "no longer registered");
 }

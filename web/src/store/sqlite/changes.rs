@@ -52,9 +52,13 @@ pub(super) fn apply(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Out
             }
             let sql = "UPDATE users SET role = ?2 WHERE name = ?1";
             one(db, sql, (name, role.as_str()), ("user", name))?;
+            if *role != Role::Admin {
+                end_tokens_of(db, name)?;
+            }
         }
         Change::RemoveUser { name } => {
             keep_an_admin(db, name)?;
+            end_tokens_of(db, name)?;
             one(
                 db,
                 "DELETE FROM users WHERE name = ?1",
@@ -116,6 +120,12 @@ fn keep_an_admin(db: &Transaction<'_>, name: &str) -> Outcome {
     Ok(())
 }
 
+/// Who may make no tokens has none that go on.
+fn end_tokens_of(db: &Transaction<'_>, name: &str) -> Outcome {
+    db.execute("DELETE FROM tokens WHERE author = ?1", [name])?;
+    Ok(())
+}
+
 fn session(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
     let now = actor.at.as_second();
     match change {
@@ -123,13 +133,16 @@ fn session(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
             id,
             digest,
             user,
+            password,
             expires,
             agent,
         } => {
             // What has ended is of no use to anybody.
             db.execute("DELETE FROM sessions WHERE expires <= ?1", [now])?;
-            let known = "SELECT name FROM users WHERE name = ?1";
-            let known: Option<String> = db.query_row(known, [user], |row| row.get(0)).optional()?;
+            let known = "SELECT name FROM users WHERE name = ?1 AND password = ?2";
+            let known: Option<String> = db
+                .query_row(known, (user, password), |row| row.get(0))
+                .optional()?;
             let Some(user) = known else {
                 return missing("user", user);
             };
