@@ -1,7 +1,7 @@
 //! The root that all sandboxes see the same: system directories and /etc.
 //!
 //! Described once and built by the hub, so that a start shows it by one mount
-//! in place of some forty. It is what [`mounts`](crate::layers::mounts) would
+//! in place of some forty. It is what [`mounts`] would
 //! build for each, but for two things: directories of /etc are copied as they
 //! were when it was described, and the files that name the sandbox's addresses
 //! are links to its own. It is described anew when what it was read from has
