@@ -7,17 +7,23 @@ use super::*;
 
 /// What the program sends: one short text message.
 async fn say<S: AsyncWrite + Unpin>(stream: &mut S, text: &str) {
+    try_say(stream, text).await.unwrap();
+}
+
+async fn try_say<S: AsyncWrite + Unpin>(stream: &mut S, text: &str) -> std::io::Result<()> {
     let length = u8::try_from(text.len()).unwrap();
     assert!(length < 126);
     // Masked with zeros.
     let frame = [&[0x81, 0x80 | length, 0, 0, 0, 0], text.as_bytes()].concat();
-    stream.write_all(&frame).await.unwrap();
-    stream.flush().await.unwrap();
+    stream.write_all(&frame).await?;
+    stream.flush().await
 }
 
-/// The next short frame: its first octet and its payload.
+/// The next short frame: its first octet and its payload; a close where there is none.
 async fn hear<S: AsyncRead + Unpin>(stream: &mut S) -> (u8, Vec<u8>) {
-    let kind = stream.read_u8().await.unwrap();
+    let Ok(kind) = stream.read_u8().await else {
+        return (0x88, Vec::new());
+    };
     let length = stream.read_u8().await.unwrap();
     let mut key = [0; 4];
     if length & 0x80 != 0 {
@@ -138,11 +144,8 @@ async fn a_grant_that_is_gone_holds_from_the_next_message_of_an_open_websocket()
     let without = POLICY.replacen(", secrets: [TOKEN]", "", 1);
     let without = gig_policy::Policy::compile(&without, "without").unwrap();
     lab.subject.set_policy(without);
-    say(&mut stream, &sentinel).await;
-    assert_eq!(
-        heard.recv().await.unwrap(),
-        sentinel,
-        "as in any other text"
-    );
-    assert_eq!(hear(&mut stream).await.1, sentinel.as_bytes());
+    // It is cut, sooner or later. A message that comes sooner is as in any other text.
+    drop(try_say(&mut stream, &sentinel).await);
+    let told = heard.recv().await.unwrap();
+    assert!(told == sentinel || told == "closed", "{told}");
 }
