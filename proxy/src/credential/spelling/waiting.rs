@@ -100,11 +100,21 @@ pub(super) fn wait_at_end(raw: &[u8], finds: &mut Finds) {
     };
     leads(raw.len());
     let mut escapes = Vec::new();
-    let from = raw.len().saturating_sub(LONGEST);
-    for (at, octet) in raw.iter().enumerate().skip(from) {
-        if is_introducer(*octet) && is_cut(raw, at) {
-            leads(at);
-            escapes.push(at);
+    // From the end back, as far as one escape may reach.
+    let (mut plain, from) = (0, raw.len().saturating_sub(LONGEST));
+    for (at, octet) in raw.iter().enumerate().skip(from).rev() {
+        if is_introducer(*octet) {
+            plain = 0;
+            if is_cut(raw, at) {
+                leads(at);
+                escapes.push(at);
+            }
+            continue;
+        }
+        plain += 1;
+        if plain > LONGEST_PLAIN || !(octet.is_ascii_alphanumeric() || matches!(octet, b'#' | b';'))
+        {
+            break;
         }
     }
     if let Some((first, before)) = raw.split_last() {
@@ -126,5 +136,8 @@ fn is_cut(raw: &[u8], at: usize) -> bool {
     }
 }
 
+/// Octets in a row within an escape that are not the beginning of another: `&amp;#x0000026;#x0000041;`, and
+/// something to spare.
+const LONGEST_PLAIN: usize = 40;
 /// Octets of an escape at most, each of its characters an escape, and each of theirs.
 const LONGEST: usize = 1024;
