@@ -340,8 +340,8 @@ impl<R: fmt::Debug> fmt::Debug for Undone<R> {
 pub const STEP: usize = 32 * 1024;
 /// Octets that one piece of a request body may become: a thousand times what one read brings.
 const BOMB: usize = 32 * 1024 * 1024;
-/// Nobody applies more.
-const MOST: usize = 4;
+/// A coding on another already helps nobody; each takes up to 16 MiB while a body passes.
+const MOST: usize = 2;
 /// Not codings: the second frames what S3 clients upload, and some stores keep the word.
 const PLAIN: [&str; 2] = ["identity", "aws-chunked"];
 

@@ -47,6 +47,20 @@ fn stored_brotli(plain: &[u8]) -> Vec<u8> {
     out
 }
 
+#[test]
+fn of_codings_on_one_another_two_are_undone() {
+    let of = |codings: &'static str| {
+        let codings = HeaderValue::from_static(codings);
+        coded(&HeaderMap::from_iter([(CONTENT_ENCODING, codings)]))
+    };
+    assert_eq!(
+        of("gzip, br"),
+        Coded::Known(vec![Coding::Gzip, Coding::Brotli])
+    );
+    assert_eq!(of("identity, gzip, br"), of("gzip, br"));
+    assert_eq!(of("gzip, gzip, gzip"), Coded::Unknown);
+}
+
 fn decode(codings: &[Coding], pieces: &[&[u8]]) -> Result<Vec<u8>, Broken> {
     let mut decoder = Decoder::new(codings)?;
     let mut out = Vec::new();
