@@ -268,6 +268,10 @@ fn etc_file(etc: &Path, name: PathBuf) -> Option<EtcEntry> {
 /// All of another root's /etc: it is the sandbox's own.
 fn whole_etc(etc: &Path) -> Vec<EtcEntry> {
     let mut entries = Vec::new();
+    // A link could lead to the host's.
+    if !fs::symlink_metadata(etc).is_ok_and(|meta| meta.is_dir()) {
+        return entries;
+    }
     let mut names: Vec<_> = fs::read_dir(etc)
         .map(|read| {
             read.filter_map(|entry| Some(entry.ok()?.file_name()))

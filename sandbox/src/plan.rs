@@ -125,17 +125,17 @@ pub(crate) fn plan(wanted: Wanted<'_>, facts: &Facts) -> Plan {
         None => mounts.system(facts),
     }
     mounts.private(size);
+    // Whole before anything of the caller's is there: what is written is
+    // written into the fresh /etc, never through a mount onto the host.
     if wanted.base.is_none() {
         mounts.own_etc();
+        mounts.etc(facts, &built, &binds);
+        mounts.built(built);
     }
     if wanted.attach {
         mounts.places(&binds, facts);
     } else {
         mounts.binds(&binds);
-    }
-    if wanted.base.is_none() {
-        mounts.etc(facts, &built);
-        mounts.built(built);
     }
     mounts.kernel(size, wanted.console.as_deref());
     if wanted.ids == IdMode::Single {

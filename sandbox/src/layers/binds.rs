@@ -148,13 +148,13 @@ pub(crate) fn open_vetted(source: &Path) -> io::Result<OwnedFd> {
 }
 
 /// What must stand at each place when the mounts are made. Of several mounts at one place the last
-/// is seen; /etc has mounts of its own that come later.
+/// is seen.
 pub(crate) fn identities(binds: &[VettedBind]) -> Result<Vec<Shown>, RefuseBindError> {
     let later = |at: usize, dest: &Path| binds.iter().skip(at + 1).any(|bind| bind.dest == dest);
     binds
         .iter()
         .enumerate()
-        .filter(|(at, bind)| !bind.dest.starts_with("/etc") && !later(*at, &bind.dest))
+        .filter(|(at, bind)| !later(*at, &bind.dest))
         .map(|(_, bind)| {
             let found = open_vetted(&bind.source).and_then(|fd| File::from(fd).metadata());
             let found = found.map_err(|source| RefuseBindError::Unreadable {

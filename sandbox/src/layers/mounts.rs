@@ -1,10 +1,12 @@
 //! The constructed root, in the order of mounting.
 //!
-//! System directories; private directories; the caller's mounts; and last,
-//! over whatever lies there, the fixed isolation: the built files of /etc,
-//! /proc, /dev, the server's program. A caller's mount on or inside /proc, /sys
-//! or /dev, on a private directory itself, or on a built file is covered by
-//! it; it is left out and said.
+//! System directories; private directories; /etc; the caller's mounts; and last,
+//! over whatever lies there, the rest of the fixed isolation: /proc, /dev, the
+//! server's program. A caller's mount on or inside /proc, /sys or /dev, on a
+//! private directory itself, or on, above or below a built file is covered by
+//! it; it is left out and said. Promises that files and links are made in file
+//! systems of the sandbox's own alone: through a mount of the caller's they
+//! would be made on the host.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -101,7 +103,9 @@ pub(crate) fn covered(dest: &Path, built: &[Built]) -> bool {
     ISOLATED.iter().any(|path| dest.starts_with(path))
         || COVERED.iter().any(|path| dest == Path::new(path))
         || built.iter().any(|built| match built {
-            Built::File(path, _) | Built::Link(path, _) => dest == path,
+            Built::File(path, _) | Built::Link(path, _) => {
+                path.starts_with(dest) || dest.starts_with(path)
+            }
         })
 }
 
@@ -208,9 +212,16 @@ impl Mounts<'_> {
     /// expected to be there.
     pub(crate) fn places(&mut self, binds: &[VettedBind], facts: &Facts) {
         for bind in binds {
+            // Below a link nothing is made either: attaching follows none.
             let inside = facts.system.iter().any(|entry| match entry {
-                SystemEntry::Directory { dest, .. } => bind.dest.starts_with(dest),
-                SystemEntry::Link { .. } => false,
+                SystemEntry::Directory { dest, .. } | SystemEntry::Link { dest, .. } => {
+                    bind.dest.starts_with(dest)
+                }
+            }) || facts.etc.iter().any(|entry| {
+                let path = Path::new("/etc").join(&entry.name);
+                matches!(entry.kind, EtcKind::Directory(_))
+                    && bind.dest != path
+                    && bind.dest.starts_with(path)
             }) || binds
                 .iter()
                 .any(|other| bind.dest != other.dest && bind.dest.starts_with(&other.dest));
@@ -242,12 +253,18 @@ impl Mounts<'_> {
         self.push([&"--perms", &mode, &"--file", &number, &path]);
     }
 
-    /// What of /etc comes from the host or the other root. Built entries win.
-    pub(crate) fn etc(&mut self, facts: &Facts, built: &[Built]) {
+    /// What of /etc comes from the host or the other root. Built entries win,
+    /// and so do the caller's mounts: what they cover is not made, nor a file or
+    /// a link that stands in their way.
+    pub(crate) fn etc(&mut self, facts: &Facts, built: &[Built], binds: &[VettedBind]) {
         let etc = Path::new("/etc");
         for entry in &facts.etc {
             let path = etc.join(&entry.name);
-            if etc::takes_place(built, &path) {
+            let directory = matches!(entry.kind, EtcKind::Directory(_));
+            let callers = binds.iter().any(|bind| {
+                path.starts_with(&bind.dest) || (!directory && bind.dest.starts_with(&path))
+            });
+            if callers || etc::takes_place(built, &path) {
                 continue;
             }
             self.above(&path);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::facts::{ProcMask, SystemEntry};
+use crate::facts::{EtcEntry, EtcKind, ProcMask, SystemEntry};
 
 fn facts() -> Facts {
     Facts {
@@ -224,4 +224,68 @@ fn the_engine_masks_what_the_bootstrap_may_not() {
     assert!(at(&range, &run).is_none());
     let may = ["--cap-add", "CAP_SYS_ADMIN"];
     assert!(at(&range, &may).is_some() && at(&single, &may).is_none());
+}
+
+#[test]
+fn nothing_is_written_through_a_mount_of_the_callers() {
+    let entry = |name: &str, kind| EtcEntry {
+        name: name.into(),
+        kind,
+    };
+    let facts = Facts {
+        etc: vec![
+            entry("localtime", EtcKind::Link("/usr/share/zoneinfo/UTC".into())),
+            entry("services", EtcKind::File(b"host".into())),
+            entry("fonts", EtcKind::Directory("/etc/fonts".into())),
+            entry("inputrc", EtcKind::File(b"host".into())),
+        ],
+        ..facts()
+    };
+    let trust = Trust {
+        bundle: b"roots".into(),
+        ..Trust::default()
+    };
+    let hiding = [
+        "/etc/ssl",
+        "/etc/ssl/certs",
+        "/etc/passwd/below",
+        "/etc/pki",
+    ];
+    let shown = ["/etc/localtime", "/etc/services/below", "/etc/fonts"];
+    for attach in [false, true] {
+        let wanted = Wanted {
+            binds: hiding.into_iter().chain(shown).map(bind).collect(),
+            server_program: None,
+            base: None,
+            ids: IdMode::Single,
+            attach,
+            network: None,
+            trust: &trust,
+            tmp_size: None,
+            console: None,
+        };
+        let plan = plan(wanted, &facts);
+        assert_eq!(plan.covered, hiding.map(PathBuf::from));
+        let args: Vec<_> = plan.args.iter().map(|arg| arg.to_string_lossy()).collect();
+        let args: Vec<String> = args.into_iter().map(Into::into).collect();
+        let made = |path: &str| {
+            let of = |flag: &str| flag == "--file" || flag == "--symlink" || flag == "--ro-bind";
+            args.windows(3)
+                .position(|run| of(&run[0]) && run[2] == path)
+        };
+        // What a mount of the caller's covers, or a link in its way, is not made.
+        assert!(made("/etc/inputrc").is_some());
+        for path in ["/etc/services", "/etc/fonts", "/etc/localtime"] {
+            assert!(made(path).is_none(), "{path}");
+        }
+        let Some(first) = at(&args, &["--bind", "/data"]) else {
+            assert!(attach);
+            continue;
+        };
+        assert!(
+            args[first..]
+                .iter()
+                .all(|arg| arg != "--file" && arg != "--symlink")
+        );
+    }
 }

@@ -13,6 +13,10 @@ pub(crate) const TESTS: &[Test] = &[
         writable,
     ),
     ("fixed_isolation_wins_over_the_callers_mounts", collisions),
+    (
+        "a_start_writes_nothing_through_the_callers_mounts",
+        written_through,
+    ),
     ("host_is_not_to_be_seen", host),
     (
         "writable_bind_belongs_to_its_owner_on_the_host",
@@ -84,6 +88,50 @@ fn collisions() {
             "ls /tmp/below/here",
         );
         assert_eq!(below, "planted\n");
+    }
+}
+
+/// What gig writes into its own /etc goes neither into a bind there, nor to where a link in one leads.
+fn written_through() {
+    for who in everybody() {
+        let dir = own_directory(*who);
+        let path = |name: &str| dir.path().join(name);
+        fs::create_dir_all(path("ssl/certs")).unwrap();
+        for name in ["file", "victim", "ssl/certs/ca-certificates.crt"] {
+            fs::write(path(name), "own\n").unwrap();
+            give(*who, &path(name));
+        }
+        for name in ["ssl", "ssl/certs"] {
+            give(*who, &path(name));
+        }
+        symlink(path("victim"), path("ssl/openssl.cnf")).unwrap();
+        let outside = Path::new("/oldroot").join(path("victim").strip_prefix("/").unwrap());
+        symlink(outside, path("ssl/cert.pem")).unwrap();
+        let untouched = || {
+            for name in ["file", "victim", "ssl/certs/ca-certificates.crt"] {
+                let now = fs::read_to_string(path(name)).unwrap();
+                assert_eq!(now, "own\n", "{who:?} {name}");
+            }
+            let names = fs::read_dir(path("ssl")).unwrap().count();
+            assert_eq!(names, 3, "{who:?}");
+        };
+        for dest in ["localtime", "os-release", "services", "new/place"] {
+            let option = format!("{}:/etc/{dest}", path("file").display());
+            let ended = run(
+                *who,
+                &["--rw", &option, "--", "cat", &format!("/etc/{dest}")],
+            );
+            untouched();
+            assert_eq!(ended.out, "own\n", "{who:?} {dest}: {ended:?}");
+        }
+        for dest in ["ssl", "ssl/certs"] {
+            let option = format!("{}:/etc/{dest}", path(dest).display());
+            let size = "wc -c < /etc/ssl/certs/ca-certificates.crt";
+            let ended = run(*who, &["--rw", &option, "--", "sh", "-c", size]);
+            untouched();
+            let bytes: usize = ended.out.trim().parse().unwrap();
+            assert!(bytes > 1000, "{who:?} {dest}: gig's own: {ended:?}");
+        }
     }
 }
 
