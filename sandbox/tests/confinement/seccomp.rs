@@ -80,6 +80,10 @@ const NOT_PERMITTED: &[&str] = &[
     "ioctl:TIOCLINUX",
     "ioctl:TIOCCONS",
     "ioctl:TIOCSETD",
+    "fcntl:F_SETLEASE",
+    "fcntl:F_SETLEASE:wide",
+    "fcntl:F_SETDELEG",
+    "fcntl:F_NOTIFY",
     "fchmod:setuid",
     "fchmod:setgid",
     "fchmodat:setuid",
@@ -121,6 +125,7 @@ const ALLOWED: &[&str] = &[
     "socket:AF_UNIX:SOCK_SEQPACKET:0",
     "openat:read",
     "personality:query",
+    "fcntl:F_GETFL",
 ];
 
 fn probes() {

@@ -140,6 +140,10 @@ const TIOCLINUX: u64 = 0x541C;
 const TIOCSTI: u64 = 0x5412;
 const TIOCCONS: u64 = 0x541D;
 const TIOCSETD: u64 = 0x5423;
+const F_SETLEASE: u64 = 1024;
+const F_NOTIFY: u64 = 1026;
+/// Linux 6.19.
+const F_SETDELEG: u64 = 1040;
 /// Ordinary Linux, and the query of what is set.
 const PERSONALITIES: &[u64] = &[0, 0xFFFF_FFFF];
 
@@ -262,6 +266,10 @@ pub(super) const RULES: &[Rule] = &[
     rule!(NotPermitted SYS_ioctl control(TIOCLINUX), "pastes into the console's input"),
     rule!(NotPermitted SYS_ioctl control(TIOCCONS), "takes the console's output"),
     rule!(NotPermitted SYS_ioctl control(TIOCSETD), "loads line disciplines: kernel modules"),
+    // Leases: on a file that sandboxes share, its owner's id does too.
+    rule!(NotPermitted SYS_fcntl control(F_SETLEASE), "stalls whoever opens the file, in other sandboxes too"),
+    rule!(NotPermitted SYS_fcntl control(F_SETDELEG), "stalls whoever changes the directory or file"),
+    rule!(NotPermitted SYS_fcntl control(F_NOTIFY), "obsolete way to watch directories; inotify is there"),
     // Files that change ids: on a writable bind they would work on the host.
     rule!(NotPermitted SYS_fchmod mode_of(1), "makes set-id files on writable binds"),
     rule!(NotPermitted SYS_fchmodat mode_of(2), "makes set-id files on writable binds"),

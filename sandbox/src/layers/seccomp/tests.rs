@@ -118,7 +118,7 @@ fn strictest(filters: &[Vec<Instruction>], call: &Call) -> u32 {
 
 /// Calls that try every rule: each with arguments that hold, nearly hold and do not.
 fn calls() -> impl Iterator<Item = Call> {
-    const WORDS: [u64; 20] = [
+    const WORDS: [u64; 23] = [
         0,
         1,
         2,
@@ -131,6 +131,9 @@ fn calls() -> impl Iterator<Item = Call> {
         0o100,
         0o4000,
         0o6000,
+        1024,
+        1026,
+        1040,
         0x5412,
         0x541C,
         0x0200_0000,
