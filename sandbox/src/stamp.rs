@@ -52,22 +52,31 @@ impl Look {
     }
 }
 
-/// Whether a later change at any of these would show. A change gets the time
-/// of the kernel's last tick: one that follows another within a tick has the
-/// same stamp, so what was changed in the present one tells nothing.
-pub(crate) fn settled(looks: &[Look]) -> bool {
-    // The kernel's own time for files: that of a new one.
-    let Some(now) = memfd_create("gig-now", MemfdFlags::CLOEXEC)
-        .ok()
-        .and_then(|file| File::from(file).metadata().ok())
-        .map(|meta| Stamp::new(&meta).changed)
-    else {
+/// The kernel's own time for files; none if it is not to be had.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Moment(Option<(i64, i64)>);
+
+impl Moment {
+    /// That of a new file.
+    pub(crate) fn now() -> Self {
+        let new = memfd_create("gig-now", MemfdFlags::CLOEXEC).ok();
+        let meta = new.and_then(|file| File::from(file).metadata().ok());
+        Self(meta.map(|meta| Stamp::new(&meta).changed))
+    }
+}
+
+/// Whether a change after any of these would show, when the first was taken
+/// after `began`. A change gets the time of the kernel's last tick: one that
+/// follows another within a tick has the same stamp, so what was changed in the
+/// tick of the looks tells nothing.
+pub(crate) fn settled(looks: &[Look], began: Moment) -> bool {
+    let Moment(Some(began)) = began else {
         return false;
     };
     looks
         .iter()
         .filter_map(|look| look.stamp.as_ref())
-        .all(|stamp| is_before(stamp.changed, now))
+        .all(|stamp| is_before(stamp.changed, began))
 }
 
 /// Whether a change now would get another time than this one. File systems
@@ -96,7 +105,7 @@ mod tests {
             Look::at(absent.clone()),
         ];
         // What counts is a change in a later tick.
-        while !settled(&looks) {
+        while !settled(&looks, Moment::now()) {
             std::thread::yield_now();
         }
         assert!(looks.iter().all(Look::holds));
@@ -116,6 +125,17 @@ mod tests {
     }
 
     #[test]
+    fn what_has_changed_since_the_looks_began_is_not_settled() {
+        let began = Moment::now();
+        let dir = tempfile::tempdir().unwrap();
+        let looks = [Look::at(dir.path().into())];
+        while !settled(&looks, Moment::now()) {
+            std::thread::yield_now();
+        }
+        assert!(!settled(&looks, began));
+    }
+
+    #[test]
     fn what_has_changed_this_very_moment_is_not_settled() {
         let dir = tempfile::tempdir().unwrap();
         // A tick may end between the two lines, and many in a row on a busy
@@ -123,7 +143,7 @@ mod tests {
         let fresh = || {
             fs::write(dir.path().join("file"), "").unwrap();
             fs::remove_file(dir.path().join("file")).unwrap();
-            settled(&[Look::at(dir.path().into())])
+            settled(&[Look::at(dir.path().into())], Moment::now())
         };
         assert!((0..10_000).any(|_| !fresh()));
     }

@@ -21,7 +21,7 @@ use gig_netns::Tree;
 use crate::facts::{self, EtcEntry, EtcKind, SystemEntry};
 use crate::layers::etc::{self, Built, Trust};
 use crate::layers::mounts::{self, SERVER_PROGRAM};
-use crate::stamp::{Look, settled};
+use crate::stamp::{Look, Moment, settled};
 
 /// What makes one base differ from another.
 #[derive(Debug, Clone)]
@@ -64,12 +64,13 @@ pub(crate) fn of(wanted: &Wanted) -> io::Result<Arc<Tree>> {
         }
         keep.remove(at);
     }
+    let began = Moment::now();
     let (tree, read) = describe(wanted)?;
     let tree = Arc::new(tree);
     if keep.len() >= KEPT {
         keep.remove(0);
     }
-    if !settled(&read) {
+    if !settled(&read, began) {
         return Ok(tree);
     }
     keep.push(Kept {
@@ -218,17 +219,22 @@ enum CopiedKind {
     Link(PathBuf),
 }
 
+const EVERYBODY_MAY_READ: u32 = 0o004;
+const EVERYBODY_MAY_PASS: u32 = 0o005;
+
 impl Copied {
-    /// None if it is too large or cannot be read.
+    /// None if it is too large or cannot be read, by everybody.
     fn of(source: &Path) -> Option<Self> {
+        let mode = fs::metadata(source).ok()?.permissions().mode();
+        if mode & EVERYBODY_MAY_PASS != EVERYBODY_MAY_PASS {
+            return None;
+        }
         let mut copied = Self::default();
         copied.read(source, Path::new(""))?;
         Some(copied)
     }
 
     fn read(&mut self, source: &Path, below: &Path) -> Option<()> {
-        const EVERYBODY_MAY_READ: u32 = 0o004;
-        const EVERYBODY_MAY_PASS: u32 = 0o005;
         self.directories.push(Look::at(source.to_owned()));
         let mut names: Vec<_> = fs::read_dir(source)
             .ok()?
@@ -280,6 +286,9 @@ mod tests {
     fn only_what_everybody_may_read_is_copied() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
+        mode(root, 0o750);
+        assert!(Copied::of(root).is_none());
+        mode(root, 0o755);
         for name in ["open", "closed"] {
             fs::create_dir(root.join(name)).unwrap();
             fs::write(root.join(name).join("file"), name).unwrap();
@@ -309,6 +318,7 @@ mod tests {
     #[test]
     fn what_is_large_is_not_copied() {
         let dir = tempfile::tempdir().unwrap();
+        mode(dir.path(), 0o755);
         let large = fs::File::create(dir.path().join("large")).unwrap();
         large.set_len(COPIED_BYTES as u64 + 1).unwrap();
         assert!(Copied::of(dir.path()).is_none());

@@ -2,8 +2,9 @@
 //!
 //! Homes and what is in them are looked through anew when a directory that
 //! they were found by has changed, which a start can tell at a fraction of the
-//! cost. What a link leads to can change without a trace, so where one is
-//! involved they are looked through every time.
+//! cost. What a link leads to can change without a trace, and so can what another
+//! machine may change, so where either is involved they are looked through every
+//! time. A home that is reached by a link is resolved anew each time.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -11,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::stamp::{Look, settled};
+use crate::stamp::{Look, Moment, settled};
 
 /// Below every home: where programs keep credentials.
 pub(super) const CREDENTIALS: [&str; 18] = [
@@ -121,8 +122,14 @@ impl Hidden {
 struct Known {
     looks: Vec<Look>,
     found: BTreeSet<PathBuf>,
-    /// Whether a link led to any of it.
+    /// When the first look was about to be taken.
+    began: Moment,
+    /// Homes that are reached by a link, and where that led.
+    linked: Vec<(PathBuf, PathBuf)>,
+    /// Whether a link led to any of it, or may.
     by_link: bool,
+    /// Whether any of it is where others than this kernel change it.
+    remote: bool,
 }
 
 impl Known {
@@ -135,9 +142,14 @@ impl Known {
         {
             return known.found.clone();
         }
+        let began = Moment::now();
         let accounts = [ACCOUNTS, HOMES].map(|path| Look::at(path.into()));
-        let mut known = Self::find(homes());
+        let mut known = Self {
+            began,
+            ..Self::find(homes())
+        };
         known.looks.extend(accounts);
+        known.remote |= !is_local(Path::new(HOMES));
         let found = known.found.clone();
         *last = known.lasts().then_some(known);
         found
@@ -145,35 +157,41 @@ impl Known {
 
     /// Whether looking again would find the same.
     fn holds(&self) -> bool {
-        self.looks.iter().all(Look::holds)
+        let led = |(home, to): &(PathBuf, PathBuf)| {
+            fs::canonicalize(home).is_ok_and(|canonical| canonical == *to)
+        };
+        self.looks.iter().all(Look::holds) && self.linked.iter().all(led)
     }
 
     /// Whether [`Self::holds`] can tell.
     fn lasts(&self) -> bool {
-        !self.by_link && settled(&self.looks)
+        !self.by_link && !self.remote && settled(&self.looks, self.began)
     }
 
     /// Each directory is stamped before it is looked into.
     fn find(homes: BTreeSet<PathBuf>) -> Self {
-        let mut known = Self::default();
+        let mut known = Self {
+            began: Moment::now(),
+            ..Self::default()
+        };
         for home in homes {
+            known.remote |= !is_local(&home);
             let Ok(canonical) = fs::canonicalize(&home) else {
                 // One that appears later shows here.
                 known.looks.push(Look::at(home));
                 continue;
             };
-            if canonical != home
-                && let Some(parent) = home.parent()
-            {
-                known.looks.push(Look::at(parent.to_owned()));
+            for holder in HOLDERS.map(|holder| canonical.join(holder)) {
+                known.remote |= !is_local(&holder);
+                known.looks.push(Look::at(holder));
             }
-            known.looks.extend(
-                HOLDERS
-                    .iter()
-                    .map(|holder| Look::at(canonical.join(holder))),
-            );
+            if canonical != home {
+                known.linked.push((home, canonical.clone()));
+            }
             for name in CREDENTIALS {
                 let literal = canonical.join(name);
+                // One that leads nowhere yet may lead somewhere later.
+                known.by_link |= fs::symlink_metadata(&literal).is_ok_and(|meta| meta.is_symlink());
                 if let Some(path) = existing(&literal) {
                     known.by_link |= path != literal;
                     known.found.insert(path);
@@ -182,6 +200,26 @@ impl Known {
         }
         known
     }
+}
+
+/// Whether only this kernel changes what is at a path, or will be: stamps on
+/// file systems of other machines are cached, and of other clocks.
+fn is_local(path: &Path) -> bool {
+    // ext, XFS, Btrfs, tmpfs, overlayfs, ZFS, F2FS, and /proc, where nobody keeps anything.
+    const LOCAL: [u32; 8] = [
+        0xEF53,
+        0x5846_5342,
+        0x9123_683E,
+        0x0102_1994,
+        0x794C_7630,
+        0x2FC1_2FC1,
+        0xF2F5_2010,
+        0x9FA0,
+    ];
+    path.ancestors()
+        .find_map(|path| rustix::fs::statfs(path).ok())
+        .and_then(|found| u32::try_from(found.f_type & 0xFFFF_FFFF).ok())
+        .is_some_and(|kind| LOCAL.contains(&kind))
 }
 
 /// Every account's, the invoking user's, and what is where homes usually are.
@@ -238,10 +276,13 @@ mod tests {
             // With ever more of the directories that lead to it there before.
             for parent in parents.iter().rev() {
                 fs::create_dir_all(home.join(parent)).unwrap();
-                let known = found_in(&home);
-                while !settled(&known.looks) {
+                let known = loop {
+                    let known = found_in(&home);
+                    if settled(&known.looks, known.began) {
+                        break known;
+                    }
                     std::thread::yield_now();
-                }
+                };
                 assert!(known.holds() && known.lasts() && known.found.is_empty());
                 fs::create_dir_all(home.join(name)).unwrap();
                 assert!(!known.holds(), "{name} in {}", parent.display());
@@ -261,7 +302,31 @@ mod tests {
         symlink(&elsewhere, home.join(".ssh")).unwrap();
         let known = found_in(&home);
         assert!(known.by_link && !known.lasts());
-        assert_eq!(known.found, BTreeSet::from([elsewhere]));
+        assert_eq!(known.found, BTreeSet::from([elsewhere.clone()]));
+        fs::remove_dir(&elsewhere).unwrap();
+        let known = found_in(&home);
+        assert!(known.found.is_empty() && known.by_link && !known.lasts());
+    }
+
+    #[test]
+    fn a_home_by_a_link_is_looked_into_again_when_that_leads_elsewhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        for name in ["one/alice", "two/alice"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        symlink("one", root.join("real")).unwrap();
+        symlink("../real/alice", root.join("two/home")).unwrap();
+        let known = found_in(&root.join("two/home"));
+        assert!(known.holds());
+        fs::remove_file(root.join("real")).unwrap();
+        symlink("two", root.join("real")).unwrap();
+        assert!(!known.holds());
+    }
+
+    #[test]
+    fn only_local_file_systems_are_remembered() {
+        assert!(is_local(Path::new("/proc/self")) && !is_local(Path::new("/sys")));
     }
 
     #[test]
