@@ -177,11 +177,20 @@ fn system_entry(source: &Path, dest: &Path) -> Option<SystemEntry> {
     })
 }
 
+/// What is never another root's.
+const BUILT: [&str; 9] = [
+    "etc", "proc", "sys", "dev", "tmp", "var", "run", "app", "home",
+];
+
+/// Whether nothing of another root is at a place or above it, but the root.
+pub(crate) fn is_own(dest: &Path) -> bool {
+    BUILT
+        .iter()
+        .any(|name| *name != "etc" && dest.starts_with(Path::new("/").join(name)))
+}
+
 /// Top-level entries of another root, but for those that are built.
 fn rootfs_system(root: &Path) -> Vec<SystemEntry> {
-    const BUILT: [&str; 9] = [
-        "etc", "proc", "sys", "dev", "tmp", "var", "run", "app", "home",
-    ];
     let mut names: Vec<_> = fs::read_dir(root)
         .map(|entries| {
             entries

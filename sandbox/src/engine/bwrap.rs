@@ -199,6 +199,9 @@ fn plan_for(
         None
     };
     let binds = binds::vet(&spec.binds, &hidden)?;
+    if let Some(root) = &rootfs {
+        binds::refuse_led_out(&binds, root)?;
+    }
     // A place elsewhere would have to be made in what all sandboxes share.
     let shared = rootfs.is_none() && binds.iter().all(|bind| mounts::is_private(&bind.dest));
     let tree = shared

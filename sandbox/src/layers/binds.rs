@@ -18,6 +18,7 @@ pub(crate) use hidden::Hidden;
 use hidden::{CREDENTIALS, existing};
 
 use crate::bootstrap::orders::Shown;
+use crate::facts;
 use crate::layers::mounts::{Mask, VettedBind};
 use crate::spec::Bind;
 
@@ -70,7 +71,7 @@ pub enum RefuseBindError {
         dest: PathBuf,
     },
     /// The place inside leads elsewhere.
-    #[error("{dest} is no place for a mount: {link} in another mount is a symbolic link")]
+    #[error("{dest} is no place for a mount: {link} is a symbolic link in what it would lie in")]
     Link {
         /// As it was given.
         dest: PathBuf,
@@ -273,6 +274,34 @@ fn refuse_link(inner: &VettedBind, outer: &VettedBind) -> Result<(), RefuseBindE
                 dest: inner.dest.clone(),
                 link: path,
             });
+        }
+    }
+    Ok(())
+}
+
+/// A mount inside another root must not be led out of it by a link there,
+/// neither its place be made where that leads. A merged directory's is none.
+pub(crate) fn refuse_led_out(binds: &[VettedBind], root: &Path) -> Result<(), RefuseBindError> {
+    for bind in binds.iter().filter(|bind| !facts::is_own(&bind.dest)) {
+        let mut path = root.to_owned();
+        for (depth, name) in bind.dest.iter().skip(1).enumerate() {
+            path.push(name);
+            let Ok(target) = fs::read_link(&path) else {
+                continue;
+            };
+            // Links at the first level of /etc make way for a mount.
+            let makes_way = depth == 1 && bind.dest.starts_with("/etc");
+            let merged = depth == 0
+                && fs::canonicalize(&path).is_ok_and(|found| found == root.join(&target));
+            if makes_way {
+                break;
+            }
+            if target.is_absolute() || !merged {
+                return Err(RefuseBindError::Link {
+                    dest: bind.dest.clone(),
+                    link: path,
+                });
+            }
         }
     }
     Ok(())

@@ -150,3 +150,42 @@ fn a_path_that_is_not_there_is_named() {
     let refused = vet(&[bind(Path::new("/no/such"), "/work")], &Hidden::default());
     assert!(refused.unwrap_err().to_string().contains("/no/such"));
 }
+
+#[test]
+fn a_place_in_another_root_is_not_led_out_of_it() {
+    let (_dir, home) = home();
+    let root = home.with_file_name("root");
+    fs::create_dir_all(root.join("usr/bin")).unwrap();
+    fs::create_dir_all(root.join("etc/deep")).unwrap();
+    symlink("usr/bin", root.join("bin")).unwrap();
+    symlink("/usr", root.join("etc/link")).unwrap();
+    for out in ["out", "tmp", "usr/out", "etc/deep/out"] {
+        symlink("/oldroot/home", root.join(out)).unwrap();
+    }
+    symlink("out", root.join("twice")).unwrap();
+    symlink("../alice", root.join("up")).unwrap();
+    let led_out = |dest: &str| {
+        let binds = vet(&[bind(&home.join("project"), dest)], &Hidden::default()).unwrap();
+        refuse_led_out(&binds, &root).is_err()
+    };
+    for dest in [
+        "/out",
+        "/out/x",
+        "/usr/out/x",
+        "/etc/deep/out/x",
+        "/twice/x",
+        "/up/x",
+    ] {
+        assert!(led_out(dest), "{dest}");
+    }
+    for dest in [
+        "/bin/x",
+        "/usr/new",
+        "/etc/link",
+        "/etc/link/x",
+        "/tmp/x",
+        "/new/x",
+    ] {
+        assert!(!led_out(dest), "{dest}");
+    }
+}
