@@ -110,6 +110,8 @@ pub fn path(uri: &Uri) -> Result<(String, PathAndQuery), path::NormalisePathErro
     let decided = normal.into_string();
     if let Some(sent) = sent
         && unchanged
+        // A target that is a query alone is told to have the path `/`, and does not have it.
+        && sent.as_str().starts_with(&decided)
         && sent.path() == decided
     {
         return Ok((decided, sent.clone()));
@@ -130,3 +132,23 @@ pub fn shown(uri: &Uri) -> String {
 
 /// A record's line stays readable.
 const SHOWN: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_forwarded_begins_with_the_path_that_was_decided() {
+        for (uri, wanted) in [
+            ("http://api.test?x=1", "/?x=1"),
+            ("http://api.test", "/"),
+            ("http://api.test/?x=1", "/?x=1"),
+            ("/a/../b?c=/d", "/b?c=/d"),
+            ("/b?c=/d", "/b?c=/d"),
+        ] {
+            let (decided, target) = path(&uri.parse().unwrap()).unwrap();
+            assert_eq!(target.as_str(), wanted, "{uri}");
+            assert!(target.as_str().starts_with(&decided), "{uri}");
+        }
+    }
+}
