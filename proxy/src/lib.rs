@@ -34,6 +34,7 @@ mod tests;
 pub mod tls;
 pub mod upstream;
 pub mod worker;
+mod writes;
 
 pub use deadlines::Deadlines;
 pub use identity::Identity;

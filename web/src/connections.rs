@@ -79,22 +79,8 @@ pub async fn serve(
     for door in doors {
         // Each door has places of its own: strangers at one do not keep the owner from the other.
         let (connections, places) = (connections.clone(), Arc::new(Semaphore::new(MOST)));
-        match door {
-            Door::Tcp(listener) => {
-                listener
-                    .set_nonblocking(true)
-                    .map_err(ServeError::Listener)?;
-                let listener = TcpListener::from_std(listener).map_err(ServeError::Listener)?;
-                accepting.spawn(accept_tcp(listener, connections, places));
-            }
-            Door::Owner(listener) => {
-                listener
-                    .set_nonblocking(true)
-                    .map_err(ServeError::Listener)?;
-                let listener = UnixListener::from_std(listener).map_err(ServeError::Listener)?;
-                accepting.spawn(accept_owner(listener, connections, places));
-            }
-        }
+        let listener = Listener::open(door).map_err(ServeError::Listener)?;
+        accepting.spawn(accept(listener, connections, places));
     }
     let mut serving = JoinSet::new();
     tokio::pin!(stop);
@@ -137,58 +123,63 @@ struct Arrived {
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-async fn accept_tcp(
-    listener: TcpListener,
-    to: tokio::sync::mpsc::Sender<Arrived>,
-    places: Arc<Semaphore>,
-) {
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-        match listener.accept().await {
-            Ok((stream, address)) => {
-                let peer = Peer::Network(address);
-                let stream = Box::new(stream);
-                if to
-                    .send(Arrived {
-                        stream,
-                        peer,
-                        place,
-                    })
-                    .await
-                    .is_err()
-                {
-                    return;
-                }
+/// A door that is open.
+enum Listener {
+    Tcp(TcpListener),
+    Owner(UnixListener),
+}
+
+impl Listener {
+    fn open(door: Door) -> std::io::Result<Self> {
+        match door {
+            Door::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                TcpListener::from_std(listener).map(Self::Tcp)
             }
-            Err(error) => pause(&error).await,
+            Door::Owner(listener) => {
+                listener.set_nonblocking(true)?;
+                UnixListener::from_std(listener).map(Self::Owner)
+            }
+        }
+    }
+
+    /// The next connection; `None` for somebody who is not let in.
+    async fn next(&self) -> std::io::Result<Option<(Box<dyn Stream>, Peer)>> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, address) = listener.accept().await?;
+                Ok(Some((Box::new(stream), Peer::Network(address))))
+            }
+            Self::Owner(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let Some(peer) = owner(&stream) else {
+                    tracing::warn!("somebody else than the owner reached gig's own socket");
+                    return Ok(None);
+                };
+                Ok(Some((Box::new(stream), peer)))
+            }
         }
     }
 }
 
-async fn accept_owner(
-    listener: UnixListener,
+async fn accept(
+    listener: Listener,
     to: tokio::sync::mpsc::Sender<Arrived>,
     places: Arc<Semaphore>,
 ) {
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let Some(peer) = owner(&stream) else {
-                    tracing::warn!("somebody else than the owner reached gig's own socket");
-                    continue;
+        match listener.next().await {
+            Ok(Some((stream, peer))) => {
+                let arrived = Arrived {
+                    stream,
+                    peer,
+                    place,
                 };
-                let stream = Box::new(stream);
-                if to
-                    .send(Arrived {
-                        stream,
-                        peer,
-                        place,
-                    })
-                    .await
-                    .is_err()
-                {
+                if to.send(arrived).await.is_err() {
                     return;
                 }
             }
+            Ok(None) => {}
             Err(error) => pause(&error).await,
         }
     }
