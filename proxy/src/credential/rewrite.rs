@@ -3,6 +3,12 @@
 //! Chunks come as the network cut them. A rewriter must give the same output however they are cut:
 //! it holds back what may be the beginning of something, and no more than its bound.
 
+use std::{fmt, sync::Arc};
+
+use gig_policy::{DenyReason, SecretName};
+
+use super::tally::{Misuse, Tally};
+
 /// Changes octets on their way through.
 pub trait Rewrite: Send {
     /// Takes the next octets and appends to `out` what may go on now.
@@ -67,4 +73,76 @@ pub enum RewriteError {
     /// Its content coding is broken, so that nobody can say what it holds.
     #[error("the body is not what its content coding says")]
     Undecodable,
+}
+
+impl RewriteError {
+    /// The word that it is told by, of a request's body.
+    #[must_use]
+    pub const fn reason(self) -> DenyReason {
+        match self {
+            Self::Misuse => DenyReason::SecretMisuse,
+            Self::Unavailable => DenyReason::SecretUnavailable,
+            Self::Undecodable => DenyReason::MalformedRequest,
+        }
+    }
+}
+
+/// Has whatever `inner` refuses as misuse told as such: what signs knows no record.
+pub struct Alarmed {
+    inner: Box<dyn Rewrite>,
+    tally: Arc<Tally>,
+    name: SecretName,
+}
+
+impl Alarmed {
+    /// Around what changes a body with the secret `name`.
+    #[must_use]
+    pub fn new(inner: Box<dyn Rewrite>, tally: &Arc<Tally>, name: &SecretName) -> Self {
+        Self {
+            inner,
+            tally: Arc::clone(tally),
+            name: name.clone(),
+        }
+    }
+
+    fn told(&self, done: Result<(), RewriteError>) -> Result<(), RewriteError> {
+        if done == Err(RewriteError::Misuse) {
+            self.tally.misused(Misuse {
+                name: self.name.clone(),
+                text: "a part of the body is not signed with the sentinel".into(),
+            });
+        }
+        done
+    }
+}
+
+impl fmt::Debug for Alarmed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Alarmed({})", self.name)
+    }
+}
+
+impl Rewrite for Alarmed {
+    fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        let done = self.inner.push(octets, out);
+        self.told(done)
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        let done = self.inner.finish(out);
+        self.told(done)
+    }
+
+    fn release(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        let done = self.inner.release(out);
+        self.told(done)
+    }
+
+    fn keeps_length(&self) -> bool {
+        self.inner.keeps_length()
+    }
+
+    fn held(&self) -> usize {
+        self.inner.held()
+    }
 }

@@ -29,7 +29,10 @@ use super::{
     pipe::Piped,
     standing::Standing,
 };
-use crate::{credential::rewrite::Rewrite, subject::Subject};
+use crate::{
+    credential::rewrite::{Rewrite, RewriteError},
+    subject::Subject,
+};
 
 mod credentials;
 mod download;
@@ -171,16 +174,25 @@ impl Upload {
 }
 
 impl Upload {
-    /// Adds what changes the body last.
-    pub fn then(&mut self, after: Box<dyn Rewrite>) {
+    /// Adds what changes the body last. One that is here whole is changed at once.
+    ///
+    /// # Errors
+    /// What `after` says of a whole body: its request must not be sent.
+    pub fn then(&mut self, after: Box<dyn Rewrite>) -> Result<(), RewriteError> {
         match self {
-            Self::Empty => {}
+            Self::Empty => {
+                let made = gathered::changed(after, &[])?;
+                if !made.is_empty() {
+                    *self = Self::Whole(Gathered::of(made, None));
+                }
+            }
             Self::Streaming(streaming) => match &mut streaming.credentials {
                 Some(credentials) => credentials.then(after),
                 None => streaming.credentials = Some(Credentials::only(after)),
             },
-            Self::Whole(gathered) => gathered.change(after),
+            Self::Whole(gathered) => gathered.change(after)?,
         }
+        Ok(())
     }
 }
 

@@ -24,6 +24,7 @@ use crate::{
     credential::{
         body::BodyPlan,
         inject::Carried,
+        rewrite::{Alarmed, Rewrite},
         tally::{Misuse, Tally},
         treat::{Sent, Signable, Treat},
     },
@@ -181,17 +182,34 @@ impl Finishing {
                 }
                 Failure::caused(Side::Internal, error.reason, error)
             })?;
-            if let Some(after) = after {
-                if !after.keeps_length() {
-                    unsent.request.headers_mut().remove(CONTENT_LENGTH);
-                }
-                unsent.request.body_mut().then(after);
-            }
             let secret = treat.secret();
+            if let Some(after) = after {
+                let after = Alarmed::new(after, &self.tally, &secret.name);
+                then(unsent, Box::new(after))?;
+            }
             self.tally.swapped(&secret.name, secret.version);
         }
         Ok(())
     }
+}
+
+/// Has the body changed by `after`, last. One that is here whole and cannot be is not sent at all: its
+/// header section is signed by now, and whoever reads it waits for the body that it announces.
+fn then(unsent: &mut Unsent<'_>, after: Box<dyn Rewrite>) -> Result<(), Failure> {
+    if !after.keeps_length() {
+        unsent.request.headers_mut().remove(CONTENT_LENGTH);
+    }
+    let changed = unsent.request.body_mut().then(after);
+    changed.map_err(|error| Failure::caused(Side::Downstream, error.reason(), error))?;
+    let headers = unsent.request.headers();
+    if let (Upload::Whole(gathered), true) =
+        (unsent.request.body(), headers.contains_key(CONTENT_LENGTH))
+    {
+        let length = gathered.octets().len();
+        let headers = unsent.request.headers_mut();
+        headers.insert(CONTENT_LENGTH, length.into());
+    }
+    Ok(())
 }
 
 /// Reads the body whole.

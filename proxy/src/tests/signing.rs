@@ -130,23 +130,25 @@ async fn a_request_signed_with_sentinels_arrives_signed_with_the_keys() {
     assert_eq!(&*record.entry.secrets[0], "KEY");
 }
 
+/// A body of one chunk with `data` and the last one, signed; and the signature that they follow.
+fn chunks(secret: &str, date: &str, payload: &str, data: &str) -> (String, String) {
+    let seed = aws_signature(secret, date, payload, None);
+    let (mut last, mut text) = (seed.clone(), String::new());
+    for data in [data, ""] {
+        let hash = hex(digest::digest(&digest::SHA256, data.as_bytes()).as_ref());
+        last = aws_signature(secret, date, &hash, Some(&last));
+        text += &format!("{:x};chunk-signature={last}\r\n{data}\r\n", data.len());
+    }
+    (seed, text)
+}
+
 #[tokio::test]
 async fn chunks_arrive_signed_with_the_keys_and_as_long_as_they_were() {
     let (origin, lab, [id, secret]) = aws().await;
     let date = now();
     let payload = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
     let data = "x".repeat(100_000);
-    let body = |secret: &str| {
-        let mut last = aws_signature(secret, &date, payload, None);
-        let seed = last.clone();
-        let mut text = String::new();
-        for data in [&*data, ""] {
-            let hash = hex(digest::digest(&digest::SHA256, data.as_bytes()).as_ref());
-            last = aws_signature(secret, &date, &hash, Some(&last));
-            text += &format!("{:x};chunk-signature={last}\r\n{data}\r\n", data.len());
-        }
-        (seed, text)
-    };
+    let body = |secret: &str| chunks(secret, &date, payload, &data);
     let (seed, text) = body(&secret);
     let request = put(&id, &seed, &date, payload).header("content-length", text.len());
     let mut client = lab.https("api.test", "http/1.1").await;
@@ -157,6 +159,49 @@ async fn chunks_arrive_signed_with_the_keys_and_as_long_as_they_were() {
     assert!(seen.header("authorization").ends_with(&seed));
     assert_eq!(seen.header("content-length"), text.len().to_string());
     assert!(answer.body == text);
+}
+
+#[tokio::test]
+async fn a_body_with_a_chunk_that_is_not_signed_is_refused_and_alarmed_short_and_long() {
+    let (origin, lab, [id, secret]) = aws().await;
+    let date = now();
+    let payload = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
+    for (alarms, length) in [(1, 100), (2, 100_000)] {
+        let (seed, text) = chunks(&secret, &date, payload, &"x".repeat(length));
+        let request = put(&id, &seed, &date, payload).header("content-length", text.len());
+        let changed = text.replace("xxx\r\n", "xxy\r\n");
+        let mut client = lab.https("api.test", "http/1.1").await;
+        let answer = client.send(request.body(full(changed)).unwrap()).await;
+        assert_eq!(answer.status, StatusCode::FORBIDDEN, "{length}");
+        assert_eq!(answer.json()["reason"], "secret_misuse");
+        let told = lab.until_records(Event::SecretMisuse, alarms).await;
+        assert_eq!(&*told[alarms - 1].entry.secrets[0], "KEY");
+        if length == 100 {
+            assert_eq!(origin.seen.connections(), 0, "it was never dialled");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_short_body_that_is_no_signed_chunks_is_refused() {
+    let (origin, lab, [id, secret]) = aws().await;
+    let date = now();
+    let payload = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
+    let (seed, text) = chunks(&secret, &date, payload, "x");
+    let cut = text.get(..text.len() - 1).unwrap();
+    for body in ["no chunk at all", cut, ""] {
+        let request = put(&id, &seed, &date, payload).header("content-length", body.len());
+        let mut client = lab.https("api.test", "http/1.1").await;
+        let answer = client
+            .send(request.body(full(body.to_owned())).unwrap())
+            .await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{body:?}");
+        assert_eq!(
+            answer.json()["reason"],
+            DenyReason::MalformedRequest.as_str()
+        );
+    }
+    assert_eq!(origin.seen.connections(), 0);
 }
 
 #[tokio::test]

@@ -69,13 +69,13 @@ impl Credentials {
     pub(super) fn pass(&mut self, data: Bytes) -> Result<Option<Bytes>, DenyReason> {
         self.waiting = None;
         if let Some(guard) = &mut self.passes.guard {
-            guard.look(&data).map_err(reason)?;
+            guard.look(&data).map_err(RewriteError::reason)?;
         }
         if let Some(aside) = &mut self.passes.aside {
             match aside.push(&data, &mut Vec::new()) {
                 Ok(()) => {}
                 Err(RewriteError::Undecodable) => self.passes.aside = None,
-                Err(error) => return Err(reason(error)),
+                Err(error) => return Err(error.reason()),
             }
         }
         let mut data = data;
@@ -84,7 +84,9 @@ impl Credentials {
             .flatten()
         {
             let mut out = Vec::with_capacity(data.len());
-            rewrite.push(&data, &mut out).map_err(reason)?;
+            rewrite
+                .push(&data, &mut out)
+                .map_err(RewriteError::reason)?;
             data = out.into();
         }
         Ok((!data.is_empty()).then_some(data))
@@ -94,12 +96,12 @@ impl Credentials {
     pub(super) fn finish(&mut self) -> Result<Option<Bytes>, DenyReason> {
         let mut out = Vec::new();
         if let Some(rewrite) = &mut self.passes.rewrite {
-            rewrite.finish(&mut out).map_err(reason)?;
+            rewrite.finish(&mut out).map_err(RewriteError::reason)?;
         }
         if let Some(after) = &mut self.after {
             let mut last = Vec::new();
-            after.push(&out, &mut last).map_err(reason)?;
-            after.finish(&mut last).map_err(reason)?;
+            after.push(&out, &mut last).map_err(RewriteError::reason)?;
+            after.finish(&mut last).map_err(RewriteError::reason)?;
             out = last;
         }
         Ok((!out.is_empty()).then(|| out.into()))
@@ -138,12 +140,12 @@ impl Credentials {
         self.waiting = None;
         let mut out = Vec::new();
         if let Err(error) = rewrite.release(&mut out) {
-            return Poll::Ready(Err(reason(error)));
+            return Poll::Ready(Err(error.reason()));
         }
         if let Some(after) = &mut self.after {
             let mut last = Vec::new();
             if let Err(error) = after.push(&out, &mut last) {
-                return Poll::Ready(Err(reason(error)));
+                return Poll::Ready(Err(error.reason()));
             }
             out = last;
         }
@@ -166,14 +168,6 @@ pub(super) const fn patience(held: usize) -> Option<Duration> {
         0 => None,
         1..=FEW => Some(SHORT),
         _ => Some(LONG),
-    }
-}
-
-const fn reason(error: RewriteError) -> DenyReason {
-    match error {
-        RewriteError::Misuse => DenyReason::SecretMisuse,
-        RewriteError::Unavailable => DenyReason::SecretUnavailable,
-        RewriteError::Undecodable => DenyReason::MalformedRequest,
     }
 }
 

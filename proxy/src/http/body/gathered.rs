@@ -7,7 +7,7 @@ use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 
 use super::{Upload, UploadStopped};
-use crate::credential::rewrite::Rewrite;
+use crate::credential::rewrite::{Rewrite, RewriteError};
 
 /// A whole body.
 #[derive(Debug, Clone)]
@@ -91,14 +91,13 @@ impl Gathered {
         self.data.as_deref().unwrap_or_default()
     }
 
-    /// Changes the body once more. A treatment that wanted the whole body has no reason to refuse it now,
-    /// and one that does loses it: nothing half-changed is sent.
-    pub(super) fn change(&mut self, mut after: Box<dyn Rewrite>) {
-        let mut out = Vec::new();
-        let changed = after
-            .push(self.octets(), &mut out)
-            .and_then(|()| after.finish(&mut out));
-        self.data = changed.is_ok().then(|| out.into());
+    /// Changes the body once more.
+    ///
+    /// # Errors
+    /// What `after` says. The body is as it was: its request must not be sent.
+    pub(super) fn change(&mut self, after: Box<dyn Rewrite>) -> Result<(), RewriteError> {
+        self.data = Some(changed(after, self.octets())?);
+        Ok(())
     }
 
     pub(super) fn next(&mut self) -> Option<Frame<Bytes>> {
@@ -115,4 +114,15 @@ impl Gathered {
     pub(super) fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(u64::try_from(self.octets().len()).unwrap_or(u64::MAX))
     }
+}
+
+/// A whole body as it comes out of `after`.
+///
+/// # Errors
+/// What `after` says.
+pub(super) fn changed(mut after: Box<dyn Rewrite>, octets: &[u8]) -> Result<Bytes, RewriteError> {
+    let mut out = Vec::with_capacity(octets.len());
+    after.push(octets, &mut out)?;
+    after.finish(&mut out)?;
+    Ok(out.into())
 }

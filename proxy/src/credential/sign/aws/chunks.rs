@@ -105,10 +105,8 @@ impl Chunks {
             return Err(RewriteError::Undecodable);
         }
         let tail = format!("{}\n{}", empty_digest(), hex_digest(data));
-        let width = signature.len();
-        let signature = signature.trim_end_matches('*').to_owned();
         let signed = self.turn("PAYLOAD", &tail, signature)?;
-        out.extend_from_slice(format!("{size};chunk-signature={signed:*<width$}\r\n").as_bytes());
+        out.extend_from_slice(format!("{size};chunk-signature={signed}\r\n").as_bytes());
         out.extend_from_slice(self.held.get(data_at..whole).unwrap_or_default());
         self.held.drain(..whole);
         if length == 0 {
@@ -136,31 +134,34 @@ impl Chunks {
             let (name, value) = field.split_once(':').ok_or(RewriteError::Undecodable)?;
             canonical.push_str(&format!("{}:{}\n", name.to_ascii_lowercase(), value.trim()));
         }
-        let fields = fields.to_owned();
-        let width = signature.len();
+        let (fields, signature) = (fields.to_owned(), signature.to_owned());
         let tail = hex_digest(canonical.as_bytes());
-        let signature = signature.trim_end_matches('*').to_owned();
-        let signed = self.turn("TRAILER", &tail, signature)?;
-        let line = format!("{fields}x-amz-trailer-signature:{signed:*<width$}\r\n\r\n");
+        let signed = self.turn("TRAILER", &tail, &signature)?;
+        let line = format!("{fields}x-amz-trailer-signature:{signed}\r\n\r\n");
         out.extend_from_slice(line.as_bytes());
         self.held.drain(..end + 4);
         self.state = State::Done;
         Ok(true)
     }
 
-    /// Checks the program's signature and gives ours; both chains go on with their own.
-    fn turn(&mut self, what: &str, tail: &str, signature: String) -> Result<String, RewriteError> {
+    /// Checks the program's signature and gives ours, as long as it; both chains go on with their own.
+    fn turn(&mut self, what: &str, tail: &str, padded: &str) -> Result<String, RewriteError> {
+        let (signature, width) = (padded.trim_end_matches('*'), padded.len());
         let (date, scope) = &self.scope;
         let word = self.mode.algorithm.word();
         let text = |before: &str| format!("{word}-{what}\n{date}\n{scope}\n{before}\n{tail}");
-        if !self.theirs.0.verifies(&text(&self.theirs.1), &signature) {
+        if !self.theirs.0.verifies(&text(&self.theirs.1), signature) {
             return Err(RewriteError::Misuse);
         }
         let signed = self.ours.0.sign(&text(&self.ours.1));
         let signed = signed.ok_or(RewriteError::Unavailable)?;
-        self.theirs.1 = signature;
+        if signed.len() > width {
+            // Signatures of 4A differ in length, and clients pad them: this one did not.
+            return Err(RewriteError::Undecodable);
+        }
+        self.theirs.1 = signature.to_owned();
         self.ours.1.clone_from(&signed);
-        Ok(signed)
+        Ok(format!("{signed:*<width$}"))
     }
 }
 
