@@ -200,6 +200,14 @@ pub enum KeyState {
     Past,
 }
 
+impl KeyRow {
+    /// Whether its grace time is over: it leads nowhere any more.
+    #[must_use]
+    pub fn is_over(&self, now: jiff::Timestamp) -> bool {
+        self.state == KeyState::Past && self.until.is_some_and(|until| now.as_second() >= until)
+    }
+}
+
 impl KeyState {
     /// As rows spell it.
     #[must_use]

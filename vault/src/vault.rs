@@ -269,7 +269,8 @@ impl Vault {
         {
             return Ok(Arc::clone(view));
         }
-        let snapshot = self.store.snapshot()?;
+        let mut snapshot = self.store.snapshot()?;
+        self.forget_keys(&mut snapshot);
         let keyring = match seen
             .as_ref()
             .and_then(|view| view.keyring.extended(&snapshot))
@@ -281,6 +282,20 @@ impl Vault {
         let view = Arc::new(View { snapshot, keyring });
         *seen = Some(Arc::clone(&view));
         Ok(view)
+    }
+
+    /// Leaves out keys whose grace time is over, and has the store forget them.
+    fn forget_keys(&self, snapshot: &mut Snapshot) {
+        let now = self.now();
+        let over = snapshot.keys.extract_if(.., |row| row.is_over(now));
+        let over: Vec<Change> = over.map(|row| Change::DeleteKey(row.id)).collect();
+        if over.is_empty() {
+            return;
+        }
+        // Whoever looks next tries again: here they open nothing either way.
+        if let Err(error) = self.store.commit(snapshot.generation, &over) {
+            tracing::debug!(%error, "master keys whose time is over are still in the store");
+        }
     }
 
     /// The id of the key that new rows are sealed with.

@@ -4,8 +4,11 @@
 //! from what the store and the key file say. A change that was cut off anywhere is finished by asking
 //! for it again, and whoever holds either key can read everything in the meantime, because the store
 //! holds each of the two keys sealed with the other. Values are not sealed anew, only data keys are.
+//! A key whose place was taken leads to its successor for its grace time and no longer; a later change
+//! may shorten that time and never lengthens it.
 
 use std::{
+    cell::Cell,
     fs, io,
     path::{Path, PathBuf},
     time::Duration,
@@ -26,6 +29,8 @@ pub struct Rotation<'a> {
     vault: &'a Vault,
     new: Option<MasterKeySource>,
     grace: Duration,
+    /// A change was begun here, or one that was cut off is gone on with: it is not followed by another.
+    under_way: Cell<bool>,
 }
 
 /// What a step did.
@@ -44,8 +49,8 @@ pub enum RotationStep {
     Switched,
     /// The key file holds the new key.
     FileReplaced,
-    /// The store has forgotten the old key.
-    OldKeyForgotten,
+    /// Keys before it end sooner than they would have.
+    Shortened,
     /// Somebody else changed the store: look again.
     Overtaken,
     /// Nothing is left to do.
@@ -97,6 +102,7 @@ impl Vault {
             vault: self,
             new,
             grace,
+            under_way: Cell::new(false),
         }
     }
 }
@@ -119,17 +125,43 @@ impl Rotation<'_> {
         let view = self.vault.view()?;
         let rows = &view.snapshot.keys;
         if let Some(next) = rows.iter().find(|row| row.state == KeyState::Next) {
+            self.under_way.set(true);
             return self.go_on(&view, next);
         }
         if let Some(files) = self.files()
             && let Some(step) = files.replace(view.keyring.current())?
         {
+            self.under_way.set(true);
             return Ok(step);
         }
-        match rows.iter().find(|row| row.state == KeyState::Past) {
-            Some(past) => self.forget(&view, past),
-            None => self.begin(&view),
+        if !self.under_way.get() {
+            let step = self.begin(&view)?;
+            if step != RotationStep::Done {
+                return Ok(step);
+            }
         }
+        match self.sooner(&view) {
+            Some(changes) => self.commit(&view, &changes, RotationStep::Shortened),
+            None => Ok(RotationStep::Done),
+        }
+    }
+
+    /// Earlier keys lead to the current one by way of their successors, so that none may outlive those;
+    /// and without a grace time nobody goes on with any of them.
+    fn sooner(&self, view: &View) -> Option<Vec<Change>> {
+        let until = after(self.vault.now(), self.grace).as_second();
+        let past = view.snapshot.keys.iter();
+        let past = past.filter(|row| row.state == KeyState::Past);
+        let late = past.filter(|row| row.until.is_none_or(|end| until < end));
+        let changes: Vec<Change> = late
+            .map(|row| {
+                Change::PutKey(KeyRow {
+                    until: Some(until),
+                    ..row.clone()
+                })
+            })
+            .collect();
+        (!changes.is_empty()).then_some(changes)
     }
 
     /// Makes the new key known to the store, each of the two sealed with the other.
@@ -161,7 +193,9 @@ impl Rotation<'_> {
             row(old, &new, KeyState::Current).map_err(UseVaultError::from)?,
             row(&new, old, KeyState::Next).map_err(UseVaultError::from)?,
         ];
-        self.commit(view, &changes, RotationStep::Begun)
+        let step = self.commit(view, &changes, RotationStep::Begun)?;
+        self.under_way.set(step == RotationStep::Begun);
+        Ok(step)
     }
 
     /// Brings rows under the new key; when none is left, makes it the current one.
@@ -204,22 +238,6 @@ impl Rotation<'_> {
         };
         let changes = [Change::PutKey(past), Change::PutKey(current)];
         self.commit(view, &changes, RotationStep::Switched)
-    }
-
-    /// Drops the old key when its grace time is over.
-    fn forget(&self, view: &View, past: &KeyRow) -> Result<RotationStep, RotateMasterError> {
-        if past
-            .until
-            .is_some_and(|until| self.vault.now().as_second() < until)
-        {
-            return Ok(RotationStep::Done);
-        }
-        let changes = [Change::DeleteKey(past.id.clone())];
-        let step = self.commit(view, &changes, RotationStep::OldKeyForgotten)?;
-        Ok(match step {
-            RotationStep::OldKeyForgotten => RotationStep::Done,
-            other => other,
-        })
     }
 
     fn commit(

@@ -132,11 +132,10 @@ fn after_the_grace_time_the_old_key_opens_nothing() {
         .finish()
         .unwrap();
     all_there(&lab.try_open(hex('1')).unwrap());
-    lab.clock.advance(Duration::from_secs(61));
-    vault
-        .rotate_master(Some(hex('2')), Duration::ZERO)
-        .finish()
-        .unwrap();
+    lab.clock.advance(Duration::from_secs(59));
+    all_there(&lab.try_open(hex('1')).unwrap());
+    // Nobody has to do anything for it.
+    lab.clock.advance(Duration::from_secs(1));
     assert!(matches!(
         lab.try_open(hex('1')),
         Err(UseVaultError::WrongKey { .. })
@@ -149,6 +148,59 @@ fn after_the_grace_time_the_old_key_opens_nothing() {
         view.all_versions()
             .all(|row| row.key == view.snapshot.keys[0].id)
     );
+}
+
+/// The keys of the lab that open the vault.
+fn opening(lab: &Lab) -> String {
+    let opens = |digit: &char| lab.try_open(hex(*digit)).is_ok();
+    "12345".chars().filter(opens).collect()
+}
+
+#[test]
+fn every_change_takes_effect_within_the_grace_time_of_the_one_before() {
+    let lab = Lab::new();
+    let vault = lab.try_open(hex('1')).unwrap();
+    fill(&vault);
+    let mut known = vec![vault.master_key_id().unwrap()];
+    // Past ends one after the other; a shorter time is a shorter time for all before it.
+    for (digit, grace, opened) in [('2', 100, "12"), ('3', 100, "123"), ('4', 30, "1234")] {
+        let grace = Duration::from_secs(grace);
+        let rotation = vault.rotate_master(Some(hex(digit)), grace);
+        rotation.finish().unwrap();
+        let key = vault.master_key_id().unwrap();
+        assert!(!known.contains(&key), "{digit}: it is another key");
+        known.push(key);
+        assert_eq!(opening(&lab), opened);
+        all_there(&lab.try_open(hex('1')).unwrap());
+        lab.clock.advance(Duration::from_secs(10));
+    }
+    lab.clock.advance(Duration::from_secs(20));
+    assert_eq!(opening(&lab), "4");
+    // Back to one that was used before, and on to another without a grace time for anybody.
+    for (digit, grace, opened) in [('1', 100, "14"), ('5', 0, "5")] {
+        let grace = Duration::from_secs(grace);
+        let rotation = vault.rotate_master(Some(hex(digit)), grace);
+        rotation.finish().unwrap();
+        assert_eq!(opening(&lab), opened);
+    }
+    all_there(&lab.try_open(hex('5')).unwrap());
+    assert_eq!(vault.view().unwrap().snapshot.keys.len(), 1);
+}
+
+#[test]
+fn a_fresh_key_file_is_made_by_every_change() {
+    let lab = Lab::new();
+    let vault = lab.open();
+    fill(&vault);
+    let mut known = vec![vault.master_key_id().unwrap()];
+    for grace in [100, 100, 0, 0] {
+        let rotation = vault.rotate_master(None, Duration::from_secs(grace));
+        rotation.finish().unwrap();
+        let key = lab.open().master_key_id().unwrap();
+        assert!(!known.contains(&key));
+        known.push(key);
+        all_there(&lab.open());
+    }
 }
 
 #[test]
