@@ -7,6 +7,9 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::layers::mounts::Mask;
+use crate::other_root::{Found, OtherRoot};
+
 /// The host, as far as a plan needs it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Facts {
@@ -14,6 +17,8 @@ pub(crate) struct Facts {
     pub(crate) system: Vec<SystemEntry>,
     /// Entries of /etc that programs need and that hold no secret.
     pub(crate) etc: Vec<EtcEntry>,
+    /// What is hidden in those, relative to the root; only another root has any.
+    pub(crate) masks: Vec<Mask>,
     /// Files and directories of /proc to cover.
     pub(crate) proc_masks: Vec<ProcMask>,
     /// Bytes of memory of the host.
@@ -138,16 +143,18 @@ impl Facts {
         Self {
             system: Vec::new(),
             etc: Vec::new(),
+            masks: Vec::new(),
             proc_masks: proc_masks(),
             memory: memory(),
         }
     }
 
     /// Reads the host; with another root its directories in place of the host's.
-    pub(crate) fn read(rootfs: Option<&Path>) -> Self {
+    pub(crate) fn read(root: Option<&OtherRoot>) -> Self {
         Self {
-            system: rootfs.map_or_else(host_system, rootfs_system),
-            etc: rootfs.map_or_else(host_etc, |root| whole_etc(&root.join("etc"))),
+            system: root.map_or_else(host_system, rootfs_system),
+            etc: root.map_or_else(host_etc, whole_etc),
+            masks: root.map_or_else(Vec::new, deep_masks),
             proc_masks: proc_masks(),
             memory: memory(),
         }
@@ -158,21 +165,21 @@ impl Facts {
 pub(crate) fn host_system() -> Vec<SystemEntry> {
     SYSTEM
         .iter()
-        .filter_map(|path| system_entry(Path::new(path), Path::new(path)))
+        .filter_map(|path| system_entry(Path::new(path)))
         .collect()
 }
 
-fn system_entry(source: &Path, dest: &Path) -> Option<SystemEntry> {
-    let kind = fs::symlink_metadata(source).ok()?.file_type();
-    let dest = dest.to_owned();
+fn system_entry(path: &Path) -> Option<SystemEntry> {
+    let kind = fs::symlink_metadata(path).ok()?.file_type();
+    let dest = path.to_owned();
     if kind.is_symlink() {
         return Some(SystemEntry::Link {
             dest,
-            target: fs::read_link(source).ok()?,
+            target: fs::read_link(path).ok()?,
         });
     }
     (kind.is_dir() || kind.is_file()).then(|| SystemEntry::Directory {
-        source: source.to_owned(),
+        source: path.to_owned(),
         dest,
     })
 }
@@ -189,21 +196,35 @@ pub(crate) fn is_own(dest: &Path) -> bool {
         .any(|name| *name != "etc" && dest.starts_with(Path::new("/").join(name)))
 }
 
-/// Top-level entries of another root, but for those that are built.
-fn rootfs_system(root: &Path) -> Vec<SystemEntry> {
-    let mut names: Vec<_> = fs::read_dir(root)
-        .map(|entries| {
-            entries
-                .filter_map(|entry| Some(entry.ok()?.file_name()))
-                .collect()
+/// Top-level entries of another root, but for those that are built or hidden.
+fn rootfs_system(root: &OtherRoot) -> Vec<SystemEntry> {
+    let entry = |name: PathBuf| {
+        let dest = Path::new("/").join(&name);
+        Some(match root.look(&name)? {
+            Found::Link(target) => SystemEntry::Link { dest, target },
+            Found::Directory | Found::File => SystemEntry::Directory {
+                source: root.path().join(name),
+                dest,
+            },
         })
-        .unwrap_or_default();
-    names.sort();
-    names
-        .iter()
+    };
+    root.names(Path::new("."))
+        .into_iter()
         .filter(|name| !BUILT.iter().any(|built| name.as_os_str() == *built))
-        .filter_map(|name| system_entry(&root.join(name), &Path::new("/").join(name)))
+        .map(PathBuf::from)
+        .filter(|name| !root.hides(name))
+        .filter_map(entry)
         .collect()
+}
+
+/// What is hidden inside of what is shown of another root; an entry that is
+/// hidden whole is not shown at all.
+fn deep_masks(root: &OtherRoot) -> Vec<Mask> {
+    let deep = |mask: &&Mask| {
+        let shown = if mask.below.starts_with("etc") { 2 } else { 1 };
+        mask.below.components().count() > shown
+    };
+    root.masks().iter().filter(deep).cloned().collect()
 }
 
 /// What [`host_etc`] looks at first: when none of these has changed, neither
@@ -275,48 +296,34 @@ fn etc_file(etc: &Path, name: PathBuf) -> Option<EtcEntry> {
 }
 
 /// All of another root's /etc: it is the sandbox's own.
-fn whole_etc(etc: &Path) -> Vec<EtcEntry> {
-    let mut entries = Vec::new();
-    // A link could lead to the host's.
-    if !fs::symlink_metadata(etc).is_ok_and(|meta| meta.is_dir()) {
-        return entries;
-    }
-    let mut names: Vec<_> = fs::read_dir(etc)
-        .map(|read| {
-            read.filter_map(|entry| Some(entry.ok()?.file_name()))
-                .collect()
-        })
-        .unwrap_or_default();
-    names.sort();
-    for name in names {
-        let name = PathBuf::from(name);
-        let path = etc.join(&name);
-        let Ok(kind) = fs::symlink_metadata(&path).map(|meta| meta.file_type()) else {
-            continue;
-        };
-        if kind.is_symlink() {
-            entries.extend(fs::read_link(&path).ok().map(|target| EtcEntry {
-                name,
-                kind: EtcKind::Link(target),
-            }));
-        } else if kind.is_dir() && (name == Path::new("ssl") || name == Path::new("pki")) {
-            // Built files go in here, so only files of the first level are taken over.
-            entries.extend(etc_file(etc, name.join("openssl.cnf")));
-        } else if kind.is_dir() {
-            entries.push(EtcEntry {
-                name,
-                kind: EtcKind::Directory(path),
-            });
-        } else if kind.is_file()
-            && fs::metadata(&path).is_ok_and(|meta| meta.size() <= ETC_FILE_MAX)
-        {
-            entries.extend(fs::read(&path).ok().map(|bytes| EtcEntry {
-                name,
-                kind: EtcKind::File(bytes),
-            }));
+fn whole_etc(root: &OtherRoot) -> Vec<EtcEntry> {
+    let etc = Path::new("etc");
+    root.names(etc)
+        .into_iter()
+        .filter(|name| !root.hides(&etc.join(name)))
+        .filter_map(|name| whole_etc_entry(root, name.into()))
+        .collect()
+}
+
+fn whole_etc_entry(root: &OtherRoot, name: PathBuf) -> Option<EtcEntry> {
+    let below = Path::new("etc").join(&name);
+    let kind = match root.look(&below)? {
+        Found::Link(target) => EtcKind::Link(target),
+        Found::File => EtcKind::File(root.read(&below, ETC_FILE_MAX)?),
+        Found::Directory if name == Path::new("ssl") || name == Path::new("pki") => {
+            // Built files go in here, so only a file of the first level is taken over.
+            let name = name.join("openssl.cnf");
+            let below = below.join("openssl.cnf");
+            let kind = match root.look(&below).filter(|_| !root.hides(&below))? {
+                Found::Link(target) if target.starts_with("/usr") => EtcKind::Link(target),
+                Found::Link(_) | Found::File => EtcKind::File(root.read(&below, ETC_FILE_MAX)?),
+                Found::Directory => return None,
+            };
+            return Some(EtcEntry { name, kind });
         }
-    }
-    entries
+        Found::Directory => EtcKind::Directory(root.path().join(&below)),
+    };
+    Some(EtcEntry { name, kind })
 }
 
 fn proc_masks() -> Vec<ProcMask> {

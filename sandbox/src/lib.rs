@@ -18,6 +18,7 @@ mod facts;
 mod handshake;
 mod layer;
 mod layers;
+mod other_root;
 mod plan;
 mod process;
 mod spec;

@@ -50,6 +50,8 @@ pub(crate) struct Plan {
     pub(crate) attach: Vec<VettedBind>,
     /// The caller's mounts that bwrap makes.
     pub(crate) shown: Vec<VettedBind>,
+    /// Where directories of the host or another root are, and no mount of the caller's.
+    pub(crate) system: Vec<PathBuf>,
     /// Mounts that the fixed isolation covers.
     pub(crate) covered: Vec<PathBuf>,
 }
@@ -131,6 +133,7 @@ pub(crate) fn plan(wanted: Wanted<'_>, facts: &Facts) -> Plan {
         mounts.own_etc();
         mounts.etc(facts, &built, &binds);
         mounts.built(built);
+        mounts.masks(&facts.masks);
     }
     if wanted.attach {
         mounts.places(&binds, facts);
@@ -147,7 +150,12 @@ pub(crate) fn plan(wanted: Wanted<'_>, facts: &Facts) -> Plan {
     } else {
         mounts.read_only(["/dev", "/etc", "/"]);
     }
-    let mounts = mounts.args;
+    let Mounts {
+        args: mounts,
+        shown: mut system,
+        ..
+    } = mounts;
+    system.retain(|dest| !binds.iter().any(|bind| dest.starts_with(&bind.dest)));
 
     let mut args = namespaces(wanted.ids, id_map);
     args.extend(mounts);
@@ -163,6 +171,7 @@ pub(crate) fn plan(wanted: Wanted<'_>, facts: &Facts) -> Plan {
         id_map,
         attach,
         shown,
+        system,
         covered: hidden.into_iter().map(|bind| bind.dest).collect(),
     }
 }

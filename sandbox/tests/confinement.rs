@@ -26,6 +26,8 @@ mod lab;
 mod life;
 #[path = "confinement/limits.rs"]
 mod limits;
+#[path = "confinement/other_root.rs"]
+mod other_root;
 #[path = "confinement/root.rs"]
 mod root;
 #[path = "confinement/seccomp.rs"]
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
                 inside::TESTS,
                 life::TESTS,
                 limits::TESTS,
+                other_root::TESTS,
                 root::TESTS,
                 seccomp::TESTS,
             ]

@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use gig_netns::{HostIds, IdMapFds, MapWriter, Tree};
@@ -23,6 +23,7 @@ use crate::layers::binds::{self, Hidden};
 use crate::layers::mounts::VettedBind;
 use crate::layers::user::{self, IdMode};
 use crate::layers::{base, cgroup, env, fds, landlock, mounts, rlimits, seccomp};
+use crate::other_root::OtherRoot;
 use crate::plan::{self, Plan, Wanted};
 use crate::process::Sockets;
 use crate::spec::{Spec, Stdio};
@@ -47,7 +48,12 @@ impl Engine for Bwrap {
         let (mut orders, mut layers) = orders(&spec, ids, place)?;
         let limits = cgroup::plan(&spec.limits, format!("gig-{}", spec.id))?;
         layers.push(limits.report());
-        let Planned { plan, tree, masks } = plan_for(&spec, host_ids, place)?;
+        let Planned {
+            plan,
+            tree,
+            masks,
+            roots,
+        } = plan_for(&spec, host_ids, place)?;
         orders.masks = masks;
         layers.push(if plan.covered.is_empty() {
             LayerReport::enforced(Layer::Mounts)
@@ -55,6 +61,7 @@ impl Engine for Bwrap {
             LayerReport::partial(Layer::Mounts, covered_words(&plan.covered))
         });
         orders.shown = binds::identities(&plan.shown)?;
+        orders.shown.extend(roots);
         let Handed {
             args,
             fds,
@@ -174,6 +181,8 @@ struct Planned {
     tree: Option<Arc<Tree>>,
     /// What the bootstrap covers of /proc.
     masks: Vec<orders::Masked>,
+    /// What must stand where another root's directories are shown.
+    roots: Vec<orders::Shown>,
 }
 
 fn plan_for(
@@ -185,14 +194,14 @@ fn plan_for(
     let rootfs = spec
         .rootfs
         .as_deref()
-        .map(|path| rootfs(path, &hidden))
+        .map(|path| OtherRoot::vet(path, &hidden))
         .transpose()?;
     let server_program = spec
         .server_program
         .as_deref()
         .map(|path| binds::vet_source(path, &hidden))
         .transpose()?;
-    let trust = trust_bundle::build(rootfs.as_deref(), spec.ca_pem.as_deref());
+    let trust = trust_bundle::build(rootfs.as_ref(), spec.ca_pem.as_deref());
     let console = if spec.stdio.controlling_terminal {
         terminal(&spec.stdio)
     } else {
@@ -200,7 +209,7 @@ fn plan_for(
     };
     let binds = binds::vet(&spec.binds, &hidden)?;
     if let Some(root) = &rootfs {
-        binds::refuse_led_out(&binds, root)?;
+        binds::refuse_led_out(&binds, root.path())?;
     }
     // A place elsewhere would have to be made in what all sandboxes share.
     let shared = rootfs.is_none() && binds.iter().all(|bind| mounts::is_private(&bind.dest));
@@ -219,7 +228,7 @@ fn plan_for(
     let facts = if shared {
         Facts::of_kernel()
     } else {
-        Facts::read(rootfs.as_deref())
+        Facts::read(rootfs.as_ref())
     };
     let ids = IdMode::of(host_ids);
     let masks = if ids == IdMode::Range {
@@ -244,10 +253,16 @@ fn plan_for(
         tmp_size: spec.limits.tmp_size,
         console,
     };
+    let plan = plan::plan(wanted, &facts);
+    let roots = rootfs.map_or_else(|| Ok(Vec::new()), |root| root.identities(&plan.system));
     Ok(Planned {
-        plan: plan::plan(wanted, &facts),
+        plan,
         tree,
         masks,
+        roots: roots.map_err(|source| StartSandboxError::Resource {
+            what: "a view of the other root",
+            source,
+        })?,
     })
 }
 
@@ -255,17 +270,6 @@ fn masked(mask: &ProcMask) -> orders::Masked {
     orders::Masked {
         path: mask.path.as_os_str().as_encoded_bytes().to_vec(),
         directory: mask.directory,
-    }
-}
-
-fn rootfs(path: &Path, hidden: &Hidden) -> Result<PathBuf, StartSandboxError> {
-    let root = binds::vet_source(path, hidden)?;
-    if root.join("usr").is_dir() || root.join("bin").is_dir() {
-        Ok(root)
-    } else {
-        Err(StartSandboxError::Rootfs {
-            path: path.to_owned(),
-        })
     }
 }
 

@@ -54,6 +54,16 @@ pub enum RefuseBindError {
         /// What it is or lies in.
         credential: PathBuf,
     },
+    /// As a root it would show a home.
+    #[error(
+        "{path} cannot be the sandbox's root: it would show {home}, which is somebody's home; name a directory made for it, or show what the program needs by --ro"
+    )]
+    Home {
+        /// As it was given.
+        path: PathBuf,
+        /// What it is or what it shows.
+        home: PathBuf,
+    },
     /// It is gig's.
     #[error("{path} cannot be shown in the sandbox: {private} is gig's own")]
     Private {
@@ -140,6 +150,27 @@ pub(crate) fn vet_source(path: &Path, hidden: &Hidden) -> Result<PathBuf, Refuse
     Ok(source)
 }
 
+/// Another root: canonical, nobody's home and showing none, and what is hidden in it.
+pub(crate) fn vet_root(
+    path: &Path,
+    hidden: &Hidden,
+) -> Result<(PathBuf, Vec<Mask>), RefuseBindError> {
+    let root = vet_source(path, hidden)?;
+    // What is not the root's own inside is not shown of it either.
+    let shows = |below: &Path| !facts::is_own(&Path::new("/").join(below));
+    for home in hidden.homes() {
+        if below(&home, &root).is_some_and(|below| shows(&below)) {
+            return Err(RefuseBindError::Home {
+                path: path.to_owned(),
+                home,
+            });
+        }
+    }
+    let mut masks = masks(&root, hidden);
+    masks.retain(|mask| shows(&mask.below));
+    Ok((root, masks))
+}
+
 /// Opens a vetted source by the path that was vetted: whoever may write above it may put a link in its
 /// way at any moment, and no link is followed.
 pub(crate) fn open_vetted(source: &Path) -> io::Result<OwnedFd> {
@@ -220,18 +251,23 @@ fn masks(source: &Path, hidden: &Hidden) -> Vec<Mask> {
     masks
 }
 
-/// Whether a path is a hidden one or lies in it, by name or by what it is: a
-/// bind mount on the host shows the same directory under another name.
+/// Whether a path is a hidden one or lies in it.
 fn within(path: &Path, hidden: &Path) -> bool {
-    if path.starts_with(hidden) {
-        return true;
+    below(path, hidden).is_some()
+}
+
+/// Where in a directory a path lies, by name or by what it is: a bind mount on
+/// the host shows the same directory under another name.
+fn below(path: &Path, directory: &Path) -> Option<PathBuf> {
+    if let Ok(below) = path.strip_prefix(directory) {
+        return Some(below.to_owned());
     }
     let identity = |path: &Path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
-    let Some(own) = identity(hidden) else {
-        return false;
-    };
-    path.ancestors()
-        .any(|ancestor| identity(ancestor) == Some(own))
+    let own = identity(directory)?;
+    let found = path
+        .ancestors()
+        .find(|ancestor| identity(ancestor) == Some(own))?;
+    path.strip_prefix(found).ok().map(Path::to_owned)
 }
 
 fn vet_dest(dest: &Path) -> Result<PathBuf, RefuseBindError> {

@@ -114,6 +114,8 @@ pub(crate) fn covered(dest: &Path, built: &[Built]) -> bool {
 pub(crate) struct Mounts<'a> {
     pub(crate) args: Vec<OsString>,
     pub(crate) files: &'a mut Files,
+    /// Where directories of the host or another root are shown.
+    pub(crate) shown: Vec<PathBuf>,
     /// Directories that are there already.
     made: BTreeSet<PathBuf>,
 }
@@ -128,6 +130,7 @@ impl Mounts<'_> {
         Mounts {
             args: Vec::new(),
             files,
+            shown: Vec::new(),
             made: BTreeSet::from([PathBuf::from("/")]),
         }
     }
@@ -166,6 +169,7 @@ impl Mounts<'_> {
             match entry {
                 SystemEntry::Directory { source, dest } => {
                     self.push([&"--ro-bind", source, dest]);
+                    self.shown.push(dest.clone());
                 }
                 SystemEntry::Link { dest, target } => self.push([&"--symlink", target, dest]),
             }
@@ -237,6 +241,13 @@ impl Mounts<'_> {
         }
     }
 
+    /// Covers what is hidden in another root.
+    pub(crate) fn masks(&mut self, masks: &[Mask]) {
+        for mask in masks {
+            self.mask(&Path::new("/").join(&mask.below), mask.directory);
+        }
+    }
+
     fn mask(&mut self, path: &Path, directory: bool) {
         if directory {
             self.push([&"--perms", &"0000", &"--size", &"4096", &"--tmpfs", &path]);
@@ -270,7 +281,10 @@ impl Mounts<'_> {
             self.above(&path);
             match &entry.kind {
                 EtcKind::File(bytes) => self.file(&path, bytes.clone(), "0444"),
-                EtcKind::Directory(source) => self.push([&"--ro-bind", source, &path]),
+                EtcKind::Directory(source) => {
+                    self.push([&"--ro-bind", source, &path]);
+                    self.shown.push(path);
+                }
                 EtcKind::Link(target) => self.push([&"--symlink", target, &path]),
             }
         }

@@ -17,6 +17,7 @@ fn facts() -> Facts {
                 target: "usr/bin".into(),
             },
         ],
+        masks: Vec::new(),
         proc_masks: vec![ProcMask {
             path: "/proc/keys".into(),
             directory: false,

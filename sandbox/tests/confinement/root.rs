@@ -34,7 +34,6 @@ pub(crate) const TESTS: &[Test] = &[
     ("host_root_and_kernel_views_are_refused", refused),
     ("unix_socket_of_the_host_can_be_bound", unix_socket),
     ("server_program_is_read_only_at_its_place", server),
-    ("another_root_is_used_and_cannot_be_written", rootfs),
     ("authority_is_trusted_in_every_form", authority),
     ("built_etc_says_nothing_of_the_host", etc),
     ("etc_is_shared_but_for_what_names_a_sandbox", shared_etc),
@@ -307,37 +306,6 @@ fn server() {
             ended.out, "served by /app/server\nfixed\n",
             "{who:?}: {ended:?}"
         );
-    }
-}
-
-fn rootfs() {
-    let source = tempfile::tempdir().unwrap();
-    let code = source.path().join("show.c");
-    fs::write(&code, "#include <stdio.h>\n#include <fcntl.h>\nint main(void){char b[99];FILE*f=fopen(\"/etc/marker\",\"r\");printf(\"%s\",f?fgets(b,99,f):\"none\");f=fopen(\"/etc/resolv.conf\",\"r\");printf(\"%s\",f?fgets(b,99,f):\"none\");printf(\"%d\\n\",open(\"/bin/new\",O_CREAT|O_WRONLY,0600)<0);return 0;}").unwrap();
-    for who in everybody() {
-        let root = own_directory(*who);
-        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        for name in ["bin", "etc"] {
-            fs::create_dir(root.path().join(name)).unwrap();
-        }
-        fs::write(root.path().join("etc/marker"), "another root\n").unwrap();
-        fs::write(root.path().join("etc/resolv.conf"), "nameserver 8.8.8.8\n").unwrap();
-        let built = Command::new("gcc")
-            .args(["-static", "-o"])
-            .arg(root.path().join("bin/show"))
-            .arg(&code)
-            .status()
-            .unwrap();
-        assert!(built.success());
-        let ended = run(
-            *who,
-            &["--rootfs", root.path().to_str().unwrap(), "--", "show"],
-        );
-        assert!(
-            ended.out.starts_with("another root\nnameserver 10.200."),
-            "{who:?} {ended:?}"
-        );
-        assert!(ended.out.ends_with("1\n"), "{ended:?}");
     }
 }
 

@@ -94,6 +94,19 @@ impl Hidden {
         &self.private
     }
 
+    /// Every home that exists, canonical.
+    pub(super) fn homes(&self) -> BTreeSet<PathBuf> {
+        match &self.homes {
+            Homes::Host => homes()
+                .iter()
+                .filter_map(|home| fs::canonicalize(home).ok())
+                .filter(|home| home.parent().is_some())
+                .collect(),
+            #[cfg(test)]
+            Homes::Only(homes) => homes.clone(),
+        }
+    }
+
     /// Every credential path that exists and matters for `source`, canonical.
     pub(super) fn credentials(&self, source: &Path) -> BTreeSet<PathBuf> {
         // A shown directory may be a home that no account lists, or hold some.
