@@ -45,12 +45,22 @@ async fn carry_out(order: Order) -> Outcome<Figures> {
             h2: true,
             lanes,
             seconds,
-        } => http2::requests(&Opener::new(route, "h2")?, lanes, seconds).await,
+            bearer,
+        } => http2::requests(&Opener::new(route, "h2")?, (lanes, seconds), bearer).await,
         Load::Requests {
             h2: false,
             lanes,
             seconds,
-        } => requests(&Opener::new(route, "http/1.1")?, lanes, seconds).await,
+            bearer,
+        } => {
+            let opener = Opener::new(route, "http/1.1")?;
+            let request = if bearer {
+                opener.bearing()
+            } else {
+                request_for(&opener, "/1k")
+            };
+            requests(&opener, (lanes, seconds), &request).await
+        }
         Load::Connections {
             lanes,
             count,
@@ -62,10 +72,14 @@ async fn carry_out(order: Order) -> Outcome<Figures> {
     }
 }
 
-async fn requests(opener: &Opener, lanes: u32, seconds: f64) -> Outcome<Figures> {
+async fn requests(
+    opener: &Opener,
+    (lanes, seconds): (u32, f64),
+    request: &[u8],
+) -> Outcome<Figures> {
     let mut exchanges = Vec::new();
     for _ in 0..lanes {
-        let mut exchange = Exchange::new(opener.open().await?, request_for(opener, "/1k"));
+        let mut exchange = Exchange::new(opener.open().await?, request.to_vec());
         exchange.once().await?;
         exchanges.push(exchange);
     }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use crate::{
+    bearer,
     order::{Answer, Dial, Figures, GO, HOST, Load, Order, PROXY, Route, fresh_name},
     origin::Origin,
     outcome::{Outcome, doing},
@@ -107,13 +108,20 @@ impl Contender {
         Self::beside("mitmproxy", dial, agent()?, Some(started.process))
     }
 
-    /// gig: the agent runs in a real sandbox and every connection is redirected or, for
-    /// `explicit`, asked for by CONNECT.
-    pub(crate) fn gig(gig: &Path, room: &Path, origin: &Origin, explicit: bool) -> Outcome<Self> {
-        let name = if explicit { "gig CONNECT" } else { "gig" };
-        let policy = room.join("policy.yaml");
+    /// gig: the agent runs in a real sandbox.
+    pub(crate) fn gig(
+        gig: &Path,
+        (room, origin): (&Path, &Origin),
+        (name, way): (&'static str, Gig),
+    ) -> Outcome<Self> {
+        let policy = room.join(format!("{name}.yaml"));
         let (port, sink) = (origin.port, origin.sink_port);
-        fs::write(&policy, gig_policy(port, sink))?;
+        let secrets = if way == Gig::Secrets {
+            &bearer::SECRETS[..]
+        } else {
+            &[]
+        };
+        fs::write(&policy, gig_policy(port, sink, secrets))?;
         let mut command = pinned(Core::Proxy, gig);
         command
             .arg("run")
@@ -132,6 +140,7 @@ impl Contender {
                 .arg("--resolve")
                 .arg(format!("{host}:{port}:127.0.0.1"));
         }
+        command.envs(secrets.iter().zip(bearer::VALUES));
         command
             .arg("--ro")
             .arg(format!("{}:/gig-bench", std::env::current_exe()?.display()));
@@ -140,7 +149,7 @@ impl Contender {
             .args(["taskset", "-c", &Core::Load.number().to_string()]);
         command.args(["/gig-bench", "agent"]);
         let mut agent = Agent::start(command)?;
-        let dial = if explicit {
+        let dial = if way == Gig::Connect {
             Dial::Connect(agent.explicit_proxy()?)
         } else {
             Dial::Name
@@ -229,6 +238,17 @@ impl Contender {
     fn cpu(&self) -> Outcome<Option<f64>> {
         self.proxy.map(cpu_seconds).transpose()
     }
+}
+
+/// How gig is asked, and what it knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Gig {
+    /// Every connection is redirected.
+    Redirected,
+    /// Every connection is redirected, and the sandbox holds sentinels of three secrets.
+    Secrets,
+    /// Every connection is asked for by CONNECT.
+    Connect,
 }
 
 /// A load agent that is nowhere else.
@@ -326,12 +346,13 @@ fn lines(answers: ChildStdout) -> Receiver<std::io::Result<String>> {
     receiver
 }
 
-fn gig_policy(port: u16, sink: u16) -> String {
+fn gig_policy(port: u16, sink: u16, secrets: &[&str]) -> String {
+    let secrets = secrets.join(", ");
     format!(
         "version: 1
 name: bench
 egress:
-  - {{host: {HOST}, ports: [{port}, {sink}], allow_private: [127.0.0.1/32]}}
+  - {{host: {HOST}, ports: [{port}, {sink}], allow_private: [127.0.0.1/32], secrets: [{secrets}]}}
   - {{host: '*.names.bench.test', ports: [{port}], allow_private: [127.0.0.1/32]}}
 limits: {{connections: 8192}}
 "

@@ -7,7 +7,7 @@ use tokio::{
 };
 use tokio_rustls::client::TlsStream;
 
-use crate::{outcome::Outcome, stream::Opener};
+use crate::{bearer, outcome::Outcome, stream::Opener};
 
 /// One connection with one request that is sent again and again.
 pub(crate) struct Exchange {
@@ -105,8 +105,20 @@ pub(crate) fn request_for(opener: &Opener, path: &str) -> Vec<u8> {
 impl Opener {
     /// A GET of `path` on another host at the same port.
     pub(crate) fn request_as(&self, host: &str, path: &str) -> Vec<u8> {
+        self.get(host, path, "")
+    }
+
+    /// A GET with a credential.
+    pub(crate) fn bearing(&self) -> Vec<u8> {
+        let field = format!("Authorization: Bearer {}\r\n", bearer::token());
+        self.get(self.host(), bearer::PATH, &field)
+    }
+
+    fn get(&self, host: &str, path: &str, fields: &str) -> Vec<u8> {
         let port = self.port();
-        format!("GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nUser-Agent: gig-bench\r\nAccept: */*\r\n\r\n")
-            .into_bytes()
+        format!(
+            "GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nUser-Agent: gig-bench\r\nAccept: */*\r\n{fields}\r\n"
+        )
+        .into_bytes()
     }
 }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod bearer;
 mod bulk;
 mod contender;
 mod http1;
@@ -30,7 +31,7 @@ use std::{
 };
 
 use crate::{
-    contender::Contender,
+    contender::{Contender, Gig},
     measure::{Piece, Scale},
     origin::Origin,
     outcome::{Outcome, doing},
@@ -149,6 +150,9 @@ fn bench(options: &Options) -> Outcome<()> {
             println!("{}", table::targets(&results, gig));
         }
     }
+    if names.contains(&SECRETS) && names.contains(&"gig") {
+        println!("{}", table::secrets(&results, SECRETS));
+    }
     Ok(())
 }
 
@@ -193,12 +197,15 @@ fn contenders(
             Contender::haproxy_behind(path, room, origin)
         });
     }
-    add("gig", gig.exists(), &|| {
-        Contender::gig(gig, room, origin, false)
-    });
-    add("gig CONNECT", gig.exists(), &|| {
-        Contender::gig(gig, room, origin, true)
-    });
+    for (name, way) in [
+        ("gig", Gig::Redirected),
+        (SECRETS, Gig::Secrets),
+        ("gig CONNECT", Gig::Connect),
+    ] {
+        add(name, gig.exists(), &|| {
+            Contender::gig(gig, (room, origin), (name, way))
+        });
+    }
     add("squid", installed("squid"), &|| {
         Contender::squid(room, origin)
     });
@@ -210,10 +217,12 @@ fn contenders(
 
 /// Peers whose load is behind a veth, as gig's is.
 const BEHIND: [&str; 2] = ["tunnel veth", "HAProxy veth"];
+/// gig with secrets, beside the same gig without.
+const SECRETS: &str = "gig secrets";
 /// So many rounds use up the fresh names.
 const MOST_ROUNDS: u32 = contender::FRESH_NAMES / Scale::FULL.fresh;
 
 const USAGE: &str =
     "usage: gig-bench [--quick] [--gig PATH] [--rounds 1-10] [--only NAME,...] [--load LOAD,...]
-names: direct tunnel HAProxy 'tunnel veth' 'HAProxy veth' gig 'gig CONNECT' squid mitmproxy starts
-loads: held http1 http2 single cached cachedonebyone fresh down up";
+names: direct tunnel HAProxy 'tunnel veth' 'HAProxy veth' gig 'gig secrets' 'gig CONNECT' squid mitmproxy starts
+loads: held http1 http2 http1bearer http2bearer single cached cachedonebyone fresh down up";

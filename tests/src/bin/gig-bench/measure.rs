@@ -70,6 +70,14 @@ pub(crate) enum Figure {
     Http2Rate,
     /// Microseconds.
     Http2P99,
+    /// CPU seconds for 10,000 requests with a credential: HTTP/1.1, 64 connections.
+    Http1BearerCpu,
+    /// Microseconds.
+    Http1BearerP99,
+    /// CPU seconds for 10,000 requests with a credential: HTTP/2, one connection, 64 streams.
+    Http2BearerCpu,
+    /// Microseconds.
+    Http2BearerP99,
     /// CPU seconds for 10,000 requests: HTTP/1.1, one connection.
     SingleCpu,
     /// Microseconds.
@@ -185,6 +193,8 @@ pub(crate) enum Piece {
     Held,
     Http1,
     Http2,
+    Http1Bearer,
+    Http2Bearer,
     Single,
     Cached,
     CachedOneByOne,
@@ -194,10 +204,12 @@ pub(crate) enum Piece {
 }
 
 /// All of them, in the order of a round.
-pub(crate) const PIECES: [Piece; 9] = [
+pub(crate) const PIECES: [Piece; 11] = [
     Piece::Held,
     Piece::Http1,
     Piece::Http2,
+    Piece::Http1Bearer,
+    Piece::Http2Bearer,
     Piece::Single,
     Piece::Cached,
     Piece::CachedOneByOne,
@@ -220,20 +232,23 @@ impl Piece {
         Some(match self {
             // Measured before the rounds.
             Self::Held => return None,
-            Self::Http1 => Load::Requests {
+            Self::Http1 | Self::Http1Bearer => Load::Requests {
                 h2: false,
                 lanes: 64,
                 seconds,
+                bearer: self == Self::Http1Bearer,
             },
-            Self::Http2 => Load::Requests {
+            Self::Http2 | Self::Http2Bearer => Load::Requests {
                 h2: true,
                 lanes: 64,
                 seconds,
+                bearer: self == Self::Http2Bearer,
             },
             Self::Single => Load::Requests {
                 h2: false,
                 lanes: 1,
                 seconds,
+                bearer: false,
             },
             Self::Cached => Load::Connections {
                 lanes: 8,
@@ -280,6 +295,14 @@ impl Piece {
                 add(Figure::Http2Cpu, each(10_000.0));
                 add(Figure::Http2Rate, rate);
                 add(Figure::Http2P99, p99);
+            }
+            Self::Http1Bearer => {
+                add(Figure::Http1BearerCpu, each(10_000.0));
+                add(Figure::Http1BearerP99, p99);
+            }
+            Self::Http2Bearer => {
+                add(Figure::Http2BearerCpu, each(10_000.0));
+                add(Figure::Http2BearerP99, p99);
             }
             Self::Single => {
                 add(Figure::SingleCpu, each(10_000.0));

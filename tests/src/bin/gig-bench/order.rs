@@ -51,6 +51,8 @@ pub(crate) enum Load {
         lanes: u32,
         /// For how long.
         seconds: f64,
+        /// Each carries a credential.
+        bearer: bool,
     },
     /// New connections, one request each.
     Connections {

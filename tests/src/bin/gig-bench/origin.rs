@@ -24,6 +24,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
+    bearer,
     order::HOST,
     outcome::{Outcome, doing},
     process::{Core, Guard, free_port, pinned, wait_for_port},
@@ -31,7 +32,7 @@ use crate::{
 
 /// A running origin; ends with this value.
 pub(crate) struct Origin {
-    /// nginx: `/1k` and `/down`.
+    /// nginx: `/1k`, the same for a credential, and `/down`.
     pub(crate) port: u16,
     /// The sink: `/up`.
     pub(crate) sink_port: u16,
@@ -106,6 +107,7 @@ fn write_certificates(ca_path: &Path, ca_key_path: &Path, pair_path: &Path) -> O
 fn nginx_config(room: &Path, port: u16, pair: &Path) -> String {
     let (room, pair) = (room.display(), pair.display());
     let body = "x".repeat(1024);
+    let (bearer, condition) = (bearer::PATH, bearer::condition());
     // As root, nginx would give its worker to www-data, which may not read the run's directory.
     let user = if rustix::process::geteuid().is_root() {
         "user root;"
@@ -125,6 +127,7 @@ http {{
   server {{
     listen 127.0.0.1:{port} ssl http2 backlog=4096;
     location = /1k {{ return 200 '{body}'; }}
+    location = {bearer} {{ {condition} return 200 '{body}'; }}
     location = /down {{ root {room}; output_buffers 2 128k; }}
   }}
 }}

@@ -48,8 +48,17 @@ pub(crate) fn starts(starts: Starts) -> String {
 /// gig's figures beside what they have to be. `met` is a word, never an exit status: other work on
 /// the machine moves every absolute figure by a third.
 pub(crate) fn targets(results: &Results, gig: &'static str) -> String {
+    against(results, gig, TARGETS)
+}
+
+/// gig's figures with secrets beside its own without.
+pub(crate) fn secrets(results: &Results, gig: &'static str) -> String {
+    against(results, gig, OVER_NONE)
+}
+
+fn against(results: &Results, gig: &'static str, targets: &[Target]) -> String {
     let mut text = format!("\n{gig} against its targets\n");
-    for target in TARGETS {
+    for target in targets {
         let (value, unit) = match target.over {
             None => (results.median(target.figure, gig), ""),
             Some(other) => (results.ratio(target.figure, gig, other), "x"),
@@ -97,6 +106,15 @@ const TABLES: &[(&str, &[Column])] = &[
             ("CPU s/10k req", Figure::Http2Cpu, 3),
             ("req/s", Figure::Http2Rate, 0),
             ("p99 us", Figure::Http2P99, 0),
+        ],
+    ),
+    (
+        "With a credential: a secret where the contender has any",
+        &[
+            ("h1: CPU s/10k", Figure::Http1BearerCpu, 3),
+            ("h1: p99 us", Figure::Http1BearerP99, 0),
+            ("h2: CPU s/10k", Figure::Http2BearerCpu, 3),
+            ("h2: p99 us", Figure::Http2BearerP99, 0),
         ],
     ),
     (
@@ -148,6 +166,34 @@ const fn target(
 }
 
 use Bound::{AtLeast, AtMost};
+
+/// What three secrets may cost, of which each request carries one.
+const OVER_NONE: &[Target] = &[
+    target(
+        "a secret in each request, h1, 64 connections: CPU",
+        Figure::Http1BearerCpu,
+        Some("gig"),
+        AtMost(1.15),
+    ),
+    target(
+        "a secret in each request, h2, 64 streams: CPU",
+        Figure::Http2BearerCpu,
+        Some("gig"),
+        AtMost(1.15),
+    ),
+    target(
+        "secrets, and requests that carry none, h1: CPU",
+        Figure::Http1Cpu,
+        Some("gig"),
+        AtMost(1.15),
+    ),
+    target(
+        "secrets, and requests that carry none, h2: CPU",
+        Figure::Http2Cpu,
+        Some("gig"),
+        AtMost(1.15),
+    ),
+];
 
 const TARGETS: &[Target] = &[
     target(
