@@ -79,7 +79,7 @@ impl Heads {
         }
         let entries = together(entries);
         let bits = |room: usize| usize::BITS - (entries.len() * room).leading_zeros();
-        let filter_bits = bits(SPARSE).clamp(12, 22);
+        let filter_bits = bits(SPARSE).clamp(FEWEST, MOST);
         let slot_bits = bits(2).clamp(4, 30);
         let empty = Slot {
             row: 0,
@@ -143,11 +143,7 @@ impl Heads {
     #[inline]
     pub(super) fn each_in(&self, block: &[u8], from: usize, mut found: impl FnMut(usize, usize)) {
         let (rows, _) = block.as_chunks::<STRIDE>();
-        let mut any = 0;
-        for row in rows {
-            any |= self.bit(Row::of(*row));
-        }
-        if any & 1 == 0 {
+        if !self.has_any(rows) {
             return;
         }
         for (number, row) in rows.iter().enumerate() {
@@ -170,16 +166,44 @@ impl Heads {
     }
 
     fn has(&self, row: Row) -> bool {
-        self.bit(row) & 1 == 1
+        self.has_any(&[row.0.to_le_bytes()])
     }
 
-    /// In the lowest bit, whether a text may begin with it.
+    /// Whether a text may begin with one of these rows.
     #[inline]
-    fn bit(&self, row: Row) -> u64 {
-        let hash = row.hash(self.filter_bits);
-        let word = self.filter.get((hash >> 6) as usize);
-        word.copied().unwrap_or(u64::MAX) >> (hash & 63)
+    fn has_any(&self, rows: &[[u8; STRIDE]]) -> bool {
+        // The size is known where the bits are read, so that nothing about it is asked there.
+        match self.filter_bits {
+            12 => has_any::<{ 1 << 6 }>(&self.filter, rows),
+            13 => has_any::<{ 1 << 7 }>(&self.filter, rows),
+            14 => has_any::<{ 1 << 8 }>(&self.filter, rows),
+            15 => has_any::<{ 1 << 9 }>(&self.filter, rows),
+            16 => has_any::<{ 1 << 10 }>(&self.filter, rows),
+            17 => has_any::<{ 1 << 11 }>(&self.filter, rows),
+            18 => has_any::<{ 1 << 12 }>(&self.filter, rows),
+            19 => has_any::<{ 1 << 13 }>(&self.filter, rows),
+            20 => has_any::<{ 1 << 14 }>(&self.filter, rows),
+            21 => has_any::<{ 1 << 15 }>(&self.filter, rows),
+            _ => has_any::<{ 1 << 16 }>(&self.filter, rows),
+        }
     }
+}
+
+/// Looks all of these rows up in so many words.
+#[inline]
+fn has_any<const WORDS: usize>(filter: &[u64], rows: &[[u8; STRIDE]]) -> bool {
+    let Some(filter) = filter.first_chunk::<WORDS>() else {
+        // What is not there tells nothing.
+        return true;
+    };
+    let bits = WORDS.ilog2() + u64::BITS.ilog2();
+    let mut any = 0;
+    for row in rows {
+        let hash = Row::of(*row).hash(bits);
+        let word = filter.get((hash >> 6) as usize);
+        any |= word.copied().unwrap_or(u64::MAX) >> (hash & 63);
+    }
+    any & 1 == 1
 }
 
 /// In order, many that share row and offset as one.
@@ -206,5 +230,8 @@ pub(super) const STRIDE: usize = 4;
 pub(super) const HEAD: usize = 2 * STRIDE - 1;
 /// Octets that are looked at before anything is decided.
 pub(super) const BLOCK: usize = 64;
+/// Bits of the filter's size.
+const FEWEST: u32 = 12;
+const MOST: u32 = 22;
 /// So many times more bits than rows: one row in so many is taken for one by chance.
 const SPARSE: usize = 64;

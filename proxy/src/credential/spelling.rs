@@ -30,7 +30,7 @@ use self::{
     unit::{DEPTH, unit},
     waiting::Begins,
 };
-use super::heads::{ALIKE, ANY, Heads};
+use super::heads::{ALIKE, ANY, HEAD, Heads};
 
 mod attempt;
 mod crowd;
@@ -75,9 +75,11 @@ pub(super) struct Spellings {
     /// What texts begin with.
     known: Begins,
     idle: Idle,
-    /// Layers of escapes of which only the innermost can matter: none where an octet that may begin an
-    /// escape is among the first of some text as itself.
-    layers: u8,
+    /// The same, of those texts alone that have an octet among their first that may begin an escape. Of
+    /// all others only the innermost reading can matter.
+    odd: [u8; 256],
+    /// At which places of a text such an octet stands.
+    introducers: u8,
 }
 
 /// One spelling.
@@ -198,6 +200,22 @@ impl Text {
         one == other || self.fold && one.eq_ignore_ascii_case(&other)
     }
 
+    /// The octets of it that are looked at wherever it may begin.
+    fn first_octets(&self) -> impl Iterator<Item = u8> {
+        self.octets.iter().copied().take(HEAD)
+    }
+
+    /// Adds at which of the first places which octets stand.
+    fn add_places(&self, places: &mut [u8; 256]) {
+        for (place, octet) in self.first_octets().enumerate() {
+            for octet in cases(Some(octet), self.fold) {
+                if let Some(slot) = places.get_mut(usize::from(octet)) {
+                    *slot |= 1 << place;
+                }
+            }
+        }
+    }
+
     /// Every octet that it may begin with.
     fn first(&self) -> impl Iterator<Item = u8> + use<> {
         cases(self.octets.first().copied(), self.fold)
@@ -213,14 +231,12 @@ impl Lead {
 impl Spellings {
     /// Prepares the search. Texts shorter than [`super::needles::SHORTEST`] must not be among them.
     pub(super) fn new(texts: Vec<Text>) -> Self {
-        let (mut places, mut begins) = ([0; 256], vec![Vec::new(); 256]);
+        let (mut places, mut odd, mut introducers) = ([0; 256], [0; 256], 0);
+        let mut begins = vec![Vec::new(); 256];
         for (number, text) in texts.iter().enumerate() {
-            for (place, octet) in text.octets.iter().take(super::heads::HEAD).enumerate() {
-                for octet in cases(Some(*octet), text.fold) {
-                    if let Some(slot) = places.get_mut(usize::from(octet)) {
-                        *slot |= 1 << place;
-                    }
-                }
+            text.add_places(&mut places);
+            if text.first_octets().any(is_introducer) {
+                text.add_places(&mut odd);
             }
             for octet in text.first() {
                 if let Some(slot) = begins.get_mut(usize::from(octet)) {
@@ -228,18 +244,14 @@ impl Spellings {
                 }
             }
         }
+        for octet in (0..=u8::MAX).filter(|octet| is_introducer(*octet)) {
+            introducers |= odd.get(usize::from(octet)).copied().unwrap_or(0);
+        }
         let place = |octet: u8| places.get(usize::from(octet)).copied().unwrap_or(0);
-        let layers = if [b'%', b'\\', b'&']
-            .into_iter()
-            .all(|octet| place(octet) == 0)
-        {
-            DEPTH
-        } else {
-            0
-        };
         Self {
             idle: Idle::new(|octet| place(octet) != 0),
-            layers,
+            odd,
+            introducers,
             heads: Heads::new(texts.iter().map(|text| text.octets.as_slice())),
             known: Begins::of(texts.iter()),
             crowd: Crowd::new(&texts),

@@ -96,7 +96,14 @@ impl Spellings {
             self.after_break(here, before & !1, here.at + 1, finds);
             return;
         }
-        match quick(here.raw, here.at, self.layers) {
+        let layers = if self.may_be_itself(here, &[]) {
+            0
+        } else {
+            DEPTH
+        };
+        match quick(here.raw, here.at, layers) {
+            // Itself: then another is the first that is not, or all are.
+            Quick::Octet(_, end) if end == here.at + 1 => {}
             Quick::Octet(octet, end) => self.weigh(here, before, (octet, end), finds),
             Quick::Break(end) => self.after_break(here, before & !1, end, finds),
             Quick::Wide(first) if self.places_of(first) == 0 => {}
@@ -135,7 +142,7 @@ impl Spellings {
         if places == 0 {
             return;
         }
-        match self.read(here.raw, end) {
+        match self.read(here, &[], end) {
             Some(next) => self.weigh(here, places, next, finds),
             None => self.attempt_places(here, places, finds),
         }
@@ -148,11 +155,12 @@ impl Spellings {
         self.attempt_places(here, before & !1, finds);
     }
 
-    /// The next octet of a text, if it has only one reading, and where that ends.
+    /// The next octet of a text behind what is `known` of it from `here` on, if it has only one reading
+    /// that can matter, and where that ends.
     #[inline]
-    fn read(&self, raw: &[u8], mut at: usize) -> Option<(u8, usize)> {
+    fn read(&self, here: Around<'_>, known: &[u8], mut at: usize) -> Option<(u8, usize)> {
         for _ in 0..=BREAKS {
-            let octet = *raw.get(at)?;
+            let octet = *here.raw.get(at)?;
             if !is_special(octet) {
                 return Some((octet, at + 1));
             }
@@ -160,11 +168,10 @@ impl Spellings {
                 at += 1;
                 continue;
             }
-            if self.places_of(octet) != 0 {
-                // It may also be meant as itself.
+            if self.may_be_itself(here, known) {
                 return None;
             }
-            match quick(raw, at, self.layers) {
+            match quick(here.raw, at, DEPTH) {
                 Quick::Octet(octet, end) => return Some((octet, end)),
                 Quick::Break(end) => at = end,
                 Quick::Wide(first) if self.places_of(first) == 0 => return Some((first, at)),
@@ -172,6 +179,22 @@ impl Spellings {
             }
         }
         None
+    }
+
+    /// Whether the octet behind what is `known` from `here` on may be meant as one that begins an escape,
+    /// because some text has one there among its first.
+    #[inline]
+    fn may_be_itself(&self, here: Around<'_>, known: &[u8]) -> bool {
+        self.introducers != 0 && self.has_introducer(here, known)
+    }
+
+    fn has_introducer(&self, here: Around<'_>, known: &[u8]) -> bool {
+        let odd = |octet: u8| self.odd.get(usize::from(octet)).copied().unwrap_or(0);
+        let mut places = here.places_before(odd);
+        for (ahead, octet) in known.iter().enumerate() {
+            places &= odd(*octet) >> ahead;
+        }
+        places & self.introducers >> known.len() != 0
     }
 
     /// A text goes on at `here` with `octet`, as far as is known.
@@ -186,42 +209,44 @@ impl Spellings {
     fn weigh_on(
         &self,
         here: Around<'_>,
-        mut places: u8,
+        places: u8,
         (octet, mut end): (u8, usize),
         finds: &mut Finds,
     ) {
-        let mut row = [octet, 0, 0, 0];
-        let mut whole = true;
-        for (ahead, slot) in (1_u8..).zip(row.iter_mut().skip(1)) {
-            let Some((octet, next)) = self.read(here.raw, end) else {
-                whole = false;
-                break;
-            };
-            places &= self.places_of(octet) >> ahead | !(PLACES >> ahead);
-            if places == 0 {
-                return;
-            }
-            (*slot, end) = (octet, next);
-        }
         if places & !FIRST_PLACES != 0
             && let Some(from) = here.at.checked_sub(STRIDE - 1)
             && let Some(&[a, b, c]) = here.raw.get(from..here.at)
         {
-            for entry in self.heads.entries(Row::of([a, b, c, octet])) {
-                if let Some(at) = from.checked_sub(entry.offset) {
-                    self.attempt(here.raw, at, entry.text, here.last, finds);
-                }
+            self.attempt_row(here, from, [a, b, c, octet], finds);
+        }
+        // From each of these on, all that is read ahead is among the first octets of a text.
+        let mut left = places & FIRST_PLACES;
+        if left == 0 {
+            return;
+        }
+        let mut row = [octet, 0, 0, 0];
+        for ahead in 1..STRIDE {
+            let known = row.get(..ahead).unwrap_or_default();
+            let Some((octet, next)) = self.read(here, known, end) else {
+                self.attempt_from(here, left, octet, finds);
+                return;
+            };
+            left &= self.places_of(octet) >> ahead;
+            if left == 0 {
+                return;
             }
+            if let Some(slot) = row.get_mut(ahead) {
+                *slot = octet;
+            }
+            end = next;
         }
-        if places & FIRST_PLACES == 0 {
-            return;
-        }
-        if !whole {
-            self.attempt_from(here, places & FIRST_PLACES, octet, finds);
-            return;
-        }
+        self.attempt_row(here, here.at, row, finds);
+    }
+
+    /// Attempts with the texts that have this row, which is at `at`.
+    fn attempt_row(&self, here: Around<'_>, at: usize, row: [u8; STRIDE], finds: &mut Finds) {
         for entry in self.heads.entries(Row::of(row)) {
-            if let Some(at) = here.at.checked_sub(entry.offset) {
+            if let Some(at) = at.checked_sub(entry.offset) {
                 self.attempt(here.raw, at, entry.text, here.last, finds);
             }
         }

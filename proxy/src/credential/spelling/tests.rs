@@ -166,6 +166,21 @@ proptest! {
     }
 
     #[test]
+    fn what_is_looked_for_beside_a_text_does_not_matter_to_it(
+        raw in adversarial(),
+        last in any::<bool>(),
+        wanted in 1..1_usize << VALUES.len(),
+    ) {
+        let some = VALUES.iter().enumerate().filter(|(value, _)| wanted >> value & 1 == 1);
+        let spellings = spellings_of(&some.map(|(_, value)| *value).collect::<Vec<_>>());
+        let (expected, got) = (tried(&spellings, raw.as_bytes(), last), looked(&spellings, raw.as_bytes(), last));
+        prop_assert_eq!(&got.hits, &expected.hits);
+        // What looking leaves open may be more than what trying does, never less.
+        let known = |at: &usize| *at == raw.len() || got.open.contains(at);
+        prop_assert!(expected.open.iter().all(known), "{:?} {:?}", expected.open, got.open);
+    }
+
+    #[test]
     fn every_spelling_is_found_whatever_stands_around_it(
         before in adversarial(),
         form in any_form().prop_flat_map(written),
