@@ -1,6 +1,7 @@
 //! `gig serve`: who is let in, what is kept, what a sandbox can and cannot reach. Everything is asked
 //! over real connections of the real program.
 
+mod approvals;
 mod doors;
 mod people;
 mod policies;

@@ -6,6 +6,7 @@
 pub(crate) mod audit;
 pub(crate) mod health;
 pub(crate) mod policies;
+pub(crate) mod proposals;
 pub(crate) mod sandboxes;
 pub(crate) mod servers;
 pub(crate) mod sessions;

@@ -35,6 +35,9 @@ pub(crate) struct Caller {
     pub(crate) role: Role,
     /// The session, where there is one.
     pub(crate) session: Option<Arc<str>>,
+    /// Who this is, or who made the token; `None` where nobody knows.
+    person: Option<Arc<str>>,
+    owner: bool,
     address: Option<SocketAddr>,
 }
 
@@ -55,10 +58,18 @@ impl Caller {
         self.role.may(permission)
     }
 
+    /// Whether this is that person, by themselves or by a token that they made.
+    pub(crate) fn is(&self, person: &str) -> bool {
+        let own = self.person.as_deref();
+        own.is_some_and(|own| own.eq_ignore_ascii_case(person))
+    }
+
     /// For a change.
     pub(crate) fn actor(&self, app: &App) -> Actor {
         Actor {
             name: Arc::clone(&self.name),
+            person: self.person.clone(),
+            owner: self.owner,
             address: self.address,
             at: app.now(),
         }
@@ -104,6 +115,8 @@ async fn identify(app: &App, request: &Parts) -> Result<Caller, Problem> {
             name,
             role: Role::Admin,
             session: None,
+            person: Some(Actor::OWNER.into()),
+            owner: true,
             address: None,
         });
     }
@@ -136,6 +149,8 @@ async fn by_token(app: &App, presented: Presented, peer: &Peer) -> Result<Caller
         name: format!("token {} ({})", token.name, token.id).into(),
         role: token.role,
         session: None,
+        person: Some(token.person.into()).filter(|person: &Arc<str>| !person.is_empty()),
+        owner: false,
         address: peer.address(),
     })
 }
@@ -150,8 +165,10 @@ async fn by_session(app: &App, presented: Presented, peer: &Peer) -> Result<Call
         app.ask(move |store| store.touch_session(&id, now)).await?;
     }
     Ok(Caller {
-        name: session.user.into(),
+        name: session.user.as_str().into(),
         role: session.role,
+        person: Some(session.user.into()),
+        owner: false,
         session: Some(session.id.into()),
         address: peer.address(),
     })

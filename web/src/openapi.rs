@@ -15,7 +15,7 @@ use utoipa::{
     },
 };
 
-use crate::api::{audit, health, policies, sandboxes, servers, sessions, tokens, users};
+use crate::api::{audit, health, policies, proposals, sandboxes, servers, sessions, tokens, users};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -27,6 +27,8 @@ use crate::api::{audit, health, policies, sandboxes, servers, sessions, tokens, 
         tokens::list, tokens::add, tokens::remove,
         policies::list, policies::one, policies::save, policies::remove, policies::versions,
         policies::version, policies::roll_back, policies::check, policies::assignments, policies::assign,
+        proposals::list, proposals::one, proposals::approve, proposals::reject, proposals::withdraw,
+        proposals::rule, proposals::set_rule,
         audit::search, audit::one,
         servers::list, servers::one, servers::save, servers::remove,
         sandboxes::list, sandboxes::one, sandboxes::start, sandboxes::stop, sandboxes::log,

@@ -3,6 +3,7 @@
 //! Every page goes through [`shown`]: askama escapes what is HTML, and what no eye sees is spelled out.
 //! A form that changed something ends with a redirect, so that reloading repeats nothing.
 
+pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod overview;
 pub(crate) mod people;
@@ -82,12 +83,15 @@ impl Frame {
         let all = [
             ("/", "Overview"),
             ("/policies", "Policies"),
+            ("/approvals", "Approvals"),
             ("/audit", "Record"),
             ("/sandboxes", "Sandboxes"),
             ("/servers", "Servers"),
             ("/people", "People"),
         ];
-        let mine = |(path, _): &(&str, &str)| *path != "/audit" || self.may_audit();
+        let mine = |(path, _): &(&str, &str)| {
+            !matches!(*path, "/audit" | "/approvals") || self.may_audit()
+        };
         all.into_iter().filter(mine).collect()
     }
 }

@@ -15,7 +15,7 @@ pub enum Role {
     Auditor,
     /// Also writes policies, and starts and stops sandboxes.
     Editor,
-    /// Reads the record and puts policies in force; writes none.
+    /// Reads the record, puts policies in force and approves changes of others; writes none.
     Approver,
     /// Everything, people and servers included.
     Admin,
@@ -32,6 +32,8 @@ pub enum Permission {
     EditPolicies,
     /// Say which policy is in force where.
     AssignPolicies,
+    /// Decide on what somebody else proposes, where policies are changed by two people.
+    Approve,
     /// Start and stop sandboxes of registered servers.
     RunSandboxes,
     /// Register servers: what runs on this machine and which of its files it sees.
@@ -54,15 +56,26 @@ impl Role {
     #[must_use]
     pub const fn may(self, permission: Permission) -> bool {
         use Permission::{
-            AssignPolicies, EditPolicies, Look, ManageServers, ManageUsers, ReadAudit, RunSandboxes,
+            Approve, AssignPolicies, EditPolicies, Look, ManageServers, ManageUsers, ReadAudit,
+            RunSandboxes,
         };
         match permission {
             Look => true,
             ReadAudit => !matches!(self, Self::Viewer),
             EditPolicies | RunSandboxes => matches!(self, Self::Editor | Self::Admin),
             AssignPolicies => matches!(self, Self::Editor | Self::Approver | Self::Admin),
+            Approve => matches!(self, Self::Approver | Self::Admin),
             ManageServers | ManageUsers => matches!(self, Self::Admin),
         }
+    }
+
+    /// Whether it has any part in a change of policies: writes them, puts them in force, approves.
+    /// Under the two-person rule nobody gives or gets such a role alone.
+    #[must_use]
+    pub const fn takes_part(self) -> bool {
+        self.may(Permission::EditPolicies)
+            || self.may(Permission::AssignPolicies)
+            || self.may(Permission::Approve)
     }
 
     /// The stable word.
@@ -84,7 +97,7 @@ impl Role {
             Self::Viewer => "sees policies, servers and sandboxes",
             Self::Auditor => "also reads and searches the record",
             Self::Editor => "also writes policies and runs sandboxes",
-            Self::Approver => "reads the record and puts policies in force",
+            Self::Approver => "reads the record, puts policies in force and approves changes",
             Self::Admin => "everything, people and servers included",
         }
     }
@@ -117,6 +130,13 @@ mod tests {
             assert_eq!(role.may(Permission::ManageServers), admin, "{role}");
             assert_eq!(role.to_string().parse(), Ok(role));
         }
+    }
+
+    #[test]
+    fn who_only_looks_or_reads_takes_no_part_in_changes() {
+        let roles = Role::ALL.into_iter().filter(|role| !role.takes_part());
+        assert_eq!(roles.collect::<Vec<_>>(), [Role::Viewer, Role::Auditor]);
+        assert!(Role::Approver.may(Permission::Approve) && !Role::Editor.may(Permission::Approve));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use axum::{
 };
 
 use crate::{
-    api::{audit, health, policies, sandboxes, servers, sessions, tokens, users},
+    api::{audit, health, policies, proposals, sandboxes, servers, sessions, tokens, users},
     api_error::Problem,
     app::App,
     auth, document, guard, metrics, openapi, pages,
@@ -88,6 +88,15 @@ fn api() -> Router<Arc<App>> {
             "/api/v1/assignments",
             get(policies::assignments).put(policies::assign),
         )
+        .route("/api/v1/proposals", get(proposals::list))
+        .route("/api/v1/proposals/{id}", get(proposals::one))
+        .route("/api/v1/proposals/{id}/approve", post(proposals::approve))
+        .route("/api/v1/proposals/{id}/reject", post(proposals::reject))
+        .route("/api/v1/proposals/{id}/withdraw", post(proposals::withdraw))
+        .route(
+            "/api/v1/two-person-rule",
+            get(proposals::rule).put(proposals::set_rule),
+        )
         .route("/api/v1/audit", get(audit::search))
         .route("/api/v1/audit/{id}", get(audit::one))
         .route("/api/v1/servers", get(servers::list))
@@ -123,6 +132,12 @@ fn console() -> Router<Arc<App>> {
         .route(
             "/policies/{name}/versions/{version}",
             get(pages::policies::version).post(pages::policies::roll_back),
+        )
+        .route("/approvals", get(pages::approvals::list))
+        .route("/approvals/rule", post(pages::approvals::set_rule))
+        .route(
+            "/approvals/{id}",
+            get(pages::approvals::show).post(pages::approvals::decide),
         )
         .route("/audit", get(pages::audit::search))
         .route("/audit/{id}", get(pages::audit::show))

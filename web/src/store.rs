@@ -15,6 +15,7 @@ use thiserror::Error;
 mod change;
 mod kept;
 mod name;
+mod proposal;
 mod sqlite;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ pub use kept::{
     Assignment, Network, PolicyHead, PolicyVersion, Server, ServerSpec, Session, Token, User,
 };
 pub use name::{Name, ParseNameError};
+pub use proposal::{Decided, Decision, Draft, Proposal, ProposalKind, ProposalState};
 pub use sqlite::{OpenStoreError, SqliteStore};
 
 /// Is told of a change before it takes effect, and may refuse it.
@@ -131,6 +133,30 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`].
     fn server(&self, name: &str) -> Result<Option<Server>, StoreError>;
+
+    /// Whether policies are changed by two people.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn two_person_rule(&self) -> Result<bool, StoreError>;
+
+    /// Proposals without their documents, newest first, at most `most` older than `before`: those that
+    /// wait, or those that were decided.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn proposals(
+        &self,
+        pending: bool,
+        before: Option<u64>,
+        most: u32,
+    ) -> Result<Vec<Proposal>, StoreError>;
+
+    /// One proposal, whole.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn proposal(&self, id: u64) -> Result<Option<Proposal>, StoreError>;
 }
 
 /// The database failed.
@@ -196,6 +222,25 @@ pub enum ChangeError {
         "this set-up link is not valid: it works once and for an hour; restart gig for a new one"
     )]
     Setup,
+    /// What the two-person rule forbids one person.
+    #[error("two-person rule: {0}")]
+    TwoPeople(&'static str),
+    /// What a proposal was built on is no longer so.
+    #[error(
+        "proposal {id} is stale: what it was built on has changed since; propose it again on what is there now"
+    )]
+    Outdated {
+        /// Which proposal.
+        id: u64,
+    },
+    /// Somebody decided already.
+    #[error("proposal {id} is {state} already")]
+    Decided {
+        /// Which proposal.
+        id: u64,
+        /// What became of it.
+        state: ProposalState,
+    },
     /// The record could not be written, so nothing was changed.
     #[error("the change could not be recorded, so it was not made: {0}")]
     NotRecorded(String),

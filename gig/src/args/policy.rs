@@ -41,6 +41,49 @@ pub(crate) enum PolicyCommand {
     Rollback(PolicyRollbackArgs),
     /// Say where a policy is in force
     Assign(PolicyAssignArgs),
+    /// List the changes that wait for a second person in the appliance
+    Proposals(PolicyProposalsArgs),
+    /// Make a change that waits for a second person, as this machine's owner
+    Approve(PolicyDecideArgs),
+    /// Refuse a change that waits for a second person
+    Reject(PolicyDecideArgs),
+    /// Say whether policies are changed by two people; turn that on or off as this machine's owner
+    TwoPerson(PolicyTwoPersonArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyProposalsArgs {
+    /// Those that were decided
+    #[arg(long)]
+    pub(crate) decided: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyDecideArgs {
+    /// Which, as `gig policy proposals` lists it
+    pub(crate) id: u64,
+    /// Why; stands in the history and the record; a rejection has one
+    #[arg(long, default_value = "", value_name = "TEXT")]
+    pub(crate) why: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyTwoPersonArgs {
+    /// On or off; left out: only say which
+    #[arg(value_enum)]
+    pub(crate) rule: Option<OnOff>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnOff {
+    On,
+    Off,
 }
 
 #[derive(Debug, Args)]

@@ -9,6 +9,7 @@ use serde_json::json;
 mod attempts;
 mod import;
 pub(crate) mod kept;
+pub(crate) mod proposals;
 mod traffic;
 
 pub(crate) use import::import;

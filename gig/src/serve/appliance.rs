@@ -74,6 +74,8 @@ impl Appliance {
     pub(crate) fn change(&self, change: &Change) -> anyhow::Result<()> {
         let actor = Actor {
             name: changes::who(),
+            person: Some(Actor::OWNER.into()),
+            owner: true,
             address: None,
             at: jiff::Timestamp::now(),
         };

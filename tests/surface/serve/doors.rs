@@ -6,12 +6,14 @@ use super::{Appliance, Ask, PASSWORD, command};
 use crate::answer;
 
 /// Everything that is not public.
-const CLOSED: [&str; 22] = [
+const CLOSED: [&str; 26] = [
     "/",
     "/policies",
     "/policies/p",
     "/policies/p/edit",
     "/policies/p/versions/1",
+    "/approvals",
+    "/approvals/1",
     "/audit",
     "/audit/1-1",
     "/sandboxes",
@@ -25,6 +27,8 @@ const CLOSED: [&str; 22] = [
     "/api/v1/tokens",
     "/api/v1/policies",
     "/api/v1/assignments",
+    "/api/v1/proposals",
+    "/api/v1/two-person-rule",
     "/api/v1/audit",
     "/api/v1/servers",
     "/api/v1/sandboxes",

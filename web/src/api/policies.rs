@@ -17,14 +17,18 @@ use gig_policy::{Finding, Problem as Mistake};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Asked, Body, Items, time};
+use super::{
+    Asked, Body, Items,
+    proposals::{self, ProposalView, brief},
+    time,
+};
 use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
     document,
     role::Permission,
-    store::{Change, Name, PolicyHead, PolicyVersion},
+    store::{Change, Name, PolicyHead, PolicyVersion, Proposal},
 };
 
 /// A version, as listed.
@@ -163,8 +167,9 @@ pub(crate) async fn one(
 #[utoipa::path(put, path = "/api/v1/policies/{name}", tag = "policies", request_body = NewVersion,
     params(("If-Match" = Option<String>, Header, description = "the ETag that this is built on"),
            ("If-None-Match" = Option<String>, Header, description = "`*`: the policy is new")),
-    responses((status = 200, body = PolicyView), (status = 412, body = Problem),
-              (status = 422, body = Problem), (status = 428, body = Problem)))]
+    responses((status = 200, body = PolicyView), (status = 202, body = ProposalView),
+              (status = 412, body = Problem), (status = 422, body = Problem),
+              (status = 428, body = Problem)))]
 pub(crate) async fn save(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -173,31 +178,24 @@ pub(crate) async fn save(
     Body(new): Body<NewVersion>,
 ) -> Result<Response, Problem> {
     let expected = expected(&headers)?;
-    let kept = save_version(
-        &app,
-        &caller,
-        name,
-        Some(expected),
-        new.document,
-        new.reason,
-    )
-    .await?;
-    let tag = [(header::ETAG, tag(kept.head.version))];
-    Ok((tag, Json(PolicyView::from(kept))).into_response())
+    let (document, reason) = (new.document, new.reason);
+    let saved = save_version(&app, &caller, name, Some(expected), document, reason).await?;
+    Ok(saved.answer())
 }
 
 /// Removes a policy that nothing uses.
 #[utoipa::path(delete, path = "/api/v1/policies/{name}", tag = "policies",
-    responses((status = 204), (status = 404, body = Problem), (status = 409, body = Problem)))]
+    responses((status = 204), (status = 202, body = ProposalView), (status = 404, body = Problem),
+              (status = 409, body = Problem)))]
 pub(crate) async fn remove(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<StatusCode, Problem> {
+) -> Result<Response, Problem> {
     caller.require(Permission::EditPolicies)?;
-    app.change(caller.actor(&app), Change::RemovePolicy { name })
-        .await?;
-    Ok(StatusCode::NO_CONTENT)
+    let change = Change::RemovePolicy { name };
+    let applied = app.change(caller.actor(&app), change).await?;
+    Ok(proposals::done(applied))
 }
 
 /// The versions of a policy, newest first.
@@ -239,15 +237,16 @@ pub(crate) async fn version(
 
 /// Writes an old version again, as the next one.
 #[utoipa::path(post, path = "/api/v1/policies/{name}/rollback", tag = "policies", request_body = RollBack,
-    responses((status = 200, body = PolicyView), (status = 404, body = Problem)))]
+    responses((status = 200, body = PolicyView), (status = 202, body = ProposalView),
+              (status = 404, body = Problem)))]
 pub(crate) async fn roll_back(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
     Body(back): Body<RollBack>,
-) -> Result<Json<PolicyView>, Problem> {
-    let kept = roll_back_to(&app, &caller, name, back.version, back.reason).await?;
-    Ok(Json(kept.into()))
+) -> Result<Response, Problem> {
+    let saved = roll_back_to(&app, &caller, name, back.version, back.reason).await?;
+    Ok(saved.answer())
 }
 
 /// Checks a document without keeping it.
@@ -286,19 +285,19 @@ pub(crate) async fn assignments(
 
 /// Puts a policy in force for a server, or for all that have none of their own.
 #[utoipa::path(put, path = "/api/v1/assignments", tag = "policies", request_body = AssignmentView,
-    responses((status = 204), (status = 404, body = Problem)))]
+    responses((status = 204), (status = 202, body = ProposalView), (status = 404, body = Problem)))]
 pub(crate) async fn assign(
     State(app): State<Arc<App>>,
     caller: Caller,
     Body(wanted): Body<AssignmentView>,
-) -> Result<StatusCode, Problem> {
+) -> Result<Response, Problem> {
     caller.require(Permission::AssignPolicies)?;
     let change = Change::Assign {
         server: wanted.server,
         policy: wanted.policy,
     };
-    app.change(caller.actor(&app), change).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let applied = app.change(caller.actor(&app), change).await?;
+    Ok(proposals::done(applied))
 }
 
 /// A version of a policy; the newest for `None`.
@@ -318,6 +317,26 @@ pub(crate) async fn version_of(
     kept.ok_or_else(|| Problem::missing("policy", &name))
 }
 
+/// What became of a version that was written.
+pub(crate) enum Saved {
+    /// It is in force where the policy is assigned.
+    Version(PolicyVersion),
+    /// It waits for a second person.
+    Proposed(Proposal),
+}
+
+impl Saved {
+    fn answer(self) -> Response {
+        match self {
+            Self::Version(kept) => {
+                let tag = [(header::ETAG, tag(kept.head.version))];
+                (tag, Json(PolicyView::from(kept))).into_response()
+            }
+            Self::Proposed(proposal) => proposals::waits(proposal),
+        }
+    }
+}
+
 /// Writes a version; the console does the same.
 pub(crate) async fn save_version(
     app: &App,
@@ -326,13 +345,10 @@ pub(crate) async fn save_version(
     expected: Option<u64>,
     document: String,
     reason: String,
-) -> Result<PolicyVersion, Problem> {
+) -> Result<Saved, Problem> {
     caller.require(Permission::EditPolicies)?;
     let name: Name = name.parse()?;
-    if reason.chars().count() > LONGEST_REASON {
-        let words = format!("a reason has at most {LONGEST_REASON} characters");
-        return Err(Problem::invalid(words));
-    }
+    brief(&reason)?;
     let checked = checked(name.to_string(), document.clone()).await?;
     if !checked.problems.is_empty() {
         return Err(Problem::document(checked.problems));
@@ -344,7 +360,11 @@ pub(crate) async fn save_version(
         reason,
     };
     let applied = app.change(caller.actor(app), change).await?;
-    version_of(app, caller, name.to_string(), applied.version).await
+    if let Some(proposal) = applied.proposal {
+        return Ok(Saved::Proposed(proposal));
+    }
+    let kept = version_of(app, caller, name.to_string(), applied.version).await;
+    kept.map(Saved::Version)
 }
 
 /// Writes an old version again.
@@ -354,7 +374,7 @@ pub(crate) async fn roll_back_to(
     name: String,
     version: u64,
     reason: String,
-) -> Result<PolicyVersion, Problem> {
+) -> Result<Saved, Problem> {
     let old = version_of(app, caller, name.clone(), Some(version)).await?;
     let reason = match reason.trim() {
         "" => format!("back to version {version}"),
@@ -393,6 +413,3 @@ fn tag(version: u64) -> String {
 fn unnamed() -> String {
     "draft".to_owned()
 }
-
-/// A few sentences.
-const LONGEST_REASON: usize = 1000;

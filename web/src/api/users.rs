@@ -6,12 +6,17 @@ use axum::{
     Json,
     extract::{Path, State},
     http::StatusCode,
+    response::{IntoResponse as _, Response},
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
-use super::{Body, Items, time};
+use super::{
+    Body, Items,
+    proposals::{self, ProposalView},
+    time,
+};
 use crate::{
     api_error::Problem,
     app::App,
@@ -100,26 +105,28 @@ pub(crate) async fn add(
 
 /// Changes a role or a password.
 #[utoipa::path(patch, path = "/api/v1/users/{name}", tag = "users", request_body = UserChange,
-    responses((status = 204), (status = 404, body = Problem)))]
+    responses((status = 204), (status = 202, body = ProposalView), (status = 404, body = Problem),
+              (status = 409, body = Problem)))]
 pub(crate) async fn change(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
     Body(change): Body<UserChange>,
-) -> Result<StatusCode, Problem> {
+) -> Result<Response, Problem> {
     caller.require(Permission::ManageUsers)?;
     if change.role.is_none() && change.password.is_none() {
         return Err(Problem::invalid("nothing to change: give role or password"));
     }
-    if let Some(role) = change.role {
-        let name = name.clone();
-        app.change(caller.actor(&app), Change::SetRole { name, role })
-            .await?;
-    }
+    // First, because a role may only be proposed, and that is answered.
     if let Some(password) = change.password {
-        set_password(&app, &caller, name, Zeroizing::new(password)).await?;
+        set_password(&app, &caller, name.clone(), Zeroizing::new(password)).await?;
     }
-    Ok(StatusCode::NO_CONTENT)
+    let Some(role) = change.role else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    let change = Change::SetRole { name, role };
+    let applied = app.change(caller.actor(&app), change).await?;
+    Ok(proposals::done(applied))
 }
 
 /// Lets somebody sign in no more.

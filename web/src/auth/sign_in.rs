@@ -56,6 +56,8 @@ pub(crate) async fn start_session(
     let expires = now.checked_add(LONGEST).map_err(Problem::internal)?;
     let actor = Actor {
         name: user.as_str().into(),
+        person: Some(user.as_str().into()),
+        owner: false,
         address,
         at: now,
     };

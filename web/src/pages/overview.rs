@@ -27,6 +27,7 @@ struct OverviewPage {
     would_deny: u64,
     running: usize,
     policies: usize,
+    waiting: usize,
     denials: Vec<RecordRow>,
     health: Vec<Health>,
 }
@@ -52,6 +53,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
         would_deny: app.traffic.would_deny.load(Relaxed),
         running: sandboxes.iter().filter(|one| one.ended.is_none()).count(),
         policies: app.ask(|store| store.policies()).await?.len(),
+        waiting: super::approvals::waiting(&app, &caller).await?,
         denials,
         health: app.control.health(),
     };

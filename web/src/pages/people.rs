@@ -11,7 +11,7 @@ use axum::{
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{Answer, Frame, shown_as, to};
+use super::{Answer, Frame, approvals::after, shown_as, to};
 use crate::{
     api::{
         sessions::{self, SessionView},
@@ -107,8 +107,10 @@ pub(crate) async fn change_user(
         ("role", Some(role)) => Change::SetRole { name, role },
         _ => return Err(Problem::invalid("nothing to change").into()),
     };
-    let changed = app.change(caller.actor(&app), change).await.map(drop);
-    done(&app, &caller, changed).await
+    match app.change(caller.actor(&app), change).await {
+        Ok(applied) => Ok(after(&applied, "/people")),
+        Err(problem) => done(&app, &caller, Err(problem)).await,
+    }
 }
 
 /// `POST /people/tokens`: the only time that the token is shown.

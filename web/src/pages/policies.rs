@@ -9,9 +9,9 @@ use axum::{
 };
 use serde::Deserialize;
 
-use super::{Answer, Frame, in_query, shown, to};
+use super::{Answer, Frame, approvals::after, in_query, shown, to};
 use crate::{
-    api::policies::{PolicyView, checked, roll_back_to, version_of},
+    api::policies::{PolicyView, Saved, checked, roll_back_to, version_of},
     app::App,
     auth::Caller,
     document::{self, Line},
@@ -133,8 +133,8 @@ pub(crate) async fn assign(
         server: Some(place.server).filter(|server| !server.is_empty()),
         policy: Some(name),
     };
-    app.change(caller.actor(&app), change).await?;
-    Ok(to(&back))
+    let applied = app.change(caller.actor(&app), change).await?;
+    Ok(after(&applied, &back))
 }
 
 /// `GET /policies/{name}/versions/{version}`.
@@ -171,8 +171,10 @@ pub(crate) async fn roll_back(
     Path((name, version)): Path<(String, u64)>,
 ) -> Answer {
     let back = format!("/policies/{}", in_query(&name));
-    roll_back_to(&app, &caller, name, version, String::new()).await?;
-    Ok(to(&back))
+    match roll_back_to(&app, &caller, name, version, String::new()).await? {
+        Saved::Version(_) => Ok(to(&back)),
+        Saved::Proposed(proposal) => Ok(to(&format!("/approvals/{}", proposal.id))),
+    }
 }
 
 /// What a change means, and its lines.

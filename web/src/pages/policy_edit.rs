@@ -22,7 +22,7 @@ use crate::{
     allow::{Width, propose},
     api::{
         audit,
-        policies::{checked, save_version},
+        policies::{Saved, checked, save_version},
     },
     api_error::Problem,
     app::App,
@@ -47,6 +47,8 @@ struct EditPage {
     lines: Vec<DiffLine>,
     /// The button stands above the document: nothing is left to write.
     save_first: bool,
+    /// Policies are changed by two people: the button proposes.
+    two: bool,
 }
 
 #[derive(Deserialize)]
@@ -117,6 +119,7 @@ pub(crate) async fn form(
             }
         }
     }
+    page.two = app.ask(|store| store.two_person_rule()).await?;
     page.look(old).await?;
     Ok(page.shown(StatusCode::OK))
 }
@@ -138,6 +141,7 @@ pub(crate) async fn submit(
     let wanted = name.clone();
     let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
     let old = kept.map(|kept| kept.document).unwrap_or_default();
+    page.two = app.ask(|store| store.two_person_rule()).await?;
     page.look(old).await?;
     if edited.act != "save" {
         if page.problems.is_empty() {
@@ -150,7 +154,8 @@ pub(crate) async fn submit(
     let back = format!("/policies/{}", in_query(&name));
     let saved = save_version(&app, &caller, name, Some(edited.version), document, reason).await;
     match saved {
-        Ok(_) => Ok(to(&back)),
+        Ok(Saved::Version(_)) => Ok(to(&back)),
+        Ok(Saved::Proposed(proposal)) => Ok(to(&format!("/approvals/{}", proposal.id))),
         Err(problem) if problem.status().is_client_error() => {
             if problem.problems.is_empty() {
                 page.note.clone_from(&problem.detail);
@@ -177,6 +182,7 @@ impl EditPage {
             findings: Vec::new(),
             lines: Vec::new(),
             save_first: false,
+            two: false,
         }
     }
 

@@ -94,6 +94,8 @@ async fn finish(
     let user = name.to_string();
     let actor = Actor {
         name: user.as_str().into(),
+        person: Some(user.as_str().into()),
+        owner: false,
         address: peer.address(),
         at: now,
     };

@@ -7,14 +7,20 @@ use std::{net::SocketAddr, sync::Arc};
 use gig_audit::{Entry, Event, VerdictWord};
 use jiff::Timestamp;
 
-use super::{Name, ServerSpec};
+use super::{Decision, Name, Proposal, ServerSpec};
 use crate::{credential::Digest, role::Role};
 
 /// Who changes something, as the record names them.
 #[derive(Debug, Clone)]
 pub struct Actor {
-    /// `ana`, `token ci (3f…)`, `root (uid 0)`.
+    /// `ana`, `token ci (3f…)`, `uid 0 on this machine`.
     pub name: Arc<str>,
+    /// The person that this is, or who made the token; `None` where nobody knows. Two names of one
+    /// person are one person.
+    pub person: Option<Arc<str>>,
+    /// This machine's own user, who could write the database as well: the two-person rule does not
+    /// hold them, and their passing it is recorded.
+    pub owner: bool,
     /// From where; `None` on this machine.
     pub address: Option<SocketAddr>,
     /// When.
@@ -143,13 +149,54 @@ pub enum Change {
         /// Which.
         name: String,
     },
+    /// From now on policies are changed by two people, or by one again.
+    TwoPersonRule {
+        /// By two.
+        on: bool,
+    },
+    /// Somebody decides on a proposal.
+    Decide {
+        /// Which.
+        id: u64,
+        /// What.
+        decision: Decision,
+        /// Why.
+        why: String,
+    },
 }
 
 /// What a change came to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Applied {
     /// The version that was made of a policy.
     pub version: Option<u64>,
+    /// What the change became, and has to wait for; or what was decided on.
+    pub proposal: Option<Proposal>,
+    /// It would have taken two people, but for this machine's owner.
+    pub passed: bool,
+}
+
+impl Actor {
+    /// The person that all of this machine's own users are: each could act as the others.
+    pub const OWNER: &'static str = "owner of this machine";
+
+    /// Whom the record names, with the person behind a token.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match &self.person {
+            Some(person) if *person != self.name && !self.owner => {
+                format!("{} of {person}", self.name)
+            }
+            _ => self.name.to_string(),
+        }
+    }
+
+    /// Whether it is this person by one of their names; names are the same in either case.
+    #[must_use]
+    pub fn is(&self, person: &str) -> bool {
+        let own = self.person.as_deref();
+        own.is_some_and(|own| own.eq_ignore_ascii_case(person))
+    }
 }
 
 impl Change {
@@ -163,17 +210,51 @@ impl Change {
                 | Self::Assign { .. }
                 | Self::SaveServer { .. }
                 | Self::RemoveServer { .. }
+                | Self::Decide { .. }
         )
     }
 
     /// The record of it.
-    pub(super) fn entry(&self, actor: &Actor, applied: Applied) -> Entry {
-        let mut entry = Entry::new(self.event());
+    pub(super) fn entry(&self, actor: &Actor, applied: &Applied) -> Entry {
+        let proposed = applied.proposal.as_ref();
+        let decided = match self {
+            Self::Decide { .. } => proposed.and_then(|proposal| proposal.change().ok()),
+            _ => None,
+        };
+        let made = decided.as_ref().unwrap_or(self);
+        let mut entry = Entry::new(made.event());
         entry.profile = Some(Arc::clone(&actor.name));
         entry.src = actor.address;
         entry.verdict = Some(VerdictWord::Allow);
-        entry.findings = vec![self.words().into()];
         entry.policy_version = applied.version;
+        let words = made.words();
+        entry.findings.push(match (self, proposed) {
+            (Self::Decide { .. }, Some(one)) => {
+                let (id, author, state) = (one.id, &one.author, one.state);
+                format!("proposal {id} of {author} {state}: {words}").into()
+            }
+            (_, Some(one)) => {
+                format!("waits for a second person, proposal {}: {words}", one.id).into()
+            }
+            (_, None) => words.into(),
+        });
+        made.name_subjects(&mut entry);
+        if let Self::Decide { why, .. } = self {
+            entry
+                .findings
+                .push(format!("decided by {}", actor.words()).into());
+            if !why.is_empty() {
+                entry.findings.push(format!("why: {why}").into());
+            }
+        }
+        if applied.passed {
+            let passed = "two-person rule passed by this machine's owner";
+            entry.findings.push(passed.into());
+        }
+        entry
+    }
+
+    fn name_subjects(&self, entry: &mut Entry) {
         match self {
             Self::SavePolicy { name, reason, .. } => {
                 entry.policy = Some(name.as_str().into());
@@ -190,7 +271,6 @@ impl Change {
             Self::RemoveServer { name } => entry.server = Some(name.as_str().into()),
             _ => {}
         }
-        entry
     }
 
     const fn event(&self) -> Event {
@@ -228,6 +308,9 @@ impl Change {
                 format!("server registered: {}", spec.command.join(" "))
             }
             Self::RemoveServer { .. } => "server removed".to_owned(),
+            Self::TwoPersonRule { on: true } => "two-person rule turned on".to_owned(),
+            Self::TwoPersonRule { on: false } => "two-person rule turned off".to_owned(),
+            Self::Decide { id, .. } => format!("proposal {id} decided"),
         }
     }
 }

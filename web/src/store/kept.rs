@@ -57,6 +57,8 @@ pub struct Token {
     pub role: Role,
     /// Who made it.
     pub author: String,
+    /// The person that this was, or who made the token that made it; empty where nobody knows.
+    pub person: String,
     /// Since when.
     pub created: Timestamp,
     /// Until when; `None` for ever.

@@ -19,11 +19,12 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavio
 use thiserror::Error;
 
 mod changes;
+mod proposals;
 mod rows;
 
 use super::{
-    Actor, Applied, Assignment, Change, ChangeError, PolicyHead, PolicyVersion, Server, Session,
-    Store, StoreError, Token, User, Witness,
+    Actor, Applied, Assignment, Change, ChangeError, PolicyHead, PolicyVersion, Proposal, Server,
+    Session, Store, StoreError, Token, User, Witness,
 };
 
 mod embedded {
@@ -211,11 +212,11 @@ impl Store for SqliteStore {
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(failed)?;
         let applied =
-            changes::apply(&transaction, change, actor).map_err(|refused| match refused {
+            proposals::apply(&transaction, change, actor).map_err(|refused| match refused {
                 changes::Refused::Change(error) => error,
                 changes::Refused::Database(source) => failed(source),
             })?;
-        witness(change.entry(actor, applied)).map_err(ChangeError::NotRecorded)?;
+        witness(change.entry(actor, &applied)).map_err(ChangeError::NotRecorded)?;
         transaction.commit().map_err(failed)?;
         Ok(applied)
     }
@@ -300,6 +301,24 @@ impl Store for SqliteStore {
             db.query_row(rows::ONE_SERVER, [name], rows::server)
                 .optional()
         })
+    }
+
+    fn two_person_rule(&self) -> Result<bool, StoreError> {
+        self.read(proposals::rule_is_on)
+    }
+
+    fn proposals(
+        &self,
+        pending: bool,
+        before: Option<u64>,
+        most: u32,
+    ) -> Result<Vec<Proposal>, StoreError> {
+        let before = before.and_then(|before| i64::try_from(before).ok());
+        self.read(|db| proposals::some(db, pending, before.unwrap_or(i64::MAX), most))
+    }
+
+    fn proposal(&self, id: u64) -> Result<Option<Proposal>, StoreError> {
+        self.read(|db| proposals::one(db, id))
     }
 }
 

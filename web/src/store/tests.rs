@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use super::*;
 use crate::{credential, role::Role};
 
+mod two_person;
+
 struct Place {
     store: SqliteStore,
     folder: tempfile::TempDir,
@@ -25,6 +27,8 @@ fn at(seconds: i64) -> Timestamp {
 fn actor(seconds: i64) -> Actor {
     Actor {
         name: "ana".into(),
+        person: Some("ana".into()),
+        owner: false,
         address: None,
         at: at(seconds),
     }
@@ -224,6 +228,7 @@ fn tokens_end_with_who_made_them() {
         };
         let actor = Actor {
             name: author.into(),
+            person: Some(author.into()),
             ..actor(0)
         };
         store.apply(&change, &actor, &|_| Ok(())).unwrap();

@@ -2,7 +2,10 @@
 
 use rusqlite::{OptionalExtension as _, Params, Transaction};
 
-use super::super::{Actor, Applied, Change, ChangeError};
+use super::{
+    super::{Actor, Applied, Change, ChangeError},
+    proposals,
+};
 use crate::{credential::Digest, role::Role};
 
 /// Why the transaction is not committed.
@@ -19,9 +22,10 @@ impl From<rusqlite::Error> for Refused {
     }
 }
 
-type Outcome<T = ()> = Result<T, Refused>;
+pub(super) type Outcome<T = ()> = Result<T, Refused>;
 
-pub(super) fn apply(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<Applied> {
+/// Makes a change, whoever must agree to it.
+pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<Applied> {
     let now = actor.at.as_second();
     match change {
         Change::OpenSetup { digest, expires } => {
@@ -75,8 +79,13 @@ pub(super) fn apply(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Out
         Change::RemoveServer { name } => {
             let sql = "DELETE FROM servers WHERE name = ?1";
             one(db, sql, [name], ("server", name))?;
-            db.execute("DELETE FROM assignments WHERE server = ?1", [name])?;
+            // Else who registers it again would put it under another policy, alone.
+            if !proposals::rule_is_on(db)? {
+                db.execute("DELETE FROM assignments WHERE server = ?1", [name])?;
+            }
         }
+        Change::TwoPersonRule { on } => proposals::set_rule(db, *on)?,
+        Change::Decide { .. } => {}
     }
     Ok(Applied::default())
 }
@@ -122,7 +131,8 @@ fn keep_an_admin(db: &Transaction<'_>, name: &str) -> Outcome {
 
 /// Who may make no tokens has none that go on.
 fn end_tokens_of(db: &Transaction<'_>, name: &str) -> Outcome {
-    db.execute("DELETE FROM tokens WHERE author = ?1", [name])?;
+    let sql = "DELETE FROM tokens WHERE lower(person) = lower(?1)";
+    db.execute(sql, [name])?;
     Ok(())
 }
 
@@ -175,11 +185,22 @@ fn token(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
             role,
             expires,
         } => {
-            let sql = "INSERT INTO tokens (id, digest, name, role, author, created, expires)
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING";
+            let sql =
+                "INSERT INTO tokens (id, digest, name, role, author, person, created, expires)
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING";
+            let person = actor.person.as_deref().unwrap_or_default();
             let (now, expires) = (actor.at.as_second(), expires.map(|at| at.as_second()));
             let (digest, role, author) = (digest.octets(), role.as_str(), &*actor.name);
-            let values = (id, digest, name.as_str(), role, author, now, expires);
+            let values = (
+                id,
+                digest,
+                name.as_str(),
+                role,
+                author,
+                person,
+                now,
+                expires,
+            );
             new(db, sql, values, ("token", name.as_str()))
         }
         Change::RemoveToken { id } => {
@@ -220,6 +241,7 @@ fn save_policy(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<
     db.execute(sql, (name, version, document, &*actor.name, reason, now))?;
     Ok(Applied {
         version: Some(version),
+        ..Applied::default()
     })
 }
 
@@ -242,7 +264,8 @@ fn remove_policy(db: &Transaction<'_>, name: &str) -> Outcome {
 }
 
 fn assign(db: &Transaction<'_>, server: Option<&str>, policy: Option<&str>) -> Outcome {
-    if let Some(server) = server {
+    // An assignment may be taken away from a server that went before.
+    if let Some(server) = server.filter(|_| policy.is_some()) {
         there(
             db,
             "SELECT 1 FROM servers WHERE name = ?1",
@@ -318,7 +341,7 @@ fn there(db: &Transaction<'_>, sql: &str, what: &'static str, name: &str) -> Out
     }
 }
 
-fn missing<T>(what: &'static str, name: &str) -> Outcome<T> {
+pub(super) fn missing<T>(what: &'static str, name: &str) -> Outcome<T> {
     let name = name.to_owned();
     Err(Refused::Change(ChangeError::Missing { what, name }))
 }

@@ -3,7 +3,9 @@
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, Params, Row, types::Type};
 
-use super::super::{Assignment, PolicyHead, PolicyVersion, Server, Session, Token, User};
+use super::super::{
+    Assignment, Decided, Draft, PolicyHead, PolicyVersion, Proposal, Server, Session, Token, User,
+};
 use crate::credential::Digest;
 
 pub(super) const USERS: &str = "SELECT name, role, password, created FROM users ORDER BY name";
@@ -15,9 +17,11 @@ pub(super) const SESSIONS: &str =
 pub(super) const ONE_SESSION: &str = "SELECT s.id, s.digest, u.name, u.role, s.created, s.seen,
     s.expires, s.address, s.agent FROM sessions s JOIN users u ON u.name = s.user
     WHERE s.expires > ?1 AND s.seen > ?2 AND s.id = ?3";
-pub(super) const TOKENS: &str = "SELECT id, digest, name, role, author, created, expires, used
+pub(super) const TOKENS: &str =
+    "SELECT id, digest, name, role, author, created, expires, used, person
     FROM tokens ORDER BY created DESC, id";
-pub(super) const ONE_TOKEN: &str = "SELECT id, digest, name, role, author, created, expires, used
+pub(super) const ONE_TOKEN: &str =
+    "SELECT id, digest, name, role, author, created, expires, used, person
     FROM tokens WHERE id = ?1 AND (expires IS NULL OR expires > ?2)";
 pub(super) const POLICIES: &str = "SELECT v.name, v.version, v.author, v.reason, v.created
     FROM policies p JOIN policy_versions v ON v.name = p.name AND v.version = p.version
@@ -32,6 +36,12 @@ pub(super) const ASSIGNMENTS: &str = "SELECT server, policy FROM assignments ORD
 pub(super) const SERVERS: &str = "SELECT name, spec, author, changed FROM servers ORDER BY name";
 pub(super) const ONE_SERVER: &str =
     "SELECT name, spec, author, changed FROM servers WHERE name = ?1";
+pub(super) const ONE_PROPOSAL: &str = "SELECT id, kind, subject, value, before, built_on, reason,
+    author, person, created, state, decided_by, decided, why, version FROM proposals WHERE id = ?1";
+pub(super) const PROPOSALS: &str = "SELECT id, kind, subject,
+    CASE kind WHEN 'policy.save' THEN '' ELSE value END, before, built_on, reason,
+    author, person, created, state, decided_by, decided, why, version FROM proposals
+    WHERE (state = 'pending') = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
 
 /// Now, and when a session that is idle now was last used.
 pub(super) fn alive(now: Timestamp) -> (i64, i64) {
@@ -80,6 +90,7 @@ pub(super) fn token(row: &Row<'_>) -> rusqlite::Result<Token> {
         created: time(row, 5)?,
         expires: maybe_time(row, 6)?,
         used: maybe_time(row, 7)?,
+        person: row.get(8)?,
     })
 }
 
@@ -115,6 +126,36 @@ pub(super) fn server(row: &Row<'_>) -> rusqlite::Result<Server> {
         spec: serde_json::from_str(&spec).map_err(|error| unreadable(1, error))?,
         author: row.get(2)?,
         changed: time(row, 3)?,
+    })
+}
+
+/// Not yet compared with what is there now.
+pub(super) fn proposal(row: &Row<'_>) -> rusqlite::Result<Proposal> {
+    let decided = match maybe_time(row, 12)? {
+        Some(at) => Some(Decided {
+            by: row.get(11)?,
+            at,
+            why: row.get::<_, Option<String>>(13)?.unwrap_or_default(),
+        }),
+        None => None,
+    };
+    Ok(Proposal {
+        id: row.get(0)?,
+        draft: Draft {
+            kind: word(row, 1)?,
+            subject: row.get(2)?,
+            value: row.get(3)?,
+        },
+        before: row.get(4)?,
+        built_on: row.get(5)?,
+        reason: row.get(6)?,
+        author: row.get(7)?,
+        person: row.get(8)?,
+        created: time(row, 9)?,
+        state: word(row, 10)?,
+        stale: false,
+        decided,
+        version: row.get(14)?,
     })
 }
 

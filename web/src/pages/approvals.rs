@@ -1,0 +1,249 @@
+//! Approvals: what waits for a second person, one proposal with what it would change, and the rule
+//! itself.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    Form,
+    extract::{Path, Query, State},
+    http::StatusCode,
+    response::Response,
+};
+use serde::Deserialize;
+
+use super::{
+    Answer, Frame,
+    policies::{DiffLine, compared},
+    shown, shown_as, to,
+};
+use crate::{
+    api::{
+        policies::checked,
+        proposals::{ProposalView, decide as decide_on, proposal, turn},
+    },
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    role::Permission,
+    store::{Applied, Decision, Draft, Proposal, ProposalKind, ProposalState},
+};
+
+#[derive(Template)]
+#[template(path = "approvals.html")]
+struct ApprovalsPage {
+    frame: Frame,
+    on: bool,
+    problem: String,
+    pending: Vec<ProposalRow>,
+    decided: Vec<ProposalRow>,
+    /// Where the next page of what was decided begins.
+    older: Option<u64>,
+}
+
+struct ProposalRow {
+    words: String,
+    one: ProposalView,
+}
+
+#[derive(Template)]
+#[template(path = "approval.html")]
+struct ApprovalPage {
+    frame: Frame,
+    words: String,
+    one: ProposalView,
+    problem: String,
+    pending: bool,
+    may_decide: bool,
+    may_withdraw: bool,
+    /// What it means, where it is a document.
+    meaning: String,
+    lines: Vec<DiffLine>,
+    findings: Vec<String>,
+    policy: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Asked {
+    before: Option<u64>,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Decided {
+    act: String,
+    #[serde(default)]
+    why: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Rule {
+    rule: String,
+}
+
+impl From<Proposal> for ProposalRow {
+    fn from(one: Proposal) -> Self {
+        Self {
+            words: words(&one.draft),
+            one: one.into(),
+        }
+    }
+}
+
+/// What it would do, in words.
+fn words(draft: &Draft) -> String {
+    let (subject, value) = (&draft.subject, &draft.value);
+    let place = match subject.is_empty() {
+        true => "all servers that have none of their own".to_owned(),
+        false => format!("server {subject}"),
+    };
+    match draft.kind {
+        ProposalKind::SavePolicy => format!("A version of policy {subject}"),
+        ProposalKind::RemovePolicy => format!("Remove policy {subject}"),
+        ProposalKind::Assign if value.is_empty() => format!("No policy for {place}"),
+        ProposalKind::Assign => format!("Policy {value} in force for {place}"),
+        ProposalKind::SetRole => format!("{subject} becomes {value}"),
+        ProposalKind::EndRule => "One person alone changes policies again".to_owned(),
+    }
+}
+
+/// `GET /approvals`.
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(asked): Query<Asked>,
+) -> Answer {
+    overview(&app, &caller, asked.before, None).await
+}
+
+/// `POST /approvals/rule`.
+pub(crate) async fn set_rule(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Form(wanted): Form<Rule>,
+) -> Answer {
+    let on = match wanted.rule.as_str() {
+        "on" => true,
+        "off" => false,
+        _ => return Err(Problem::invalid("the rule is on or off").into()),
+    };
+    match turn(&app, &caller, on).await {
+        Ok(applied) => Ok(after(&applied, "/approvals")),
+        Err(problem) if problem.status() == StatusCode::CONFLICT => {
+            overview(&app, &caller, None, Some(problem)).await
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+/// `GET /approvals/{id}`.
+pub(crate) async fn show(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<u64>,
+) -> Answer {
+    one(&app, &caller, id, None).await
+}
+
+/// `POST /approvals/{id}`.
+pub(crate) async fn decide(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<u64>,
+    Form(decided): Form<Decided>,
+) -> Answer {
+    let decision = match decided.act.as_str() {
+        "approve" => Decision::Approve,
+        "reject" => Decision::Reject,
+        "withdraw" => Decision::Withdraw,
+        _ => return Err(Problem::invalid("approve, reject or withdraw").into()),
+    };
+    match decide_on(&app, &caller, id, decision, decided.why).await {
+        Ok(_) => Ok(to("/approvals")),
+        Err(problem) if matches!(problem.status().as_u16(), 400 | 409 | 412) => {
+            one(&app, &caller, id, Some(problem)).await
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+/// After a form: to the proposal that it became, or back.
+pub(super) fn after(applied: &Applied, back: &str) -> Response {
+    match &applied.proposal {
+        Some(proposal) => to(&format!("/approvals/{}", proposal.id)),
+        None => to(back),
+    }
+}
+
+/// How many wait, for who may see them.
+pub(super) async fn waiting(app: &App, caller: &Caller) -> Result<usize, Problem> {
+    if !caller.may(Permission::ReadAudit) {
+        return Ok(0);
+    }
+    let found = app.ask(|store| store.proposals(true, None, MOST)).await?;
+    Ok(found.len())
+}
+
+async fn overview(
+    app: &App,
+    caller: &Caller,
+    before: Option<u64>,
+    problem: Option<Problem>,
+) -> Answer {
+    caller.require(Permission::ReadAudit)?;
+    let on = app.ask(|store| store.two_person_rule()).await?;
+    let pending = app.ask(|store| store.proposals(true, None, MOST)).await?;
+    let decided = app.ask(move |store| store.proposals(false, before, PAGE));
+    let decided = decided.await?;
+    let full = decided.len() == usize::try_from(PAGE).unwrap_or_default();
+    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    let page = ApprovalsPage {
+        frame: Frame::new(caller, "/approvals"),
+        on,
+        problem: problem.map(|problem| problem.detail).unwrap_or_default(),
+        older: decided.last().map(|last| last.id).filter(|_| full),
+        pending: pending.into_iter().map(Into::into).collect(),
+        decided: decided.into_iter().map(Into::into).collect(),
+    };
+    Ok(shown_as(status, &page))
+}
+
+async fn one(app: &App, caller: &Caller, id: u64, problem: Option<Problem>) -> Answer {
+    let found = proposal(app, caller, id).await?;
+    let pending = found.state == ProposalState::Pending;
+    let own = caller.is(&found.person);
+    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    let mut page = ApprovalPage {
+        frame: Frame::new(caller, "/approvals"),
+        words: words(&found.draft),
+        problem: problem.map(|problem| problem.detail).unwrap_or_default(),
+        pending,
+        may_decide: pending && !own && caller.may(Permission::Approve),
+        may_withdraw: pending && own,
+        meaning: String::new(),
+        lines: Vec::new(),
+        findings: Vec::new(),
+        policy: found.draft.policy().unwrap_or_default().to_owned(),
+        one: found.clone().into(),
+    };
+    if found.draft.kind == ProposalKind::SavePolicy {
+        let (name, on) = (found.draft.subject, found.built_on);
+        let document = found.draft.value;
+        let wanted = name.clone();
+        let old = app
+            .ask(move |store| store.policy(&wanted, Some(on)))
+            .await?;
+        let old = old.map(|old| old.document).unwrap_or_default();
+        let found = checked(name.clone(), document.clone()).await?;
+        page.findings = found.findings.iter().map(ToString::to_string).collect();
+        (page.meaning, page.lines) = compared(name, old, document).await?;
+    }
+    if status == StatusCode::OK {
+        return Ok(shown(&page));
+    }
+    Ok(shown_as(status, &page))
+}
+
+/// As many as can wait.
+const MOST: u32 = 1000;
+/// Of what was decided, on one page.
+const PAGE: u32 = 50;

@@ -1,0 +1,247 @@
+//! Changes that wait for a second person: what they are about, who proposed them, what became of them.
+//!
+//! Under the two-person rule a store keeps a change of this kind instead of making it ([`Draft::of`]
+//! says which), and makes it when somebody else approves. What it was built on is kept with it: when
+//! that is no longer so, it cannot be approved any more.
+
+use std::{fmt, str::FromStr};
+
+use jiff::Timestamp;
+
+use super::Change;
+
+/// Something that takes two people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proposal {
+    /// Counted from 1.
+    pub id: u64,
+    /// What it is.
+    pub draft: Draft,
+    /// What was there instead when it was proposed: the user's role, the policy assigned, `on`.
+    pub before: String,
+    /// The policy's newest version when it was proposed; 0 for none.
+    pub built_on: u64,
+    /// Why.
+    pub reason: String,
+    /// Who proposed it, as the record names them.
+    pub author: String,
+    /// The person that this is, or who made the token.
+    pub person: String,
+    /// When.
+    pub created: Timestamp,
+    /// What became of it.
+    pub state: ProposalState,
+    /// Waiting, and built on what is no longer so.
+    pub stale: bool,
+    /// Who decided.
+    pub decided: Option<Decided>,
+    /// The version that was made of a policy.
+    pub version: Option<u64>,
+}
+
+/// What is proposed, as it is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draft {
+    /// What it does.
+    pub kind: ProposalKind,
+    /// The policy, the user, or the server (empty for all servers); empty for the rule itself.
+    pub subject: String,
+    /// The document, the role, or the policy (empty for none); in lists no documents.
+    pub value: String,
+}
+
+/// What a proposal does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProposalKind {
+    /// Writes a version of a policy.
+    SavePolicy,
+    /// Removes a policy.
+    RemovePolicy,
+    /// Puts a policy in force, or takes it out.
+    Assign,
+    /// Gives somebody a part in changing policies.
+    SetRole,
+    /// Ends the two-person rule.
+    EndRule,
+}
+
+/// What became of a proposal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProposalState {
+    /// It waits.
+    Pending,
+    /// It was made.
+    Approved,
+    /// Somebody else refused it.
+    Rejected,
+    /// Its author took it back, or proposed something else in its place.
+    Withdrawn,
+}
+
+/// Who decided on a proposal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decided {
+    /// As the record names them.
+    pub by: String,
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    pub why: String,
+}
+
+/// What somebody decides on a proposal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// It is made.
+    Approve,
+    /// It is not.
+    Reject,
+    /// Its author takes it back.
+    Withdraw,
+}
+
+impl Draft {
+    /// What a change is when it is proposed; `None` for those that one person makes.
+    #[must_use]
+    pub fn of(change: &Change) -> Option<Self> {
+        let draft = |kind, subject: &str, value: &str| {
+            Some(Self {
+                kind,
+                subject: subject.to_owned(),
+                value: value.to_owned(),
+            })
+        };
+        match change {
+            Change::SavePolicy { name, document, .. } => {
+                draft(ProposalKind::SavePolicy, name.as_str(), document)
+            }
+            Change::RemovePolicy { name } => draft(ProposalKind::RemovePolicy, name, ""),
+            Change::Assign { server, policy } => {
+                let (server, policy) = (server.as_deref(), policy.as_deref());
+                let (server, policy) = (server.unwrap_or_default(), policy.unwrap_or_default());
+                draft(ProposalKind::Assign, server, policy)
+            }
+            Change::SetRole { name, role } if role.takes_part() => {
+                draft(ProposalKind::SetRole, name, role.as_str())
+            }
+            Change::TwoPersonRule { on: false } => draft(ProposalKind::EndRule, "", ""),
+            _ => None,
+        }
+    }
+
+    /// The policy whose newest version it is built on.
+    #[must_use]
+    pub fn policy(&self) -> Option<&str> {
+        match self.kind {
+            ProposalKind::SavePolicy | ProposalKind::RemovePolicy => Some(&self.subject),
+            ProposalKind::Assign => Some(self.value.as_str()).filter(|name| !name.is_empty()),
+            ProposalKind::SetRole | ProposalKind::EndRule => None,
+        }
+    }
+}
+
+impl Proposal {
+    /// The change that it is.
+    ///
+    /// # Errors
+    /// When what is kept is none that a store kept.
+    pub fn change(&self) -> Result<Change, String> {
+        let (subject, value) = (self.draft.subject.clone(), self.draft.value.clone());
+        Ok(match self.draft.kind {
+            ProposalKind::SavePolicy => Change::SavePolicy {
+                name: subject.parse().map_err(|error| format!("{error}"))?,
+                expected: Some(self.built_on),
+                document: value,
+                reason: self.reason.clone(),
+            },
+            ProposalKind::RemovePolicy => Change::RemovePolicy { name: subject },
+            ProposalKind::Assign => Change::Assign {
+                server: Some(subject).filter(|server| !server.is_empty()),
+                policy: Some(value).filter(|policy| !policy.is_empty()),
+            },
+            ProposalKind::SetRole => Change::SetRole {
+                name: subject,
+                role: value.parse()?,
+            },
+            ProposalKind::EndRule => Change::TwoPersonRule { on: false },
+        })
+    }
+}
+
+impl ProposalKind {
+    const ALL: [Self; 5] = [
+        Self::SavePolicy,
+        Self::RemovePolicy,
+        Self::Assign,
+        Self::SetRole,
+        Self::EndRule,
+    ];
+
+    /// The stable word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SavePolicy => "policy.save",
+            Self::RemovePolicy => "policy.remove",
+            Self::Assign => "policy.assign",
+            Self::SetRole => "user.role",
+            Self::EndRule => "rule.off",
+        }
+    }
+}
+
+impl FromStr for ProposalKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
+        found.ok_or_else(|| format!("no such kind of proposal: {text}"))
+    }
+}
+
+impl ProposalState {
+    const ALL: [Self; 4] = [
+        Self::Pending,
+        Self::Approved,
+        Self::Rejected,
+        Self::Withdrawn,
+    ];
+
+    /// The stable word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Approved => "approved",
+            Self::Rejected => "rejected",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
+impl fmt::Display for ProposalState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for ProposalState {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|state| state.as_str() == text);
+        found.ok_or_else(|| format!("no such state of a proposal: {text}"))
+    }
+}
+
+impl Decision {
+    /// What a proposal is afterwards.
+    #[must_use]
+    pub const fn state(self) -> ProposalState {
+        match self {
+            Self::Approve => ProposalState::Approved,
+            Self::Reject => ProposalState::Rejected,
+            Self::Withdraw => ProposalState::Withdrawn,
+        }
+    }
+}
