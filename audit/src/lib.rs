@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod attempts;
 pub mod chain;
 pub mod checkpoint;
 mod clock;

@@ -5,6 +5,7 @@ mod approvals;
 mod doors;
 mod people;
 mod policies;
+mod recorded;
 mod sandboxes;
 
 use std::{

@@ -7,6 +7,7 @@ pub(crate) mod audit;
 pub(crate) mod health;
 pub(crate) mod policies;
 pub(crate) mod proposals;
+pub(crate) mod recorded;
 pub(crate) mod sandboxes;
 pub(crate) mod servers;
 pub(crate) mod sessions;

@@ -14,7 +14,10 @@ use gig_audit::{
 use gig_policy::Policy;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use tokio::{runtime::Handle, sync::RwLock};
+use tokio::{
+    runtime::Handle,
+    sync::{RwLock, Semaphore},
+};
 
 use crate::{
     api_error::Problem,
@@ -78,6 +81,8 @@ pub struct App {
     /// Taken to write by who changes policies, to read by who starts a sandbox: none starts under a
     /// policy that was replaced meanwhile.
     policies: Arc<RwLock<()>>,
+    /// Whoever reads much of the record at once does so alone.
+    pub(crate) replays: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for App {
@@ -103,6 +108,7 @@ impl App {
             limits: SignInLimits::default(),
             figures: Figures::default(),
             policies: Arc::default(),
+            replays: Arc::new(Semaphore::new(1)),
         })
     }
 
@@ -181,20 +187,23 @@ impl App {
     /// Searches the record, beside the runtime.
     pub(crate) async fn search(self: &Arc<Self>, query: Query) -> Result<Page, Problem> {
         let app = Arc::clone(self);
-        let found = tokio::task::spawn_blocking(move || {
-            let reader = app.readers.lock().pop();
-            let mut reader = match reader {
-                Some(reader) => reader,
-                None => SqliteLog::open(&app.record).map_err(Problem::internal)?,
-            };
-            let page = reader.search(&query).map_err(Problem::internal)?;
-            let mut readers = app.readers.lock();
-            if readers.len() < READERS {
-                readers.push(reader);
-            }
-            Ok(page)
-        });
+        let found = tokio::task::spawn_blocking(move || app.page(&query));
         found.await.map_err(Problem::internal)?
+    }
+
+    /// One page of the record; for those who are beside the runtime already.
+    pub(crate) fn page(&self, query: &Query) -> Result<Page, Problem> {
+        let reader = self.readers.lock().pop();
+        let mut reader = match reader {
+            Some(reader) => reader,
+            None => SqliteLog::open(&self.record).map_err(Problem::internal)?,
+        };
+        let page = reader.search(query).map_err(Problem::internal)?;
+        let mut readers = self.readers.lock();
+        if readers.len() < READERS {
+            readers.push(reader);
+        }
+        Ok(page)
     }
 
     /// Records something that changes nothing in the store.

@@ -21,6 +21,7 @@ mod metrics;
 mod openapi;
 mod pages;
 mod password;
+mod recorded;
 mod role;
 mod router;
 pub mod store;

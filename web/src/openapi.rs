@@ -15,7 +15,9 @@ use utoipa::{
     },
 };
 
-use crate::api::{audit, health, policies, proposals, sandboxes, servers, sessions, tokens, users};
+use crate::api::{
+    audit, health, policies, proposals, recorded, sandboxes, servers, sessions, tokens, users,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -29,6 +31,7 @@ use crate::api::{audit, health, policies, proposals, sandboxes, servers, session
         policies::version, policies::roll_back, policies::check, policies::assignments, policies::assign,
         proposals::list, proposals::one, proposals::approve, proposals::reject, proposals::withdraw,
         proposals::rule, proposals::set_rule,
+        recorded::simulate, recorded::suggest, recorded::of_proposal,
         audit::search, audit::one,
         servers::list, servers::one, servers::save, servers::remove,
         sandboxes::list, sandboxes::one, sandboxes::start, sandboxes::stop, sandboxes::log,

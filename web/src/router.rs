@@ -14,7 +14,9 @@ use axum::{
 };
 
 use crate::{
-    api::{audit, health, policies, proposals, sandboxes, servers, sessions, tokens, users},
+    api::{
+        audit, health, policies, proposals, recorded, sandboxes, servers, sessions, tokens, users,
+    },
     api_error::Problem,
     app::App,
     auth, document, guard, metrics, openapi, pages,
@@ -62,6 +64,7 @@ fn api() -> Router<Arc<App>> {
                 .delete(policies::remove),
         )
         .route("/api/v1/policies/check", post(policies::check))
+        .route("/api/v1/policies/{name}/simulate", post(recorded::simulate))
         .layer(documents)
         .route("/api/v1/openapi.json", get(openapi::show))
         .route("/api/v1/me", get(sessions::me))
@@ -87,6 +90,11 @@ fn api() -> Router<Arc<App>> {
         .route(
             "/api/v1/assignments",
             get(policies::assignments).put(policies::assign),
+        )
+        .route("/api/v1/policies/{name}/suggest", post(recorded::suggest))
+        .route(
+            "/api/v1/proposals/{id}/simulation",
+            get(recorded::of_proposal),
         )
         .route("/api/v1/proposals", get(proposals::list))
         .route("/api/v1/proposals/{id}", get(proposals::one))

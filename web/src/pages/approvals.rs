@@ -21,10 +21,12 @@ use crate::{
     api::{
         policies::checked,
         proposals::{ProposalView, decide as decide_on, proposal, turn},
+        recorded::{simulated, span, week},
     },
     api_error::Problem,
     app::App,
     auth::Caller,
+    recorded::Simulation,
     role::Permission,
     store::{Applied, Decision, Draft, Proposal, ProposalKind, ProposalState},
 };
@@ -53,7 +55,6 @@ struct ApprovalPage {
     words: String,
     one: ProposalView,
     problem: String,
-    pending: bool,
     may_decide: bool,
     may_withdraw: bool,
     /// What it means, where it is a document.
@@ -61,6 +62,10 @@ struct ApprovalPage {
     lines: Vec<DiffLine>,
     findings: Vec<String>,
     policy: String,
+    /// What it would do with a week of recorded traffic; where it waits.
+    simulation: Option<Simulation>,
+    /// Why that is not there.
+    unread: String,
 }
 
 #[derive(Deserialize)]
@@ -207,7 +212,7 @@ async fn overview(
     Ok(shown_as(status, &page))
 }
 
-async fn one(app: &App, caller: &Caller, id: u64, problem: Option<Problem>) -> Answer {
+async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>) -> Answer {
     let found = proposal(app, caller, id).await?;
     let pending = found.state == ProposalState::Pending;
     let own = caller.is(&found.person);
@@ -216,13 +221,14 @@ async fn one(app: &App, caller: &Caller, id: u64, problem: Option<Problem>) -> A
         frame: Frame::new(caller, "/approvals"),
         words: words(&found.draft),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),
-        pending,
         may_decide: pending && !own && caller.may(Permission::Approve),
         may_withdraw: pending && own,
         meaning: String::new(),
         lines: Vec::new(),
         findings: Vec::new(),
         policy: found.draft.policy().unwrap_or_default().to_owned(),
+        simulation: None,
+        unread: String::new(),
         one: found.clone().into(),
     };
     if found.draft.kind == ProposalKind::SavePolicy {
@@ -235,7 +241,14 @@ async fn one(app: &App, caller: &Caller, id: u64, problem: Option<Problem>) -> A
         let old = old.map(|old| old.document).unwrap_or_default();
         let found = checked(name.clone(), document.clone()).await?;
         page.findings = found.findings.iter().map(ToString::to_string).collect();
-        (page.meaning, page.lines) = compared(name, old, document).await?;
+        (page.meaning, page.lines) = compared(name.clone(), old, document.clone()).await?;
+        if pending {
+            let span = span(&name, week(), None, None)?;
+            match simulated(app, caller, name, document, span).await {
+                Ok(simulation) => page.simulation = Some(simulation),
+                Err(problem) => page.unread = problem.detail,
+            }
+        }
     }
     if status == StatusCode::OK {
         return Ok(shown(&page));

@@ -16,6 +16,7 @@ use serde::Deserialize;
 use super::{
     Answer, Frame, in_query,
     policies::{DiffLine, compared},
+    records::cut,
     shown_as, to,
 };
 use crate::{
@@ -23,10 +24,12 @@ use crate::{
     api::{
         audit,
         policies::{Saved, checked, save_version},
+        recorded::{simulated, span, suggested, week},
     },
     api_error::Problem,
     app::App,
     auth::Caller,
+    recorded::{Breadth, Simulation},
     role::Permission,
     store::Name,
 };
@@ -49,6 +52,13 @@ struct EditPage {
     save_first: bool,
     /// Policies are changed by two people: the button proposes.
     two: bool,
+    /// What it would do with recorded traffic.
+    simulation: Option<Simulation>,
+    days: u16,
+    server: String,
+    servers: Vec<String>,
+    /// What a suggestion left out.
+    left_out: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -58,6 +68,17 @@ pub(crate) struct Opened {
     record: String,
     #[serde(default)]
     width: Width,
+    /// A draft is to be made of what was recorded.
+    #[serde(default)]
+    suggest: String,
+    /// Of this server.
+    #[serde(default)]
+    server: String,
+    /// Of this sandbox.
+    #[serde(default)]
+    sandbox: String,
+    #[serde(default)]
+    days: String,
 }
 
 #[derive(Deserialize)]
@@ -68,6 +89,10 @@ pub(crate) struct Edited {
     reason: String,
     #[serde(default)]
     act: String,
+    #[serde(default)]
+    days: String,
+    #[serde(default)]
+    server: String,
 }
 
 /// `GET /policies/{name}/edit`.
@@ -119,7 +144,10 @@ pub(crate) async fn form(
             }
         }
     }
-    page.two = app.ask(|store| store.two_person_rule()).await?;
+    if !opened.suggest.is_empty() {
+        page.suggest(&app, &caller, opened).await?;
+    }
+    page.surroundings(&app).await?;
     page.look(old).await?;
     Ok(page.shown(StatusCode::OK))
 }
@@ -141,8 +169,13 @@ pub(crate) async fn submit(
     let wanted = name.clone();
     let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
     let old = kept.map(|kept| kept.document).unwrap_or_default();
-    page.two = app.ask(|store| store.two_person_rule()).await?;
+    page.surroundings(&app).await?;
     page.look(old).await?;
+    page.server.clone_from(&edited.server);
+    if edited.act == "simulate" && page.problems.is_empty() {
+        page.simulate(&app, &caller, &edited.days).await?;
+        return Ok(page.shown(StatusCode::OK));
+    }
     if edited.act != "save" {
         if page.problems.is_empty() {
             page.note = "Valid. Nothing is saved yet.".to_owned();
@@ -167,6 +200,15 @@ pub(crate) async fn submit(
     }
 }
 
+fn days_of(text: &str) -> Result<u16, Problem> {
+    match text.trim() {
+        "" => Ok(week()),
+        days => days
+            .parse()
+            .map_err(|_| Problem::invalid("days are a number")),
+    }
+}
+
 impl EditPage {
     fn of(caller: &Caller, name: &str) -> Self {
         Self {
@@ -183,7 +225,83 @@ impl EditPage {
             lines: Vec::new(),
             save_first: false,
             two: false,
+            simulation: None,
+            days: week(),
+            server: String::new(),
+            servers: Vec::new(),
+            left_out: Vec::new(),
         }
+    }
+
+    /// What the forms around the document offer.
+    async fn surroundings(&mut self, app: &App) -> Result<(), Problem> {
+        self.two = app.ask(|store| store.two_person_rule()).await?;
+        let servers = app.ask(|store| store.servers()).await?;
+        self.servers = servers.into_iter().map(|server| server.name).collect();
+        Ok(())
+    }
+
+    /// Runs the document over recorded traffic.
+    async fn simulate(
+        &mut self,
+        app: &Arc<App>,
+        caller: &Caller,
+        days: &str,
+    ) -> Result<(), Problem> {
+        self.days = days_of(days)?;
+        let span = span(&self.name, self.days, Some(self.server.clone()), None)?;
+        let (name, document) = (self.name.clone(), self.document.clone());
+        match simulated(app, caller, name, document, span).await {
+            Ok(simulation) => self.simulation = Some(simulation),
+            Err(problem) => {
+                self.note = problem.detail;
+                self.note_class = "warn";
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the document one for recorded traffic.
+    async fn suggest(
+        &mut self,
+        app: &Arc<App>,
+        caller: &Caller,
+        opened: Opened,
+    ) -> Result<(), Problem> {
+        self.days = days_of(&opened.days)?;
+        self.server.clone_from(&opened.server);
+        let span = span(
+            &self.name,
+            self.days,
+            Some(opened.server),
+            Some(opened.sandbox),
+        )?;
+        let width = match opened.width {
+            Width::Path => Breadth::Path,
+            Width::Host => Breadth::Host,
+        };
+        let made = suggested(app, caller, self.name.clone(), width, span).await?;
+        let part = match made.complete {
+            true => "",
+            false => ", the newest part of that time only",
+        };
+        self.note = format!(
+            "The narrowest document for {} records{part} is in the editor, each rule with what it rests on. \
+             Nothing is saved yet.",
+            made.records
+        );
+        self.reason = "suggested from what was recorded".to_owned();
+        self.document = made.document;
+        self.left_out = made.notes;
+        let uncovered = made.uncovered.iter();
+        self.left_out
+            .extend(uncovered.map(|asked| format!("not covered: {}", cut(asked, 160))));
+        Ok(())
+    }
+
+    /// Whether an option is the one that was chosen.
+    fn is(&self, server: &str) -> bool {
+        self.server == server
     }
 
     /// Checks the document, and compares it with what is kept.

@@ -1,0 +1,102 @@
+//! Recorded traffic for who writes policies: a draft is simulated on it, and made of it.
+
+use serde_json::{Value, json};
+
+use super::{Appliance, Ask, Reply};
+
+const NOTHING: &str = "version: 1\negress: []\n";
+const WANTED: &str = "version: 1\negress:\n  - {host: wanted.test, ports: [80]}\n";
+
+fn ask(appliance: &Appliance, token: &str, path: &str, body: &Value) -> Reply {
+    let ask = Ask::new("POST", path).token(token).json(body);
+    ask.send(appliance)
+}
+
+#[test]
+fn what_was_denied_is_simulated_suggested_and_shown_to_who_approves() {
+    let appliance = Appliance::start();
+    let cookie = appliance.first_admin();
+    let token = appliance.token("admin");
+    let put = Ask::new("PUT", "/api/v1/policies/web").token(&token);
+    let put = put.header("If-None-Match", "*");
+    let put = put.json(&json!({"document": NOTHING})).send(&appliance);
+    assert_eq!(put.status, 200, "{put:?}");
+    let script = "curl -s -m 20 -o /dev/null http://wanted.test/a; echo done";
+    let words = [
+        "server", "add", "asker", "--policy", "web", "--", "/bin/sh", "-c", script,
+    ];
+    assert_eq!(appliance.gig(&words, "").status, 0);
+    let started = appliance.gig(&["server", "start", "asker"], "");
+    assert_eq!(started.status, 0, "{started:?}");
+    let sandbox = started.output.trim().to_owned();
+    let denied = format!("sandbox={sandbox}&verdict=deny&host=wanted.test");
+    appliance.until("it is denied", |one| {
+        !one.records(&token, &denied).is_empty()
+    });
+
+    let simulate = |document: &str, server: Option<&str>| {
+        let body = json!({"document": document, "days": 1, "server": server});
+        let reply = ask(&appliance, &token, "/api/v1/policies/web/simulate", &body);
+        assert_eq!(reply.status, 200, "{reply:?}");
+        reply.json()
+    };
+    for server in [None, Some("asker")] {
+        let simulated = simulate(WANTED, server);
+        let allowed = simulated["newly_allowed"].to_string();
+        assert!(allowed.contains("wanted.test"), "{simulated}");
+        assert_eq!(simulated["newly_denied"], json!([]), "{simulated}");
+        assert_eq!(simulated["complete"], true, "{simulated}");
+    }
+    assert_eq!(simulate(NOTHING, None)["newly_allowed"], json!([]));
+    assert_eq!(simulate(WANTED, Some("another"))["records"], 0);
+    let viewer = appliance.token("viewer");
+    let body = json!({"document": WANTED});
+    let refused = ask(&appliance, &viewer, "/api/v1/policies/web/simulate", &body);
+    assert_eq!(refused.status, 403, "{refused:?}");
+    let wrong = json!({"document": WANTED, "days": 0});
+    let wrong = ask(&appliance, &token, "/api/v1/policies/web/simulate", &wrong);
+    assert_eq!(wrong.status, 400, "{wrong:?}");
+
+    let body = json!({"sandbox": sandbox, "days": 1});
+    let made = ask(&appliance, &token, "/api/v1/policies/web/suggest", &body).json();
+    let document = made["document"].as_str().expect("a document").to_owned();
+    assert!(document.contains("host: wanted.test"), "{document}");
+    assert!(document.contains("# "), "no evidence: {document}");
+    let again = simulate(&document, None);
+    assert_eq!(again["still_denied"], 0, "{again}");
+
+    // The same in the console.
+    let path = format!("/policies/web/edit?suggest=1&sandbox={sandbox}");
+    let page = Ask::new("GET", &path).cookie(&cookie).send(&appliance);
+    assert!(page.body.contains("host: wanted.test"), "{page:?}");
+    let encoded: String = WANTED
+        .bytes()
+        .map(|octet| format!("%{octet:02X}"))
+        .collect();
+    let fields = format!("version=1&act=simulate&days=1&server=&document={encoded}");
+    let page = appliance
+        .form("/policies/web/edit", &fields)
+        .cookie(&cookie);
+    let page = page.send(&appliance).body;
+    assert!(page.contains("It would newly allow: 1"), "{page}");
+
+    // And to who approves.
+    let user = json!({"name": "cem", "role": "approver", "password": super::PASSWORD});
+    assert_eq!(ask(&appliance, &token, "/api/v1/users", &user).status, 201);
+    let on = appliance.gig(&["policy", "two-person", "on"], "");
+    assert_eq!(on.status, 0, "{on:?}");
+    let put = Ask::new("PUT", "/api/v1/policies/web").token(&token);
+    let put = put.header("If-Match", "\"1\"");
+    let put = put.json(&json!({"document": WANTED})).send(&appliance);
+    assert_eq!(put.status, 202, "{put:?}");
+    let id = put.json()["id"].to_string();
+    let page = Ask::new("GET", &format!("/approvals/{id}")).cookie(&cookie);
+    let page = page.send(&appliance).body;
+    assert!(page.contains("It would newly allow: 1"), "{page}");
+    let path = format!("/api/v1/proposals/{id}/simulation");
+    let same = Ask::new("GET", &path).token(&token).send(&appliance).json();
+    assert!(
+        same["newly_allowed"].to_string().contains("wanted.test"),
+        "{same}"
+    );
+}

@@ -1,0 +1,151 @@
+//! Recorded traffic for who writes and who approves policies: simulated, and made a draft of.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::{Body, proposals::proposal};
+use crate::{
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    recorded::{self, Breadth, MOST_DAYS, Simulation, Span, Suggested},
+    role::Permission,
+    store::{Name, ProposalKind},
+};
+
+/// A draft, and the traffic that it is to decide.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToSimulate {
+    document: String,
+    /// Days until now, 1 to 90.
+    #[serde(default = "week")]
+    days: u16,
+    /// Only this server's; absent: what this policy decided.
+    #[serde(default)]
+    server: Option<String>,
+}
+
+/// The traffic to make a draft for.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ToSuggest {
+    /// Days until now, 1 to 90.
+    #[serde(default = "week")]
+    days: u16,
+    /// What this server's sandboxes tried.
+    #[serde(default)]
+    server: Option<String>,
+    /// What this sandbox tried; with neither: what this policy decided.
+    #[serde(default)]
+    sandbox: Option<String>,
+    #[serde(default)]
+    width: Breadth,
+}
+
+/// Decides recorded traffic again by a draft.
+#[utoipa::path(post, path = "/api/v1/policies/{name}/simulate", tag = "policies",
+    request_body = ToSimulate, responses((status = 200, body = Simulation),
+    (status = 422, body = Problem), (status = 503, body = Problem)))]
+pub(crate) async fn simulate(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(asked): Body<ToSimulate>,
+) -> Result<Json<Simulation>, Problem> {
+    let span = span(&name, asked.days, asked.server, None)?;
+    let done = simulated(&app, &caller, name, asked.document, span).await?;
+    Ok(Json(done))
+}
+
+/// Writes the narrowest policy for what was tried; keeps nothing.
+#[utoipa::path(post, path = "/api/v1/policies/{name}/suggest", tag = "policies",
+    request_body = ToSuggest, responses((status = 200, body = Suggested), (status = 503, body = Problem)))]
+pub(crate) async fn suggest(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(asked): Body<ToSuggest>,
+) -> Result<Json<Suggested>, Problem> {
+    let span = span(&name, asked.days, asked.server, asked.sandbox)?;
+    Ok(Json(
+        suggested(&app, &caller, name, asked.width, span).await?,
+    ))
+}
+
+/// Decides a week's recorded traffic again by the document that a proposal would save.
+#[utoipa::path(get, path = "/api/v1/proposals/{id}/simulation", tag = "proposals",
+    responses((status = 200, body = Simulation), (status = 404, body = Problem),
+              (status = 503, body = Problem)))]
+pub(crate) async fn of_proposal(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<u64>,
+) -> Result<Json<Simulation>, Problem> {
+    let found = proposal(&app, &caller, id).await?;
+    if found.draft.kind != ProposalKind::SavePolicy {
+        return Err(Problem::invalid("this proposal holds no document"));
+    }
+    let name = found.draft.subject;
+    let span = span(&name, week(), None, None)?;
+    let done = simulated(&app, &caller, name, found.draft.value, span).await?;
+    Ok(Json(done))
+}
+
+/// Simulates; the console does the same.
+pub(crate) async fn simulated(
+    app: &Arc<App>,
+    caller: &Caller,
+    name: String,
+    document: String,
+    span: Span,
+) -> Result<Simulation, Problem> {
+    caller.require(Permission::ReadAudit)?;
+    recorded::simulate(app, name, document, span).await
+}
+
+/// Suggests; the console does the same.
+pub(crate) async fn suggested(
+    app: &Arc<App>,
+    caller: &Caller,
+    name: String,
+    width: Breadth,
+    span: Span,
+) -> Result<Suggested, Problem> {
+    caller.require(Permission::ReadAudit)?;
+    let name: Name = name.parse()?;
+    recorded::suggestion(app, name.to_string(), width, span).await
+}
+
+/// A server's or a sandbox's traffic; with neither what the policy decided.
+pub(crate) fn span(
+    policy: &str,
+    days: u16,
+    server: Option<String>,
+    sandbox: Option<String>,
+) -> Result<Span, Problem> {
+    if !(1..=MOST_DAYS).contains(&days) {
+        let words = format!("days are 1 to {MOST_DAYS}");
+        return Err(Problem::invalid(words));
+    }
+    let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+    let (server, sandbox) = (given(server), given(sandbox));
+    let neither = server.is_none() && sandbox.is_none();
+    Ok(Span {
+        days,
+        policy: neither.then(|| policy.to_owned()),
+        server,
+        sandbox,
+    })
+}
+
+/// Long enough for what happens weekly.
+pub(crate) const fn week() -> u16 {
+    7
+}
