@@ -22,7 +22,20 @@ pub(crate) enum RecordPlace {
 
 impl RecordPlace {
     /// Reads a name as typed; looks at the file, if it is there.
-    pub(crate) fn of(name: &Path) -> Self {
+    ///
+    /// # Errors
+    /// When it names no file: a URL is a mistake, and must not become a file of that name.
+    pub(crate) fn of(name: &Path) -> anyhow::Result<Self> {
+        if let Some(scheme) = scheme(name) {
+            anyhow::bail!(
+                "a record is kept in a file, of JSON lines or an SQLite database, and not at {scheme}://…: \
+                 name a file"
+            );
+        }
+        Ok(Self::at(name))
+    }
+
+    fn at(name: &Path) -> Self {
         if name.as_os_str() == "-" {
             return Self::Stream;
         }
@@ -48,6 +61,13 @@ impl RecordPlace {
     }
 }
 
+/// `postgres` of `postgres://…`.
+fn scheme(name: &Path) -> Option<&str> {
+    let (scheme, _) = name.to_str()?.split_once("://")?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    (!scheme.is_empty() && scheme.chars().all(fits)).then_some(scheme)
+}
+
 fn has_databases_ending(name: &Path) -> bool {
     let ending = name.extension().and_then(|ending| ending.to_str());
     ending.is_some_and(|ending| ["db", "sqlite", "sqlite3"].contains(&ending))
@@ -64,34 +84,53 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let at = |name: &str| root.join(name);
-        assert_eq!(RecordPlace::of("-".as_ref()), RecordPlace::Stream);
+        assert_eq!(RecordPlace::at("-".as_ref()), RecordPlace::Stream);
         for name in ["a.db", "a.sqlite", "a.sqlite3"] {
-            assert_eq!(RecordPlace::of(&at(name)), RecordPlace::Sqlite(at(name)));
+            assert_eq!(RecordPlace::at(&at(name)), RecordPlace::Sqlite(at(name)));
         }
         assert_eq!(
-            RecordPlace::of(&at("a.jsonl")),
+            RecordPlace::at(&at("a.jsonl")),
             RecordPlace::Lines(at("a.jsonl"))
         );
-        let prefixed = RecordPlace::of("sqlite:records".as_ref());
+        let prefixed = RecordPlace::at("sqlite:records".as_ref());
         let here = std::env::current_dir().unwrap().canonicalize().unwrap();
         assert_eq!(prefixed, RecordPlace::Sqlite(here.join("records")));
         std::os::unix::fs::symlink(at("behind.db"), at("link.db")).unwrap();
         fs::write(at("behind.db"), b"SQLite format 3\0...").unwrap();
-        let linked = RecordPlace::of(&at("link.db"));
+        let linked = RecordPlace::at(&at("link.db"));
         assert_eq!(linked, RecordPlace::Sqlite(at("behind.db")));
         fs::write(at("lines.db"), "{\"seq\":1").unwrap();
         assert_eq!(
-            RecordPlace::of(&at("lines.db")),
+            RecordPlace::at(&at("lines.db")),
             RecordPlace::Lines(at("lines.db"))
         );
         fs::write(at("plain"), b"SQLite format 3\0...").unwrap();
         assert_eq!(
-            RecordPlace::of(&at("plain")),
+            RecordPlace::at(&at("plain")),
             RecordPlace::Sqlite(at("plain"))
         );
         assert_eq!(
-            RecordPlace::of("/dev/null".as_ref()),
+            RecordPlace::at("/dev/null".as_ref()),
             RecordPlace::Lines("/dev/null".into())
         );
+    }
+
+    #[test]
+    fn a_url_is_no_file_and_its_password_is_not_repeated() {
+        for url in [
+            "postgres://u:hunter2@h/d",
+            "postgresql://h/d",
+            "mysql://h/d",
+        ] {
+            let refused = RecordPlace::of(url.as_ref()).unwrap_err().to_string();
+            let scheme = url.split(':').next().unwrap();
+            assert!(
+                refused.contains(scheme) && !refused.contains("hunter2"),
+                "{refused}"
+            );
+        }
+        for name in ["a.jsonl", "./postgres:/d", "-", "sqlite:records"] {
+            assert!(RecordPlace::of(name.as_ref()).is_ok(), "{name}");
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! down doors close first, then sandboxes end, and the record last.
 
 pub(crate) mod appliance;
+mod database;
 mod fleet;
 mod log;
 mod place;
@@ -14,7 +15,7 @@ mod secrets;
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context, bail};
-use gig_web::{App, AppSettings, Clock as _, Door, Hasher, SystemClock, Traffic};
+use gig_web::{App, AppSettings, Clock as _, Door, Following, Hasher, SystemClock, Traffic};
 use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) use self::place::SOCKET;
@@ -57,6 +58,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         traffic,
         public_url: args.public_url.clone(),
     });
+    let following = Following::start(&app).context("cannot start a thread")?;
     let outcome = runtime.block_on(async {
         let stop = stop_asked_for()?;
         fleet.run_on(tokio::runtime::Handle::current());
@@ -66,6 +68,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         fleet.shutdown().await;
         served.context("cannot serve")
     });
+    drop(following);
     drop(runtime);
     drop(fleet);
     appliance.close();

@@ -14,6 +14,7 @@ pub mod nginx;
 pub mod open_proxy;
 pub mod output;
 pub mod place;
+pub mod postgres;
 pub mod raw_origin;
 pub mod resolver;
 pub mod service;

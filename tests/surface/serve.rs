@@ -3,6 +3,7 @@
 
 mod approvals;
 mod doors;
+mod nodes;
 mod people;
 mod policies;
 mod recorded;
@@ -30,6 +31,8 @@ struct Appliance {
     child: Child,
     said: Arc<Mutex<String>>,
     folder: tempfile::TempDir,
+    /// `GIG_DATABASE_URL`, of it and of the commands beside it.
+    database: Option<String>,
     address: String,
 }
 
@@ -55,7 +58,11 @@ impl Appliance {
     }
 
     fn start_in(folder: tempfile::TempDir, options: &[&str]) -> Self {
-        let mut child = command(&folder)
+        Self::start_on(folder, options, None)
+    }
+
+    fn start_on(folder: tempfile::TempDir, options: &[&str], database: Option<String>) -> Self {
+        let mut child = command(&folder, database.as_deref())
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(options)
             .stdin(Stdio::null())
@@ -77,6 +84,7 @@ impl Appliance {
             child,
             said,
             folder,
+            database,
             address: String::new(),
         };
         // Its last words before it serves.
@@ -97,8 +105,9 @@ impl Appliance {
         self.child.wait().expect("its end");
         let empty = tempfile::tempdir().expect("a folder");
         let folder = std::mem::replace(&mut self.folder, empty);
+        let database = self.database.take();
         drop(self);
-        Self::start_in(folder, &[])
+        Self::start_on(folder, &[], database)
     }
 
     fn said(&self) -> String {
@@ -126,7 +135,7 @@ impl Appliance {
 
     /// A command beside it.
     fn gig(&self, words: &[&str], input: &str) -> Answer {
-        let mut command = command(&self.folder);
+        let mut command = command(&self.folder, self.database.as_deref());
         command.args(words);
         answer(command, input)
     }
@@ -259,16 +268,20 @@ impl Reply {
     }
 }
 
-fn command(folder: &tempfile::TempDir) -> Command {
+fn command(folder: &tempfile::TempDir, database: Option<&str>) -> Command {
     let mut command = Command::new(place::gig());
     command.env("GIG_DATA_DIR", folder.path().join("gig"));
     for name in [
+        "GIG_DATABASE_URL",
         "GIG_LISTEN",
         "GIG_PUBLIC_URL",
         "GIG_MASTER_KEY",
         "GIG_MASTER_KEY_FILE",
     ] {
         command.env_remove(name);
+    }
+    if let Some(url) = database {
+        command.env("GIG_DATABASE_URL", url);
     }
     command
 }

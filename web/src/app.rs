@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeSet,
     path::PathBuf,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use gig_audit::{
@@ -80,7 +83,9 @@ pub struct App {
     pub(crate) figures: Figures,
     /// Taken to write by who changes policies, to read by who starts a sandbox: none starts under a
     /// policy that was replaced meanwhile.
-    policies: Arc<RwLock<()>>,
+    pub(crate) policies: Arc<RwLock<()>>,
+    /// A policy could not be read: whoever follows the store tries again.
+    pub(crate) undecided: Arc<AtomicBool>,
     /// Whoever reads much of the record at once does so alone.
     pub(crate) replays: Arc<Semaphore>,
 }
@@ -108,6 +113,7 @@ impl App {
             limits: SignInLimits::default(),
             figures: Figures::default(),
             policies: Arc::default(),
+            undecided: Arc::default(),
             replays: Arc::new(Semaphore::new(1)),
         })
     }
@@ -140,6 +146,7 @@ impl App {
     pub(crate) async fn change(&self, actor: Actor, change: Change) -> Result<Applied, Problem> {
         let (store, recorder) = (Arc::clone(&self.store), self.recorder.clone());
         let (control, policies) = (Arc::clone(&self.control), Arc::clone(&self.policies));
+        let undecided = Arc::clone(&self.undecided);
         let runtime = Handle::current();
         let applied = tokio::task::spawn_blocking(move || {
             let witness = |entry: Entry| {
@@ -151,7 +158,9 @@ impl App {
             }
             let _alone = policies.blocking_write();
             let applied = store.apply(&change, &actor, &witness)?;
-            decide_again(store.as_ref(), control.as_ref());
+            if !decide_again(store.as_ref(), control.as_ref()) {
+                undecided.store(true, Ordering::Relaxed);
+            }
             Ok(applied)
         });
         Ok(applied.await.map_err(Problem::internal)??)
@@ -216,18 +225,21 @@ impl App {
 }
 
 /// Puts what the store says in force in every sandbox that runs. Where the store cannot say, nothing is
-/// allowed any more: what was before is what the change may have been made against.
-fn decide_again(store: &dyn Store, control: &dyn Control) {
+/// allowed any more: what was before is what the change may have been made against. Whether it could.
+pub(crate) fn decide_again(store: &dyn Store, control: &dyn Control) -> bool {
     let running = control.sandboxes().into_iter();
     let running = running.filter(|sandbox| sandbox.ended.is_none());
     let servers: BTreeSet<Arc<str>> = running.map(|sandbox| sandbox.server).collect();
+    let mut whole = true;
     for server in servers {
         let policy = document::effective(store, &server).unwrap_or_else(|error| {
             tracing::error!(%server, %error, "its policy cannot be read: it is denied everything");
+            whole = false;
             Policy::deny_all("policy not readable")
         });
         control.set_policy(&server, policy);
     }
+    whole
 }
 
 /// Each has a page cache of its own.

@@ -3,8 +3,9 @@
 //!
 //! Everything that changes goes through [`Store::apply`] as one [`Change`], in one transaction, told to
 //! a witness before it takes effect: what cannot be recorded does not happen. The rest only reads. The
-//! trait is synchronous, because callers run it beside the runtime; another database follows with the
-//! same tests (`store/tests.rs`).
+//! trait is synchronous, because callers run it beside the runtime. Two databases keep it, an SQLite file
+//! of one appliance or a PostgreSQL that several share: the same statements (`tables`, `changes`, `rows`)
+//! and the same tests.
 
 use std::sync::Arc;
 
@@ -13,10 +14,15 @@ use jiff::Timestamp;
 use thiserror::Error;
 
 mod change;
+mod changes;
 mod kept;
 mod name;
+mod postgres;
 mod proposal;
+mod proposals;
+mod rows;
 mod sqlite;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +31,7 @@ pub use kept::{
     Assignment, Network, PolicyHead, PolicyVersion, Server, ServerSpec, Session, Token, User,
 };
 pub use name::{Name, ParseNameError};
+pub use postgres::{EncryptionError, OpenPostgresError, PostgresStore, ReadAddressError};
 pub use proposal::{Decided, Decision, Draft, Proposal, ProposalKind, ProposalState};
 pub use sqlite::{OpenStoreError, SqliteStore};
 
@@ -157,6 +164,19 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`].
     fn proposal(&self, id: u64) -> Result<Option<Proposal>, StoreError>;
+
+    /// What tells of changes to policies that others make; `None` where nobody else makes any.
+    fn news(&self) -> Option<Box<dyn News>>;
+}
+
+/// Tells of changes to policies, whoever makes them.
+pub trait News: Send {
+    /// Waits for a change, but not longer than a quarter of a second, and answers how many there were
+    /// ever: where that differs from the answer before, policies are to be looked at again. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError`] when nobody can tell: what is in force may be out of date.
+    fn next(&mut self) -> Result<u64, StoreError>;
 }
 
 /// The database failed.

@@ -43,7 +43,7 @@ pub(super) fn execute(command: AuditCommand) -> anyhow::Result<ExitStatus> {
 /// # Errors
 /// When it is not there or holds something else.
 fn open(place: &Path) -> anyhow::Result<Box<dyn Log>> {
-    Ok(match RecordPlace::of(place) {
+    Ok(match RecordPlace::of(place)? {
         RecordPlace::Stream => anyhow::bail!("standard input cannot be searched: name a file"),
         RecordPlace::Lines(path) => Box::new(JsonlLog::open(&path)?),
         RecordPlace::Sqlite(path) => {

@@ -98,7 +98,7 @@ impl Settings {
             timeout: args.timeout,
             audit: match args.audit {
                 None => AuditPlace::DataDir,
-                Some(name) => AuditPlace::Named(RecordPlace::of(&name)),
+                Some(name) => AuditPlace::Named(RecordPlace::of(&name)?),
             },
             durability: match args.audit_durability {
                 DurabilityArg::Kernel => Durability::Kernel,

@@ -14,8 +14,9 @@ use gig_audit::{
     Durability, Entry, Recorder, RecorderOwner, RecorderSettings, SqliteStore as RecordStore,
     VerdictWord,
 };
-use gig_web::{Actor, Change, SqliteStore, Store, Traffic};
+use gig_web::{Actor, Change, Store, Traffic};
 
+use super::database;
 use crate::{data_dir, secrets::changes};
 
 /// Both, open.
@@ -33,7 +34,7 @@ impl Appliance {
     /// # Errors
     /// When one cannot be used; says which and the cure.
     pub(crate) fn open(dir: &Path, traffic: Option<Arc<Traffic>>) -> anyhow::Result<Self> {
-        let store = SqliteStore::open(&dir.join(DATABASE))?;
+        let store = database::open(dir)?;
         let folder = dir.join("audit");
         data_dir::make_private(&folder)?;
         let record = folder.join(RECORD);
@@ -49,7 +50,7 @@ impl Appliance {
         }
         let (recorder, owner) = Recorder::start(Box::new(records), settings)?;
         Ok(Self {
-            store: Arc::new(store),
+            store,
             recorder,
             record,
             owner,
@@ -122,8 +123,6 @@ fn count(traffic: &Traffic, entry: &Entry) {
     }
 }
 
-/// In the data directory, with the vault's tables beside ours.
-const DATABASE: &str = "gig.db";
 /// In its own folder there.
 const RECORD: &str = "record.db";
 /// A disk that has not answered by now will not.

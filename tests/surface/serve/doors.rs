@@ -157,7 +157,7 @@ fn too_much_is_refused_and_gig_goes_on() {
 fn gig_serves_from_a_directory_of_its_own_once_and_never_in_clear_text() {
     let appliance = Appliance::start();
     let refused = |words: &[&str], said: &str| {
-        let mut command = command(&appliance.folder);
+        let mut command = command(&appliance.folder, None);
         command.args(words);
         let answer = answer(command, "");
         assert_eq!(answer.status, 125, "{answer:?}");
@@ -169,7 +169,7 @@ fn gig_serves_from_a_directory_of_its_own_once_and_never_in_clear_text() {
     );
     refused(&["serve", "--listen", "0.0.0.0:0"], "in clear text");
     let other = tempfile::tempdir().expect("a folder");
-    let mut taken = command(&other);
+    let mut taken = command(&other, None);
     taken.args(["serve", "--listen", &appliance.address]);
     let taken = answer(taken, "");
     assert_eq!(taken.status, 125, "{taken:?}");
@@ -178,7 +178,7 @@ fn gig_serves_from_a_directory_of_its_own_once_and_never_in_clear_text() {
     let folder = open.path().join("gig");
     fs::create_dir(&folder).expect("make it");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).expect("open it");
-    let mut shared = command(&open);
+    let mut shared = command(&open, None);
     shared.args(["serve", "--listen", "127.0.0.1:0"]);
     let shared = answer(shared, "");
     assert_eq!(shared.status, 125, "{shared:?}");

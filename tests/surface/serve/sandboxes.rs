@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use super::{Appliance, Ask};
 
 impl Appliance {
-    fn policy(&self, token: &str, document: &str) {
+    pub(super) fn policy(&self, token: &str, document: &str) {
         let put = Ask::new("PUT", "/api/v1/policies/web").token(token);
         let body = json!({"document": document});
         let reply = put.header("If-None-Match", "*").json(&body).send(self);
         assert_eq!(reply.status, 200, "{reply:?}");
     }
 
-    fn server(&self, name: &str, script: &str) {
+    pub(super) fn server(&self, name: &str, script: &str) {
         let words = [
             "server", "add", name, "--policy", "web", "--", "/bin/sh", "-c", script,
         ];
@@ -27,7 +27,7 @@ impl Appliance {
         assert_eq!(added.status, 0, "{added:?}");
     }
 
-    fn run(&self, name: &str) -> String {
+    pub(super) fn run(&self, name: &str) -> String {
         let started = self.gig(&["server", "start", name], "");
         assert_eq!(started.status, 0, "{started:?}");
         started.output.trim().to_owned()
@@ -39,7 +39,7 @@ impl Appliance {
         log.output
     }
 
-    fn ended(&self, sandbox: &str) -> Option<Value> {
+    pub(super) fn ended(&self, sandbox: &str) -> Option<Value> {
         let listed = self.gig(&["ps", "--all", "--json"], "");
         let document: Value = serde_json::from_str(&listed.output).expect("JSON");
         let items = document["items"].as_array().expect("items").clone();

@@ -13,18 +13,16 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
 use parking_lot::Mutex;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, TransactionBehavior};
+use rusqlite::{
+    Connection, OpenFlags, ToSql, TransactionBehavior, params_from_iter,
+    types::{ToSqlOutput, ValueRef},
+};
 use thiserror::Error;
 
-mod changes;
-mod proposals;
-mod rows;
-
 use super::{
-    Actor, Applied, Assignment, Change, ChangeError, PolicyHead, PolicyVersion, Proposal, Server,
-    Session, Store, StoreError, Token, User, Witness,
+    ChangeError, News, StoreError,
+    tables::{DatabaseError, Refused, Row, Statements, Tables, Transaction, Value},
 };
 
 mod embedded {
@@ -108,14 +106,7 @@ impl SqliteStore {
         })
     }
 
-    fn read<T>(
-        &self,
-        ask: impl FnOnce(&Connection) -> Result<T, rusqlite::Error>,
-    ) -> Result<T, StoreError> {
-        ask(&self.connection.lock()).map_err(|source| self.error("read", source))
-    }
-
-    fn error(&self, attempted: &'static str, source: rusqlite::Error) -> StoreError {
+    fn error(&self, attempted: &'static str, source: DatabaseError) -> StoreError {
         StoreError {
             attempted,
             place: Arc::clone(&self.place),
@@ -199,126 +190,94 @@ fn applied(connection: &Connection) -> Result<Option<i64>, rusqlite::Error> {
     })
 }
 
-impl Store for SqliteStore {
-    fn apply(
+impl Tables for SqliteStore {
+    fn read<R>(
         &self,
-        change: &Change,
-        actor: &Actor,
-        witness: Witness<'_>,
-    ) -> Result<Applied, ChangeError> {
+        ask: impl Fn(&Transaction<'_>) -> Result<R, DatabaseError>,
+    ) -> Result<R, StoreError> {
+        let connection = self.connection.lock();
+        ask(&Transaction(&*connection)).map_err(|source| self.error("read", source))
+    }
+
+    fn change<R>(
+        &self,
+        _policies: bool,
+        make: impl FnOnce(&Transaction<'_>) -> Result<R, Refused>,
+    ) -> Result<R, ChangeError> {
         let mut connection = self.connection.lock();
         let failed = |source| ChangeError::Store(self.error("write", source));
         let transaction = connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
-            .map_err(failed)?;
-        let applied =
-            proposals::apply(&transaction, change, actor).map_err(|refused| match refused {
-                changes::Refused::Change(error) => error,
-                changes::Refused::Database(source) => failed(source),
-            })?;
-        witness(change.entry(actor, &applied)).map_err(ChangeError::NotRecorded)?;
-        transaction.commit().map_err(failed)?;
-        Ok(applied)
+            .map_err(|source| failed(source.into()))?;
+        let made = make(&Transaction(&*transaction)).map_err(|refused| match refused {
+            Refused::Change(error) => error,
+            Refused::Database(source) => failed(source),
+        })?;
+        transaction
+            .commit()
+            .map_err(|source| failed(source.into()))?;
+        Ok(made)
     }
 
-    fn users(&self) -> Result<Vec<User>, StoreError> {
-        self.read(|db| rows::all(db, rows::USERS, [], rows::user))
+    fn follow(&self) -> Option<Box<dyn News>> {
+        // One appliance has it, and makes every change to policies itself.
+        None
+    }
+}
+
+impl Statements for Connection {
+    fn execute(&self, sql: &str, values: Vec<Value>) -> Result<u64, DatabaseError> {
+        let changed = self
+            .prepare_cached(sql)?
+            .execute(params_from_iter(values))?;
+        Ok(changed.try_into().unwrap_or(u64::MAX))
     }
 
-    fn user(&self, name: &str) -> Result<Option<User>, StoreError> {
-        self.read(|db| db.query_row(rows::ONE_USER, [name], rows::user).optional())
+    fn batch(&self, sql: &str) -> Result<(), DatabaseError> {
+        Ok(self.execute_batch(sql)?)
     }
 
-    fn sessions(&self, now: Timestamp) -> Result<Vec<Session>, StoreError> {
-        self.read(|db| rows::all(db, rows::SESSIONS, rows::alive(now), rows::session))
+    fn rows(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, DatabaseError> {
+        let mut statement = self.prepare_cached(sql)?;
+        let columns = statement.column_count();
+        let mut found = statement.query(params_from_iter(values))?;
+        let mut rows = Vec::new();
+        while let Some(row) = found.next()? {
+            let cells = (0..columns).map(|column| cell(row.get_ref(column)?, column));
+            rows.push(Row(cells.collect::<Result<_, _>>()?));
+        }
+        Ok(rows)
     }
+}
 
-    fn session(&self, id: &str, now: Timestamp) -> Result<Option<Session>, StoreError> {
-        let (now, idle) = rows::alive(now);
-        self.read(|db| {
-            db.query_row(rows::ONE_SESSION, (now, idle, id), rows::session)
-                .optional()
-        })
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Integer(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Octets(octets) => ValueRef::Blob(octets),
+        }))
     }
+}
 
-    fn touch_session(&self, id: &str, now: Timestamp) -> Result<(), StoreError> {
-        let sql = "UPDATE sessions SET seen = ?2 WHERE id = ?1";
-        self.read(|db| db.execute(sql, (id, now.as_second())).map(drop))
-    }
+fn cell(value: ValueRef<'_>, column: usize) -> Result<Value, DatabaseError> {
+    let unreadable = |why: String| DatabaseError::Unreadable { column, why };
+    Ok(match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Integer(number),
+        ValueRef::Text(octets) => {
+            let text = str::from_utf8(octets).map_err(|error| unreadable(error.to_string()))?;
+            Value::Text(text.to_owned())
+        }
+        ValueRef::Blob(octets) => Value::Octets(octets.to_vec()),
+        ValueRef::Real(_) => return Err(unreadable("it is a fraction".to_owned())),
+    })
+}
 
-    fn tokens(&self) -> Result<Vec<Token>, StoreError> {
-        self.read(|db| rows::all(db, rows::TOKENS, [], rows::token))
-    }
-
-    fn token(&self, id: &str, now: Timestamp) -> Result<Option<Token>, StoreError> {
-        self.read(|db| {
-            db.query_row(rows::ONE_TOKEN, (id, now.as_second()), rows::token)
-                .optional()
-        })
-    }
-
-    fn touch_token(&self, id: &str, now: Timestamp) -> Result<(), StoreError> {
-        let sql = "UPDATE tokens SET used = ?2 WHERE id = ?1";
-        self.read(|db| db.execute(sql, (id, now.as_second())).map(drop))
-    }
-
-    fn policies(&self) -> Result<Vec<PolicyHead>, StoreError> {
-        self.read(|db| rows::all(db, rows::POLICIES, [], rows::head))
-    }
-
-    fn policy(
-        &self,
-        name: &str,
-        version: Option<u64>,
-    ) -> Result<Option<PolicyVersion>, StoreError> {
-        self.read(|db| {
-            db.query_row(rows::ONE_POLICY, (name, version), rows::version)
-                .optional()
-        })
-    }
-
-    fn versions(
-        &self,
-        name: &str,
-        before: Option<u64>,
-        most: u32,
-    ) -> Result<Vec<PolicyHead>, StoreError> {
-        let before = before.and_then(|before| i64::try_from(before).ok());
-        let before = before.unwrap_or(i64::MAX);
-        self.read(|db| rows::all(db, rows::VERSIONS, (name, before, most), rows::head))
-    }
-
-    fn assignments(&self) -> Result<Vec<Assignment>, StoreError> {
-        self.read(|db| rows::all(db, rows::ASSIGNMENTS, [], rows::assignment))
-    }
-
-    fn servers(&self) -> Result<Vec<Server>, StoreError> {
-        self.read(|db| rows::all(db, rows::SERVERS, [], rows::server))
-    }
-
-    fn server(&self, name: &str) -> Result<Option<Server>, StoreError> {
-        self.read(|db| {
-            db.query_row(rows::ONE_SERVER, [name], rows::server)
-                .optional()
-        })
-    }
-
-    fn two_person_rule(&self) -> Result<bool, StoreError> {
-        self.read(proposals::rule_is_on)
-    }
-
-    fn proposals(
-        &self,
-        pending: bool,
-        before: Option<u64>,
-        most: u32,
-    ) -> Result<Vec<Proposal>, StoreError> {
-        let before = before.and_then(|before| i64::try_from(before).ok());
-        self.read(|db| proposals::some(db, pending, before.unwrap_or(i64::MAX), most))
-    }
-
-    fn proposal(&self, id: u64) -> Result<Option<Proposal>, StoreError> {
-        self.read(|db| proposals::one(db, id))
+impl From<rusqlite::Error> for DatabaseError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Failed(error.into())
     }
 }
 

@@ -1,4 +1,4 @@
-//! What every store promises; a second database runs the same.
+//! What every store promises: each of these runs on SQLite and on a real PostgreSQL.
 
 use std::cell::RefCell;
 
@@ -7,17 +7,43 @@ use jiff::Timestamp;
 use super::*;
 use crate::{credential, role::Role};
 
-mod two_person;
+pub(super) mod server;
 
-struct Place {
-    store: SqliteStore,
-    folder: tempfile::TempDir,
+/// Makes two tests of each function: one on either database.
+macro_rules! on_both {
+    ($($name:ident,)+) => {
+        mod sqlite {
+            $(#[test]
+            fn $name() {
+                let folder = tempfile::tempdir().unwrap();
+                let store = $crate::store::SqliteStore::open(&folder.path().join("gig.db")).unwrap();
+                super::$name(&store);
+            })+
+        }
+        mod postgres {
+            $(#[test]
+            fn $name() {
+                let database = $crate::store::tests::server::Database::new();
+                let store = $crate::store::PostgresStore::open(&database.url()).unwrap();
+                super::$name(&store);
+            })+
+        }
+    };
 }
 
-fn place() -> Place {
-    let folder = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(&folder.path().join("gig.db")).unwrap();
-    Place { store, folder }
+mod two_person;
+
+on_both! {
+    what_is_not_recorded_does_not_happen,
+    a_refused_change_is_not_recorded,
+    a_set_up_link_works_once_before_it_ends_and_for_the_first_user_only,
+    the_last_admin_stays,
+    sessions_end_by_time_by_idleness_with_their_user_and_with_a_new_password,
+    tokens_end_with_who_made_them,
+    tokens_end_by_time_and_by_removal,
+    versions_count_on_and_stale_changes_are_refused,
+    an_assigned_policy_stays_and_goes_with_its_server,
+    a_server_that_was_removed_gets_nothing_of_what_is_for_all,
 }
 
 fn at(seconds: i64) -> Timestamp {
@@ -55,40 +81,31 @@ fn policy(name: &str, expected: Option<u64>, document: &str) -> Change {
     }
 }
 
-#[test]
-fn what_is_not_recorded_does_not_happen() {
-    let place = place();
+fn what_is_not_recorded_does_not_happen(store: &dyn Store) {
     let told = RefCell::new(Vec::new());
     let witness = |entry: Entry| {
         told.borrow_mut().push(entry);
         Err("disk full".to_owned())
     };
-    let refused = place
-        .store
-        .apply(&user("ben", Role::Viewer), &actor(0), &witness);
+    let refused = store.apply(&user("ben", Role::Viewer), &actor(0), &witness);
     assert!(matches!(refused, Err(ChangeError::NotRecorded(_))));
-    assert!(place.store.users().unwrap().is_empty());
+    assert!(store.users().unwrap().is_empty());
     let told = told.into_inner();
     assert_eq!(told.len(), 1);
     assert_eq!(told[0].profile.as_deref(), Some("ana"));
     assert_eq!(&*told[0].findings[0], "user ben added as viewer");
 }
 
-#[test]
-fn a_refused_change_is_not_recorded() {
-    let place = place();
+fn a_refused_change_is_not_recorded(store: &dyn Store) {
     let witness = |_: Entry| panic!("it was told");
     let change = Change::RemoveUser {
         name: "nobody".to_owned(),
     };
-    let refused = place.store.apply(&change, &actor(0), &witness);
+    let refused = store.apply(&change, &actor(0), &witness);
     assert!(matches!(refused, Err(ChangeError::Missing { .. })));
 }
 
-#[test]
-fn a_set_up_link_works_once_before_it_ends_and_for_the_first_user_only() {
-    let place = place();
-    let store = &place.store;
+fn a_set_up_link_works_once_before_it_ends_and_for_the_first_user_only(store: &dyn Store) {
     let (link, other) = (
         credential::mint_setup().unwrap(),
         credential::mint_setup().unwrap(),
@@ -125,10 +142,7 @@ fn a_set_up_link_works_once_before_it_ends_and_for_the_first_user_only() {
     assert_eq!((users.len(), users[0].role), (1, Role::Admin));
 }
 
-#[test]
-fn the_last_admin_stays() {
-    let place = place();
-    let store = &place.store;
+fn the_last_admin_stays(store: &dyn Store) {
     apply(store, &user("ana", Role::Admin)).unwrap();
     apply(store, &user("ben", Role::Editor)).unwrap();
     let remove = |name: &str| Change::RemoveUser {
@@ -149,10 +163,7 @@ fn the_last_admin_stays() {
     apply(store, &demote).unwrap();
 }
 
-#[test]
-fn sessions_end_by_time_by_idleness_with_their_user_and_with_a_new_password() {
-    let place = place();
-    let store = &place.store;
+fn sessions_end_by_time_by_idleness_with_their_user_and_with_a_new_password(store: &dyn Store) {
     apply(store, &user("ana", Role::Admin)).unwrap();
     apply(store, &user("ben", Role::Viewer)).unwrap();
     let start = |id: &str, user: &str| Change::StartSession {
@@ -211,10 +222,7 @@ fn password_of(store: &dyn Store, name: &str) -> String {
     user.map(|user| user.password).unwrap_or_default()
 }
 
-#[test]
-fn tokens_end_with_who_made_them() {
-    let place = place();
-    let store = &place.store;
+fn tokens_end_with_who_made_them(store: &dyn Store) {
     for name in ["ana", "ben", "cem"] {
         apply(store, &user(name, Role::Admin)).unwrap();
     }
@@ -245,10 +253,7 @@ fn tokens_end_with_who_made_them() {
     assert!(there("a") && !there("c"));
 }
 
-#[test]
-fn tokens_end_by_time_and_by_removal() {
-    let place = place();
-    let store = &place.store;
+fn tokens_end_by_time_and_by_removal(store: &dyn Store) {
     let minted = credential::mint_token().unwrap();
     let add = Change::AddToken {
         id: minted.id.clone(),
@@ -275,10 +280,7 @@ fn tokens_end_by_time_and_by_removal() {
     assert!(store.token(&minted.id, at(0)).unwrap().is_none());
 }
 
-#[test]
-fn versions_count_on_and_stale_changes_are_refused() {
-    let place = place();
-    let store = &place.store;
+fn versions_count_on_and_stale_changes_are_refused(store: &dyn Store) {
     let version = |outcome: Result<Applied, ChangeError>| outcome.unwrap().version;
     assert_eq!(version(apply(store, &policy("p", Some(0), "one"))), Some(1));
     assert_eq!(version(apply(store, &policy("p", Some(1), "two"))), Some(2));
@@ -311,10 +313,7 @@ fn versions_count_on_and_stale_changes_are_refused() {
     );
 }
 
-#[test]
-fn an_assigned_policy_stays_and_goes_with_its_server() {
-    let place = place();
-    let store = &place.store;
+fn an_assigned_policy_stays_and_goes_with_its_server(store: &dyn Store) {
     apply(store, &policy("p", None, "x")).unwrap();
     let server = Change::SaveServer {
         name: "s".parse().unwrap(),
@@ -363,22 +362,20 @@ fn an_assigned_policy_stays_and_goes_with_its_server() {
 #[test]
 fn what_was_kept_is_there_for_the_next_process_and_others_are_refused() {
     use std::os::unix::fs::PermissionsExt as _;
-    let place = place();
-    apply(&place.store, &user("ana", Role::Admin)).unwrap();
-    let path = place.folder.path().join("gig.db");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gig.db");
+    let first = SqliteStore::open(&path).unwrap();
+    apply(&first, &user("ana", Role::Admin)).unwrap();
     let second = SqliteStore::open(&path).unwrap();
     assert_eq!(second.users().unwrap().len(), 1);
     apply(&second, &user("ben", Role::Viewer)).unwrap();
-    assert_eq!(place.store.users().unwrap().len(), 2);
+    assert_eq!(first.users().unwrap().len(), 2);
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
     let refused = SqliteStore::open(&path).map(drop).unwrap_err();
     assert!(refused.to_string().contains("chmod 600"), "{refused}");
 }
 
-#[test]
-fn a_server_that_was_removed_gets_nothing_of_what_is_for_all() {
-    let place = place();
-    let store = &place.store;
+fn a_server_that_was_removed_gets_nothing_of_what_is_for_all(store: &dyn Store) {
     let document = "version: 1\nname: wide\negress:\n  - host: api.example.com\n";
     apply(store, &policy("wide", None, document)).unwrap();
     let spec = ServerSpec {

@@ -23,7 +23,7 @@ use crate::{
 /// When the database or the key cannot be used.
 pub(super) fn execute(args: &AuditPruneArgs) -> anyhow::Result<ExitStatus> {
     let name = printable(&args.file.display().to_string());
-    let RecordPlace::Sqlite(path) = RecordPlace::of(&args.file) else {
+    let RecordPlace::Sqlite(path) = RecordPlace::of(&args.file)? else {
         bail!(
             "{name} is no database: records are removed from databases alone; of a file begin a new one"
         );

@@ -40,7 +40,7 @@ pub(super) fn read(args: &TrafficArgs) -> anyhow::Result<Traffic> {
             gathering.take(record);
         }
     };
-    match RecordPlace::of(&args.audit) {
+    match RecordPlace::of(&args.audit)? {
         RecordPlace::Stream => lines("-", Box::new(io::stdin()), &mut take)?,
         RecordPlace::Lines(path) => {
             let name = path.display().to_string();

@@ -2,6 +2,19 @@
 
 use super::*;
 
+on_both! {
+    a_change_waits_for_somebody_else_and_is_made_in_both_names,
+    what_is_not_recorded_is_neither_proposed_nor_approved,
+    what_was_built_on_something_else_is_stale,
+    assignments_and_removals_wait_and_what_cannot_be_made_is_not_proposed,
+    authors_withdraw_and_others_reject,
+    nobody_ends_the_rule_alone_or_makes_a_second_self,
+    two_who_may_approve_are_needed_and_stay,
+    the_machines_owner_passes_and_the_record_says_so,
+    a_server_that_is_registered_again_is_under_the_policy_that_two_put_there,
+    a_tokens_person_is_who_made_it_however_many_tokens_are_between,
+}
+
 fn by(name: &str) -> Actor {
     Actor {
         name: name.into(),
@@ -33,8 +46,7 @@ fn make(store: &dyn Store, change: &Change, actor: &Actor) -> Result<Applied, Ch
 }
 
 /// A store with two admins, an editor and an approver, and the rule on.
-fn ruled() -> Place {
-    let place = place();
+fn ruled(store: &dyn Store) {
     let users = [
         ("ana", Role::Admin),
         ("ben", Role::Editor),
@@ -42,11 +54,10 @@ fn ruled() -> Place {
         ("dan", Role::Admin),
     ];
     for (name, role) in users {
-        apply(&place.store, &user(name, role)).unwrap();
+        apply(store, &user(name, role)).unwrap();
     }
-    apply(&place.store, &policy("p", Some(0), "one")).unwrap();
-    apply(&place.store, &Change::TwoPersonRule { on: true }).unwrap();
-    place
+    apply(store, &policy("p", Some(0), "one")).unwrap();
+    apply(store, &Change::TwoPersonRule { on: true }).unwrap();
 }
 
 fn proposed(outcome: Result<Applied, ChangeError>) -> u64 {
@@ -74,10 +85,8 @@ fn document(store: &dyn Store) -> String {
     store.policy("p", None).unwrap().unwrap().document
 }
 
-#[test]
-fn a_change_waits_for_somebody_else_and_is_made_in_both_names() {
-    let place = ruled();
-    let store = &place.store;
+fn a_change_waits_for_somebody_else_and_is_made_in_both_names(store: &dyn Store) {
+    ruled(store);
     let id = proposed(make(store, &policy("p", Some(1), "two"), &by("ben")));
     assert_eq!(document(store), "one");
     let approve = decide(id, Decision::Approve);
@@ -121,10 +130,8 @@ fn a_change_waits_for_somebody_else_and_is_made_in_both_names() {
     assert_eq!(kept.decided.unwrap().by, "cem");
 }
 
-#[test]
-fn what_is_not_recorded_is_neither_proposed_nor_approved() {
-    let place = ruled();
-    let store = &place.store;
+fn what_is_not_recorded_is_neither_proposed_nor_approved(store: &dyn Store) {
+    ruled(store);
     let full = |_: Entry| Err("disk full".to_owned());
     let change = policy("p", Some(1), "two");
     assert!(store.apply(&change, &by("ben"), &full).is_err());
@@ -136,10 +143,8 @@ fn what_is_not_recorded_is_neither_proposed_nor_approved() {
     assert!(make(store, &approve, &by("cem")).is_ok());
 }
 
-#[test]
-fn what_was_built_on_something_else_is_stale() {
-    let place = ruled();
-    let store = &place.store;
+fn what_was_built_on_something_else_is_stale(store: &dyn Store) {
+    ruled(store);
     let first = proposed(make(store, &policy("p", Some(1), "two"), &by("ben")));
     let second = proposed(make(store, &policy("p", None, "three"), &by("ana")));
     let assign = Change::Assign {
@@ -166,10 +171,8 @@ fn what_was_built_on_something_else_is_stale() {
     assert_eq!(document(store), "three");
 }
 
-#[test]
-fn assignments_and_removals_wait_and_what_cannot_be_made_is_not_proposed() {
-    let place = ruled();
-    let store = &place.store;
+fn assignments_and_removals_wait_and_what_cannot_be_made_is_not_proposed(store: &dyn Store) {
+    ruled(store);
     let assign = |policy: Option<&str>| Change::Assign {
         server: None,
         policy: policy.map(str::to_owned),
@@ -193,10 +196,8 @@ fn assignments_and_removals_wait_and_what_cannot_be_made_is_not_proposed() {
     assert!(store.policy("p", None).unwrap().is_none());
 }
 
-#[test]
-fn authors_withdraw_and_others_reject() {
-    let place = ruled();
-    let store = &place.store;
+fn authors_withdraw_and_others_reject(store: &dyn Store) {
+    ruled(store);
     let change = policy("p", Some(1), "two");
     let id = proposed(make(store, &change, &by("ben")));
     two_people(make(store, &decide(id, Decision::Reject), &by("ben")));
@@ -212,10 +213,8 @@ fn authors_withdraw_and_others_reject() {
     assert!(matches!(late, Err(ChangeError::Decided { .. })));
 }
 
-#[test]
-fn nobody_ends_the_rule_alone_or_makes_a_second_self() {
-    let place = ruled();
-    let store = &place.store;
+fn nobody_ends_the_rule_alone_or_makes_a_second_self(store: &dyn Store) {
+    ruled(store);
     let off = Change::TwoPersonRule { on: false };
     let id = proposed(make(store, &off, &by("ana")));
     assert!(store.two_person_rule().unwrap());
@@ -255,10 +254,7 @@ fn nobody_ends_the_rule_alone_or_makes_a_second_self() {
     );
 }
 
-#[test]
-fn two_who_may_approve_are_needed_and_stay() {
-    let place = place();
-    let store = &place.store;
+fn two_who_may_approve_are_needed_and_stay(store: &dyn Store) {
     apply(store, &user("ana", Role::Admin)).unwrap();
     apply(store, &user("ben", Role::Editor)).unwrap();
     let on = Change::TwoPersonRule { on: true };
@@ -276,10 +272,8 @@ fn two_who_may_approve_are_needed_and_stay() {
     assert_eq!(store.user("cem").unwrap().unwrap().role, Role::Approver);
 }
 
-#[test]
-fn the_machines_owner_passes_and_the_record_says_so() {
-    let place = ruled();
-    let store = &place.store;
+fn the_machines_owner_passes_and_the_record_says_so(store: &dyn Store) {
+    ruled(store);
     let told = RefCell::new(Vec::new());
     let witness = |entry: Entry| {
         told.borrow_mut().push(entry.findings.join("; "));
@@ -305,10 +299,8 @@ fn the_machines_owner_passes_and_the_record_says_so() {
     two_people(make(store, &decide(id, Decision::Approve), &other));
 }
 
-#[test]
-fn a_server_that_is_registered_again_is_under_the_policy_that_two_put_there() {
-    let place = ruled();
-    let store = &place.store;
+fn a_server_that_is_registered_again_is_under_the_policy_that_two_put_there(store: &dyn Store) {
+    ruled(store);
     let server = Change::SaveServer {
         name: "s".parse().unwrap(),
         spec: ServerSpec {
@@ -331,10 +323,7 @@ fn a_server_that_is_registered_again_is_under_the_policy_that_two_put_there() {
     assert_eq!(kept[0].server.as_deref(), Some("s"));
 }
 
-#[test]
-fn a_tokens_person_is_who_made_it_however_many_tokens_are_between() {
-    let place = place();
-    let store = &place.store;
+fn a_tokens_person_is_who_made_it_however_many_tokens_are_between(store: &dyn Store) {
     apply(store, &user("ana", Role::Admin)).unwrap();
     apply(store, &user("ben", Role::Admin)).unwrap();
     let add = |id: &str, actor: &Actor| {

@@ -4,14 +4,11 @@
 //! Every change comes through [`apply`], so that no door leads past the rule. What is proposed is tried
 //! first and undone again: what could not be made is refused to its author, not to who approves.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction};
-
 use super::{
-    super::{
-        Actor, Applied, Change, ChangeError, Decision, Draft, Proposal, ProposalKind, ProposalState,
-    },
-    changes::{self, Outcome, Refused, make},
+    Actor, Applied, Change, ChangeError, Decision, Draft, Proposal, ProposalKind, ProposalState,
+    changes::{self, Outcome, make},
     rows,
+    tables::{DatabaseError, OptionalExtension as _, Refused, Transaction},
 };
 use crate::role::Role;
 
@@ -48,16 +45,16 @@ pub(super) fn apply(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Out
     }
 }
 
-pub(super) fn rule_is_on(db: &Connection) -> rusqlite::Result<bool> {
+pub(super) fn rule_is_on(db: &Transaction<'_>) -> Result<bool, DatabaseError> {
     let sql = "SELECT count(*) > 0 FROM settings WHERE name = 'two_person_rule' AND value = 'on'";
-    db.query_row(sql, [], |row| row.get(0))
+    db.query_row(sql, (), |row| row.get(0))
 }
 
-pub(super) fn set_rule(db: &Connection, on: bool) -> rusqlite::Result<()> {
-    db.execute("DELETE FROM settings WHERE name = 'two_person_rule'", [])?;
+pub(super) fn set_rule(db: &Transaction<'_>, on: bool) -> Result<(), DatabaseError> {
+    db.execute("DELETE FROM settings WHERE name = 'two_person_rule'", ())?;
     if on {
         let sql = "INSERT INTO settings (name, value) VALUES ('two_person_rule', 'on')";
-        db.execute(sql, [])?;
+        db.execute(sql, ())?;
     }
     Ok(())
 }
@@ -75,8 +72,10 @@ fn forbidden(
              them choose a password of their own, then change the role, which waits for approval",
         ),
         Change::SetPassword { name, .. } if !actor.is(name) => {
-            let sql = "SELECT role FROM users WHERE name = ?1";
-            let role: Option<String> = db.query_row(sql, [name], |row| row.get(0)).optional()?;
+            let sql = "SELECT role FROM users WHERE lower(name) = ?1";
+            let role: Option<String> = db
+                .query_row(sql, [rows::folded(name)], |row| row.get(0))
+                .optional()?;
             let role: Option<Role> = role.and_then(|role| role.parse().ok());
             role.is_some_and(Role::takes_part).then_some(
                 "who changes or approves policies has a password that nobody else chose: make them a \
@@ -90,7 +89,7 @@ fn forbidden(
 /// Else nobody could ever approve, or end the rule.
 fn two_can_approve(db: &Transaction<'_>) -> Outcome {
     let sql = "SELECT count(*) FROM users WHERE role IN ('approver', 'admin')";
-    let count: i64 = db.query_row(sql, [], |row| row.get(0))?;
+    let count: i64 = db.query_row(sql, (), |row| row.get(0))?;
     if count >= 2 {
         return Ok(());
     }
@@ -107,7 +106,7 @@ fn propose(db: &Transaction<'_>, draft: Draft, change: &Change, actor: &Actor) -
     db.execute_batch("ROLLBACK TO trial; RELEASE trial")?;
     let (kind, now) = (draft.kind.as_str(), actor.at.as_second());
     let newest = "SELECT coalesce(max(id), 0) FROM proposals";
-    let id: u64 = db.query_row(newest, [], |row| row.get(0))?;
+    let id: u64 = db.query_row(newest, (), |row| row.get(0))?;
     let id = id + 1;
     let sql = "UPDATE proposals SET state = 'withdrawn', decided_by = ?1, decided = ?2, why = ?3
                WHERE state = 'pending' AND kind = ?4 AND subject = ?5 AND lower(person) = lower(?6)";
@@ -115,7 +114,7 @@ fn propose(db: &Transaction<'_>, draft: Draft, change: &Change, actor: &Actor) -
     let values = (actor.words(), now, why, kind, &draft.subject, person);
     db.execute(sql, values)?;
     let waiting = "SELECT count(*) FROM proposals WHERE state = 'pending'";
-    let waiting: u32 = db.query_row(waiting, [], |row| row.get(0))?;
+    let waiting: u32 = db.query_row(waiting, (), |row| row.get(0))?;
     if waiting >= MOST_PENDING {
         return Err(Refused::Change(ChangeError::TwoPeople(
             "too many proposals wait: decide on some of them first",
@@ -190,7 +189,7 @@ fn approve(db: &Transaction<'_>, proposal: &Proposal, actor: &Actor) -> Outcome<
     }
     let change = proposal
         .change()
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        .map_err(|error| DatabaseError::Failed(error.into()))?;
     let both = Actor {
         name: format!("{}, approved by {}", proposal.author, actor.words()).into(),
         ..actor.clone()
@@ -211,8 +210,8 @@ fn known(actor: &Actor) -> Outcome<&str> {
 }
 
 /// What a draft is built on, as it is now.
-fn basis(db: &Connection, draft: &Draft) -> rusqlite::Result<(String, u64)> {
-    let text = |sql: &str, name: &str| -> rusqlite::Result<String> {
+fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<(String, u64), DatabaseError> {
+    let text = |sql: &str, name: &str| -> Result<String, DatabaseError> {
         let found: Option<String> = db.query_row(sql, [name], |row| row.get(0)).optional()?;
         Ok(found.unwrap_or_default())
     };
@@ -222,7 +221,10 @@ fn basis(db: &Connection, draft: &Draft) -> rusqlite::Result<(String, u64)> {
             "SELECT policy FROM assignments WHERE server = ?1",
             &draft.subject,
         )?,
-        ProposalKind::SetRole => text("SELECT role FROM users WHERE name = ?1", &draft.subject)?,
+        ProposalKind::SetRole => text(
+            "SELECT role FROM users WHERE lower(name) = ?1",
+            &rows::folded(&draft.subject),
+        )?,
         ProposalKind::EndRule => match rule_is_on(db)? {
             true => "on".to_owned(),
             false => "off".to_owned(),
@@ -239,7 +241,7 @@ fn basis(db: &Connection, draft: &Draft) -> rusqlite::Result<(String, u64)> {
     Ok((before, version))
 }
 
-pub(super) fn one(db: &Connection, id: u64) -> rusqlite::Result<Option<Proposal>> {
+pub(super) fn one(db: &Transaction<'_>, id: u64) -> Result<Option<Proposal>, DatabaseError> {
     let Ok(id) = i64::try_from(id) else {
         return Ok(None);
     };
@@ -250,17 +252,17 @@ pub(super) fn one(db: &Connection, id: u64) -> rusqlite::Result<Option<Proposal>
 }
 
 pub(super) fn some(
-    db: &Connection,
+    db: &Transaction<'_>,
     pending: bool,
-    before: i64,
+    before: u64,
     most: u32,
-) -> rusqlite::Result<Vec<Proposal>> {
-    let found = rows::all(db, rows::PROPOSALS, (pending, before, most), rows::proposal)?;
+) -> Result<Vec<Proposal>, DatabaseError> {
+    let found = db.query_all(rows::PROPOSALS, (pending, before, most), rows::proposal)?;
     let dated = found.into_iter().map(|found| dated(db, found));
     dated.collect()
 }
 
-fn dated(db: &Connection, mut found: Proposal) -> rusqlite::Result<Proposal> {
+fn dated(db: &Transaction<'_>, mut found: Proposal) -> Result<Proposal, DatabaseError> {
     if found.state == ProposalState::Pending {
         let (before, version) = basis(db, &found.draft)?;
         found.stale = before != found.before || version != found.built_on;

@@ -1,26 +1,10 @@
 //! Each change as statements of one transaction, with the conditions under which it is refused.
 
-use rusqlite::{OptionalExtension as _, Params, Transaction};
-
 use super::{
-    super::{Actor, Applied, Change, ChangeError},
-    proposals,
+    Actor, Applied, Change, ChangeError, proposals, rows,
+    tables::{DatabaseError, OptionalExtension as _, Params, Refused, Transaction},
 };
 use crate::{credential::Digest, role::Role};
-
-/// Why the transaction is not committed.
-pub(super) enum Refused {
-    /// A condition.
-    Change(ChangeError),
-    /// SQLite.
-    Database(rusqlite::Error),
-}
-
-impl From<rusqlite::Error> for Refused {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Database(error)
-    }
-}
 
 pub(super) type Outcome<T = ()> = Result<T, Refused>;
 
@@ -29,7 +13,8 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
     let now = actor.at.as_second();
     match change {
         Change::OpenSetup { digest, expires } => {
-            let sql = "INSERT OR REPLACE INTO setup_link VALUES (1, ?1, ?2)";
+            let sql = "INSERT INTO setup_link (one, digest, expires) VALUES (1, ?1, ?2)
+                       ON CONFLICT (one) DO UPDATE SET digest = ?1, expires = ?2";
             db.execute(sql, (digest.octets(), expires.as_second()))?;
         }
         Change::FinishSetup {
@@ -46,16 +31,18 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
             password,
         } => add_user(db, (name.as_str(), *role, password), now)?,
         Change::SetPassword { name, password } => {
-            let sql = "UPDATE users SET password = ?2 WHERE name = ?1";
-            one(db, sql, (name, password), ("user", name))?;
-            db.execute("DELETE FROM sessions WHERE user = ?1", [name])?;
+            let folded = rows::folded(name);
+            let sql = "UPDATE users SET password = ?2 WHERE lower(name) = ?1";
+            one(db, sql, (&folded, password), ("user", name))?;
+            let sql = "DELETE FROM sessions WHERE lower(\"user\") = ?1";
+            db.execute(sql, [folded])?;
         }
         Change::SetRole { name, role } => {
             if *role != Role::Admin {
                 keep_an_admin(db, name)?;
             }
-            let sql = "UPDATE users SET role = ?2 WHERE name = ?1";
-            one(db, sql, (name, role.as_str()), ("user", name))?;
+            let sql = "UPDATE users SET role = ?2 WHERE lower(name) = ?1";
+            one(db, sql, (rows::folded(name), role.as_str()), ("user", name))?;
             if *role != Role::Admin {
                 end_tokens_of(db, name)?;
             }
@@ -63,12 +50,8 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         Change::RemoveUser { name } => {
             keep_an_admin(db, name)?;
             end_tokens_of(db, name)?;
-            one(
-                db,
-                "DELETE FROM users WHERE name = ?1",
-                [name],
-                ("user", name),
-            )?;
+            let sql = "DELETE FROM users WHERE lower(name) = ?1";
+            one(db, sql, [rows::folded(name)], ("user", name))?;
         }
         Change::StartSession { .. } | Change::EndSession { .. } => session(db, change, actor)?,
         Change::AddToken { .. } | Change::RemoveToken { .. } => token(db, change, actor)?,
@@ -91,14 +74,15 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
 }
 
 fn finish_setup(db: &Transaction<'_>, presented: &Digest, now: i64) -> Outcome {
-    let anybody: bool = db.query_row("SELECT count(*) > 0 FROM users", [], |row| row.get(0))?;
+    let sql = "SELECT count(*) > 0 FROM users";
+    let anybody: bool = db.query_row(sql, (), |row| row.get(0))?;
     let sql = "SELECT digest FROM setup_link WHERE expires > ?1";
     let kept: Option<[u8; 32]> = db.query_row(sql, [now], |row| row.get(0)).optional()?;
     let fits = kept.is_some_and(|kept| Digest::from_octets(kept).is(presented));
     if anybody || !fits {
         return Err(Refused::Change(ChangeError::Setup));
     }
-    db.execute("DELETE FROM setup_link", [])?;
+    db.execute("DELETE FROM setup_link", ())?;
     Ok(())
 }
 
@@ -114,15 +98,12 @@ fn add_user(db: &Transaction<'_>, (name, role, password): (&str, Role, &str), no
 }
 
 fn keep_an_admin(db: &Transaction<'_>, name: &str) -> Outcome {
-    let sql = "SELECT count(*) = 0 FROM users WHERE role = 'admin' AND name <> ?1
-               AND EXISTS (SELECT 1 FROM users WHERE name = ?1)";
-    let last: bool = db.query_row(sql, [name], |row| row.get(0))?;
-    let there: bool = db.query_row(
-        "SELECT count(*) FROM users WHERE name = ?1",
-        [name],
-        |row| row.get(0),
-    )?;
-    if last && there {
+    let folded = rows::folded(name);
+    let sql = "SELECT count(*) FROM users WHERE role = 'admin' AND lower(name) <> ?1";
+    let others: i64 = db.query_row(sql, [&folded], |row| row.get(0))?;
+    let sql = "SELECT count(*) FROM users WHERE lower(name) = ?1";
+    let there: i64 = db.query_row(sql, [&folded], |row| row.get(0))?;
+    if others == 0 && there > 0 {
         let name = name.to_owned();
         return Err(Refused::Change(ChangeError::LastAdmin { name }));
     }
@@ -149,16 +130,16 @@ fn session(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
         } => {
             // What has ended is of no use to anybody.
             db.execute("DELETE FROM sessions WHERE expires <= ?1", [now])?;
-            let known = "SELECT name FROM users WHERE name = ?1 AND password = ?2";
+            let known = "SELECT name FROM users WHERE lower(name) = ?1 AND password = ?2";
             let known: Option<String> = db
-                .query_row(known, (user, password), |row| row.get(0))
+                .query_row(known, (rows::folded(user), password), |row| row.get(0))
                 .optional()?;
             let Some(user) = known else {
                 return missing("user", user);
             };
             let address = actor.address.map(|at| at.ip().to_string());
             let sql =
-                "INSERT INTO sessions (id, digest, user, created, seen, expires, address, agent)
+                "INSERT INTO sessions (id, digest, \"user\", created, seen, expires, address, agent)
                        VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7)";
             let address = address.unwrap_or_else(|| "this machine".to_owned());
             let expires = expires.as_second();
@@ -233,7 +214,7 @@ fn save_policy(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<
     }
     let version = last + 1;
     let sql = "INSERT INTO policies (name, version) VALUES (?1, ?2)
-               ON CONFLICT DO UPDATE SET version = ?2, removed = 0";
+               ON CONFLICT (name) DO UPDATE SET version = ?2, removed = 0";
     db.execute(sql, (name, version))?;
     let sql = "INSERT INTO policy_versions (name, version, document, author, reason, created)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -281,7 +262,7 @@ fn assign(db: &Transaction<'_>, server: Option<&str>, policy: Option<&str>) -> O
     let sql = "SELECT 1 FROM policies WHERE name = ?1 AND removed = 0";
     there(db, sql, "policy", policy)?;
     let sql = "INSERT INTO assignments (server, policy) VALUES (?1, ?2)
-               ON CONFLICT DO UPDATE SET policy = ?2";
+               ON CONFLICT (server) DO UPDATE SET policy = ?2";
     db.execute(sql, (place, policy))?;
     Ok(())
 }
@@ -291,11 +272,10 @@ fn save_server(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome 
         return Ok(());
     };
     let name = name.as_str();
-    let spec = serde_json::to_string(spec)
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+    let spec = serde_json::to_string(spec).map_err(|error| DatabaseError::Failed(error.into()))?;
     let values = (name, spec, &*actor.name, actor.at.as_second());
     let sql = "INSERT INTO servers (name, spec, author, changed) VALUES (?1, ?2, ?3, ?4)
-               ON CONFLICT";
+               ON CONFLICT (name)";
     if *new {
         return self::new(db, &format!("{sql} DO NOTHING"), values, ("server", name));
     }

@@ -1,24 +1,25 @@
 //! What is asked of the tables, and how a row becomes what is kept.
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, Params, Row, types::Type};
 
-use super::super::{
+use super::{
     Assignment, Decided, Draft, PolicyHead, PolicyVersion, Proposal, Server, Session, Token, User,
+    tables::{DatabaseError, Row},
 };
 use crate::credential::Digest;
 
-pub(super) const USERS: &str = "SELECT name, role, password, created FROM users ORDER BY name";
-pub(super) const ONE_USER: &str = "SELECT name, role, password, created FROM users WHERE name = ?1";
-pub(super) const SESSIONS: &str =
-    "SELECT s.id, s.digest, u.name, u.role, s.created, s.seen, s.expires,
-    s.address, s.agent FROM sessions s JOIN users u ON u.name = s.user
-    WHERE s.expires > ?1 AND s.seen > ?2 ORDER BY s.created DESC, s.id LIMIT 1000";
-pub(super) const ONE_SESSION: &str = "SELECT s.id, s.digest, u.name, u.role, s.created, s.seen,
-    s.expires, s.address, s.agent FROM sessions s JOIN users u ON u.name = s.user
-    WHERE s.expires > ?1 AND s.seen > ?2 AND s.id = ?3";
-pub(super) const TOKENS: &str =
-    "SELECT id, digest, name, role, author, created, expires, used, person
+pub(super) const USERS: &str =
+    "SELECT name, role, password, created FROM users ORDER BY lower(name)";
+pub(super) const ONE_USER: &str = "SELECT name, role, password, created FROM users
+    WHERE lower(name) = ?1";
+pub(super) const SESSIONS: &str = r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen, s.expires,
+    s.address, s.agent FROM sessions s JOIN users u ON u.name = s."user"
+    WHERE s.expires > ?1 AND s.seen > ?2 ORDER BY s.created DESC, s.id LIMIT 1000"#;
+pub(super) const ONE_SESSION: &str = r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen,
+    s.expires, s.address, s.agent FROM sessions s JOIN users u ON u.name = s."user"
+    WHERE s.expires > ?1 AND s.seen > ?2 AND s.id = ?3"#;
+pub(super) const TOKENS: &str = "SELECT id, digest, name, role, author, created, expires, used,
+    person
     FROM tokens ORDER BY created DESC, id";
 pub(super) const ONE_TOKEN: &str =
     "SELECT id, digest, name, role, author, created, expires, used, person
@@ -48,16 +49,12 @@ pub(super) fn alive(now: Timestamp) -> (i64, i64) {
     (now.as_second(), (now - IDLE).as_second())
 }
 
-pub(super) fn all<T>(
-    db: &Connection,
-    sql: &str,
-    params: impl Params,
-    read: fn(&Row<'_>) -> rusqlite::Result<T>,
-) -> rusqlite::Result<Vec<T>> {
-    db.prepare_cached(sql)?.query_map(params, read)?.collect()
+/// A user's name as names of users are compared: they are of ASCII, and of one case.
+pub(super) fn folded(name: &str) -> String {
+    name.to_ascii_lowercase()
 }
 
-pub(super) fn user(row: &Row<'_>) -> rusqlite::Result<User> {
+pub(super) fn user(row: &Row) -> Result<User, DatabaseError> {
     Ok(User {
         name: row.get(0)?,
         role: word(row, 1)?,
@@ -66,7 +63,7 @@ pub(super) fn user(row: &Row<'_>) -> rusqlite::Result<User> {
     })
 }
 
-pub(super) fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
+pub(super) fn session(row: &Row) -> Result<Session, DatabaseError> {
     Ok(Session {
         id: row.get(0)?,
         digest: Digest::from_octets(row.get(1)?),
@@ -80,7 +77,7 @@ pub(super) fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
     })
 }
 
-pub(super) fn token(row: &Row<'_>) -> rusqlite::Result<Token> {
+pub(super) fn token(row: &Row) -> Result<Token, DatabaseError> {
     Ok(Token {
         id: row.get(0)?,
         digest: Digest::from_octets(row.get(1)?),
@@ -94,7 +91,7 @@ pub(super) fn token(row: &Row<'_>) -> rusqlite::Result<Token> {
     })
 }
 
-pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<PolicyHead> {
+pub(super) fn head(row: &Row) -> Result<PolicyHead, DatabaseError> {
     Ok(PolicyHead {
         name: row.get(0)?,
         version: row.get(1)?,
@@ -104,14 +101,14 @@ pub(super) fn head(row: &Row<'_>) -> rusqlite::Result<PolicyHead> {
     })
 }
 
-pub(super) fn version(row: &Row<'_>) -> rusqlite::Result<PolicyVersion> {
+pub(super) fn version(row: &Row) -> Result<PolicyVersion, DatabaseError> {
     Ok(PolicyVersion {
         head: head(row)?,
         document: row.get(5)?,
     })
 }
 
-pub(super) fn assignment(row: &Row<'_>) -> rusqlite::Result<Assignment> {
+pub(super) fn assignment(row: &Row) -> Result<Assignment, DatabaseError> {
     let server: String = row.get(0)?;
     Ok(Assignment {
         server: Some(server).filter(|server| !server.is_empty()),
@@ -119,7 +116,7 @@ pub(super) fn assignment(row: &Row<'_>) -> rusqlite::Result<Assignment> {
     })
 }
 
-pub(super) fn server(row: &Row<'_>) -> rusqlite::Result<Server> {
+pub(super) fn server(row: &Row) -> Result<Server, DatabaseError> {
     let spec: String = row.get(1)?;
     Ok(Server {
         name: row.get(0)?,
@@ -130,12 +127,12 @@ pub(super) fn server(row: &Row<'_>) -> rusqlite::Result<Server> {
 }
 
 /// Not yet compared with what is there now.
-pub(super) fn proposal(row: &Row<'_>) -> rusqlite::Result<Proposal> {
+pub(super) fn proposal(row: &Row) -> Result<Proposal, DatabaseError> {
     let decided = match maybe_time(row, 12)? {
         Some(at) => Some(Decided {
             by: row.get(11)?,
             at,
-            why: row.get::<_, Option<String>>(13)?.unwrap_or_default(),
+            why: row.get::<Option<String>>(13)?.unwrap_or_default(),
         }),
         None => None,
     };
@@ -159,27 +156,25 @@ pub(super) fn proposal(row: &Row<'_>) -> rusqlite::Result<Proposal> {
     })
 }
 
-fn word<T: std::str::FromStr<Err = String>>(row: &Row<'_>, at: usize) -> rusqlite::Result<T> {
+fn word<T: std::str::FromStr<Err = String>>(row: &Row, at: usize) -> Result<T, DatabaseError> {
     let text: String = row.get(at)?;
     text.parse().map_err(|error: String| unreadable(at, error))
 }
 
-fn time(row: &Row<'_>, at: usize) -> rusqlite::Result<Timestamp> {
+fn time(row: &Row, at: usize) -> Result<Timestamp, DatabaseError> {
     Timestamp::from_second(row.get(at)?).map_err(|error| unreadable(at, error))
 }
 
-fn maybe_time(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Timestamp>> {
-    match row.get::<_, Option<i64>>(at)? {
+fn maybe_time(row: &Row, at: usize) -> Result<Option<Timestamp>, DatabaseError> {
+    match row.get::<Option<i64>>(at)? {
         Some(_) => time(row, at).map(Some),
         None => Ok(None),
     }
 }
 
-fn unreadable(
-    at: usize,
-    error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(at, Type::Text, error.into())
+fn unreadable(column: usize, why: impl std::fmt::Display) -> DatabaseError {
+    let why = why.to_string();
+    DatabaseError::Unreadable { column, why }
 }
 
 /// A desk that was left for longer is left.

@@ -1,0 +1,30 @@
+//! Which database keeps people, policies and servers: the one that `GIG_DATABASE_URL` names, else a file
+//! of this appliance's own in its data directory.
+//!
+//! The record and the vault stay in the data directory of each appliance.
+
+use std::{path::Path, sync::Arc};
+
+use anyhow::{Context, bail};
+use gig_web::{PostgresStore, SqliteStore, Store};
+
+/// Opens it; makes its tables if need be.
+///
+/// # Errors
+/// When it cannot be used; says why, and nothing of a URL, which holds a password.
+pub(super) fn open(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
+    let Some(url) = std::env::var_os(VARIABLE).filter(|url| !url.is_empty()) else {
+        return Ok(Arc::new(SqliteStore::open(&dir.join(FILE))?));
+    };
+    let Some(url) = url.to_str() else {
+        bail!("{VARIABLE} is no text");
+    };
+    let store = PostgresStore::open(url).with_context(|| {
+        format!("{VARIABLE} (without it, a database in the data directory is used)")
+    })?;
+    Ok(Arc::new(store))
+}
+
+const VARIABLE: &str = "GIG_DATABASE_URL";
+/// In the data directory, with the vault's tables beside ours.
+const FILE: &str = "gig.db";

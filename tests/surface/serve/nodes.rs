@@ -1,0 +1,158 @@
+//! Several appliances on one PostgreSQL: what is changed on one is in force on the others, whoever dies.
+
+use gig_tests::lab::postgres::Postgres;
+use serde_json::{Value, json};
+
+use super::{Appliance, Ask, PASSWORD};
+
+/// A node on `server`, with a data directory of its own.
+fn node(server: &Postgres) -> Appliance {
+    let folder = tempfile::tempdir().expect("a folder");
+    Appliance::start_on(folder, &[], Some(server.url("postgres")))
+}
+
+impl Appliance {
+    fn save(&self, token: &str, on: u64, document: &str) {
+        let put = Ask::new("PUT", "/api/v1/policies/web").token(token);
+        let put = put.header("If-Match", &format!("\"{on}\""));
+        let reply = put.json(&json!({"document": document})).send(self);
+        assert_eq!(reply.status, 200, "{reply:?}");
+    }
+
+    /// What its sandboxes were told, newest first; read beside it.
+    fn decided(&self, words: &[&str]) -> Vec<Value> {
+        let record = self.path("audit/record.db").display().to_string();
+        let mut all = vec!["audit", "search", &record, "--json"];
+        all.extend(words);
+        let found = self.gig(&all, "");
+        assert!(found.status <= 1, "{found:?}");
+        let document: Value = serde_json::from_str(&found.output).expect("JSON");
+        document["records"].as_array().expect("records").clone()
+    }
+
+    fn until_decided(&self, what: &str, words: &[&str]) {
+        self.until(what, |one| !one.decided(words).is_empty());
+    }
+}
+
+const NOTHING: &str = "version: 1\negress: []\n";
+const WANTED: &str = "version: 1\negress:\n  - host: wanted.test\n";
+/// Asks until it is ended.
+const ASKER: &str = "while :; do curl -s -m 20 -o /dev/null http://wanted.test/; sleep 0.1; done";
+
+#[test]
+fn a_change_on_one_node_is_enforced_on_the_other_and_a_dead_node_loses_nothing() {
+    let server = Postgres::start();
+    let (one, two) = (node(&server), node(&server));
+    // Who signs in on one is known to the other; the newest link is the one that counts.
+    let cookie = two.first_admin();
+    for node in [&one, &two] {
+        let me = Ask::new("GET", "/api/v1/me").cookie(&cookie).send(node);
+        assert_eq!(me.json(), json!({"name": "ana", "role": "admin"}));
+    }
+    let token = one.token("admin");
+    one.policy(&token, NOTHING);
+    one.server("asker", ASKER);
+    let sandbox = two.run("asker");
+    let about = ["--sandbox", &sandbox, "--host", "wanted.test"];
+    let told = |verdict: &'static str| [&about[..], &["--verdict", verdict]].concat();
+    two.until_decided("it is denied", &told("deny"));
+    one.save(&token, 1, WANTED);
+    two.until_decided("it is allowed", &told("allow"));
+    let allowed = &two.decided(&told("allow"))[0];
+    assert_eq!(allowed["policy_version"], 2, "{allowed}");
+    one.save(&token, 2, NOTHING);
+    two.until("it is denied again", |two| {
+        let denied = two.decided(&told("deny"));
+        denied[0]["policy_version"] == 3
+    });
+    // One dies at once; what it had acknowledged is there, for the other and for itself.
+    let one = one.kill_and_start_again();
+    two.save(&token, 3, WANTED);
+    let listed = Ask::new("GET", "/api/v1/policies/web/versions").token(&token);
+    let listed = listed.send(&one).json();
+    let versions = listed["items"].as_array().expect("versions").clone();
+    let numbers: Vec<_> = versions.iter().map(|one| one["version"].clone()).collect();
+    assert_eq!(numbers, [4, 3, 2, 1], "{listed}");
+    let right = format!("name=ana&password={}", PASSWORD.replace(' ', "+"));
+    let signed_in = one.form("/sign-in", &right).send(&one);
+    assert_eq!(signed_in.status, 303, "{signed_in:?}");
+    // A server that is forgotten on one node ends on the other.
+    let removed = one.gig(&["server", "rm", "asker"], "");
+    assert_eq!(removed.status, 0, "{removed:?}");
+    two.until("it ends with its server", |two| {
+        two.ended(&sandbox).is_some()
+    });
+}
+
+#[test]
+fn without_its_database_a_node_allows_nothing_and_goes_on_when_it_is_back() {
+    let mut server = Postgres::start();
+    let node = node(&server);
+    let token = node.token("admin");
+    node.policy(&token, WANTED);
+    node.server("asker", ASKER);
+    let sandbox = node.run("asker");
+    let about = ["--sandbox", &sandbox, "--host", "wanted.test", "--verdict"];
+    node.until_decided("it is allowed", &[&about[..], &["allow"]].concat());
+    server.crash();
+    let denied = [&about[..], &["deny", "--policy", "database not reachable"]].concat();
+    node.until_decided("it is denied", &denied);
+    let ready = Ask::new("GET", "/readyz").send(&node);
+    assert_eq!(ready.status, 503, "{ready:?}");
+    assert_eq!(Ask::new("GET", "/healthz").send(&node).status, 200);
+    let refused = node.gig(&["server", "start", "asker"], "");
+    assert_eq!(refused.status, 125, "{refused:?}");
+    server.start_again();
+    node.until("it is ready again", |node| {
+        Ask::new("GET", "/readyz").send(node).status == 200
+    });
+    let newest = || {
+        let allowed = node.decided(&[&about[..], &["allow"]].concat());
+        allowed[0]["seq"].as_u64().expect("a number")
+    };
+    let before = newest();
+    node.until("it is allowed again", |_| newest() > before);
+    node.save(&token, 1, NOTHING);
+    let denied = [&about[..], &["deny", "--policy", "web"]].concat();
+    node.until_decided("changes are in force again", &denied);
+}
+
+#[test]
+fn what_names_no_database_is_refused_and_no_password_is_repeated() {
+    for url in [
+        "mysql://gig:hunter2@db.example/gig",
+        "gig.db",
+        "postgres://gig:hunter2@127.0.0.1:1/gig",
+        "postgres://gig:hunter2@127.0.0.1/gig?sslmode=allow",
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        for words in [&["serve", "--listen", "127.0.0.1:0"][..], &["user", "ls"]] {
+            let mut command = super::command(&folder, Some(url));
+            command.args(words);
+            let refused = super::answer(command, "");
+            assert_eq!(refused.status, 125, "{refused:?}");
+            let said = &refused.errors;
+            assert!(said.contains("GIG_DATABASE_URL"), "{refused:?}");
+            assert!(!said.contains("hunter2"), "{refused:?}");
+        }
+        assert!(!folder.path().join("gig/gig.db").exists(), "{url}");
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    for words in [
+        &["audit", "search"][..],
+        &["audit", "verify"],
+        &["run", "--audit"],
+    ] {
+        let mut command = super::command(&folder, None);
+        command.args(words).arg("postgres://gig:hunter2@h/gig");
+        command.current_dir(folder.path());
+        if words[0] == "run" {
+            command.args(["--", "true"]);
+        }
+        let refused = super::answer(command, "");
+        assert_ne!(refused.status, 0, "{refused:?}");
+        assert!(refused.errors.contains("postgres://"), "{refused:?}");
+        assert!(!refused.errors.contains("hunter2"), "{refused:?}");
+    }
+}

@@ -1,0 +1,234 @@
+//! One connection to a PostgreSQL, asked from threads that wait.
+//!
+//! The connection is driven by a runtime of the store's own; whoever asks waits beside it for a bounded
+//! time, wherever it is called from. A link that lost its server, or whose server did not answer in
+//! time, is [`Link::is_broken`] and is thrown away by whoever holds it.
+
+use std::{
+    cell::Cell,
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, Wake, Waker},
+    thread::Thread,
+    time::Duration,
+};
+
+use thiserror::Error;
+use tokio::{runtime::Handle, sync::Notify, task::JoinHandle};
+use tokio_postgres::{
+    AsyncMessage, Client, Connection, NoTls, Socket, error::SqlState, types::ToSql,
+};
+
+use super::{
+    address::Address,
+    value::{as_parameters, row},
+};
+use crate::store::tables::{DatabaseError, Row, Statements, Value};
+
+/// One connection.
+pub(super) struct Link {
+    client: Client,
+    driver: JoinHandle<()>,
+    runtime: Handle,
+    patience: Duration,
+    broken: Cell<bool>,
+    heard: Arc<Notify>,
+}
+
+/// The server is there and does not answer.
+#[derive(Debug, Clone, Copy, Error)]
+#[error("it did not answer within {} s", .0.as_secs())]
+struct Late(Duration);
+
+impl Link {
+    /// Connects and prepares the session.
+    ///
+    /// # Errors
+    /// When the server cannot be reached, does not let gig in, or takes longer than `patience`.
+    pub(super) fn open(
+        runtime: &Handle,
+        address: &Address,
+        patience: Duration,
+    ) -> Result<Self, DatabaseError> {
+        let heard = Arc::new(Notify::new());
+        let connected = wait(runtime, patience, connect(address, Arc::clone(&heard)));
+        let (client, driven) =
+            connected.unwrap_or_else(|| Err(DatabaseError::Lost(Late(patience).into())))?;
+        let link = Self {
+            client,
+            driver: runtime.spawn(driven),
+            runtime: runtime.clone(),
+            patience,
+            broken: Cell::new(false),
+            heard,
+        };
+        link.batch(SESSION)?;
+        Ok(link)
+    }
+
+    /// Waits for a notification, or for the end of the connection.
+    pub(super) fn listen(&self, within: Duration) {
+        // Late is no news.
+        let _heard: Option<()> = wait(&self.runtime, within, self.heard.notified());
+    }
+
+    /// For work that the library does with the whole client.
+    ///
+    /// # Errors
+    /// `None` when it took longer than `within`.
+    pub(super) fn with_client<T>(
+        &mut self,
+        within: Duration,
+        work: impl AsyncFnOnce(&mut Client) -> T,
+    ) -> Option<T> {
+        wait(&self.runtime, within, work(&mut self.client))
+    }
+
+    /// Whether it is of no use any more.
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.get() || self.client.is_closed()
+    }
+
+    /// It is of no use unless something says otherwise.
+    pub(super) fn doubt(&self) {
+        self.broken.set(true);
+    }
+
+    /// What it was doubted for went well.
+    pub(super) fn trust(&self) {
+        self.broken.set(false);
+    }
+
+    fn asked<T>(
+        &self,
+        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, DatabaseError> {
+        let answer = match wait(&self.runtime, self.patience, work) {
+            Some(answer) => answer.map_err(judge),
+            // Not tried again: who is slow is not made quicker by more of it.
+            None => {
+                self.doubt();
+                return Err(DatabaseError::Failed(Late(self.patience).into()));
+            }
+        };
+        if matches!(answer, Err(DatabaseError::Lost(_))) {
+            self.doubt();
+        }
+        answer
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // The server rolls back what was begun.
+        self.driver.abort();
+    }
+}
+
+impl Statements for Link {
+    fn execute(&self, sql: &str, values: Vec<Value>) -> Result<u64, DatabaseError> {
+        let sql = numbered(sql);
+        let parameters: Vec<&(dyn ToSql + Sync)> = as_parameters(&values);
+        self.asked(self.client.execute(&sql, &parameters))
+    }
+
+    fn batch(&self, sql: &str) -> Result<(), DatabaseError> {
+        self.asked(self.client.batch_execute(sql))
+    }
+
+    fn rows(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, DatabaseError> {
+        let sql = numbered(sql);
+        let parameters: Vec<&(dyn ToSql + Sync)> = as_parameters(&values);
+        let found = self.asked(self.client.query(&sql, &parameters))?;
+        found.iter().map(row).collect()
+    }
+}
+
+type Driven = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+async fn connect(address: &Address, heard: Arc<Notify>) -> Result<(Client, Driven), DatabaseError> {
+    let config = &address.config;
+    Ok(match &address.encryption {
+        None => {
+            let (client, connection) = config.connect(NoTls).await.map_err(judge)?;
+            (client, Box::pin(drive(connection, heard)))
+        }
+        Some(encryption) => {
+            let connected = config.connect(encryption.clone()).await;
+            let (client, connection) = connected.map_err(judge)?;
+            (client, Box::pin(drive(connection, heard)))
+        }
+    })
+}
+
+/// Carries what is said, until either side ends it.
+async fn drive<S>(mut connection: Connection<Socket, S>, heard: Arc<Notify>)
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
+        match message {
+            Ok(AsyncMessage::Notification(_)) => heard.notify_one(),
+            Ok(_) => {}
+            Err(error) => {
+                tracing::debug!(%error, "a connection to PostgreSQL was lost");
+                break;
+            }
+        }
+    }
+    heard.notify_one();
+}
+
+/// Whether the server said no, or is no longer there.
+pub(super) fn judge(error: tokio_postgres::Error) -> DatabaseError {
+    let leaving = |code: &SqlState| {
+        ["08", "57P"]
+            .iter()
+            .any(|class| code.code().starts_with(class))
+    };
+    match error.code() {
+        Some(code) if !leaving(code) => DatabaseError::Failed(error.into()),
+        _ => DatabaseError::Lost(error.into()),
+    }
+}
+
+/// `?1` as PostgreSQL writes it. No statement of ours has a question mark otherwise.
+fn numbered(sql: &str) -> String {
+    sql.replace('?', "$")
+}
+
+/// Waits here while the work is done there; `None` when it takes longer. Unlike a runtime's own way to
+/// wait it may be called from anywhere.
+fn wait<T>(runtime: &Handle, within: Duration, work: impl Future<Output = T>) -> Option<T> {
+    let _there = runtime.enter();
+    let mut work = pin!(tokio::time::timeout(within, work));
+    let waker = Waker::from(Arc::new(Waiting(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(done) = work.as_mut().poll(&mut context) {
+            return done.ok();
+        }
+        std::thread::park();
+    }
+}
+
+struct Waiting(Thread);
+
+impl Wake for Waiting {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Only gig's own tables are looked at, whatever else the database holds; what is acknowledged is on
+/// the disk, whatever the server does otherwise; and no node that hangs holds the others up for long.
+const SESSION: &str = "
+    SET search_path TO gig;
+    SET default_transaction_isolation TO 'read committed';
+    SET lock_timeout TO '8s';
+    SET statement_timeout TO '8s';
+    SET idle_in_transaction_session_timeout TO '30s';
+    SET client_min_messages TO warning;
+    SELECT set_config('synchronous_commit', 'on', false)
+        WHERE current_setting('synchronous_commit') IN ('off', 'local')";

@@ -1,0 +1,259 @@
+//! What is kept, as tables of a database that speaks SQL: one set of statements for all of them.
+//!
+//! `changes` and `rows` speak with a [`Transaction`], which a database lends them. Statements are
+//! written so that SQLite and PostgreSQL understand the same text: parameters are `?1`, `?2` …, times
+//! are seconds, yes and no are 1 and 0, names of users are compared by `lower(…)`. Where the tables are,
+//! how a lost connection is found again and how two changes keep out of each other's way is each
+//! database's own.
+
+use jiff::Timestamp;
+use thiserror::Error;
+
+mod value;
+
+pub(super) use value::{Params, Row, Value};
+
+use super::{
+    Actor, Applied, Assignment, Change, ChangeError, News, PolicyHead, PolicyVersion, Proposal,
+    Server, Session, Store, StoreError, Token, User, Witness, proposals, rows,
+};
+
+/// A database that keeps the tables.
+pub(super) trait Tables: Send + Sync + 'static {
+    /// Asks something that changes nothing that matters; asks again if a connection was lost over it.
+    fn read<R>(
+        &self,
+        ask: impl Fn(&Transaction<'_>) -> Result<R, DatabaseError>,
+    ) -> Result<R, StoreError>;
+
+    /// Runs `make` in a transaction that no other change runs beside, on any node; commits it if it
+    /// succeeds. `policies`: whether those who follow are to look at policies again.
+    fn change<R>(
+        &self,
+        policies: bool,
+        make: impl FnOnce(&Transaction<'_>) -> Result<R, Refused>,
+    ) -> Result<R, ChangeError>;
+
+    /// As [`Store::news`].
+    fn follow(&self) -> Option<Box<dyn News>>;
+}
+
+/// What a database lends: a connection in a transaction, or one that only reads.
+pub(super) struct Transaction<'a>(pub(super) &'a dyn Statements);
+
+/// How a database runs a statement.
+pub(super) trait Statements {
+    /// How many rows it changed.
+    fn execute(&self, sql: &str, values: Vec<Value>) -> Result<u64, DatabaseError>;
+    /// Several without parameters or answers.
+    fn batch(&self, sql: &str) -> Result<(), DatabaseError>;
+    /// All rows that it answers.
+    fn rows(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, DatabaseError>;
+}
+
+impl Transaction<'_> {
+    pub(super) fn execute(&self, sql: &str, params: impl Params) -> Result<u64, DatabaseError> {
+        self.0.execute(sql, params.values())
+    }
+
+    /// Statements without parameters or answers.
+    pub(super) fn execute_batch(&self, sql: &str) -> Result<(), DatabaseError> {
+        self.0.batch(sql)
+    }
+
+    /// The first row; [`DatabaseError::NoRow`] where there is none.
+    pub(super) fn query_row<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row) -> Result<T, DatabaseError>,
+    ) -> Result<T, DatabaseError> {
+        let rows = self.0.rows(sql, params.values())?;
+        read(rows.first().ok_or(DatabaseError::NoRow)?)
+    }
+
+    pub(super) fn query_all<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: fn(&Row) -> Result<T, DatabaseError>,
+    ) -> Result<Vec<T>, DatabaseError> {
+        self.0
+            .rows(sql, params.values())?
+            .iter()
+            .map(read)
+            .collect()
+    }
+}
+
+/// The database did not do it.
+#[derive(Debug, Error)]
+pub(super) enum DatabaseError {
+    /// A row was asked for that is not there.
+    #[error("there is no such row")]
+    NoRow,
+    /// A row holds something that gig did not write there.
+    #[error("column {column} of a row cannot be read: {why}")]
+    Unreadable {
+        /// Counted from 0.
+        column: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The connection to it is gone.
+    #[error("the connection was lost")]
+    Lost(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// It says so.
+    #[error(transparent)]
+    Failed(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Why a transaction is not committed.
+pub(super) enum Refused {
+    /// A condition.
+    Change(ChangeError),
+    /// The database.
+    Database(DatabaseError),
+}
+
+impl From<DatabaseError> for Refused {
+    fn from(error: DatabaseError) -> Self {
+        Self::Database(error)
+    }
+}
+
+/// A row that need not be there.
+pub(super) trait OptionalExtension<T> {
+    /// `None` where there is none.
+    fn optional(self) -> Result<Option<T>, DatabaseError>;
+}
+
+impl<T> OptionalExtension<T> for Result<T, DatabaseError> {
+    fn optional(self) -> Result<Option<T>, DatabaseError> {
+        match self {
+            Ok(found) => Ok(Some(found)),
+            Err(DatabaseError::NoRow) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl<T: Tables> Store for T {
+    fn apply(
+        &self,
+        change: &Change,
+        actor: &Actor,
+        witness: Witness<'_>,
+    ) -> Result<Applied, ChangeError> {
+        self.change(change.touches_policies(), |db| {
+            let applied = proposals::apply(db, change, actor)?;
+            let told = witness(change.entry(actor, &applied));
+            told.map_err(|why| Refused::Change(ChangeError::NotRecorded(why)))?;
+            Ok(applied)
+        })
+    }
+
+    fn users(&self) -> Result<Vec<User>, StoreError> {
+        self.read(|db| db.query_all(rows::USERS, (), rows::user))
+    }
+
+    fn user(&self, name: &str) -> Result<Option<User>, StoreError> {
+        let name = rows::folded(name);
+        self.read(|db| db.query_row(rows::ONE_USER, [&name], rows::user).optional())
+    }
+
+    fn sessions(&self, now: Timestamp) -> Result<Vec<Session>, StoreError> {
+        self.read(|db| db.query_all(rows::SESSIONS, rows::alive(now), rows::session))
+    }
+
+    fn session(&self, id: &str, now: Timestamp) -> Result<Option<Session>, StoreError> {
+        let (now, idle) = rows::alive(now);
+        self.read(|db| {
+            db.query_row(rows::ONE_SESSION, (now, idle, id), rows::session)
+                .optional()
+        })
+    }
+
+    fn touch_session(&self, id: &str, now: Timestamp) -> Result<(), StoreError> {
+        let sql = "UPDATE sessions SET seen = ?2 WHERE id = ?1";
+        self.read(|db| db.execute(sql, (id, now.as_second())).map(drop))
+    }
+
+    fn tokens(&self) -> Result<Vec<Token>, StoreError> {
+        self.read(|db| db.query_all(rows::TOKENS, (), rows::token))
+    }
+
+    fn token(&self, id: &str, now: Timestamp) -> Result<Option<Token>, StoreError> {
+        self.read(|db| {
+            db.query_row(rows::ONE_TOKEN, (id, now.as_second()), rows::token)
+                .optional()
+        })
+    }
+
+    fn touch_token(&self, id: &str, now: Timestamp) -> Result<(), StoreError> {
+        let sql = "UPDATE tokens SET used = ?2 WHERE id = ?1";
+        self.read(|db| db.execute(sql, (id, now.as_second())).map(drop))
+    }
+
+    fn policies(&self) -> Result<Vec<PolicyHead>, StoreError> {
+        self.read(|db| db.query_all(rows::POLICIES, (), rows::head))
+    }
+
+    fn policy(
+        &self,
+        name: &str,
+        version: Option<u64>,
+    ) -> Result<Option<PolicyVersion>, StoreError> {
+        self.read(|db| {
+            db.query_row(rows::ONE_POLICY, (name, version), rows::version)
+                .optional()
+        })
+    }
+
+    fn versions(
+        &self,
+        name: &str,
+        before: Option<u64>,
+        most: u32,
+    ) -> Result<Vec<PolicyHead>, StoreError> {
+        let before = before.unwrap_or(u64::MAX);
+        self.read(|db| db.query_all(rows::VERSIONS, (name, before, most), rows::head))
+    }
+
+    fn assignments(&self) -> Result<Vec<Assignment>, StoreError> {
+        self.read(|db| db.query_all(rows::ASSIGNMENTS, (), rows::assignment))
+    }
+
+    fn servers(&self) -> Result<Vec<Server>, StoreError> {
+        self.read(|db| db.query_all(rows::SERVERS, (), rows::server))
+    }
+
+    fn server(&self, name: &str) -> Result<Option<Server>, StoreError> {
+        self.read(|db| {
+            db.query_row(rows::ONE_SERVER, [name], rows::server)
+                .optional()
+        })
+    }
+
+    fn two_person_rule(&self) -> Result<bool, StoreError> {
+        self.read(proposals::rule_is_on)
+    }
+
+    fn proposals(
+        &self,
+        pending: bool,
+        before: Option<u64>,
+        most: u32,
+    ) -> Result<Vec<Proposal>, StoreError> {
+        let before = before.unwrap_or(u64::MAX);
+        self.read(|db| proposals::some(db, pending, before, most))
+    }
+
+    fn proposal(&self, id: u64) -> Result<Option<Proposal>, StoreError> {
+        self.read(|db| proposals::one(db, id))
+    }
+
+    fn news(&self) -> Option<Box<dyn News>> {
+        self.follow()
+    }
+}
