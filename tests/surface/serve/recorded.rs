@@ -90,7 +90,8 @@ fn what_was_denied_is_simulated_suggested_and_shown_to_who_approves() {
     let put = put.json(&json!({"document": WANTED})).send(&appliance);
     assert_eq!(put.status, 202, "{put:?}");
     let id = put.json()["id"].to_string();
-    let page = Ask::new("GET", &format!("/approvals/{id}")).cookie(&cookie);
+    let path = format!("/approvals/{id}");
+    let page = Ask::new("GET", &path).cookie(&cookie);
     let page = page.send(&appliance).body;
     assert!(page.contains("It would newly allow: 1"), "{page}");
     let path = format!("/api/v1/proposals/{id}/simulation");
