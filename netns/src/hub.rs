@@ -9,6 +9,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -223,6 +224,8 @@ impl Hub {
             .arg(HUB_ARGUMENT)
             .env_clear()
             .current_dir("/")
+            // A signal to the caller's group is not for the hub, at no moment.
+            .process_group(0)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::inherit())

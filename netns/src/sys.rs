@@ -164,25 +164,46 @@ pub(crate) fn child_signals() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Gives every signal its default action and unblocks all of them.
-pub(crate) fn reset_signals() -> io::Result<()> {
-    /// The kernel's `struct sigaction`, all zero: the default action, no flags,
-    /// an empty mask.
-    const DEFAULT: [u64; 4] = [0; 4];
+/// Signals by which people and supervisors ask a program to do something. They
+/// are meant for the program inside, which is told of them once, by the caller of
+/// the hub: whoever signals a whole process group, or every process of a service,
+/// must not end what stands between the two.
+const REQUESTS: [libc::c_int; 9] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+];
+
+/// Ignores requests, gives every other signal its default action and unblocks
+/// all of them. Children inherit it, also those that exec.
+pub(crate) fn ignore_requests() -> io::Result<()> {
     /// Bytes of the kernel's signal set.
     const SET: usize = 8;
     for signal in 1..=64 {
-        // SAFETY: `DEFAULT` is as long as the kernel's structure and says
-        // SIG_DFL, so no handler code is installed; a null fourth argument asks
-        // for no old action. KILL and STOP are refused without effect. The C
-        // library's wrapper is not used: it refuses signals 32 and 33, which a
+        let action = if REQUESTS.contains(&signal) {
+            libc::SIG_IGN
+        } else {
+            libc::SIG_DFL
+        };
+        // The kernel's `struct sigaction`: the action, no flags, an empty mask.
+        let action = [action, 0, 0, 0];
+        // SAFETY: `action` is as long as the kernel's structure and says SIG_IGN
+        // or SIG_DFL, so no handler code is installed; a null fourth argument
+        // asks for no old action. KILL and STOP are refused without effect. The
+        // C library's wrapper is not used: it refuses signals 32 and 33, which a
         // caller may have left ignored.
         unsafe {
             libc::syscall(
                 libc::SYS_rt_sigaction,
                 signal,
-                DEFAULT.as_ptr(),
-                std::ptr::null::<u64>(),
+                action.as_ptr(),
+                std::ptr::null::<usize>(),
                 SET,
             )
         };

@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
 use crate::bootstrap;
@@ -45,6 +46,8 @@ impl Errand {
             .args(args)
             .env_clear()
             .current_dir("/")
+            // A signal to this program's group is not for it.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

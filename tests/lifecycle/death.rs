@@ -16,14 +16,19 @@ use rustix::process::Signal;
 fn a_killed_gig_leaves_nothing_a_hundred_times() {
     let lab = Lab::new();
     let before = Surroundings::of(&lab);
+    // Where the host lets gig make control groups there is one each time.
+    let groups = lab.gig().option(GROUPED).run(["true"]).status == 0;
+    let mut grouped = 0;
     for round in 0..100_u64 {
-        let mut live =
-            lab.gig()
-                .allow("api.example.com")
-                .start(["sh", "-c", "echo up; exec sleep 98762"]);
+        let mut subject = lab.gig().allow("api.example.com");
+        if groups {
+            subject = subject.option(GROUPED);
+        }
+        let mut live = subject.start(["sh", "-c", "echo up; exec sleep 98762"]);
         // Two in three are killed on the way up, at a different moment each time.
         if round % 3 == 0 {
             live.wait_for("up");
+            grouped += u32::from(Surroundings::of(&lab).groups != before.groups);
         } else {
             thread::sleep(Duration::from_millis(round * 3));
         }
@@ -34,7 +39,11 @@ fn a_killed_gig_leaves_nothing_a_hundred_times() {
         all_gone(&processes, &namespaces, round);
     }
     before.are_all_there_is(&lab);
+    assert!(!groups || grouped == 34, "{grouped} groups were seen");
 }
+
+/// A limit that nothing but a control group enforces.
+const GROUPED: [&str; 2] = ["--cpus", "2"];
 
 #[test]
 fn an_ordinary_end_leaves_nothing_either() {
@@ -141,14 +150,14 @@ fn find_groups(folder: &PathBuf, found: &mut BTreeSet<PathBuf>) {
 }
 
 #[derive(Debug)]
-struct Process {
+pub(crate) struct Process {
     parent: u32,
     /// Distinguishes a process from a later one with the same number.
     started: u64,
     command: String,
 }
 
-type Processes = BTreeMap<u32, Process>;
+pub(crate) type Processes = BTreeMap<u32, Process>;
 
 fn processes() -> Processes {
     let numbers = fs::read_dir("/proc").expect("/proc").flatten();
@@ -171,7 +180,7 @@ fn read_process(pid: u32) -> Option<(u32, Process)> {
 }
 
 /// gig and all that descends from it, and the namespaces that are theirs alone.
-fn family(lab: &Lab, gig: u32) -> (Processes, BTreeSet<String>) {
+pub(crate) fn family(lab: &Lab, gig: u32) -> (Processes, BTreeSet<String>) {
     let all = processes();
     let mut members = BTreeSet::from([gig]);
     loop {

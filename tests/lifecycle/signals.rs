@@ -1,9 +1,17 @@
 //! Signals to gig are signals to the program.
 
-use std::time::Duration;
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    os::unix::process::CommandExt as _,
+    process::Stdio,
+    time::Duration,
+};
 
 use gig_tests::lab::{Finished, Lab};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+
+use crate::death::family;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -67,4 +75,74 @@ fn stopping_and_continuing_reach_the_program() {
     std::thread::sleep(Duration::from_millis(300));
     live.signal(Signal::CONT);
     let _run = live.finish(PATIENCE).exits(5).says("continued");
+}
+
+/// Says each TERM that it gets, and at USR1 how many there were.
+const COUNTS: &str = "
+import signal, sys
+count = 0
+def term(number, frame):
+    global count
+    count += 1
+    print('term', flush=True)
+def usr1(number, frame):
+    print('in all', count, flush=True)
+    sys.exit(7)
+signal.signal(signal.SIGTERM, term)
+signal.signal(signal.SIGUSR1, usr1)
+print('ready', flush=True)
+while True:
+    signal.pause()
+";
+
+/// TERM is sent by `strike`, which is told gig's pid: the program gets it, once, and its end is gig's.
+fn told_once(strike: impl FnOnce(&Lab, Pid)) {
+    let lab = Lab::new();
+    let mut gig = lab
+        .gig()
+        .command(["python3", "-c", COUNTS])
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("gig");
+    let pid = i32::try_from(gig.id()).ok().and_then(Pid::from_raw);
+    let pid = pid.expect("a pid");
+    let mut lines = BufReader::new(gig.stdout.take().expect("its output")).lines();
+    let mut next = || lines.next().map(|line| line.expect("a line"));
+    assert_eq!(next().as_deref(), Some("ready"));
+    strike(&lab, pid);
+    assert_eq!(next().as_deref(), Some("term"));
+    kill_process(pid, Signal::USR1).expect("gig is there");
+    assert_eq!(next().as_deref(), Some("in all 1"));
+    assert_eq!(gig.wait().expect("its end").code(), Some(7));
+}
+
+/// As timeout(1), a shell and a terminal do.
+#[test]
+fn a_signal_to_gigs_process_group_reaches_the_program_once() {
+    told_once(|_, gig| kill_process_group(gig, Signal::TERM).expect("the group"));
+}
+
+/// As a service manager does that ends a control group: gig, hub, engine, first process of the sandbox.
+#[test]
+fn a_signal_to_every_process_of_gigs_reaches_the_program_once() {
+    told_once(|lab, gig| {
+        let (processes, _) = family(lab, gig.as_raw_nonzero().get().unsigned_abs());
+        let own: Vec<u32> = processes.into_keys().filter(|pid| is_gigs(*pid)).collect();
+        // gig, the two stages of the hub, bwrap and the first process.
+        assert!(own.len() >= 5, "{own:?}");
+        for pid in own {
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            kill_process(pid.expect("a pid"), Signal::TERM).expect("it is there");
+        }
+    });
+}
+
+/// Not one of the sandbox's own: those are two namespaces down, and not the first there.
+fn is_gigs(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    let ids: Vec<&str> = line.unwrap_or_default().split_whitespace().collect();
+    ids.len() < 3 || ids.last() == Some(&"1")
 }

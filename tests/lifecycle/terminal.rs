@@ -21,6 +21,15 @@ fn typed(steps: &[&str], subject: &Command) {
     assert!(output.status.success(), "{errors}");
 }
 
+/// As a shell reads it.
+fn quoted(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words
+        .map(|word| format!("'{}'", word.to_str().expect("UTF-8").replace('\'', r"'\''")))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
 #[test]
 fn a_shell_at_a_terminal_works() {
     at_a_terminal(
@@ -102,16 +111,13 @@ fn gig_is_a_job_that_a_shell_stops_and_brings_back() {
         .gig()
         .env("TERM", "xterm")
         .command(["sh", "-c", program]);
-    let words = std::iter::once(subject.get_program()).chain(subject.get_args());
-    let quoted: Vec<String> = words
-        .map(|word| format!("'{}'", word.to_str().expect("UTF-8").replace('\'', r"'\''")))
-        .collect();
+    let line = quoted(&subject).replace('\\', r"\\");
     let mut shell = Command::new("env");
     shell.args(["PS1=$ ", "bash", "--norc", "-i"]);
     typed(
         &[
             "expect:$ ",
-            &format!("send:{}\\r", quoted.join(" ").replace('\\', r"\\")),
+            &format!("send:{line}\\r"),
             "expect:ready",
             // To the foreground job of the terminal, which is gig and all it is made of.
             "job:TSTP",
@@ -130,6 +136,46 @@ fn gig_is_a_job_that_a_shell_stops_and_brings_back() {
             "status:0",
         ],
         &shell,
+    );
+}
+
+/// The whole screen is the program's: its other page, keys of several octets, sizes, and back.
+#[test]
+fn full_screen_programs_work() {
+    at_a_terminal(
+        &[
+            "expect:\\x1b[?1049h",
+            "expect:line 20\\r\\n",
+            "send:G",
+            "expect:line 200\\r\\n",
+            "send:?line 77\\r",
+            "expect:line 99",
+            "send:q",
+            "expect:\\x1b[?1049l",
+            "status:0",
+            "cooked",
+        ],
+        &["sh", "-c", "seq -f 'line %g' 200 | less"],
+    );
+    let curses = "import curses\n\
+        def main(w):\n\
+        \x20row, key = 0, 'none'\n\
+        \x20while key != 'q':\n\
+        \x20 w.addstr(row, 0, '%s at %d %d' % ((key,) + w.getmaxyx())); w.refresh()\n\
+        \x20 row, key = row + 1, w.getkey()\n\
+        curses.wrapper(main)";
+    at_a_terminal(
+        &[
+            "expect:none at 24 80",
+            "send:\\x1bOA",
+            "expect:KEY_UP at 24 80",
+            "size:30x100",
+            "expect:KEY_RESIZE at 30 100",
+            "send:q",
+            "status:0",
+            "cooked",
+        ],
+        &["python3", "-c", curses],
     );
 }
 
@@ -158,6 +204,33 @@ fn the_terminal_is_as_before_after_a_killed_program() {
     at_a_terminal(
         &["expect:raw", "status:137", "cooked"],
         &["sh", "-c", "stty raw -echo; echo raw; kill -9 $$"],
+    );
+}
+
+/// gig shares the terminal with the shell, and nothing is typed at the program.
+#[test]
+fn ctrl_c_reaches_a_program_whose_input_is_no_terminal() {
+    let program = "trap 'echo got-INT; exit 7' INT; echo rea\"\"dy; while :; do sleep 0.05; done";
+    for rest in ["</dev/null", "< <(exec tail -f /dev/null)"] {
+        let lab = Lab::new();
+        let gig = quoted(&lab.gig().command(["sh", "-c", program]));
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &format!("exec {gig} {rest}")]);
+        typed(
+            &["expect:ready", "send:\\x03", "expect:got-INT", "status:7"],
+            &shell,
+        );
+    }
+}
+
+/// Its window is closed: the program is told, may go on writing to nobody, and its end is gig's.
+#[test]
+fn a_program_outlives_its_terminal_if_it_wants_to() {
+    let program = "trap 'head -c 1000000 /dev/zero; exit 7' HUP; echo rea\"\"dy; \
+                   while :; do sleep 0.05; done";
+    at_a_terminal(
+        &["expect:ready", "hangup", "status:7"],
+        &["sh", "-c", program],
     );
 }
 

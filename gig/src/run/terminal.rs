@@ -169,7 +169,11 @@ impl Terminal {
         let (from, to) = (self.controller.try_clone()?, self.outer.try_clone()?);
         let output = std::thread::Builder::new()
             .name("pty-output".to_owned())
-            .spawn(move || copy(from.as_fd(), to.as_fd()))?;
+            .spawn(move || {
+                copy(from.as_fd(), to.as_fd());
+                // A person's terminal that is gone takes no more; the program must not wait for it.
+                discard(from.as_fd());
+            })?;
         self.output = Some(output);
         if self.typed_at {
             let to = self.controller.try_clone()?;
@@ -214,6 +218,12 @@ fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
             Err(_) => return,
         }
     }
+}
+
+/// Reads until the source ends.
+fn discard(from: BorrowedFd<'_>) {
+    let mut buffer = [0_u8; COPY_BUFFER];
+    while matches!(read(from, &mut buffer), Ok(1..) | Err(Errno::INTR)) {}
 }
 
 fn write_all(to: BorrowedFd<'_>, mut octets: &[u8]) -> rustix::io::Result<()> {

@@ -4,7 +4,8 @@
 //! mapped its ids, and stays only to pass the hub's end on. The second, the
 //! hub, is process 1 of its pid namespace, so that the kernel kills all it
 //! started when it ends. It is single-threaded but for throw-away threads that
-//! are joined before anything else happens. It ends when its socket does.
+//! are joined before anything else happens. It ends when its socket does, or by
+//! SIGKILL; a signal that asks for something is for the program inside.
 
 use std::fs;
 use std::io;
@@ -78,6 +79,7 @@ pub fn hub_process_main() -> ! {
 }
 
 fn first_stage() -> io::Result<i32> {
+    sys::ignore_requests()?;
     let socket = UnixStream::from(sys::inherited(SOCKET)?);
     sys::close_from(3)?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;

@@ -3,7 +3,9 @@
 //! Promises to the child's surroundings: the slot's network, exactly the given
 //! descriptors at exactly the given numbers, exactly the given environment, no
 //! capability in the hub's user namespace and none to be had by exec, the
-//! slot's own ids in a range mode, default signals, and death with the hub.
+//! slot's own ids in a range mode, and death with the hub. Signals that ask for
+//! something (INT, TERM, HUP and the like) are ignored, all others have their
+//! default action: what is asked for is the business of who called the hub.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -181,7 +183,7 @@ impl Prepared<'_> {
 
     fn arrange(&self) -> Result<(), (ChildStep, io::Error)> {
         let at = |step| move |error: io::Error| (step, error);
-        sys::reset_signals().map_err(at(ChildStep::Signals))?;
+        sys::ignore_requests().map_err(at(ChildStep::Signals))?;
         move_into_link_name_space(self.network, Some(LinkNameSpaceType::Network))
             .map_err(|error| (ChildStep::Network, error.into()))?;
         if let Some(first) = self.first_id {
@@ -359,7 +361,7 @@ fn read_report(report: &OwnedFd) -> Result<(), Failure> {
 
 fn doing(step: u8) -> &'static str {
     const NAMES: [(ChildStep, &str); 7] = [
-        (ChildStep::Signals, "resetting signals"),
+        (ChildStep::Signals, "setting signals"),
         (ChildStep::Network, "entering the network"),
         (ChildStep::Ids, "taking on the slot's ids"),
         (ChildStep::Capabilities, "giving up capabilities"),

@@ -106,7 +106,7 @@ fn neighbours() {
         assert!(shell_says(&hub, &lease, &udp).contains("refused"));
     }
     assert!(
-        rustix::process::pidfd_send_signal(&server.child.pidfd, rustix::process::Signal::TERM)
+        rustix::process::pidfd_send_signal(&server.child.pidfd, rustix::process::Signal::KILL)
             .is_ok()
     );
     let said = server.end().output;
