@@ -2,7 +2,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 use gig_policy::DenyReason;
@@ -147,22 +147,37 @@ fn a_dead_address_family_does_not_hold_a_request_up() {
     assert!(took.is_some_and(|took| took < 9_000), "{run}");
 }
 
-#[test]
-fn gig_goes_through_the_hosts_own_proxy() {
-    let lab = Lab::new();
-    let origin = lab.https(HOST, greet);
+/// The host's proxy, which has no IPv6 and asks for `user:word`; where it was asked to go.
+fn hosts_proxy(lab: &Lab) -> Arc<Mutex<Vec<SocketAddr>>> {
     let listener = lab.network.listen(
         Side::Internet,
         "11.0.0.80:3128".parse().expect("an address"),
     );
     let network = Arc::clone(&lab.network);
-    let log = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let log = Arc::new(Mutex::new(Vec::new()));
     let dialled = Arc::clone(&log);
-    let dial = move |at| {
+    let dial = move |at: SocketAddr| {
         dialled.lock().expect("the log").push(at);
+        if at.is_ipv6() {
+            return Err(std::io::ErrorKind::NetworkUnreachable.into());
+        }
         network.inside(Side::Internet, || std::net::TcpStream::connect(at))
     };
-    open_proxy::start(listener, lab.resolver.clone(), Arc::new(dial));
+    // base64 of user:word.
+    open_proxy::start_asking(
+        listener,
+        lab.resolver.clone(),
+        Arc::new(dial),
+        "dXNlcjp3b3Jk",
+    );
+    log
+}
+
+#[test]
+fn gig_goes_through_the_hosts_own_proxy() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    let log = hosts_proxy(&lab);
     let run = lab
         .gig()
         .allow(HOST)
@@ -175,5 +190,60 @@ fn gig_goes_through_the_hosts_own_proxy() {
     assert_eq!(
         log.lock().expect("the log").as_slice(),
         [origin.raw().address()]
+    );
+}
+
+#[test]
+fn the_hosts_proxy_is_not_passed_without_its_word() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    let log = hosts_proxy(&lab);
+    let run = lab
+        .gig()
+        .allow(HOST)
+        .host_env("HTTPS_PROXY", "http://user:wrong@11.0.0.80:3128");
+    let _run = run.run(["curl", "-sS", "-i", URL]).says("502");
+    assert!(log.lock().expect("the log").is_empty());
+    assert!(origin.requests().is_empty());
+}
+
+#[test]
+fn what_no_proxy_names_goes_past_the_hosts_proxy() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    let log = hosts_proxy(&lab);
+    let run = lab
+        .gig()
+        .allow(HOST)
+        .host_env("HTTPS_PROXY", "http://user:word@11.0.0.80:3128")
+        .host_env("NO_PROXY", "other.example.com,.example.com");
+    let _run = run
+        .run(["curl", "-sS", "--fail", URL])
+        .success()
+        .says("hello");
+    assert_eq!(origin.requests().len(), 1);
+    assert!(log.lock().expect("the log").is_empty());
+}
+
+#[test]
+fn a_proxy_without_ipv6_is_asked_for_the_other_address() {
+    let lab = Lab::with_ipv6();
+    let origin = lab.https(HOST, greet);
+    let at = origin.raw().address();
+    let v6: IpAddr = "2a00:1111::80".parse().expect("an address");
+    lab.resolver.set(HOST, &[v6, at.ip()]);
+    let log = hosts_proxy(&lab);
+    let run = lab
+        .gig()
+        .allow(HOST)
+        .host_env("HTTPS_PROXY", "http://user:word@11.0.0.80:3128");
+    let _run = run
+        .run(["curl", "-sS", "--fail", URL])
+        .success()
+        .says("hello")
+        .requested(HOST);
+    assert_eq!(
+        log.lock().expect("the log").as_slice(),
+        [SocketAddr::new(v6, 443), at]
     );
 }

@@ -13,7 +13,7 @@ use gig_policy::{ConnectPermit, DenyReason, Fqdn, Host, Port};
 use thiserror::Error;
 use tokio::{net::TcpStream, time::timeout};
 
-use self::race::{RaceError, race};
+use self::race::{RaceError, interleave, race};
 use super::connect_proxy::{TunnelError, UpstreamProxy};
 use crate::{
     deadlines::Deadlines,
@@ -136,29 +136,67 @@ impl Dialer {
         let Some(first) = vetted.first() else {
             return Err(Stopped::new(DenyReason::NameNotResolved, "no address"));
         };
-        let target = first.get();
-        match proxy {
-            Some(proxy) if !proxy.bypasses_address(target.ip(), port) => {
-                let host = Host::from(target.ip());
-                let port = Port::new(target.port()).unwrap_or(port);
-                let dialed = self.tunnel(proxy, &host, port).await?;
-                Ok(Dialed {
-                    addr: target,
-                    private: private(*first),
-                    ..dialed
-                })
-            }
-            _ => {
-                let addresses: Vec<_> = vetted.iter().map(|one| one.get()).collect();
-                let (stream, addr) = race(&addresses, &self.deadlines).await?;
-                let used = vetted.iter().find(|one| one.get() == addr);
-                Ok(Dialed {
-                    stream,
-                    addr,
-                    private: used.copied().and_then(private),
-                })
+        let Some(proxy) = proxy else {
+            return self.directly(&vetted).await;
+        };
+        let past = |one: &VettedAddr| proxy.bypasses_address(one.get().ip(), port);
+        let by_proxy = !past(first);
+        let (direct, tunnelled): (Vec<_>, Vec<_>) = vetted.into_iter().partition(past);
+        if by_proxy {
+            self.tunnel_in_turn(proxy, &tunnelled, port).await
+        } else {
+            self.directly(&direct).await
+        }
+    }
+
+    async fn directly(&self, vetted: &[VettedAddr]) -> Result<Dialed, Stopped> {
+        let addresses: Vec<_> = vetted.iter().map(|one| one.get()).collect();
+        let (stream, addr) = race(&addresses, &self.deadlines).await?;
+        let used = vetted.iter().find(|one| one.get() == addr);
+        Ok(Dialed {
+            stream,
+            addr,
+            private: used.copied().and_then(private),
+        })
+    }
+
+    /// By the proxy to one address after the other, until it gets to one: a proxy without IPv6 gets to
+    /// no such address. One that asks for credentials asks for them every time.
+    async fn tunnel_in_turn(
+        &self,
+        proxy: &UpstreamProxy,
+        vetted: &[VettedAddr],
+        permitted: Port,
+    ) -> Result<Dialed, Stopped> {
+        let addresses: Vec<_> = vetted.iter().map(|one| one.get()).collect();
+        let mut failure = Stopped::new(DenyReason::NameNotResolved, "no address");
+        for target in interleave(&addresses).into_iter().take(MAX_TUNNELS) {
+            let used = vetted.iter().find(|one| one.get() == target);
+            let (mut stream, _) = self.reach(proxy).await?;
+            let (host, port) = (Host::from(target.ip()), target.port());
+            let port = Port::new(port).unwrap_or(permitted);
+            let tunnel = proxy.tunnel(&mut stream, &host, port);
+            let error = match timeout(self.deadlines.connect_attempt, tunnel).await {
+                Ok(Ok(())) => {
+                    return Ok(Dialed {
+                        stream,
+                        addr: target,
+                        private: used.copied().and_then(private),
+                    });
+                }
+                Ok(Err(error)) => error,
+                Err(_) => TunnelError::Refused(GATEWAY_TIMEOUT),
+            };
+            let last = matches!(error, TunnelError::Refused(AUTHENTICATION_REQUIRED));
+            failure = Stopped {
+                addr: Some(target),
+                ..error.into()
+            };
+            if last {
+                break;
             }
         }
+        Err(failure)
     }
 
     /// What might be dialled, before vetting.
@@ -184,12 +222,24 @@ impl Dialer {
         found.map_or(&[], Vec::as_slice)
     }
 
+    /// By the proxy to a host that it finds itself.
     async fn tunnel(
         &self,
         proxy: &UpstreamProxy,
         host: &Host,
         port: Port,
     ) -> Result<Dialed, Stopped> {
+        let (mut stream, addr) = self.reach(proxy).await?;
+        proxy.tunnel(&mut stream, host, port).await?;
+        Ok(Dialed {
+            stream,
+            addr,
+            private: None,
+        })
+    }
+
+    /// A connection to the proxy itself.
+    async fn reach(&self, proxy: &UpstreamProxy) -> Result<(TcpStream, SocketAddr), Stopped> {
         // The proxy is the choice of the host's owner and usually private: it is not vetted.
         let addresses = match proxy.host() {
             Host::Ip(ip) => vec![*ip],
@@ -199,15 +249,15 @@ impl Dialer {
             .into_iter()
             .map(|ip| SocketAddr::new(ip, proxy.port().get()))
             .collect();
-        let (mut stream, addr) = race(&addresses, &self.deadlines).await?;
-        proxy.tunnel(&mut stream, host, port).await?;
-        Ok(Dialed {
-            stream,
-            addr,
-            private: None,
-        })
+        Ok(race(&addresses, &self.deadlines).await?)
     }
 }
+
+/// Addresses of one host that the proxy is asked for: two of each family, within the time for all.
+const MAX_TUNNELS: usize = 4;
+/// RFC 9110 §15.5.8 and §15.6.5.
+const AUTHENTICATION_REQUIRED: u16 = 407;
+const GATEWAY_TIMEOUT: u16 = 504;
 
 fn private(vetted: VettedAddr) -> Option<IpAddr> {
     vetted.is_private().then(|| vetted.get().ip())
@@ -276,7 +326,7 @@ impl From<RaceError> for Stopped {
 impl From<TunnelError> for Stopped {
     fn from(error: TunnelError) -> Self {
         let reason = match &error {
-            TunnelError::Refused(504) => DenyReason::ConnectionTimeout,
+            TunnelError::Refused(GATEWAY_TIMEOUT) => DenyReason::ConnectionTimeout,
             TunnelError::Refused(_) | TunnelError::Malformed | TunnelError::Io(_) => {
                 DenyReason::DestinationUnavailable
             }

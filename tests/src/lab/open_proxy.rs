@@ -33,10 +33,49 @@ pub type Dial = Arc<dyn Fn(SocketAddr) -> io::Result<TcpStream> + Send + Sync>;
 
 /// Serves until the process ends.
 pub fn start(listener: TcpListener, resolver: Resolver, dial: Dial) {
+    each(listener, move |stream| serve(stream, &resolver, &dial));
+}
+
+/// Serves those who know the word, in base64 as `Proxy-Authorization` has it, and answers as proxies
+/// do: 407 to others, 503 where it does not get to.
+pub fn start_asking(listener: TcpListener, resolver: Resolver, dial: Dial, word: &'static str) {
+    each(listener, move |mut stream| {
+        let mut head = vec![0; 16 * 1024];
+        let length = loop {
+            let length = stream.peek(&mut head)?;
+            if length == 0 || head[..length].windows(4).any(|end| end == b"\r\n\r\n") {
+                break length;
+            }
+        };
+        let head = String::from_utf8_lossy(&head[..length]).into_owned();
+        let credentials = format!("\r\nProxy-Authorization: Basic {word}\r\n");
+        if !head.contains(&credentials) {
+            return stream.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n");
+        }
+        let answer = stream.try_clone()?;
+        let refusing: Dial = {
+            let dial = Arc::clone(&dial);
+            Arc::new(move |at| {
+                dial(at).inspect_err(|_| {
+                    // A client that is gone misses nothing.
+                    let refusal = b"HTTP/1.1 503 Service Unavailable\r\n\r\n";
+                    (&answer).write_all(refusal).ok();
+                })
+            })
+        };
+        serve(stream, &resolver, &refusing)
+    });
+}
+
+fn each(
+    listener: TcpListener,
+    serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static,
+) {
+    let serve = Arc::new(serve);
     thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let (resolver, dial) = (resolver.clone(), Arc::clone(&dial));
-            thread::spawn(move || serve(stream, &resolver, &dial));
+            let serve = Arc::clone(&serve);
+            thread::spawn(move || serve(stream));
         }
     });
 }

@@ -75,7 +75,7 @@ async fn connect(addr: SocketAddr) -> io::Result<TcpStream> {
 }
 
 /// RFC 8305 §4: families by turns, IPv6 first, otherwise in the order given; each address once.
-fn interleave(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
+pub(super) fn interleave(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     let mut seen = Vec::with_capacity(addresses.len());
     for address in addresses {
         if !seen.contains(address) && seen.len() < MAX_ADDRESSES {

@@ -98,18 +98,78 @@ async fn a_port_where_nobody_listens_is_a_refusal() {
 
 /// A proxy that makes one tunnel to nowhere and says which was asked for.
 async fn one_tunnel(listener: TcpListener) -> String {
+    answering(&listener, "200 OK").await
+}
+
+/// Answers one request, and says which it was.
+async fn answering(listener: &TcpListener, status: &str) -> String {
     let (mut peer, _) = listener.accept().await.unwrap();
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") {
         peer.read_buf(&mut request).await.unwrap();
     }
-    peer.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+    let answer = format!("HTTP/1.1 {status}\r\n\r\n");
+    peer.write_all(answer.as_bytes()).await.unwrap();
     String::from_utf8(request)
         .unwrap()
         .lines()
         .next()
         .unwrap()
         .to_owned()
+}
+
+const DUAL_STACK: [&str; 3] = [
+    "a.example:443:[2606:2800:220:1::1]",
+    "a.example:443:[2606:2800:220:1::2]",
+    "a.example:443:93.184.215.14",
+];
+
+/// Dials a host of both families by a proxy that gives these answers; what the proxy was asked for.
+async fn by_proxy(answers: &[&str]) -> (Result<Dialed, DialError>, Vec<String>) {
+    let (listener, at) = listening().await;
+    let dialer = dialer(&DUAL_STACK.map(str::to_owned), proxy_at(at, "here"), &[]);
+    let open = policy("a.example", None);
+    let (subject, permit) = (subject(open.clone()), permit(&open, "a.example", 443));
+    let asked = async {
+        let mut asked = Vec::new();
+        for answer in answers {
+            asked.push(answering(&listener, answer).await);
+        }
+        asked
+    };
+    let both = async { tokio::join!(dialer.dial(&subject, &permit), asked) };
+    let ended = timeout(std::time::Duration::from_secs(120), both).await;
+    ended.expect("as many questions as answers")
+}
+
+#[tokio::test]
+async fn a_proxy_without_ipv6_is_asked_for_the_next_address() {
+    let (dialed, asked) = by_proxy(&["503 Service Unavailable", "200 OK"]).await;
+    assert_eq!(asked[0], "CONNECT [2606:2800:220:1::1]:443 HTTP/1.1");
+    assert_eq!(asked[1], "CONNECT 93.184.215.14:443 HTTP/1.1");
+    assert_eq!(dialed.unwrap().addr.to_string(), "93.184.215.14:443");
+}
+
+#[tokio::test]
+async fn a_proxy_that_gets_to_no_address_is_asked_for_each_once() {
+    let no = "504 Gateway Timeout";
+    let (dialed, asked) = by_proxy(&[no, no, no]).await;
+    assert_eq!(asked.len(), 3);
+    let refused = dialed.unwrap_err();
+    assert_eq!(refused.reason, DenyReason::ConnectionTimeout);
+    assert_eq!(
+        refused.addr.unwrap().to_string(),
+        "[2606:2800:220:1::2]:443"
+    );
+}
+
+#[tokio::test]
+async fn a_proxy_that_wants_credentials_is_asked_once() {
+    let (dialed, _) = by_proxy(&["407 Proxy Authentication Required"]).await;
+    assert_eq!(
+        dialed.unwrap_err().reason,
+        DenyReason::DestinationUnavailable
+    );
 }
 
 fn proxy_at(at: SocketAddr, names: &str) -> Option<UpstreamProxy> {
