@@ -137,7 +137,7 @@ fn report(wired: &Wired, settings: &Settings) {
             "gig: warning: secret {name} was entrusted: the program held its value during this run\n"
         ));
     }
-    if let Some(text) = wired.summary().text() {
+    if let Some(text) = wired.summary().text(&settings.rules_from) {
         tell(&text);
         if let Some(place) = wired.audit_place() {
             tell(&format!("  record: {place}\n"));

@@ -1,9 +1,17 @@
 //! The record, and what a person is told at the end.
 
-use std::fs;
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::SocketAddr,
+};
 
 use gig_audit::Event;
-use gig_tests::lab::{Lab, Way, http_origin::greet, network::text};
+use gig_tests::lab::{
+    Finished, Lab, Way,
+    http_origin::{HttpOrigin, greet},
+    network::{Side, text},
+};
 
 use super::verify;
 
@@ -94,6 +102,96 @@ fn the_summary_names_what_was_denied_and_the_option_that_allows_it() {
     let _run = run
         .complains("evil.example.net")
         .complains("--allow evil.example.net");
+}
+
+/// The options that a summary prints.
+fn printed(run: &Finished) -> Vec<String> {
+    let text = run.error_text();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let pairs = words.windows(2);
+    let options = pairs.filter(|pair| ["--allow", "--allow-private"].contains(&pair[0]));
+    options
+        .flatten()
+        .map(|word| (*word).to_owned())
+        .collect::<Vec<_>>()
+}
+
+/// Each time round the run is given what the last one printed; the last one prints nothing.
+#[test]
+fn what_the_summary_prints_can_be_given_as_it_stands() {
+    let lab = Lab::new();
+    let listener = lab
+        .network
+        .listen(Side::Host, SocketAddr::from(([127, 0, 0, 1], 5432)));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut stream = stream;
+            // One that asks first, as databases do.
+            let mut asked = [0; 8];
+            if stream.read_exact(&mut asked).is_ok() {
+                stream.write_all(b"answered").ok();
+            }
+        }
+    });
+    let place = "db.example.com:5432:127.0.0.1:5432";
+    let script = "import socket\n\
+        s = socket.create_connection(('db.example.com', 5432), 20)\n\
+        s.sendall(b'\\0\\0\\0\\x08\\x04\\xd2\\x16\\x2f'); print(s.recv(8).decode())";
+    // A name alone tells no port: for all but the web it has to be filled in.
+    let run = |options: &[String]| {
+        let subject = lab.gig().option(["--resolve", place]).option(options);
+        subject.going(Way::Straight).python(script)
+    };
+    let named = run(&[]);
+    let _named = named.clone().complains("--allow tcp:db.example.com:PORT");
+    let mut options: Vec<String> = printed(&named).into_iter().take(2).collect();
+    assert_eq!(options, ["--allow", "db.example.com"], "{named}");
+    // The port and what is spoken there, then where it is.
+    for round in ["tcp:db.example.com:5432", "127.0.0.1"] {
+        let next = run(&options);
+        let more = printed(&next);
+        assert_eq!(more.last().map(String::as_str), Some(round), "{next}");
+        options.extend(more);
+    }
+    let _last = run(&options).success().says("answered");
+}
+
+/// A document's rule is mended in the document, where the option would be refused.
+#[test]
+fn what_a_summary_says_of_a_document_is_written_there() {
+    let lab = Lab::new();
+    let tls = lab.leaf(HOST).server_config(&["http/1.1"]);
+    let listener = lab
+        .network
+        .listen(Side::Host, SocketAddr::from(([127, 0, 0, 1], 8443)));
+    let origin = HttpOrigin::start(listener, Some(tls), greet);
+    let run = |document: &str| {
+        let subject = lab.gig().policy(document);
+        let subject = subject.option(["--resolve", "api.example.com:443:127.0.0.1:8443"]);
+        subject.run([
+            "curl",
+            "-sS",
+            "-X",
+            "PUT",
+            "--fail",
+            "https://api.example.com/a",
+        ])
+    };
+    let start = "version: 1\negress:\n  - host: api.example.com\n";
+    let closed = run(start);
+    let error = closed.error_text();
+    let line = error
+        .lines()
+        .find_map(|line| line.split_once("under the host: "));
+    let (_, line) = line.unwrap_or_else(|| panic!("{closed}"));
+    let open = format!("{start}    {line}\n");
+    let _run = run(&open).success();
+    let narrow = run(&format!("{open}    rules: [{{methods: [GET]}}]\n"));
+    let error = narrow.error_text();
+    let rule = error.lines().find_map(|line| line.split_once(".yaml: "));
+    let (_, rule) = rule.unwrap_or_else(|| panic!("{narrow}"));
+    let _run = run(&format!("{open}    rules: [{{methods: [GET]}}, {rule}]\n")).success();
+    assert_eq!(origin.requests().len(), 2);
 }
 
 #[test]

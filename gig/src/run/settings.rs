@@ -8,7 +8,7 @@ use gig_policy::Policy;
 use gig_proxy::{resolve::ResolveOverride, upstream::connect_proxy::UpstreamProxy};
 use gig_sandbox::{Bind, BindMode, ResourceLimits, SeccompProfile};
 
-use super::{policy, secrets::Secrets};
+use super::{policy, secrets::Secrets, summary::RulesFrom};
 use crate::args::{
     run::{DurabilityArg, EngineArg, NetworkArg, ProfileArg, RunArgs, SeccompArg},
     value::{BindArg, EnvArg},
@@ -28,6 +28,7 @@ pub(crate) enum AuditPlace {
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) policy: Policy,
+    pub(crate) rules_from: RulesFrom,
     pub(crate) connected: bool,
     pub(crate) program: OsString,
     pub(crate) args: Vec<OsString>,
@@ -77,6 +78,9 @@ impl Settings {
             .collect::<anyhow::Result<_>>()?;
         Ok(Self {
             policy,
+            rules_from: RulesFrom {
+                document: args.policy.map(|path| path.display().to_string()),
+            },
             connected,
             program: name,
             args: program.collect(),

@@ -12,6 +12,11 @@ use std::{
 use gig_audit::{Entry, Event, VerdictWord};
 use gig_policy::{DenyReason, printable::is_plain};
 
+mod cure;
+
+pub(crate) use self::cure::RulesFrom;
+use self::cure::cure;
+
 /// Shared between the recorder, which adds, and the end of the run, which prints.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Summary(Arc<Mutex<Tally>>);
@@ -41,6 +46,8 @@ struct Denied {
     request: Option<(Arc<str>, Arc<str>)>,
     dst_ip: Option<std::net::IpAddr>,
     protocol: Option<Arc<str>>,
+    /// What allowed it so far.
+    rule: Option<Arc<str>>,
 }
 
 impl Summary {
@@ -66,6 +73,7 @@ impl Summary {
             request,
             dst_ip: entry.dst_ip,
             protocol: entry.protocol.clone(),
+            rule: entry.rule.clone(),
         };
         let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = tally.denials.get_mut(&denied) {
@@ -91,7 +99,7 @@ impl Summary {
     }
 
     /// The text for standard error; `None` when nothing was denied.
-    pub(crate) fn text(&self) -> Option<String> {
+    pub(crate) fn text(&self, from: &RulesFrom) -> Option<String> {
         let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if tally.denials.is_empty() && tally.alarms.is_empty() {
             return None;
@@ -116,7 +124,7 @@ impl Summary {
         for (denied, count) in &tally.denials {
             // Writing to a String cannot fail.
             writeln!(text, "  {}", line(denied, *count)).ok();
-            writeln!(text, "      {}", cure(denied)).ok();
+            writeln!(text, "      {}", cure(denied, from)).ok();
         }
         if tally.more > 0 {
             writeln!(
@@ -156,73 +164,6 @@ fn times(count: u64) -> String {
         return String::new();
     }
     format!("  ({count} times)")
-}
-
-/// The option or rule that would allow it, or why nothing does.
-fn cure(denied: &Denied) -> String {
-    let host = shown(&denied.host);
-    let port = denied
-        .port
-        .map_or_else(String::new, |port| format!(":{port}"));
-    match denied.reason {
-        DenyReason::HostNotAllowed if is_web_or_unknown(denied.port) => {
-            format!("allow it with: --allow {host}")
-        }
-        DenyReason::HostNotAllowed | DenyReason::PortNotAllowed | DenyReason::IpNotAllowed => {
-            format!("allow it with: --allow {host}{port}")
-        }
-        DenyReason::ProtocolNotAllowed | DenyReason::UnsupportedProtocol
-            if denied.port.is_some() =>
-        {
-            format!("allow any protocol there with: --allow tcp:{host}{port}")
-        }
-        DenyReason::MethodNotAllowed | DenyReason::PathNotAllowed => match &denied.request {
-            Some((method, path)) => format!(
-                "allow it with this under the host's rules: {{methods: [{}], paths: [{:?}]}}",
-                shown(method),
-                shown(path)
-            ),
-            None => "allow it with a rule for that method and path".to_owned(),
-        },
-        DenyReason::PrivateAddress => match denied.dst_ip {
-            Some(ip) => format!("it is at {ip}; allow that with: --allow-private {ip}"),
-            None => "its address is not public; name the range with --allow-private".to_owned(),
-        },
-        DenyReason::NeverOpenable => "nothing opens that address".to_owned(),
-        DenyReason::NamesDisagree => {
-            "the destination, the TLS name and the Host named different hosts".to_owned()
-        }
-        DenyReason::SecretMisuse => format!(
-            "only if the secret belongs there, bind it: --secret NAME@{host}{}",
-            denied
-                .port
-                .filter(|p| *p != 443)
-                .map_or_else(String::new, |p| format!(":{p}"))
-        ),
-        DenyReason::SecretUnavailable => {
-            "the secret cannot be had: revoked, expired, or its provider does not answer".to_owned()
-        }
-        DenyReason::SecretUnplaceable => {
-            "the secret's value holds line breaks or other controls: set it again without them"
-                .to_owned()
-        }
-        DenyReason::TokenUnreadable => {
-            "the answer holds tokens nowhere where they are known, or is no token answer: is the \
-             captured path the token endpoint's?"
-                .to_owned()
-        }
-        DenyReason::RecordUnavailable => {
-            "the audit record could not be written; see --audit".to_owned()
-        }
-        reason if reason.http_status() == 429 || reason.http_status() == 413 => {
-            "raise it in the policy's limits".to_owned()
-        }
-        _ => "the audit record has the details".to_owned(),
-    }
-}
-
-const fn is_web_or_unknown(port: Option<u16>) -> bool {
-    matches!(port, None | Some(80 | 443))
 }
 
 /// Control, bidirectional and other invisible characters as escapes, and not too much of it.
@@ -269,7 +210,7 @@ mod tests {
         let mut allowed = denial("a.example", None, DenyReason::HostNotAllowed);
         allowed.verdict = Some(VerdictWord::Allow);
         summary.note(&allowed);
-        assert_eq!(summary.text(), None);
+        assert_eq!(summary.text(&RulesFrom::default()), None);
     }
 
     #[test]
@@ -278,7 +219,7 @@ mod tests {
         for _ in 0..3 {
             summary.note(&denial("a.example", Some(8443), DenyReason::PortNotAllowed));
         }
-        let text = summary.text().unwrap();
+        let text = summary.text(&RulesFrom::default()).unwrap();
         assert!(
             text.contains("a.example:8443  port_not_allowed  (3 times)"),
             "{text}"
@@ -293,7 +234,7 @@ mod tests {
         misuse.event = Event::SecretMisuse;
         misuse.findings = vec!["sentinel of T in header x-key (hex)".into()];
         summary.note(&misuse);
-        let text = summary.text().unwrap();
+        let text = summary.text(&RulesFrom::default()).unwrap();
         assert_eq!(
             text,
             "gig: ALARM: secret misuse: sentinel of T in header x-key (hex) on its way \

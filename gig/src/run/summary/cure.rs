@@ -1,0 +1,295 @@
+//! What would allow a denied destination: an option, or a line for the policy document.
+//!
+//! Promises that what is printed works where it came from: `--allow-private` speaks of `--allow` rules
+//! alone, so a document's rule is mended in the document; and one port of a host is treated in one way,
+//! so another way comes in place of the old one. Leaves the counting and the layout to the summary.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use gig_policy::DenyReason;
+use gig_policy::special_purpose::{AddressClass, classify};
+
+use super::{Denied, shown};
+
+/// Where a run's rules come from.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RulesFrom {
+    /// The document's path.
+    pub(crate) document: Option<String>,
+}
+
+/// The option or rule that would allow it, or why nothing does.
+pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
+    let host = bracketed(&denied.host);
+    match denied.reason {
+        DenyReason::HostNotAllowed if denied.port.is_none() => format!(
+            "allow it with: --allow {host} (https and http; anything else: --allow tcp:{host}:PORT)"
+        ),
+        DenyReason::HostNotAllowed | DenyReason::PortNotAllowed | DenyReason::IpNotAllowed => {
+            format!(
+                "allow it with: --allow {}{}",
+                option(denied),
+                private(denied)
+            )
+        }
+        DenyReason::ProtocolNotAllowed | DenyReason::UnsupportedProtocol
+            if denied.port.is_some() =>
+        {
+            protocol(denied, from)
+        }
+        DenyReason::MethodNotAllowed | DenyReason::PathNotAllowed => request(denied, from),
+        DenyReason::PrivateAddress => private_address(denied, from),
+        DenyReason::NeverOpenable => "nothing opens that address".to_owned(),
+        DenyReason::NamesDisagree => {
+            "the destination, the TLS name and the Host named different hosts".to_owned()
+        }
+        DenyReason::SecretMisuse => format!(
+            "only if the secret belongs there, bind it: --secret NAME@{host}{}",
+            denied
+                .port
+                .filter(|p| *p != 443)
+                .map_or_else(String::new, |p| format!(":{p}"))
+        ),
+        reason => without_a_rule(reason).to_owned(),
+    }
+}
+
+/// What no rule changes.
+fn without_a_rule(reason: DenyReason) -> &'static str {
+    match reason {
+        DenyReason::SecretUnavailable => {
+            "the secret cannot be had: revoked, expired, or its provider does not answer"
+        }
+        DenyReason::SecretUnplaceable => {
+            "the secret's value holds line breaks or other controls: set it again without them"
+        }
+        DenyReason::TokenUnreadable => {
+            "the answer holds tokens nowhere where they are known, or is no token answer: is the \
+             captured path the token endpoint's?"
+        }
+        DenyReason::RecordUnavailable => "the audit record could not be written; see --audit",
+        reason if reason.http_status() == 429 || reason.http_status() == 413 => {
+            "raise it in the policy's limits"
+        }
+        _ => "the audit record has the details",
+    }
+}
+
+/// A value of `--allow`, as narrow as it is short.
+fn option(denied: &Denied) -> String {
+    let host = bracketed(&denied.host);
+    let named = denied.reason == DenyReason::HostNotAllowed;
+    match (denied.port, denied.protocol.as_deref()) {
+        (None, _) => host,
+        (Some(port), Some("tcp")) => format!("tcp:{host}:{port}"),
+        // 443 and 80 mean https and http: the other one has to be written.
+        (Some(443), Some("http")) => format!("http:{host}:443"),
+        (Some(80), Some("https")) => format!("https:{host}:80"),
+        (Some(80 | 443), _) if named => host,
+        (Some(port), _) => format!("{host}:{port}"),
+    }
+}
+
+/// What an address needs beside its `--allow`.
+fn private(denied: &Denied) -> String {
+    match denied.host.parse::<IpAddr>() {
+        Ok(ip) if matches!(classify(ip), AddressClass::Special { .. }) => {
+            format!(" --allow-private {ip}")
+        }
+        _ => String::new(),
+    }
+}
+
+fn protocol(denied: &Denied, from: &RulesFrom) -> String {
+    let host = bracketed(&denied.host);
+    let port = denied.port.unwrap_or_default();
+    let web = denied.protocol.as_deref().filter(|word| *word != "tcp");
+    let own = |rule: &str| rule.starts_with("--allow ");
+    match (&from.document, web) {
+        (None, Some(word)) => format!("allow it with: --allow {word}:{host}:{port}"),
+        (None, None) => {
+            let old = denied.rule.as_deref().filter(|rule| own(rule));
+            let old = old.map_or_else(|| "what allows that port now".to_owned(), shown);
+            format!("allow it with: --allow tcp:{host}:{port} (in place of {old})")
+        }
+        (Some(document), web) => format!(
+            "allow it in {document} with this in place of that port of the host: {{{}, ports: [{port}], \
+             protocol: {}}}",
+            target(&denied.host),
+            web.unwrap_or("tcp"),
+        ),
+    }
+}
+
+fn request(denied: &Denied, from: &RulesFrom) -> String {
+    let place = from
+        .document
+        .as_ref()
+        .map_or_else(String::new, |document| format!(" in {document}"));
+    match &denied.request {
+        Some((method, path)) => format!(
+            "allow it with this under the host's rules{place}: {{methods: [{}], paths: [{:?}]}}",
+            shown(method),
+            shown(path)
+        ),
+        None => format!("allow it with a rule for that method and path{place}"),
+    }
+}
+
+fn private_address(denied: &Denied, from: &RulesFrom) -> String {
+    let ip = denied.dst_ip.or_else(|| denied.host.parse().ok());
+    let by_option = match &denied.rule {
+        Some(rule) => rule.starts_with("--allow "),
+        None => from.document.is_none(),
+    };
+    match (ip, &from.document) {
+        (Some(ip), Some(document)) if !by_option => format!(
+            "it is at {ip}; allow that in {document} with this under the host: allow_private: [{}]",
+            quoted(ip)
+        ),
+        (None, Some(document)) if !by_option => {
+            format!("its address is not public; name the range in {document}: allow_private")
+        }
+        (Some(ip), _) => format!("it is at {ip}; allow that with: --allow-private {ip}"),
+        (None, _) => "its address is not public; name the range with --allow-private".to_owned(),
+    }
+}
+
+fn target(host: &str) -> String {
+    match host.parse::<IpAddr>() {
+        Ok(ip) => format!("ip: {}", quoted(ip)),
+        Err(_) => format!("host: {}", shown(host)),
+    }
+}
+
+/// Colons have a meaning of their own in a document.
+fn quoted(ip: IpAddr) -> String {
+    match ip {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("\"{ip}\""),
+    }
+}
+
+/// An IPv6 address in brackets, so that a port can follow.
+fn bracketed(host: &str) -> String {
+    match host.parse::<Ipv6Addr>() {
+        Ok(ip) => format!("[{ip}]"),
+        Err(_) => shown(host),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gig_policy::{Host, Policy, PolicyBuilder, Port, Verdict};
+
+    use super::*;
+
+    fn denied(host: &str, port: Option<u16>, protocol: Option<&str>, reason: DenyReason) -> Denied {
+        Denied {
+            host: host.into(),
+            port,
+            reason,
+            would: false,
+            request: None,
+            dst_ip: None,
+            protocol: protocol.map(Into::into),
+            rule: None,
+        }
+    }
+
+    /// The options that a cure prints, made a policy.
+    fn policy(cure: &str) -> Policy {
+        let words: Vec<&str> = cure.split([' ', ',', ';']).collect();
+        let mut builder = PolicyBuilder::new("printed");
+        for pair in words.windows(2) {
+            builder = match pair {
+                ["--allow", value] if !value.ends_with("PORT)") => builder.allow(value).unwrap(),
+                ["--allow-private", value] => builder.allow_private(value).unwrap(),
+                _ => builder,
+            };
+        }
+        builder.build().unwrap()
+    }
+
+    #[test]
+    fn what_is_printed_allows_what_was_denied() {
+        use gig_policy::AppProtocol::{Http, Https, Tcp};
+        use gig_policy::DenyReason::{
+            HostNotAllowed, IpNotAllowed, PortNotAllowed, ProtocolNotAllowed, UnsupportedProtocol,
+        };
+        for (host, port, protocol, reason) in [
+            ("a.example", 443, Https, HostNotAllowed),
+            ("a.example", 80, Http, HostNotAllowed),
+            ("a.example", 443, Http, HostNotAllowed),
+            ("a.example", 80, Https, PortNotAllowed),
+            ("a.example", 8443, Https, PortNotAllowed),
+            ("db.example", 5432, Tcp, PortNotAllowed),
+            ("db.example", 443, Tcp, HostNotAllowed),
+            ("db.example", 5432, Tcp, ProtocolNotAllowed),
+            ("db.example", 5432, Tcp, UnsupportedProtocol),
+            ("a.example", 443, Http, ProtocolNotAllowed),
+            ("10.0.0.1", 5432, Tcp, IpNotAllowed),
+            ("93.184.215.14", 443, Https, IpNotAllowed),
+            ("2606:2800:220:1::1", 8443, Https, IpNotAllowed),
+            ("fd00::1", 22, Tcp, IpNotAllowed),
+        ] {
+            let denied = denied(host, Some(port), Some(protocol.as_str()), reason);
+            let cure = cure(&denied, &RulesFrom::default());
+            let (host, port) = (Host::parse(host).unwrap(), Port::new(port).unwrap());
+            let verdict = policy(&cure).decide_connect(&host, port, Some(protocol));
+            let Verdict::Allow(permit) = verdict else {
+                panic!("{denied:?}: {cure}");
+            };
+            if let Host::Ip(ip) = host {
+                let opened = gig_policy::special_purpose::admit(ip, permit.allow_private());
+                assert!(opened.is_ok(), "{cure}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_documents_rule_is_mended_in_the_document() {
+        let from = RulesFrom {
+            document: Some("p.yaml".into()),
+        };
+        let mut private = denied("db.example", Some(5432), None, DenyReason::PrivateAddress);
+        private.dst_ip = Some([10, 0, 0, 1].into());
+        for (rule, wanted) in [
+            (
+                None,
+                "in p.yaml with this under the host: allow_private: [10.0.0.1]",
+            ),
+            (Some("--allow db.example"), "with: --allow-private 10.0.0.1"),
+        ] {
+            private.rule = rule.map(Into::into);
+            let cure = cure(&private, &from);
+            assert!(cure.ends_with(wanted), "{cure}");
+        }
+        let spoken = denied(
+            "db.example",
+            Some(5432),
+            Some("tcp"),
+            DenyReason::ProtocolNotAllowed,
+        );
+        let cure = cure(&spoken, &from);
+        let rule = cure.split_once("host: {").unwrap().1;
+        let document = format!("version: 1\negress:\n  - {{{rule}\n");
+        let read = PolicyBuilder::new("printed").document(&document, "printed");
+        let read = read.unwrap().build().unwrap();
+        let host = Host::parse("db.example").unwrap();
+        let verdict = read.decide_connect(
+            &host,
+            Port::new(5432).unwrap(),
+            Some(gig_policy::AppProtocol::Tcp),
+        );
+        assert!(matches!(verdict, Verdict::Allow(_)), "{cure}");
+    }
+
+    #[test]
+    fn a_name_alone_says_what_else_there_is() {
+        let named = denied("db.example", None, Some("dns"), DenyReason::HostNotAllowed);
+        let cure = cure(&named, &RulesFrom::default());
+        assert!(cure.contains("--allow db.example "), "{cure}");
+        assert!(cure.contains("--allow tcp:db.example:PORT"), "{cure}");
+    }
+}
