@@ -90,6 +90,7 @@ pub(crate) fn parse(option: &str) -> Result<Rule, ParseAllowError> {
         secrets: Arc::default(),
         clear_text_secrets: written == Some(AppProtocol::Http),
         allow_private: Arc::default(),
+        expires: None,
     })
 }
 

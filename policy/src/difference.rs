@@ -185,6 +185,9 @@ fn says(rule: &Rule) -> String {
     if rule.clear_text_secrets && !rule.secrets.is_empty() {
         text += " (also in clear text)";
     }
+    if let Some(end) = rule.expires {
+        text += &format!(" until {end}");
+    }
     text
 }
 

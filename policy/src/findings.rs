@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::{
     compile_error::Problem,
     host_pattern::HostPattern,
+    moment::Moment,
     policy::Policy,
     rule::{Rule, Target},
     verdict::Mode,
@@ -59,6 +60,8 @@ pub enum FindingKind {
     SecretAnywhere,
     /// `allow_private` that opens nothing.
     OpensNothing,
+    /// Its moment is over.
+    Expired,
     /// The policy denies nothing.
     ObserveOnly,
 }
@@ -77,6 +80,7 @@ impl FindingKind {
             Self::SecretEntrusted => "secret_entrusted",
             Self::SecretAnywhere => "secret_anywhere",
             Self::OpensNothing => "opens_nothing",
+            Self::Expired => "expired",
             Self::ObserveOnly => "observe_only",
         }
     }
@@ -118,6 +122,19 @@ impl Policy {
             overlap::look(rule, &targets, &mut findings);
         }
         anywhere::look(self.rules(), &mut findings);
+        findings
+    }
+
+    /// The rules that have ended at `now`.
+    #[must_use]
+    pub fn expired(&self, now: Moment) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for rule in self.rules() {
+            if let Some(end) = rule.expires.filter(|end| *end <= now) {
+                let message = format!("it ended at {end} and matches nothing any more: remove it");
+                push(&mut findings, FindingKind::Expired, rule, message);
+            }
+        }
         findings
     }
 }

@@ -17,6 +17,7 @@ use crate::{
     index::{Index, PatternNode, PortTable, RequestMatch, SharedUnion},
     intent::{AppProtocol, RequestIntent},
     limits::Limits,
+    moment::Moment,
     rule::{Rule, Target},
     secret_grant::{Binding, SecretGrant},
     secret_name::SecretName,
@@ -26,6 +27,8 @@ use crate::{
         RequestPermit, RuleRef, Verdict,
     },
 };
+
+mod expiry;
 
 /// A compiled policy; cloning shares it. One clone is the snapshot of one decision.
 #[derive(Clone)]
@@ -49,6 +52,7 @@ struct Compiled {
     rules: Vec<Rule>,
     bindings: Vec<Binding>,
     index: Index,
+    until: Option<Moment>,
     no_secrets: SecretGrants,
     no_nets: Arc<[IpNet]>,
 }
@@ -95,6 +99,7 @@ impl Policy {
         index: Index,
     ) -> Self {
         Self(Arc::new(Compiled {
+            until: rules.iter().filter_map(|rule| rule.expires).min(),
             reference,
             settings,
             rules,

@@ -12,6 +12,7 @@ use crate::{
     host_pattern::HostPattern,
     http_match::{Method, PathPattern},
     intent::AppProtocol,
+    moment::Moment,
     secret_grant::SecretGrant,
     verdict::{Handling, RuleRef},
 };
@@ -31,6 +32,19 @@ pub(crate) struct Rule {
     /// Whether `protocol: http` was written, so that secrets may go in clear text.
     pub(crate) clear_text_secrets: bool,
     pub(crate) allow_private: Arc<[IpNet]>,
+    /// From when on it holds no more; `None`: for ever.
+    pub(crate) expires: Option<Moment>,
+}
+
+impl Rule {
+    /// Whether it holds for as long as `other` does.
+    pub(crate) fn outlasts(&self, other: &Self) -> bool {
+        match (self.expires, other.expires) {
+            (None, _) => true,
+            (Some(own), Some(theirs)) => own >= theirs,
+            (Some(_), None) => false,
+        }
+    }
 }
 
 /// A line and a column, both from 1.

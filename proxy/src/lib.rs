@@ -33,6 +33,7 @@ pub mod subject;
 mod tests;
 pub mod tls;
 pub mod upstream;
+mod wall_clock;
 pub mod worker;
 mod writes;
 

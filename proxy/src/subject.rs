@@ -6,20 +6,22 @@
 //! private address). Closing cuts them all and waits until they are gone.
 
 use std::{
+    convert::Infallible,
     net::Ipv4Addr,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
-use gig_policy::{DenyReason, Policy, SandboxId};
+use gig_policy::{DenyReason, Moment, Policy, SandboxId};
 use tokio::sync::{Notify, futures::Notified};
 
 pub use self::register::{ConnectionFacts, ConnectionGuard};
 use self::{places::Places, register::Register};
-use crate::{budget::Budget, credential::Wallet, dns::synthetic::SyntheticNames};
+use crate::{budget::Budget, credential::Wallet, dns::synthetic::SyntheticNames, wall_clock};
 
 pub mod places;
 mod register;
@@ -32,6 +34,8 @@ pub struct Subject {
     address: Ipv4Addr,
     gateway: Ipv4Addr,
     policy: ArcSwap<Policy>,
+    /// Tells when its rules end.
+    clock: fn() -> Moment,
     changes: AtomicU64,
     changed: Notify,
     synthetic: SyntheticNames,
@@ -64,6 +68,7 @@ impl Subject {
             gateway,
             wallet,
             policy: ArcSwap::from_pointee(policy),
+            clock: wall_clock::moment,
             changes: AtomicU64::new(0),
             changed: Notify::new(),
             synthetic: SyntheticNames::new(),
@@ -92,19 +97,61 @@ impl Subject {
         self.gateway
     }
 
-    /// The policy in force: one snapshot for one decision.
+    /// The policy in force: one snapshot for one decision. A rule that has ended is in none any more,
+    /// and what it alone allowed is cut when this returns.
     #[must_use]
     pub fn policy(&self) -> Policy {
+        let policy = Policy::clone(&self.policy.load());
+        match policy.until() {
+            Some(until) if (self.clock)() >= until => self.end_rules(),
+            _ => policy,
+        }
+    }
+
+    fn end_rules(&self) -> Policy {
+        self.register.decide_again(|| {
+            // Of the policy that is there now: another one may have come meanwhile.
+            let policy = self.as_of_now();
+            self.policy.store(Arc::new(policy.clone()));
+            self.changes.fetch_add(1, Ordering::Release);
+            policy
+        });
+        self.changed.notify_waiters();
         Policy::clone(&self.policy.load())
+    }
+
+    /// The same without cutting anything; for who holds the register.
+    fn as_of_now(&self) -> Policy {
+        let policy = Policy::clone(&self.policy.load());
+        match policy.until() {
+            Some(_) => policy.as_of((self.clock)()),
+            None => policy,
+        }
+    }
+
+    /// Sees to it that rules end in time, for as long as somebody waits for it; never completes.
+    async fn end_rules_in_time(&self) -> Infallible {
+        loop {
+            let changed = self.changed();
+            match self.policy().until() {
+                None => changed.await,
+                // Not the time until then at once: the wall clock may be set.
+                Some(_) => tokio::select! {
+                    () = changed => {}
+                    () = tokio::time::sleep(LOOK_AGAIN) => {}
+                },
+            }
+        }
     }
 
     /// Puts another policy in force and cuts what it no longer allows. What is decided after this
     /// returns is decided by it.
     pub fn set_policy(&self, policy: Policy) {
-        self.register.decide_again(&policy, || {
-            self.policy.store(Arc::new(policy.clone()));
+        self.register.decide_again(|| {
+            self.policy.store(Arc::new(policy));
             // After the policy: who reads the old count then looks again.
             self.changes.fetch_add(1, Ordering::Release);
+            self.as_of_now()
         });
         self.changed.notify_waiters();
     }
@@ -188,6 +235,9 @@ impl Subject {
         self.register.close().await;
     }
 }
+
+/// What a rule allowed is cut within a second of its end.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests;

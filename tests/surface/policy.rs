@@ -220,3 +220,29 @@ fn another_tools_allowlist_is_imported_with_what_could_not_be_kept() {
     assert_eq!(wrong.status, 125, "{wrong:?}");
     assert!(wrong.errors.contains("OpenShell"), "{wrong:?}");
 }
+
+#[test]
+fn policy_test_honours_when_a_rule_ends() {
+    let document = |end: &str| {
+        let text = format!("version: 1\negress:\n  - host: api.example.com\n    expires: {end}\n");
+        Document::new(&text)
+    };
+    let test = |document: &Document| {
+        let url = "https://api.example.com/";
+        gig(&["policy", "test", document.path(), "GET", url]).status
+    };
+    let (over, ahead) = (
+        document("2020-01-01T00:00:00Z"),
+        document("9999-01-01T00:00:00+01:00"),
+    );
+    assert_eq!((test(&over), test(&ahead)), (1, 0));
+    let found = gig(&["policy", "check", over.path()]);
+    assert_eq!(found.status, 0, "{found:?}");
+    assert!(
+        found.output.contains("3:5: expired: egress[0]"),
+        "{found:?}"
+    );
+    let wrong = gig(&["policy", "check", document("soon").path()]);
+    assert_eq!(wrong.status, 1, "{wrong:?}");
+    assert!(wrong.output.contains(":4:14: `expires`"), "{wrong:?}");
+}

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use gig_audit::row::Row;
-use gig_policy::{DenyReason, Policy};
+use gig_policy::{DenyReason, Moment, Policy};
 use serde::Deserialize;
 
 use crate::document;
@@ -22,6 +22,27 @@ pub(crate) enum Width {
     Host,
 }
 
+/// For how long a rule opens it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Lasting {
+    /// Until somebody takes it out.
+    #[default]
+    Ever,
+    /// For an hour from when it is offered.
+    Hour,
+}
+
+impl Lasting {
+    /// When the rule ends.
+    pub(crate) fn until(self, now: Moment) -> Option<Moment> {
+        match self {
+            Self::Ever => None,
+            Self::Hour => Some(Moment::from_unix(now.unix() + HOUR)),
+        }
+    }
+}
+
 /// A rule, and a document that holds it.
 pub(crate) struct Proposal {
     /// As an entry under `egress`.
@@ -31,8 +52,13 @@ pub(crate) struct Proposal {
 }
 
 /// The rule that lets a record's request pass; `None` for what no rule can open.
-pub(crate) fn propose(name: &str, document: &str, row: &Row, width: Width) -> Option<Proposal> {
-    let rule = rule(row, width)?;
+pub(crate) fn propose(
+    name: &str,
+    document: &str,
+    row: &Row,
+    (width, until): (Width, Option<Moment>),
+) -> Option<Proposal> {
+    let rule = rule(row, width, until)?;
     let with = insert(document, &rule).filter(|with| {
         let old = document::compile(name, 0, document, None);
         let new = document::compile(name, 0, with, None);
@@ -55,12 +81,12 @@ pub(crate) fn can_be_allowed(row: &Row) -> bool {
         .iter()
         .find(|known| known.as_str() == reason);
     let by_rules = known.is_some_and(|known| known.is_of_rules());
-    denied && by_rules && rule(row, Width::Host).is_some()
+    denied && by_rules && rule(row, Width::Host, None).is_some()
 }
 
 /// Whether the record names a request, so that a rule can be as narrow as that.
 pub(crate) fn has_path(row: &Row) -> bool {
-    rule(row, Width::Path) != rule(row, Width::Host)
+    rule(row, Width::Path, None) != rule(row, Width::Host, None)
 }
 
 fn adds_one(old: &Policy, new: &Policy) -> bool {
@@ -68,7 +94,7 @@ fn adds_one(old: &Policy, new: &Policy) -> bool {
     change.settings.is_empty() && change.removed.is_empty() && change.added.len() == 1
 }
 
-fn rule(row: &Row, width: Width) -> Option<String> {
+fn rule(row: &Row, width: Width, until: Option<Moment>) -> Option<String> {
     let host = row.host.as_deref()?;
     let host = gig_policy::Host::parse(host).ok()?;
     let target = match &host {
@@ -89,7 +115,9 @@ fn rule(row: &Row, width: Width) -> Option<String> {
         _ => String::new(),
     };
     let port = port.unwrap_or_default();
-    Some(format!("{{{target}{port}{protocol}{request}}}"))
+    let until = until.map(|end| format!(", expires: \"{end}\""));
+    let until = until.unwrap_or_default();
+    Some(format!("{{{target}{port}{protocol}{request}{until}}}"))
 }
 
 /// A path that a pattern would read otherwise, or that was cut for the record, is no rule.
@@ -166,6 +194,8 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
+/// In seconds.
+const HOUR: i64 = 3600;
 /// A longer path is asked for by its host.
 const LONGEST_PATH: usize = 1024;
 
@@ -190,15 +220,29 @@ mod tests {
     fn a_rule_is_added_at_the_end_and_all_else_stays() {
         let document = "version: 1\n# why\negress:\n  - host: a.example   # first\n    ports: [443]\n\nlimits: {connections: 3}\n";
         let row = denied("b.example", Some("/x/1"));
-        let proposal = propose("p", document, &row, Width::Path).unwrap();
+        let proposal = propose("p", document, &row, (Width::Path, None)).unwrap();
         let rule = "{host: b.example, ports: [443], rules: [{methods: [GET], paths: [/x/1]}]}";
         assert_eq!(proposal.rule, rule);
         let want = format!(
             "version: 1\n# why\negress:\n  - host: a.example   # first\n    ports: [443]\n  - {rule}\n\nlimits: {{connections: 3}}\n"
         );
         assert_eq!(proposal.document.as_deref(), Some(want.as_str()));
-        let wide = propose("p", document, &row, Width::Host).unwrap();
+        let wide = propose("p", document, &row, (Width::Host, None)).unwrap();
         assert_eq!(wide.rule, "{host: b.example, ports: [443]}");
+    }
+
+    #[test]
+    fn a_rule_for_an_hour_ends_in_an_hour() {
+        let row = denied("b.example", None);
+        let now: Moment = "2026-11-22T09:00:00Z".parse().unwrap();
+        let until = Lasting::Hour.until(now);
+        let proposal = propose("p", "version: 1\n", &row, (Width::Host, until)).unwrap();
+        let rule = "{host: b.example, ports: [443], expires: \"2026-11-22T10:00:00Z\"}";
+        assert_eq!(proposal.rule, rule);
+        let document = proposal.document.unwrap();
+        let policy = document::compile("p", 0, &document, None).unwrap();
+        assert_eq!(policy.until(), until);
+        assert_eq!(Lasting::Ever.until(now), None);
     }
 
     #[test]
@@ -210,7 +254,7 @@ mod tests {
             "version: 1\negress:\n- host: a.example\n",
             "version: 1\negress: # all\n    - {host: a.example}",
         ] {
-            let proposal = propose("p", document, &row, Width::Path).unwrap();
+            let proposal = propose("p", document, &row, (Width::Path, None)).unwrap();
             let with = proposal.document.unwrap_or_else(|| panic!("{document}"));
             let policy = document::compile("p", 0, &with, None).unwrap();
             let answer = policy.explain("GET", "https://b.example/").unwrap();
@@ -223,21 +267,21 @@ mod tests {
         let row = denied("b.example", None);
         let inline = "version: 1\negress: [{host: a.example}]\n";
         assert!(
-            propose("p", inline, &row, Width::Host)
+            propose("p", inline, &row, (Width::Host, None))
                 .unwrap()
                 .document
                 .is_none()
         );
         let json = "{\"version\": 1, \"egress\": []}";
         assert!(
-            propose("p", json, &row, Width::Host)
+            propose("p", json, &row, (Width::Host, None))
                 .unwrap()
                 .document
                 .is_none()
         );
         let broken = "version: 1\negress:\n  - hots: a\n";
         assert!(
-            propose("p", broken, &row, Width::Host)
+            propose("p", broken, &row, (Width::Host, None))
                 .unwrap()
                 .document
                 .is_none()
@@ -246,11 +290,19 @@ mod tests {
 
     #[test]
     fn hostile_text_becomes_no_rule_and_patterns_no_wider_one() {
-        assert!(propose("p", "", &denied("a.example, ports: [1]", None), Width::Host).is_none());
+        assert!(
+            propose(
+                "p",
+                "",
+                &denied("a.example, ports: [1]", None),
+                (Width::Host, None)
+            )
+            .is_none()
+        );
         assert!(!can_be_allowed(&denied("x\ny", None)));
         let star = denied("b.example", Some("/a/*"));
         assert!(!has_path(&star));
-        let rule = propose("p", "version: 1\n", &star, Width::Path)
+        let rule = propose("p", "version: 1\n", &star, (Width::Path, None))
             .unwrap()
             .rule;
         assert!(!rule.contains('*'), "{rule}");

@@ -1,9 +1,14 @@
 //! Policy documents as the appliance keeps them: compiled before they are stored, and the one that is
 //! in force for a server.
 
-use gig_policy::{Finding, Policy, PolicyBuilder, Problem, Reach};
+use gig_policy::{Finding, Moment, Policy, PolicyBuilder, Problem, Reach};
 
-use crate::store::{Network, Store, StoreError};
+use jiff::Timestamp;
+
+use crate::{
+    clock::{Clock as _, SystemClock},
+    store::{Network, Store, StoreError},
+};
 
 mod lines;
 
@@ -60,15 +65,22 @@ pub(crate) struct Checked {
 /// Checks a document that may be wrong.
 pub(crate) fn check(name: &str, document: &str) -> Checked {
     match compile(name, 0, document, None) {
-        Ok(policy) => Checked {
-            problems: Vec::new(),
-            findings: policy.findings(),
-        },
+        Ok(policy) => {
+            let mut findings = policy.findings();
+            findings.extend(policy.expired(moment(SystemClock.now())));
+            let problems = Vec::new();
+            Checked { problems, findings }
+        }
         Err(problems) => Checked {
             problems,
             findings: Vec::new(),
         },
     }
+}
+
+/// To the second, as rules end.
+pub(crate) fn moment(at: Timestamp) -> Moment {
+    Moment::from_unix(at.as_second())
 }
 
 /// The policy in force for `server`: its own assignment, else that of all servers, else one that denies

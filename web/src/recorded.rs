@@ -181,6 +181,7 @@ pub(crate) async fn simulate(
 ) -> Result<Simulation, Problem> {
     beside(app, move |app| {
         let policy = document::compile(&name, 0, &text, None).map_err(Problem::document)?;
+        let policy = policy.as_of(document::moment(app.clock.now()));
         let read = read(app, &span)?;
         Ok(Simulation::of(policy.replay(&read.traffic.attempts), &read))
     })

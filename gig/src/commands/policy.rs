@@ -3,7 +3,7 @@
 use std::{fs, io::Read as _, path::Path};
 
 use anyhow::{Context, bail};
-use gig_policy::{Policy, PolicyBuilder, Reach};
+use gig_policy::{Moment, Policy, PolicyBuilder, Reach};
 use serde_json::json;
 
 mod attempts;
@@ -38,7 +38,8 @@ pub(crate) fn check(args: &PolicyCheckArgs) -> anyhow::Result<ExitStatus> {
             return Ok(ExitStatus::NO);
         }
     };
-    let findings = policy.findings();
+    let mut findings = policy.findings();
+    findings.extend(policy.expired(now()));
     let mut text = format!("{name}: valid: policy {}", policy.reference().name);
     for finding in &findings {
         text += &format!("\n{name}:{finding}");
@@ -67,7 +68,7 @@ pub(crate) fn test(args: &PolicyTestArgs) -> anyhow::Result<ExitStatus> {
         }
     };
     let builder = PolicyBuilder::new(&name).document(&text, &name)?;
-    let policy = builder.reach(reach).build()?;
+    let policy = builder.reach(reach).build()?.as_of(now());
     let explanation = policy
         .explain(&args.method, &args.url)
         .with_context(|| format!("cannot decide on {:?}", args.url))?;
@@ -100,6 +101,11 @@ pub(crate) fn diff(args: &PolicyDiffArgs) -> anyhow::Result<ExitStatus> {
     } else {
         ExitStatus::NO
     })
+}
+
+/// What time it is, for rules that end.
+fn now() -> Moment {
+    Moment::from_unix(jiff::Timestamp::now().as_second())
 }
 
 /// The document's name and text; `-` is standard input.

@@ -12,6 +12,7 @@ use crate::{
     host_pattern::HostPattern,
     http_match::{Method, PathPattern},
     intent::AppProtocol,
+    moment::Moment,
     rule::{RequestRule, Rule, RulePort, Target},
     secret_grant::{SecretGrant, SecretPlace},
     secret_name::SecretName,
@@ -27,6 +28,7 @@ pub(super) fn rule(entry: &RawEntry, problems: &mut Vec<Problem>) -> Option<Rule
     let ports = ports(entry, handling, written, problems);
     let allow_private = allow_private(entry, problems);
     let secrets = secrets(entry, problems);
+    let expires = expires(entry, problems);
     let requests = entry.rules.as_ref().map(|rules| {
         let rules = rules.iter().enumerate();
         rules
@@ -64,6 +66,7 @@ pub(super) fn rule(entry: &RawEntry, problems: &mut Vec<Problem>) -> Option<Rule
         secrets,
         clear_text_secrets: written == Some(AppProtocol::Http),
         allow_private,
+        expires,
     })
 }
 
@@ -175,6 +178,14 @@ fn allow_private(entry: &RawEntry, problems: &mut Vec<Problem>) -> Arc<[IpNet]> 
         }
     }
     nets.into()
+}
+
+fn expires(entry: &RawEntry, problems: &mut Vec<Problem>) -> Option<Moment> {
+    let written = entry.expires.as_ref()?;
+    let moment = written.value.parse::<Moment>();
+    moment
+        .map_err(|error| problems.push(Problem::at(written.at, format!("`expires`: {error}"))))
+        .ok()
 }
 
 fn secrets(entry: &RawEntry, problems: &mut Vec<Problem>) -> Arc<[SecretGrant]> {

@@ -35,6 +35,7 @@ pub(crate) struct RawEntry {
     pub(crate) secrets_at: Position,
     pub(crate) rules: Option<Vec<RawRequest>>,
     pub(crate) rules_at: Position,
+    pub(crate) expires: Option<Located<String>>,
 }
 
 /// One entry of `secrets`: a name, or a mapping with more to say.
@@ -122,6 +123,7 @@ fn entry(number: usize, node: Located<Node>, problems: &mut Vec<Problem>) -> Opt
         secrets_at,
         rules: None,
         rules_at,
+        expires: fields.text("expires"),
     };
     let rules = fields.list("rules");
     fields.finish(&[
@@ -133,6 +135,7 @@ fn entry(number: usize, node: Located<Node>, problems: &mut Vec<Problem>) -> Opt
         "allow_private",
         "secrets",
         "rules",
+        "expires",
     ]);
     entry.rules = rules.map(|rules| {
         let rules = rules.into_iter();

@@ -46,9 +46,10 @@ pub(crate) fn covering_rule(rule: &Rule, targets: &Targets<'_>) -> Option<String
     found.map(|other| other.reference.to_string())
 }
 
-/// Whether `other` treats bytes as `rule` does on each of its ports and protocols.
+/// Whether `other` treats bytes as `rule` does on each of its ports and protocols, for as long.
 fn same_bytes(other: &Rule, rule: &Rule) -> bool {
     other.handling == rule.handling
+        && other.outlasts(rule)
         && rule.ports.iter().all(|own| {
             let mut theirs = other.ports.iter();
             theirs.any(|t| t.port == own.port && t.protocols.covers(own.protocols))

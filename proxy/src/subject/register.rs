@@ -177,7 +177,7 @@ impl ConnectionGuard {
         if let Some(reason) = self.handle.cut_for() {
             return Err(reason);
         }
-        if !facts.allowed_by(&self.subject.policy.load()) {
+        if !facts.allowed_by(&self.subject.as_of_now()) {
             self.handle.cut(DenyReason::Revoked);
             return Err(DenyReason::Revoked);
         }
@@ -217,7 +217,16 @@ impl ConnectionGuard {
     /// Completes when the policy no longer allows it, or the sandbox is closed, and says which.
     /// Safe to drop and to call again.
     pub async fn revoked(&self) -> DenyReason {
-        self.handle.token.cancelled().await;
+        let cancelled = self.handle.token.cancelled();
+        if self.accepted {
+            // One waits for all that is beneath it: when a rule ends, everything is decided again.
+            tokio::select! {
+                () = cancelled => {}
+                never = self.subject.end_rules_in_time() => match never {},
+            }
+        } else {
+            cancelled.await;
+        }
         self.handle.cut_for().unwrap_or(DenyReason::Revoked)
     }
 }
@@ -344,13 +353,14 @@ impl Register {
         drop(gone);
     }
 
-    /// Runs `store` and decides every entry again, with no entry able to slip in between.
-    pub(super) fn decide_again(&self, policy: &Policy, store: impl FnOnce()) {
+    /// Runs `store`, which puts a policy in force, and decides every entry again by it, with no entry
+    /// able to slip in between.
+    pub(super) fn decide_again(&self, store: impl FnOnce() -> Policy) {
         let entries = self.entries.lock();
-        store();
+        let policy = store();
         for entry in entries.open.values() {
             if let Some(facts) = &entry.facts
-                && !facts.allowed_by(policy)
+                && !facts.allowed_by(&policy)
             {
                 entry.handle.cut(DenyReason::Revoked);
             }

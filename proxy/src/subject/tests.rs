@@ -1,8 +1,14 @@
 //! Opening, cutting and closing.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
-use gig_policy::{AppProtocol, DenyReason, Host, Policy, Port, SandboxId, Verdict};
+use gig_policy::{AppProtocol, DenyReason, Host, Moment, Policy, Port, SandboxId, Verdict};
 
 use super::{ConnectionFacts, Subject};
 
@@ -193,4 +199,45 @@ fn a_request_is_cut_when_its_secret_is_no_longer_granted() {
     subject.set_policy(text("'TWO'"));
     assert_eq!(carries_both.cut_for(), Some(DenyReason::Revoked));
     assert_eq!((carries_none.cut_for(), guard.cut_for()), (None, None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_ends_in_time_and_what_it_alone_allowed_is_cut() {
+    // What time it is, as this test says.
+    static NOW: AtomicI64 = AtomicI64::new(0);
+    let mut subject = subject();
+    Arc::get_mut(&mut subject).unwrap().clock = || Moment::from_unix(NOW.load(Ordering::Relaxed));
+    let policy = compiled(
+        "  - {host: a.example, expires: \"1970-01-01T00:01:40Z\"}\n  - {host: b.example}\n",
+    );
+    subject.set_policy(policy.clone());
+    let (a, b) = (subject.accept().unwrap(), subject.accept().unwrap());
+    a.permit(facts(&policy, "a.example", HTTPS)).unwrap();
+    b.permit(facts(&policy, "b.example", HTTPS)).unwrap();
+    let within = |seconds| tokio::time::timeout(Duration::from_secs(seconds), a.revoked());
+    assert!(within(3600).await.is_err(), "it ended before its time");
+    NOW.store(100, Ordering::Relaxed);
+    assert_eq!(within(1).await, Ok(DenyReason::Revoked));
+    assert_eq!(b.cut_for(), None);
+    let host = Host::parse("a.example").unwrap();
+    let decided = subject.policy().decide_connect(&host, Port::HTTPS, None);
+    assert!(matches!(decided, Verdict::Deny(_)));
+    let late = subject.accept().unwrap();
+    let late = late.permit(facts(&policy, "a.example", HTTPS));
+    assert_eq!(late, Err(DenyReason::Revoked));
+}
+
+#[test]
+fn a_rule_that_has_ended_is_never_decided_by_whoever_asks_first() {
+    let subject = subject();
+    let ended = compiled("  - {host: a.example, expires: \"2020-01-01T00:00:00Z\"}\n");
+    subject.set_policy(ended.clone());
+    let guard = subject.accept().unwrap();
+    let permitted = guard.permit(facts(&ended, "a.example", HTTPS));
+    assert_eq!(permitted, Err(DenyReason::Revoked));
+    subject.set_policy(ended);
+    assert_eq!(subject.policy().until(), None);
+    let host = Host::parse("a.example").unwrap();
+    let decided = subject.policy().decide_connect(&host, Port::HTTPS, None);
+    assert!(matches!(decided, Verdict::Deny(_)));
 }

@@ -5,11 +5,7 @@
 //! name policy allows, and nothing outside the sandboxes trusts it. Where the key is kept between
 //! runs is left to the caller.
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use aws_lc_rs::rand;
 use rcgen::{
@@ -18,6 +14,8 @@ use rcgen::{
 };
 use rustls_pki_types::{CertificateDer, pem::PemObject};
 use thiserror::Error;
+
+use crate::wall_clock::unix_now;
 
 /// A certificate authority. Cloning shares it; the key cannot be read back.
 #[derive(Clone)]
@@ -158,17 +156,6 @@ fn random_serial() -> Option<SerialNumber> {
     // Positive and never shorter than its length (RFC 5280 §4.1.2.2).
     octets[0] = octets[0] & 0x7f | 0x40;
     Some(SerialNumber::from_slice(&octets))
-}
-
-/// The wall clock: certificates are the only thing here that needs it.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "validity is told in wall-clock time; this is its one home in the proxy"
-)]
-pub(super) fn unix_now() -> Duration {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or(Duration::ZERO)
 }
 
 /// Sandboxes (virtual machines, restored snapshots) may run behind by some hours.

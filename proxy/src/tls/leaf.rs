@@ -16,7 +16,8 @@ use rustls::{
 use rustls_pki_types::PrivateKeyDer;
 use thiserror::Error;
 
-use super::authority_key::{Authority, BACK_DATED, Lifetime, unix_now};
+use super::authority_key::{Authority, BACK_DATED, Lifetime};
+use crate::wall_clock::unix_now;
 
 /// Mints and keeps leaves.
 pub struct Minter {

@@ -159,9 +159,12 @@ mod tests {
     use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, SanType};
 
     use super::*;
-    use crate::tls::{
-        authority_key::{Authority, Lifetime, unix_now},
-        roots::Roots,
+    use crate::{
+        tls::{
+            authority_key::{Authority, Lifetime},
+            roots::Roots,
+        },
+        wall_clock::unix_now,
     };
 
     fn self_signed() -> (CertificateDer<'static>, String) {

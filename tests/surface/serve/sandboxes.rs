@@ -73,6 +73,11 @@ fn a_denied_record_is_two_clicks_from_the_rule_that_allows_it() {
         .body;
     let link = format!("/policies/web/edit?record={id}&#38;width=host");
     assert!(page.contains(&link), "{page}");
+    let hour = format!("{link}&#38;for=hour");
+    assert!(page.contains(&hour), "{page}");
+    let hour = format!("/policies/web/edit?record={id}&width=host&for=hour");
+    let hour = Ask::new("GET", &hour).cookie(&cookie).send(&appliance).body;
+    assert!(hour.contains("expires: &#34;"), "{hour}");
     let editor = format!("/policies/web/edit?record={id}&width=host");
     let editor = Ask::new("GET", &editor)
         .cookie(&cookie)

@@ -131,11 +131,14 @@ fn offers(caller: &Caller, found: &Found, id: &str) -> Vec<(String, &'static str
         let (policy, id) = (in_query(policy), in_query(id));
         format!("/policies/{policy}/edit?record={id}&width={width}")
     };
+    let hour = |width: &str| format!("{}&for=hour", to(width));
     let mut offers = Vec::new();
     if has_path(row) {
         offers.push((to("path"), "Allow this path"));
+        offers.push((hour("path"), "This path for an hour"));
     }
     offers.push((to("host"), "Allow this host"));
+    offers.push((hour("host"), "This host for an hour"));
     offers
 }
 

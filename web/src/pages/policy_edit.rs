@@ -20,7 +20,7 @@ use super::{
     shown_as, to,
 };
 use crate::{
-    allow::{Width, propose},
+    allow::{Lasting, Width, propose},
     api::{
         audit,
         policies::{Saved, checked, save_version},
@@ -29,6 +29,7 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
+    document::moment,
     recorded::{Breadth, Simulation},
     role::Permission,
     store::Name,
@@ -68,6 +69,8 @@ pub(crate) struct Opened {
     record: String,
     #[serde(default)]
     width: Width,
+    #[serde(default, rename = "for")]
+    lasting: Lasting,
     /// A draft is to be made of what was recorded.
     #[serde(default)]
     suggest: String,
@@ -122,7 +125,8 @@ pub(crate) async fn form(
     };
     if !opened.record.is_empty() {
         let found = audit::record(&app, &caller, &opened.record).await?;
-        let proposal = propose(&name, &old, &found.row, opened.width);
+        let until = opened.lasting.until(moment(app.now()));
+        let proposal = propose(&name, &old, &found.row, (opened.width, until));
         let proposal = proposal
             .ok_or_else(|| Problem::invalid("no rule would let this record's request pass"))?;
         page.reason = format!("allow what record {} was denied", opened.record);

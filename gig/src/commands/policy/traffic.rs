@@ -4,7 +4,7 @@
 use gig_policy::{Change, Policy, Replay, Suggestion, Width, suggest};
 use serde_json::json;
 
-use super::{attempts, read};
+use super::{attempts, now, read};
 use crate::{
     args::policy::{PolicySimulateArgs, PolicySuggestArgs, WidthArg},
     exit_status::ExitStatus,
@@ -17,7 +17,7 @@ use crate::{
 /// When the document or the log cannot be read.
 pub(crate) fn simulate(args: &PolicySimulateArgs) -> anyhow::Result<ExitStatus> {
     let (name, text) = read(&args.file)?;
-    let policy = Policy::compile(&text, &name)?;
+    let policy = Policy::compile(&text, &name)?.as_of(now());
     let traffic = attempts::read(&args.traffic)?;
     let replay = policy.replay(&traffic.attempts);
     let document = json!({

@@ -1,0 +1,111 @@
+//! Rules that hold until a moment: when the first of them ends, and the policy without those that have.
+
+use super::Policy;
+use crate::{index::Index, moment::Moment};
+
+impl Policy {
+    /// When the first of its rules ends; `None` when none does. Until then this policy decides as it
+    /// is; from then on as [`Policy::as_of`] makes it.
+    #[must_use]
+    pub fn until(&self) -> Option<Moment> {
+        self.0.until
+    }
+
+    /// This policy without the rules that have ended at `now`.
+    #[must_use]
+    pub fn as_of(&self, now: Moment) -> Self {
+        if self.until().is_none_or(|until| now < until) {
+            return self.clone();
+        }
+        let mut index = Index::default();
+        let mut rules = Vec::new();
+        for rule in self.rules() {
+            let holds = rule.expires.is_none_or(|end| now < end);
+            // Rules that agreed with all others agree with some of them; if not, nothing is allowed.
+            if holds && index.add(rule).is_ok() {
+                rules.push(rule.clone());
+            }
+        }
+        let bindings = self.0.bindings.clone();
+        let (reference, settings) = (self.reference().clone(), self.0.settings.clone());
+        Self::assemble(reference, settings, (rules, bindings), index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: &str = "version: 1
+egress:
+  - host: api.example.com
+  - {host: soon.example.com, expires: 2026-11-22T10:00:00Z}
+  - {host: '*.wide.example.com', expires: \"2026-11-22T12:00:00+01:00\"}
+";
+
+    fn at(text: &str) -> Moment {
+        text.parse().unwrap()
+    }
+
+    fn passes(policy: &Policy, host: &str) -> bool {
+        let answer = policy.explain("GET", &format!("https://{host}/"));
+        answer.unwrap().passes()
+    }
+
+    #[test]
+    fn a_rule_holds_until_its_moment_and_not_at_it() {
+        let policy = Policy::compile(DOCUMENT, "p").unwrap();
+        assert_eq!(policy.until(), Some(at("2026-11-22T10:00:00Z")));
+        let hosts = ["api.example.com", "soon.example.com", "a.wide.example.com"];
+        for (now, want, until) in [
+            (
+                "2026-11-22T09:59:59Z",
+                [true, true, true],
+                Some("2026-11-22T10:00:00Z"),
+            ),
+            (
+                "2026-11-22T10:00:00Z",
+                [true, false, true],
+                Some("2026-11-22T11:00:00Z"),
+            ),
+            ("2026-11-22T11:00:00Z", [true, false, false], None),
+        ] {
+            let then = policy.as_of(at(now));
+            assert_eq!(hosts.map(|host| passes(&then, host)), want, "{now}");
+            assert_eq!(then.until(), until.map(at), "{now}");
+            assert_eq!(then.reference(), policy.reference());
+        }
+    }
+
+    #[test]
+    fn a_moment_that_is_none_is_a_mistake_with_its_place() {
+        let text = "version: 1\negress:\n  - host: a.example\n    expires: tomorrow\n";
+        let refused = Policy::compile(text, "p").unwrap_err();
+        let problem = &refused.problems[0];
+        assert_eq!((problem.line, problem.column), (4, 14));
+        assert!(problem.message.starts_with("`expires`: "), "{problem:?}");
+    }
+
+    #[test]
+    fn what_ended_is_found_and_what_ends_sooner_covers_nothing() {
+        let policy = Policy::compile(DOCUMENT, "p").unwrap();
+        assert!(policy.expired(at("2026-11-22T09:00:00Z")).is_empty());
+        let found = policy.expired(at("2026-11-22T10:30:00Z"));
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].rule.as_str(), found[0].line), ("egress[1]", 4));
+        let text = "version: 1
+egress:
+  - {host: a.example.com, rules: [{methods: [GET]}]}
+  - {host: a.example.com, expires: 2026-11-22T10:00:00Z}
+";
+        let policy = Policy::compile(text, "p").unwrap();
+        assert!(policy.findings().is_empty(), "{:?}", policy.findings());
+        let for_ever = Policy::compile(&text.replace(", expires: 2026-11-22T10:00:00Z", ""), "p");
+        let for_ever = for_ever.unwrap();
+        assert!(!for_ever.findings().is_empty());
+        let change = policy.difference(&for_ever);
+        assert_eq!(change.added.len(), 1);
+        let gone = &change.removed[0].says;
+        assert!(gone.contains("until 2026-11-22T10:00:00Z"), "{gone}");
+    }
+}
