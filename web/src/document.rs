@@ -2,7 +2,6 @@
 //! in force for a server.
 
 use gig_policy::{Finding, Moment, Policy, PolicyBuilder, Problem, Reach};
-
 use jiff::Timestamp;
 
 use crate::{

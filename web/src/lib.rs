@@ -27,6 +27,7 @@ mod role;
 mod router;
 pub mod store;
 mod visible;
+mod waiting;
 
 pub use app::{App, AppSettings, Traffic};
 pub use clock::{Clock, SystemClock};

@@ -67,6 +67,12 @@ fn a_denied_record_is_two_clicks_from_the_rule_that_allows_it() {
     assert_eq!(record["server"], "asker", "{record}");
     let id = record["id"].as_str().expect("an id").to_owned();
 
+    let overview = || {
+        let ask = Ask::new("GET", "/").cookie(&cookie);
+        ask.send(&appliance).body
+    };
+    let wanted = "width=host&#38;for=hour";
+    assert!(overview().contains(wanted), "{}", overview());
     let page = Ask::new("GET", &format!("/audit/{id}"))
         .cookie(&cookie)
         .send(&appliance)
@@ -102,6 +108,7 @@ fn a_denied_record_is_two_clicks_from_the_rule_that_allows_it() {
         .send(&appliance);
     assert_eq!(saved.status, 303, "{saved:?}");
 
+    assert!(!overview().contains(wanted), "{}", overview());
     let allowed = format!("sandbox={sandbox}&verdict=allow&host=wanted.test");
     appliance.until("it is allowed", |one| {
         !one.records(&token, &allowed).is_empty()

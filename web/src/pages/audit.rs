@@ -118,7 +118,7 @@ pub(crate) async fn show(
 }
 
 /// One click to the editor with the rule in it; the second saves it.
-fn offers(caller: &Caller, found: &Found, id: &str) -> Vec<(String, &'static str)> {
+pub(super) fn offers(caller: &Caller, found: &Found, id: &str) -> Vec<(String, &'static str)> {
     let row = &found.row;
     let named = row.policy.as_deref().zip(row.policy_version);
     let Some((policy, _)) = named.filter(|(_, version)| *version > 0) else {

@@ -7,15 +7,18 @@ use axum::extract::State;
 
 use super::{
     Answer, Frame,
+    audit::offers,
     records::{RecordRow, rows},
     shown,
 };
 use crate::{
-    api::audit::{AuditAsked, find},
+    api::audit::{AuditAsked, find, id},
+    api_error::Problem,
     app::App,
     auth::Caller,
     control::Health,
     role::Permission,
+    waiting::{Waiting, waiting},
 };
 
 #[derive(Template)]
@@ -29,7 +32,29 @@ struct OverviewPage {
     policies: usize,
     waiting: usize,
     denials: Vec<RecordRow>,
+    /// What was denied in the last day and still would be.
+    wanted: Vec<Wanted>,
     health: Vec<Health>,
+}
+
+/// A destination that waits for somebody.
+struct Wanted {
+    record: RecordRow,
+    policy: String,
+    count: u64,
+    /// Rules that would let it pass: where to click, and the words.
+    offers: Vec<(String, &'static str)>,
+}
+
+impl Wanted {
+    fn of(caller: &Caller, one: &Waiting) -> Self {
+        Self {
+            record: RecordRow::of(&one.newest),
+            policy: one.policy.clone(),
+            count: one.count,
+            offers: offers(caller, &one.newest, &id(&one.newest)),
+        }
+    }
 }
 
 /// `GET /`.
@@ -45,6 +70,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
     } else {
         Vec::new()
     };
+    let wanted = wanted(&app, &caller).await?;
     let sandboxes = app.control.sandboxes();
     let page = OverviewPage {
         frame: Frame::new(&caller, "/"),
@@ -55,9 +81,20 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
         policies: app.ask(|store| store.policies()).await?.len(),
         waiting: super::approvals::waiting(&app, &caller).await?,
         denials,
+        wanted,
         health: app.control.health(),
     };
     Ok(shown(&page))
+}
+
+async fn wanted(app: &Arc<App>, caller: &Caller) -> Result<Vec<Wanted>, Problem> {
+    if !caller.may(Permission::ReadAudit) {
+        return Ok(Vec::new());
+    }
+    let theirs = Arc::clone(app);
+    let found = tokio::task::spawn_blocking(move || waiting(&theirs)).await;
+    let found = found.map_err(Problem::internal)??;
+    Ok(found.iter().map(|one| Wanted::of(caller, one)).collect())
 }
 
 const LATEST: usize = 10;

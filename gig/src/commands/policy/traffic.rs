@@ -93,7 +93,7 @@ pub(crate) fn suggest_policy(args: &PolicySuggestArgs) -> anyhow::Result<ExitSta
     let base = match &args.policy {
         Some(file) => {
             let (name, text) = read(file)?;
-            Some(Policy::compile(&text, &name)?)
+            Some(Policy::compile(&text, &name)?.as_of(now()))
         }
         None => None,
     };
