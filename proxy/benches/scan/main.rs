@@ -1,8 +1,10 @@
-//! How fast bodies are looked through where nothing in them matches: octets a nanosecond on one core.
+//! How fast bodies are looked through where nothing in them matches: octets a nanosecond on one core,
+//! beside the gigabyte a second that each way has to reach.
 //!
 //! `cargo bench -p gig-proxy --bench scan [-- KIND…]`. Answers go through the scrubber, uploads to a bound
 //! host through guard and substituter, uploads elsewhere through the guard. Each figure is the best of
-//! many short rounds, so that other work on the machine matters little. It judges nothing.
+//! rounds, each so short that others seldom have a turn within it; what they take of the caches remains.
+//! `met` is a word, never an exit status.
 #![expect(
     clippy::print_stdout,
     clippy::expect_used,
@@ -36,31 +38,51 @@ fn main() {
         .skip(1)
         .filter(|arg| !arg.starts_with('-'))
         .collect();
-    println!("GB/s, the best of {ROUNDS} rounds");
+    println!("GB/s, the best of {ROUNDS} rounds; each at least {TARGET}");
     println!(
         "{:<12} {:>7} {:>6} | {:>8} {:>8} {:>9}",
-        "body", "secrets", "piece", "answer", "bound", "elsewhere"
+        "body", "secrets", "piece", WAYS[0], WAYS[1], WAYS[2]
     );
+    let (mut met, mut cells) = ([0; WAYS.len()], 0);
     for (kind, make) in KINDS {
         if !wanted.is_empty() && !wanted.iter().any(|name| name == kind) {
             continue;
         }
         let body = Bytes::from(make(LENGTH));
-        for count in [1, 10, 100] {
+        for count in [1, 10, 50] {
             let secrets = Secrets::new(count);
             for piece in [1, 16, 64] {
                 let pieces = pieces(&body, piece * 1024);
-                let [answer, bound, elsewhere] = [
+                let figures = [
                     secrets.answer(&pieces),
                     secrets.bound(&pieces),
                     secrets.elsewhere(&pieces),
                 ];
-                println!(
+                let [answer, bound, elsewhere] = figures;
+                print!(
                     "{kind:<12} {count:>7} {:>6} | {answer:>8.2} {bound:>8.2} {elsewhere:>9.2}",
                     format!("{piece} K"),
                 );
+                cells += 1;
+                let mut missed = Vec::new();
+                for ((way, figure), met) in WAYS.iter().zip(figures).zip(&mut met) {
+                    if figure >= TARGET {
+                        *met += 1;
+                    } else {
+                        missed.push(*way);
+                    }
+                }
+                if missed.is_empty() {
+                    println!("  met");
+                } else {
+                    println!("  NOT MET: {}", missed.join(", "));
+                }
             }
         }
+    }
+    for (way, met) in WAYS.iter().zip(met) {
+        let word = if met == cells { "met" } else { "NOT MET" };
+        println!("{way}: {met} of {cells} cells reach {TARGET} GB/s: {word}");
     }
 }
 
@@ -210,5 +232,10 @@ fn best(pieces: &[Bytes], round: impl Fn() -> usize) -> f64 {
     length as f64 / quickest.min().unwrap().as_nanos() as f64
 }
 
-const LENGTH: usize = 1024 * 1024;
-const ROUNDS: usize = 15;
+/// What bodies go through, and by which name.
+const WAYS: [&str; 3] = ["answer", "bound", "elsewhere"];
+/// GB/s on one core where nothing matches.
+const TARGET: f64 = 1.0;
+/// Little enough for a round to be over before somebody else has a turn.
+const LENGTH: usize = 256 * 1024;
+const ROUNDS: usize = 60;

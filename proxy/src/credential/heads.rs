@@ -1,9 +1,10 @@
-//! Where one of many texts may begin: every fourth place is looked at, and nothing in between.
+//! Where one of many texts may begin: every fourth place is looked at, and nothing in between; every
+//! eighth, where all texts are long enough.
 //!
-//! The first seven octets of each text hold four rows of four, and wherever a text begins, one of them
-//! stands at a place that is looked at. A set of bits says of nearly every row that no text begins with
-//! it, without waiting for what the place before it said. Letter case does not count here; whether the
-//! text really stands there is for the asker to see.
+//! The first seven octets of each text hold four rows of four (the first eleven, eight), and wherever a
+//! text begins, one of them stands at a place that is looked at. A set of bits says of nearly every row
+//! that no text begins with it, without waiting for what the place before it said. Letter case does not
+//! count here; whether the text really stands there is for the asker to see.
 
 /// The beginnings of texts.
 #[derive(Debug, Default)]
@@ -16,6 +17,8 @@ pub(super) struct Heads {
     slot_bits: u32,
     /// By row.
     entries: Vec<Entry>,
+    /// Every eighth place is looked at.
+    wide: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +45,7 @@ pub(super) struct Row(u32);
 impl Row {
     /// Of these octets.
     #[inline]
-    pub(super) const fn of(octets: [u8; STRIDE]) -> Self {
+    pub(super) const fn of(octets: [u8; ROW]) -> Self {
         Self(u32::from_le_bytes(octets) | 0x2020_2020)
     }
 
@@ -59,16 +62,15 @@ impl Row {
 }
 
 impl Heads {
-    /// Of these texts; one shorter than [`HEAD`] is never found.
+    /// Of these texts; one shorter than [`SHORTEST`] is never found.
     pub(super) fn new<'a>(texts: impl Iterator<Item = &'a [u8]>) -> Self {
+        let texts: Vec<(usize, &[u8])> = texts.enumerate().collect();
+        let mut sound = texts.iter().map(|(_, text)| text.len());
+        let wide = sound.all(|length| length < SHORTEST || length >= head(true));
         let mut entries = Vec::new();
-        for (text, octets) in texts.enumerate() {
-            for (offset, row) in octets
-                .get(..HEAD)
-                .unwrap_or_default()
-                .windows(STRIDE)
-                .enumerate()
-            {
+        for (text, octets) in texts {
+            let head = octets.get(..head(wide)).unwrap_or_default();
+            for (offset, row) in head.windows(ROW).enumerate() {
                 if let Some(Row(row)) = Row::at(row) {
                     entries.push(Entry { row, text, offset });
                 }
@@ -79,7 +81,7 @@ impl Heads {
         }
         let entries = together(entries);
         let bits = |room: usize| usize::BITS - (entries.len() * room).leading_zeros();
-        let filter_bits = bits(SPARSE).clamp(FEWEST, MOST);
+        let filter_bits = filter_bits(entries.len() * SPARSE);
         let slot_bits = bits(2).clamp(4, 30);
         let empty = Slot {
             row: 0,
@@ -111,6 +113,7 @@ impl Heads {
             slots,
             slot_bits,
             entries,
+            wide,
         }
     }
 
@@ -138,17 +141,29 @@ impl Heads {
         &[]
     }
 
+    /// Octets of a text that are looked at.
+    pub(super) const fn head(&self) -> usize {
+        head(self.wide)
+    }
+
     /// Tells in `block`, which begins at `from`, which texts may begin where; a place before the first
     /// octet is none.
     #[inline]
     pub(super) fn each_in(&self, block: &[u8], from: usize, mut found: impl FnMut(usize, usize)) {
-        let (rows, _) = block.as_chunks::<STRIDE>();
-        if !self.has_any(rows) {
+        let any = if self.wide {
+            self.has_any::<{ stride(true) }>(block)
+        } else {
+            self.has_any::<{ stride(false) }>(block)
+        };
+        if !any {
             return;
         }
-        for (number, row) in rows.iter().enumerate() {
-            for entry in self.entries(Row::of(*row)) {
-                if let Some(start) = (from + number * STRIDE).checked_sub(entry.offset) {
+        for at in (0..block.len()).step_by(stride(self.wide)) {
+            let Some(row) = block.get(at..).and_then(Row::at) else {
+                return;
+            };
+            for entry in self.entries(row) {
+                if let Some(start) = (from + at).checked_sub(entry.offset) {
                     found(entry.text, start);
                 }
             }
@@ -166,43 +181,50 @@ impl Heads {
     }
 
     fn has(&self, row: Row) -> bool {
-        self.has_any(&[row.0.to_le_bytes()])
+        self.has_any::<{ ROW }>(&row.0.to_le_bytes())
     }
 
-    /// Whether a text may begin with one of these rows.
+    /// Whether a text may begin with one of the rows, of which so many octets on is another.
     #[inline]
-    fn has_any(&self, rows: &[[u8; STRIDE]]) -> bool {
+    fn has_any<const STRIDE: usize>(&self, octets: &[u8]) -> bool {
         // The size is known where the bits are read, so that nothing about it is asked there.
         match self.filter_bits {
-            12 => has_any::<{ 1 << 6 }>(&self.filter, rows),
-            13 => has_any::<{ 1 << 7 }>(&self.filter, rows),
-            14 => has_any::<{ 1 << 8 }>(&self.filter, rows),
-            15 => has_any::<{ 1 << 9 }>(&self.filter, rows),
-            16 => has_any::<{ 1 << 10 }>(&self.filter, rows),
-            17 => has_any::<{ 1 << 11 }>(&self.filter, rows),
-            18 => has_any::<{ 1 << 12 }>(&self.filter, rows),
-            19 => has_any::<{ 1 << 13 }>(&self.filter, rows),
-            20 => has_any::<{ 1 << 14 }>(&self.filter, rows),
-            21 => has_any::<{ 1 << 15 }>(&self.filter, rows),
-            _ => has_any::<{ 1 << 16 }>(&self.filter, rows),
+            12 => has_any::<{ 1 << 6 }, STRIDE>(&self.filter, octets),
+            14 => has_any::<{ 1 << 8 }, STRIDE>(&self.filter, octets),
+            16 => has_any::<{ 1 << 10 }, STRIDE>(&self.filter, octets),
+            17 => has_any::<{ 1 << 11 }, STRIDE>(&self.filter, octets),
+            18 => has_any::<{ 1 << 12 }, STRIDE>(&self.filter, octets),
+            20 => has_any::<{ 1 << 14 }, STRIDE>(&self.filter, octets),
+            _ => has_any::<{ 1 << 16 }, STRIDE>(&self.filter, octets),
         }
     }
 }
 
-/// Looks all of these rows up in so many words.
+/// The least size of a filter, as bits of it, that has room for so many.
+fn filter_bits(room: usize) -> u32 {
+    let mut sizes = [12, 14, 16, 17, 18, 20].into_iter();
+    sizes.find(|bits| room <= 1 << bits).unwrap_or(22)
+}
+
+/// Looks rows up in so many words.
 #[inline]
-fn has_any<const WORDS: usize>(filter: &[u64], rows: &[[u8; STRIDE]]) -> bool {
+fn has_any<const WORDS: usize, const STRIDE: usize>(filter: &[u64], octets: &[u8]) -> bool {
     let Some(filter) = filter.first_chunk::<WORDS>() else {
         // What is not there tells nothing.
         return true;
     };
     let bits = WORDS.ilog2() + u64::BITS.ilog2();
+    let bit = |row: Row| {
+        let hash = row.hash(bits);
+        let word = filter.get((hash >> 6) as usize);
+        word.copied().unwrap_or(u64::MAX) >> (hash & 63)
+    };
+    let (rows, rest) = octets.as_chunks::<STRIDE>();
     let mut any = 0;
     for row in rows {
-        let hash = Row::of(*row).hash(bits);
-        let word = filter.get((hash >> 6) as usize);
-        any |= word.copied().unwrap_or(u64::MAX) >> (hash & 63);
+        any |= Row::at(row).map_or(0, bit);
     }
+    any |= Row::at(rest).map_or(0, bit);
     any & 1 == 1
 }
 
@@ -224,14 +246,22 @@ fn together(mut entries: Vec<Entry>) -> Vec<Entry> {
 pub(super) const ANY: usize = usize::MAX;
 /// So many texts that begin alike are looked for one by one.
 pub(super) const ALIKE: usize = 4;
-/// Octets of a row, and from one place that is looked at to the next.
-pub(super) const STRIDE: usize = 4;
+/// Octets of a row.
+pub(super) const ROW: usize = 4;
+/// Shorter texts are not looked for.
+const SHORTEST: usize = 7;
+
+/// Octets from one place that is looked at to the next.
+const fn stride(wide: bool) -> usize {
+    if wide { 2 * ROW } else { ROW }
+}
+
 /// Octets of a text that are looked at.
-pub(super) const HEAD: usize = 2 * STRIDE - 1;
+const fn head(wide: bool) -> usize {
+    stride(wide) + ROW - 1
+}
+
 /// Octets that are looked at before anything is decided.
 pub(super) const BLOCK: usize = 64;
-/// Bits of the filter's size.
-const FEWEST: u32 = 12;
-const MOST: u32 = 22;
 /// So many times more bits than rows: one row in so many is taken for one by chance.
 const SPARSE: usize = 64;

@@ -121,24 +121,38 @@ mod tests {
         found
     }
 
+    /// Every occurrence is told, and nothing else.
+    fn check(texts: &[String], hay: &str) -> Result<(), TestCaseError> {
+        let needles = Needles::new(texts);
+        let lower = hay.to_ascii_lowercase();
+        let mut expected = Vec::new();
+        for (number, text) in texts.iter().enumerate() {
+            for start in 0..lower.len() {
+                if lower.as_bytes()[start..].starts_with(text.as_bytes()) {
+                    expected.push((number, start));
+                }
+            }
+        }
+        expected.sort_unstable();
+        prop_assert_eq!(all(&needles, hay.as_bytes()), expected);
+        Ok(())
+    }
+
     proptest! {
         #[test]
         fn finds_what_the_plain_search_finds(
             texts in prop::collection::vec("[ab]{8,12}", 1..6),
             hay in "[abAB]{0,200}",
         ) {
-            let needles = Needles::new(&texts);
-            let lower = hay.to_ascii_lowercase();
-            let mut expected = Vec::new();
-            for (number, text) in texts.iter().enumerate() {
-                for start in 0..lower.len() {
-                    if lower.as_bytes()[start..].starts_with(text.as_bytes()) {
-                        expected.push((number, start));
-                    }
-                }
-            }
-            expected.sort_unstable();
-            prop_assert_eq!(all(&needles, hay.as_bytes()), expected);
+            check(&texts, &hay)?;
+        }
+
+        #[test]
+        fn finds_what_the_plain_search_finds_where_all_are_long(
+            texts in prop::collection::vec("a{0,11}b[ab]{11,13}", 1..6),
+            hay in "[aA]{0,12}([aA]{3}[abAB]{12}){0,20}",
+        ) {
+            check(&texts, &hay)?;
         }
     }
 

@@ -30,7 +30,7 @@ use self::{
     unit::{DEPTH, unit},
     waiting::Begins,
 };
-use super::heads::{ALIKE, ANY, HEAD, Heads};
+use super::heads::{ALIKE, ANY, Heads};
 
 mod attempt;
 mod crowd;
@@ -69,7 +69,7 @@ pub(super) struct Spellings {
     crowd: Crowd,
     heads: Heads,
     /// For each octet, at which of the first places of a text it stands, the first in the lowest bit.
-    places: [u8; 256],
+    places: [Places; 256],
     /// For each octet, the texts that begin with it, and their second octets; [`ANY`] where many do alike.
     begins: Vec<Vec<(usize, u8)>>,
     /// What texts begin with.
@@ -77,9 +77,9 @@ pub(super) struct Spellings {
     idle: Idle,
     /// The same, of those texts alone that have an octet among their first that may begin an escape. Of
     /// all others only the innermost reading can matter.
-    odd: [u8; 256],
+    odd: [Places; 256],
     /// At which places of a text such an octet stands.
-    introducers: u8,
+    introducers: Places,
 }
 
 /// One spelling.
@@ -201,13 +201,13 @@ impl Text {
     }
 
     /// The octets of it that are looked at wherever it may begin.
-    fn first_octets(&self) -> impl Iterator<Item = u8> {
-        self.octets.iter().copied().take(HEAD)
+    fn first_octets(&self, head: usize) -> impl Iterator<Item = u8> {
+        self.octets.iter().copied().take(head)
     }
 
     /// Adds at which of the first places which octets stand.
-    fn add_places(&self, places: &mut [u8; 256]) {
-        for (place, octet) in self.first_octets().enumerate() {
+    fn add_places(&self, head: usize, places: &mut [Places; 256]) {
+        for (place, octet) in self.first_octets(head).enumerate() {
             for octet in cases(Some(octet), self.fold) {
                 if let Some(slot) = places.get_mut(usize::from(octet)) {
                     *slot |= 1 << place;
@@ -231,12 +231,13 @@ impl Lead {
 impl Spellings {
     /// Prepares the search. Texts shorter than [`super::needles::SHORTEST`] must not be among them.
     pub(super) fn new(texts: Vec<Text>) -> Self {
+        let heads = Heads::new(texts.iter().map(|text| text.octets.as_slice()));
         let (mut places, mut odd, mut introducers) = ([0; 256], [0; 256], 0);
         let mut begins = vec![Vec::new(); 256];
         for (number, text) in texts.iter().enumerate() {
-            text.add_places(&mut places);
-            if text.first_octets().any(is_introducer) {
-                text.add_places(&mut odd);
+            text.add_places(heads.head(), &mut places);
+            if text.first_octets(heads.head()).any(is_introducer) {
+                text.add_places(heads.head(), &mut odd);
             }
             for octet in text.first() {
                 if let Some(slot) = begins.get_mut(usize::from(octet)) {
@@ -252,7 +253,7 @@ impl Spellings {
             idle: Idle::new(|octet| place(octet) != 0),
             odd,
             introducers,
-            heads: Heads::new(texts.iter().map(|text| text.octets.as_slice())),
+            heads,
             known: Begins::of(texts.iter()),
             crowd: Crowd::new(&texts),
             texts,
@@ -317,6 +318,17 @@ fn together(mut begun: Vec<(usize, u8)>) -> Vec<(usize, u8)> {
 fn leading(raw: &[u8], end: usize, mut found: impl FnMut(usize, u8)) {
     let from = end.saturating_sub(LEAD);
     let known = raw.get(..end).unwrap_or(raw);
+    let near = known.get(from..).unwrap_or_default();
+    if !near
+        .iter()
+        .fold(false, |any, octet| any | is_special(*octet))
+    {
+        // No escape, and nothing between: it is the last.
+        if let Some(octet) = near.last() {
+            found(known.len() - 1, *octet);
+        }
+        return;
+    }
     for (start, octet) in known.iter().enumerate().skip(from) {
         if !is_introducer(*octet) {
             let next = known.get(start + 1);
@@ -409,6 +421,9 @@ impl fmt::Debug for Text {
         write!(f, "Text({})", self.octets.len())
     }
 }
+
+/// A bit for each of the first octets of a text, the first the lowest.
+type Places = u16;
 
 /// Octets that may stand for one: `%2525XX`, and a line break here and there.
 const SPREAD: usize = 16;

@@ -231,6 +231,9 @@ impl Spellings {
 
     /// Where a lead of any text stands that ends before `end`, a text may begin there.
     pub(super) fn open_leads(&self, raw: &[u8], end: usize, finds: &mut Finds) {
+        if !self.known.has_leads() {
+            return;
+        }
         leading(raw, end, |start, octet| {
             if self.known.is_lead(octet) {
                 finds.open.push(start);

@@ -1,14 +1,14 @@
 //! The places that are worth an attempt.
 
 use super::{
-    Finds, Spellings,
+    Finds, Places, Spellings,
     attempt::BREAKS,
     quick::{Quick, quick},
-    special::{is_line_break, is_special, specials},
+    special::{Specials, is_line_break, is_special},
     unit::{DEPTH, unit},
     waiting,
 };
-use crate::credential::heads::{BLOCK, HEAD, Row, STRIDE};
+use crate::credential::heads::{BLOCK, ROW, Row};
 
 /// A place that is not what it is, or may not be.
 #[derive(Clone, Copy)]
@@ -30,17 +30,13 @@ impl Spellings {
             self.heads.each_in(block, from, |text, at| {
                 self.attempt(raw, at, text, last, finds);
             });
-            let mut left = specials(block);
-            while left != 0 {
-                let at = from + left.trailing_zeros() as usize;
-                left &= left - 1;
-                if let Some(&near) = raw.get(at..).and_then(<[u8]>::first_chunk)
-                    && self.idle.is_idle(near)
-                {
-                    continue;
+            Specials::of(block).each(|at| {
+                let at = from + at;
+                let near = raw.get(at..).and_then(<[u8]>::first_chunk);
+                if near.is_none_or(|near| !self.idle.is_idle(*near)) {
+                    self.look_around(Around { raw, at, last }, finds);
                 }
-                self.look_around(Around { raw, at, last }, finds);
-            }
+            });
         }
         if !last {
             self.look_at_end(raw, finds);
@@ -51,7 +47,7 @@ impl Spellings {
 
     /// What begins so shortly before the end that no row of it is whole, written as it is.
     fn look_at_end(&self, raw: &[u8], finds: &mut Finds) {
-        for length in 1..HEAD.min(raw.len() + 1) {
+        for length in 1..self.heads.head().min(raw.len() + 1) {
             let at = raw.len() - length;
             let Some(&[first, ref rest @ ..]) = raw.get(at..) else {
                 continue;
@@ -112,7 +108,7 @@ impl Spellings {
     }
 
     /// All readings of an octet that may begin an escape, save as itself.
-    fn look_into(&self, here: Around<'_>, before: u8, finds: &mut Finds) {
+    fn look_into(&self, here: Around<'_>, before: Places, finds: &mut Finds) {
         let mut known = here.at + 1;
         for depth in 1..=DEPTH {
             let Some(unit) = unit(here.raw, here.at, depth, here.last) else {
@@ -138,7 +134,7 @@ impl Spellings {
 
     /// What comes after a line break at `here`.
     #[inline]
-    fn after_break(&self, here: Around<'_>, places: u8, end: usize, finds: &mut Finds) {
+    fn after_break(&self, here: Around<'_>, places: Places, end: usize, finds: &mut Finds) {
         if places == 0 {
             return;
         }
@@ -149,7 +145,7 @@ impl Spellings {
     }
 
     /// An escape that goes on after the end: it may be anything.
-    fn goes_on(&self, here: Around<'_>, before: u8, finds: &mut Finds) {
+    fn goes_on(&self, here: Around<'_>, before: Places, finds: &mut Finds) {
         finds.open.push(here.at);
         self.open_leads(here.raw, here.at, finds);
         self.attempt_places(here, before & !1, finds);
@@ -199,7 +195,13 @@ impl Spellings {
 
     /// A text goes on at `here` with `octet`, as far as is known.
     #[inline]
-    fn weigh(&self, here: Around<'_>, before: u8, (octet, end): (u8, usize), finds: &mut Finds) {
+    fn weigh(
+        &self,
+        here: Around<'_>,
+        before: Places,
+        (octet, end): (u8, usize),
+        finds: &mut Finds,
+    ) {
         let places = before & self.places_of(octet);
         if places != 0 {
             self.weigh_on(here, places, (octet, end), finds);
@@ -209,12 +211,12 @@ impl Spellings {
     fn weigh_on(
         &self,
         here: Around<'_>,
-        places: u8,
+        places: Places,
         (octet, mut end): (u8, usize),
         finds: &mut Finds,
     ) {
         if places & !FIRST_PLACES != 0
-            && let Some(from) = here.at.checked_sub(STRIDE - 1)
+            && let Some(from) = here.at.checked_sub(ROW - 1)
             && let Some(&[a, b, c]) = here.raw.get(from..here.at)
         {
             self.attempt_row(here, from, [a, b, c, octet], finds);
@@ -225,7 +227,7 @@ impl Spellings {
             return;
         }
         let mut row = [octet, 0, 0, 0];
-        for ahead in 1..STRIDE {
+        for ahead in 1..ROW {
             let known = row.get(..ahead).unwrap_or_default();
             let Some((octet, next)) = self.read(here, known, end) else {
                 self.attempt_from(here, left, octet, finds);
@@ -244,7 +246,7 @@ impl Spellings {
     }
 
     /// Attempts with the texts that have this row, which is at `at`.
-    fn attempt_row(&self, here: Around<'_>, at: usize, row: [u8; STRIDE], finds: &mut Finds) {
+    fn attempt_row(&self, here: Around<'_>, at: usize, row: [u8; ROW], finds: &mut Finds) {
         for entry in self.heads.entries(Row::of(row)) {
             if let Some(at) = at.checked_sub(entry.offset) {
                 self.attempt(here.raw, at, entry.text, here.last, finds);
@@ -253,7 +255,7 @@ impl Spellings {
     }
 
     /// Attempts with the first of the text at so many places before `here`, or at it with `octet`.
-    fn attempt_from(&self, here: Around<'_>, places: u8, octet: u8, finds: &mut Finds) {
+    fn attempt_from(&self, here: Around<'_>, places: Places, octet: u8, finds: &mut Finds) {
         if places & 1 == 1 {
             self.attempt_all(here, octet, None, finds);
         }
@@ -261,8 +263,8 @@ impl Spellings {
     }
 
     /// Attempts where a text begins with an octet that is written as it is, so many places before.
-    fn attempt_places(&self, here: Around<'_>, places: u8, finds: &mut Finds) {
-        for place in (0..HEAD).filter(|place| places >> place & 1 == 1) {
+    fn attempt_places(&self, here: Around<'_>, places: Places, finds: &mut Finds) {
+        for place in (0..Places::BITS as usize).filter(|place| places >> place & 1 == 1) {
             let Some(at) = here.at.checked_sub(place) else {
                 return;
             };
@@ -284,7 +286,7 @@ impl Spellings {
     }
 
     #[inline]
-    fn places_of(&self, octet: u8) -> u8 {
+    fn places_of(&self, octet: u8) -> Places {
         self.places.get(usize::from(octet)).copied().unwrap_or(0)
     }
 }
@@ -292,7 +294,7 @@ impl Spellings {
 impl Around<'_> {
     /// At which places of a text this may be by what stands before.
     #[inline]
-    fn places_before(&self, of: impl Fn(u8) -> u8) -> u8 {
+    fn places_before(&self, of: impl Fn(u8) -> Places) -> Places {
         let before = |n: usize| {
             let octet = self.at.checked_sub(n).and_then(|at| self.raw.get(at));
             octet.map_or(0, |octet| of(*octet))
@@ -301,7 +303,5 @@ impl Around<'_> {
     }
 }
 
-/// Places of a text of which [`super::Spellings::places`] knows.
-const PLACES: u8 = (1 << HEAD) - 1;
-/// Those from which a row that begins there is one of the heads.
-const FIRST_PLACES: u8 = 0b111;
+/// Those from which a row that begins there is one of the heads, however few octets these are.
+const FIRST_PLACES: Places = 0b111;

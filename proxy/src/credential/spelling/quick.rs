@@ -130,10 +130,13 @@ fn name(raw: &[u8], at: usize, layers: u8, none: Quick) -> Quick {
     };
     let (name, end) = (rest.get(..length).unwrap_or_default(), at + length + 1);
     match rest.get(length) {
-        Some(b';') => match NAMES.iter().find(|(known, _)| *known == name) {
-            Some((_, octet)) => stands_for(raw, *octet, end, layers),
-            None => none,
-        },
+        Some(b';') => {
+            let begun = |known: &&(&[u8], u8)| known.0.first() == name.first() && known.0 == name;
+            match NAMES.iter().find(begun) {
+                Some((_, octet)) => stands_for(raw, *octet, end, layers),
+                None => none,
+            }
+        }
         Some(octet) if is_introducer(*octet) && length <= LONGEST => Quick::Odd,
         _ => none,
     }

@@ -18,33 +18,61 @@ pub(super) const fn is_special(octet: u8) -> bool {
     is_introducer(octet) || is_line_break(octet)
 }
 
-/// A bit for each of at most 64 octets, the first the lowest.
-#[inline]
-pub(super) fn specials(block: &[u8]) -> u64 {
-    let Some(block) = block.first_chunk::<64>() else {
-        let bits = block.iter().take(64).enumerate();
-        return bits.fold(0, |mask, (n, octet)| {
-            mask | u64::from(is_special(*octet)) << n
-        });
-    };
-    // Without branches, so that many octets are compared at once.
-    let mut flags = [0_u8; 64];
-    for (flag, octet) in flags.iter_mut().zip(block) {
-        let is = |special: u8| u8::from(*octet == special);
-        *flag = is(b'%') | is(b'\\') | is(b'&') | is(b'\r') | is(b'\n');
-    }
-    if flags.iter().fold(0, |any, flag| any | flag) == 0 {
-        return 0;
-    }
-    let (eights, _) = flags.as_chunks::<8>();
-    let mut mask = 0;
-    for (number, eight) in eights.iter().enumerate() {
-        // Gathers the lowest bit of each octet in the highest octet.
-        let bits = u64::from_le_bytes(*eight).wrapping_mul(0x0102_0408_1020_4080) >> 56;
-        mask |= bits << (8 * number);
-    }
-    mask
+/// Special octets of a block of at most 64.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Specials {
+    /// For each of 16 columns an octet, in which each row of the block has a bit.
+    columns: [u64; 2],
 }
+
+impl Specials {
+    /// Looks at a block.
+    #[inline]
+    pub(super) fn of(block: &[u8]) -> Self {
+        let mut columns = [0_u8; COLUMNS];
+        if let Some(block) = block.first_chunk::<{ 4 * COLUMNS }>() {
+            // Without branches, so that many octets are compared at once.
+            let mut flags = [0_u8; 4 * COLUMNS];
+            for (flag, octet) in flags.iter_mut().zip(block) {
+                let is = |special: u8| u8::from(*octet == special);
+                *flag = is(b'%') | is(b'\\') | is(b'&') | is(b'\r') | is(b'\n');
+            }
+            if let (&[one, two, three, four], []) = flags.as_chunks::<COLUMNS>() {
+                for (column, ((a, b), (c, d))) in columns
+                    .iter_mut()
+                    .zip(one.into_iter().zip(two).zip(three.into_iter().zip(four)))
+                {
+                    *column = a | b << 1 | c << 2 | d << 3;
+                }
+            }
+        } else {
+            for (number, row) in block.chunks(COLUMNS).take(8).enumerate() {
+                for (column, octet) in columns.iter_mut().zip(row) {
+                    *column |= u8::from(is_special(*octet)) << number;
+                }
+            }
+        }
+        let (halves, _) = columns.as_chunks::<8>();
+        let mut halves = halves.iter().map(|half| u64::from_le_bytes(*half));
+        Self {
+            columns: [(); 2].map(|()| halves.next().unwrap_or(0)),
+        }
+    }
+
+    /// Tells where they are, in no order.
+    #[inline]
+    pub(super) fn each(self, mut found: impl FnMut(usize)) {
+        for (half, mut left) in self.columns.into_iter().enumerate() {
+            while left != 0 {
+                let bit = left.trailing_zeros() as usize;
+                left &= left - 1;
+                found(COLUMNS * (bit % 8) + COLUMNS / 2 * half + bit / 8);
+            }
+        }
+    }
+}
+
+const COLUMNS: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -59,11 +87,11 @@ mod tests {
                 any::<u8>(), prop::sample::select(b"%\\&\r\n$'[\x0c\x0b".to_vec()),
             ], 0..=64),
         ) {
-            let mask = specials(&block);
-            for at in 0..64 {
-                let expected = block.get(at).is_some_and(|octet| is_special(*octet));
-                prop_assert_eq!(mask >> at & 1 == 1, expected, "{}", at);
-            }
+            let mut found = Vec::new();
+            Specials::of(&block).each(|at| found.push(at));
+            found.sort_unstable();
+            let expected = (0..block.len()).filter(|at| is_special(block[*at]));
+            prop_assert_eq!(found, expected.collect::<Vec<_>>());
         }
     }
 }

@@ -27,6 +27,7 @@ pub(super) struct Begins {
     leads: [bool; 256],
     /// Octets that some text with a lead begins with.
     led: [bool; 256],
+    any_led: bool,
 }
 
 impl Begins {
@@ -35,8 +36,10 @@ impl Begins {
             firsts: [false; 256],
             leads: [false; 256],
             led: [false; 256],
+            any_led: false,
         };
         for text in texts {
+            begins.any_led |= text.lead.is_some();
             let known = match text.lead {
                 Some(_) => &mut begins.led,
                 None => &mut begins.firsts,
@@ -59,6 +62,11 @@ impl Begins {
 
     pub(super) fn is_lead(&self, octet: u8) -> bool {
         self.leads.get(usize::from(octet)) == Some(&true)
+    }
+
+    /// Whether any text has a lead.
+    pub(super) const fn has_leads(&self) -> bool {
+        self.any_led
     }
 
     pub(super) fn is_led(&self, octet: u8) -> bool {
@@ -92,6 +100,9 @@ pub(super) fn wait_at_end(raw: &[u8], finds: &mut Finds) {
     };
     let known = &waiting.known;
     let mut leads = |end| {
+        if !known.has_leads() {
+            return;
+        }
         leading(raw, end, |start, octet| {
             if known.is_lead(octet) {
                 finds.waits.push(start);
