@@ -319,17 +319,17 @@ fn leading(raw: &[u8], end: usize, mut found: impl FnMut(usize, u8)) {
     let from = end.saturating_sub(LEAD);
     let known = raw.get(..end).unwrap_or(raw);
     let near = known.get(from..).unwrap_or_default();
-    if !near
-        .iter()
-        .fold(false, |any, octet| any | is_special(*octet))
-    {
-        // No escape, and nothing between: it is the last.
-        if let Some(octet) = near.last() {
-            found(known.len() - 1, *octet);
-        }
-        return;
-    }
-    for (start, octet) in known.iter().enumerate().skip(from) {
+    let specials = (0..).zip(near).fold(0_u32, |all, (place, octet)| {
+        all | u32::from(is_special(*octet)) << place
+    });
+    // The last, what may be an escape, and what is before one or before a line break.
+    let mut left = specials | specials >> 1 | (1 << near.len()) >> 1;
+    while left != 0 {
+        let start = from + left.trailing_zeros() as usize;
+        left &= left - 1;
+        let Some(octet) = known.get(start) else {
+            return;
+        };
         if !is_introducer(*octet) {
             let next = known.get(start + 1);
             if next.is_none_or(|next| is_special(*next)) && broken_to(known, start + 1, BREAKS) {
