@@ -55,6 +55,10 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
         wired.finish(recorded).await;
         status
     });
+    // What a service gives while the program ends is stored, and recorded, before gig ends.
+    if let Some(secrets) = &settings.secrets {
+        secrets.settle();
+    }
     report(&wired, &settings);
     wired.close();
     status

@@ -3,12 +3,12 @@
 //!
 //! Nothing here costs a run without secrets anything: the database is not looked at.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use gig_policy::SecretName;
 use gig_vault::{
-    SecretBytes, SystemClock, Vault, master_key::MasterKeySource, memory,
+    RunKeeper, SecretBytes, SystemClock, Vault, master_key::MasterKeySource, memory,
     store::sqlite::SqliteStore,
 };
 
@@ -78,6 +78,17 @@ pub(crate) fn unlock(vault: &Vault, from: &PassphraseArgs) -> anyhow::Result<()>
     Ok(())
 }
 
+/// Waits for what is being fetched or minted, before gig ends: a service may have taken what is stored
+/// out of use, and its answer with the new one be on its way.
+pub(crate) fn settle(keeper: &RunKeeper) {
+    if !keeper.settle(SETTLE) {
+        tell(
+            "gig: warning: a service that secrets come from did not answer before the end; if it had \
+             replaced a refresh token, that one is lost, and somebody has to log in anew\n",
+        );
+    }
+}
+
 /// What there is to say of a value that is too short to be looked for.
 pub(crate) fn short(name: &SecretName, value: &SecretBytes) -> Option<String> {
     let length = value.len();
@@ -96,3 +107,5 @@ fn database() -> anyhow::Result<PathBuf> {
 /// As the border watches for them.
 pub(crate) const SHORTEST: usize = gig_proxy::credential::needles::SHORTEST;
 const DATABASE: &str = "gig.db";
+/// A service is given up after ten seconds.
+const SETTLE: Duration = Duration::from_secs(15);

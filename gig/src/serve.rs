@@ -70,6 +70,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     });
     drop(following);
     drop(runtime);
+    fleet.settle();
     drop(fleet);
     appliance.close();
     outcome.map(|()| ExitStatus::SUCCESS)

@@ -4,8 +4,9 @@
 //! Every question first asks the store whether something changed, so that a revocation takes effect
 //! with the next request. A value that a provider or a kind gave is kept until its end and renewed
 //! before it, by whoever asks then; all others go on with the old one. One that cannot be renewed is
-//! used until its end, and no longer; a refusal ends it at once. A failure is remembered for some
-//! seconds, one a secret. A value that its host says is not good any more is renewed before its time,
+//! used until its end, and no longer; a refusal ends it at once. What was begun is brought to its end,
+//! whoever leaves meanwhile: a service may have taken the old value out of use already. A failure is
+//! remembered for some seconds, one a secret. A value that its host says is not good any more is renewed before its time,
 //! once in a while: a program can have a host say so as often as it likes.
 
 use std::{
@@ -14,16 +15,20 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use gig_policy::SecretName;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
+mod flight;
 mod guard;
+mod making;
 mod slot;
 
 use self::{
+    flight::Flights,
     guard::{Guard, Seen},
     slot::{Slot, Stamp},
 };
@@ -40,13 +45,18 @@ use crate::{
 
 /// Keeps the secrets of one run.
 #[derive(Debug)]
-pub struct RunKeeper {
+pub struct RunKeeper(Arc<Kept>);
+
+/// What is kept; shared with what fetches.
+#[derive(Debug)]
+struct Kept {
     given: HashMap<SecretName, Arc<SecretBytes>>,
     vault: Option<Arc<Vault>>,
     fetch: Arc<dyn Fetch>,
     clock: Arc<dyn Clock>,
     slots: Mutex<HashMap<SecretName, Arc<Slot>>>,
     guard: Guard,
+    flights: Arc<Flights>,
     /// Of [`Guarded`].
     generation: AtomicU64,
 }
@@ -84,15 +94,16 @@ impl RunKeeperBuilder {
         if let Some(vault) = &self.vault {
             vault.view()?;
         }
-        Ok(RunKeeper {
+        Ok(RunKeeper(Arc::new(Kept {
             given: self.given,
             vault: self.vault,
             fetch: self.fetch,
             clock: self.clock,
             slots: Mutex::new(HashMap::new()),
             guard: Guard::default(),
+            flights: Arc::default(),
             generation: AtomicU64::new(0),
-        })
+        })))
     }
 }
 
@@ -117,6 +128,14 @@ impl RunKeeper {
         }
     }
 
+    /// Waits until nothing is being fetched or minted any more, `within` at most: what a service gave in
+    /// a stored value's place is stored by then. Tells whether all came to its end. Blocks.
+    pub fn settle(&self, within: Duration) -> bool {
+        self.0.flights.landed(within)
+    }
+}
+
+impl Kept {
     /// The secret's definition and stored value as they are now.
     fn defined(&self, name: &SecretName) -> Result<Defined, SecretUnavailable> {
         if let Some(value) = self.given.get(name) {
@@ -194,42 +213,43 @@ impl RunKeeper {
 
 impl Keeper for RunKeeper {
     fn at_hand(&self, name: &SecretName) -> Option<Arc<Secret>> {
-        let slot = self.slots.lock().get(name).cloned()?;
-        let now = self.clock.now();
-        slot.at_hand(&self.stamp(name, now)?, now)
+        let slot = self.0.slots.lock().get(name).cloned()?;
+        let now = self.0.clock.now();
+        slot.at_hand(&self.0.stamp(name, now)?, now)
     }
 
     fn current<'a>(&'a self, name: &'a SecretName) -> SecretFuture<'a> {
         Box::pin(async move {
             // A name that nothing is known of leaves no place behind.
-            self.defined(name)?;
-            self.slot(name).get(self, name).await
+            self.0.defined(name)?;
+            self.0.slot(name).get(&self.0, name).await
         })
     }
 
     fn refused(&self, name: &SecretName) {
-        let slot = self.slots.lock().get(name).cloned();
+        let slot = self.0.slots.lock().get(name).cloned();
         if let Some(slot) = slot {
-            slot.refused(self.clock.now());
+            slot.refused(self.0.clock.now());
         }
     }
 
     fn guarded(&self) -> Arc<Guarded> {
-        let now = self.clock.now();
-        let (seen, view) = self.seen_now();
-        if let Some(guarded) = self.guard.unchanged(seen, now) {
+        let kept = &self.0;
+        let now = kept.clock.now();
+        let (seen, view) = kept.seen_now();
+        if let Some(guarded) = kept.guard.unchanged(seen, now) {
             return guarded;
         }
         let slots: Vec<(SecretName, Arc<Slot>)> = {
-            let slots = self.slots.lock();
+            let slots = kept.slots.lock();
             slots
                 .iter()
                 .map(|(name, slot)| (name.clone(), Arc::clone(slot)))
                 .collect()
         };
-        let list = guard::list(self, view.as_deref(), &slots, now);
-        self.guard.renew(seen, list, || {
-            self.generation.fetch_add(1, Ordering::Relaxed) + 1
+        let list = guard::list(kept, view.as_deref(), &slots, now);
+        kept.guard.renew(seen, list, || {
+            kept.generation.fetch_add(1, Ordering::Relaxed) + 1
         })
     }
 }

@@ -35,6 +35,7 @@ mod shown;
 #[derive(Debug)]
 pub(crate) struct Secrets {
     border: Arc<Border>,
+    keeper: Arc<RunKeeper>,
     /// In the order of the command line.
     given: Vec<Arc<Secret>>,
     /// The record of what a service gives in a value's place; open for as long as it may.
@@ -80,11 +81,18 @@ impl Secrets {
         note_unreachable(args, policy);
         note_short(&guarded);
         shown::note(args, &guarded);
+        let keeper = Arc::new(keeper);
         Ok(Some(Self {
-            border: Border::new(Arc::new(keeper)),
+            border: Border::new(Arc::clone(&keeper) as Arc<dyn Keeper>),
+            keeper,
             given,
             _changes: changes,
         }))
+    }
+
+    /// Waits for what is being fetched or minted, so that nothing that a service gave is lost.
+    pub(crate) fn settle(&self) {
+        vault::settle(&self.keeper);
     }
 
     /// Sentinels for one sandbox.

@@ -129,6 +129,13 @@ impl Fleet {
         }
     }
 
+    /// Waits for what is being fetched for sandboxes that have ended. Blocks.
+    pub(super) fn settle(&self) {
+        if let Ok(machine) = &self.machine {
+            machine.secrets.settle();
+        }
+    }
+
     fn running(&self, id: SandboxId) -> Result<Arc<Member>, ControlError> {
         let found = self.sandboxes.lock().get(&id).cloned();
         found.ok_or(ControlError::Missing(id))

@@ -9,7 +9,7 @@ use gig_proxy::{
     credential::{Border, Wallet},
     tls::roots::Roots,
 };
-use gig_vault::{RunKeeper, SystemClock};
+use gig_vault::{Keeper, RunKeeper, SystemClock};
 use tokio::sync::OnceCell;
 
 use crate::{fetch::NetworkFetch, secrets as vault};
@@ -19,7 +19,13 @@ use crate::{fetch::NetworkFetch, secrets as vault};
 pub(super) struct Secrets {
     roots: Roots,
     proxy: Option<UpstreamProxy>,
-    border: OnceCell<Arc<Border>>,
+    kept: OnceCell<Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    border: Arc<Border>,
+    keeper: Arc<RunKeeper>,
 }
 
 /// What one sandbox gets.
@@ -33,7 +39,14 @@ impl Secrets {
         Self {
             roots,
             proxy,
-            border: OnceCell::new(),
+            kept: OnceCell::new(),
+        }
+    }
+
+    /// Waits for what is being fetched or minted, so that nothing that a service gave is lost.
+    pub(super) fn settle(&self) {
+        if let Some(kept) = self.kept.get() {
+            vault::settle(&kept.keeper);
         }
     }
 
@@ -49,10 +62,8 @@ impl Secrets {
         if names.is_empty() {
             return Ok(None);
         }
-        let border = self
-            .border
-            .get_or_try_init(|| async { self.open() })
-            .await?;
+        let kept = self.kept.get_or_try_init(|| async { self.open() });
+        let border = &kept.await?.border;
         let wallet = border.wallet(sandbox);
         for name in names {
             let name: SecretName = name.parse()?;
@@ -79,11 +90,15 @@ impl Secrets {
         Ok(Some(Given { wallet, variables }))
     }
 
-    fn open(&self) -> anyhow::Result<Arc<Border>> {
+    fn open(&self) -> anyhow::Result<Kept> {
         let fetch = NetworkFetch::new(self.roots.clone(), self.proxy.clone());
         let keeper = RunKeeper::builder(Arc::new(fetch), Arc::new(SystemClock))
             .vault(vault::open()?)
             .build()?;
-        Ok(Border::new(Arc::new(keeper)))
+        let keeper = Arc::new(keeper);
+        Ok(Kept {
+            border: Border::new(Arc::clone(&keeper) as Arc<dyn Keeper>),
+            keeper,
+        })
     }
 }

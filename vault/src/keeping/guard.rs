@@ -6,7 +6,7 @@ use gig_policy::SecretName;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::{RunKeeper, slot::Slot};
+use super::{Kept, slot::Slot};
 use crate::{
     keeper::{Guarded, GuardedValue},
     secret_bytes::SecretBytes,
@@ -81,7 +81,7 @@ impl Guard {
 
 /// Every value that is known: given, stored (ended versions and removed secrets too), fetched, minted.
 pub(super) fn list(
-    keeper: &RunKeeper,
+    keeper: &Kept,
     view: Option<&View>,
     slots: &[(SecretName, Arc<Slot>)],
     now: Timestamp,

@@ -6,13 +6,14 @@ use gig_policy::SecretName;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-use super::{Defined, RunKeeper, unavailable};
+use super::{
+    Defined, Kept,
+    flight::{Flight, Landed},
+    making::{self, Failed, Source},
+    unavailable,
+};
 use crate::{
-    clock::after,
-    keeper::SecretUnavailable,
-    kind::{MintError, MintRequest},
-    provider::{ProvideError, ProvideRequest, Provided, Provider},
-    secret::Secret,
+    clock::after, keeper::SecretUnavailable, provider::Provided, secret::Secret,
     secret_bytes::SecretBytes,
 };
 
@@ -20,30 +21,25 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Stamp {
     /// Of the definition's row; empty for a value that was given.
-    tag: Vec<u8>,
+    pub(super) tag: Vec<u8>,
     /// Of the stored version; 0 where a provider has the value.
-    version: u64,
+    pub(super) version: u64,
 }
 
 /// The place of one secret.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     state: Mutex<State>,
-    /// Who holds it fetches; the others wait for it. The provider keeps its session here.
-    turn: tokio::sync::Mutex<Option<Source>>,
-}
-
-/// The provider of a definition.
-#[derive(Debug)]
-struct Source {
-    tag: Vec<u8>,
-    provider: Box<dyn Provider>,
+    /// The provider keeps its session here.
+    source: tokio::sync::Mutex<Option<Source>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     ready: Option<Ready>,
     failure: Option<Failure>,
+    /// The fetch that is under way.
+    flight: Option<Flight>,
     /// Values that were handed out, newest first.
     known: VecDeque<Known>,
     /// Counts the values of a provider that does not.
@@ -52,15 +48,16 @@ struct State {
     heeded: Option<Timestamp>,
 }
 
+/// A value at hand.
 #[derive(Debug)]
-struct Ready {
-    stamp: Stamp,
-    secret: Arc<Secret>,
+pub(super) struct Ready {
+    pub(super) stamp: Stamp,
+    pub(super) secret: Arc<Secret>,
     /// From then on it is renewed.
-    due: Option<Timestamp>,
-    until: Option<Timestamp>,
+    pub(super) due: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
     /// Somebody gives another when asked.
-    renews: bool,
+    pub(super) renews: bool,
 }
 
 #[derive(Debug)]
@@ -76,12 +73,6 @@ pub(super) struct Known {
     pub(super) version: u64,
     pub(super) value: Arc<SecretBytes>,
     pub(super) current: bool,
-}
-
-/// Why nothing was made, and whether what is at hand may be used on.
-struct Failed {
-    why: SecretUnavailable,
-    refused: bool,
 }
 
 impl Stamp {
@@ -105,8 +96,9 @@ impl Slot {
     /// What is at hand, if nobody has to do anything for it. A value that is due for renewal is at hand
     /// for everybody but the one who comes first.
     pub(super) fn at_hand(&self, stamp: &Stamp, now: Timestamp) -> Option<Arc<Secret>> {
-        let (secret, due) = self.state.lock().usable(stamp, now)?;
-        (!due || self.turn.try_lock().is_err()).then_some(secret)
+        let state = self.state.lock();
+        let (secret, due) = state.usable(stamp, now)?;
+        (!due || state.flight.is_some()).then_some(secret)
     }
 
     /// A host does not take it any more: whoever comes next renews it.
@@ -137,37 +129,97 @@ impl Slot {
         (known.collect(), until.filter(|_| usable))
     }
 
-    /// What is at hand, or what is fetched now. Who waits shares one fetch; dropping the future that
-    /// fetches lets the next one who waits do it.
+    /// What is at hand, or what is fetched now. Who waits shares one fetch, which goes on when this is
+    /// dropped.
     pub(super) async fn get(
-        &self,
-        keeper: &RunKeeper,
+        self: &Arc<Self>,
+        kept: &Arc<Kept>,
         name: &SecretName,
     ) -> Result<Arc<Secret>, SecretUnavailable> {
-        let defined = keeper.defined(name)?;
-        if let Some(answer) = self.settled(&defined.stamp, keeper.clock.now()) {
-            return answer;
+        for _ in 0..ROUNDS {
+            let defined = kept.defined(name)?;
+            if let Some(answer) = self.settled(&defined.stamp, kept.clock.now()) {
+                return answer;
+            }
+            let landed = if defined.asks_nobody() {
+                self.make(kept, name, defined, &mut None).await
+            } else {
+                self.flight(kept, name)?.landed(name).await?
+            };
+            // Meanwhile the secret may have become another, or have gone.
+            if landed.stamp.is_none() || landed.stamp == kept.stamp(name, kept.clock.now()) {
+                return landed.answer;
+            }
         }
-        let mut source = self.turn.lock().await;
-        // Looked at again: the one before may have fetched, or the secret be another by now.
-        let defined = keeper.defined(name)?;
-        let now = keeper.clock.now();
-        if let Some(answer) = self.state.lock().settled(&defined.stamp, now) {
-            return answer;
+        let why = "it changes faster than it can be fetched";
+        Err(unavailable(name, "the vault", why))
+    }
+
+    /// The fetch that is under way, begun if there is none.
+    fn flight(
+        self: &Arc<Self>,
+        kept: &Arc<Kept>,
+        name: &SecretName,
+    ) -> Result<Flight, SecretUnavailable> {
+        let mut state = self.state.lock();
+        if let Some(flight) = &state.flight {
+            return Ok(flight.clone());
         }
+        // Its thread can do nothing here before it is noted.
+        let flight = Flight::begin(kept, self, name)?;
+        state.flight = Some(flight.clone());
+        Ok(flight)
+    }
+
+    /// Fetches: on a thread of its own, one at a time.
+    pub(super) async fn fetch(&self, kept: &Kept, name: &SecretName) -> Landed {
+        let mut source = self.source.lock().await;
+        let defined = match kept.defined(name) {
+            Ok(defined) => defined,
+            Err(why) => return Landed::failed(why),
+        };
+        let stamp = Some(defined.stamp.clone());
+        // Looked at again: the one before may have fetched.
+        let settled = self.state.lock().settled(&defined.stamp, kept.clock.now());
+        match settled {
+            Some(answer) => Landed { stamp, answer },
+            None => self.make(kept, name, defined, &mut source).await,
+        }
+    }
+
+    /// Whoever comes next may fetch again.
+    pub(super) fn ended(&self) {
+        self.state.lock().flight = None;
+    }
+
+    /// Makes what is used of what is defined, and keeps it.
+    async fn make(
+        &self,
+        kept: &Kept,
+        name: &SecretName,
+        defined: Defined,
+        source: &mut Option<Source>,
+    ) -> Landed {
         let stamp = defined.stamp.clone();
-        match make(keeper, name, defined, &mut source, &self.state).await {
+        let version = |provided: &Provided| self.state.lock().version(provided);
+        match making::make(kept, name, defined, (source, &version)).await {
             Ok(ready) => {
-                let secret = Arc::clone(&ready.secret);
+                let landed = Landed {
+                    stamp: Some(ready.stamp.clone()),
+                    answer: Ok(Arc::clone(&ready.secret)),
+                };
                 let mut state = self.state.lock();
-                state.learn(keeper, &ready);
+                state.learn(kept, &ready);
                 state.failure = None;
                 state.ready = Some(ready);
                 drop(state);
-                keeper.guard.forget();
-                Ok(secret)
+                kept.guard.forget();
+                landed
             }
-            Err(failed) => self.state.lock().fail(failed, stamp, keeper.clock.now()),
+            Err(failed) => Landed {
+                stamp: Some(stamp.clone()),
+                answer: self.state.lock().fail(failed, stamp, kept.clock.now()),
+            },
         }
     }
 
@@ -233,7 +285,7 @@ impl State {
     }
 
     /// Adds the values of `ready` to those that are watched for.
-    fn learn(&mut self, keeper: &RunKeeper, ready: &Ready) {
+    fn learn(&mut self, keeper: &Kept, ready: &Ready) {
         for known in &mut self.known {
             known.current = false;
         }
@@ -270,130 +322,6 @@ impl State {
     }
 }
 
-/// Fetches where need be, and mints.
-async fn make(
-    keeper: &RunKeeper,
-    name: &SecretName,
-    defined: Defined,
-    source: &mut Option<Source>,
-    state: &Mutex<State>,
-) -> Result<Ready, Failed> {
-    let Defined {
-        definition,
-        mut stamp,
-        value,
-        until,
-    } = defined;
-    let kind = definition.kind.kind();
-    let (value, version, lifetime) = match value {
-        Some(value) => (value, stamp.version, None),
-        None => {
-            let provided = provide(keeper, name, &definition, &stamp, source).await?;
-            let version = state.lock().version(&provided);
-            (provided.value, version, Some(provided.lifetime))
-        }
-    };
-    let shape = match &definition.shape {
-        Some(shape) => Some(
-            shape
-                .shape()
-                .map_err(|error| refused(name, kind.name(), &error))?,
-        ),
-        None => None,
-    };
-    let minted = kind
-        .mint(MintRequest {
-            name,
-            value: &value,
-            shape: shape.as_ref(),
-            fetch: &keeper.fetch,
-            clock: &*keeper.clock,
-        })
-        .await
-        .map_err(|error| Failed {
-            refused: !matches!(error, MintError::Service { .. }),
-            why: unavailable(name, kind.name(), &error.to_string()),
-        })?;
-    if let (Some(replacement), Some(vault)) = (&minted.replacement, &keeper.vault)
-        && stamp.version > 0
-    {
-        // Before anything is used: what the service has replaced it takes no more.
-        let stored = vault.supersede(name, stamp.version, replacement);
-        if let Some(version) = stored.map_err(|error| refused(name, "the vault", &error))? {
-            stamp.version = version;
-        }
-    }
-    let now = keeper.clock.now();
-    let fetched = lifetime.map(|lifetime| after(now, lifetime));
-    let renewable = [fetched, minted.expires].into_iter().flatten().min();
-    Ok(Ready {
-        secret: Arc::new(Secret {
-            name: name.clone(),
-            version,
-            parts: minted.parts,
-            treatment: minted.treatment,
-            entrusted: definition.entrusted,
-        }),
-        due: renewable.map(|end| due(now, end)),
-        renews: lifetime.is_some() || kind.is_minted(),
-        // What a provider gave outlives its time a little when the provider is silent; what a service
-        // minted does not.
-        until: [
-            until,
-            minted.expires,
-            lifetime.map(|span| after(now, span.saturating_mul(STALE))),
-        ]
-        .into_iter()
-        .flatten()
-        .min(),
-        stamp,
-    })
-}
-
-/// The provider's value.
-async fn provide(
-    keeper: &RunKeeper,
-    name: &SecretName,
-    definition: &crate::Definition,
-    stamp: &Stamp,
-    source: &mut Option<Source>,
-) -> Result<Provided, Failed> {
-    drop(source.take_if(|source| source.tag != stamp.tag));
-    if source.is_none() {
-        *source = definition.provider.provider().map(|provider| Source {
-            tag: stamp.tag.clone(),
-            provider,
-        });
-    }
-    let Some(source) = source else {
-        return Err(refused(name, "the vault", &"it has no value"));
-    };
-    let provided = source.provider.provide(ProvideRequest {
-        name,
-        fetch: &keeper.fetch,
-        clock: &*keeper.clock,
-    });
-    provided.await.map_err(|error| Failed {
-        refused: matches!(error, ProvideError::Refused(_)),
-        why: unavailable(name, source.provider.name(), &error.to_string()),
-    })
-}
-
-fn refused(name: &SecretName, provider: &str, why: &impl std::fmt::Display) -> Failed {
-    Failed {
-        why: unavailable(name, provider, &why.to_string()),
-        refused: true,
-    }
-}
-
-/// A fifth before the end, and a minute at most: the old value still works while the new one is
-/// fetched.
-fn due(now: Timestamp, end: Timestamp) -> Timestamp {
-    let left = u64::try_from(end.as_second() - now.as_second()).unwrap_or(0);
-    let early = (left / 5).min(60);
-    after(now, Duration::from_secs(left - early))
-}
-
 /// A provider that is silent is asked again by whoever comes after this time.
 const RETRY: Duration = Duration::from_secs(10);
 /// What a host says of a value is heeded once in this time: it may say so of the new one, too.
@@ -401,7 +329,7 @@ const HEED: Duration = Duration::from_secs(30);
 /// A failure is answered again for this time, so that a program that tries all the time does not make
 /// gig do so.
 const NEGATIVE: Duration = Duration::from_secs(5);
-/// How many of its times a provided value is used when its provider is silent.
-const STALE: u32 = 5;
 /// Values of one secret that were handed out in this run and may leave nowhere else.
 const REMEMBERED: usize = 16;
+/// Changes of one secret that one look-up goes after.
+const ROUNDS: usize = 8;

@@ -2,6 +2,8 @@
 
 use std::{sync::atomic::AtomicUsize, time::Duration};
 
+mod rotating;
+
 use super::*;
 use crate::{
     clock::StoppedClock,
@@ -274,19 +276,25 @@ async fn many_who_wait_share_one_fetch() {
 }
 
 #[tokio::test]
-async fn when_the_one_who_fetches_leaves_the_next_goes_on() {
+async fn a_fetch_goes_on_when_everybody_who_waits_for_it_leaves() {
     let lab = Lab::new();
     lab.provided();
     let keeper = lab.keeper();
     lab.store.gate.forget_permits(1000);
     let kv = name("KV");
-    {
-        let mut first = keeper.current(&kv);
-        assert!(futures_poll(&mut first).is_none());
+    for _ in 0..2 {
+        let mut waiting = keeper.current(&kv);
+        assert!(futures_poll(&mut waiting).is_none());
     }
+    assert!(!keeper.settle(Duration::from_millis(1)), "it is under way");
     lab.store.gate.add_permits(1000);
-    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 1");
+    assert!(keeper.settle(LONG));
+    assert_eq!(lab.store.asked(), 1);
+    assert!(keeper.at_hand(&kv).is_some());
 }
+
+/// Waiting that only ends by a fault.
+const LONG: Duration = Duration::from_secs(600);
 
 /// Polls once.
 fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {

@@ -1,0 +1,169 @@
+//! Making what the border uses: the provider's value, or the stored one, and what its kind mints of it.
+
+use std::{sync::Arc, time::Duration};
+
+use gig_policy::SecretName;
+use jiff::Timestamp;
+
+use super::{
+    Defined, Kept,
+    slot::{Ready, Stamp},
+    unavailable,
+};
+use crate::{
+    clock::after,
+    definition::Definition,
+    keeper::SecretUnavailable,
+    kind::{MintError, MintRequest},
+    provider::{ProvideError, ProvideRequest, Provided, Provider},
+    secret::Secret,
+};
+
+/// The provider of a definition.
+#[derive(Debug)]
+pub(super) struct Source {
+    tag: Vec<u8>,
+    provider: Box<dyn Provider>,
+}
+
+/// Gives the version of a value whose provider counts none.
+pub(super) type Counted<'a> = &'a (dyn Fn(&Provided) -> u64 + Sync);
+
+/// Why nothing was made, and whether what is at hand may be used on.
+pub(super) struct Failed {
+    pub(super) why: SecretUnavailable,
+    pub(super) refused: bool,
+}
+
+impl Defined {
+    /// Whether what is used is made here, of what is here.
+    pub(super) fn asks_nobody(&self) -> bool {
+        self.value.is_some() && !self.definition.kind.kind().is_minted()
+    }
+}
+
+/// Fetches where need be, and mints.
+pub(super) async fn make(
+    keeper: &Kept,
+    name: &SecretName,
+    defined: Defined,
+    (source, counted): (&mut Option<Source>, Counted<'_>),
+) -> Result<Ready, Failed> {
+    let Defined {
+        definition,
+        mut stamp,
+        value,
+        until,
+    } = defined;
+    let kind = definition.kind.kind();
+    let (value, version, lifetime) = match value {
+        Some(value) => (value, stamp.version, None),
+        None => {
+            let provided = provide(keeper, name, &definition, &stamp, source).await?;
+            let version = counted(&provided);
+            (provided.value, version, Some(provided.lifetime))
+        }
+    };
+    let shape = match &definition.shape {
+        Some(shape) => Some(
+            shape
+                .shape()
+                .map_err(|error| refused(name, kind.name(), &error))?,
+        ),
+        None => None,
+    };
+    let minted = kind
+        .mint(MintRequest {
+            name,
+            value: &value,
+            shape: shape.as_ref(),
+            fetch: &keeper.fetch,
+            clock: &*keeper.clock,
+        })
+        .await
+        .map_err(|error| Failed {
+            refused: !matches!(error, MintError::Service { .. }),
+            why: unavailable(name, kind.name(), &error.to_string()),
+        })?;
+    if let (Some(replacement), Some(vault)) = (&minted.replacement, &keeper.vault)
+        && stamp.version > 0
+    {
+        // Before anything is used: what the service has replaced it takes no more.
+        let stored = vault.supersede(name, stamp.version, replacement);
+        if let Some(version) = stored.map_err(|error| refused(name, "the vault", &error))? {
+            stamp.version = version;
+        }
+    }
+    let now = keeper.clock.now();
+    let fetched = lifetime.map(|lifetime| after(now, lifetime));
+    let renewable = [fetched, minted.expires].into_iter().flatten().min();
+    Ok(Ready {
+        secret: Arc::new(Secret {
+            name: name.clone(),
+            version,
+            parts: minted.parts,
+            treatment: minted.treatment,
+            entrusted: definition.entrusted,
+        }),
+        due: renewable.map(|end| due(now, end)),
+        renews: lifetime.is_some() || kind.is_minted(),
+        // What a provider gave outlives its time a little when the provider is silent; what a service
+        // minted does not.
+        until: [
+            until,
+            minted.expires,
+            lifetime.map(|span| after(now, span.saturating_mul(STALE))),
+        ]
+        .into_iter()
+        .flatten()
+        .min(),
+        stamp,
+    })
+}
+
+/// The provider's value.
+async fn provide(
+    keeper: &Kept,
+    name: &SecretName,
+    definition: &Definition,
+    stamp: &Stamp,
+    source: &mut Option<Source>,
+) -> Result<Provided, Failed> {
+    drop(source.take_if(|source| source.tag != stamp.tag));
+    if source.is_none() {
+        *source = definition.provider.provider().map(|provider| Source {
+            tag: stamp.tag.clone(),
+            provider,
+        });
+    }
+    let Some(source) = source else {
+        return Err(refused(name, "the vault", &"it has no value"));
+    };
+    let provided = source.provider.provide(ProvideRequest {
+        name,
+        fetch: &keeper.fetch,
+        clock: &*keeper.clock,
+    });
+    provided.await.map_err(|error| Failed {
+        refused: matches!(error, ProvideError::Refused(_)),
+        why: unavailable(name, source.provider.name(), &error.to_string()),
+    })
+}
+
+fn refused(name: &SecretName, provider: &str, why: &impl std::fmt::Display) -> Failed {
+    Failed {
+        why: unavailable(name, provider, &why.to_string()),
+        refused: true,
+    }
+}
+
+/// A fifth before the end, and a minute at most: the old value still works while the new one is
+/// fetched.
+fn due(now: Timestamp, end: Timestamp) -> Timestamp {
+    let left = u64::try_from(end.as_second() - now.as_second()).unwrap_or(0);
+    let early = (left / 5).min(60);
+    after(now, Duration::from_secs(left - early))
+}
+
+/// How many of its times a provided value is used when its provider is silent.
+const STALE: u32 = 5;

@@ -1,0 +1,112 @@
+//! Refresh tokens that their server takes out of use with every answer: none is lost, and none is used
+//! twice.
+
+use super::*;
+
+/// A token endpoint that takes a refresh token once: a second time is a thief's, and ends the login.
+#[derive(Debug)]
+pub(super) struct TokenServer {
+    state: Mutex<Login>,
+    gate: tokio::sync::Semaphore,
+}
+
+#[derive(Debug)]
+struct Login {
+    takes: usize,
+    asked: usize,
+    stolen: bool,
+}
+
+impl TokenServer {
+    fn open() -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(Login {
+                takes: 0,
+                asked: 0,
+                stolen: false,
+            }),
+            gate: tokio::sync::Semaphore::new(1000),
+        })
+    }
+
+    fn asked(&self) -> usize {
+        self.state.lock().asked
+    }
+}
+
+impl Fetch for TokenServer {
+    fn fetch(&self, request: FetchRequest) -> FetchFuture<'_> {
+        Box::pin(async move {
+            let form = String::from_utf8(request.body.expose().to_vec()).unwrap();
+            let fresh = {
+                let mut login = self.state.lock();
+                login.asked += 1;
+                let good = format!("refresh_token=refresh-{}", login.takes);
+                login.stolen |= !form.split('&').any(|field| field == good);
+                login.takes += 1;
+                (!login.stolen).then_some(login.takes)
+            };
+            // It is out of use now, and the answer takes its time.
+            self.gate.acquire().await.unwrap().forget();
+            let (status, body) = match fresh {
+                Some(number) => (
+                    200,
+                    format!(
+                        r#"{{"access_token":"access-{number}","token_type":"Bearer","expires_in":3600,"refresh_token":"refresh-{number}"}}"#
+                    ),
+                ),
+                None => (400, r#"{"error":"invalid_grant"}"#.to_owned()),
+            };
+            Ok(FetchAnswer {
+                status,
+                headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+                body: SecretBytes::new(body.into_bytes()),
+            })
+        })
+    }
+}
+
+const ROTATING: &str = "kind: {oauth2_refresh_token: {endpoint: {token_url: 'https://id.example/token'}, \
+                        client: {client_id: app, authentication: none}}}";
+
+impl Lab {
+    /// A keeper of another process, with its own look at the vault.
+    fn beside(&self, server: &Arc<TokenServer>) -> RunKeeper {
+        let fetch: Arc<dyn Fetch> = server.clone();
+        let clock: Arc<dyn Clock> = self.clock.clone();
+        let vault = vault(self.dir.path(), &self.clock);
+        RunKeeper::builder(fetch, clock)
+            .vault(vault)
+            .build()
+            .unwrap()
+    }
+
+    fn stored(&self, secret: &str) -> String {
+        let view = self.vault.view().unwrap();
+        let row = view.current(secret, self.clock.now()).unwrap();
+        let value = self.vault.open_version(&view, row).unwrap();
+        String::from_utf8(value.expose().to_vec()).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_rotated_refresh_token_is_stored_though_whoever_asked_for_it_left() {
+    let lab = Lab::new();
+    let server = TokenServer::open();
+    put(&lab.vault, "LOGIN", "refresh-0", ROTATING, 0);
+    let keeper = lab.beside(&server);
+    server.gate.forget_permits(1000);
+    let login = name("LOGIN");
+    {
+        let mut waiting = keeper.current(&login);
+        assert!(futures_poll(&mut waiting).is_none());
+        while server.asked() == 0 {
+            std::thread::yield_now();
+        }
+    }
+    server.gate.add_permits(1000);
+    assert!(keeper.settle(LONG));
+    assert_eq!(lab.stored("LOGIN"), "refresh-1");
+    assert_eq!(get(&keeper, "LOGIN").await.unwrap(), "access-1");
+    assert_eq!(server.asked(), 1);
+}
