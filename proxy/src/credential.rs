@@ -43,4 +43,4 @@ pub mod watch;
 pub mod watched;
 pub mod websocket;
 
-pub use wallet::{Border, Held, Wallet};
+pub use wallet::{Border, Held, Readying, Wallet};

@@ -15,6 +15,15 @@ pub trait Keeper: Send + Sync + fmt::Debug {
     /// The current version, if it is at hand: no waiting. Revoked and expired versions are not.
     fn at_hand(&self, name: &SecretName) -> Option<Arc<Secret>>;
 
+    /// The same, where it is due for renewal too: only its end takes it away, or a revocation. For what
+    /// cannot wait.
+    fn usable(&self, name: &SecretName) -> Option<Arc<Secret>> {
+        self.at_hand(name)
+    }
+
+    /// Begins to renew what is due, and does not wait for it.
+    fn renew(&self, _name: &SecretName) {}
+
     /// The current version, fetched or minted if need be; many who wait share one fetch.
     ///
     /// # Errors

@@ -218,6 +218,22 @@ impl Keeper for RunKeeper {
         slot.at_hand(&self.0.stamp(name, now)?, now)
     }
 
+    fn usable(&self, name: &SecretName) -> Option<Arc<Secret>> {
+        let slot = self.0.slots.lock().get(name).cloned()?;
+        let now = self.0.clock.now();
+        slot.usable(&self.0.stamp(name, now)?, now)
+    }
+
+    fn renew(&self, name: &SecretName) {
+        if self.at_hand(name).is_some() {
+            return;
+        }
+        let slot = self.0.slots.lock().get(name).cloned();
+        if let Some(Err(error)) = slot.map(|slot| slot.flight(&self.0, name)) {
+            tracing::warn!(secret = %name, %error, "not renewed");
+        }
+    }
+
     fn current<'a>(&'a self, name: &'a SecretName) -> SecretFuture<'a> {
         Box::pin(async move {
             // A name that nothing is known of leaves no place behind.

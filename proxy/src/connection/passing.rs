@@ -11,7 +11,7 @@ use super::{Stream, reset_plain};
 use crate::{
     authority::Destination,
     caller::Caller,
-    credential::watched::WatchedStream,
+    credential::watched::{self, WatchedStream},
     enforce::{
         connect::{Attempt, Outcome},
         secret::raise_alarm,
@@ -100,6 +100,9 @@ pub(super) async fn pass<S>(
         Some(wallet) => {
             let encrypted = attempt.protocol == Some(AppProtocol::Https);
             let policy = caller.subject().policy();
+            if let Some(readying) = watched::readied(wallet, &policy) {
+                readying.await;
+            }
             let mut stream = WatchedStream::new(stream, wallet, &policy, encrypted);
             let sides = (&mut stream, dialed.stream);
             let mut spliced = Box::pin(splice_until(Bytes::new(), sides, &limits, cut)).await;

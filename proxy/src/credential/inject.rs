@@ -20,7 +20,7 @@ use super::{
     swap::Swappable,
     tally::{Misuse, Tally},
     treat::{Sent, Treat},
-    wallet::{Held, Wallet},
+    wallet::{Held, Readying, Wallet},
     watch::{Watch, What},
 };
 
@@ -318,10 +318,18 @@ pub(crate) fn swappable_now(wallet: &Wallet, granted: &[SecretGrant]) -> Vec<Swa
     let mut swappable = Vec::new();
     let held = wallet.held();
     for name in in_bodies(granted) {
-        let secret = wallet.border().keeper().at_hand(name);
+        let secret = wallet.border().keeper().usable(name);
         add_swappable((&held, name, granted), secret, &mut swappable);
     }
     swappable
+}
+
+/// What has to be waited for, so that [`swappable_now`] finds what there is.
+pub(crate) fn readied(wallet: &Wallet, granted: &[SecretGrant]) -> Option<Readying> {
+    let held = wallet.held();
+    let wanted = in_bodies(granted).into_iter();
+    let wanted = wanted.filter(|name| of(&held, name).next().is_some());
+    wallet.border().readied(wanted)
 }
 
 /// The secrets that may stand in a body.

@@ -5,6 +5,7 @@
 
 use std::{
     collections::HashMap,
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -37,6 +38,9 @@ pub struct Border {
     /// What the keeper knows and what was captured, together.
     joined: Mutex<Option<Joined>>,
 }
+
+/// A wait for secrets.
+pub type Readying = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Values of the keeper and of logins, and what they were put together of.
 #[derive(Debug)]
@@ -99,6 +103,28 @@ impl Border {
     #[must_use]
     pub fn keeper(&self) -> &Arc<dyn Keeper> {
         &self.keeper
+    }
+
+    /// Has renewed what is due of these secrets, and waits for what has come to its end meanwhile: what
+    /// is open for long asks for values that nobody used since. `None` where there is nothing to wait
+    /// for. Dropping what is waited with is safe; what cannot be had is not told.
+    pub fn readied<'a>(&self, names: impl Iterator<Item = &'a SecretName>) -> Option<Readying> {
+        let mut ended = Vec::new();
+        for name in names.filter(|name| self.keeper.at_hand(name).is_none()) {
+            match self.keeper.usable(name) {
+                Some(_) => self.keeper.renew(name),
+                None => ended.push(name.clone()),
+            }
+        }
+        if ended.is_empty() {
+            return None;
+        }
+        let keeper = Arc::clone(&self.keeper);
+        Some(Box::pin(async move {
+            for name in ended {
+                keeper.current(&name).await.ok();
+            }
+        }))
     }
 
     /// A wallet without sentinels for a sandbox that is about to start.

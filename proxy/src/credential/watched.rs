@@ -10,13 +10,13 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use gig_policy::{Policy, SecretGrant};
+use gig_policy::{Policy, SecretGrant, SecretName};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
     misuse::{Bearer, Guard},
     tally::{Misuse, Tally},
-    wallet::Wallet,
+    wallet::{Readying, Wallet},
 };
 
 /// What is read from it was looked at.
@@ -56,25 +56,36 @@ impl<S> WatchedStream<S> {
     }
 }
 
+/// What has to be waited for before a stream is watched: a value that the program was handed, and that
+/// nobody asked for since, counts as current only if it still is.
+pub fn readied(wallet: &Wallet, policy: &Policy) -> Option<Readying> {
+    let names = known(wallet);
+    let names = names.iter().filter(|name| policy.entrusts(name));
+    wallet.border().readied(names)
+}
+
+fn known(wallet: &Wallet) -> Vec<SecretName> {
+    let guarded = wallet.border().guarded();
+    let names = guarded.values.iter().map(|value| value.name.clone());
+    let mut names: Vec<_> = names.collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
 /// Secrets that the program was handed, for protocols like this one: those that are marked so and that
 /// its own policy entrusts it with.
 fn entrusted(wallet: &Wallet, policy: &Policy) -> Vec<SecretGrant> {
     let border = wallet.border();
-    let guarded = border.guarded();
-    let mut names: Vec<_> = guarded.values.iter().map(|value| &value.name).collect();
-    names.sort_unstable();
-    names.dedup();
-    let handed = |name: &&gig_policy::SecretName| {
+    let handed = |name: &SecretName| {
         if !policy.entrusts(name) {
             return false;
         }
-        let secret = border.keeper().at_hand(name);
+        let secret = border.keeper().usable(name);
         secret.is_some_and(|secret| secret.entrusted)
     };
-    let names = names.into_iter().filter(handed);
-    names
-        .map(|name| SecretGrant::everywhere(name.clone()))
-        .collect()
+    let names = known(wallet).into_iter().filter(handed);
+    names.map(SecretGrant::everywhere).collect()
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {

@@ -374,6 +374,9 @@ impl WebSocket {
             return;
         }
         let mut down = RewrittenStream::new(&mut down, messages::outgoing(plan, live.clone()));
+        if let Some(live) = live.clone() {
+            down = down.when(Box::new(move || live.readied()));
+        }
         let mut up = RewrittenStream::new(&mut up, messages::incoming(returning, live));
         let spliced = splice_until(Bytes::new(), (&mut down, &mut up), &limits, cut).await;
         let stopped =

@@ -20,6 +20,7 @@ use super::lab::{
 mod misuse;
 mod opaque;
 mod rehearsal;
+mod renewal;
 mod socket;
 
 const POLICY: &str = "

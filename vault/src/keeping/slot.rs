@@ -101,6 +101,14 @@ impl Slot {
         (!due || state.flight.is_some()).then_some(secret)
     }
 
+    /// What is at hand, due for renewal or not.
+    pub(super) fn usable(&self, stamp: &Stamp, now: Timestamp) -> Option<Arc<Secret>> {
+        self.state
+            .lock()
+            .usable(stamp, now)
+            .map(|(secret, _)| secret)
+    }
+
     /// A host does not take it any more: whoever comes next renews it.
     pub(super) fn refused(&self, now: Timestamp) {
         let mut state = self.state.lock();
@@ -156,7 +164,7 @@ impl Slot {
     }
 
     /// The fetch that is under way, begun if there is none.
-    fn flight(
+    pub(super) fn flight(
         self: &Arc<Self>,
         kept: &Arc<Kept>,
         name: &SecretName,

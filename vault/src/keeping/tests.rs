@@ -329,6 +329,34 @@ async fn a_value_is_renewed_before_its_end_and_old_ones_are_watched_for() {
 }
 
 #[tokio::test]
+async fn what_is_due_is_usable_to_its_end_and_renewed_meanwhile() {
+    let lab = Lab::new();
+    lab.provided();
+    let keeper = lab.keeper();
+    let kv = name("KV");
+    let usable = || keeper.usable(&kv).map(|secret| text(&secret));
+    assert_eq!(usable(), None, "nothing was fetched yet");
+    get(&keeper, "KV").await.unwrap();
+    lab.store.version.store(2, Ordering::SeqCst);
+    keeper.renew(&kv);
+    assert!(keeper.settle(LONG));
+    assert_eq!(lab.store.asked(), 1, "it is not due");
+    lab.pass(80);
+    assert!(keeper.at_hand(&kv).is_none());
+    assert_eq!(usable().as_deref(), Some("value 1"));
+    keeper.renew(&kv);
+    assert!(keeper.settle(LONG));
+    assert_eq!(usable().as_deref(), Some("value 2"));
+    assert_eq!(lab.store.asked(), 2);
+    lab.pass(500);
+    assert_eq!(usable(), None, "its time is over five times");
+    // A revocation ends it at once.
+    get(&keeper, "KV").await.unwrap();
+    lab.vault.remove(&kv, None, false).unwrap();
+    assert_eq!(usable(), None);
+}
+
+#[tokio::test]
 async fn a_silent_provider_is_borne_for_a_while_and_a_refusal_is_not() {
     let lab = Lab::new();
     lab.provided();

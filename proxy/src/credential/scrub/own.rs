@@ -144,7 +144,7 @@ impl Standing {
             .iter()
             .filter(|held| held.captured.is_none() && held.name == guarded.name);
         let first = own.clone().next()?;
-        let secret = keeper.at_hand(&guarded.name);
+        let secret = keeper.usable(&guarded.name);
         let part = secret.as_ref().and_then(|secret| {
             let same = |value: &[u8]| value == guarded.value.expose();
             secret.parts.iter().position(|p| same(p.value.expose()))

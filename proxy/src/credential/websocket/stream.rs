@@ -3,7 +3,7 @@
 //! It reads like the stream beneath and gives frames of its own making; writing is the stream's.
 
 use std::{
-    io,
+    fmt, io,
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -12,12 +12,18 @@ use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{FrameError, Frames};
+use crate::credential::wallet::Readying;
+
+/// What has to be waited for before what was read is rewritten.
+pub type MakeReady = Box<dyn FnMut() -> Option<Readying> + Send>;
 
 /// A stream with rewritten messages.
-#[derive(Debug)]
 pub struct RewrittenStream<S> {
     inner: S,
     frames: Frames,
+    make_ready: Option<MakeReady>,
+    /// Was read, and waits.
+    unready: Option<(Readying, Vec<u8>)>,
     ready: BytesMut,
     ended: bool,
     /// Octets of rewritten frames that were read, and octets that were written to the stream beneath.
@@ -33,12 +39,21 @@ impl<S> RewrittenStream<S> {
         Self {
             inner,
             frames,
+            make_ready: None,
+            unready: None,
             ready: BytesMut::new(),
             ended: false,
             given: 0,
             written: 0,
             stopped: None,
         }
+    }
+
+    /// Asks `make_ready` whenever something was read, and waits for what it says.
+    #[must_use]
+    pub fn when(mut self, make_ready: MakeReady) -> Self {
+        self.make_ready = Some(make_ready);
+        self
     }
 
     /// Why it was stopped, if it was.
@@ -60,6 +75,16 @@ impl<S> RewrittenStream<S> {
     }
 }
 
+impl<S: fmt::Debug> fmt::Debug for RewrittenStream<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RewrittenStream")
+            .field("inner", &self.inner)
+            .field("frames", &self.frames)
+            .field("stopped", &self.stopped)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<S: AsyncRead + Unpin> AsyncRead for RewrittenStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -71,6 +96,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for RewrittenStream<S> {
             if let Some(error) = this.stopped {
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
             }
+            if let Some((readying, _)) = &mut this.unready {
+                ready!(readying.as_mut().poll(cx));
+                let octets = this.unready.take().map(|(_, octets)| octets);
+                this.take(&octets.unwrap_or_default());
+                continue;
+            }
             if this.ended {
                 return Poll::Ready(Ok(()));
             }
@@ -81,7 +112,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for RewrittenStream<S> {
                 // What is held back in the middle of a frame goes nowhere: its message is not whole.
                 this.ended = true;
             } else {
-                this.take(octets.filled());
+                match this.make_ready.as_mut().and_then(|make| make()) {
+                    Some(readying) => this.unready = Some((readying, octets.filled().to_vec())),
+                    None => this.take(octets.filled()),
+                }
             }
         }
         let length = this.ready.len().min(buffer.remaining());

@@ -8,9 +8,9 @@ use gig_policy::{RequestIntent, SecretGrant, Verdict};
 
 use crate::{
     credential::{
-        Wallet,
+        Readying, Wallet,
         body::{BodyPlan, Passes},
-        inject::swappable_now,
+        inject::{readied, swappable_now},
         scrub::Scrub,
     },
     enforce::request::Asked,
@@ -46,6 +46,11 @@ impl Live {
             Verdict::Allow(permit) => permit.secrets().to_vec(),
             Verdict::Deny(_) => Vec::new(),
         }
+    }
+
+    /// What has to be waited for before the next message.
+    pub(super) fn readied(&self) -> Option<Readying> {
+        readied(&self.wallet, &self.granted())
     }
 
     /// What the next message passes through, planned for like this one.

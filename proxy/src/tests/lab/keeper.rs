@@ -1,5 +1,5 @@
 //! A keeper of secrets that a test sets as it goes. The real one has a store, clocks and providers of
-//! its own, which are tested where they are.
+//! its own, which are tested where they are; a test that needs them asks it through this one.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,6 +17,7 @@ pub(in crate::tests) struct Keeper {
     secrets: Mutex<BTreeMap<SecretName, Arc<Secret>>>,
     guarded: Mutex<Arc<Guarded>>,
     border: Mutex<Option<Arc<Border>>>,
+    real: Option<Arc<dyn gig_vault::Keeper>>,
 }
 
 impl Keeper {
@@ -26,6 +27,23 @@ impl Keeper {
             keeper.set(name, value);
         }
         keeper
+    }
+
+    /// The real one's secrets of these names.
+    pub(in crate::tests) async fn real(
+        keeper: Arc<dyn gig_vault::Keeper>,
+        names: &[&str],
+    ) -> Arc<Self> {
+        let mut secrets = BTreeMap::new();
+        for name in names {
+            let name: SecretName = name.parse().unwrap();
+            secrets.insert(name.clone(), keeper.current(&name).await.unwrap());
+        }
+        Arc::new(Self {
+            secrets: Mutex::new(secrets),
+            real: Some(keeper),
+            ..Self::default()
+        })
     }
 
     /// A new version; the ones before are revoked.
@@ -132,16 +150,38 @@ impl Keeper {
 
 impl gig_vault::Keeper for Keeper {
     fn at_hand(&self, name: &SecretName) -> Option<Arc<Secret>> {
-        self.secrets.lock().get(name).cloned()
+        match &self.real {
+            Some(real) => real.at_hand(name),
+            None => self.secrets.lock().get(name).cloned(),
+        }
+    }
+
+    fn usable(&self, name: &SecretName) -> Option<Arc<Secret>> {
+        match &self.real {
+            Some(real) => real.usable(name),
+            None => self.at_hand(name),
+        }
+    }
+
+    fn renew(&self, name: &SecretName) {
+        if let Some(real) = &self.real {
+            real.renew(name);
+        }
     }
 
     fn current<'a>(&'a self, name: &'a SecretName) -> SecretFuture<'a> {
+        if let Some(real) = &self.real {
+            return real.current(name);
+        }
         let found = self.at_hand(name);
         let missing = || SecretUnavailable::Unknown { name: name.clone() };
         Box::pin(std::future::ready(found.ok_or_else(missing)))
     }
 
     fn guarded(&self) -> Arc<Guarded> {
+        if let Some(real) = &self.real {
+            return real.guarded();
+        }
         Arc::clone(&self.guarded.lock())
     }
 }

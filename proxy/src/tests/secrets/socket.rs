@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::*;
 
 /// What the program sends: one short text message.
-async fn say<S: AsyncWrite + Unpin>(stream: &mut S, text: &str) {
+pub(super) async fn say<S: AsyncWrite + Unpin>(stream: &mut S, text: &str) {
     try_say(stream, text).await.unwrap();
 }
 
@@ -20,7 +20,7 @@ async fn try_say<S: AsyncWrite + Unpin>(stream: &mut S, text: &str) -> std::io::
 }
 
 /// The next short frame: its first octet and its payload; a close where there is none.
-async fn hear<S: AsyncRead + Unpin>(stream: &mut S) -> (u8, Vec<u8>) {
+pub(super) async fn hear<S: AsyncRead + Unpin>(stream: &mut S) -> (u8, Vec<u8>) {
     let Ok(kind) = stream.read_u8().await else {
         return (0x88, Vec::new());
     };
@@ -38,7 +38,7 @@ async fn hear<S: AsyncRead + Unpin>(stream: &mut S) -> (u8, Vec<u8>) {
 }
 
 /// Tells what each message was, and says it again.
-async fn listening() -> (Origin, tokio::sync::mpsc::UnboundedReceiver<String>) {
+pub(super) async fn listening() -> (Origin, tokio::sync::mpsc::UnboundedReceiver<String>) {
     let (told, heard) = tokio::sync::mpsc::unbounded_channel();
     let origin = Origin::https("api.test", &["http/1.1"], move |mut request| {
         let told = told.clone();
@@ -73,7 +73,7 @@ async fn listening() -> (Origin, tokio::sync::mpsc::UnboundedReceiver<String>) {
     (origin, heard)
 }
 
-async fn open(lab: &Lab) -> TokioIo<hyper::upgrade::Upgraded> {
+pub(super) async fn open(lab: &Lab) -> TokioIo<hyper::upgrade::Upgraded> {
     let mut client = lab.https("api.test", "http/1.1").await;
     let handshake = Request::get("/socket")
         .header("host", "api.test")
