@@ -24,6 +24,8 @@ pub(crate) struct Draft {
     pub(crate) version: u64,
     pub(crate) created: i64,
     pub(crate) expires: Option<i64>,
+    /// A service gave it in place of the one before.
+    pub(crate) supersedes: bool,
 }
 
 /// Seals a new version.
@@ -43,7 +45,11 @@ pub(crate) fn seal_version(
         retires: None,
         revoked: None,
         custody: custody.is_some(),
-        format: FORMAT,
+        format: if draft.supersedes {
+            SUPERSEDING
+        } else {
+            FORMAT
+        },
         key: master.id().clone(),
         wrapped: empty(),
         value: empty(),
@@ -256,6 +262,8 @@ const fn empty() -> Sealed {
 
 /// Of what is sealed; another one is bound into every sealing, so that none is mistaken for another.
 const FORMAT: u32 = 1;
+/// The same, where a service gave the value in place of the one before.
+pub(crate) const SUPERSEDING: u32 = 2;
 
 #[cfg(test)]
 mod tests;

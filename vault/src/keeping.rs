@@ -40,6 +40,7 @@ use crate::{
     memory,
     secret::Secret,
     secret_bytes::SecretBytes,
+    store::Alone,
     vault::{UseVaultError, Vault, View},
 };
 
@@ -112,6 +113,8 @@ impl RunKeeperBuilder {
 struct Defined {
     definition: Definition,
     stamp: Stamp,
+    /// Of the stored value; 0 where a provider has it.
+    version: u64,
     value: Option<SecretBytes>,
     until: Option<Timestamp>,
 }
@@ -145,6 +148,7 @@ impl Kept {
                     ..Definition::default()
                 },
                 stamp: Stamp::given(),
+                version: 1,
                 value: Some(value.duplicate()),
                 until: None,
             });
@@ -162,6 +166,7 @@ impl Kept {
             return Ok(Defined {
                 definition,
                 stamp: Stamp::provided(tag),
+                version: 0,
                 value: None,
                 until: None,
             });
@@ -172,7 +177,8 @@ impl Kept {
             .ok_or_else(|| SecretUnavailable::Expired { name: name.clone() })?;
         Ok(Defined {
             definition,
-            stamp: Stamp::stored(tag, version.version),
+            stamp: Stamp::stored(tag, view.root(version)),
+            version: version.version,
             value: Some(vault.open_version(&view, version).map_err(failed)?),
             until: version
                 .ends()
@@ -193,8 +199,19 @@ impl Kept {
         if definition.provider.name() != EMBEDDED {
             return Some(Stamp::provided(row.tag.clone()));
         }
-        let version = view.current(name.as_str(), now)?.version;
-        Some(Stamp::stored(row.tag.clone(), version))
+        let root = view.root(view.current(name.as_str(), now)?);
+        Some(Stamp::stored(row.tag.clone(), root))
+    }
+
+    /// Leave to be the one process that mints from the stored value.
+    async fn alone(&self, name: &SecretName) -> Result<Option<Alone>, SecretUnavailable> {
+        let Some(vault) = &self.vault else {
+            return Ok(None);
+        };
+        let alone = vault.alone(name).await;
+        alone
+            .map(Some)
+            .map_err(|error| unavailable(name, "the vault", &error.to_string()))
     }
 
     fn slot(&self, name: &SecretName) -> Arc<Slot> {

@@ -97,6 +97,12 @@ pub trait Kind: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Whether the service may give something new in place of the stored value with each answer, and take
+    /// the old one no more: one process at a time may ask, and what is new has to be stored.
+    fn rotates(&self) -> bool {
+        false
+    }
+
     /// Whether the value of a part may leave towards no host that it is not bound to. A user's name or
     /// an account's id is no secret by itself.
     fn guards(&self, _part: usize) -> bool {

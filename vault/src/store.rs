@@ -9,6 +9,8 @@ use std::{fmt, sync::Arc};
 
 pub mod sqlite;
 
+use gig_policy::SecretName;
+
 use crate::{cipher::Sealed, master_key::KeyId};
 
 /// Keeps rows. Calls block for microseconds when nothing changed, milliseconds otherwise.
@@ -30,6 +32,19 @@ pub trait Store: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`CommitError::Overtaken`] when something changed since `generation`.
     fn commit(&self, generation: u64, changes: &[Change]) -> Result<(), CommitError>;
+
+    /// Leave for one process at a time to ask a service for what takes this secret's value out of use;
+    /// `None` while another has it. Does not wait. A process that ends gives it back.
+    ///
+    /// # Errors
+    /// When nobody can say who has it.
+    fn alone(&self, name: &SecretName) -> Result<Option<Alone>, StoreError>;
+}
+
+/// Leave to be the only one; given back when dropped.
+#[derive(Debug)]
+pub struct Alone {
+    _lock: std::fs::File,
 }
 
 /// The store cannot be used.
@@ -139,7 +154,7 @@ pub struct VersionRow {
     pub revoked: Option<i64>,
     /// Whether opening it takes the owner's passphrase too.
     pub custody: bool,
-    /// The form of what is sealed.
+    /// The form of what is sealed: 1, or 2 where a service gave the value in place of the one before.
     pub format: u32,
     /// Which master key wraps the data key.
     pub key: KeyId,

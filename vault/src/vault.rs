@@ -4,7 +4,7 @@
 //! [`View`]: the rows of one moment, checked, with the keys that open them. It is made anew when the
 //! store changed, so that a revocation by another process shows at the next look.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use gig_policy::SecretName;
 use jiff::Timestamp;
@@ -35,7 +35,8 @@ use crate::{
     secret_bytes::SecretBytes,
     shape::WeakShapeError,
     store::{
-        Change, CommitError, KeyRow, KeyState, SecretRow, Snapshot, Store, StoreError, VersionRow,
+        Alone, Change, CommitError, KeyRow, KeyState, SecretRow, Snapshot, Store, StoreError,
+        VersionRow,
     },
 };
 
@@ -182,6 +183,14 @@ pub enum UseVaultError {
     /// The change could not be told first.
     #[error(transparent)]
     Witness(#[from] NotWitnessed),
+    /// Another process has leave to ask for what replaces the value, and does not give it back.
+    #[error(
+        "another gig on this machine has been asking for a new value of secret {name} for too long; try again"
+    )]
+    Taken {
+        /// Whose.
+        name: Arc<str>,
+    },
     /// Other processes change the store all the time.
     #[error("other processes keep changing the store of secrets; try again")]
     Busy,
@@ -306,6 +315,28 @@ impl Vault {
         Ok(self.view()?.keyring.current().id().to_string())
     }
 
+    /// Leave to be the one process that asks a service for what takes this secret's value out of use.
+    /// What was read before is to be read again: another may have had leave meanwhile.
+    ///
+    /// # Errors
+    /// When another does not give it back in time, or nobody can say who has it.
+    pub async fn alone(&self, name: &SecretName) -> Result<Alone, UseVaultError> {
+        let patience = tokio::time::sleep(PATIENCE);
+        let mut patience = std::pin::pin!(patience);
+        loop {
+            if let Some(alone) = self.store.alone(name)? {
+                return Ok(alone);
+            }
+            tokio::select! {
+                () = &mut patience => {
+                    let name = name.shared().clone();
+                    return Err(UseVaultError::Taken { name });
+                }
+                () = tokio::time::sleep(PAUSE) => {}
+            }
+        }
+    }
+
     /// The time as the vault has it.
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -427,6 +458,16 @@ impl View {
         rows.any(|row| &*row.owner == OWNER && &*row.name == name.as_str() && row.removed.is_none())
     }
 
+    /// The version that a person gave, of which `row` came: the row itself, or where services gave one
+    /// value in place of another the one that they began with.
+    #[must_use]
+    pub fn root(&self, row: &VersionRow) -> u64 {
+        let before = self.versions(&row.name).rev();
+        let mut before = before.filter(|before| before.version <= row.version);
+        let root = before.find(|before| !before.supersedes());
+        root.map_or(row.version, |root| root.version)
+    }
+
     /// The newest version that may be used at `now`.
     #[must_use]
     pub fn current<'a>(&'a self, name: &'a str, now: Timestamp) -> Option<&'a VersionRow> {
@@ -456,6 +497,12 @@ impl VersionRow {
         self.revoked.is_none() && self.ends().is_none_or(|end| now.as_second() < end)
     }
 
+    /// Whether a service gave it in place of the one before.
+    #[must_use]
+    pub const fn supersedes(&self) -> bool {
+        self.format == envelope::SUPERSEDING
+    }
+
     /// When it stops being used.
     #[must_use]
     pub fn ends(&self) -> Option<i64> {
@@ -467,6 +514,10 @@ impl VersionRow {
 const OWNER: &str = "local";
 /// Commits of others that one's own may meet.
 const TRIES: usize = 100;
+/// A service is asked within ten seconds, more than once if need be.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at whether another has given leave back.
+const PAUSE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ fn draft(owner: &str, name: &str, version: u64) -> Draft {
         version,
         created: 1_700_000_000,
         expires: Some(1_800_000_000),
+        supersedes: false,
     }
 }
 

@@ -36,6 +36,11 @@ pub(super) struct Failed {
 }
 
 impl Defined {
+    /// Whether making what is used may take what is stored out of use.
+    pub(super) fn rotates(&self) -> bool {
+        self.value.is_some() && self.definition.kind.kind().rotates()
+    }
+
     /// Whether what is used is made here, of what is here.
     pub(super) fn asks_nobody(&self) -> bool {
         self.value.is_some() && !self.definition.kind.kind().is_minted()
@@ -51,13 +56,14 @@ pub(super) async fn make(
 ) -> Result<Ready, Failed> {
     let Defined {
         definition,
-        mut stamp,
+        stamp,
+        version: stored,
         value,
         until,
     } = defined;
     let kind = definition.kind.kind();
     let (value, version, lifetime) = match value {
-        Some(value) => (value, stamp.version, None),
+        Some(value) => (value, stored, None),
         None => {
             let provided = provide(keeper, name, &definition, &stamp, source).await?;
             let version = counted(&provided);
@@ -86,13 +92,12 @@ pub(super) async fn make(
             why: unavailable(name, kind.name(), &error.to_string()),
         })?;
     if let (Some(replacement), Some(vault)) = (&minted.replacement, &keeper.vault)
-        && stamp.version > 0
+        && stored > 0
     {
-        // Before anything is used: what the service has replaced it takes no more.
-        let stored = vault.supersede(name, stamp.version, replacement);
-        if let Some(version) = stored.map_err(|error| refused(name, "the vault", &error))? {
-            stamp.version = version;
-        }
+        // Before anything is used: what the service has replaced it takes no more. Where a person gave
+        // another value meanwhile that one stays.
+        let stored = vault.supersede(name, stored, replacement);
+        stored.map_err(|error| refused(name, "the vault", &error))?;
     }
     let now = keeper.clock.now();
     let fetched = lifetime.map(|lifetime| after(now, lifetime));

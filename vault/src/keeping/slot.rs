@@ -22,7 +22,8 @@ use crate::{
 pub(super) struct Stamp {
     /// Of the definition's row; empty for a value that was given.
     pub(super) tag: Vec<u8>,
-    /// Of the stored version; 0 where a provider has the value.
+    /// Of the stored version, or where services replaced it since the one that they began with: what
+    /// was minted of it stays good. 0 where a provider has the value.
     pub(super) version: u64,
 }
 
@@ -189,9 +190,27 @@ impl Slot {
         let stamp = Some(defined.stamp.clone());
         // Looked at again: the one before may have fetched.
         let settled = self.state.lock().settled(&defined.stamp, kept.clock.now());
-        match settled {
-            Some(answer) => Landed { stamp, answer },
-            None => self.make(kept, name, defined, &mut source).await,
+        if let Some(answer) = settled {
+            return Landed { stamp, answer };
+        }
+        if !defined.rotates() {
+            return self.make(kept, name, defined, &mut source).await;
+        }
+        let _alone = match kept.alone(name).await {
+            Ok(alone) => alone,
+            Err(why) => {
+                let failed = Failed {
+                    why,
+                    refused: false,
+                };
+                let stamp = defined.stamp;
+                return self.landed(kept, stamp, Err(failed));
+            }
+        };
+        // Another process may have been given another refresh token meanwhile: this one's is a thief's.
+        match kept.defined(name) {
+            Ok(defined) => self.make(kept, name, defined, &mut source).await,
+            Err(why) => Landed::failed(why),
         }
     }
 
@@ -210,7 +229,13 @@ impl Slot {
     ) -> Landed {
         let stamp = defined.stamp.clone();
         let version = |provided: &Provided| self.state.lock().version(provided);
-        match making::make(kept, name, defined, (source, &version)).await {
+        let made = making::make(kept, name, defined, (source, &version)).await;
+        self.landed(kept, stamp, made)
+    }
+
+    /// Keeps what was made of what was stamped so.
+    fn landed(&self, kept: &Kept, stamp: Stamp, made: Result<Ready, Failed>) -> Landed {
+        match made {
             Ok(ready) => {
                 let landed = Landed {
                     stamp: Some(ready.stamp.clone()),

@@ -5,18 +5,19 @@
 //! at once.
 
 use std::{
-    fs::OpenOptions,
+    fs::{OpenOptions, TryLockError},
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use gig_policy::SecretName;
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 mod rows;
 
-use super::{Change, CommitError, Snapshot, Store, StoreError};
+use super::{Alone, Change, CommitError, Snapshot, Store, StoreError};
 
 mod embedded {
     //! The tables, and how they came to be.
@@ -170,6 +171,32 @@ impl Store for SqliteStore {
             Ok(true) => Ok(()),
             Ok(false) => Err(CommitError::Overtaken),
             Err(error) => Err(self.failed("write", &error).into()),
+        }
+    }
+
+    fn alone(&self, name: &SecretName) -> Result<Option<Alone>, StoreError> {
+        // Beside the database, whose own locks would keep everybody out. The file stays: whoever deletes
+        // one that another waits for lets two in.
+        let mut place = self.place.clone().into_os_string();
+        place.push(format!(".lock-{name}"));
+        let place = PathBuf::from(place);
+        let failed = |error: std::io::Error| StoreError {
+            action: "lock a secret in",
+            place: place.display().to_string(),
+            why: error.to_string(),
+        };
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+            .open(&place)
+            .map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Some(Alone { _lock: lock })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
         }
     }
 }

@@ -30,6 +30,14 @@ pub struct NewVersion<'a> {
     pub custody: bool,
 }
 
+/// Who gave a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Giver {
+    Person,
+    /// In place of the one before, which it takes no more.
+    Service,
+}
+
 /// What a removal did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Removed {
@@ -64,7 +72,7 @@ impl Vault {
                 tag: Vec::new(),
             };
             let row = envelope::tagged_secret(view.keyring.current(), row);
-            let (mut changes, version) = self.replace(view, name, new)?;
+            let (mut changes, version) = self.replace(view, name, new, Giver::Person)?;
             changes.insert(0, Change::PutSecret(row));
             Ok((changes, version))
         })
@@ -79,7 +87,7 @@ impl Vault {
         self.announced(told, |view| {
             let (_, definition) = existing(view, name)?;
             check(name, &definition, new.value)?;
-            self.replace(view, name, new)
+            self.replace(view, name, new, Giver::Person)
         })
     }
 
@@ -109,7 +117,7 @@ impl Vault {
                 grace: Duration::ZERO,
                 custody: newest.custody,
             };
-            let (changes, version) = self.replace(view, name, &new)?;
+            let (changes, version) = self.replace(view, name, &new, Giver::Service)?;
             Ok((changes, Some(version)))
         })
     }
@@ -176,6 +184,7 @@ impl Vault {
         view: &View,
         name: &SecretName,
         new: &NewVersion<'_>,
+        giver: Giver,
     ) -> Result<(Vec<Change>, u64), UseVaultError> {
         let now = self.now();
         let mut changes = self.end_before(view, name, new.grace)?;
@@ -194,6 +203,7 @@ impl Vault {
             version: newest.map_or(1, |row| row.version.saturating_add(1)),
             created: now.as_second(),
             expires: new.expires.map(|span| after(now, span).as_second()),
+            supersedes: giver == Giver::Service,
         };
         let version = draft.version;
         let row = envelope::seal_version(view.keyring.current(), custody, draft, value)?;
@@ -223,10 +233,13 @@ impl Vault {
                 }
             })?);
         }
+        // What services gave since is known by the one that they began with.
+        let newest = view.versions(name.as_str()).next_back();
+        let root = newest.map(|row| view.root(row));
         let ended = view
             .versions(name.as_str())
             .rev()
-            .filter(|row| !row.is_usable(now));
+            .filter(|row| !row.is_usable(now) && Some(row.version) != root);
         for row in ended.skip(REMEMBERED) {
             changes.push(Change::DeleteVersion {
                 owner: Arc::clone(&row.owner),

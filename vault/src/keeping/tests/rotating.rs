@@ -110,3 +110,66 @@ async fn a_rotated_refresh_token_is_stored_though_whoever_asked_for_it_left() {
     assert_eq!(get(&keeper, "LOGIN").await.unwrap(), "access-1");
     assert_eq!(server.asked(), 1);
 }
+
+#[tokio::test]
+async fn processes_that_begin_at_once_use_no_refresh_token_twice() {
+    let lab = Lab::new();
+    let server = TokenServer::open();
+    put(&lab.vault, "LOGIN", "refresh-0", ROTATING, 0);
+    let keepers: Vec<RunKeeper> = (0..4).map(|_| lab.beside(&server)).collect();
+    server.gate.forget_permits(1000);
+    let login = name("LOGIN");
+    for keeper in &keepers {
+        let mut waiting = keeper.current(&login);
+        assert!(futures_poll(&mut waiting).is_none());
+    }
+    while server.asked() == 0 {
+        std::thread::yield_now();
+    }
+    server.gate.add_permits(1000);
+    let mut tokens = Vec::new();
+    for keeper in &keepers {
+        assert!(keeper.settle(LONG));
+        tokens.push(get(keeper, "LOGIN").await.unwrap());
+    }
+    tokens.sort();
+    assert_eq!(tokens, ["access-1", "access-2", "access-3", "access-4"]);
+    assert!(!server.state.lock().stolen);
+    // None ends what the others have, nor sends them to the server again.
+    for keeper in keepers.iter().rev() {
+        assert!(keeper.at_hand(&login).is_some());
+        let token = get(keeper, "LOGIN").await.unwrap();
+        assert!(tokens.contains(&token));
+    }
+    assert_eq!(server.asked(), 4);
+    assert_eq!(lab.stored("LOGIN"), "refresh-4");
+    // What a person does ends what was minted, in every process.
+    put(&lab.vault, "LOGIN", "another login", ROTATING, 0);
+    assert!(
+        keepers
+            .iter()
+            .all(|keeper| keeper.at_hand(&login).is_none())
+    );
+}
+
+#[tokio::test]
+async fn what_was_minted_stays_good_however_often_the_refresh_token_was_replaced_since() {
+    let lab = Lab::new();
+    let server = TokenServer::open();
+    put(&lab.vault, "LOGIN", "refresh-0", ROTATING, 0);
+    let first = lab.beside(&server);
+    assert_eq!(get(&first, "LOGIN").await.unwrap(), "access-1");
+    // More than are remembered.
+    for number in 2..40 {
+        let other = lab.beside(&server);
+        let token = get(&other, "LOGIN").await.unwrap();
+        assert_eq!(token, format!("access-{number}"));
+    }
+    assert_eq!(get(&first, "LOGIN").await.unwrap(), "access-1");
+    assert_eq!(server.asked(), 39);
+    // Rotated by a person, it is another login.
+    put(&lab.vault, "LOGIN", "refresh-39", ROTATING, 60);
+    assert_eq!(get(&first, "LOGIN").await.unwrap(), "access-40");
+    lab.vault.remove(&name("LOGIN"), None, false).unwrap();
+    assert!(get(&first, "LOGIN").await.is_err());
+}

@@ -119,6 +119,10 @@ impl Kind for Oauth2RefreshToken {
         true
     }
 
+    fn rotates(&self) -> bool {
+        true
+    }
+
     fn mint<'a>(&'a self, request: MintRequest<'a>) -> MintFuture<'a> {
         Box::pin(async move {
             let stored = self.stored(request.value)?;

@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use super::*;
-use crate::vault::witness::{Announced, Doing, NotWitnessed, Witness};
+use crate::{
+    store::Alone,
+    vault::witness::{Announced, Doing, NotWitnessed, Witness},
+};
 
 const OLD: &str = "correct horse battery";
 const NEW: &str = "staple these five words";
@@ -37,6 +40,10 @@ impl Store for Failing {
         }
         self.commits.lock().push(changes.len());
         self.inner.commit(generation, changes)
+    }
+
+    fn alone(&self, name: &SecretName) -> Result<Option<Alone>, StoreError> {
+        self.inner.alone(name)
     }
 }
 
