@@ -5,7 +5,7 @@
 //!
 //! ```yaml
 //! kind: static                # or basic, or {oauth2_client_credentials: {…}}
-//! provider: embedded          # or environment, {file: {…}}, {command: {…}}, {hashicorp: {…}}
+//! provider: embedded          # or {environment: {}}, {file: {…}}, {command: {…}}, {hashicorp: {…}}
 //! shape: {prefix: ghp_, length: 36, alphabet: alphanumeric}
 //! entrusted: false
 //! ```

@@ -91,6 +91,10 @@ pub(super) async fn make(
             refused: !matches!(error, MintError::Service { .. }),
             why: unavailable(name, kind.name(), &error.to_string()),
         })?;
+    if let (Some(_), 0) = (&minted.replacement, stored) {
+        // Refused when it is set; one that an earlier gig took goes on until its service takes it no more.
+        tracing::error!(secret = %name, "the service gave a new value, which its provider cannot store: set the secret anew, with its value here");
+    }
     if let (Some(replacement), Some(vault)) = (&minted.replacement, &keeper.vault)
         && stored > 0
     {

@@ -301,6 +301,12 @@ fn check(
             "is of a kind whose value is never handed in: leave entrusted out",
         ));
     }
+    if kind.rotates() && !matches!(definition.provider, ProviderDefinition::Embedded) {
+        return Err(wrong(
+            "is of a kind whose service may give something new in place of the value, which a provider \
+             cannot store, so that the login would be lost: leave provider out and give the value to gig",
+        ));
+    }
     match (&definition.provider, value) {
         (ProviderDefinition::Embedded, None) => Err(wrong("needs a value")),
         (ProviderDefinition::Embedded, Some(value)) if value.len() > LARGEST => {

@@ -203,6 +203,31 @@ fn a_service_can_replace_the_newest_value_only() {
 }
 
 #[test]
+fn a_value_that_its_service_replaces_is_stored_here_or_not_at_all() {
+    let lab = Lab::new();
+    let vault = lab.open();
+    let text = "{kind: {oauth2_refresh_token: {endpoint: {token_url: 'https://id.example/token'}, \
+                client: {client_id: app, authentication: none}}}, provider: {environment: {}}}";
+    let set = |text: &str, value: Option<&SecretBytes>| {
+        let new = NewVersion {
+            value,
+            expires: None,
+            grace: Duration::ZERO,
+            custody: false,
+        };
+        vault.set(&name("A"), &Definition::parse(text).unwrap(), &new)
+    };
+    let refused = set(text, None).unwrap_err().to_string();
+    assert!(refused.contains("leave provider out"), "{refused}");
+    let embedded = text.replace("{environment: {}}", "embedded");
+    set(&embedded, Some(&SecretBytes::from("refresh"))).unwrap();
+    // Others may have theirs elsewhere.
+    let other = text.replace("oauth2_refresh_token", "oauth2_client_credentials");
+    let other = other.replace(", authentication: none", "");
+    set(&other, None).unwrap();
+}
+
+#[test]
 fn values_have_a_bound_and_a_kind() {
     let lab = Lab::new();
     let vault = lab.open();
