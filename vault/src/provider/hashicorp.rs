@@ -1,7 +1,8 @@
 //! `hashicorp`: HashiCorp Vault and OpenBao, key-value engine version 2.
 //!
 //! Logs in by token, `AppRole` or Kubernetes, renews its token when half of its time is over, logs in
-//! again when the server no longer takes it, and reads one field of one path. Follows the HTTP API as
+//! again when the server no longer takes it, and reads one field of one path. A token that it was given
+//! is its owner's to renew or to exchange: it is read again when the server no longer takes it. Follows the HTTP API as
 //! documented (`auth/approle`, `auth/kubernetes`, `auth/token`, `secret/kv/kv-v2`).
 
 use std::{fs, io::Read as _, path::PathBuf, sync::Arc, time::Duration};
@@ -147,12 +148,17 @@ impl Hashicorp {
     async fn read(&self, request: ProvideRequest<'_>) -> Result<Provided, ProvideError> {
         let token = self.token(request).await?;
         let answer = self.get(request, &token).await?;
-        if answer.status != 403 || matches!(self.options.auth, Auth::Token(_)) {
+        if answer.status != 403 {
             return answer::secret(&self.options, &answer);
         }
         self.forget(&token).await;
-        let token = self.token(request).await?;
-        let answer = self.get(request, &token).await?;
+        let another = self.token(request).await?;
+        if another == token {
+            // The file still holds it: it may have become good again, or another, when this is next asked.
+            self.forget(&another).await;
+            return answer::secret(&self.options, &answer);
+        }
+        let answer = self.get(request, &another).await?;
         answer::secret(&self.options, &answer)
     }
 

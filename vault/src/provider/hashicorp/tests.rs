@@ -268,6 +268,25 @@ async fn a_token_of_ones_own_is_used_as_it_is() {
     lab.ask(&provider).await.unwrap();
     let seen = lab.server.seen();
     assert_eq!(seen, ["GET kv/data/team/app", "GET kv/data/team/app"]);
+    // It is exchanged in its file before the server no longer takes the old one, or after it.
+    for (number, first) in [(1, true), (2, false)] {
+        let token = format!("hvs.exchanged-{number}");
+        let exchange = || fs::write(lab.dir.path().join("token"), &token).unwrap();
+        if first {
+            exchange();
+        }
+        lab.ask(&provider).await.unwrap();
+        lab.server.expire_tokens();
+        lab.server.state.lock().unwrap().tokens.push(token.clone());
+        if !first {
+            let refused = lab.ask(&provider).await;
+            assert!(matches!(refused, Err(ProvideError::Refused(_))));
+            exchange();
+        }
+        lab.ask(&provider).await.unwrap();
+        lab.ask(&provider).await.unwrap();
+        lab.server.seen();
+    }
 }
 
 #[tokio::test]
