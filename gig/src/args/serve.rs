@@ -7,6 +7,7 @@ use gig_web::Role;
 
 use super::{
     OutputArgs,
+    secret::PassphraseArgs,
     value::{self, EnvArg},
 };
 
@@ -27,6 +28,8 @@ pub(crate) struct ServeArgs {
     /// Trust these roots for origins too (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) upstream_ca: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) passphrase: PassphraseArgs,
 }
 
 #[derive(Debug, Subcommand)]

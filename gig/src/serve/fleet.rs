@@ -163,6 +163,8 @@ impl Machine {
         }
         let upstream_proxy = UpstreamProxy::from_env(|name| std::env::var(name).ok())
             .context("cannot use the proxy that gig's own environment names")?;
+        let secrets = Secrets::new(roots.clone(), upstream_proxy.clone());
+        secrets.unlock(&args.passphrase)?;
         let hub = Hub::start(&HubConfig {
             slots: SLOTS,
             subnet,
@@ -180,8 +182,8 @@ impl Machine {
             explicit_port,
             deadlines: Deadlines::DEFAULT,
             resolve: Vec::new(),
-            upstream_roots: roots.clone(),
-            upstream_proxy: upstream_proxy.clone(),
+            upstream_roots: roots,
+            upstream_proxy,
             authority,
             // No policy opens the console to a sandbox, whatever it allows.
             never_open: NeverOpen {
@@ -205,7 +207,7 @@ impl Machine {
             bound,
             ca_pem,
             explicit_port,
-            secrets: Secrets::new(roots, upstream_proxy),
+            secrets,
         }))
     }
 }

@@ -9,10 +9,14 @@ use gig_proxy::{
     credential::{Border, Wallet},
     tls::roots::Roots,
 };
-use gig_vault::{Keeper, RunKeeper, SystemClock};
+use gig_vault::{Keeper, RunKeeper, SystemClock, Vault};
 use tokio::sync::OnceCell;
 
-use crate::{fetch::NetworkFetch, secrets as vault};
+use crate::{
+    args::secret::PassphraseArgs,
+    fetch::NetworkFetch,
+    secrets::{self as vault, changes::Changes},
+};
 
 /// The border, made when the first server wants a secret.
 #[derive(Debug)]
@@ -26,6 +30,8 @@ pub(super) struct Secrets {
 struct Kept {
     border: Arc<Border>,
     keeper: Arc<RunKeeper>,
+    /// The record of what a service gives in a value's place.
+    _changes: Changes,
 }
 
 /// What one sandbox gets.
@@ -41,6 +47,22 @@ impl Secrets {
             proxy,
             kept: OnceCell::new(),
         }
+    }
+
+    /// Unlocks what is in its owner's custody now, where the options say with what: nobody sits at a
+    /// terminal when the first server wants it.
+    ///
+    /// # Errors
+    /// When there is no passphrase there, or it is wrong, or the vault cannot be opened.
+    pub(super) fn unlock(&self, from: &PassphraseArgs) -> anyhow::Result<()> {
+        if from.passphrase_file.is_none() && from.passphrase_fd.is_none() {
+            return Ok(());
+        }
+        let (kept, vault) = open(self.roots.clone(), self.proxy.clone())?;
+        vault::unlock(&vault, from)?;
+        // Nobody has asked for it yet.
+        self.kept.set(kept).ok();
+        Ok(())
     }
 
     /// Waits for what is being fetched or minted, so that nothing that a service gave is lost.
@@ -62,7 +84,12 @@ impl Secrets {
         if names.is_empty() {
             return Ok(None);
         }
-        let kept = self.kept.get_or_try_init(|| async { self.open() });
+        let kept = self.kept.get_or_try_init(|| async {
+            let (roots, proxy) = (self.roots.clone(), self.proxy.clone());
+            // It reads files, and a record that was opened in vain is closed, which blocks.
+            let opened = tokio::task::spawn_blocking(|| open(roots, proxy)).await?;
+            opened.map(|(kept, _)| kept)
+        });
         let border = &kept.await?.border;
         let wallet = border.wallet(sandbox);
         for name in names {
@@ -89,16 +116,22 @@ impl Secrets {
         }
         Ok(Some(Given { wallet, variables }))
     }
+}
 
-    fn open(&self) -> anyhow::Result<Kept> {
-        let fetch = NetworkFetch::new(self.roots.clone(), self.proxy.clone());
-        let keeper = RunKeeper::builder(Arc::new(fetch), Arc::new(SystemClock))
-            .vault(vault::open()?)
-            .build()?;
-        let keeper = Arc::new(keeper);
-        Ok(Kept {
-            border: Border::new(Arc::clone(&keeper) as Arc<dyn Keeper>),
-            keeper,
-        })
-    }
+/// The border with its keeper, and the vault behind it.
+fn open(roots: Roots, proxy: Option<UpstreamProxy>) -> anyhow::Result<(Kept, Arc<Vault>)> {
+    let fetch = NetworkFetch::new(roots, proxy);
+    // A server may give a new refresh token at any time: that it can be recorded is known before.
+    let changes = Changes::open(None)?;
+    let vault = vault::open_recorded(&changes)?;
+    let keeper = RunKeeper::builder(Arc::new(fetch), Arc::new(SystemClock))
+        .vault(Arc::clone(&vault))
+        .build()?;
+    let keeper = Arc::new(keeper);
+    let kept = Kept {
+        border: Border::new(Arc::clone(&keeper) as Arc<dyn Keeper>),
+        keeper,
+        _changes: changes,
+    };
+    Ok((kept, vault))
 }

@@ -23,6 +23,8 @@ pub struct Swap {
     longest: usize,
     replacements: Vec<Swappable>,
     escape: Escape,
+    /// What it is shows with the first octet that is no blank.
+    unknown: bool,
     tally: Arc<Tally>,
     held: Vec<u8>,
 }
@@ -74,8 +76,32 @@ impl Swap {
             spellings,
             replacements,
             escape,
+            unknown: false,
             tally: Arc::clone(tally),
             held: Vec::new(),
+        }
+    }
+
+    /// The same for text that does not say what it is: what begins like JSON is taken for it, so that no
+    /// value ends the string that it stands in.
+    #[must_use]
+    pub fn untold(replacements: Vec<Swappable>, tally: &Arc<Tally>) -> Self {
+        Self {
+            unknown: true,
+            ..Self::new(replacements, Escape::Raw, tally)
+        }
+    }
+
+    /// Looks at how the text begins.
+    fn recognise(&mut self, octets: &[u8]) {
+        let Some(first) = octets.iter().find(|octet| !octet.is_ascii_whitespace()) else {
+            return;
+        };
+        self.unknown = false;
+        if matches!(first, b'{' | b'[') {
+            // Nothing is held back yet: no sentinel begins with a blank.
+            let replacements = std::mem::take(&mut self.replacements);
+            *self = Self::new(replacements, Escape::Json, &self.tally);
         }
     }
 
