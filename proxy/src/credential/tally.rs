@@ -11,7 +11,8 @@ pub struct Tally(Mutex<Counted>);
 
 #[derive(Debug, Default)]
 struct Counted {
-    swapped: BTreeSet<Arc<str>>,
+    /// By name and version: what is open for long sees more than one.
+    swapped: BTreeSet<(Arc<str>, u64)>,
     findings: BTreeSet<Arc<str>>,
     misuses: Vec<Misuse>,
     /// A value went into the body.
@@ -31,7 +32,9 @@ impl Tally {
     /// A value of this version went in its sentinel's place.
     pub fn swapped(&self, name: &SecretName, version: u64) {
         let mut counted = self.0.lock();
-        if counted.swapped.insert(Arc::clone(name.shared())) {
+        let known = counted.swapped.len();
+        let first = known < MOST || !counted.swapped.iter().any(|(of, _)| of == name.shared());
+        if first && counted.swapped.insert((Arc::clone(name.shared()), version)) {
             let text = format!("secret {name} version {version}");
             counted.findings.insert(text.into());
         }
@@ -67,7 +70,11 @@ impl Tally {
     /// The names of secrets that were swapped in so far.
     #[must_use]
     pub fn names(&self) -> Vec<Arc<str>> {
-        self.0.lock().swapped.iter().cloned().collect()
+        let counted = self.0.lock();
+        let names = counted.swapped.iter().map(|(name, _)| Arc::clone(name));
+        let mut names: Vec<_> = names.collect();
+        names.dedup();
+        names
     }
 
     /// What was found so far.
@@ -85,3 +92,30 @@ impl Tally {
 
 /// A record stays readable.
 const MOST: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_version_is_found_and_a_name_is_told_once() {
+        let tally = Tally::default();
+        let (one, two) = ("ONE".parse().unwrap(), "TWO".parse().unwrap());
+        for (name, version) in [(&one, 1), (&two, 7), (&one, 2), (&one, 2)] {
+            tally.swapped(name, version);
+        }
+        assert_eq!(tally.names(), ["ONE".into(), "TWO".into()]);
+        let found = [
+            "secret ONE version 1",
+            "secret ONE version 2",
+            "secret TWO version 7",
+        ];
+        assert_eq!(tally.findings(), found.map(Arc::from));
+        for version in 3..1000 {
+            tally.swapped(&one, version);
+        }
+        tally.swapped(&"LAST".parse().unwrap(), 1);
+        assert!(tally.findings().len() < 100);
+        assert_eq!(tally.names(), ["LAST".into(), "ONE".into(), "TWO".into()]);
+    }
+}

@@ -8,7 +8,7 @@ use gig_vault::{
     Clock, Secret, SystemClock,
     kind::{HmacAlgorithm, HmacDefinition, Piece, Template},
 };
-use http::{HeaderMap, HeaderName, HeaderValue, uri::PathAndQuery};
+use http::{HeaderMap, HeaderName, HeaderValue, header::HOST, uri::PathAndQuery};
 
 use super::untreatable;
 use crate::credential::{

@@ -126,6 +126,11 @@ async fn rotation_and_revocation_hold_from_the_next_message_of_an_open_websocket
     assert_eq!(heard.recv().await.unwrap(), "closed", "it never left");
     lab.until_denied().await;
     lab.assert_denied_for(DenyReason::SecretUnavailable);
+    let record = lab.until_records(Event::Response, 1).await.remove(0);
+    for version in ["secret TOKEN version 1", "secret TOKEN version 2"] {
+        let mut found = record.entry.findings.iter();
+        assert!(found.any(|found| &**found == version), "{record:?}");
+    }
 }
 
 #[tokio::test]

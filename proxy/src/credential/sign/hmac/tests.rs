@@ -65,6 +65,18 @@ fn a_timestamp_and_more_fields() {
     assert_eq!(signed["x-nonce"].len(), 32);
 }
 
+/// In HTTP/2 there is no such field, and in HTTP/1 the origin sees another than the program wrote.
+#[test]
+fn the_host_field_is_the_host_that_the_origin_sees() {
+    for message in ["{header:host}", "{header:Host}", "{host}"] {
+        let yaml = format!("{{message: '{message}', header: S}}");
+        let signed = sign(&yaml, "key", b"");
+        let key = hmac::Key::new(hmac::HMAC_SHA256, b"key");
+        let expected = hmac::sign(&key, b"hooks.example.com");
+        assert_eq!(signed["s"], hex(expected.as_ref()), "{message}");
+    }
+}
+
 #[test]
 fn a_body_that_was_not_read_is_refused() {
     let treat = treat_of("{message: '{body}', header: S}", "key");
