@@ -151,6 +151,10 @@ impl Filling<'_> {
                 text.extend_from_slice(self.milliseconds.to_string().as_bytes());
             }
             Piece::Nonce => text.extend_from_slice(self.nonce.as_bytes()),
+            // Whatever the program spoke, it is this that the origin sees.
+            Piece::Header(name) if name.eq_ignore_ascii_case(HOST.as_str()) => {
+                text.extend_from_slice(request.authority.as_bytes());
+            }
             Piece::Header(name) => {
                 let value = request.headers.get(name.as_str());
                 text.extend_from_slice(value.map_or(&[][..], HeaderValue::as_bytes));
