@@ -16,7 +16,7 @@ mod client_certificate;
 #[cfg(test)]
 mod examples;
 #[cfg(test)]
-mod fake_fetch;
+pub(crate) mod fake_fetch;
 mod github_app;
 mod google_service_account;
 mod hmac;
@@ -113,6 +113,12 @@ pub trait Kind: Send + Sync + fmt::Debug {
     /// one that only gig itself uses, such as a client's secret.
     fn stored_parts(&self, _value: &SecretBytes) -> Option<Vec<SecretBytes>> {
         None
+    }
+
+    /// What of a stored value may leave towards no host, because gig alone uses it: a client's secret, a
+    /// private key. Asked where [`Kind::stored_parts`] has nothing.
+    fn watched_parts(&self, value: &SecretBytes) -> Vec<SecretBytes> {
+        vec![SecretBytes::copy_of(value.expose().trim_ascii())]
     }
 
     /// Mints from the current stored value.

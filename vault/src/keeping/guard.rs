@@ -131,7 +131,7 @@ impl List {
         self.until = [self.until, end].into_iter().flatten().min();
     }
 
-    /// What is stored of a kind: the parts that are used, and the whole where it is more than a part.
+    /// What is stored of a kind: the parts that are used, or else those that only gig uses.
     fn stored(
         &mut self,
         view: &View,
@@ -149,8 +149,16 @@ impl List {
                     self.add(name, version, &Arc::new(part), usable);
                 }
             }
-            // A value that only gig itself uses, such as a client's secret, goes nowhere from inside.
-            None => self.add(name, version, &Arc::new(value), false),
+            // What only gig itself uses, such as a client's secret, goes nowhere from inside.
+            None => {
+                let watched = kind.map_or_else(
+                    || vec![value.duplicate()],
+                    |kind| kind.watched_parts(&value),
+                );
+                for part in watched {
+                    self.add(name, version, &Arc::new(part), false);
+                }
+            }
         }
     }
 

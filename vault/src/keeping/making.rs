@@ -62,11 +62,15 @@ pub(super) async fn make(
         until,
     } = defined;
     let kind = definition.kind.kind();
+    let mut behind = Vec::new();
     let (value, version, lifetime) = match value {
         Some(value) => (value, stored, None),
         None => {
             let provided = provide(keeper, name, &definition, &stamp, source).await?;
             let version = counted(&provided);
+            if kind.stored_parts(&provided.value).is_none() {
+                behind = kind.watched_parts(&provided.value);
+            }
             (provided.value, version, Some(provided.lifetime))
         }
     };
@@ -115,6 +119,7 @@ pub(super) async fn make(
             entrusted: definition.entrusted,
         }),
         due: renewable.map(|end| due(now, end)),
+        behind,
         renews: lifetime.is_some() || kind.is_minted(),
         // What a provider gave outlives its time a little when the provider is silent; what a service
         // minted does not.

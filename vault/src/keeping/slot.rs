@@ -59,6 +59,8 @@ pub(super) struct Ready {
     pub(super) until: Option<Timestamp>,
     /// Somebody gives another when asked.
     pub(super) renews: bool,
+    /// What a provider gave that only gig itself uses.
+    pub(super) behind: Vec<SecretBytes>,
 }
 
 #[derive(Debug)]
@@ -322,20 +324,27 @@ impl State {
         for known in &mut self.known {
             known.current = false;
         }
+        for behind in &ready.behind {
+            self.remember(ready.secret.version, behind, false);
+        }
         let kind = keeper.defined(&ready.secret.name).ok();
         let kind = kind.map(|defined| defined.definition.kind.kind());
         for (index, part) in ready.secret.parts.iter().enumerate() {
             if kind.as_ref().is_some_and(|kind| !kind.guards(index)) {
                 continue;
             }
-            self.known.retain(|known| *known.value != part.value);
-            self.known.push_front(Known {
-                version: ready.secret.version,
-                value: Arc::new(part.value.duplicate()),
-                current: true,
-            });
+            self.remember(ready.secret.version, &part.value, true);
         }
         self.known.truncate(REMEMBERED);
+    }
+
+    fn remember(&mut self, version: u64, value: &SecretBytes, current: bool) {
+        self.known.retain(|known| *known.value != *value);
+        self.known.push_front(Known {
+            version,
+            value: Arc::new(value.duplicate()),
+            current,
+        });
     }
 
     /// The version of a value: the provider's own count, or one more for every other value.

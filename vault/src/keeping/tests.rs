@@ -3,6 +3,7 @@
 use std::{sync::atomic::AtomicUsize, time::Duration};
 
 mod rotating;
+mod watched;
 
 use super::*;
 use crate::{

@@ -110,6 +110,17 @@ impl Kind for Aws {
         self.keys(value).map(drop)
     }
 
+    fn guards(&self, part: usize) -> bool {
+        part > 0
+    }
+
+    fn watched_parts(&self, value: &SecretBytes) -> Vec<SecretBytes> {
+        let Ok(keys) = self.keys(value) else {
+            return vec![value.duplicate()];
+        };
+        std::iter::once(keys.secret).chain(keys.token).collect()
+    }
+
     fn mint<'a>(&'a self, request: MintRequest<'a>) -> MintFuture<'a> {
         Box::pin(async move {
             let keys = self.keys(request.value)?;

@@ -120,7 +120,7 @@ pub(super) fn claims(token: &str, pem: &str) -> (serde_json::Value, serde_json::
 }
 
 /// A fresh RSA key as PKCS#8 PEM.
-pub(super) fn rsa_pem() -> String {
+pub(crate) fn rsa_pem() -> String {
     use aws_lc_rs::{encoding::AsDer, rsa::KeyPair};
     let key = KeyPair::generate(aws_lc_rs::rsa::KeySize::Rsa2048).unwrap();
     let der = AsDer::<aws_lc_rs::encoding::Pkcs8V1Der<'static>>::as_der(&key).unwrap();

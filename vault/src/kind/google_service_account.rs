@@ -74,6 +74,16 @@ impl Kind for GoogleServiceAccount {
         true
     }
 
+    fn watched_parts(&self, value: &SecretBytes) -> Vec<SecretBytes> {
+        match serde_json::from_slice::<KeyFile>(value.expose()) {
+            Ok(file) => {
+                let key = file.private_key.0;
+                vec![SecretBytes::copy_of(key.expose().trim_ascii())]
+            }
+            Err(_) => vec![value.duplicate()],
+        }
+    }
+
     fn mint<'a>(&'a self, request: MintRequest<'a>) -> MintFuture<'a> {
         Box::pin(async move {
             let (file, key) = self.read(request.value)?;

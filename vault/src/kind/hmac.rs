@@ -153,6 +153,12 @@ impl Kind for Hmac {
         "hmac"
     }
 
+    fn watched_parts(&self, value: &SecretBytes) -> Vec<SecretBytes> {
+        let written = SecretBytes::copy_of(value.expose().trim_ascii());
+        let key = self.0.key(value).filter(|key| *key != written);
+        std::iter::once(written).chain(key).collect()
+    }
+
     fn check(&self, value: &SecretBytes) -> Result<(), UnusableValueError> {
         let spelled = match self.0.key_encoding {
             KeyEncoding::Raw => "it has to be the key",

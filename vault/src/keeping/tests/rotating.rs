@@ -12,21 +12,28 @@ pub(super) struct TokenServer {
 
 #[derive(Debug)]
 struct Login {
+    /// Whatever it is asked with.
+    anything: bool,
     takes: usize,
     asked: usize,
     stolen: bool,
 }
 
 impl TokenServer {
-    fn open() -> Arc<Self> {
+    pub(super) fn open() -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(Login {
+                anything: false,
                 takes: 0,
                 asked: 0,
                 stolen: false,
             }),
             gate: tokio::sync::Semaphore::new(1000),
         })
+    }
+
+    pub(super) fn takes_anything(&self) {
+        self.state.lock().anything = true;
     }
 
     fn asked(&self) -> usize {
@@ -42,7 +49,7 @@ impl Fetch for TokenServer {
                 let mut login = self.state.lock();
                 login.asked += 1;
                 let good = format!("refresh_token=refresh-{}", login.takes);
-                login.stolen |= !form.split('&').any(|field| field == good);
+                login.stolen |= !login.anything && !form.split('&').any(|field| field == good);
                 login.takes += 1;
                 (!login.stolen).then_some(login.takes)
             };
@@ -71,7 +78,7 @@ const ROTATING: &str = "kind: {oauth2_refresh_token: {endpoint: {token_url: 'htt
 
 impl Lab {
     /// A keeper of another process, with its own look at the vault.
-    fn beside(&self, server: &Arc<TokenServer>) -> RunKeeper {
+    pub(super) fn beside(&self, server: &Arc<TokenServer>) -> RunKeeper {
         let fetch: Arc<dyn Fetch> = server.clone();
         let clock: Arc<dyn Clock> = self.clock.clone();
         let vault = vault(self.dir.path(), &self.clock);

@@ -123,6 +123,16 @@ impl Kind for Oauth2RefreshToken {
         true
     }
 
+    fn watched_parts(&self, value: &SecretBytes) -> Vec<SecretBytes> {
+        match self.stored(value) {
+            Ok(stored) => {
+                let token = std::iter::once(stored.refresh_token);
+                token.chain(stored.client_secret).collect()
+            }
+            Err(_) => vec![value.duplicate()],
+        }
+    }
+
     fn mint<'a>(&'a self, request: MintRequest<'a>) -> MintFuture<'a> {
         Box::pin(async move {
             let stored = self.stored(request.value)?;

@@ -1,0 +1,100 @@
+//! What of a stored value is watched for, kind by kind.
+
+use super::*;
+
+#[test]
+fn what_only_gig_uses_of_a_value_is_watched_for_by_itself() {
+    let lab = Lab::new();
+    let client = "endpoint: {token_url: 'https://id.example/token'}, client: {client_id: app}";
+    let pem = crate::kind::fake_fetch::rsa_pem();
+    let pem = pem.trim();
+    let key_file = serde_json::json!({"client_email": "a@b", "private_key": format!("{pem}\n")});
+    let cases = [
+        (
+            "aws: {}",
+            r#"{"Version":1,"AccessKeyId":"AKIAREALREALREALREAL","SecretAccessKey":"secret-access-key-of-it","SessionToken":"session-token-of-it"}"#.to_owned(),
+            vec!["secret-access-key-of-it", "session-token-of-it"],
+        ),
+        ("aws: {}", "AKIAREALREALREALREAL:another-access-key".to_owned(), vec!["another-access-key"]),
+        (
+            &format!("oauth2_refresh_token: {{{client}}}"),
+            r#"{"refresh_token": "refresh-token-of-it", "client_secret": "client-secret-of-it"}"#.to_owned(),
+            vec!["refresh-token-of-it", "client-secret-of-it"],
+        ),
+        (&format!("oauth2_client_credentials: {{{client}}}"), "client-secret-alone\n".to_owned(), vec!["client-secret-alone"]),
+        ("google_service_account: {scopes: [a]}", key_file.to_string(), vec![pem]),
+        (
+            "hmac: {message: '{body}', header: S, key_encoding: hex}",
+            "6b65792d6f662d7369787465656e2d6f".to_owned(),
+            vec!["6b65792d6f662d7369787465656e2d6f", "key-of-sixteen-o"],
+        ),
+    ];
+    for (number, (kind, value, wanted)) in cases.into_iter().enumerate() {
+        let secret = format!("S{number}");
+        put(&lab.vault, &secret, &value, &format!("kind: {{{kind}}}"), 0);
+        let keeper = lab.keeper();
+        let guarded = keeper.guarded();
+        let of = guarded
+            .values
+            .iter()
+            .filter(|known| known.name.as_str() == secret);
+        let found: Vec<_> = of
+            .map(|known| (known.value.expose(), known.current))
+            .collect();
+        let wanted: Vec<_> = wanted.iter().map(|part| (part.as_bytes(), false)).collect();
+        assert!(found == wanted, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn what_only_gig_uses_of_a_provided_value_is_watched_for_too() {
+    let lab = Lab::new();
+    let file = lab.dir.path().join("keys");
+    std::fs::write(
+        &file,
+        "AKIAREALREALREALREAL:secret-access-key:session-token",
+    )
+    .unwrap();
+    let server = rotating::TokenServer::open();
+    let client = lab.dir.path().join("client");
+    std::fs::write(&client, "client-secret-of-it\n").unwrap();
+    let text = format!(
+        "{{kind: {{oauth2_client_credentials: {{endpoint: {{token_url: 'https://id.example/token'}}, \
+         client: {{client_id: app}}}}}}, provider: {{file: {{path: '{}'}}}}}}",
+        client.display()
+    );
+    let new = NewVersion {
+        value: None,
+        expires: None,
+        grace: Duration::ZERO,
+        custody: false,
+    };
+    let definition = Definition::parse(&text).unwrap();
+    lab.vault.set(&name("C"), &definition, &new).unwrap();
+    let text = format!(
+        "{{kind: {{aws: {{}}}}, provider: {{file: {{path: '{}'}}}}}}",
+        file.display()
+    );
+    let definition = Definition::parse(&text).unwrap();
+    lab.vault.set(&name("K"), &definition, &new).unwrap();
+    let keeper = lab.beside(&server);
+    get(&keeper, "K").await.unwrap();
+    assert_eq!(
+        watched(&keeper),
+        [
+            ("secret-access-key".to_owned(), true),
+            ("session-token".to_owned(), true)
+        ]
+    );
+    server.takes_anything();
+    get(&keeper, "C").await.unwrap();
+    let watched = watched(&keeper);
+    assert!(
+        watched.contains(&("client-secret-of-it".to_owned(), false)),
+        "{watched:?}"
+    );
+    assert!(
+        watched.contains(&("access-1".to_owned(), true)),
+        "{watched:?}"
+    );
+}
