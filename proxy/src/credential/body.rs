@@ -36,6 +36,8 @@ struct Kind {
     word: &'static str,
     /// `None`: a value in it would break it, or it is not text.
     escape: Option<Escape>,
+    /// It does not say what it is: how it begins says how a value is written.
+    untold: bool,
     /// A place for credentials, where a sentinel that goes astray is refused.
     credential: bool,
 }
@@ -203,7 +205,10 @@ impl BodyPlan {
                 aside,
             };
         };
-        let swap = Swap::new(self.swappable.clone(), escape, &self.tally);
+        let swap = match self.kind.untold {
+            true => Swap::untold(self.swappable.clone(), &self.tally),
+            false => Swap::new(self.swappable.clone(), escape, &self.tally),
+        };
         match &self.coded {
             Coded::Known(codings) => {
                 let swap = Some(swap);
@@ -265,15 +270,20 @@ impl fmt::Debug for Passes {
     }
 }
 
-/// By `Content-Type`; a body without one is taken for text.
+/// By `Content-Type`; a body without one is taken for text, or for JSON where it begins like it. So are
+/// the messages of a WebSocket.
 fn kind(headers: &HeaderMap) -> Kind {
     let of = |word, escape| Kind {
         word,
         escape,
+        untold: false,
         credential: false,
     };
     let Some(value) = headers.get(CONTENT_TYPE) else {
-        return of("body", Some(Escape::Raw));
+        return Kind {
+            untold: true,
+            ..of("body", Some(Escape::Raw))
+        };
     };
     let text = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
     let media = text.split(';').next().unwrap_or_default().trim();
@@ -282,6 +292,7 @@ fn kind(headers: &HeaderMap) -> Kind {
         ("application", "x-www-form-urlencoded") => Kind {
             word: "form body",
             escape: Some(Escape::Percent),
+            untold: false,
             credential: true,
         },
         (_, sub) if sub == "json" || sub.ends_with("+json") || JSON.contains(&sub) => {

@@ -168,6 +168,9 @@ impl Swap {
 
 impl Rewrite for Swap {
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        if self.unknown {
+            self.recognise(octets);
+        }
         if self.held.is_empty() {
             let gone = self.replace(octets, out, false)?;
             self.held
@@ -208,6 +211,10 @@ mod tests {
     const SENTINEL: &str = "gigph-0123456789abcdef/+=";
 
     fn swap(value: &str, escape: Escape) -> Swap {
+        Swap::new(swappable(value), escape, &Arc::default())
+    }
+
+    fn swappable(value: &str) -> Vec<Swappable> {
         let secret = Secret {
             name: "T".parse().unwrap(),
             version: 1,
@@ -226,8 +233,28 @@ mod tests {
             places: Places::default(),
         };
         let unavailable = Swappable::Unavailable("gigph-unavailable".into());
-        let swappable = vec![Swappable::Ready(replacement), unavailable];
-        Swap::new(swappable, escape, &Arc::default())
+        vec![Swappable::Ready(replacement), unavailable]
+    }
+
+    #[test]
+    fn what_begins_like_json_is_written_as_json_wherever_it_is_cut() {
+        let told = SENTINEL.replace('/', "\\/");
+        for (text, expected) in [
+            (
+                format!("{{\"k\":\"{SENTINEL}\"}}"),
+                "{\"k\":\"a\\\"b\\\\c\"}",
+            ),
+            (format!(" \r\n\t[\"{told}\"]"), " \r\n\t[\"a\\\"b\\\\c\"]"),
+            (format!("k={SENTINEL}"), "k=a\"b\\c"),
+            (SENTINEL.to_owned(), "a\"b\\c"),
+            (format!("  {SENTINEL} {{"), "  a\"b\\c {"),
+        ] {
+            for cut in 0..=text.len() {
+                let mut swap = Swap::untold(swappable("a\"b\\c"), &Arc::default());
+                let (one, two) = text.as_bytes().split_at(cut);
+                assert_eq!(pushed(&mut swap, &[one, two]), expected, "{text} at {cut}");
+            }
+        }
     }
 
     fn pushed(swap: &mut Swap, pieces: &[&[u8]]) -> String {

@@ -14,6 +14,7 @@ use http::{
     header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT},
     uri::PathAndQuery,
 };
+use md5::{Digest as _, Md5};
 
 use super::{
     body::{Credentials, Gathered, Upload},
@@ -225,19 +226,23 @@ async fn gather(unsent: &mut Unsent<'_>, most: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The field with the digest of what is sent (RFC 9530; RFC 3230 for `Digest`).
+/// The field with the digest of what is sent (RFC 9530; RFC 3230 for `Digest`; RFC 1864 for
+/// `Content-MD5`, which protects from nothing but faults of the network).
 fn renewed(name: &HeaderName, old: &[u8], octets: &[u8]) -> Option<HeaderValue> {
+    if name == CONTENT_MD5 {
+        return HeaderValue::try_from(STANDARD.encode(Md5::digest(octets))).ok();
+    }
     let old = std::str::from_utf8(old).ok()?;
     let structured = name != DIGEST;
     let mut digests = Vec::new();
     for member in old.split(',') {
         let (algorithm, _) = member.trim().split_once('=')?;
-        let known = match algorithm.to_ascii_lowercase().as_str() {
-            "sha-256" => &digest::SHA256,
-            "sha-512" => &digest::SHA512,
+        let encoded = match algorithm.to_ascii_lowercase().as_str() {
+            "sha-256" => STANDARD.encode(digest::digest(&digest::SHA256, octets)),
+            "sha-512" => STANDARD.encode(digest::digest(&digest::SHA512, octets)),
+            "md5" => STANDARD.encode(Md5::digest(octets)),
             _ => return None,
         };
-        let encoded = STANDARD.encode(digest::digest(known, octets));
         digests.push(if structured {
             format!("{algorithm}=:{encoded}:")
         } else {
@@ -248,8 +253,9 @@ fn renewed(name: &HeaderName, old: &[u8], octets: &[u8]) -> Option<HeaderValue> 
 }
 
 const DIGEST: HeaderName = HeaderName::from_static("digest");
+const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
 const DIGESTS: [HeaderName; 4] = [
-    HeaderName::from_static("content-md5"),
+    CONTENT_MD5,
     DIGEST,
     HeaderName::from_static("content-digest"),
     HeaderName::from_static("repr-digest"),
