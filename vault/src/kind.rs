@@ -39,6 +39,7 @@ pub use oauth2::{
     Oauth2RefreshToken, Oauth2RefreshTokenDefinition, TokenEndpoint,
 };
 pub use plain::Plain;
+pub(crate) use secret_text::SecretText;
 
 use crate::{
     clock::Clock,

@@ -9,7 +9,7 @@ use crate::secret_bytes::SecretBytes;
 
 /// The octets of a text.
 #[derive(Debug)]
-pub(super) struct SecretText(pub(super) SecretBytes);
+pub(crate) struct SecretText(pub(crate) SecretBytes);
 
 impl<'de> Deserialize<'de> for SecretText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

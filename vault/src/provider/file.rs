@@ -33,11 +33,12 @@ impl File {
 
     fn read(&self) -> Result<Provided, ProvideError> {
         let path = self.0.path.display();
-        let mut octets = Vec::new();
-        fs::File::open(&self.0.path)
-            .and_then(|file| file.take(LARGEST as u64 + 1).read_to_end(&mut octets))
-            .map_err(|error| ProvideError::Unavailable(format!("cannot read {path}: {error}")))?;
+        // It never grows, so that no copy is left behind unwiped.
+        let mut octets = Vec::with_capacity(LARGEST + 2);
+        let read = fs::File::open(&self.0.path)
+            .and_then(|file| file.take(LARGEST as u64 + 1).read_to_end(&mut octets));
         let value = SecretBytes::new(octets);
+        read.map_err(|error| ProvideError::Unavailable(format!("cannot read {path}: {error}")))?;
         if value.is_empty() || value.len() > LARGEST {
             return Err(ProvideError::Refused(format!(
                 "{path} is empty or has more than {LARGEST} octets"

@@ -268,7 +268,8 @@ impl Credential {
 }
 
 fn read_file(path: &PathBuf) -> Result<Vec<u8>, String> {
-    let mut octets = Vec::new();
+    // It never grows, so that no copy is left behind unwiped.
+    let mut octets = Vec::with_capacity(LARGEST + 1);
     let read =
         fs::File::open(path).and_then(|file| file.take(LARGEST as u64).read_to_end(&mut octets));
     match read {

@@ -133,11 +133,15 @@ impl ClientDefinition {
 
 /// RFC 6749 §2.3.1: both halves are escaped as in a form before they are joined.
 fn basic(id: &[u8], secret: &SecretBytes) -> SecretBytes {
-    let mut pair = zeroize::Zeroizing::new(Vec::new());
+    let length = 3 * (id.len() + secret.len()) + 1;
+    let mut pair = zeroize::Zeroizing::new(Vec::with_capacity(length));
     escape(id, &mut pair);
     pair.push(b':');
     escape(secret.expose(), &mut pair);
-    SecretBytes::new(format!("Basic {}", STANDARD.encode(&*pair)).into_bytes())
+    let mut field = String::with_capacity(BASIC.len() + pair.len().div_ceil(3) * 4);
+    field.push_str(BASIC);
+    STANDARD.encode_string(&*pair, &mut field);
+    SecretBytes::new(field.into_bytes())
 }
 
 /// An identifier that no assertion had before (RFC 7519 §4.1.7).
@@ -154,6 +158,7 @@ pub(in crate::kind) fn no_random() -> MintError {
     }
 }
 
+const BASIC: &str = "Basic ";
 const JWT_BEARER: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// Used at once; a clock that is a minute off still takes it.
 const ASSERTION_LIVES: i64 = 300;

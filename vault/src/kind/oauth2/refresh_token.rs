@@ -5,7 +5,6 @@
 //! one with each answer: it is stored in the old one's place before anything is used.
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::{Authentication, ClientDefinition, TokenEndpoint, ask, ends, token_part};
 use crate::{
@@ -42,6 +41,13 @@ struct Stored {
 struct StoredJson {
     refresh_token: SecretText,
     client_secret: Option<SecretText>,
+}
+
+/// The same, as it is stored.
+#[derive(Serialize)]
+struct StoredText<'a> {
+    refresh_token: &'a str,
+    client_secret: &'a str,
 }
 
 impl Oauth2RefreshToken {
@@ -89,16 +95,20 @@ impl Oauth2RefreshToken {
 impl Stored {
     /// What is stored from now on.
     fn with(&self, refresh_token: &SecretBytes) -> SecretBytes {
-        let text = |secret: &SecretBytes| String::from_utf8_lossy(secret.expose()).into_owned();
-        match &self.client_secret {
-            None => refresh_token.duplicate(),
-            Some(client_secret) => {
-                let json = json!({
-                    "refresh_token": text(refresh_token), "client_secret": text(client_secret),
-                });
-                SecretBytes::new(json.to_string().into_bytes())
-            }
-        }
+        let Some(client_secret) = &self.client_secret else {
+            return refresh_token.duplicate();
+        };
+        // Room for all of it escaped: what grows leaves copies behind.
+        let length = 6 * (refresh_token.len() + client_secret.len()) + 64;
+        let mut json = Vec::with_capacity(length);
+        let text = |secret| String::from_utf8_lossy(secret);
+        let written = StoredText {
+            refresh_token: &text(refresh_token.expose()),
+            client_secret: &text(client_secret.expose()),
+        };
+        // Two texts always serialise, and memory takes them.
+        serde_json::to_writer(&mut json, &written).unwrap_or_default();
+        SecretBytes::new(json)
     }
 }
 

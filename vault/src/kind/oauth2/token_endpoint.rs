@@ -130,7 +130,9 @@ impl Seconds {
 
 /// A form body (WHATWG URL §5.2).
 pub(super) fn form(fields: &[(&str, &[u8])]) -> SecretBytes {
-    let mut body = Vec::new();
+    // Room for all of it escaped: what grows leaves copies behind.
+    let lengths = fields.iter().map(|(name, value)| name.len() + value.len());
+    let mut body = Vec::with_capacity(lengths.map(|length| 3 * length + 2).sum());
     for (name, value) in fields {
         if !body.is_empty() {
             body.push(b'&');

@@ -1,10 +1,17 @@
-//! Reading what the server answers. Values are moved out of the parsed text, and the text is wiped.
+//! Reading what the server answers. Every text of a secret goes straight to where secrets are kept, the
+//! fields that nobody wants too.
 
-use serde::Deserialize;
+use std::{collections::HashMap, fmt};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
 
 use super::{HashicorpOptions, lifetime};
 use crate::{
     fetch::FetchAnswer,
+    kind::SecretText,
     provider::{ProvideError, Provided},
     secret_bytes::SecretBytes,
 };
@@ -17,8 +24,61 @@ struct Read {
 
 #[derive(Deserialize)]
 struct ReadData {
-    data: Option<serde_json::Map<String, serde_json::Value>>,
+    data: Option<HashMap<String, Field>>,
     metadata: Metadata,
+}
+
+/// A field of a secret, wanted or not; `None` for one that is no text.
+struct Field(Option<SecretBytes>);
+
+impl<'de> Deserialize<'de> for Field {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(FieldVisitor)
+    }
+}
+
+struct FieldVisitor;
+
+impl<'de> Visitor<'de> for FieldVisitor {
+    type Value = Field;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field of a secret")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Field, E> {
+        Ok(Field(Some(text.into())))
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Field, E> {
+        Ok(Field(None))
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<Field, E> {
+        Ok(Field(None))
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<Field, E> {
+        Ok(Field(None))
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Field, E> {
+        Ok(Field(None))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Field, E> {
+        Ok(Field(None))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Field, A::Error> {
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Field(None))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Field, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Field(None))
+    }
 }
 
 #[derive(Deserialize)]
@@ -34,7 +94,7 @@ pub(super) struct Granted {
 
 #[derive(Deserialize)]
 pub(super) struct GrantedAuth {
-    pub(super) client_token: String,
+    pub(super) client_token: SecretText,
     pub(super) lease_duration: u64,
     #[serde(default)]
     pub(super) renewable: bool,
@@ -59,8 +119,8 @@ pub(super) fn secret(
     let version = read.data.metadata.version;
     let mut fields = read.data.data.unwrap_or_default();
     match fields.remove(&options.field) {
-        Some(serde_json::Value::String(text)) if !text.is_empty() => Ok(Provided {
-            value: SecretBytes::new(text.into_bytes()),
+        Some(Field(Some(text))) if !text.is_empty() => Ok(Provided {
+            value: text,
             version: Some(version),
             lifetime: lifetime(options.ttl),
         }),

@@ -83,7 +83,7 @@ impl Hashicorp {
             return Err(answer::refusal(answer, place));
         }
         let Granted { auth } = answer::parse(answer)?;
-        let token = SecretBytes::new(auth.client_token.into_bytes());
+        let token = auth.client_token.0;
         let now = request.clock.now();
         Ok(Session::new(
             token,

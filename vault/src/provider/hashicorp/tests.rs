@@ -91,7 +91,7 @@ impl Server {
                     (FetchMethod::Post, "auth/token/renew-self") => grant(&token),
                     (FetchMethod::Get, "kv/data/team/app") => (
                         200,
-                        r#"{"request_id":"1","lease_duration":0,"data":{"data":{"password":"p4ss\n","number":5},
+                        r#"{"request_id":"1","lease_duration":0,"data":{"data":{"password":"p4ss\n","number":5,"list":["a",{"b":null}],"none":null,"half":0.5,"no":false},
                         "metadata":{"created_time":"2026-01-01T00:00:00Z","custom_metadata":null,
                         "deletion_time":"","destroyed":false,"version":7}}}"#
                             .to_owned(),
@@ -298,7 +298,7 @@ async fn what_is_not_there_is_refused_and_a_sealed_server_is_not() {
         assert!(matches!(refused, ProvideError::Refused(_)), "{refused}");
     }
     let mut options = lab.options("team/app", APPROLE);
-    for field in ["number", "absent"] {
+    for field in ["number", "absent", "list", "none", "half", "no"] {
         field.clone_into(&mut options.field);
         let refused = lab
             .ask(&Hashicorp::new(&options))
