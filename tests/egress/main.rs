@@ -15,6 +15,7 @@ mod logins;
 mod node;
 mod nowhere;
 mod opaque;
+mod providers;
 mod python;
 mod reflection;
 mod rust;

@@ -18,7 +18,7 @@ use gig_tests::lab::{
     place,
 };
 
-const HOST: &str = "api.example.com";
+pub(super) const HOST: &str = "api.example.com";
 const VALUE: &str = "vaulted-value-3kQ9xWv2";
 
 /// `gig secret …` as the user that the run will be; gives what it says.
@@ -99,14 +99,14 @@ const ASKING: &str = "import os, sys, httpx\n\
      print(f'{n}:{r.status_code}', flush=True)\n";
 
 /// A program that asks when it is told to.
-struct Asking<'lab> {
+pub(super) struct Asking<'lab> {
     run: Live<'lab>,
     input: ChildStdin,
     asked: usize,
 }
 
 impl<'lab> Asking<'lab> {
-    fn start(subject: Subject<'lab>, version: &str) -> Self {
+    pub(super) fn start(subject: Subject<'lab>, version: &str) -> Self {
         let venv = place::client("venv");
         let python = text(&venv.join("bin/python"));
         let subject = subject.read_only(&venv);
@@ -120,7 +120,7 @@ impl<'lab> Asking<'lab> {
     }
 
     /// The status of one request.
-    fn ask(&mut self) -> u16 {
+    pub(super) fn ask(&mut self) -> u16 {
         self.input.write_all(b"\n").expect("tell the program");
         let answer = format!("{}:", self.asked);
         self.run.wait_for(&answer);
@@ -133,7 +133,7 @@ impl<'lab> Asking<'lab> {
     }
 
     /// All of it went over one connection.
-    fn finish(self) -> Finished {
+    pub(super) fn finish(self) -> Finished {
         drop(self.input);
         let run = self.run.finish(Duration::from_secs(60)).success();
         let requests = run.audit.of(Event::Request);
@@ -143,14 +143,14 @@ impl<'lab> Asking<'lab> {
     }
 }
 
-fn subject(lab: &Lab) -> Subject<'_> {
+pub(super) fn subject(lab: &Lab) -> Subject<'_> {
     let subject = lab.gig().allow(HOST).host_env("GIG_DATA_DIR", &data(lab));
     subject.option(["--secret", "TOKEN@api.example.com"])
 }
 
 /// The token of this request, counted from one. The origin tells of a request when it has answered it:
 /// the program may be further already.
-fn sent(origin: &HttpOrigin, number: usize) -> String {
+pub(super) fn sent(origin: &HttpOrigin, number: usize) -> String {
     let begun = Instant::now();
     loop {
         if let Some(request) = origin.requests().get(number - 1) {

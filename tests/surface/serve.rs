@@ -8,6 +8,7 @@ mod people;
 mod policies;
 mod recorded;
 mod sandboxes;
+mod secrets;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -100,14 +101,19 @@ impl Appliance {
     }
 
     /// Kills it as `kill -9` does, and starts it again on the same directory.
-    fn kill_and_start_again(mut self) -> Self {
+    fn kill_and_start_again(self) -> Self {
+        self.end_and_start_again(&[])
+    }
+
+    /// The same, with options.
+    fn end_and_start_again(mut self, options: &[&str]) -> Self {
         self.child.kill().expect("kill it");
         self.child.wait().expect("its end");
         let empty = tempfile::tempdir().expect("a folder");
         let folder = std::mem::replace(&mut self.folder, empty);
         let database = self.database.take();
         drop(self);
-        Self::start_on(folder, &[], database)
+        Self::start_on(folder, options, database)
     }
 
     fn said(&self) -> String {

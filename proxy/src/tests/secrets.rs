@@ -294,6 +294,46 @@ async fn trailers_take_the_value() {
 }
 
 #[tokio::test]
+async fn each_of_many_lines_and_cookie_crumbs_takes_the_value_over_h2() {
+    const VALUE: &str = "v4lue-of-the-token";
+    for alpn in ["h2", "http/1.1"] {
+        let world = World::speaking("api.test", VALUE, alpn).await;
+        let sentinel = &world.sentinel;
+        let basic = STANDARD.encode(format!("ann:{sentinel}"));
+        let request = Request::get("https://api.test/")
+            .header("x-key", sentinel)
+            .header("x-key", "other")
+            .header("x-key", format!("k={sentinel}, {sentinel}"))
+            .header("authorization", format!("Basic {basic}"))
+            .header("cookie", format!("sid={sentinel}"))
+            .header("cookie", "theme=dark")
+            .header("cookie", format!("old={sentinel}"));
+        let mut client = world.lab.https("api.test", "h2").await;
+        let answer = client.send(request.body(empty()).unwrap()).await;
+        assert_eq!(answer.status, StatusCode::OK, "{alpn}");
+        let seen = world.seen();
+        let all = |name: &str| {
+            let lines = seen.headers.get_all(name).iter();
+            lines
+                .map(|line| line.to_str().unwrap().to_owned())
+                .collect()
+        };
+        let keys: Vec<String> = all("x-key");
+        let both = format!("k={VALUE}, {VALUE}");
+        assert_eq!(keys, [VALUE, "other", &both], "{alpn}");
+        let basic = STANDARD.encode(format!("ann:{VALUE}"));
+        assert_eq!(seen.header("authorization"), format!("Basic {basic}"));
+        let crumbs: Vec<String> = all("cookie");
+        let (one, two) = (format!("sid={VALUE}"), format!("old={VALUE}"));
+        assert_eq!(
+            crumbs.join("; "),
+            format!("{one}; theme=dark; {two}"),
+            "{alpn}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_value_with_a_line_break_splits_no_header() {
     for value in ["one\r\nx-evil: 1", "one\ntwo", "nul\0nul"] {
         let world = World::new("api.test", value).await;

@@ -236,12 +236,17 @@ impl Three {
 }
 
 impl Keeper for Three {
-    fn at_hand(&self, name: &SecretName) -> Option<Arc<Secret>> {
+    /// All are due for renewal, and what comes back is what they are until then.
+    fn at_hand(&self, _: &SecretName) -> Option<Arc<Secret>> {
+        None
+    }
+
+    fn usable(&self, name: &SecretName) -> Option<Arc<Secret>> {
         self.0.iter().find(|secret| secret.name == *name).cloned()
     }
 
     fn current<'a>(&'a self, name: &'a SecretName) -> SecretFuture<'a> {
-        let found = self.at_hand(name);
+        let found = self.usable(name);
         let unknown = || SecretUnavailable::Unknown { name: name.clone() };
         Box::pin(async move { found.ok_or_else(unknown) })
     }

@@ -1,0 +1,182 @@
+//! Secrets of the appliance's sandboxes: sentinels inside, values at the border, nothing for anybody else.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    net::TcpListener,
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use serde_json::json;
+
+use super::{Answer, Appliance, Ask, answer, command};
+
+const VALUE: &str = "value-of-the-appliance-7Qm2";
+const PASSPHRASE: &str = "correct horse battery staple";
+
+/// Answers everything, and remembers the heads of what it was asked.
+struct Neighbour {
+    port: u16,
+    heads: Arc<Mutex<Vec<String>>>,
+}
+
+impl Neighbour {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
+        let port = listener.local_addr().expect("its address").port();
+        let heads = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&heads);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { continue };
+                let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+                let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+                let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                seen.lock().expect("the heads").push(head.join("\n"));
+                let _gone = stream.write_all(answer.as_bytes());
+            }
+        });
+        Self { port, heads }
+    }
+
+    fn heads(&self) -> Vec<String> {
+        self.heads.lock().expect("the heads").clone()
+    }
+
+    /// A policy that opens it to requests with TOKEN.
+    fn policy(&self) -> String {
+        format!(
+            "version: 1\negress:\n  - {{ip: 127.0.0.1, ports: [{}], protocol: http, \
+             allow_private: [127.0.0.1/32], secrets: [TOKEN]}}\n",
+            self.port
+        )
+    }
+
+    /// Asks it with this token, and says how it was answered.
+    fn ask(&self, token: &str) -> String {
+        format!(
+            "NO_PROXY= no_proxy= curl -s -m 60 -o /dev/null -w 'answer=%{{http_code}}\\n' \
+             -x \"$HTTPS_PROXY\" -H \"X-Token: {token}\" http://127.0.0.1:{}/",
+            self.port
+        )
+    }
+}
+
+impl Appliance {
+    fn with_policy(&self, document: &str) {
+        let token = self.token("admin");
+        let put = Ask::new("PUT", "/api/v1/policies/web").token(&token);
+        let body = json!({"document": document});
+        let reply = put.header("If-None-Match", "*").json(&body).send(self);
+        assert_eq!(reply.status, 200, "{reply:?}");
+    }
+
+    fn server_with_token(&self, name: &str, script: &str) {
+        let words = [
+            "server", "add", name, "--policy", "web", "--secret", "TOKEN", "--", "/bin/sh", "-c",
+            script,
+        ];
+        let added = self.gig(&words, "");
+        assert_eq!(added.status, 0, "{added:?}");
+    }
+
+    fn starts(&self, name: &str) -> Answer {
+        self.gig(&["server", "start", name], "")
+    }
+
+    /// What a sandbox said behind `word`, once it did.
+    fn says(&self, sandbox: &str, word: &str) -> String {
+        let said = || {
+            let log = self.gig(&["logs", sandbox], "").output;
+            let line = log.lines().find_map(|line| line.strip_prefix(word));
+            line.map(str::to_owned)
+        };
+        self.until(word, |_| said().is_some());
+        said().expect("what it said")
+    }
+}
+
+#[test]
+fn a_servers_sentinel_becomes_the_value_at_the_border_and_is_nothing_in_another_sandbox() {
+    let neighbour = Neighbour::start();
+    let appliance = Appliance::start();
+    let set = appliance.gig(&["secret", "set", "TOKEN"], VALUE);
+    assert_eq!(set.status, 0, "{set:?}");
+    appliance.with_policy(&neighbour.policy());
+    // It stays, so that its sentinel is one that lives.
+    let own = neighbour.ask("$TOKEN");
+    let script = format!("{own}; echo token=$TOKEN; echo first=$GIG_PLACEHOLDER; exec sleep 1000");
+    appliance.server_with_token("owner", &script);
+    let started = appliance.starts("owner");
+    assert_eq!(started.status, 0, "{started:?}");
+    let owner = started.output.trim().to_owned();
+    assert_eq!(appliance.says(&owner, "answer="), "200");
+    let sentinel = appliance.says(&owner, "token=");
+    assert!(sentinel.starts_with("gigph-"), "{sentinel}");
+    assert_eq!(appliance.says(&owner, "first="), sentinel);
+    let heads = neighbour.heads();
+    assert_eq!(heads.len(), 1, "{heads:?}");
+    assert!(
+        heads[0].contains(VALUE) && !heads[0].contains(&sentinel),
+        "{heads:?}"
+    );
+
+    appliance.server_with_token("thief", &neighbour.ask(&sentinel));
+    let started = appliance.starts("thief");
+    assert_eq!(started.status, 0, "{started:?}");
+    let thief = started.output.trim().to_owned();
+    assert_eq!(appliance.says(&thief, "answer="), "403");
+    assert_eq!(neighbour.heads().len(), 1, "it never left");
+    let token = appliance.token("auditor");
+    let alarms = appliance.records(&token, &format!("event=secret.misuse&sandbox={thief}"));
+    assert_eq!(alarms.len(), 1, "{alarms:?}");
+    assert_eq!(alarms[0]["secrets"], json!(["TOKEN"]));
+}
+
+#[test]
+fn a_server_is_handed_no_real_value() {
+    let neighbour = Neighbour::start();
+    let appliance = Appliance::start();
+    let set = appliance.gig(&["secret", "set", "TOKEN", "--entrusted"], VALUE);
+    assert_eq!(set.status, 0, "{set:?}");
+    appliance.with_policy(&neighbour.policy());
+    appliance.server_with_token("trusting", "echo token=$TOKEN");
+    let started = appliance.starts("trusting");
+    assert_eq!(started.status, 125, "{started:?}");
+    assert!(started.errors.contains("entrusted"), "{started:?}");
+    assert!(!started.errors.contains(VALUE), "{started:?}");
+}
+
+#[test]
+fn a_server_has_secrets_in_custody_where_the_appliance_was_given_the_passphrase() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let words = folder.path().join("words");
+    fs::write(&words, PASSPHRASE).expect("write");
+    let file = words.to_str().expect("UTF-8").to_owned();
+    let mut set = command(&folder);
+    set.args([
+        "secret",
+        "set",
+        "TOKEN",
+        "--custody",
+        "--passphrase-file",
+        &file,
+    ]);
+    let set = answer(set, VALUE);
+    assert_eq!(set.status, 0, "{set:?}");
+
+    let neighbour = Neighbour::start();
+    let locked = Appliance::start_in(folder, &[]);
+    locked.with_policy(&neighbour.policy());
+    locked.server_with_token("owner", &neighbour.ask("$TOKEN"));
+    let started = locked.starts("owner");
+    assert_eq!(started.status, 125, "{started:?}");
+    assert!(started.errors.contains("--passphrase-file"), "{started:?}");
+
+    let unlocked = locked.end_and_start_again(&["--passphrase-file", &file]);
+    let started = unlocked.starts("owner");
+    assert_eq!(started.status, 0, "{started:?}");
+    assert_eq!(unlocked.says(started.output.trim(), "answer="), "200");
+    assert!(neighbour.heads().concat().contains(VALUE));
+}
