@@ -80,6 +80,8 @@ reasons! {
     ConnectionLimit = "connection_limit", 429, "connection_limit_reached";
     /// The request body is over the policy's `request_body`.
     RequestBodyLimit = "request_body_limit", 413, "http_request_error";
+    /// The sandbox's bodies hold all the memory that they may while gig takes them apart.
+    DecoderLimit = "decoder_limit", 429, "http_request_denied";
     /// The hour's upload allowance is used up.
     UploadLimit = "upload_limit", 429, "http_request_denied";
     // Credentials.

@@ -14,6 +14,7 @@
 //! body       values in bodies, while they stream             swap
 //! treat      what completes a request before it is sent     sign
 //! coding     content codings undone, so that bodies can be looked into
+//! memory     what bodies hold meanwhile, bounded for each sandbox
 //! scrub      values in answers to sentinels                  scrub::{pattern, stream, answer}
 //! ranges     no pieces of answers
 //! ```
@@ -24,6 +25,7 @@ pub mod coding;
 pub mod forms;
 mod heads;
 pub mod inject;
+pub mod memory;
 pub mod misuse;
 pub mod needles;
 pub mod place;

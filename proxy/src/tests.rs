@@ -12,6 +12,7 @@ mod framing;
 mod interim;
 mod lab;
 mod limits;
+mod memory;
 mod pairs;
 mod pings;
 mod places;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use gig_policy::SecretGrant;
 use gig_proxy::credential::{
     coding::{Coding, Undone},
+    memory::Memory,
     rewrite::Rewrite,
     scrub::{Fit, Scrub},
 };
@@ -65,7 +66,12 @@ fn coded(scrub: &Arc<Scrub>, fit: Fit, text: &[u8], cuts: &[u8]) {
         stored.extend_from_slice(&(!length).to_le_bytes());
         stored.extend_from_slice(block);
     }
-    let mut undone = Undone::new(&[Coding::Deflate], scrub.scrubber(fit)).expect("memory");
+    let mut undone = Undone::new(
+        &[Coding::Deflate],
+        &Memory::of_sandbox(),
+        scrub.scrubber(fit),
+    )
+    .expect("memory");
     let mut out = Vec::new();
     let read = pieces(&stored, cuts)
         .iter()
@@ -74,7 +80,8 @@ fn coded(scrub: &Arc<Scrub>, fit: Fit, text: &[u8], cuts: &[u8]) {
         assert!(!holds(&out), "{}", String::from_utf8_lossy(&out));
     }
     for coding in [Coding::Gzip, Coding::Deflate, Coding::Brotli, Coding::Zstd] {
-        let mut undone = Undone::new(&[coding], scrub.scrubber(fit)).expect("memory");
+        let mut undone =
+            Undone::new(&[coding], &Memory::of_sandbox(), scrub.scrubber(fit)).expect("memory");
         let mut out = Vec::new();
         if undone.push(text, &mut out).is_ok() {
             let _finished = undone.finish(&mut out);

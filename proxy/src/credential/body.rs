@@ -8,8 +8,9 @@ use gig_policy::{SandboxId, SecretGrant};
 use http::{HeaderMap, header::CONTENT_TYPE};
 
 use super::{
-    coding::{Coded, Undone, coded},
+    coding::{Coded, Coding, Undone, coded},
     inject::{Stopped, place_trailers},
+    memory::{Memory, NoMemory},
     misuse::{Bearer, Guard},
     place::{Escape, Replacement},
     rewrite::{Rewrite, RewriteError},
@@ -28,6 +29,7 @@ pub struct BodyPlan {
     kind: Kind,
     coded: Coded,
     tally: Arc<Tally>,
+    memory: Arc<Memory>,
 }
 
 /// A body's type, as far as it matters here.
@@ -48,8 +50,8 @@ pub struct Passes {
     pub guard: Option<Guard>,
     /// Changes it.
     pub rewrite: Option<Box<dyn Rewrite>>,
-    /// Looks at a coded body that goes on as it is.
-    pub aside: Option<Undone<Guarded>>,
+    /// Looks at a coded body that goes on as it is; what comes out of it goes nowhere.
+    pub aside: Option<Box<dyn Rewrite>>,
 }
 
 /// What is decoded of a body: looked at, then changed.
@@ -81,16 +83,16 @@ impl Rewrite for Guarded {
     }
 }
 
-/// There is no memory for a decoder.
-struct Unreadable;
+/// There is no memory for a decoder: nothing of the body passes.
+struct Unreadable(NoMemory);
 
 impl Rewrite for Unreadable {
     fn push(&mut self, _: &[u8], _: &mut Vec<u8>) -> Result<(), RewriteError> {
-        Err(RewriteError::Undecodable)
+        Err(self.0.into())
     }
 
     fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), RewriteError> {
-        Err(RewriteError::Undecodable)
+        Err(self.0.into())
     }
 
     fn held(&self) -> usize {
@@ -105,7 +107,7 @@ impl BodyPlan {
         headers: &HeaderMap,
         (watch, bearer): (&Arc<Watch>, &Bearer<'_>),
         swappable: Vec<Swappable>,
-        tally: &Arc<Tally>,
+        (tally, memory): (&Arc<Tally>, &Arc<Memory>),
     ) -> Self {
         Self {
             watch: Arc::clone(watch),
@@ -115,6 +117,7 @@ impl BodyPlan {
             kind: kind(headers),
             coded: coded(headers),
             tally: Arc::clone(tally),
+            memory: Arc::clone(memory),
         }
     }
 
@@ -194,7 +197,7 @@ impl BodyPlan {
                 Coded::Known(codings) => {
                     let guard = Guard::new(&self.watch, &self.bearer(), place, &self.tally);
                     let guard = guard.literal();
-                    Undone::new(codings, Guarded { guard, swap: None }).ok()
+                    Some(self.undone(codings, Guarded { guard, swap: None }))
                 }
                 Coded::Plain | Coded::Unknown => None,
             };
@@ -212,13 +215,9 @@ impl BodyPlan {
         match &self.coded {
             Coded::Known(codings) => {
                 let swap = Some(swap);
-                let undone = Undone::new(codings, Guarded { guard, swap });
                 Passes {
                     guard: None,
-                    rewrite: Some(match undone {
-                        Ok(undone) => Box::new(undone),
-                        Err(_) => Box::new(Unreadable),
-                    }),
+                    rewrite: Some(self.undone(codings, Guarded { guard, swap })),
                     aside: None,
                 }
             }
@@ -227,6 +226,14 @@ impl BodyPlan {
                 rewrite: Some(Box::new(swap)),
                 aside: None,
             },
+        }
+    }
+
+    /// What is decoded passes through `guarded`.
+    fn undone(&self, codings: &[Coding], guarded: Guarded) -> Box<dyn Rewrite> {
+        match Undone::new(codings, &self.memory, guarded) {
+            Ok(undone) => Box::new(undone),
+            Err(none) => Box::new(Unreadable(none)),
         }
     }
 

@@ -13,7 +13,7 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use gig_policy::{SecretGrant, SecretName, SecretPlace};
+use gig_policy::{DenyReason, SecretGrant, SecretName, SecretPlace};
 use http::{
     HeaderMap, HeaderName, Method, StatusCode,
     header::{ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, ETAG},
@@ -22,7 +22,8 @@ use zeroize::Zeroizing;
 
 use self::answer::{Field, Token};
 use super::{
-    coding::{Coded, Decoder, accepted, coded},
+    coding::{Coded, DecodeError, Decoder, accepted, coded},
+    memory::{NoMemory, Share},
     ranges::{ask_for_all, is_piece},
     sentinel::MintSentinelError,
     tally::Tally,
@@ -51,6 +52,9 @@ pub enum CaptureError {
     /// Its coding is not known, was broken, or it is a part of something.
     #[error("the answer cannot be decoded")]
     Undecodable,
+    /// There is no memory to read it.
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
     /// Neither JSON nor a form.
     #[error("the answer is neither JSON nor a form")]
     Unparsable,
@@ -72,6 +76,8 @@ pub enum CaptureError {
 pub struct Gathering {
     decoder: Option<Decoder>,
     plain: Zeroizing<Vec<u8>>,
+    /// What `plain` holds.
+    share: Share,
 }
 
 /// Which tokens there were, and how long they live.
@@ -114,20 +120,24 @@ impl Capture {
     ///
     /// # Errors
     /// [`CaptureError`]: it need not be read at all.
-    pub fn begin(status: StatusCode, headers: &HeaderMap) -> Result<Gathering, CaptureError> {
+    pub fn begin(
+        &self,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Result<Gathering, CaptureError> {
+        let memory = self.wallet.memory();
         if is_piece(status, headers) {
             return Err(CaptureError::Undecodable);
         }
         let decoder = match coded(headers) {
             Coded::Plain => None,
-            Coded::Known(codings) => {
-                Some(Decoder::new(&codings).map_err(|_| CaptureError::Undecodable)?)
-            }
+            Coded::Known(codings) => Some(Decoder::new(&codings, memory)?),
             Coded::Unknown => return Err(CaptureError::Undecodable),
         };
         Ok(Gathering {
             decoder,
             plain: Zeroizing::default(),
+            share: memory.share(),
         })
     }
 
@@ -236,35 +246,49 @@ impl Gathering {
     /// [`CaptureError`].
     pub fn push(&mut self, octets: &[u8]) -> Result<(), CaptureError> {
         let Some(decoder) = &mut self.decoder else {
-            return self.add(octets);
+            return keep((&mut self.plain, &mut self.share), octets);
         };
         decoder.push(octets);
         let mut some = Zeroizing::new(Vec::new());
-        while decoder
-            .step(&mut some)
-            .map_err(|_| CaptureError::Undecodable)?
-        {
-            if self.plain.len() + some.len() > MOST {
-                return Err(CaptureError::TooLong);
-            }
-            self.plain.extend_from_slice(&some);
+        while decoder.step(&mut some)? {
+            keep((&mut self.plain, &mut self.share), &some)?;
             some.clear();
         }
         Ok(())
     }
 
-    fn add(&mut self, octets: &[u8]) -> Result<(), CaptureError> {
-        if self.plain.len() + octets.len() > MOST {
-            return Err(CaptureError::TooLong);
-        }
-        self.plain.extend_from_slice(octets);
-        Ok(())
-    }
-
     fn end(self) -> Result<Zeroizing<Vec<u8>>, CaptureError> {
-        let whole = self.decoder.as_ref().map_or(Ok(()), Decoder::end);
-        whole.map_err(|_| CaptureError::Undecodable)?;
+        self.decoder.as_ref().map_or(Ok(()), Decoder::end)?;
         Ok(self.plain)
+    }
+}
+
+/// Adds `octets` to what was read.
+fn keep((plain, share): (&mut Vec<u8>, &mut Share), octets: &[u8]) -> Result<(), CaptureError> {
+    if plain.len() + octets.len() > MOST {
+        return Err(CaptureError::TooLong);
+    }
+    plain.extend_from_slice(octets);
+    Ok(share.at_least(plain.capacity())?)
+}
+
+impl CaptureError {
+    /// The word that it is told by.
+    #[must_use]
+    pub const fn reason(&self) -> DenyReason {
+        match self {
+            Self::NoMemory(_) => DenyReason::DecoderLimit,
+            _ => DenyReason::TokenUnreadable,
+        }
+    }
+}
+
+impl From<DecodeError> for CaptureError {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::Broken => Self::Undecodable,
+            DecodeError::NoMemory(none) => Self::NoMemory(none),
+        }
     }
 }
 

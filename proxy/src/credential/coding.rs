@@ -2,9 +2,10 @@
 //!
 //! What is decoded goes on as it is, without its coding: that is cheap, may be done to any message that
 //! its recipient would take plain, and loses nothing on the short way into a sandbox. A bomb is met by
-//! doing a bounded step at a time; what is broken or cut short is an error and never an end.
+//! doing a bounded step at a time; what is broken or cut short is an error and never an end. What a decoder
+//! holds is taken from its sandbox's memory before it is allocated.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use http::{
     HeaderMap, HeaderValue,
@@ -16,7 +17,10 @@ use self::{
     inflate::{Inflate, Wrapping},
     zstd::Zstd,
 };
-use super::rewrite::{Rewrite, RewriteError};
+use super::{
+    memory::{Memory, NoMemory, Share},
+    rewrite::{Rewrite, RewriteError},
+};
 
 mod brotli;
 mod inflate;
@@ -134,10 +138,16 @@ fn tokens<'a>(
         .filter(|token| !token.is_empty())
 }
 
-/// The body is not what its coding says, or not whole.
+/// A body whose coding cannot be undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the body is not what its content coding says")]
-pub struct Broken;
+pub enum DecodeError {
+    /// It is not what its coding says, or not whole.
+    #[error("the body is not what its content coding says")]
+    Broken,
+    /// There is no memory for what it needs.
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
+}
 
 /// Undoes codings.
 pub struct Decoder {
@@ -149,6 +159,8 @@ pub struct Decoder {
 struct Stage {
     engine: Box<dyn Engine>,
     pending: Vec<u8>,
+    /// What `pending` holds.
+    share: Share,
     at: usize,
     /// Its last step filled all the room it had.
     full: bool,
@@ -159,28 +171,32 @@ struct Stage {
 trait Engine: Send {
     /// Decodes some of `input` into `room`; gives how much was read and how much written. Both zero:
     /// it needs more.
-    fn step(&mut self, input: &[u8], room: &mut [u8]) -> Result<(usize, usize), Broken>;
+    ///
+    /// # Errors
+    /// [`DecodeError`]; it is not asked again then.
+    fn step(&mut self, input: &[u8], room: &mut [u8]) -> Result<(usize, usize), DecodeError>;
 
     /// Whether what was read is whole.
     fn is_whole(&self) -> bool;
 }
 
 impl Decoder {
-    /// For codings in the order they were applied.
+    /// For codings in the order they were applied; what it holds is taken from `memory`.
     ///
     /// # Errors
-    /// [`Broken`]: there is no memory for it.
-    pub fn new(codings: &[Coding]) -> Result<Self, Broken> {
+    /// [`NoMemory`].
+    pub fn new(codings: &[Coding], memory: &Arc<Memory>) -> Result<Self, NoMemory> {
         let stage = |coding: &Coding| {
             let engine: Box<dyn Engine> = match coding {
-                Coding::Gzip => Box::new(Inflate::new(Wrapping::Gzip)),
-                Coding::Deflate => Box::new(Inflate::new(Wrapping::Unknown)),
-                Coding::Brotli => Box::new(Brotli::new()),
-                Coding::Zstd => Box::new(Zstd::new()?),
+                Coding::Gzip => Box::new(Inflate::new(Wrapping::Gzip, memory)?),
+                Coding::Deflate => Box::new(Inflate::new(Wrapping::Unknown, memory)?),
+                Coding::Brotli => Box::new(Brotli::new(memory)?),
+                Coding::Zstd => Box::new(Zstd::new(memory)?),
             };
             Ok(Stage {
                 engine,
                 pending: Vec::new(),
+                share: memory.share(),
                 at: 0,
                 full: false,
                 begun: false,
@@ -188,7 +204,7 @@ impl Decoder {
         };
         let stages = codings.iter().rev().map(stage);
         Ok(Self {
-            stages: stages.collect::<Result<_, Broken>>()?,
+            stages: stages.collect::<Result<_, NoMemory>>()?,
         })
     }
 
@@ -203,27 +219,27 @@ impl Decoder {
     /// needs more.
     ///
     /// # Errors
-    /// [`Broken`].
-    pub fn step(&mut self, out: &mut Vec<u8>) -> Result<bool, Broken> {
+    /// [`DecodeError`].
+    pub fn step(&mut self, out: &mut Vec<u8>) -> Result<bool, DecodeError> {
         pull(&mut self.stages, out)
     }
 
     /// Nothing more comes.
     ///
     /// # Errors
-    /// [`Broken`]: that was not all.
-    pub fn end(&self) -> Result<(), Broken> {
+    /// [`DecodeError::Broken`]: that was not all.
+    pub fn end(&self) -> Result<(), DecodeError> {
         let whole = |stage: &Stage| !stage.begun || stage.engine.is_whole();
         // A message without content needs no coding.
         if self.stages.iter().all(whole) {
             Ok(())
         } else {
-            Err(Broken)
+            Err(DecodeError::Broken)
         }
     }
 }
 
-fn pull(stages: &mut [Stage], out: &mut Vec<u8>) -> Result<bool, Broken> {
+fn pull(stages: &mut [Stage], out: &mut Vec<u8>) -> Result<bool, DecodeError> {
     let Some((last, before)) = stages.split_last_mut() else {
         return Ok(false);
     };
@@ -241,7 +257,8 @@ fn pull(stages: &mut [Stage], out: &mut Vec<u8>) -> Result<bool, Broken> {
 
 impl Stage {
     /// Whether anything was written.
-    fn step(&mut self, out: &mut Vec<u8>) -> Result<bool, Broken> {
+    fn step(&mut self, out: &mut Vec<u8>) -> Result<bool, DecodeError> {
+        self.share.set(self.pending.capacity())?;
         let from = out.len();
         out.resize(from + STEP, 0);
         let mut written = 0;
@@ -266,6 +283,8 @@ impl Stage {
         out.truncate(from + written);
         if self.at == self.pending.len() {
             self.pending.clear();
+            // What one long piece needed is not kept.
+            self.pending.shrink_to(STEP);
             self.at = 0;
         }
         Ok(written > 0)
@@ -279,13 +298,13 @@ pub struct Undone<R> {
 }
 
 impl<R: Rewrite> Undone<R> {
-    /// Puts a decoder before `inner`.
+    /// Puts a decoder before `inner`; what it holds is taken from `memory`.
     ///
     /// # Errors
-    /// [`Broken`]: there is no memory for it.
-    pub fn new(codings: &[Coding], inner: R) -> Result<Self, Broken> {
+    /// [`NoMemory`].
+    pub fn new(codings: &[Coding], memory: &Arc<Memory>, inner: R) -> Result<Self, NoMemory> {
         Ok(Self {
-            decoder: Decoder::new(codings)?,
+            decoder: Decoder::new(codings, memory)?,
             inner,
         })
     }
@@ -295,7 +314,7 @@ impl<R: Rewrite> Rewrite for Undone<R> {
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
         self.decoder.push(octets);
         let (mut plain, mut total) = (Vec::new(), 0);
-        while self.decoder.step(&mut plain).map_err(undecodable)? {
+        while self.decoder.step(&mut plain)? {
             total += plain.len();
             if total > BOMB {
                 return Err(RewriteError::Undecodable);
@@ -307,7 +326,7 @@ impl<R: Rewrite> Rewrite for Undone<R> {
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        self.decoder.end().map_err(undecodable)?;
+        self.decoder.end()?;
         self.inner.finish(out)
     }
 
@@ -320,8 +339,13 @@ impl<R: Rewrite> Rewrite for Undone<R> {
     }
 }
 
-const fn undecodable(_: Broken) -> RewriteError {
-    RewriteError::Undecodable
+impl From<DecodeError> for RewriteError {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::Broken => Self::Undecodable,
+            DecodeError::NoMemory(none) => Self::NoMemory(none),
+        }
+    }
 }
 
 impl fmt::Debug for Decoder {
@@ -340,7 +364,7 @@ impl<R: fmt::Debug> fmt::Debug for Undone<R> {
 pub const STEP: usize = 32 * 1024;
 /// Octets that one piece of a request body may become: a thousand times what one read brings.
 const BOMB: usize = 32 * 1024 * 1024;
-/// A coding on another already helps nobody; each takes up to 16 MiB while a body passes.
+/// A coding on another already helps nobody.
 const MOST: usize = 2;
 /// Not codings: the second frames what S3 clients upload, and some stores keep the word.
 const PLAIN: [&str; 2] = ["identity", "aws-chunked"];

@@ -13,6 +13,7 @@ use http::{HeaderMap, header, uri::PathAndQuery};
 use super::{
     body::BodyPlan,
     capture::Capture,
+    memory::Memory,
     misuse::{Bearer, HeadText, Matter},
     place::{Places, Replacement, Unplaceable},
     scrub::Scrub,
@@ -71,6 +72,8 @@ pub struct Carried {
     pub placed: bool,
     /// What its sandbox must not see in its answer.
     pub scrub: Option<Arc<Scrub>>,
+    /// What its bodies hold while they are taken apart is taken from here.
+    pub memory: Arc<Memory>,
 }
 
 impl Carried {
@@ -145,6 +148,7 @@ pub async fn carry(
         placed,
         // Last, so that it knows what was fetched for this request.
         scrub: wallet.scrub(granted),
+        memory: Arc::clone(wallet.memory()),
     })
 }
 
@@ -310,7 +314,8 @@ async fn plan_body(
         };
         add_swappable((&held, name, bearer.granted), secret, &mut swappable);
     }
-    BodyPlan::new(headers, (watch, bearer), swappable, tally)
+    let shared = (tally, wallet.memory());
+    BodyPlan::new(headers, (watch, bearer), swappable, shared)
 }
 
 /// What may be swapped into a body now, without waiting for anything.

@@ -215,13 +215,8 @@ fn refused(stopped: Stopped) -> Refused {
 }
 
 fn cut(error: RewriteError) -> Refused {
-    let reason = match error {
-        RewriteError::Misuse => DenyReason::SecretMisuse,
-        RewriteError::Unavailable => DenyReason::SecretUnavailable,
-        RewriteError::Undecodable => DenyReason::MalformedRequest,
-    };
     Refused {
-        reason,
+        reason: error.reason(),
         why: error.to_string(),
     }
 }

@@ -7,7 +7,10 @@ use std::{fmt, sync::Arc};
 
 use gig_policy::{DenyReason, SecretName};
 
-use super::tally::{Misuse, Tally};
+use super::{
+    memory::NoMemory,
+    tally::{Misuse, Tally},
+};
 
 /// Changes octets on their way through.
 pub trait Rewrite: Send {
@@ -73,16 +76,20 @@ pub enum RewriteError {
     /// Its content coding is broken, so that nobody can say what it holds.
     #[error("the body is not what its content coding says")]
     Undecodable,
+    /// Its sandbox's bodies hold all the memory that they may.
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
 }
 
 impl RewriteError {
-    /// The word that it is told by, of a request's body.
+    /// The word by which it is told, of a body that a program sent.
     #[must_use]
     pub const fn reason(self) -> DenyReason {
         match self {
             Self::Misuse => DenyReason::SecretMisuse,
             Self::Unavailable => DenyReason::SecretUnavailable,
             Self::Undecodable => DenyReason::MalformedRequest,
+            Self::NoMemory(_) => DenyReason::DecoderLimit,
         }
     }
 }

@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 
 use super::{
     capture::overlay::Captured,
+    memory::Memory,
     scrub::{KeptScrub, Scrub},
     sentinel::{MintSentinelError, mint},
     sign::treats_every_request,
@@ -68,6 +69,7 @@ pub struct Wallet {
     treating: ArcSwap<Vec<SecretName>>,
     pub(super) changing: Mutex<()>,
     scrub: KeptScrub,
+    memory: Arc<Memory>,
 }
 
 /// One sentinel.
@@ -137,6 +139,7 @@ impl Border {
             treating: ArcSwap::default(),
             changing: Mutex::new(()),
             scrub: KeptScrub::default(),
+            memory: Memory::of_sandbox(),
         })
     }
 
@@ -307,6 +310,12 @@ impl Wallet {
     #[must_use]
     pub const fn border(&self) -> &Arc<Border> {
         &self.border
+    }
+
+    /// What its sandbox's bodies may hold while they are taken apart.
+    #[must_use]
+    pub const fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     /// What this sandbox must not see in the answer to a request that may carry `granted`; `None` when it

@@ -139,7 +139,8 @@ impl FrameError {
         match self {
             Self::Protocol(_) | Self::Rewrite(RewriteError::Undecodable) => CloseCode::Protocol,
             Self::Rewrite(RewriteError::Misuse) => CloseCode::Policy,
-            Self::Rewrite(RewriteError::Unavailable) | Self::NoRandomness => CloseCode::Internal,
+            Self::Rewrite(RewriteError::Unavailable | RewriteError::NoMemory(_))
+            | Self::NoRandomness => CloseCode::Internal,
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) async fn pass_captured(
     capture: Arc<Capture>,
 ) -> Result<Response<Download>, (Asked, DenyReason)> {
     let (mut parts, incoming) = response.into_parts();
-    let gathering = match Capture::begin(parts.status, &parts.headers) {
+    let gathering = match capture.begin(parts.status, &parts.headers) {
         Ok(gathering) => gathering,
         Err(error) => return Err(fail(*exchange, unreadable(error))),
     };
@@ -101,5 +101,5 @@ async fn gather(
 }
 
 fn unreadable(error: CaptureError) -> Failure {
-    Failure::caused(Side::Upstream, DenyReason::TokenUnreadable, error)
+    Failure::caused(Side::Upstream, error.reason(), error)
 }

@@ -342,7 +342,7 @@ pub(super) async fn pass_back(
         let plan = match returning.answer(parts.status, &mut parts.headers, empty) {
             Ok(plan) => plan,
             Err(error) => {
-                let reason = DenyReason::OriginProtocol;
+                let reason = error.reason();
                 return Err(fail(
                     *exchange,
                     Failure::caused(Side::Upstream, reason, error),

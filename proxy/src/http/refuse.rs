@@ -168,6 +168,9 @@ const fn standing_hint(reason: DenyReason) -> Option<&'static str> {
         DenyReason::TokenUnreadable => {
             "a login's tokens are kept out of the sandbox, and those in this answer could not be"
         }
+        DenyReason::DecoderLimit => {
+            "too many compressed or long bodies at once; gig looks into them: fewer at a time, or plain ones"
+        }
         DenyReason::RecordUnavailable => "what cannot be recorded does not go; ask the operator",
         _ => return None,
     })

@@ -67,6 +67,11 @@ fn without_a_rule(reason: DenyReason) -> &'static str {
             "the answer holds tokens nowhere where they are known, or is no token answer: is the \
              captured path the token endpoint's?"
         }
+        DenyReason::DecoderLimit => {
+            "gig looks into bodies where secrets are, and they held all the memory that they may: \
+              fewer at once, or without a content coding"
+                .to_owned()
+        }
         DenyReason::RecordUnavailable => "the audit record could not be written; see --audit",
         reason if reason.http_status() == 429 || reason.http_status() == 413 => {
             "raise it in the policy's limits"

@@ -1,8 +1,11 @@
 //! gzip and deflate.
 
+use std::sync::Arc;
+
 use flate2::{Decompress, FlushDecompress, Status};
 
-use super::{Broken, Engine};
+use super::{DecodeError, Engine};
+use crate::credential::memory::{Memory, NoMemory, Share};
 
 /// Undoes gzip, zlib or bare deflate.
 #[derive(Debug)]
@@ -10,6 +13,7 @@ pub(super) struct Inflate {
     wrapping: Wrapping,
     stream: Decompress,
     over: bool,
+    _share: Share,
 }
 
 /// What is around the deflated data.
@@ -22,26 +26,29 @@ pub(super) enum Wrapping {
 }
 
 impl Inflate {
-    pub(super) fn new(wrapping: Wrapping) -> Self {
-        Self {
+    pub(super) fn new(wrapping: Wrapping, memory: &Arc<Memory>) -> Result<Self, NoMemory> {
+        let share = memory.take(HOLDS)?;
+        Ok(Self {
             stream: match wrapping {
                 Wrapping::Gzip => Decompress::new_gzip(WINDOW),
                 Wrapping::Unknown | Wrapping::Known => Decompress::new(true),
             },
             wrapping,
             over: false,
-        }
+            _share: share,
+        })
     }
 }
 
 impl Engine for Inflate {
-    fn step(&mut self, input: &[u8], room: &mut [u8]) -> Result<(usize, usize), Broken> {
+    fn step(&mut self, input: &[u8], room: &mut [u8]) -> Result<(usize, usize), DecodeError> {
         if self.over {
             if self.wrapping != Wrapping::Gzip || input.first() != Some(&MEMBER) {
                 // What follows the end is nobody's (RFC 1952 §2.2 knows members only).
                 return Ok((input.len(), 0));
             }
-            *self = Self::new(Wrapping::Gzip);
+            self.stream = Decompress::new_gzip(WINDOW);
+            self.over = false;
         }
         if self.wrapping == Wrapping::Unknown {
             let &[method, flags, ..] = input else {
@@ -55,10 +62,11 @@ impl Engine for Inflate {
         }
         let (read, written) = (self.stream.total_in(), self.stream.total_out());
         let status = self.stream.decompress(input, room, FlushDecompress::None);
-        let progress = |now: u64, before: u64| usize::try_from(now - before).map_err(|_| Broken);
+        let progress =
+            |now: u64, before: u64| usize::try_from(now - before).map_err(|_| DecodeError::Broken);
         let read = progress(self.stream.total_in(), read)?;
         let written = progress(self.stream.total_out(), written)?;
-        match status.map_err(|_| Broken)? {
+        match status.map_err(|_| DecodeError::Broken)? {
             Status::StreamEnd => self.over = true,
             Status::Ok | Status::BufError => {}
         }
@@ -74,3 +82,6 @@ impl Engine for Inflate {
 const MEMBER: u8 = 0x1f;
 /// The largest there is: 32 KiB.
 const WINDOW: u8 = 15;
+/// What one holds whatever comes: window and tables, 52 KiB as measured; while one takes another's place,
+/// both.
+const HOLDS: usize = 112 * 1024;

@@ -61,8 +61,8 @@ fn of_codings_on_one_another_two_are_undone() {
     assert_eq!(of("gzip, gzip, gzip"), Coded::Unknown);
 }
 
-fn decode(codings: &[Coding], pieces: &[&[u8]]) -> Result<Vec<u8>, Broken> {
-    let mut decoder = Decoder::new(codings)?;
+fn decode(codings: &[Coding], pieces: &[&[u8]]) -> Result<Vec<u8>, DecodeError> {
+    let mut decoder = Decoder::new(codings, &Memory::of_sandbox())?;
     let mut out = Vec::new();
     for piece in pieces {
         decoder.push(piece);
@@ -125,13 +125,13 @@ fn what_is_cut_short_or_broken_is_no_end() {
         for cut in [1, coded.len() / 2, coded.len() - 1] {
             assert_eq!(
                 decode(&[coding], &[&coded[..cut]]),
-                Err(Broken),
+                Err(DecodeError::Broken),
                 "{coding:?} {cut}"
             );
         }
         assert_eq!(
             decode(&[coding], &[b"\xff\xff\xff\xff plainly not that"]),
-            Err(Broken)
+            Err(DecodeError::Broken)
         );
         assert_eq!(decode(&[coding], &[]).unwrap(), b"", "{coding:?}");
     }
@@ -165,7 +165,7 @@ fn deflate_without_its_header_is_taken() {
 fn a_bomb_is_undone_a_step_at_a_time_and_never_all_at_once_in_a_request() {
     let coded = encode(Coding::Zstd, &vec![0; 64 * 1024 * 1024]);
     assert!(coded.len() < 16 * 1024);
-    let mut decoder = Decoder::new(&[Coding::Zstd]).unwrap();
+    let mut decoder = Decoder::new(&[Coding::Zstd], &Memory::of_sandbox()).unwrap();
     decoder.push(&coded);
     let (mut total, mut out) = (0, Vec::new());
     while decoder.step(&mut out).unwrap() {
@@ -187,7 +187,7 @@ fn a_bomb_is_undone_a_step_at_a_time_and_never_all_at_once_in_a_request() {
             0
         }
     }
-    let mut request = Undone::new(&[Coding::Zstd], Nothing).unwrap();
+    let mut request = Undone::new(&[Coding::Zstd], &Memory::of_sandbox(), Nothing).unwrap();
     let pushed = request.push(&coded, &mut Vec::new());
     assert_eq!(pushed, Err(RewriteError::Undecodable));
 }
@@ -197,7 +197,7 @@ fn a_flushed_piece_comes_at_once() {
     let mut to = write::GzEncoder::new(Vec::new(), Compression::fast());
     to.write_all(b"data: one\n\n").unwrap();
     to.flush().unwrap();
-    let mut decoder = Decoder::new(&[Coding::Gzip]).unwrap();
+    let mut decoder = Decoder::new(&[Coding::Gzip], &Memory::of_sandbox()).unwrap();
     decoder.push(to.get_ref());
     let mut out = Vec::new();
     assert!(decoder.step(&mut out).unwrap());
@@ -209,7 +209,7 @@ fn a_flushed_piece_comes_at_once() {
     let mut plain = zstd_safe::InBuffer::around(b"data: one\n\n");
     context.compress_stream(&mut coded, &mut plain).unwrap();
     context.flush_stream(&mut coded).unwrap();
-    let mut decoder = Decoder::new(&[Coding::Zstd]).unwrap();
+    let mut decoder = Decoder::new(&[Coding::Zstd], &Memory::of_sandbox()).unwrap();
     decoder.push(coded.as_slice());
     out.clear();
     assert!(decoder.step(&mut out).unwrap());
@@ -227,11 +227,14 @@ fn windows_beyond_the_standards_are_refused() {
     let mut plain = zstd_safe::InBuffer::around(b"whatever");
     context.compress_stream(&mut coded, &mut plain).unwrap();
     context.flush_stream(&mut coded).unwrap();
-    assert_eq!(decode(&[Coding::Zstd], &[coded.as_slice()]), Err(Broken));
+    assert_eq!(
+        decode(&[Coding::Zstd], &[coded.as_slice()]),
+        Err(DecodeError::Broken)
+    );
     // RFC 9841 §4: 0b0010001 and six bits begin a large window.
     assert_eq!(
         decode(&[Coding::Brotli], &[b"\x11\x1e\x00\x00\x00"]),
-        Err(Broken)
+        Err(DecodeError::Broken)
     );
 }
 

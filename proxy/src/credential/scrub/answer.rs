@@ -13,6 +13,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use gig_policy::DenyReason;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
     header::{
@@ -32,6 +33,7 @@ use crate::{
         body::BodyPlan,
         coding::{Coded, Coding, Decoder, accepted, coded},
         inject::Carried,
+        memory::{Memory, NoMemory},
         ranges::{ask_for_all, is_piece},
         tally::Tally,
     },
@@ -43,6 +45,7 @@ use crate::{
 pub struct Returning {
     scrub: Arc<Scrub>,
     tally: Arc<Tally>,
+    memory: Arc<Memory>,
     accepts: Vec<Coding>,
     /// Some secret is bound to where it went.
     bound: bool,
@@ -60,6 +63,20 @@ pub enum Unreadable {
     /// A part of something, to a request that carried a value.
     #[error("the answer to a request with a secret is a piece, which was not asked for")]
     Piece,
+    /// There is no memory to look into it.
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
+}
+
+impl Unreadable {
+    /// The word that it is told by.
+    #[must_use]
+    pub const fn reason(self) -> DenyReason {
+        match self {
+            Self::Coding | Self::Piece => DenyReason::OriginProtocol,
+            Self::NoMemory(_) => DenyReason::DecoderLimit,
+        }
+    }
 }
 
 /// What happens to a body.
@@ -93,6 +110,7 @@ impl Returning {
         Self {
             scrub,
             tally: Arc::clone(&carried.tally),
+            memory: Arc::clone(&carried.memory),
             accepts,
             bound: carried.bound,
             carrying,
@@ -156,14 +174,15 @@ impl Returning {
             Coded::Plain => self.plain(headers, fit)?,
             Coded::Known(codings) => {
                 let asked = codings.iter().all(|c| self.accepts.contains(c)) && !partial;
-                let decoder = Decoder::new(&codings).map_err(|_| Unreadable::Coding)?;
+                let decoder = Decoder::new(&codings, &self.memory)?;
                 if asked {
                     undo(headers);
                     Plan::Stream(Work::decoding(decoder, self.rewriter(headers, fit)?))
                 } else {
                     let scrubber = || self.scrub.scrubber(Fit::Exact);
                     let rewriter = Rewriter::Body(scrubber());
-                    Plan::Stream(Work::looking(decoder, scrubber(), rewriter))
+                    let looking = (decoder, self.memory.share());
+                    Plan::Stream(Work::looking(looking, scrubber(), rewriter))
                 }
             }
             Coded::Unknown if self.bound => return Err(Unreadable::Coding),
@@ -205,7 +224,11 @@ impl Returning {
             Some(_) => None,
         };
         let scrubber = self.scrub.scrubber(Fit::Exact);
-        Ok(Rewriter::Messages(Messages::new(scrubber, coding)))
+        Ok(Rewriter::Messages(Messages::new(
+            scrubber,
+            coding,
+            Arc::clone(&self.memory),
+        )))
     }
 
     /// A body that was read whole came out as `scrubbed`.

@@ -1,12 +1,15 @@
 //! Messages that say their own length: gRPC, gRPC-Web and Connect streams.
 //!
-//! A field inside a message has a length as well, so a sentinel takes exactly the room of its value here
-//!. A compressed message is sent on plain,
-//! which every recipient takes, with its own length written anew.
+//! A field inside a message has a length as well, so a sentinel takes exactly the room of its value here.
+//! A compressed message is read whole and sent on plain, which every recipient takes, with its own length
+//! written anew.
+
+use std::sync::Arc;
 
 use super::stream::Scrubber;
 use crate::credential::{
     coding::{Coding, Decoder},
+    memory::{Memory, Share},
     rewrite::{Rewrite, RewriteError},
 };
 
@@ -15,6 +18,7 @@ use crate::credential::{
 pub struct Messages {
     scrubber: Scrubber,
     coding: Option<Coding>,
+    memory: Arc<Memory>,
     at: At,
 }
 
@@ -29,16 +33,18 @@ enum At {
         flags: u8,
         left: usize,
         octets: Vec<u8>,
+        share: Share,
     },
 }
 
 impl Messages {
-    /// For messages that may be compressed by `coding`.
+    /// For messages that may be compressed by `coding`; what is held of them is taken from `memory`.
     #[must_use]
-    pub const fn new(scrubber: Scrubber, coding: Option<Coding>) -> Self {
+    pub const fn new(scrubber: Scrubber, coding: Option<Coding>, memory: Arc<Memory>) -> Self {
         Self {
             scrubber,
             coding,
+            memory,
             at: At::Prefix(Vec::new()),
         }
     }
@@ -64,6 +70,7 @@ impl Messages {
             flags,
             left: length,
             octets: Vec::new(),
+            share: self.memory.share(),
         })
     }
 
@@ -71,15 +78,17 @@ impl Messages {
     fn open(&mut self, flags: u8, coded: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
         let broken = RewriteError::Undecodable;
         let coding = self.coding.ok_or(broken)?;
-        let mut decoder = Decoder::new(&[coding]).map_err(|_| broken)?;
+        let mut decoder = Decoder::new(&[coding], &self.memory)?;
         decoder.push(coded);
-        let mut plain = Vec::new();
-        while decoder.step(&mut plain).map_err(|_| broken)? {
+        let (mut plain, mut share) = (Vec::new(), self.memory.share());
+        while decoder.step(&mut plain)? {
             if plain.len() > LONGEST {
                 return Err(broken);
             }
+            // As it is, and as it comes out.
+            share.at_least(2 * plain.capacity())?;
         }
-        decoder.end().map_err(|_| broken)?;
+        decoder.end()?;
         let mut scrubbed = Vec::with_capacity(plain.len());
         self.scrubber.push(&plain, &mut scrubbed)?;
         self.scrubber.finish(&mut scrubbed)?;
@@ -117,22 +126,27 @@ impl Rewrite for Messages {
                     flags,
                     left: 0,
                     octets,
+                    share,
                 } => {
                     self.open(flags, &octets, out)?;
+                    drop(share);
                     At::Prefix(Vec::new())
                 }
                 At::Coded {
                     flags,
                     left,
                     octets: mut coded,
+                    mut share,
                 } => {
                     let (part, rest) = octets.split_at(left.min(octets.len()));
                     coded.extend_from_slice(part);
+                    share.at_least(coded.capacity())?;
                     octets = rest;
                     At::Coded {
                         flags,
                         left: left - part.len(),
                         octets: coded,
+                        share,
                     }
                 }
             };

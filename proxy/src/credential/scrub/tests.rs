@@ -13,6 +13,7 @@ use super::{
 };
 use crate::credential::{
     coding::{Coding, Decoder},
+    memory::Memory,
     rewrite::Rewrite,
 };
 
@@ -306,9 +307,13 @@ fn letter_case_hides_no_value() {
 
 /// What a coding that nobody asked for comes to, cut into such pieces.
 fn looked(scrub: &Arc<Scrub>, octets: &[u8], size: usize) -> Result<Vec<u8>, Stopped> {
-    let decoder = Decoder::new(&[Coding::Gzip]).unwrap();
+    let decoder = Decoder::new(&[Coding::Gzip], &Memory::of_sandbox()).unwrap();
     let scrubber = || scrub.scrubber(Fit::Exact);
-    let mut work = Work::looking(decoder, scrubber(), Rewriter::Body(scrubber()));
+    let mut work = Work::looking(
+        (decoder, Memory::of_sandbox().share()),
+        scrubber(),
+        Rewriter::Body(scrubber()),
+    );
     let mut out = Vec::new();
     for piece in octets.chunks(size) {
         work.feed(Bytes::copy_from_slice(piece));

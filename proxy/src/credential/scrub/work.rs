@@ -3,11 +3,12 @@
 use std::{collections::VecDeque, fmt};
 
 use bytes::Bytes;
-use gig_policy::SecretName;
+use gig_policy::{DenyReason, SecretName};
 
 use super::{grpc::Messages, stream::Scrubber};
 use crate::credential::{
-    coding::{Broken, Decoder},
+    coding::{DecodeError, Decoder},
+    memory::{NoMemory, Share},
     rewrite::{Rewrite, RewriteError},
 };
 
@@ -38,6 +39,8 @@ enum Way {
         raw: Box<Scrubber>,
         waiting: VecDeque<Bytes>,
         length: usize,
+        /// What `waiting` holds.
+        share: Share,
     },
 }
 
@@ -50,17 +53,39 @@ pub enum Stopped {
     /// It holds a value where none can be replaced.
     #[error("a coded body that was not asked for holds a secret's value")]
     Value,
+    /// There is no memory to look into it.
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
 }
 
-impl From<Broken> for Stopped {
-    fn from(_: Broken) -> Self {
-        Self::Broken
+impl Stopped {
+    /// The word that it is told by.
+    #[must_use]
+    pub const fn reason(self) -> DenyReason {
+        match self {
+            Self::Broken | Self::Value => DenyReason::OriginProtocol,
+            Self::NoMemory(_) => DenyReason::DecoderLimit,
+        }
+    }
+}
+
+impl From<DecodeError> for Stopped {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::Broken => Self::Broken,
+            DecodeError::NoMemory(none) => Self::NoMemory(none),
+        }
     }
 }
 
 impl From<RewriteError> for Stopped {
-    fn from(_: RewriteError) -> Self {
-        Self::Broken
+    fn from(error: RewriteError) -> Self {
+        match error {
+            RewriteError::NoMemory(none) => Self::NoMemory(none),
+            RewriteError::Misuse | RewriteError::Unavailable | RewriteError::Undecodable => {
+                Self::Broken
+            }
+        }
     }
 }
 
@@ -86,12 +111,17 @@ impl Work {
         Box::new(Self { way, rewriter })
     }
 
-    pub(super) fn looking(decoder: Decoder, raw: Scrubber, rewriter: Rewriter) -> Box<Self> {
+    pub(super) fn looking(
+        (decoder, share): (Decoder, Share),
+        raw: Scrubber,
+        rewriter: Rewriter,
+    ) -> Box<Self> {
         let way = Way::Looked {
             decoder,
             raw: Box::new(raw),
             waiting: VecDeque::new(),
             length: 0,
+            share,
         };
         Box::new(Self { way, rewriter })
     }
@@ -106,6 +136,7 @@ impl Work {
                 raw,
                 waiting,
                 length,
+                ..
             } => {
                 decoder.push(&data);
                 drop(raw.pass(data.clone()));
@@ -140,10 +171,12 @@ impl Work {
                 raw,
                 waiting,
                 length,
+                share,
             } => {
                 if raw.has_found() {
                     return Err(Stopped::Value);
                 }
+                share.set(*length)?;
                 let mut plain = Vec::new();
                 if decoder.step(&mut plain)? {
                     self.rewriter.look(&plain)?;

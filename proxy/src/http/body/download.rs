@@ -54,7 +54,7 @@ pub enum DownloadCut {
     /// The policy no longer allows it, or nothing moves.
     #[error("the response was cut: {0}")]
     Over(DenyReason),
-    /// It may hold a secret's value.
+    /// It may hold a secret's value, or nobody can say whether it does.
     #[error("the response was cut, because it may hold a secret's value")]
     Unreadable(#[source] Stopped),
 }

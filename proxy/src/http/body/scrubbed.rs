@@ -145,7 +145,7 @@ impl Scrubbed {
 
     fn cut(&mut self, exchange: &mut Exchange, stopped: Stopped) -> DownloadCut {
         self.note();
-        exchange.cut(DenyReason::OriginProtocol);
+        exchange.cut(stopped.reason());
         DownloadCut::Unreadable(stopped)
     }
 
@@ -223,7 +223,7 @@ fn steps(work: &mut Work, out: &mut Vec<u8>) -> Result<(), Stopped> {
 }
 
 fn unreadable(stopped: Stopped) -> Failure {
-    Failure::caused(Side::Upstream, DenyReason::OriginProtocol, stopped)
+    Failure::caused(Side::Upstream, stopped.reason(), stopped)
 }
 
 /// Steps in one turn: a megabyte decoded.

@@ -95,6 +95,7 @@ pub(super) const fn reason(sender: Sender, stopped: FrameError) -> DenyReason {
     match (stopped, sender) {
         (FrameError::Rewrite(RewriteError::Misuse), _) => DenyReason::SecretMisuse,
         (FrameError::Rewrite(RewriteError::Unavailable), _) => DenyReason::SecretUnavailable,
+        (FrameError::Rewrite(RewriteError::NoMemory(_)), _) => DenyReason::DecoderLimit,
         (FrameError::NoRandomness, _) => DenyReason::Internal,
         (_, Sender::Client) => DenyReason::MalformedRequest,
         (_, Sender::Server) => DenyReason::OriginProtocol,

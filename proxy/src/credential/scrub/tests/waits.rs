@@ -14,6 +14,7 @@ use super::{
 use crate::credential::{
     Border,
     coding::{Coding, Decoder},
+    memory::Memory,
     websocket::{Frames, Sender},
 };
 
@@ -68,7 +69,7 @@ fn what_is_not_granted_passes_at_once_however_it_begins() {
 fn a_message_and_a_coded_body_wait_for_nothing_that_is_not_granted() {
     let scrub = granted(&PAIRS, &[]);
     for begun in begun() {
-        let mut messages = Messages::new(scrub.scrubber(Fit::Exact), None);
+        let mut messages = Messages::new(scrub.scrubber(Fit::Exact), None, Memory::of_sandbox());
         let length = u32::try_from(begun.len() + 1).unwrap();
         let message = [&[0][..], &length.to_be_bytes(), &begun].concat();
         let mut out = Vec::new();
@@ -81,9 +82,13 @@ fn a_message_and_a_coded_body_wait_for_nothing_that_is_not_granted() {
         }
         assert_eq!(out, message);
         // Stored blocks of deflate: what is in them is there when they are.
-        let decoder = Decoder::new(&[Coding::Deflate]).unwrap();
+        let decoder = Decoder::new(&[Coding::Deflate], &Memory::of_sandbox()).unwrap();
         let scrubber = || scrub.scrubber(Fit::Exact);
-        let mut work = Work::looking(decoder, scrubber(), Rewriter::Body(scrubber()));
+        let mut work = Work::looking(
+            (decoder, Memory::of_sandbox().share()),
+            scrubber(),
+            Rewriter::Body(scrubber()),
+        );
         for octet in begun.chunks(1) {
             let block = [&[0, 1, 0, 0xfe, 0xff][..], octet].concat();
             work.feed(Bytes::from(block.clone()));
