@@ -1,6 +1,6 @@
 //! Pieces of answers: a value can be cut in two by who says where a piece begins, and neither half is one.
 //!
-//! A request that carries a value asks for no piece, by the standard field or by those that some servers
+//! A request to where a value may be placed asks for no piece, by the standard field or by those that some servers
 //! take instead; and a piece of octets that comes all the same does not come back. Entries of a list
 //! (`Content-Range: items 0-24/319`) are whole, each of them, and are no pieces.
 

@@ -110,6 +110,11 @@ impl Scrub {
         Arc::ptr_eq(&self.own, &other.own) && Arc::ptr_eq(&self.granted, &other.granted)
     }
 
+    /// Whether the origin may be sent any value, so that one may come back.
+    pub(super) fn waits(&self) -> bool {
+        self.granted.any()
+    }
+
     /// Whether the origin may be sent a value of this secret, so that one may come back.
     pub(super) fn takes(&self, name: &SecretName) -> bool {
         self.own.takes(&self.granted, name)

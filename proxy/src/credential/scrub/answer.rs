@@ -6,9 +6,9 @@
 //!   bound to.
 //! - Text may come out with another length, and then has none; short text is read whole first and has
 //!   one. What is not text keeps its length: a sentinel takes exactly the room of its value.
-//! - A request that carries a value asks for no range, because pieces can be cut anywhere, and none comes
-//!   back. One that is
-//!   signed, or whose connection shows a certificate, gives no key away that could come back.
+//! - A request to where a value may be placed asks for no range, because pieces can be cut anywhere, and none
+//!   comes back: the host may have kept what another request gave it. One that is signed, or whose connection
+//!   shows a certificate, gives no key away that could come back.
 //! - An entity tag of what was coded is weak, as for any other representation of it (RFC 9110 §8.8.1).
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -49,7 +49,7 @@ pub struct Returning {
     accepts: Vec<Coding>,
     /// Some secret is bound to where it went.
     bound: bool,
-    /// A value went with it, or may go in its body.
+    /// A value went with it, or may go to where it went.
     carrying: bool,
     head: bool,
 }
@@ -60,8 +60,8 @@ pub enum Unreadable {
     /// In a coding that cannot be undone.
     #[error("the answer is in a content coding that was not asked for and is not known")]
     Coding,
-    /// A part of something, to a request that carried a value.
-    #[error("the answer to a request with a secret is a piece, which was not asked for")]
+    /// A part of something, from where a value may be placed.
+    #[error("the answer of a host that a secret is bound to is a piece, which was not asked for")]
     Piece,
     /// There is no memory to look into it.
     #[error(transparent)]
@@ -101,8 +101,10 @@ impl Returning {
             headers.insert(GRPC_ACCEPT, HeaderValue::from_static("identity,gzip"));
         }
         let in_body = carried.body.as_ref().is_some_and(BodyPlan::may_change);
-        // Of a token that is to be captured no piece may come alone either.
-        let carrying = carried.placed || in_body || carried.capture.is_some();
+        // Of a token that is to be captured no piece may come alone either; nor of a value that the host may
+        // be sent at any time and keep: what one request gave it, the next could fetch in pieces.
+        let told = scrub.waits() || carried.capture.is_some();
+        let carrying = carried.placed || in_body || told;
         if carrying {
             ask_for_all(method, headers);
         }

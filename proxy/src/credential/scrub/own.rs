@@ -137,6 +137,13 @@ impl Own {
     }
 }
 
+impl Granted {
+    /// Whether there are any.
+    pub(super) fn any(&self) -> bool {
+        self.values.contains(&true)
+    }
+}
+
 impl Standing {
     /// `None` for a value of a secret that this sandbox does not hold.
     fn of(guarded: &GuardedValue, held: &[Held], keeper: &dyn Keeper) -> Option<Self> {

@@ -1,6 +1,7 @@
 //! Pieces of answers: no half of a value comes back.
 
 use gig_policy::DenyReason;
+use parking_lot::Mutex;
 
 use super::*;
 
@@ -60,10 +61,66 @@ async fn no_piece_of_an_answer_comes_back_to_a_request_with_a_value() {
             (answer.status, &*answer.body),
             (StatusCode::PARTIAL_CONTENT, sentinel.as_bytes())
         );
-        // Without a value in the request a piece is what it is.
-        let mut plain = ask("/asked", "", &[("range", "bytes=0-11")]);
-        plain.headers_mut().remove("authorization");
-        let answer = client.send(plain).await;
+    }
+}
+
+/// Keeps the token that it is given once, and gives pieces of it to who asks for some.
+async fn keeping(kept: Arc<Mutex<String>>, request: Request<Incoming>) -> Response<Body> {
+    let headers = request.headers();
+    if let Some(given) = headers.get(header::AUTHORIZATION) {
+        given.to_str().unwrap().clone_into(&mut kept.lock());
+    }
+    let text = kept.lock().clone();
+    let answer = Response::builder()
+        .header("content-type", "text/plain")
+        .header("accept-ranges", "bytes");
+    let answer = match headers.get(header::RANGE) {
+        Some(_) => answer
+            .status(206)
+            .header("content-range", "bytes 0-11/32")
+            .body(full(text.get(..12).unwrap_or("a plain text").to_owned())),
+        None => answer.body(full(text)),
+    };
+    std::future::ready(answer.unwrap()).await
+}
+
+fn fetch(host: &str) -> Request<Body> {
+    Request::get(format!("https://{host}/kept"))
+        .header("host", host)
+        .header("range", "bytes=0-11")
+        .header("if-range", "\"tag\"")
+        .body(empty())
+        .unwrap()
+}
+
+#[tokio::test]
+async fn what_a_host_was_given_is_not_fetched_from_it_in_pieces_and_elsewhere_ranges_are_ranges() {
+    for alpn in ["http/1.1", "h2"] {
+        let kept = Arc::new(Mutex::new(String::new()));
+        let keep = Arc::clone(&kept);
+        let bound = move |request| keeping(Arc::clone(&keep), request);
+        let bound = Origin::https("api.test", &[alpn], bound).await;
+        let nowhere = |request| keeping(Arc::default(), request);
+        let other = Origin::https("other.test", &[alpn], nowhere).await;
+        let arrangement = Arrangement::new(POLICY).origin("api.test:443", &bound);
+        let (lab, sentinel) = with_secret(arrangement.origin("other.test:443", &other));
+        let mut client = lab.https("api.test", alpn).await;
+        client.send(ask("/kept", &sentinel, &[])).await;
+        assert_eq!(*kept.lock(), format!("Bearer {VALUE}"));
+        // A later request carries nothing.
+        let answer = client.send(fetch("api.test")).await;
+        let whole = format!("Bearer {sentinel}");
+        assert_eq!(
+            (answer.status, &*answer.body),
+            (StatusCode::OK, whole.as_bytes())
+        );
+        assert_eq!(answer.header("accept-ranges"), "");
+        for got in bound.seen.requests() {
+            assert_eq!((got.header("range"), got.header("if-range")), ("", ""));
+        }
+        let mut client = lab.https("other.test", alpn).await;
+        let answer = client.send(fetch("other.test")).await;
         assert_eq!(answer.status, StatusCode::PARTIAL_CONTENT, "{answer:?}");
+        assert_eq!(answer.header("accept-ranges"), "bytes");
     }
 }
