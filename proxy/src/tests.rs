@@ -9,6 +9,7 @@ mod denials;
 mod early;
 mod frames;
 mod framing;
+mod grpc;
 mod interim;
 mod lab;
 mod limits;

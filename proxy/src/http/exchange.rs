@@ -14,7 +14,7 @@ use std::{
 
 use gig_audit::{Event, Recorder};
 use gig_policy::{DenyReason, SecretName};
-use http::StatusCode;
+use http::{HeaderMap, HeaderValue, StatusCode};
 use tokio::time::Instant;
 
 use super::{
@@ -142,6 +142,15 @@ impl Exchange {
         self.outcome.dst = Some(lease.address().ip());
         self.lease = Some(lease);
         self.session.answering(&self.standing);
+    }
+
+    /// A header section with which gRPC may end, or a trailer section: says it that nobody was
+    /// authenticated, it says what 401 says elsewhere (gRPC over HTTP/2, "Responses").
+    pub fn ended_with(&self, fields: &HeaderMap) {
+        let status = fields.get("grpc-status").map(HeaderValue::as_bytes);
+        if status == Some(GRPC_UNAUTHENTICATED) {
+            self.value_refused();
+        }
     }
 
     /// The origin takes a value no more: one that can be had anew is, for the next request.
@@ -329,3 +338,6 @@ impl fmt::Debug for Exchange {
             .finish_non_exhaustive()
     }
 }
+
+/// gRPC's status codes: 16.
+const GRPC_UNAUTHENTICATED: &[u8] = b"16";

@@ -334,6 +334,7 @@ pub(super) async fn pass_back(
     parts.version = Version::HTTP_11;
     parts.extensions.clear();
     let empty = incoming.is_end_stream();
+    exchange.ended_with(&parts.headers);
     if let Some(capture) = exchange.capture().cloned() {
         let answer = Response::from_parts(parts, incoming);
         return Box::pin(pass_captured(exchange, answer, lease, capture)).await;

@@ -69,8 +69,7 @@ fn without_a_rule(reason: DenyReason) -> &'static str {
         }
         DenyReason::DecoderLimit => {
             "gig looks into bodies where secrets are, and they held all the memory that they may: \
-              fewer at once, or without a content coding"
-                .to_owned()
+             fewer at once, or without a content coding"
         }
         DenyReason::RecordUnavailable => "the audit record could not be written; see --audit",
         reason if reason.http_status() == 429 || reason.http_status() == 413 => {

@@ -95,6 +95,9 @@ impl Body for Download {
                 if let Some(data) = frame.data_ref() {
                     exchange.received(data.len());
                 }
+                if let Some(trailers) = frame.trailers_ref() {
+                    exchange.ended_with(trailers);
+                }
                 if incoming.is_end_stream() {
                     exchange.finish();
                 }

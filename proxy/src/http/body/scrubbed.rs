@@ -111,6 +111,7 @@ impl Scrubbed {
             }
             Err(frame) => {
                 if let Ok(mut trailers) = frame.into_trailers() {
+                    exchange.ended_with(&trailers);
                     self.returning.fields(&mut trailers);
                     self.trailers = Some(trailers);
                 }

@@ -18,6 +18,7 @@ pub(in crate::tests) struct Keeper {
     guarded: Mutex<Arc<Guarded>>,
     border: Mutex<Option<Arc<Border>>>,
     real: Option<Arc<dyn gig_vault::Keeper>>,
+    refused: Mutex<Vec<SecretName>>,
 }
 
 impl Keeper {
@@ -134,6 +135,12 @@ impl Keeper {
         });
     }
 
+    /// The secrets that hosts said are not good any more, since the last call.
+    pub(in crate::tests) fn take_refused(&self) -> Vec<String> {
+        let refused = std::mem::take(&mut *self.refused.lock());
+        refused.iter().map(ToString::to_string).collect()
+    }
+
     /// A wallet with a sentinel for each secret; all wallets belong to one border.
     pub(in crate::tests) fn wallet(self: &Arc<Self>, sandbox: SandboxId) -> Arc<Wallet> {
         let border =
@@ -176,6 +183,13 @@ impl gig_vault::Keeper for Keeper {
         let found = self.at_hand(name);
         let missing = || SecretUnavailable::Unknown { name: name.clone() };
         Box::pin(std::future::ready(found.ok_or_else(missing)))
+    }
+
+    fn refused(&self, name: &SecretName) {
+        if let Some(real) = &self.real {
+            real.refused(name);
+        }
+        self.refused.lock().push(name.clone());
     }
 
     fn guarded(&self) -> Arc<Guarded> {
