@@ -390,6 +390,43 @@ async fn pseudo_fields_of_trailers_go_nowhere() {
 }
 
 #[tokio::test]
+async fn pseudo_fields_of_an_answers_trailers_go_nowhere() {
+    let trailers = [
+        field(b":status", b"299"),
+        field(b":path", b"/other"),
+        field(b"x-end", b"last"),
+    ];
+    let octets = [
+        head(END_HEADERS, &[(":status", "200"), ("trailer", "x-end")]),
+        frame(DATA, 0, 1, b"half"),
+        frame(HEADERS, END_HEADERS | END_STREAM, 1, &trailers.concat()),
+    ];
+    for alpn in ["h2", "http/1.1"] {
+        let origin = answering(octets.concat()).await;
+        let lab = Arrangement::new(ALLOW_API)
+            .origin("api.test:443", &origin)
+            .lab();
+        let mut client = lab.https("api.test", alpn).await;
+        let request = Request::get("https://api.test/")
+            .header("host", "api.test")
+            .header("te", "trailers");
+        // Refused as a whole, or passed without them.
+        let Ok(answer) = client.start(request.body(empty()).unwrap()).await else {
+            continue;
+        };
+        assert_ne!(answer.status(), 299, "{alpn}");
+        if let Ok(whole) = answer.into_body().collect().await {
+            let trailers = whole.trailers().cloned().unwrap_or_default();
+            let named: Vec<&str> = trailers.keys().map(http::HeaderName::as_str).collect();
+            assert!(
+                named.is_empty() || named == ["x-end"],
+                "{alpn}: {trailers:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn ten_thousand_streams_that_are_given_up_leave_nothing() {
     // An origin that never answers.
     let origin = Origin::https("api.test", &["h2"], |_| std::future::pending()).await;
