@@ -43,7 +43,10 @@ impl Drawn {
         refuse_writable_database(settings)?;
         let record = Record::open(&settings.audit, settings.durability, sandbox)?;
         let wallet = match &settings.secrets {
-            Some(secrets) => Some(secrets.wallet(sandbox)?),
+            Some(secrets) => {
+                secrets.follow(record.recorder(), sandbox)?;
+                Some(secrets.wallet(sandbox)?)
+            }
             None => None,
         };
         let authority =

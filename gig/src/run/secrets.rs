@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, anyhow, bail};
+use gig_audit::Recorder;
 use gig_policy::{Policy, SandboxId, SecretName};
 use gig_proxy::{
     UpstreamProxy,
@@ -39,7 +40,7 @@ pub(crate) struct Secrets {
     /// In the order of the command line.
     given: Vec<Arc<Secret>>,
     /// The record of what a service gives in a value's place; open for as long as it may.
-    _changes: Option<Changes>,
+    changes: Option<Changes>,
 }
 
 impl Secrets {
@@ -86,13 +87,24 @@ impl Secrets {
             border: Border::new(Arc::clone(&keeper) as Arc<dyn Keeper>),
             keeper,
             given,
-            _changes: changes,
+            changes,
         }))
     }
 
     /// Waits for what is being fetched or minted, so that nothing that a service gave is lost.
     pub(crate) fn settle(&self) {
         vault::settle(&self.keeper);
+    }
+
+    /// What is changed by the run is told by its own record, too.
+    ///
+    /// # Errors
+    /// When it cannot be.
+    pub(crate) fn follow(&self, run: Recorder, sandbox: SandboxId) -> anyhow::Result<()> {
+        match &self.changes {
+            Some(changes) => changes.follow(run, sandbox),
+            None => Ok(()),
+        }
     }
 
     /// Sentinels for one sandbox.

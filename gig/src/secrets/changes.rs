@@ -1,14 +1,15 @@
 //! The record of changes of secrets: who changed which, told before the change takes effect.
 //!
 //! A change that cannot be recorded is not made. Records go to `audit.jsonl` in the data directory, or
-//! where `--audit` says, and wait for the disk; names and versions stand in them, never a value.
+//! where `--audit` says, and wait for the disk; names and versions stand in them, never a value. What a
+//! run changes is told by the run's own record as well.
 
 use std::{
     fs,
     os::fd::AsFd as _,
     path::Path,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -20,7 +21,9 @@ use gig_audit::{
     recorder::{Durability, RecorderOwner, RecorderSettings},
     store::{Store, jsonl::JsonlStore},
 };
+use gig_policy::SandboxId;
 use gig_vault::vault::{Announced, NotWitnessed, Witness};
+use parking_lot::Mutex;
 use tokio::runtime::{Handle, Runtime};
 
 use crate::data_dir;
@@ -40,6 +43,10 @@ struct Told {
     who: Arc<str>,
     /// Something was told that has not come to its end.
     open: AtomicBool,
+    /// The record of the run that changes are made in, and its sandbox.
+    run: OnceLock<(Recorder, SandboxId)>,
+    /// What was told before that was known.
+    early: Mutex<Vec<Entry>>,
 }
 
 impl Changes {
@@ -73,6 +80,8 @@ impl Changes {
             runtime,
             who: who(),
             open: AtomicBool::new(false),
+            run: OnceLock::new(),
+            early: Mutex::default(),
         });
         Ok(Self { told, owner })
     }
@@ -80,6 +89,21 @@ impl Changes {
     /// Whom the vault tells.
     pub(crate) fn witness(&self) -> Arc<dyn Witness> {
         Arc::clone(&self.told) as _
+    }
+
+    /// Changes are told to the record of this run, too: from now on, and those that were made before it
+    /// was open. Only the first run counts.
+    ///
+    /// # Errors
+    /// When it cannot be written to.
+    pub(crate) fn follow(&self, run: Recorder, sandbox: SandboxId) -> anyhow::Result<()> {
+        for mut entry in std::mem::take(&mut *self.told.early.lock()) {
+            entry.sandbox = Some(sandbox);
+            run.queue(entry)
+                .context("cannot record what became of a secret before the start")?;
+        }
+        let _first = self.told.run.set((run, sandbox));
+        Ok(())
     }
 
     /// Tells of something that is about to be done with the vault as a whole.
@@ -121,7 +145,20 @@ impl Told {
         entry.verdict = Some(verdict);
         entry.secrets = name.into_iter().cloned().collect();
         entry.findings = vec![what.into()];
-        let record = || self.runtime.block_on(self.recorder.record(entry)).map(drop);
+        let record = || {
+            self.runtime.block_on(async {
+                // The run's first: it is where somebody looks who asks what a sandbox did.
+                if let Some((run, sandbox)) = self.run.get() {
+                    let mut entry = entry.clone();
+                    entry.sandbox = Some(*sandbox);
+                    run.record(entry).await?;
+                }
+                if self.run.get().is_none() {
+                    self.early.lock().push(entry.clone());
+                }
+                self.recorder.record(entry).await.map(drop)
+            })
+        };
         if Handle::try_current().is_err() {
             return record();
         }

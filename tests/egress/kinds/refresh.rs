@@ -3,6 +3,7 @@
 
 use std::{fs, process::Command};
 
+use gig_audit::Event;
 use gig_tests::lab::network::text;
 
 use super::Scene;
@@ -56,6 +57,14 @@ fn a_token_that_the_api_refuses_is_renewed_and_rotated_refresh_tokens_are_stored
         );
     }
     for run in &runs {
+        // What a run had changed stands in its own record: whose sandbox it was, and no value.
+        let own: Vec<_> = run.audit.of(Event::SecretChange).collect();
+        assert_eq!(own.len(), 2, "{}", run.audit);
+        for change in own {
+            assert_eq!(change.secrets, ["LOGIN".into()]);
+            assert!(change.sandbox.is_some(), "{change:?}");
+            assert!(change.findings[0].starts_with("supersede version "));
+        }
         let out = run.text() + &run.error_text() + &run.audit.to_string() + &record;
         assert!(
             minted.iter().all(|token| !out.contains(token)),
