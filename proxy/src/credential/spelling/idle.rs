@@ -47,12 +47,10 @@ impl Idle {
         let mut names = [u32::MAX; 256];
         for (next, slot) in (0..=u8::MAX).zip(&mut names) {
             if next != b'#' && !is_special(next) {
-                // Whatever stands behind the first two, those of which nothing comes stand for it.
-                let begun = NAMES.iter().filter(|(name, _)| name.first() == Some(&next));
-                let named = begun.clone().filter(|(_, octet)| !unknown(*octet));
+                let named = NAMES.iter().filter(|(name, _)| name.first() == Some(&next));
                 let seconds = named.filter_map(|(name, _)| name.get(1));
                 let seconds = seconds.chain(b"%\\&").map(|second| 1 << (second & 31));
-                let begins = begun.clone().next().is_some();
+                let begins = NAMES.iter().any(|(name, _)| name.first() == Some(&next));
                 *slot = if begins {
                     seconds.fold(0, |all, one| all | one)
                 } else {

@@ -30,6 +30,9 @@ pub(super) fn quick(raw: &[u8], at: usize, layers: u8) -> Quick {
     {
         return stands_for(raw, high << 4 | low, at + 3, layers);
     }
+    if let Some((octet, length)) = raw.get(at..).and_then(whole_name) {
+        return stands_for(raw, octet, at + length, layers);
+    }
     match raw.get(at) {
         Some(introducer) => escape(raw, *introducer, at + 1, layers),
         None => Quick::Odd,
@@ -115,6 +118,18 @@ fn stands_for(raw: &[u8], octet: u8, end: usize, layers: u8) -> Quick {
     match layers.checked_sub(1) {
         Some(layers) => escape(raw, octet, end, layers),
         None => Quick::Odd,
+    }
+}
+
+/// What a reference by name stands for that is written as it is, and how long it is.
+#[inline]
+const fn whole_name(raw: &[u8]) -> Option<(u8, usize)> {
+    match raw {
+        [b'&', b'a', b'm', b'p', b';', ..] => Some((b'&', 5)),
+        [b'&', b'l', b't', b';', ..] => Some((b'<', 4)),
+        [b'&', b'g', b't', b';', ..] => Some((b'>', 4)),
+        [b'&', b'q', b'u', b'o', b't', b';', ..] => Some((b'"', 6)),
+        _ => None,
     }
 }
 
