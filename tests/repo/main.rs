@@ -3,6 +3,7 @@
 mod crates;
 mod files;
 mod promises;
+mod readme;
 mod tally;
 
 use std::{

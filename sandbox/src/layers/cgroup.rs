@@ -49,7 +49,7 @@ const CPU_QUOTA_MIN: u64 = 1000;
 /// First kernel that counts RLIMIT_NPROC by user namespace.
 const NPROC_BY_NAMESPACE: (u32, u32) = (5, 14);
 const CURE: &str = "no writable control group was found; start gig by \
-    `systemd-run --user --scope -p Delegate=yes gig run …`, or as root";
+    `systemd-run --user --scope -p Delegate=yes gig run ...`, or as root";
 
 /// What is to be limited, and where.
 #[derive(Debug)]
