@@ -1,6 +1,6 @@
 //! What a decision costs on ten rules and on a hundred thousand.
 //!
-//! Ignored by default, since a busy machine makes any clock lie. Run it optimised and alone:
+//! Ignored by default, since a busy machine makes any clock lie. `tests/run` runs it optimised and alone:
 //! `cargo test --release -p gig-policy --test decision_cost -- --ignored --nocapture`.
 #![expect(
     clippy::disallowed_methods,

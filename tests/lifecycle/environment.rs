@@ -1,5 +1,11 @@
 //! What a program finds inside: variables, folders, /etc, the authority.
 
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink},
+    path::Path,
+};
+
 use gig_tests::lab::{Lab, network::text};
 
 #[test]
@@ -123,7 +129,7 @@ fn tmp_and_home_are_private_and_empty() {
 fn binds_appear_where_they_are_asked_for() {
     let lab = Lab::new();
     let data = lab.folder("data");
-    std::fs::write(data.join("file"), "content").expect("write");
+    fs::write(data.join("file"), "content").expect("write");
     let option = format!("{}:/srv/data", text(&data));
     let run = lab
         .gig()
@@ -131,22 +137,27 @@ fn binds_appear_where_they_are_asked_for() {
     let run = run.sh("pwd; cat file; echo new > made-inside").success();
     let _run = run.says("/srv/data\ncontent");
     assert_eq!(
-        std::fs::read_to_string(data.join("made-inside")).expect("read"),
+        fs::read_to_string(data.join("made-inside")).expect("read"),
         "new\n"
     );
+}
+
+/// A root with a shell in it.
+fn make_root(root: &Path) {
+    let busybox = "set -e; cd \"$0\"; mkdir -p bin lib lib64 usr etc/ssl/certs tmp; cp /bin/sh bin/; \
+        ldd /bin/sh | grep -o '/[^ ]*' | while read f; do mkdir -p .$(dirname $f); cp $f .$f; done; \
+        echo marker > marker";
+    let made = std::process::Command::new("sh")
+        .args(["-c", busybox, &text(root)])
+        .status();
+    assert!(made.expect("a shell").success());
 }
 
 #[test]
 fn a_root_file_system_of_ones_own_is_used() {
     let lab = Lab::new();
     let root = lab.folder("rootfs");
-    let busybox = "set -e; cd \"$0\"; mkdir -p bin lib lib64 usr etc tmp; cp /bin/sh bin/; \
-        ldd /bin/sh | grep -o '/[^ ]*' | while read f; do mkdir -p .$(dirname $f); cp $f .$f; done; \
-        echo marker > marker";
-    let made = std::process::Command::new("sh")
-        .args(["-c", busybox, &text(&root)])
-        .status();
-    assert!(made.expect("a shell").success());
+    make_root(&root);
     let run = lab.gig().option(["--rootfs", &text(&root)]);
     let run = run.run([
         "/bin/sh",
@@ -158,4 +169,39 @@ fn a_root_file_system_of_ones_own_is_used() {
         !run.text().contains("WROTE"),
         "the root is read-only: {run}"
     );
+}
+
+/// Whoever made it chose its links, and gig may read what they lead to.
+#[test]
+fn a_root_that_others_made_shows_nothing_of_the_host() {
+    let lab = Lab::new();
+    let (root, home) = (lab.folder("rootfs"), lab.folder("home"));
+    make_root(&root);
+    let key = home.join("key");
+    fs::write(&key, "SECRET\n").expect("write");
+    let owner = fs::metadata(&home).expect("the home");
+    chown(&key, Some(owner.uid()), Some(owner.gid())).expect("give it away");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("close it");
+    for link in [
+        "etc/ssl/certs/ca-certificates.crt",
+        "etc/ssl/openssl.cnf",
+        "etc/own",
+    ] {
+        symlink(&key, root.join(link)).expect("a link");
+    }
+    fs::create_dir(root.join(".ssh")).expect("a folder");
+    fs::write(root.join(".ssh/id"), "SECRET\n").expect("write");
+    let script = "for f in /etc/ssl/certs/ca-certificates.crt /etc/ssl/openssl.cnf /etc/own /.ssh/id; do \
+        while read -r line; do echo $line; done < $f; done 2>/dev/null; echo done";
+    let run = lab.gig().option(["--rootfs", &text(&root)]);
+    let run = run.run(["/bin/sh", "-c", script]).says("done");
+    assert!(!run.text().contains("SECRET"), "{run}");
+}
+
+#[test]
+fn a_home_is_refused_as_a_root() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.home().join("bin")).expect("a folder");
+    let run = lab.gig().option(["--rootfs", &text(&lab.home())]);
+    let _run = run.run(["true"]).exits(125).complains("somebody's home");
 }

@@ -1,6 +1,6 @@
 //! Who the program is: user, capabilities, flags, limits.
 
-use gig_tests::lab::Lab;
+use gig_tests::lab::{Lab, network::text};
 
 use super::{probe, refused};
 
@@ -48,6 +48,25 @@ fn no_core_is_dumped() {
     let _run = run.says("limit (1, 1)");
 }
 
+/// Crashed where it may write, and where a host that writes core files would put one.
+#[test]
+fn a_crash_leaves_no_core() {
+    let lab = Lab::new();
+    let folder = lab.folder("crash");
+    let bind = format!("{}:/crash", text(&folder));
+    let run = lab.gig().option(["--rw", &bind, "--workdir", "/crash"]);
+    let run = run.python(
+        "import os, signal\n\
+         child = os.fork()\n\
+         if child == 0: os.kill(os.getpid(), signal.SIGSEGV)\n\
+         status = os.waitpid(child, 0)[1]\n\
+         print(os.WTERMSIG(status) == signal.SIGSEGV, os.WCOREDUMP(status), os.listdir('.'))",
+    );
+    assert_eq!(run.success().text(), "True False []\n");
+    let left: Vec<_> = std::fs::read_dir(&folder).expect("the folder").collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
 #[test]
 fn every_namespace_is_its_own() {
     let lab = Lab::new();
@@ -68,11 +87,13 @@ fn every_namespace_is_its_own() {
     }
 }
 
+/// The program leads a session of its own, without a terminal: it can type at nobody's.
 #[test]
 fn the_session_is_new() {
     let lab = Lab::new();
-    let run = lab
-        .gig()
-        .python("import os; print(os.getsid(0) > 0, os.getsid(0) != 1 or os.getpid() == 1)");
-    let _run = run.success().says("True");
+    let run = lab.gig().python(
+        "import os; stat = open('/proc/self/stat').read().rpartition(')')[2].split()\n\
+         print(os.getsid(0) == os.getpid(), os.getpgid(0) == os.getpid(), stat[4])",
+    );
+    assert_eq!(run.success().text(), "True True 0\n");
 }
