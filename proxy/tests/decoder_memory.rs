@@ -1,5 +1,6 @@
 //! What a decoder takes from its sandbox's memory is never less than what it allocates: asked of the
 //! allocator. Zstandard allocates beyond it and is asked itself (`credential::coding::zstd`).
+#![expect(clippy::unwrap_used, reason = "whatever fails here fails the test")]
 
 use std::{
     alloc::System,

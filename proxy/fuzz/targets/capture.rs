@@ -44,7 +44,7 @@ pub fn run(data: &[u8]) {
     let capture = Capture::of(&wallet, &[grant], &Arc::<Tally>::default()).expect("it captures");
     let body = written(rest);
     let (status, mut headers) = head(*how, &body);
-    let Ok(mut gathering) = Capture::begin(status, &headers) else {
+    let Ok(mut gathering) = capture.begin(status, &headers) else {
         return;
     };
     for piece in pieces(&body, &[*cut; 8]) {

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use gig_policy::{SandboxId, SecretGrant};
 use gig_proxy::credential::{
     body::BodyPlan,
+    memory::Memory,
     misuse::Bearer,
     place::{Places, Replacement},
     rewrite::RewriteError,
@@ -66,7 +67,7 @@ fn plan(media: &'static str, bound: bool) -> BodyPlan {
         &headers,
         (watch, &bearer),
         swappable,
-        &Arc::new(Tally::default()),
+        (&Arc::new(Tally::default()), &Memory::of_sandbox()),
     )
 }
 

@@ -154,7 +154,7 @@ fn a_server_has_secrets_in_custody_where_the_appliance_was_given_the_passphrase(
     let words = folder.path().join("words");
     fs::write(&words, PASSPHRASE).expect("write");
     let file = words.to_str().expect("UTF-8").to_owned();
-    let mut set = command(&folder);
+    let mut set = command(&folder, None);
     set.args([
         "secret",
         "set",
