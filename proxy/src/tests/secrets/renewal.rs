@@ -21,6 +21,7 @@ use crate::tests::lab::Way;
 struct Provided {
     folder: tempfile::TempDir,
     clock: Arc<StoppedClock>,
+    real: Arc<RunKeeper>,
     keeper: Arc<Keeper>,
 }
 
@@ -63,11 +64,13 @@ impl Provided {
             .unwrap();
         let keeper = RunKeeper::builder(Arc::new(Nowhere), clock.clone());
         let keeper = keeper.vault(Arc::new(vault)).build().unwrap();
-        let keeper = Keeper::real(Arc::new(keeper), &["TOKEN"]).await;
+        let real = Arc::new(keeper);
+        let keeper = Keeper::real(Arc::clone(&real) as Arc<dyn gig_vault::Keeper>, &["TOKEN"]);
         Self {
             folder,
             clock,
-            keeper,
+            keeper: keeper.await,
+            real,
         }
     }
 
@@ -105,6 +108,8 @@ async fn a_value_goes_into_a_message_however_long_nobody_asked_for_it() {
             (0x81, sentinel.clone().into_bytes()),
             "{seconds}"
         );
+        // What is renewed beside is renewed before the clock moves on.
+        assert!(provided.real.settle(Duration::from_secs(600)));
     }
     // What cannot be had any more goes nowhere.
     std::fs::write(provided.file(), "").unwrap();
