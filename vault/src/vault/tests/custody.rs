@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::{
-    store::Alone,
+    store::{Alone, StoreError},
     vault::witness::{Announced, Doing, NotWitnessed, Witness},
 };
 
