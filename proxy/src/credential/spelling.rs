@@ -319,6 +319,10 @@ fn leading(raw: &[u8], end: usize, mut found: impl FnMut(usize, u8)) {
     let from = end.saturating_sub(LEAD);
     let known = raw.get(..end).unwrap_or(raw);
     let near = known.get(from..).unwrap_or_default();
+    // No lead, no escape and no line break is written with anything else.
+    let run = near.iter().rev().take_while(|octet| may_lead(**octet));
+    let (_, near) = near.split_at(near.len() - run.count());
+    let from = known.len() - near.len();
     let specials = (0..).zip(near).fold(0_u32, |all, (place, octet)| {
         all | u32::from(is_special(*octet)) << place
     });
@@ -360,6 +364,17 @@ fn leading(raw: &[u8], end: usize, mut found: impl FnMut(usize, u8)) {
             before = unit.end;
         }
     }
+}
+
+/// Whether a Base64 character, an escape or a line break may be written with it.
+#[inline]
+const fn may_lead(octet: u8) -> bool {
+    octet.is_ascii_alphanumeric()
+        || is_special(octet)
+        || matches!(
+            octet,
+            b'#' | b';' | b'/' | b'"' | b'\'' | b'-' | b'_' | b'.' | b'=' | b'+'
+        )
 }
 
 /// Whether only line breaks are left, so many at most.
