@@ -73,8 +73,8 @@ fn a_fork_bomb_stays_inside() {
         "python3",
         "-c",
         "import os, signal\nn = 0\nwhile True:\n try:\n  \
-         if os.fork() == 0: signal.pause(); os._exit(0)\n  n += 1\n except OSError as e: break\n\
-         print('bomb', n, e.strerror, flush=True)\nsignal.pause()",
+         if os.fork() == 0: signal.pause(); os._exit(0)\n  n += 1\n except OSError as e: why = e.strerror; break\n\
+         print('bomb', n, why, flush=True)\nsignal.pause()",
     ]);
     bomb.wait_for("bomb");
     bomb.wait_for("\n");
