@@ -157,12 +157,15 @@ fn full_screen_programs_work() {
         ],
         &["sh", "-c", "seq -f 'line %g' 200 | less"],
     );
+    // It waits for keys a moment at a time: one that waits for ever may miss the signal right before.
     let curses = "import curses\n\
         def main(w):\n\
         \x20row, key = 0, 'none'\n\
+        \x20w.timeout(50)\n\
         \x20while key != 'q':\n\
-        \x20 w.addstr(row, 0, '%s at %d %d' % ((key,) + w.getmaxyx())); w.refresh()\n\
-        \x20 row, key = row + 1, w.getkey()\n\
+        \x20 if key: w.addstr(row, 0, '%s at %d %d' % ((key,) + w.getmaxyx())); w.refresh(); row += 1\n\
+        \x20 try: key = w.getkey()\n\
+        \x20 except curses.error: key = ''\n\
         curses.wrapper(main)";
     at_a_terminal(
         &[
