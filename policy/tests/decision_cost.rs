@@ -117,8 +117,9 @@ fn a_decision_on_100_000_rules_costs_what_it_costs_on_ten() {
             many < few * 3.0 + 100.0,
             "{what}: {few:.0} ns became {many:.0} ns"
         );
+        // Half a microsecond where it was written; a machine may be ten times slower, and busy.
         if !cfg!(debug_assertions) {
-            assert!(many < 1_000.0, "{what}: {many:.0} ns");
+            assert!(many < 10_000.0, "{what}: {many:.0} ns");
         }
     }
 }
