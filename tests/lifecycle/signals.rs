@@ -77,22 +77,25 @@ fn stopping_and_continuing_reach_the_program() {
     let _run = live.finish(PATIENCE).exits(5).says("continued");
 }
 
-/// Says each TERM that it gets, and at USR1 how many there were.
+/// Says each TERM that it gets, and at USR1 how many there were. By write(2): a handler may interrupt a
+/// print, and must not print then.
 const COUNTS: &str = "
-import signal, sys
+import os, signal, time
 count = 0
+def say(text):
+    os.write(1, text.encode() + b'\\n')
 def term(number, frame):
     global count
     count += 1
-    print('term', flush=True)
+    say('term')
 def usr1(number, frame):
-    print('in all', count, flush=True)
-    sys.exit(7)
+    say('in all %d' % count)
+    os._exit(7)
 signal.signal(signal.SIGTERM, term)
 signal.signal(signal.SIGUSR1, usr1)
-print('ready', flush=True)
+say('ready')
 while True:
-    signal.pause()
+    time.sleep(0.05)
 ";
 
 /// TERM is sent by `strike`, which is told gig's pid: the program gets it, once, and its end is gig's.
