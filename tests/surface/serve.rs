@@ -27,6 +27,9 @@ use super::{Answer, answer};
 
 const PASSWORD: &str = "correct horse battery";
 
+/// That somebody chose after an admin gave them the first.
+const OWN_PASSWORD: &str = "a staple of their own";
+
 /// A running appliance with a data directory of its own; ends with its handle.
 struct Appliance {
     child: Child,
@@ -161,6 +164,39 @@ impl Appliance {
             PASSWORD.replace(' ', "+")
         );
         let reply = self.form(&self.setup_link(), &form).send(self);
+        assert_eq!(reply.status, 303, "{reply:?}");
+        reply.cookie()
+    }
+
+    /// Somebody whom an admin adds, and who then chooses a password of their own; their cookie.
+    fn member(&self, admin: &str, name: &str, role: &str) -> String {
+        let first = PASSWORD.replace(' ', "+");
+        let fields = format!("name={name}&role={role}&password={first}");
+        let added = self.form("/people/users", &fields).cookie(admin);
+        let added = added.send(self);
+        assert_eq!(added.status, 303, "{added:?}");
+        self.own_password(name)
+    }
+
+    /// Somebody chooses a password of their own; their cookie.
+    fn own_password(&self, name: &str) -> String {
+        let [first, own] = [PASSWORD, OWN_PASSWORD].map(|one| one.replace(' ', "+"));
+        let cookie = self.sign_in(name, PASSWORD);
+        let change = |own: &str| {
+            let fields = format!("current={first}&password={own}&again={own}");
+            let form = self.form("/people/password", &fields).cookie(&cookie);
+            form.send(self)
+        };
+        let same = change(&first);
+        assert_eq!(same.status, 400, "{same:?}");
+        let changed = change(&own);
+        assert_eq!(changed.status, 303, "{changed:?}");
+        self.sign_in(name, OWN_PASSWORD)
+    }
+
+    fn sign_in(&self, name: &str, password: &str) -> String {
+        let fields = format!("name={name}&password={}", password.replace(' ', "+"));
+        let reply = self.form("/sign-in", &fields).send(self);
         assert_eq!(reply.status, 303, "{reply:?}");
         reply.cookie()
     }

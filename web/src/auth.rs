@@ -24,7 +24,7 @@ use crate::{
     connections::Peer,
     credential::{Presented, read_session, read_token},
     role::{Permission, Role},
-    store::Actor,
+    store::{Actor, Standing},
 };
 
 /// Who asks, known.
@@ -38,6 +38,7 @@ pub(crate) struct Caller {
     /// Who this is, or who made the token; `None` where nobody knows.
     person: Option<Arc<str>>,
     owner: bool,
+    standing: Standing,
     address: Option<SocketAddr>,
 }
 
@@ -70,6 +71,7 @@ impl Caller {
             name: Arc::clone(&self.name),
             person: self.person.clone(),
             owner: self.owner,
+            standing: self.standing.clone(),
             address: self.address,
             at: app.now(),
         }
@@ -117,6 +119,7 @@ async fn identify(app: &App, request: &Parts) -> Result<Caller, Problem> {
             session: None,
             person: Some(Actor::OWNER.into()),
             owner: true,
+            standing: Standing::Itself,
             address: None,
         });
     }
@@ -145,12 +148,14 @@ async fn by_token(app: &App, presented: Presented, peer: &Peer) -> Result<Caller
         let id = token.id.clone();
         app.ask(move |store| store.touch_token(&id, now)).await?;
     }
+    let (id, role) = (token.id.as_str().into(), token.role);
     Ok(Caller {
         name: format!("token {} ({})", token.name, token.id).into(),
         role: token.role,
         session: None,
         person: Some(token.person.into()).filter(|person: &Arc<str>| !person.is_empty()),
         owner: false,
+        standing: Standing::Token { id, role },
         address: peer.address(),
     })
 }
@@ -164,12 +169,17 @@ async fn by_session(app: &App, presented: Presented, peer: &Peer) -> Result<Call
         let id = session.id.clone();
         app.ask(move |store| store.touch_session(&id, now)).await?;
     }
+    let id: Arc<str> = session.id.into();
     Ok(Caller {
         name: session.user.as_str().into(),
         role: session.role,
         person: Some(session.user.into()),
         owner: false,
-        session: Some(session.id.into()),
+        standing: Standing::Session {
+            id: Arc::clone(&id),
+            role: session.role,
+        },
+        session: Some(id),
         address: peer.address(),
     })
 }

@@ -40,7 +40,7 @@ pub(crate) struct Presented {
 }
 
 impl Digest {
-    fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         Self(Sha256::digest(text.as_bytes()).into())
     }
 
@@ -54,6 +54,11 @@ impl Digest {
     #[must_use]
     pub const fn octets(&self) -> [u8; 32] {
         self.0
+    }
+
+    /// As text, for what is no credential.
+    pub(crate) fn words(&self) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode(self.0)
     }
 
     /// From the store.

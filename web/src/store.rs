@@ -13,6 +13,7 @@ use gig_audit::Entry;
 use jiff::Timestamp;
 use thiserror::Error;
 
+mod alone;
 mod change;
 mod changes;
 mod kept;
@@ -22,6 +23,7 @@ mod proposal;
 mod proposals;
 mod rows;
 mod sqlite;
+mod standing;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -34,6 +36,7 @@ pub use name::{Name, ParseNameError};
 pub use postgres::{EncryptionError, OpenPostgresError, PostgresStore, ReadAddressError};
 pub use proposal::{Decided, Decision, Draft, Proposal, ProposalKind, ProposalState};
 pub use sqlite::{OpenStoreError, SqliteStore};
+pub use standing::Standing;
 
 /// Is told of a change before it takes effect, and may refuse it.
 pub type Witness<'a> = &'a dyn Fn(Entry) -> Result<(), String>;
@@ -242,12 +245,16 @@ pub enum ChangeError {
         "this set-up link is not valid: it works once and for an hour; restart gig for a new one"
     )]
     Setup,
+    /// What allowed it ended between the question and the change.
+    #[error("what you may do here has changed meanwhile: nothing was changed; sign in again")]
+    Lapsed,
     /// What the two-person rule forbids one person.
     #[error("two-person rule: {0}")]
     TwoPeople(&'static str),
     /// What a proposal was built on is no longer so.
     #[error(
-        "proposal {id} is stale: what it was built on has changed since; propose it again on what is there now"
+        "proposal {id} is stale: what it was built on has changed since, or its author may not ask for it any \
+         more; propose it again on what is there now"
     )]
     Outdated {
         /// Which proposal.

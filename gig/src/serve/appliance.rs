@@ -77,6 +77,7 @@ impl Appliance {
             name: changes::who(),
             person: Some(Actor::OWNER.into()),
             owner: true,
+            standing: gig_web::store::Standing::Itself,
             address: None,
             at: jiff::Timestamp::now(),
         };

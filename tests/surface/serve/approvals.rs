@@ -19,21 +19,8 @@ impl Office {
     fn open() -> Self {
         let appliance = Appliance::start();
         let ana = appliance.first_admin();
-        for (name, role) in [("ben", "editor"), ("cem", "approver")] {
-            let fields = format!(
-                "name={name}&role={role}&password={}",
-                PASSWORD.replace(' ', "+")
-            );
-            let added = appliance.form("/people/users", &fields).cookie(&ana);
-            assert_eq!(added.send(&appliance).status, 303);
-        }
-        let sign_in = |name: &str| {
-            let fields = format!("name={name}&password={}", PASSWORD.replace(' ', "+"));
-            let reply = appliance.form("/sign-in", &fields).send(&appliance);
-            assert_eq!(reply.status, 303, "{reply:?}");
-            reply.cookie()
-        };
-        let (ben, cem) = (sign_in("ben"), sign_in("cem"));
+        let ben = appliance.member(&ana, "ben", "editor");
+        let cem = appliance.member(&ana, "cem", "approver");
         let office = Self {
             appliance,
             ana,
@@ -254,4 +241,53 @@ fn the_rule_ends_by_two_and_the_machines_owner_passes_it_on_the_record() {
     assert!(shown.output.contains("off"), "{shown:?}");
     let on = again.gig(&["policy", "two-person", "on"], "");
     assert_eq!(on.status, 0, "{on:?}");
+}
+
+#[test]
+fn a_password_that_an_admin_chose_makes_no_second_person_and_their_token_is_nobodys() {
+    let appliance = Appliance::start();
+    let ana = appliance.first_admin();
+    let user = json!({"name": "cem", "role": "approver", "password": PASSWORD});
+    let origin = format!("http://{}", appliance.address);
+    let ask = |method: &str, path: &str, body: &Value| {
+        let ask = Ask::new(method, path)
+            .cookie(&ana)
+            .header("Origin", &origin);
+        ask.json(body).send(&appliance)
+    };
+    assert_eq!(ask("POST", "/api/v1/users", &user).status, 201);
+    // Ana knows that password: she would be both.
+    let on = json!({"on": true});
+    let refused = ask("PUT", "/api/v1/two-person-rule", &on);
+    assert_eq!(refused.status, 409, "{refused:?}");
+    assert!(refused.body.contains("chose themselves"), "{refused:?}");
+    let cem = appliance.own_password("cem");
+    let users = ask("GET", "/api/v1/users", &json!({})).json();
+    for user in users["items"].as_array().expect("users") {
+        assert_eq!(user["own_password"], true, "{users}");
+    }
+    assert_eq!(ask("PUT", "/api/v1/two-person-rule", &on).status, 204);
+    // A token that this machine's owner made is nobody's.
+    let token = appliance.token("admin");
+    let put = |with: Ask<'_>| {
+        let put = with.header("If-None-Match", "*");
+        put.json(&json!({"document": ONE})).send(&appliance)
+    };
+    let path = "/api/v1/policies/web";
+    let refused = put(Ask::new("PUT", path).token(&token));
+    assert_eq!(refused.status, 409, "{refused:?}");
+    let asked = put(Ask::new("PUT", path).cookie(&ana).header("Origin", &origin));
+    assert_eq!(asked.status, 202, "{asked:?}");
+    let approve = format!("/api/v1/proposals/{}/approve", asked.json()["id"]);
+    let by_token = Ask::new("POST", &approve).token(&token).json(&json!({}));
+    assert_eq!(by_token.send(&appliance).status, 409);
+    // Nor does one person open a server's network.
+    let server = json!({"command": ["true"], "network": "local"});
+    let local = ask("PUT", "/api/v1/servers/tool", &server);
+    assert_eq!(local.status, 409, "{local:?}");
+    let by_cem = Ask::new("POST", &approve)
+        .cookie(&cem)
+        .header("Origin", &origin);
+    let approved = by_cem.json(&json!({})).send(&appliance);
+    assert_eq!(approved.status, 200, "{approved:?}");
 }

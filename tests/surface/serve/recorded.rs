@@ -81,17 +81,17 @@ fn what_was_denied_is_simulated_suggested_and_shown_to_who_approves() {
     assert!(page.contains("It would newly allow: 1"), "{page}");
 
     // And to who approves.
-    let user = json!({"name": "cem", "role": "approver", "password": super::PASSWORD});
-    assert_eq!(ask(&appliance, &token, "/api/v1/users", &user).status, 201);
+    let cem = appliance.member(&cookie, "cem", "approver");
     let on = appliance.gig(&["policy", "two-person", "on"], "");
     assert_eq!(on.status, 0, "{on:?}");
-    let put = Ask::new("PUT", "/api/v1/policies/web").token(&token);
+    let put = Ask::new("PUT", "/api/v1/policies/web").cookie(&cookie);
+    let put = put.header("Origin", &format!("http://{}", appliance.address));
     let put = put.header("If-Match", "\"1\"");
     let put = put.json(&json!({"document": WANTED})).send(&appliance);
     assert_eq!(put.status, 202, "{put:?}");
     let id = put.json()["id"].to_string();
     let path = format!("/approvals/{id}");
-    let page = Ask::new("GET", &path).cookie(&cookie);
+    let page = Ask::new("GET", &path).cookie(&cem);
     let page = page.send(&appliance).body;
     assert!(page.contains("It would newly allow: 1"), "{page}");
     let path = format!("/api/v1/proposals/{id}/simulation");

@@ -77,7 +77,8 @@ pub(crate) async fn one(
     Ok(Json(shown(server, &caller)))
 }
 
-/// Registers a server, or changes one; sandboxes that run stay as they are.
+/// Registers a server, or changes one. Sandboxes that run stay as they are, but what their policy reaches
+/// follows `network` at once. Under the two-person rule one person changes no `network`.
 #[utoipa::path(put, path = "/api/v1/servers/{name}", tag = "servers", request_body = ServerSpec,
     responses((status = 204), (status = 422, body = Problem)))]
 pub(crate) async fn save(

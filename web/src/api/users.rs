@@ -31,6 +31,9 @@ pub(crate) struct UserView {
     pub(crate) name: String,
     pub(crate) role: Role,
     pub(crate) created: String,
+    /// They chose their password, and nobody else has set it since: who does not, neither proposes nor
+    /// approves under the two-person rule.
+    pub(crate) own_password: bool,
 }
 
 /// A user to add.
@@ -59,6 +62,7 @@ impl From<User> for UserView {
             name: user.name,
             role: user.role,
             created: time(user.created),
+            own_password: user.own_password,
         }
     }
 }

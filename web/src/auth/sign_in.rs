@@ -10,7 +10,7 @@ use crate::{
     api_error::Problem,
     app::App,
     credential::mint_session,
-    store::{Actor, Change},
+    store::{Actor, Change, Standing},
 };
 
 /// Who wants to sign in.
@@ -58,6 +58,7 @@ pub(crate) async fn start_session(
         name: user.as_str().into(),
         person: Some(user.as_str().into()),
         owner: false,
+        standing: Standing::Itself,
         address,
         at: now,
     };

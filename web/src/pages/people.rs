@@ -178,6 +178,9 @@ async fn change_own(app: &App, caller: &Caller, typed: OwnPassword) -> Result<()
     if typed.password != typed.again {
         return Err(Problem::invalid("the two passwords are not the same"));
     }
+    if typed.password == typed.current {
+        return Err(Problem::invalid("the new password is the current one"));
+    }
     let name = caller.name.to_string();
     // Who finds a session open must not guess here what the sign-in page would not let them guess.
     let address = caller.actor(app).address.map(|at| at.ip());

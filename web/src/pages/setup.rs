@@ -19,7 +19,7 @@ use crate::{
     auth::{self, cookie, origin, sign_in::start_session},
     connections::Peer,
     credential::read_setup,
-    store::{Actor, Change, ChangeError, Name},
+    store::{Actor, Change, ChangeError, Name, Standing},
 };
 
 #[derive(Template)]
@@ -96,6 +96,7 @@ async fn finish(
         name: user.as_str().into(),
         person: Some(user.as_str().into()),
         owner: false,
+        standing: Standing::Itself,
         address: peer.address(),
         at: now,
     };

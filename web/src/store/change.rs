@@ -7,7 +7,7 @@ use std::{net::SocketAddr, sync::Arc};
 use gig_audit::{Entry, Event, VerdictWord};
 use jiff::Timestamp;
 
-use super::{Decision, Name, Proposal, ServerSpec};
+use super::{Decision, Name, Proposal, ProposalState, ServerSpec, Standing};
 use crate::{credential::Digest, role::Role};
 
 /// Who changes something, as the record names them.
@@ -21,6 +21,8 @@ pub struct Actor {
     /// This machine's own user, who could write the database as well: the two-person rule does not
     /// hold them, and their passing it is recorded.
     pub owner: bool,
+    /// What it rests on that they may: it must still be so when the change is made.
+    pub standing: Standing,
     /// From where; `None` on this machine.
     pub address: Option<SocketAddr>,
     /// When.
@@ -172,6 +174,8 @@ pub struct Applied {
     pub version: Option<u64>,
     /// What the change became, and has to wait for; or what was decided on.
     pub proposal: Option<Proposal>,
+    /// The proposal of the same person in whose place it waits.
+    pub replaced: Option<u64>,
     /// It would have taken two people, but for this machine's owner.
     pub passed: bool,
 }
@@ -231,10 +235,20 @@ impl Change {
         entry.findings.push(match (self, proposed) {
             (Self::Decide { .. }, Some(one)) => {
                 let (id, author, state) = (one.id, &one.author, one.state);
-                format!("proposal {id} of {author} {state}: {words}").into()
+                let not = match state {
+                    ProposalState::Approved => "",
+                    _ => ", not made",
+                };
+                format!("proposal {id} of {author} {state}{not}: {words}").into()
             }
             (_, Some(one)) => {
-                format!("waits for a second person, proposal {}: {words}", one.id).into()
+                let place = applied.replaced.map(|id| format!(" in place of {id}"));
+                let place = place.unwrap_or_default();
+                format!(
+                    "waits for a second person, proposal {}{place}: {words}",
+                    one.id
+                )
+                .into()
             }
             (_, None) => words.into(),
         });

@@ -1,7 +1,7 @@
 //! Each change as statements of one transaction, with the conditions under which it is refused.
 
 use super::{
-    Actor, Applied, Change, ChangeError, proposals, rows,
+    Actor, Applied, Change, ChangeError, alone, proposals, rows, standing,
     tables::{DatabaseError, OptionalExtension as _, Params, Refused, Transaction},
 };
 use crate::{credential::Digest, role::Role};
@@ -23,17 +23,18 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
             password,
         } => {
             finish_setup(db, digest, now)?;
-            add_user(db, (name.as_str(), Role::Admin, password), now)?;
+            add_user(db, (name.as_str(), Role::Admin, password, true), now)?;
         }
         Change::AddUser {
             name,
             role,
             password,
-        } => add_user(db, (name.as_str(), *role, password), now)?,
+        } => add_user(db, (name.as_str(), *role, password, false), now)?,
         Change::SetPassword { name, password } => {
             let folded = rows::folded(name);
-            let sql = "UPDATE users SET password = ?2 WHERE lower(name) = ?1";
-            one(db, sql, (&folded, password), ("user", name))?;
+            let own = standing::is_themselves(actor, name);
+            let sql = "UPDATE users SET password = ?2, own_password = ?3 WHERE lower(name) = ?1";
+            one(db, sql, (&folded, password, own), ("user", name))?;
             let sql = "DELETE FROM sessions WHERE lower(\"user\") = ?1";
             db.execute(sql, [folded])?;
         }
@@ -60,14 +61,16 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         Change::Assign { server, policy } => assign(db, server.as_deref(), policy.as_deref())?,
         Change::SaveServer { .. } => save_server(db, change, actor)?,
         Change::RemoveServer { name } => {
-            let sql = "DELETE FROM servers WHERE name = ?1";
-            one(db, sql, [name], ("server", name))?;
-            // Else who registers it again would put it under another policy, alone.
-            if !proposals::rule_is_on(db)? {
+            // Else who registers it again would put it under another policy or give it another reach, alone.
+            if proposals::rule_is_on(db)? {
+                alone::remember_network(db, name)?;
+            } else {
                 db.execute("DELETE FROM assignments WHERE server = ?1", [name])?;
             }
+            let sql = "DELETE FROM servers WHERE name = ?1";
+            one(db, sql, [name], ("server", name))?;
         }
-        Change::TwoPersonRule { on } => proposals::set_rule(db, *on)?,
+        Change::TwoPersonRule { on } => proposals::set_rule(db, *on, actor)?,
         Change::Decide { .. } => {}
     }
     Ok(Applied::default())
@@ -86,15 +89,15 @@ fn finish_setup(db: &Transaction<'_>, presented: &Digest, now: i64) -> Outcome {
     Ok(())
 }
 
-fn add_user(db: &Transaction<'_>, (name, role, password): (&str, Role, &str), now: i64) -> Outcome {
-    let sql = "INSERT INTO users (name, role, password, created) VALUES (?1, ?2, ?3, ?4)
-               ON CONFLICT DO NOTHING";
-    new(
-        db,
-        sql,
-        (name, role.as_str(), password, now),
-        ("user", name),
-    )
+fn add_user(
+    db: &Transaction<'_>,
+    (name, role, password, own): (&str, Role, &str, bool),
+    now: i64,
+) -> Outcome {
+    let sql = "INSERT INTO users (name, role, password, created, own_password)
+               VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING";
+    let values = (name, role.as_str(), password, now, own);
+    new(db, sql, values, ("user", name))
 }
 
 fn keep_an_admin(db: &Transaction<'_>, name: &str) -> Outcome {
@@ -276,6 +279,7 @@ fn save_server(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome 
     let values = (name, spec, &*actor.name, actor.at.as_second());
     let sql = "INSERT INTO servers (name, spec, author, changed) VALUES (?1, ?2, ?3, ?4)
                ON CONFLICT (name)";
+    alone::forget_network(db, name)?;
     if *new {
         return self::new(db, &format!("{sql} DO NOTHING"), values, ("server", name));
     }

@@ -19,6 +19,8 @@ pub struct User {
     pub password: String,
     /// Since when.
     pub created: Timestamp,
+    /// They chose it, and nobody else has set it since.
+    pub own_password: bool,
 }
 
 /// Somebody who is signed in.

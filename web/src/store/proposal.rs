@@ -21,6 +21,8 @@ pub struct Proposal {
     pub before: String,
     /// The policy's newest version when it was proposed; 0 for none.
     pub built_on: u64,
+    /// What else must be as it was: a digest of the account or of the server; empty for none.
+    pub basis: String,
     /// Why.
     pub reason: String,
     /// Who proposed it, as the record names them.

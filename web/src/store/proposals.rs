@@ -6,39 +6,45 @@
 
 use super::{
     Actor, Applied, Change, ChangeError, Decision, Draft, Proposal, ProposalKind, ProposalState,
+    alone,
     changes::{self, Outcome, make},
-    rows,
+    rows, standing,
     tables::{DatabaseError, OptionalExtension as _, Refused, Transaction},
 };
-use crate::role::Role;
+use crate::{credential::Digest, role::Permission};
 
 /// Makes a change, or a proposal of it.
 pub(super) fn apply(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<Applied> {
+    standing::holds(db, actor)?;
     if let Change::Decide { id, decision, why } = change {
         return decide(db, *id, (*decision, why), actor);
     }
     if !rule_is_on(db)? {
         let applied = make(db, change, actor)?;
-        if matches!(change, Change::TwoPersonRule { on: true }) {
-            two_can_approve(db)?;
+        if matches!(change, Change::TwoPersonRule { on: true }) && alone::approvers(db)? < 2 {
+            return Err(alone::too_few());
         }
         return Ok(applied);
     }
     let draft = Draft::of(change);
-    let forbidden = forbidden(db, change, actor)?;
+    let forbidden = alone::forbidden(db, change, actor)?;
+    let before = alone::approvers(db)?;
     let needs_two = draft.is_some() || forbidden.is_some();
     if actor.owner && needs_two {
         let applied = make(db, change, actor)?;
+        if matches!(change, Change::SetRole { .. }) {
+            alone::keep_two(db, before)?;
+        }
         let passed = true;
         return Ok(Applied { passed, ..applied });
     }
     match (draft, forbidden) {
-        (_, Some(why)) => Err(Refused::Change(ChangeError::TwoPeople(why))),
+        (_, Some(why)) => Err(alone::refused(why)),
         (Some(draft), None) => propose(db, draft, change, actor),
         (None, None) => {
             let applied = make(db, change, actor)?;
             if matches!(change, Change::SetRole { .. } | Change::RemoveUser { .. }) {
-                two_can_approve(db)?;
+                alone::keep_two(db, before)?;
             }
             Ok(applied)
         }
@@ -50,57 +56,29 @@ pub(super) fn rule_is_on(db: &Transaction<'_>) -> Result<bool, DatabaseError> {
     db.query_row(sql, (), |row| row.get(0))
 }
 
-pub(super) fn set_rule(db: &Transaction<'_>, on: bool) -> Result<(), DatabaseError> {
+pub(super) fn set_rule(db: &Transaction<'_>, on: bool, actor: &Actor) -> Result<(), DatabaseError> {
     db.execute("DELETE FROM settings WHERE name = 'two_person_rule'", ())?;
     if on {
         let sql = "INSERT INTO settings (name, value) VALUES ('two_person_rule', 'on')";
         db.execute(sql, ())?;
+        return Ok(());
     }
+    // They have what they asked for; left, they would end a rule that is turned on later.
+    let sql = "UPDATE proposals SET state = 'withdrawn', decided_by = ?1, decided = ?2,
+               why = 'the rule has ended' WHERE state = 'pending' AND kind = ?3";
+    let kind = ProposalKind::EndRule.as_str();
+    let values = (actor.words(), actor.at.as_second(), kind);
+    db.execute(sql, values)?;
     Ok(())
 }
 
-/// What would make two people of one: an account with a part in changes that somebody else has the
-/// password of.
-fn forbidden(
-    db: &Transaction<'_>,
-    change: &Change,
-    actor: &Actor,
-) -> Outcome<Option<&'static str>> {
-    Ok(match change {
-        Change::AddUser { role, .. } if role.takes_part() => Some(
-            "nobody who changes or approves policies is added by one person: add them as viewer, let \
-             them choose a password of their own, then change the role, which waits for approval",
-        ),
-        Change::SetPassword { name, .. } if !actor.is(name) => {
-            let sql = "SELECT role FROM users WHERE lower(name) = ?1";
-            let role: Option<String> = db
-                .query_row(sql, [rows::folded(name)], |row| row.get(0))
-                .optional()?;
-            let role: Option<Role> = role.and_then(|role| role.parse().ok());
-            role.is_some_and(Role::takes_part).then_some(
-                "who changes or approves policies has a password that nobody else chose: make them a \
-                 viewer first, set it, then change the role back, which waits for approval",
-            )
-        }
-        _ => None,
-    })
-}
-
-/// Else nobody could ever approve, or end the rule.
-fn two_can_approve(db: &Transaction<'_>) -> Outcome {
-    let sql = "SELECT count(*) FROM users WHERE role IN ('approver', 'admin')";
-    let count: i64 = db.query_row(sql, (), |row| row.get(0))?;
-    if count >= 2 {
-        return Ok(());
-    }
-    Err(Refused::Change(ChangeError::TwoPeople(
-        "it needs at least two users who may approve, approvers or admins",
-    )))
-}
-
 fn propose(db: &Transaction<'_>, draft: Draft, change: &Change, actor: &Actor) -> Outcome<Applied> {
-    let person = known(actor)?;
-    let (before, built_on) = basis(db, &draft)?;
+    let person = alone::themselves(db, actor)?;
+    let Basis {
+        before,
+        built_on,
+        digest,
+    } = basis(db, &draft)?;
     db.execute_batch("SAVEPOINT trial")?;
     make(db, change, actor)?;
     db.execute_batch("ROLLBACK TO trial; RELEASE trial")?;
@@ -108,37 +86,56 @@ fn propose(db: &Transaction<'_>, draft: Draft, change: &Change, actor: &Actor) -
     let newest = "SELECT coalesce(max(id), 0) FROM proposals";
     let id: u64 = db.query_row(newest, (), |row| row.get(0))?;
     let id = id + 1;
+    let sql = "SELECT id FROM proposals
+               WHERE state = 'pending' AND kind = ?1 AND subject = ?2 AND lower(person) = lower(?3)
+               ORDER BY id DESC LIMIT 1";
+    let replaced = db.query_row(sql, (kind, &draft.subject, &person), |row| row.get(0));
+    let replaced: Option<u64> = replaced.optional()?;
     let sql = "UPDATE proposals SET state = 'withdrawn', decided_by = ?1, decided = ?2, why = ?3
                WHERE state = 'pending' AND kind = ?4 AND subject = ?5 AND lower(person) = lower(?6)";
     let why = format!("proposal {id} in its place");
-    let values = (actor.words(), now, why, kind, &draft.subject, person);
+    let values = (actor.words(), now, why, kind, &draft.subject, &person);
     db.execute(sql, values)?;
-    let waiting = "SELECT count(*) FROM proposals WHERE state = 'pending'";
-    let waiting: u32 = db.query_row(waiting, (), |row| row.get(0))?;
-    if waiting >= MOST_PENDING {
-        return Err(Refused::Change(ChangeError::TwoPeople(
-            "too many proposals wait: decide on some of them first",
-        )));
+    if draft.kind != ProposalKind::EndRule {
+        room(db, &person)?;
     }
     let reason = match change {
         Change::SavePolicy { reason, .. } => reason.as_str(),
         _ => "",
     };
-    let sql = "INSERT INTO proposals (id, kind, subject, value, before, built_on, reason, author,
-               person, created, state) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'pending')";
+    let sql =
+        "INSERT INTO proposals (id, kind, subject, value, before, built_on, basis, reason, author,
+               person, created, state)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'pending')";
     let (subject, value) = (&draft.subject, &draft.value);
     let author = &*actor.name;
     db.execute(
         sql,
         (
-            id, kind, subject, value, before, built_on, reason, author, person, now,
+            id, kind, subject, value, before, built_on, digest, reason, author, person, now,
         ),
     )?;
     let proposal = one(db, id)?;
     Ok(Applied {
         proposal,
+        replaced,
         ..Applied::default()
     })
+}
+
+/// Refuses more than people look through; one who fills the places leaves some to others.
+fn room(db: &Transaction<'_>, person: &str) -> Outcome {
+    let waiting = "SELECT count(*) FROM proposals WHERE state = 'pending'";
+    let waiting: u32 = db.query_row(waiting, (), |row| row.get(0))?;
+    let own =
+        "SELECT count(*) FROM proposals WHERE state = 'pending' AND lower(person) = lower(?1)";
+    let own: u32 = db.query_row(own, [person], |row| row.get(0))?;
+    if waiting < MOST_PENDING && own < MOST_OF_ONE {
+        return Ok(());
+    }
+    Err(alone::refused(
+        "too many proposals wait: withdraw some of yours, or let somebody decide on some of them",
+    ))
 }
 
 fn decide(
@@ -154,7 +151,7 @@ fn decide(
     if state != ProposalState::Pending {
         return Err(Refused::Change(ChangeError::Decided { id, state }));
     }
-    known(actor)?;
+    alone::known(actor)?;
     let refused = match (decision, actor.is(&proposal.person)) {
         (Decision::Approve | Decision::Reject, true) => {
             Some("somebody else than the author decides on a proposal; the author can withdraw it")
@@ -163,7 +160,7 @@ fn decide(
         _ => None,
     };
     if let Some(refused) = refused {
-        return Err(Refused::Change(ChangeError::TwoPeople(refused)));
+        return Err(alone::refused(refused));
     }
     let applied = match decision {
         Decision::Approve => approve(db, &proposal, actor)?,
@@ -183,6 +180,7 @@ fn decide(
 
 /// The change itself, in its author's name and in the approver's.
 fn approve(db: &Transaction<'_>, proposal: &Proposal, actor: &Actor) -> Outcome<Applied> {
+    alone::themselves(db, actor)?;
     if proposal.stale {
         let id = proposal.id;
         return Err(Refused::Change(ChangeError::Outdated { id }));
@@ -194,23 +192,29 @@ fn approve(db: &Transaction<'_>, proposal: &Proposal, actor: &Actor) -> Outcome<
         name: format!("{}, approved by {}", proposal.author, actor.words()).into(),
         ..actor.clone()
     };
+    let before = alone::approvers(db)?;
+    if let Some(why) = alone::forbidden(db, &change, actor)?.filter(|_| !actor.owner) {
+        return Err(alone::refused(why));
+    }
     let applied = make(db, &change, &both)?;
     if matches!(change, Change::SetRole { .. }) {
-        two_can_approve(db)?;
+        alone::keep_two(db, before)?;
     }
-    Ok(applied)
+    // Whoever is this machine's owner could be the author as well.
+    let passed = actor.owner;
+    Ok(Applied { passed, ..applied })
 }
 
-/// Who answers for it; somebody whom nobody knows could be anybody.
-fn known(actor: &Actor) -> Outcome<&str> {
-    let person = actor.person.as_deref();
-    person.ok_or(Refused::Change(ChangeError::TwoPeople(
-        "nobody knows who made this token: make a new one",
-    )))
+/// What a draft is built on.
+#[derive(PartialEq, Eq)]
+struct Basis {
+    before: String,
+    built_on: u64,
+    digest: String,
 }
 
-/// What a draft is built on, as it is now.
-fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<(String, u64), DatabaseError> {
+/// As it is now.
+fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<Basis, DatabaseError> {
     let text = |sql: &str, name: &str| -> Result<String, DatabaseError> {
         let found: Option<String> = db.query_row(sql, [name], |row| row.get(0)).optional()?;
         Ok(found.unwrap_or_default())
@@ -230,7 +234,24 @@ fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<(String, u64), DatabaseE
             false => "off".to_owned(),
         },
     };
-    let version = match draft.policy() {
+    let digest = match draft.kind {
+        ProposalKind::SetRole => {
+            // Another account of that name, or one that somebody else can sign in to, is not the same.
+            let user = db.query_row(rows::ONE_USER, [rows::folded(&draft.subject)], rows::user);
+            let user = user.optional()?;
+            user.map(|user| format!("{} {}", user.created.as_second(), user.password))
+        }
+        ProposalKind::Assign => match alone::spec_of(db, &draft.subject)? {
+            Some(spec) => Some(
+                serde_json::to_string(&spec)
+                    .map_err(|error| DatabaseError::Failed(error.into()))?,
+            ),
+            None => None,
+        },
+        ProposalKind::SavePolicy | ProposalKind::RemovePolicy | ProposalKind::EndRule => None,
+    };
+    let digest = digest.map(|text| Digest::of(&text).words());
+    let built_on = match draft.policy() {
         Some(policy) => {
             let sql = "SELECT version FROM policies WHERE name = ?1 AND removed = 0";
             let found: Option<u64> = db.query_row(sql, [policy], |row| row.get(0)).optional()?;
@@ -238,7 +259,11 @@ fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<(String, u64), DatabaseE
         }
         None => 0,
     };
-    Ok((before, version))
+    Ok(Basis {
+        before,
+        built_on,
+        digest: digest.unwrap_or_default(),
+    })
 }
 
 pub(super) fn one(db: &Transaction<'_>, id: u64) -> Result<Option<Proposal>, DatabaseError> {
@@ -257,18 +282,39 @@ pub(super) fn some(
     before: u64,
     most: u32,
 ) -> Result<Vec<Proposal>, DatabaseError> {
-    let found = db.query_all(rows::PROPOSALS, (pending, before, most), rows::proposal)?;
+    let sql = match pending {
+        true => rows::PENDING,
+        false => rows::DECIDED,
+    };
+    let found = db.query_all(sql, (before, most), rows::proposal)?;
     let dated = found.into_iter().map(|found| dated(db, found));
     dated.collect()
 }
 
 fn dated(db: &Transaction<'_>, mut found: Proposal) -> Result<Proposal, DatabaseError> {
     if found.state == ProposalState::Pending {
-        let (before, version) = basis(db, &found.draft)?;
-        found.stale = before != found.before || version != found.built_on;
+        let built = Basis {
+            before: found.before.clone(),
+            built_on: found.built_on,
+            digest: found.basis.clone(),
+        };
+        let right = needed(found.draft.kind);
+        found.stale =
+            basis(db, &found.draft)? != built || !standing::may(db, &found.person, right)?;
     }
     Ok(found)
 }
 
+/// What its author must still be allowed.
+const fn needed(kind: ProposalKind) -> Permission {
+    match kind {
+        ProposalKind::SavePolicy | ProposalKind::RemovePolicy => Permission::EditPolicies,
+        ProposalKind::Assign => Permission::AssignPolicies,
+        ProposalKind::SetRole | ProposalKind::EndRule => Permission::ManageUsers,
+    }
+}
+
 /// More than people look through; a bound on what a program with a token can pile up.
 const MOST_PENDING: u32 = 200;
+/// Of one person.
+const MOST_OF_ONE: u32 = 50;

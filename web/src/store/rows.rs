@@ -9,8 +9,8 @@ use super::{
 use crate::credential::Digest;
 
 pub(super) const USERS: &str =
-    "SELECT name, role, password, created FROM users ORDER BY lower(name)";
-pub(super) const ONE_USER: &str = "SELECT name, role, password, created FROM users
+    "SELECT name, role, password, created, own_password FROM users ORDER BY lower(name)";
+pub(super) const ONE_USER: &str = "SELECT name, role, password, created, own_password FROM users
     WHERE lower(name) = ?1";
 pub(super) const SESSIONS: &str = r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen, s.expires,
     s.address, s.agent FROM sessions s JOIN users u ON u.name = s."user"
@@ -23,7 +23,11 @@ pub(super) const TOKENS: &str = "SELECT id, digest, name, role, author, created,
     FROM tokens ORDER BY created DESC, id";
 pub(super) const ONE_TOKEN: &str =
     "SELECT id, digest, name, role, author, created, expires, used, person
-    FROM tokens WHERE id = ?1 AND (expires IS NULL OR expires > ?2)";
+    FROM tokens WHERE id = ?1 AND (expires IS NULL OR expires > ?2)
+    AND (person IN ('', 'owner of this machine') OR EXISTS (SELECT 1 FROM users u
+        WHERE lower(u.name) = lower(tokens.person) AND u.role = 'admin'))";
+pub(super) const ROLE_OF_SESSION: &str = r#"SELECT u.role FROM sessions s
+    JOIN users u ON u.name = s."user" WHERE s.id = ?1 AND s.expires > ?2"#;
 pub(super) const POLICIES: &str = "SELECT v.name, v.version, v.author, v.reason, v.created
     FROM policies p JOIN policy_versions v ON v.name = p.name AND v.version = p.version
     WHERE p.removed = 0 ORDER BY v.name";
@@ -38,11 +42,17 @@ pub(super) const SERVERS: &str = "SELECT name, spec, author, changed FROM server
 pub(super) const ONE_SERVER: &str =
     "SELECT name, spec, author, changed FROM servers WHERE name = ?1";
 pub(super) const ONE_PROPOSAL: &str = "SELECT id, kind, subject, value, before, built_on, reason,
-    author, person, created, state, decided_by, decided, why, version FROM proposals WHERE id = ?1";
-pub(super) const PROPOSALS: &str = "SELECT id, kind, subject,
+    author, person, created, state, decided_by, decided, why, version, basis
+    FROM proposals WHERE id = ?1";
+pub(super) const PENDING: &str = "SELECT id, kind, subject,
     CASE kind WHEN 'policy.save' THEN '' ELSE value END, before, built_on, reason,
-    author, person, created, state, decided_by, decided, why, version FROM proposals
-    WHERE (state = 'pending') = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3";
+    author, person, created, state, decided_by, decided, why, version, basis FROM proposals
+    WHERE state = 'pending' AND id < ?1 ORDER BY id DESC LIMIT ?2";
+/// Those that wait are few: they are stepped over.
+pub(super) const DECIDED: &str = "SELECT id, kind, subject,
+    CASE kind WHEN 'policy.save' THEN '' ELSE value END, before, built_on, reason,
+    author, person, created, state, decided_by, decided, why, version, basis FROM proposals
+    WHERE state <> 'pending' AND id < ?1 ORDER BY id DESC LIMIT ?2";
 
 /// Now, and when a session that is idle now was last used.
 pub(super) fn alive(now: Timestamp) -> (i64, i64) {
@@ -60,6 +70,7 @@ pub(super) fn user(row: &Row) -> Result<User, DatabaseError> {
         role: word(row, 1)?,
         password: row.get(2)?,
         created: time(row, 3)?,
+        own_password: row.get(4)?,
     })
 }
 
@@ -153,6 +164,7 @@ pub(super) fn proposal(row: &Row) -> Result<Proposal, DatabaseError> {
         stale: false,
         decided,
         version: row.get(14)?,
+        basis: row.get(15)?,
     })
 }
 

@@ -31,6 +31,7 @@ macro_rules! on_both {
     };
 }
 
+mod second_self;
 mod two_person;
 
 on_both! {
@@ -55,6 +56,7 @@ fn actor(seconds: i64) -> Actor {
         name: "ana".into(),
         person: Some("ana".into()),
         owner: false,
+        standing: Standing::Itself,
         address: None,
         at: at(seconds),
     }
@@ -254,6 +256,7 @@ fn tokens_end_with_who_made_them(store: &dyn Store) {
 }
 
 fn tokens_end_by_time_and_by_removal(store: &dyn Store) {
+    apply(store, &user("ana", Role::Admin)).unwrap();
     let minted = credential::mint_token().unwrap();
     let add = Change::AddToken {
         id: minted.id.clone(),

@@ -23,6 +23,7 @@ fn actor() -> Actor {
         name: "ana".into(),
         person: Some("ana".into()),
         owner: false,
+        standing: crate::store::Standing::Itself,
         address: None,
         at: Timestamp::from_second(1_800_000_000).unwrap(),
     }

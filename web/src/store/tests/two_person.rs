@@ -15,7 +15,7 @@ on_both! {
     a_tokens_person_is_who_made_it_however_many_tokens_are_between,
 }
 
-fn by(name: &str) -> Actor {
+pub(super) fn by(name: &str) -> Actor {
     Actor {
         name: name.into(),
         person: Some(name.into()),
@@ -24,7 +24,7 @@ fn by(name: &str) -> Actor {
 }
 
 /// A token that somebody made.
-fn token_of(person: &str) -> Actor {
+pub(super) fn token_of(person: &str) -> Actor {
     Actor {
         name: "token ci (1)".into(),
         person: Some(person.into()),
@@ -32,7 +32,7 @@ fn token_of(person: &str) -> Actor {
     }
 }
 
-fn owner() -> Actor {
+pub(super) fn owner() -> Actor {
     Actor {
         name: "root (uid 0)".into(),
         person: Some(Actor::OWNER.into()),
@@ -41,12 +41,29 @@ fn owner() -> Actor {
     }
 }
 
-fn make(store: &dyn Store, change: &Change, actor: &Actor) -> Result<Applied, ChangeError> {
+pub(super) fn make(
+    store: &dyn Store,
+    change: &Change,
+    actor: &Actor,
+) -> Result<Applied, ChangeError> {
     store.apply(change, actor, &|_| Ok(()))
 }
 
+/// Somebody with a password of their own.
+pub(super) fn member(store: &dyn Store, name: &str, role: Role) {
+    apply(store, &user(name, role)).unwrap();
+    make(store, &password(name, "own"), &by(name)).unwrap();
+}
+
+pub(super) fn password(name: &str, password: &str) -> Change {
+    Change::SetPassword {
+        name: name.to_owned(),
+        password: password.to_owned(),
+    }
+}
+
 /// A store with two admins, an editor and an approver, and the rule on.
-fn ruled(store: &dyn Store) {
+pub(super) fn ruled(store: &dyn Store) {
     let users = [
         ("ana", Role::Admin),
         ("ben", Role::Editor),
@@ -54,19 +71,19 @@ fn ruled(store: &dyn Store) {
         ("dan", Role::Admin),
     ];
     for (name, role) in users {
-        apply(store, &user(name, role)).unwrap();
+        member(store, name, role);
     }
     apply(store, &policy("p", Some(0), "one")).unwrap();
     apply(store, &Change::TwoPersonRule { on: true }).unwrap();
 }
 
-fn proposed(outcome: Result<Applied, ChangeError>) -> u64 {
+pub(super) fn proposed(outcome: Result<Applied, ChangeError>) -> u64 {
     let proposal = outcome.unwrap().proposal.unwrap();
     assert_eq!(proposal.state, ProposalState::Pending);
     proposal.id
 }
 
-fn decide(id: u64, decision: Decision) -> Change {
+pub(super) fn decide(id: u64, decision: Decision) -> Change {
     Change::Decide {
         id,
         decision,
@@ -74,7 +91,7 @@ fn decide(id: u64, decision: Decision) -> Change {
     }
 }
 
-fn two_people(outcome: Result<Applied, ChangeError>) {
+pub(super) fn two_people(outcome: Result<Applied, ChangeError>) {
     assert!(
         matches!(outcome, Err(ChangeError::TwoPeople(_))),
         "{outcome:?}"
@@ -231,17 +248,14 @@ fn nobody_ends_the_rule_alone_or_makes_a_second_self(store: &dyn Store) {
         name: name.to_owned(),
         role,
     };
+    two_people(make(store, &role("puppet", Role::Editor), &by("ana")));
+    make(store, &password("puppet", "own"), &by("puppet")).unwrap();
     let raised = proposed(make(store, &role("puppet", Role::Editor), &by("ana")));
     let kept = store.user("puppet").unwrap().unwrap();
     assert_eq!(kept.role, Role::Viewer);
     two_people(make(store, &decide(raised, Decision::Approve), &by("ana")));
-    let password = |name: &str| Change::SetPassword {
-        name: name.to_owned(),
-        password: "known".to_owned(),
-    };
-    two_people(make(store, &password("ben"), &by("ana")));
-    make(store, &password("ben"), &by("ben")).unwrap();
-    make(store, &password("puppet"), &by("ana")).unwrap();
+    two_people(make(store, &password("ben", "known"), &by("ana")));
+    make(store, &password("ben", "new"), &by("ben")).unwrap();
     make(store, &decide(raised, Decision::Approve), &by("cem")).unwrap();
     assert_eq!(store.user("puppet").unwrap().unwrap().role, Role::Editor);
     make(store, &decide(id, Decision::Approve), &by("cem")).unwrap();
@@ -255,12 +269,12 @@ fn nobody_ends_the_rule_alone_or_makes_a_second_self(store: &dyn Store) {
 }
 
 fn two_who_may_approve_are_needed_and_stay(store: &dyn Store) {
-    apply(store, &user("ana", Role::Admin)).unwrap();
-    apply(store, &user("ben", Role::Editor)).unwrap();
+    member(store, "ana", Role::Admin);
+    member(store, "ben", Role::Editor);
     let on = Change::TwoPersonRule { on: true };
     two_people(apply(store, &on));
     assert!(!store.two_person_rule().unwrap());
-    apply(store, &user("cem", Role::Approver)).unwrap();
+    member(store, "cem", Role::Approver);
     apply(store, &on).unwrap();
     let name = "cem".to_owned();
     two_people(apply(store, &Change::RemoveUser { name }));
@@ -289,14 +303,24 @@ fn the_machines_owner_passes_and_the_record_says_so(store: &dyn Store) {
     for words in told {
         assert!(words.contains("two-person rule passed"), "{words}");
     }
-    // Not so a token that the owner made: it may be anybody's by now.
+    // Not so a token that the owner made: it may be anybody's by now, and a second person's of nobody.
     let token = token_of(Actor::OWNER);
-    let id = proposed(make(store, &policy("p", Some(2), "three"), &token));
-    let other = Actor {
-        name: "token other (2)".into(),
-        ..token
+    two_people(make(store, &policy("p", Some(2), "three"), &token));
+    let id = proposed(make(store, &policy("p", Some(2), "three"), &by("ben")));
+    for decision in [Decision::Approve, Decision::Reject] {
+        two_people(make(store, &decide(id, decision), &token));
+    }
+    // Their own approval passes the rule as well, and says so.
+    let told = RefCell::new(Vec::new());
+    let witness = |entry: Entry| {
+        told.borrow_mut().push(entry.findings.join("; "));
+        Ok(())
     };
-    two_people(make(store, &decide(id, Decision::Approve), &other));
+    let approve = decide(id, Decision::Approve);
+    let approved = store.apply(&approve, &owner(), &witness).unwrap();
+    assert!(approved.passed, "{approved:?}");
+    let told = told.into_inner();
+    assert!(told[0].contains("two-person rule passed"), "{told:?}");
 }
 
 fn a_server_that_is_registered_again_is_under_the_policy_that_two_put_there(store: &dyn Store) {

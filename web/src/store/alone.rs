@@ -1,0 +1,157 @@
+//! What nobody does alone under the two-person rule, because it would make two people of one or give a
+//! policy another reach; and whom the rule takes for a person.
+//!
+//! A person is a user with a password of their own. One that somebody else chose or set may be used by
+//! both; a token of this machine's owner by whoever has it.
+
+use super::{
+    Actor, Change, ChangeError, Network, ServerSpec,
+    changes::{self, Outcome},
+    rows,
+    tables::{DatabaseError, OptionalExtension as _, Refused, Transaction},
+};
+
+/// Why one person alone may not make this change, nor two who do not see it; `None` for all others.
+pub(super) fn forbidden(
+    db: &Transaction<'_>,
+    change: &Change,
+    actor: &Actor,
+) -> Outcome<Option<&'static str>> {
+    let user = |name: &str| -> Result<_, DatabaseError> {
+        let found = db.query_row(rows::ONE_USER, [rows::folded(name)], rows::user);
+        found.optional()
+    };
+    Ok(match change {
+        Change::AddUser { role, .. } if role.takes_part() => Some(
+            "nobody who changes or approves policies is added by one person: add them as viewer, let \
+             them choose a password of their own, then change the role, which waits for approval",
+        ),
+        Change::SetPassword { name, .. } if !actor.is(name) => {
+            let takes_part = user(name)?.is_some_and(|user| user.role.takes_part());
+            takes_part.then_some(
+                "who changes or approves policies has a password that nobody else chose: they change \
+                 it themselves; where it is lost, this machine's owner sets another (`gig user \
+                 password`), and they choose one of their own at once",
+            )
+        }
+        Change::SetRole { name, role } if role.takes_part() => {
+            let anothers = user(name)?.is_some_and(|user| !user.own_password);
+            anothers.then_some(
+                "who is to change or approve policies chooses a password of their own first: somebody \
+                 else set the one that they have",
+            )
+        }
+        Change::SaveServer { name, spec, .. } => {
+            let before = network_of(db, name.as_str())?;
+            let other = match before {
+                Some(before) => before != spec.network,
+                None => spec.network == Network::Local,
+            };
+            other.then_some(
+                "`network` decides what a server's policy reaches: nobody changes it alone, or \
+                 registers a server with `local`; this machine's owner can (`gig server`)",
+            )
+        }
+        _ => None,
+    })
+}
+
+/// Of a server that is registered, or was removed under the rule.
+fn network_of(db: &Transaction<'_>, name: &str) -> Result<Option<Network>, DatabaseError> {
+    let server = db.query_row(rows::ONE_SERVER, [name], rows::server);
+    if let Some(server) = server.optional()? {
+        return Ok(Some(server.spec.network));
+    }
+    let sql = "SELECT value FROM settings WHERE name = ?1";
+    let kept = db.query_row(sql, [network_kept(name)], |row| row.get::<String>(0));
+    let of = |word: String| {
+        let all = [Network::External, Network::Local, Network::Disconnected];
+        all.into_iter().find(|one| one.as_str() == word)
+    };
+    Ok(kept.optional()?.and_then(of))
+}
+
+/// Keeps what a server reached that is about to be removed: registered again it reaches the same.
+pub(super) fn remember_network(db: &Transaction<'_>, name: &str) -> Result<(), DatabaseError> {
+    let Some(network) = network_of(db, name)? else {
+        return Ok(());
+    };
+    forget_network(db, name)?;
+    let sql = "INSERT INTO settings (name, value) VALUES (?1, ?2)";
+    let values = (network_kept(name), network.as_str());
+    db.execute(sql, values).map(drop)
+}
+
+/// It is registered again.
+pub(super) fn forget_network(db: &Transaction<'_>, name: &str) -> Result<(), DatabaseError> {
+    let sql = "DELETE FROM settings WHERE name = ?1";
+    db.execute(sql, [network_kept(name)]).map(drop)
+}
+
+fn network_kept(server: &str) -> String {
+    format!("network of {server}")
+}
+
+/// How many may approve: fewer than two could never end the rule.
+pub(super) fn approvers(db: &Transaction<'_>) -> Result<u64, DatabaseError> {
+    let sql = "SELECT count(*) FROM users WHERE role IN ('approver', 'admin') AND own_password = 1";
+    db.query_row(sql, (), |row| row.get(0))
+}
+
+/// Refuses a change that left fewer than two where there were `before`.
+pub(super) fn keep_two(db: &Transaction<'_>, before: u64) -> Outcome {
+    let after = approvers(db)?;
+    if after >= 2 || after >= before {
+        return Ok(());
+    }
+    Err(too_few())
+}
+
+pub(super) fn too_few() -> Refused {
+    refused(
+        "it needs at least two users who may approve (approvers or admins), each with a password that \
+         they chose themselves, signed in, under People",
+    )
+}
+
+pub(super) fn refused(why: &'static str) -> Refused {
+    Refused::Change(ChangeError::TwoPeople(why))
+}
+
+/// Who answers for it: somebody whom nobody knows could be anybody, and so could who has a token of this
+/// machine's owner.
+pub(super) fn known(actor: &Actor) -> Outcome<&str> {
+    let person = actor.person.as_deref();
+    match person {
+        None => Err(refused("nobody knows who made this token: make a new one")),
+        Some(Actor::OWNER) if !actor.owner => Err(refused(
+            "a token that this machine's owner made is nobody's: use one that a user made, signed in",
+        )),
+        Some(person) => Ok(person),
+    }
+}
+
+/// As [`known`], and nobody else can sign in as them.
+pub(super) fn themselves(db: &Transaction<'_>, actor: &Actor) -> Outcome<String> {
+    let person = known(actor)?;
+    if actor.owner {
+        return Ok(person.to_owned());
+    }
+    let user = db.query_row(rows::ONE_USER, [rows::folded(person)], rows::user);
+    match user.optional()? {
+        Some(user) if user.own_password => Ok(user.name),
+        Some(_) => Err(refused(
+            "somebody else set your password: choose one of your own first, under People",
+        )),
+        None => changes::missing("user", person),
+    }
+}
+
+/// What stands for a server's whole specification; nothing for one that is not there.
+pub(super) fn spec_of(
+    db: &Transaction<'_>,
+    server: &str,
+) -> Result<Option<ServerSpec>, DatabaseError> {
+    let found = db.query_row(rows::ONE_SERVER, [server], rows::server);
+    Ok(found.optional()?.map(|server| server.spec))
+}
