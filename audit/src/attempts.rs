@@ -39,7 +39,7 @@ pub struct Gathering {
     local: HashSet<SandboxId>,
     /// Connections whose requests are known.
     told: HashSet<Connection>,
-    texts: HashMap<Box<str>, Arc<str>>,
+    texts: HashSet<Arc<str>>,
     records: u64,
 }
 
@@ -135,7 +135,7 @@ impl Gathering {
             return Arc::clone(known);
         }
         let new: Arc<str> = text.into();
-        self.texts.insert(text.into(), Arc::clone(&new));
+        self.texts.insert(Arc::clone(&new));
         new
     }
 

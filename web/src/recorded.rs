@@ -5,19 +5,19 @@
 //! for longer than [`WITHIN`]; what was left out for that is said. One reading runs at a time, beside
 //! the runtime, so that nobody who looks slows down what is decided.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use gig_audit::{
     Record,
     attempts::{Gathering, Traffic},
     search::{Filter, Page, Query},
 };
-use gig_policy::{Asked, Change, Replay, Suggestion, Width, suggest};
+use gig_policy::{Asked, Change, Reach, Replay, Suggestion, Width, suggest};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{api_error::Problem, app::App, document};
+use crate::{api_error::Problem, app::App, document, store::Network};
 
 /// Which traffic is looked at.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +37,8 @@ pub(crate) struct Span {
 pub(crate) struct Simulation {
     /// Records that were taken into account.
     pub(crate) records: u64,
+    /// Records that this gig cannot read: a later one wrote them.
+    pub(crate) unreadable: u64,
     /// Whether all of the time that was asked for was read; else only the newest of it.
     pub(crate) complete: bool,
     /// Was denied and would pass, most frequent first.
@@ -71,13 +73,15 @@ pub(crate) struct Differs {
 pub(crate) struct Suggested {
     /// Records that were taken into account.
     pub(crate) records: u64,
+    /// Records that this gig cannot read: a later one wrote them.
+    pub(crate) unreadable: u64,
     /// Whether all of the time that was asked for was read; else only the newest of it.
     pub(crate) complete: bool,
     /// The document, each rule with its evidence.
     pub(crate) document: String,
     /// What it does not cover; ends after 200.
     pub(crate) uncovered: Vec<String>,
-    /// What a person should know of what was left out.
+    /// What a person should know of what was left out; ends after 200.
     pub(crate) notes: Vec<String>,
 }
 
@@ -108,11 +112,7 @@ impl From<Change> for Differs {
 impl Differs {
     /// Cut: hosts and paths are the sandbox's own words.
     pub(crate) fn short(&self) -> String {
-        let mut kept: String = self.asked.chars().take(LONGEST).collect();
-        if kept.len() < self.asked.len() {
-            kept.push('…');
-        }
-        kept
+        cut(&self.asked, LONGEST)
     }
 
     /// To the second.
@@ -144,7 +144,8 @@ impl Simulation {
     fn of(replay: Replay, read: &Recorded) -> Self {
         let listed = |changes: Vec<Change>| changes.into_iter().take(MOST_LISTED).map(Into::into);
         Self {
-            records: read.traffic.records,
+            records: read.records(),
+            unreadable: read.unreadable,
             complete: read.complete,
             newly_allowed_total: replay.newly_allowed.len(),
             newly_denied_total: replay.newly_denied.len(),
@@ -162,8 +163,12 @@ impl Simulation {
             true => "",
             false => ", the newest part of that time only",
         };
+        let unread = match self.unreadable {
+            0 => String::new(),
+            count => format!(" ({count} more cannot be read by this gig)"),
+        };
         format!(
-            "{} records{part}. The same: {} allowed, {} denied; {} denied for a reason that no rule decides.",
+            "{} records{unread}{part}. The same: {} allowed, {} denied; {} denied for a reason that no rule decides.",
             self.records, self.still_allowed, self.still_denied, self.not_decided_by_rules
         )
     }
@@ -180,10 +185,20 @@ pub(crate) async fn simulate(
     span: Span,
 ) -> Result<Simulation, Problem> {
     beside(app, move |app| {
-        let policy = document::compile(&name, 0, &text, None).map_err(Problem::document)?;
-        let policy = policy.as_of(document::moment(app.clock.now()));
+        let compiled = |reach| {
+            let policy = document::compile(&name, 0, &text, Some(reach));
+            let policy = policy.map_err(Problem::document)?;
+            Ok::<_, Problem>(policy.as_of(document::moment(app.clock.now())))
+        };
+        let external = compiled(Reach::External)?;
         let read = read(app, &span)?;
-        Ok(Simulation::of(policy.replay(&read.traffic.attempts), &read))
+        let mut replay = external.replay(&read.external.attempts);
+        drop(external);
+        if !read.local.attempts.is_empty() {
+            let local = compiled(Reach::Local)?;
+            replay = both(replay, local.replay(&read.local.attempts));
+        }
+        Ok(Simulation::of(replay, &read))
     })
     .await
 }
@@ -199,7 +214,13 @@ pub(crate) async fn suggestion(
     span: Span,
 ) -> Result<Suggested, Problem> {
     beside(app, move |app| {
-        let read = read(app, &span)?;
+        let mut read = read(app, &span)?;
+        let (records, mut attempts) = (read.records(), read.external.attempts);
+        // A private address is what such a server is for: no rule has to open it.
+        for attempt in &mut read.local.attempts {
+            attempt.address = None;
+        }
+        attempts.append(&mut read.local.attempts);
         let width = match breadth {
             Breadth::Path => Width::Path,
             Breadth::Host => Width::Host,
@@ -208,9 +229,10 @@ pub(crate) async fn suggestion(
             draft,
             uncovered,
             notes,
-        } = suggest(&name, &read.traffic.attempts, None, width);
+        } = suggest(&name, &attempts, None, width);
         Ok(Suggested {
-            records: read.traffic.records,
+            records,
+            unreadable: read.unreadable,
             complete: read.complete,
             document: draft.to_string(),
             uncovered: uncovered
@@ -218,7 +240,7 @@ pub(crate) async fn suggestion(
                 .take(MOST_LISTED)
                 .map(Asked::to_string)
                 .collect(),
-            notes,
+            notes: few(notes),
         })
     })
     .await
@@ -243,9 +265,72 @@ async fn beside<T: Send + 'static>(
     done.await.map_err(Problem::internal)?
 }
 
+/// More notes than anybody reads are counted; each is cut: hosts are the sandbox's own words.
+fn few(notes: Vec<String>) -> Vec<String> {
+    let more = notes.len().saturating_sub(MOST_LISTED);
+    let notes = notes.iter().take(MOST_LISTED);
+    let mut kept: Vec<_> = notes.map(|note| cut(note, LONGEST_NOTE)).collect();
+    if more > 0 {
+        kept.push(format!("and {more} more"));
+    }
+    kept
+}
+
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// One comparison of two.
+fn both(mut one: Replay, other: Replay) -> Replay {
+    one.newly_allowed.extend(other.newly_allowed);
+    one.newly_denied.extend(other.newly_denied);
+    for changes in [&mut one.newly_allowed, &mut one.newly_denied] {
+        changes.sort_by_key(|change| std::cmp::Reverse(change.count));
+    }
+    one.still_allowed += other.still_allowed;
+    one.still_denied += other.still_denied;
+    one.not_of_rules += other.not_of_rules;
+    one
+}
+
+/// What was read, by what the policy of its server reaches: the same document decides otherwise there.
+#[derive(Default)]
 struct Recorded {
-    traffic: Traffic,
+    external: Traffic,
+    local: Traffic,
+    unreadable: u64,
     complete: bool,
+}
+
+impl Recorded {
+    const fn records(&self) -> u64 {
+        self.external.records + self.local.records
+    }
+
+    /// Takes lines, the newest first, oldest first; each is gone when it was taken.
+    fn of(mut lines: Vec<String>, is_local: impl Fn(&str) -> bool, complete: bool) -> Self {
+        let (mut external, mut local) = (Gathering::default(), Gathering::default());
+        let mut unreadable = 0;
+        while let Some(line) = lines.pop() {
+            let Ok(record) = serde_json::from_str::<Record>(&line) else {
+                unreadable += 1;
+                continue;
+            };
+            match record.entry.server.as_deref().is_some_and(&is_local) {
+                true => local.take(&record),
+                false => external.take(&record),
+            }
+        }
+        Self {
+            external: external.finish(),
+            local: local.finish(),
+            unreadable,
+            complete,
+        }
+    }
 }
 
 /// The newest records of the span, taken oldest first.
@@ -268,16 +353,16 @@ fn read(app: &App, span: &Span) -> Result<Recorded, Problem> {
         limit: AT_ONCE,
     };
     let late = || app.clock.now().duration_since(begun) > WITHIN;
+    let servers = app.store.servers().map_err(Problem::internal)?;
+    let local = servers.into_iter();
+    let local = local.filter(|server| server.spec.network == Network::Local);
+    let local: HashSet<String> = local.map(|server| server.name).collect();
     let (lines, complete) = newest(query, |query| app.page(query), late)?;
-    let mut gathering = Gathering::default();
-    for line in lines.iter().rev() {
-        let record: Record = serde_json::from_str(line).map_err(Problem::internal)?;
-        gathering.take(&record);
-    }
-    Ok(Recorded {
-        traffic: gathering.finish(),
+    Ok(Recorded::of(
+        lines,
+        |server| local.contains(server),
         complete,
-    })
+    ))
 }
 
 /// Lines, newest first, and whether there are no more.
@@ -286,22 +371,30 @@ fn newest(
     mut page: impl FnMut(&Query) -> Result<Page, Problem>,
     late: impl Fn() -> bool,
 ) -> Result<(Vec<String>, bool), Problem> {
-    let mut lines = Vec::new();
+    let mut lines: Vec<String> = Vec::new();
+    let mut octets = 0;
     loop {
         let page = page(&query)?;
-        lines.extend(page.records.into_iter().map(|found| found.line));
+        for found in page.records {
+            octets += found.line.len();
+            lines.push(found.line);
+        }
         query.before = match page.next {
             Some(next) => Some(next),
             None => return Ok((lines, true)),
         };
-        if late() || lines.len() >= MOST {
+        if late() || lines.len() >= MOST || octets >= MOST_OCTETS {
             return Ok((lines, false));
         }
     }
 }
 
-/// Some fifty megabytes of lines.
+/// Some fifty megabytes of lines, as long as they mostly are.
 const MOST: usize = 100_000;
+/// Of lines that are as long as a sandbox can make them.
+const MOST_OCTETS: usize = 64 * 1024 * 1024;
+/// A few sentences.
+const LONGEST_NOTE: usize = 400;
 /// Well within what a request may take.
 const WITHIN: SignedDuration = SignedDuration::from_secs(10);
 /// Records of one page.
@@ -314,57 +407,4 @@ const LONGEST: usize = 160;
 const MOST_LISTED: usize = 200;
 
 #[cfg(test)]
-mod tests {
-    use gig_audit::{
-        row::Row,
-        search::{Found, Marks, Position},
-    };
-
-    use super::*;
-
-    fn query() -> Query {
-        Query {
-            filter: Filter::default(),
-            before: None,
-            limit: AT_ONCE,
-        }
-    }
-
-    fn a_page(next: bool) -> Result<Page, Problem> {
-        let found = Found {
-            at: Position { chain: 1, seq: 1 },
-            line: "{}".to_owned(),
-            row: Row::default(),
-        };
-        Ok(Page {
-            records: vec![found; AT_ONCE],
-            next: next.then(Marks::default),
-        })
-    }
-
-    #[test]
-    fn a_reading_ends_at_its_bounds_and_says_so() {
-        let (lines, complete) = newest(query(), |_| a_page(true), || false).unwrap();
-        assert_eq!((lines.len(), complete), (MOST, false));
-        let (lines, complete) = newest(query(), |_| a_page(true), || true).unwrap();
-        assert_eq!((lines.len(), complete), (AT_ONCE, false));
-        let (lines, complete) = newest(query(), |_| a_page(false), || true).unwrap();
-        assert_eq!((lines.len(), complete), (AT_ONCE, true));
-    }
-
-    #[test]
-    fn what_a_sandbox_asked_for_is_shown_cut() {
-        let mut differs = Differs {
-            asked: "x".repeat(LONGEST + 1),
-            count: 1,
-            first: String::new(),
-            last: "2026-11-21T12:00:00.000000Z".to_owned(),
-            rule: None,
-            reason: String::new(),
-        };
-        assert!(differs.short().ends_with("x…"));
-        differs.asked.truncate(LONGEST);
-        assert_eq!(differs.short(), differs.asked);
-        assert_eq!(differs.moment(), "2026-11-21 12:00:00");
-    }
-}
+mod tests;

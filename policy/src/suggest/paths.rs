@@ -17,13 +17,14 @@ pub(super) struct Widened {
 }
 
 /// Pattern, and the paths behind it.
-type Behind<'a> = BTreeMap<Vec<String>, BTreeSet<&'a str>>;
+type Behind<'a> = BTreeMap<Vec<&'a str>, BTreeSet<&'a str>>;
 
 /// Patterns for paths that were asked for so often.
 pub(super) fn patterns(paths: &BTreeMap<&str, u64>) -> Widened {
     let mut behind: Behind<'_> = BTreeMap::new();
     for path in paths.keys() {
-        let segments = path.split('/').map(str::to_owned).collect();
+        // What stands deeper stays one text, however many segments it has: a sandbox wrote it.
+        let segments = path.splitn(DEEPEST + 1, '/').collect();
         behind.entry(segments).or_default().insert(path);
     }
     let longest = behind.keys().map(Vec::len).max().unwrap_or_default();
@@ -56,29 +57,17 @@ pub(super) fn patterns(paths: &BTreeMap<&str, u64>) -> Widened {
 
 /// Replaces what stands at `place` by `*` where the same is asked for with `fewest` different ones.
 fn merge(behind: Behind<'_>, place: usize, fewest: usize, fits: fn(&str) -> bool) -> Behind<'_> {
-    let fits = |segments: &[String]| {
+    let fits = |segments: &[&str]| {
         let segment = segments.get(place).filter(|s| !s.is_empty());
-        segment.is_some_and(|s| s != "*" && !path::is_ambiguous(s) && fits(s))
+        segment.is_some_and(|s| *s != "*" && !path::is_ambiguous(s) && fits(s))
     };
-    let starred = |segments: &[String]| -> Vec<String> {
-        let numbered = segments.iter().enumerate();
-        numbered
-            .map(|(i, s)| {
-                if i == place {
-                    "*".to_owned()
-                } else {
-                    s.clone()
-                }
-            })
-            .collect()
-    };
-    let mut variants: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+    let mut variants: BTreeMap<Vec<&str>, usize> = BTreeMap::new();
     for segments in behind.keys().filter(|segments| fits(segments)) {
-        *variants.entry(starred(segments)).or_default() += 1;
+        *variants.entry(starred(segments, place)).or_default() += 1;
     }
     let mut out: Behind<'_> = BTreeMap::new();
     for (segments, paths) in behind {
-        let star = fits(&segments).then(|| starred(&segments));
+        let star = fits(&segments).then(|| starred(&segments, place));
         let star = star.filter(|star| variants.get(star).is_some_and(|count| *count >= fewest));
         out.entry(star.unwrap_or(segments))
             .or_default()
@@ -87,11 +76,17 @@ fn merge(behind: Behind<'_>, place: usize, fewest: usize, fits: fn(&str) -> bool
     out
 }
 
+fn starred<'a>(segments: &[&'a str], place: usize) -> Vec<&'a str> {
+    let numbered = segments.iter().enumerate();
+    let starred = numbered.map(|(at, segment)| if at == place { "*" } else { segment });
+    starred.collect()
+}
+
 /// `/first/**` for everything below a first segment that many patterns share.
 fn by_first_segment(behind: Behind<'_>) -> Behind<'_> {
-    let mut shared: BTreeMap<String, usize> = BTreeMap::new();
+    let mut shared: BTreeMap<&str, usize> = BTreeMap::new();
     for first in behind.keys().filter_map(|segments| first_of(segments)) {
-        *shared.entry(first.to_owned()).or_default() += 1;
+        *shared.entry(first).or_default() += 1;
     }
     let mut out: Behind<'_> = BTreeMap::new();
     for (segments, paths) in behind {
@@ -101,8 +96,12 @@ fn by_first_segment(behind: Behind<'_>) -> Behind<'_> {
                     .get(*first)
                     .is_some_and(|count| *count > MOST_SIBLINGS)
             })
-            .filter(|_| !segments.iter().any(|s| path::is_ambiguous(s)))
-            .map(|first| vec![String::new(), first.to_owned(), "**".to_owned()]);
+            .filter(|_| {
+                !segments
+                    .iter()
+                    .any(|s| s.split('/').any(path::is_ambiguous))
+            })
+            .map(|first| vec!["", first, "**"]);
         out.entry(deep.unwrap_or(segments))
             .or_default()
             .extend(paths);
@@ -111,7 +110,7 @@ fn by_first_segment(behind: Behind<'_>) -> Behind<'_> {
 }
 
 /// Only of a path that has more behind it: `/a/**` does not speak of `/a`.
-fn first_of(segments: &[String]) -> Option<&str> {
+fn first_of<'a>(segments: &[&'a str]) -> Option<&'a str> {
     match segments {
         [_, first, _, ..] if !first.contains('*') => Some(first),
         _ => None,

@@ -124,6 +124,19 @@ fn many_siblings_become_one_pattern() {
 }
 
 #[test]
+fn what_stands_deeper_than_identifiers_do_stays_as_it_is() {
+    let deep = "/a".repeat(40);
+    let paths = [1, 2, 3, 4].map(|number| format!("{deep}/{number}"));
+    let attempts = paths.each_ref();
+    let attempts = attempts.map(|path| request("GET", "api.example.com", 443, path));
+    let document = document(&attempts);
+    for path in &paths {
+        assert!(document.contains(path), "{document}");
+    }
+    assert!(!document.contains('*'), "{document}");
+}
+
+#[test]
 fn what_the_base_allows_is_left_out() {
     let base = Policy::compile("version: 1\negress:\n  - {host: a.example.com}\n", "b").unwrap();
     let attempts = [

@@ -242,7 +242,7 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
         let found = checked(name.clone(), document.clone()).await?;
         page.findings = found.findings.iter().map(ToString::to_string).collect();
         (page.meaning, page.lines) = compared(name.clone(), old, document.clone()).await?;
-        if pending {
+        if pending && (caller.may(Permission::Approve) || caller.may(Permission::EditPolicies)) {
             let span = span(&name, week(), None, None)?;
             match simulated(app, caller, name, document, span).await {
                 Ok(simulation) => page.simulation = Some(simulation),

@@ -1,0 +1,110 @@
+//! Readings end, and one document is judged by what each server reaches.
+
+use gig_audit::{
+    row::Row,
+    search::{Found, Marks, Position},
+};
+
+use super::*;
+
+fn query() -> Query {
+    Query {
+        filter: Filter::default(),
+        before: None,
+        limit: AT_ONCE,
+    }
+}
+
+fn a_page(next: bool) -> Result<Page, Problem> {
+    page_of("{}", next)
+}
+
+fn page_of(line: &str, next: bool) -> Result<Page, Problem> {
+    let found = Found {
+        at: Position { chain: 1, seq: 1 },
+        line: line.to_owned(),
+        row: Row::default(),
+    };
+    Ok(Page {
+        records: vec![found; AT_ONCE],
+        next: next.then(Marks::default),
+    })
+}
+
+#[test]
+fn a_reading_ends_at_its_bounds_and_says_so() {
+    let (lines, complete) = newest(query(), |_| a_page(true), || false).unwrap();
+    assert_eq!((lines.len(), complete), (MOST, false));
+    let (lines, complete) = newest(query(), |_| a_page(true), || true).unwrap();
+    assert_eq!((lines.len(), complete), (AT_ONCE, false));
+    let (lines, complete) = newest(query(), |_| a_page(false), || true).unwrap();
+    assert_eq!((lines.len(), complete), (AT_ONCE, true));
+    let long = "x".repeat(MOST_OCTETS / AT_ONCE + 1);
+    let (lines, complete) = newest(query(), |_| page_of(&long, true), || false).unwrap();
+    assert_eq!((lines.len(), complete), (AT_ONCE, false));
+}
+
+fn line(server: &str, reason: &str, host: &str) -> String {
+    let (time, none) = ("2026-11-21T12:00:00.000000Z", "0".repeat(64));
+    format!(
+        r#"{{"seq":1,"time":"{time}","node":"n","prev":"{none}","hash":"{none}","event":"connect","verdict":"deny","reason":"{reason}","server":"{server}","host":"{host}","port":443,"protocol":"tcp"}}"#
+    )
+}
+
+#[test]
+fn what_cannot_be_read_is_counted_and_what_a_local_server_asked_for_is_its_own() {
+    let lines = vec![
+        line("inside", "host_not_allowed", "10.0.0.1"),
+        line("outside", "host_not_allowed", "one.example"),
+        line("outside", "a_reason_of_a_later_gig", "two.example"),
+        line("outside", "host_not_allowed", "three.example"),
+    ];
+    let read = Recorded::of(lines, |server| server == "inside", true);
+    assert_eq!((read.records(), read.unreadable), (3, 1));
+    let asked = |traffic: &Traffic| -> Vec<String> {
+        let attempts = traffic.attempts.iter();
+        attempts.map(|attempt| attempt.asked.to_string()).collect()
+    };
+    assert_eq!(asked(&read.local), ["tcp 10.0.0.1:443"]);
+    assert_eq!(
+        asked(&read.external),
+        ["tcp three.example:443", "tcp one.example:443"]
+    );
+    let document = "version: 1\negress:\n  - {ip: 10.0.0.1, ports: [443], protocol: tcp}\n";
+    let replayed = |reach| {
+        let policy = document::compile("p", 0, document, Some(reach)).unwrap();
+        policy.replay(&read.local.attempts)
+    };
+    let (external, local) = (replayed(Reach::External), replayed(Reach::Local));
+    assert!(external.newly_allowed.is_empty(), "{external:?}");
+    assert_eq!(local.newly_allowed.len(), 1);
+    let together = both(external, local);
+    assert_eq!(
+        (together.newly_allowed.len(), together.still_denied),
+        (1, 1)
+    );
+}
+
+#[test]
+fn notes_are_few_and_short() {
+    let notes = few(vec!["ä".repeat(LONGEST_NOTE + 1); MOST_LISTED + 2]);
+    assert_eq!(notes.len(), MOST_LISTED + 1);
+    assert_eq!(notes[0].chars().count(), LONGEST_NOTE + 1);
+    assert_eq!(notes[MOST_LISTED], "and 2 more");
+}
+
+#[test]
+fn what_a_sandbox_asked_for_is_shown_cut() {
+    let mut differs = Differs {
+        asked: "x".repeat(LONGEST + 1),
+        count: 1,
+        first: String::new(),
+        last: "2026-11-21T12:00:00.000000Z".to_owned(),
+        rule: None,
+        reason: String::new(),
+    };
+    assert!(differs.short().ends_with("x…"));
+    differs.asked.truncate(LONGEST);
+    assert_eq!(differs.short(), differs.asked);
+    assert_eq!(differs.moment(), "2026-11-21 12:00:00");
+}
