@@ -43,7 +43,11 @@ impl Engine for Zstd {
         let begins = self.between && !input.is_empty();
         if begins {
             match window(input) {
-                Window::Short => return Ok((0, 0)),
+                Window::Short => {
+                    // What has a frame's number is one, and not whole.
+                    self.whole &= input.len() < frame::MAGIC.len();
+                    return Ok((0, 0));
+                }
                 Window::None => {}
                 Window::Of(window) => {
                     let window = usize::try_from(window).unwrap_or(WINDOW).min(WINDOW);

@@ -3,7 +3,7 @@
 /// The window of a frame that begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Window {
-    /// More of the frame's header must come first.
+    /// More of the frame's header must come first, all of it.
     Short,
     /// It is no frame that has one.
     None,
@@ -27,14 +27,6 @@ pub(super) fn window(input: &[u8]) -> Window {
         return Window::Short;
     };
     let single = descriptor & SINGLE_SEGMENT != 0;
-    if !single {
-        let Some(window) = rest.first() else {
-            return Window::Short;
-        };
-        let base = 1_u64 << (10 + (window >> 3));
-        return Window::Of(base + base / 8 * u64::from(window & 7));
-    }
-    // The window is as long as the content, which the last field tells.
     let dictionary = match descriptor & 3 {
         0 => 0,
         1 => 1,
@@ -42,21 +34,28 @@ pub(super) fn window(input: &[u8]) -> Window {
         _ => 4,
     };
     let (length, plus) = match descriptor >> 6 {
-        0 => (1, 0),
+        0 => (usize::from(single), 0),
         1 => (2, 256),
         2 => (4, 0),
         _ => (8, 0),
     };
-    let Some(field) = rest.get(dictionary..dictionary + length) else {
+    let before = usize::from(!single) + dictionary;
+    // The library allocates with the last octet of the header, and takes any that come before it.
+    let Some(field) = rest.get(before..before + length) else {
         return Window::Short;
     };
+    if let (false, Some(window)) = (single, rest.first()) {
+        let base = 1_u64 << (10 + (window >> 3));
+        return Window::Of(base + base / 8 * u64::from(window & 7));
+    }
+    // The window is as long as the content, which the last field tells.
     let digit = |content, octet: &u8| content << 8 | u64::from(*octet);
     let content = field.iter().rev().fold(0_u64, digit);
     Window::Of(content.saturating_add(plus))
 }
 
 /// §3.1.1, little-endian.
-const MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+pub(super) const MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 /// §3.1.2: the last three octets of sixteen numbers.
 const SKIPPABLE: &[u8] = &[0x2a, 0x4d, 0x18];
 const SINGLE_SEGMENT: u8 = 1 << 5;

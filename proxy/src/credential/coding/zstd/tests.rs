@@ -26,8 +26,12 @@ fn coded(window_log: u32, length: usize, tells: bool) -> Vec<u8> {
 
 /// Decodes in pieces of `size` octets; the share covers what the library says it holds all the while.
 fn decode(zstd: &mut Zstd, coded: &[u8], size: usize) -> usize {
+    decode_pieces(zstd, coded.chunks(size))
+}
+
+fn decode_pieces<'a>(zstd: &mut Zstd, pieces: impl IntoIterator<Item = &'a [u8]>) -> usize {
     let (mut total, mut pending) = (0, Vec::new());
-    for piece in coded.chunks(size) {
+    for piece in pieces {
         pending.extend_from_slice(piece);
         let mut room = vec![0; STEP];
         loop {
@@ -81,6 +85,54 @@ fn a_window_is_taken_before_it_is_allocated() {
     let mut zstd = Zstd::new(&memory).unwrap();
     let refused = zstd.step(&coded(27, 300_000, false), &mut room);
     assert_eq!(refused, Err(DecodeError::Broken));
+}
+
+/// A frame of one block, as it is, whose header has these flags, the number of no dictionary, and this
+/// window; gives how long its header is, and its content.
+fn headed(flags: u8, window_log: u8) -> (Vec<u8>, usize, usize) {
+    let single = flags & 1 << 5 != 0;
+    let length: usize = if flags >> 6 == 0 { 200 } else { 60_000 };
+    let mut frame = [frame::MAGIC, &[flags]].concat();
+    frame.extend((!single).then_some((window_log - 10) << 3));
+    frame.extend(vec![0; [0, 1, 2, 4][usize::from(flags & 3)]]);
+    let told = |octets: usize, less: u64| (length as u64 - less).to_le_bytes()[..octets].to_vec();
+    frame.extend(match flags >> 6 {
+        0 => told(usize::from(single), 0),
+        1 => told(2, 256),
+        2 => told(4, 0),
+        _ => told(8, 0),
+    });
+    let header = frame.len();
+    frame.extend(&(length << 3 | 1).to_le_bytes()[..3]);
+    frame.extend(vec![b'x'; length]);
+    (frame, header, length)
+}
+
+#[test]
+fn a_window_is_taken_wherever_the_header_is_cut() {
+    let memory = Memory::of_sandbox();
+    let flags = (0..=u8::MAX).filter(|flags| flags & 0b1_1100 == 0);
+    for flags in flags {
+        let (frame, header, length) = headed(flags, 23);
+        for cut in 1..=header + 4 {
+            let mut zstd = Zstd::new(&memory).unwrap();
+            let decoded = decode_pieces(&mut zstd, [&frame[..cut], &frame[cut..]]);
+            assert_eq!(decoded, length, "{flags:#x} at {cut}");
+            assert!(zstd.is_whole());
+            // A second one, of which nothing more comes, is no end.
+            decode_pieces(&mut zstd, [&frame[..cut]]);
+            assert_eq!(zstd.is_whole(), cut < 4, "{flags:#x} at {cut}");
+
+            let little = Memory::of(CONTEXT + 20_000);
+            let mut zstd = Zstd::new(&little).unwrap();
+            let (before, mut room) = (zstd.context.sizeof(), vec![0; STEP]);
+            let (read, _) = zstd.step(&frame[..cut], &mut room).unwrap_or_default();
+            let refused = zstd.step(&frame[read..], &mut room);
+            assert_eq!(refused, Err(DecodeError::NoMemory(NoMemory)));
+            assert_eq!(zstd.context.sizeof(), before, "{flags:#x} at {cut}");
+        }
+    }
+    assert_eq!(memory.held(), 0);
 }
 
 #[test]
