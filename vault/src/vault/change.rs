@@ -72,7 +72,7 @@ impl Vault {
                 tag: Vec::new(),
             };
             let row = envelope::tagged_secret(view.keyring.current(), row);
-            let (mut changes, version) = self.replace(view, name, new, Giver::Person)?;
+            let (mut changes, version) = self.replace(view, name, new)?;
             changes.insert(0, Change::PutSecret(row));
             Ok((changes, version))
         })
@@ -87,12 +87,13 @@ impl Vault {
         self.announced(told, |view| {
             let (_, definition) = existing(view, name)?;
             check(name, &definition, new.value)?;
-            self.replace(view, name, new, Giver::Person)
+            self.replace(view, name, new)
         })
     }
 
     /// Stores what a service gave in place of the value of `version`, such as a rotated refresh token.
-    /// Does nothing when that version is not the newest any more.
+    /// Does nothing when that version is not the newest any more. Where that version has ended meanwhile, as
+    /// by a revocation, so has what the service gave: it is stored only to be watched for.
     ///
     /// # Errors
     /// When the vault cannot be written: the replacement is lost, and so may be the secret.
@@ -109,15 +110,17 @@ impl Vault {
             let Some(newest) = newest.filter(|row| row.version == version) else {
                 return Ok((Vec::new(), None));
             };
-            let now = self.now().as_second();
-            let left = newest.expires.and_then(|end| u64::try_from(end - now).ok());
-            let new = NewVersion {
-                value: Some(value),
-                expires: left.map(Duration::from_secs),
-                grace: Duration::ZERO,
-                custody: newest.custody,
-            };
-            let (changes, version) = self.replace(view, name, &new, Giver::Service)?;
+            let as_before = (newest.custody, newest.expires);
+            let mut row = self.sealed(view, name, value, as_before, Giver::Service)?;
+            let mut changes = Vec::new();
+            if newest.is_usable(self.now()) {
+                changes = self.end_before(view, name, Duration::ZERO)?;
+            }
+            row.retires = newest.retires;
+            row.revoked = newest.revoked;
+            row.tag = envelope::version_tag(view.keyring.current(), &row);
+            let version = row.version;
+            changes.push(Change::PutVersion(row));
             Ok((changes, Some(version)))
         })
     }
@@ -184,15 +187,29 @@ impl Vault {
         view: &View,
         name: &SecretName,
         new: &NewVersion<'_>,
-        giver: Giver,
     ) -> Result<(Vec<Change>, u64), UseVaultError> {
-        let now = self.now();
         let mut changes = self.end_before(view, name, new.grace)?;
         let Some(value) = new.value else {
             return Ok((changes, 0));
         };
+        let expires = new.expires.map(|span| after(self.now(), span).as_second());
+        let row = self.sealed(view, name, value, (new.custody, expires), Giver::Person)?;
+        let version = row.version;
+        changes.push(Change::PutVersion(row));
+        Ok((changes, version))
+    }
+
+    /// The next version, in custody or not, until it expires.
+    fn sealed(
+        &self,
+        view: &View,
+        name: &SecretName,
+        value: &SecretBytes,
+        (in_custody, expires): (bool, Option<i64>),
+        giver: Giver,
+    ) -> Result<VersionRow, UseVaultError> {
         let custody = self.custody.read().clone();
-        let custody = match new.custody {
+        let custody = match in_custody {
             true => Some(custody_key(custody.as_deref(), view, name.shared())?),
             false => None,
         };
@@ -201,14 +218,12 @@ impl Vault {
             owner: Arc::clone(&self.owner),
             name: name.shared().clone(),
             version: newest.map_or(1, |row| row.version.saturating_add(1)),
-            created: now.as_second(),
-            expires: new.expires.map(|span| after(now, span).as_second()),
+            created: self.now().as_second(),
+            expires,
             supersedes: giver == Giver::Service,
         };
-        let version = draft.version;
         let row = envelope::seal_version(view.keyring.current(), custody, draft, value)?;
-        changes.push(Change::PutVersion(row));
-        Ok((changes, version))
+        Ok(row)
     }
 
     /// Ends the versions that are usable, and forgets the oldest of those that ended long ago.

@@ -203,6 +203,33 @@ fn a_service_can_replace_the_newest_value_only() {
 }
 
 #[test]
+fn what_a_service_gives_in_place_of_an_ended_value_has_ended_too() {
+    let lab = Lab::new();
+    let vault = lab.open();
+    let fresh = SecretBytes::from("from the service");
+    // Revoked while the service was asked; the one before is in its grace time, and stays so.
+    put(&vault, "A", "first");
+    let second = SecretBytes::from("second");
+    vault.rotate(&name("A"), &version(&second, 600)).unwrap();
+    vault.remove(&name("A"), Some(2), false).unwrap();
+    assert_eq!(vault.supersede(&name("A"), 2, &fresh).unwrap(), Some(3));
+    assert_eq!(get(&vault, "A").as_deref(), Some("first"));
+    let view = vault.view().unwrap();
+    let row = view.versions("A").next_back().unwrap();
+    assert!(row.version == 3 && row.revoked.is_some(), "{row:?}");
+    // It is watched for.
+    let kept = vault.open_version(&view, row).unwrap();
+    assert_eq!(kept.expose(), fresh.expose());
+    // All of it.
+    put(&vault, "B", "first");
+    vault.remove(&name("B"), None, false).unwrap();
+    assert_eq!(vault.supersede(&name("B"), 1, &fresh).unwrap(), Some(2));
+    assert_eq!(get(&vault, "B"), None);
+    let view = vault.view().unwrap();
+    assert!(view.versions("B").all(|row| row.revoked.is_some()));
+}
+
+#[test]
 fn a_value_that_its_service_replaces_is_stored_here_or_not_at_all() {
     let lab = Lab::new();
     let vault = lab.open();
