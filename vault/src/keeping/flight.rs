@@ -35,6 +35,8 @@ pub(super) struct Flight(watch::Receiver<Option<Landed>>);
 pub(super) struct Flights {
     aloft: Mutex<Aloft>,
     landed: Condvar,
+    /// No service is to be asked any more for what it takes out of use.
+    ending: watch::Sender<bool>,
 }
 
 #[derive(Debug, Default)]
@@ -131,6 +133,19 @@ impl Flights {
         Ok(())
     }
 
+    /// Lets those that wait for another process give up: whoever asks a service now may not live to store
+    /// its answer.
+    pub(super) fn end(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Ready when that was said.
+    pub(super) async fn ending(&self) {
+        // Fails only when the sender is gone, which is here.
+        let mut ending = self.ending.subscribe();
+        let _ended = ending.wait_for(|ending| *ending).await;
+    }
+
     /// Waits until nothing is under way, `within` at most; tells whether it came to that.
     pub(super) fn landed(&self, within: Duration) -> bool {
         let mut aloft = self.aloft.lock();
@@ -157,4 +172,4 @@ fn join(threads: Vec<JoinHandle<()>>) {
 }
 
 /// Who says so where no service does.
-const HERE: &str = "this gig";
+pub(super) const HERE: &str = "this gig";

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::{
     Defined, Kept,
-    flight::{Flight, Landed},
+    flight::{Flight, HERE, Landed},
     making::{self, Failed, Source},
     unavailable,
 };
@@ -198,7 +198,15 @@ impl Slot {
         if !defined.rotates() {
             return self.make(kept, name, defined, &mut source).await;
         }
-        let _alone = match kept.alone(name).await {
+        let alone = tokio::select! {
+            biased;
+            () = kept.flights.ending() => {
+                let why = "it is ending, and does not begin to renew a login";
+                return Landed::failed(unavailable(name, HERE, why));
+            }
+            alone = kept.alone(name) => alone,
+        };
+        let _alone = match alone {
             Ok(alone) => alone,
             Err(why) => {
                 let failed = Failed {

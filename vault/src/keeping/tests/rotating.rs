@@ -119,6 +119,30 @@ async fn a_rotated_refresh_token_is_stored_though_whoever_asked_for_it_left() {
 }
 
 #[tokio::test]
+async fn who_ends_while_another_process_asks_gives_up_and_asks_nobody() {
+    let lab = Lab::new();
+    let server = TokenServer::open();
+    put(&lab.vault, "LOGIN", "refresh-0", ROTATING, 0);
+    let (first, second) = (lab.beside(&server), lab.beside(&server));
+    server.gate.forget_permits(1000);
+    let login = name("LOGIN");
+    let mut asking = first.current(&login);
+    assert!(futures_poll(&mut asking).is_none());
+    while server.asked() == 0 {
+        std::thread::yield_now();
+    }
+    let mut waiting = second.current(&login);
+    assert!(futures_poll(&mut waiting).is_none());
+    assert!(second.settle(LONG));
+    let given_up = waiting.await.unwrap_err().to_string();
+    assert!(given_up.contains("it is ending"), "{given_up}");
+    server.gate.add_permits(1000);
+    assert!(first.settle(LONG));
+    assert_eq!(server.asked(), 1);
+    assert_eq!(lab.stored("LOGIN"), "refresh-1");
+}
+
+#[tokio::test]
 async fn processes_that_begin_at_once_use_no_refresh_token_twice() {
     let lab = Lab::new();
     let server = TokenServer::open();
@@ -136,7 +160,6 @@ async fn processes_that_begin_at_once_use_no_refresh_token_twice() {
     server.gate.add_permits(1000);
     let mut tokens = Vec::new();
     for keeper in &keepers {
-        assert!(keeper.settle(LONG));
         tokens.push(get(keeper, "LOGIN").await.unwrap());
     }
     tokens.sort();
