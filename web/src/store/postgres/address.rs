@@ -49,6 +49,9 @@ pub enum ReadAddressError {
         "the database's URL names no host: for a socket on this machine add ?host=/run/postgresql"
     )]
     Host,
+    /// It does not say which address or port is whose.
+    #[error("the database's URL names not as many addresses or ports as hosts")]
+    Count,
     /// `sslmode` has no such word.
     #[error(
         "sslmode is disable (in the clear), prefer (TLS if the server has it), require or verify-full \
@@ -73,11 +76,27 @@ impl Address {
             return Err(ReadAddressError::Scheme);
         }
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        // The library takes what follows the first @ for the host: a password's end would be asked for.
+        if base.matches('@').count() > 1 {
+            return Err(ReadAddressError::Url);
+        }
         let asked = Asked::read(query)?;
         let url = format!("{base}?{}", asked.passed_on.join("&"));
         let mut config: Config = url.parse().map_err(|_| ReadAddressError::Url)?;
         if config.get_hosts().is_empty() {
             return Err(ReadAddressError::Host);
+        }
+        let hosts = config.get_hosts();
+        if hosts
+            .iter()
+            .any(|host| matches!(host, Host::Tcp(name) if name.contains('@')))
+        {
+            return Err(ReadAddressError::Url);
+        }
+        let hosts = hosts.len();
+        let (addresses, ports) = (config.get_hostaddrs().len(), config.get_ports().len());
+        if ![0, hosts].contains(&addresses) || ![0, 1, hosts].contains(&ports) {
+            return Err(ReadAddressError::Count);
         }
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         if config.get_application_name().is_none() {
@@ -260,7 +279,15 @@ mod tests {
             "postgres:///d",
             "postgres://u:hunter2@h:x/d",
             "postgres://u:hun?ter2@h/d",
+            "postgres://u:hun@ter2@h/d",
+            "postgres://u:hun@ter2@h",
+            "postgres://u:h/un@ter2@h/d",
+            "postgres://u:x@hun%40ter2/d",
+            "postgres://u:x@/d?host=hun@ter2",
+            "postgres://u:hunter2@g,h/d?hostaddr=192.0.2.1",
             "postgres://u:hun?ter2=@h/d",
+            "postgres://u:hunter2@g,h/d?hostaddr=192.0.2.1,192.0.2.2,192.0.2.3",
+            "postgres://u:hunter2@g,h/d?port=1,2,3",
             "postgres://u:hunter2@h/d?sslmode=allow",
             "postgres://u:hunter2@h/d?sslmode=verify-ca",
             "postgres://u:hunter2@h/d?sslmode=",
