@@ -16,6 +16,7 @@ mod encryption;
 mod link;
 mod migrate;
 mod news;
+mod places;
 mod pool;
 #[cfg(test)]
 mod tests;
@@ -198,10 +199,11 @@ fn finish<R>(
 }
 
 impl Server {
-    fn connect(&self, patience: Duration) -> Result<Link, DatabaseError> {
+    /// `within`: what all servers together may take; `patience`: what an answer may, from then on.
+    fn connect(&self, within: Duration, patience: Duration) -> Result<Link, DatabaseError> {
         let gone = || DatabaseError::Failed("its threads have ended".into());
         let runtime = self.runtime.as_ref().ok_or_else(gone)?;
-        Link::open(runtime.handle(), &self.address, patience)
+        Link::open(runtime.handle(), &self.address, within, patience)
     }
 
     fn error(&self, attempted: &'static str, source: DatabaseError) -> StoreError {
@@ -237,7 +239,7 @@ fn prepare(address: &mut Address) {
 
 /// What a change to policies is told on.
 const CHANNEL: &str = "gig_policies";
-/// To each server of several.
+/// For the first packet to come back; each server has a share of the time for all besides.
 const CONNECT: Duration = Duration::from_secs(3);
 /// What was sent and is not taken by then is lost.
 const UNANSWERED: Duration = Duration::from_secs(5);

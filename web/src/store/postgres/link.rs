@@ -15,13 +15,19 @@ use std::{
 };
 
 use thiserror::Error;
-use tokio::{runtime::Handle, sync::Notify, task::JoinHandle};
+use tokio::{
+    runtime::Handle,
+    sync::Notify,
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
 use tokio_postgres::{
-    AsyncMessage, Client, Connection, NoTls, Socket, error::SqlState, types::ToSql,
+    AsyncMessage, Client, Config, Connection, NoTls, Socket, error::SqlState, types::ToSql,
 };
 
 use super::{
     address::Address,
+    places::{places, share_of},
     value::{as_parameters, row},
 };
 use crate::store::tables::{DatabaseError, Row, Statements, Value};
@@ -45,16 +51,16 @@ impl Link {
     /// Connects and prepares the session.
     ///
     /// # Errors
-    /// When the server cannot be reached, does not let gig in, or takes longer than `patience`.
+    /// When no server can be reached within its share of `connecting`, or none lets gig in, or what
+    /// prepares the session takes longer than `patience`.
     pub(super) fn open(
         runtime: &Handle,
         address: &Address,
+        connecting: Duration,
         patience: Duration,
     ) -> Result<Self, DatabaseError> {
         let heard = Arc::new(Notify::new());
-        let connected = wait(runtime, patience, connect(address, Arc::clone(&heard)));
-        let (client, driven) =
-            connected.unwrap_or_else(|| Err(DatabaseError::Lost(Late(patience).into())))?;
+        let (client, driven) = wait_for(runtime, connect(address, connecting, Arc::clone(&heard)))?;
         let link = Self {
             client,
             driver: runtime.spawn(driven),
@@ -147,8 +153,48 @@ impl Statements for Link {
 
 type Driven = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-async fn connect(address: &Address, heard: Arc<Notify>) -> Result<(Client, Driven), DatabaseError> {
-    let config = &address.config;
+/// To the first server that lets gig in. Each has its share of `within`, so that one that swallows what
+/// it is sent, or takes a connection and says nothing, leaves time for the next.
+async fn connect(
+    address: &Address,
+    within: Duration,
+    heard: Arc<Notify>,
+) -> Result<(Client, Driven), DatabaseError> {
+    let mut last = DatabaseError::Failed("it names no server".into());
+    let places = places(&address.config);
+    let share = share_of(within, places.len());
+    for place in places {
+        let until = Instant::now() + share;
+        let addresses = match timeout(share, place.addresses()).await {
+            Ok(Ok(addresses)) => addresses,
+            Ok(Err(error)) => {
+                last = DatabaseError::Lost(error.into());
+                continue;
+            }
+            Err(_) => {
+                last = DatabaseError::Lost(Late(share).into());
+                continue;
+            }
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        let each = share_of(left, addresses.len());
+        for at in addresses {
+            let config = place.config(&address.config, at);
+            match timeout(each, connect_to(&config, address, Arc::clone(&heard))).await {
+                Ok(Ok(connected)) => return Ok(connected),
+                Ok(Err(error)) => last = error,
+                Err(_) => last = DatabaseError::Lost(Late(each).into()),
+            }
+        }
+    }
+    Err(last)
+}
+
+async fn connect_to(
+    config: &Config,
+    address: &Address,
+    heard: Arc<Notify>,
+) -> Result<(Client, Driven), DatabaseError> {
     Ok(match &address.encryption {
         None => {
             let (client, connection) = config.connect(NoTls).await.map_err(judge)?;
@@ -198,16 +244,21 @@ fn numbered(sql: &str) -> String {
     sql.replace('?', "$")
 }
 
-/// Waits here while the work is done there; `None` when it takes longer. Unlike a runtime's own way to
-/// wait it may be called from anywhere.
+/// Waits here while the work is done there; `None` when it takes longer.
 fn wait<T>(runtime: &Handle, within: Duration, work: impl Future<Output = T>) -> Option<T> {
+    wait_for(runtime, async { timeout(within, work).await.ok() })
+}
+
+/// Waits here while the work is done there, which is to bound itself. Unlike a runtime's own way to wait
+/// it may be called from anywhere.
+fn wait_for<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
     let _there = runtime.enter();
-    let mut work = pin!(tokio::time::timeout(within, work));
+    let mut work = pin!(work);
     let waker = Waker::from(Arc::new(Waiting(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
         if let Poll::Ready(done) = work.as_mut().poll(&mut context) {
-            return done.ok();
+            return done;
         }
         std::thread::park();
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{OpenPostgresError, Server, link::Link};
+use super::{OpenPostgresError, Server, link::Link, pool};
 use crate::store::tables::{DatabaseError, Statements as _};
 
 mod embedded {
@@ -20,7 +20,7 @@ pub(super) fn migrate(server: &Server) -> Result<(), OpenPostgresError> {
     let mut runner = embedded::migrations::runner().set_grouped(true);
     let versions = runner.get_migrations().iter();
     let newest = versions.map(|one| i64::from(one.version())).max();
-    let mut link = server.connect(PATIENCE).map_err(unusable)?;
+    let mut link = server.connect(pool::PATIENCE, PATIENCE).map_err(unusable)?;
     // Held until the connection ends.
     let alone = format!(
         "SET lock_timeout TO '{0}s'; SET statement_timeout TO '{0}s'; SELECT pg_advisory_lock({ALONE})",

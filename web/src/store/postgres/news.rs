@@ -32,7 +32,7 @@ impl PostgresNews {
     }
 
     fn listening(&self) -> Result<Link, DatabaseError> {
-        let link = self.server.connect(PATIENCE)?;
+        let link = self.server.connect(CONNECTING, PATIENCE)?;
         link.batch(&format!("LISTEN {CHANNEL}"))?;
         Ok(link)
     }
@@ -44,12 +44,10 @@ impl News for PostgresNews {
             Some(link) => link.listen(BETWEEN),
             None => std::thread::sleep(BETWEEN),
         }
-        let counted = match self.count() {
-            // What was lost may be there again already.
-            Err(DatabaseError::Lost(_)) => self.count(),
-            counted => counted,
-        };
-        counted.map_err(|source| self.server.error("follow", source))
+        // Whoever hears that a connection was lost looks again: the server found next may have lost a
+        // change, and count as many.
+        self.count()
+            .map_err(|source| self.server.error("follow", source))
     }
 }
 
@@ -57,3 +55,5 @@ impl News for PostgresNews {
 const BETWEEN: Duration = Duration::from_millis(250);
 /// A server that takes longer to say a number cannot be relied on.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// For all servers together, so that a second one is reached while a first one hangs.
+const CONNECTING: Duration = Duration::from_secs(6);

@@ -48,7 +48,7 @@ impl Pool {
         let (_place, idle) = self.place(fresh)?;
         let link = match idle {
             Some(link) => link,
-            None => self.server.connect(PATIENCE)?,
+            None => self.server.connect(PATIENCE, PATIENCE)?,
         };
         let done = work(&link);
         if !link.is_broken() {

@@ -130,6 +130,13 @@ fn a_change_made_on_one_node_is_news_on_the_other() {
     apply(&nodes[0], &policy(None)).unwrap();
     let mut late = nodes[1].news().unwrap();
     assert_eq!(late.next().unwrap(), begun + 2);
+    // Another connection, which may be another server's, is never found without a word.
+    let cut = "SELECT bool_and(pg_terminate_backend(pid, 60000)) FROM pg_stat_activity
+               WHERE datname = current_database() AND pid <> pg_backend_pid()
+                 AND backend_type = 'client backend'";
+    assert_eq!(database.sql(cut), "t");
+    assert!(late.next().is_err());
+    assert_eq!(late.next().unwrap(), begun + 2);
 }
 
 #[test]
@@ -156,6 +163,22 @@ fn a_server_that_went_away_is_found_again_and_what_was_acknowledged_is_there() {
     let users = store.users().unwrap();
     let names: Vec<&str> = users.iter().map(|user| user.name.as_str()).collect();
     assert_eq!(names, ["ana", "cem"]);
+}
+
+#[test]
+fn a_server_that_takes_connections_and_says_nothing_does_not_hide_the_next() {
+    let database = Database::new();
+    // The kernel takes connections, and nobody ever answers.
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join(".s.PGSQL.5432");
+    let _silent = std::os::unix::net::UnixListener::bind(socket).unwrap();
+    let silent = format!("?host={}&host=", folder.path().display());
+    let url = database.url().replace("?host=", &silent);
+    let store = PostgresStore::open(&url).unwrap();
+    let mut news = store.news().unwrap();
+    let begun = news.next().unwrap();
+    apply(&store, &policy(None)).unwrap();
+    assert_eq!(news.next().unwrap(), begun + 1);
 }
 
 #[test]
