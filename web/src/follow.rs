@@ -80,6 +80,8 @@ impl Follower {
             match self.news.next() {
                 Ok(count) => self.hear(count),
                 Err(error) => {
+                    // Who answers next may have lost a change, and count as many.
+                    self.known = None;
                     let cause = std::error::Error::source(&error).map(ToString::to_string);
                     let cause = cause.unwrap_or_default();
                     tracing::debug!(%error, cause, "no news of policies");

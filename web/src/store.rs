@@ -178,7 +178,8 @@ pub trait News: Send {
     /// ever: where that differs from the answer before, policies are to be looked at again. Blocks.
     ///
     /// # Errors
-    /// [`StoreError`] when nobody can tell: what is in force may be out of date.
+    /// [`StoreError`] when nobody can tell: what is in force may be out of date. After that policies are to
+    /// be looked at again whatever the count: another server may have taken over.
     fn next(&mut self) -> Result<u64, StoreError>;
 }
 
