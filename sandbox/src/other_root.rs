@@ -8,9 +8,9 @@
 //! must stand there then. What is hidden in it is decided by `binds`.
 
 use std::ffi::OsString;
-use std::fs::{File, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -20,6 +20,7 @@ use rustix::io::Errno;
 
 use crate::bootstrap::orders::Shown;
 use crate::error::StartSandboxError;
+use crate::facts;
 use crate::layers::binds::{self, Hidden};
 use crate::layers::mounts::Mask;
 
@@ -48,6 +49,34 @@ pub(crate) enum Found {
 /// A rename anywhere on the host makes the kernel give up a path with dots; how
 /// often it is asked again. Each time takes another rename within microseconds.
 const ATTEMPTS: u32 = 1000;
+
+/// Where one distribution keeps its certificates, of all that is not shown of a
+/// root; its /etc has links there.
+const PUBLIC_ROOTS: &str = "/var/lib/ca-certificates";
+
+/// File systems that tell of the kernel and of who reads, gig: proc, sysfs,
+/// cgroup, cgroup2, debugfs, tracefs, securityfs, configfs, bpf, pstore, efivarfs,
+/// selinuxfs, smackfs, binfmt_misc, mqueue, devpts, nsfs, fusectl.
+const KERNELS: [u32; 18] = [
+    0x9fa0,
+    0x6265_6572,
+    0x0027_e0eb,
+    0x6367_7270,
+    0x6462_6720,
+    0x7472_6163,
+    0x7363_6673,
+    0x6265_6570,
+    0xcafe_4a11,
+    0x6165_676c,
+    0xde5e_81e4,
+    0xf97c_ff8c,
+    0x4341_5d53,
+    0x4249_4e4d,
+    0x1980_0202,
+    0x1cd1,
+    0x6e73_6673,
+    0x6573_5543,
+];
 
 impl OtherRoot {
     /// Vets a directory as a root: nobody's home, and something to run in it.
@@ -116,12 +145,17 @@ impl OtherRoot {
         names
     }
 
-    /// A file's bytes, also by a link, if it is no larger than that. As root gig
-    /// could read what nobody in the sandbox may: then only what everybody may.
+    /// A file's bytes, also by a link, if it is no larger than that and stands
+    /// where it could be shown: a link may lead to what is hidden. A hard link to
+    /// something hidden is a file of the root's own. As root gig could read what
+    /// nobody in the sandbox may: then only what everybody may.
     pub(crate) fn read(&self, below: &Path, at_most: u64) -> Option<Vec<u8>> {
         // Opening a pipe must not wait for its other end.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = File::from(self.open(below, flags).ok()?);
+        if !self.shows(&file) {
+            return None;
+        }
         let meta = file.metadata().ok()?;
         if !meta.is_file() || meta.len() > at_most || !may_be_seen(&meta) {
             return None;
@@ -133,6 +167,19 @@ impl OtherRoot {
         u64::try_from(bytes.len())
             .is_ok_and(|size| size <= at_most)
             .then_some(bytes)
+    }
+
+    /// Whether the place of an open file is one that is shown, and its bytes the
+    /// root's rather than the kernel's.
+    fn shows(&self, file: &File) -> bool {
+        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let Ok(path) = path else { return false };
+        let Ok(below) = path.strip_prefix(&self.path) else {
+            return false;
+        };
+        let dest = Path::new("/").join(below);
+        let own = facts::is_own(&dest) && !dest.starts_with(PUBLIC_ROOTS);
+        !own && !self.hides(below) && is_stored(file)
     }
 
     /// What must stand at each of these places, which show what it has there.
@@ -163,6 +210,15 @@ impl OtherRoot {
     }
 }
 
+/// Whether a file's bytes are kept, not made up by the kernel as they are read.
+fn is_stored(file: &File) -> bool {
+    let Ok(found) = rustix::fs::fstatfs(file) else {
+        return false;
+    };
+    let is = |magic: &u32| i128::from(found.f_type) & 0xffff_ffff == i128::from(*magic);
+    !KERNELS.iter().any(is)
+}
+
 fn may_be_seen(meta: &Metadata) -> bool {
     const EVERYBODY_MAY_READ: u32 = 0o004;
     meta.permissions().mode() & EVERYBODY_MAY_READ != 0 || !rustix::process::geteuid().is_root()
@@ -170,7 +226,6 @@ fn may_be_seen(meta: &Metadata) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
@@ -217,6 +272,48 @@ mod tests {
         }
         assert_eq!(root.read(Path::new("etc/own"), 2), None);
         assert_eq!(root.read(Path::new("etc/real"), 99), None);
+    }
+
+    #[test]
+    fn a_link_to_what_is_hidden_in_it_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = fs::canonicalize(dir.path()).unwrap();
+        for name in [
+            "usr",
+            "etc",
+            "people/.aws",
+            "home/x/.ssh",
+            "proc",
+            "var/lib/ca-certificates",
+        ] {
+            fs::create_dir_all(path.join(name)).unwrap();
+        }
+        let hidden = ["people/.aws/credentials", "home/x/.ssh/id", "proc/version"];
+        let shown = ["usr/file", "var/lib/ca-certificates/ca-bundle.pem"];
+        for (number, target) in hidden.iter().chain(&shown).enumerate() {
+            fs::write(path.join(target), "text").unwrap();
+            let link = path.join(format!("etc/{number}"));
+            symlink(Path::new("/").join(target), link).unwrap();
+        }
+        let root = OtherRoot::vet(&path, &Hidden::of_homes(&[])).unwrap();
+        let read = |number| root.read(Path::new(&format!("etc/{number}")), 99);
+        assert_eq!([read(0), read(1), read(2)], [None, None, None]);
+        assert_eq!(read(3).unwrap(), b"text");
+        assert_eq!(read(4).unwrap(), b"text");
+    }
+
+    #[test]
+    fn what_the_kernel_says_is_nothing_of_it() {
+        for path in ["/proc", "/sys"].map(PathBuf::from) {
+            let root = OtherRoot {
+                directory: binds::open_vetted(&path).unwrap(),
+                path,
+                masks: Vec::new(),
+            };
+            for name in ["version", "self/status", "kernel/uevent_seqnum"] {
+                assert_eq!(root.read(Path::new(name), 9999), None, "{name}");
+            }
+        }
     }
 
     #[test]
