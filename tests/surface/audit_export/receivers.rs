@@ -138,8 +138,12 @@ impl Rsyslog {
             at("port"),
         );
         fs::write(at("rsyslog.conf"), config).unwrap();
-        // Under another name, where no machine's AppArmor says what it may read.
-        fs::copy("/usr/sbin/rsyslogd", at("rsyslogd")).expect("rsyslogd");
+        // Under another name, where no machine's AppArmor says what it may read. Written by a process of
+        // its own: what another test starts meanwhile would hold it open for writing.
+        let copied = Command::new("cp")
+            .args(["/usr/sbin/rsyslogd", &at("rsyslogd")])
+            .status();
+        assert!(copied.expect("cp").success(), "rsyslogd");
         let child = Command::new(at("rsyslogd"))
             .args(["-n", "-f", &at("rsyslog.conf"), "-i", &at("pid")])
             .stderr(Stdio::null())
