@@ -156,7 +156,7 @@ impl PolicyBuilder {
         Ok(Policy::assemble(
             reference,
             settings,
-            (rules, self.bindings),
+            (rules, Vec::new(), self.bindings),
             index,
         ))
     }

@@ -66,8 +66,16 @@ impl Index {
     /// Adds a rule. A port on which the pattern's earlier rules treat bytes otherwise is left out and
     /// reported.
     pub(crate) fn add(&mut self, rule: &Rule) -> Result<(), HandlingConflict> {
+        let slot = self.slot(&rule.target, &rule.reference);
+        match self.nodes.get_mut(slot) {
+            Some(node) => node.add(rule),
+            None => Ok(()),
+        }
+    }
+
+    fn slot(&mut self, target: &Target, reference: &RuleRef) -> usize {
         let next = self.nodes.len();
-        let slot = match &rule.target {
+        let slot = match target {
             Target::Names(HostPattern::Exact(name)) => {
                 *self.exact.entry(name.shared()).or_insert(next)
             }
@@ -89,14 +97,54 @@ impl Index {
         };
         if slot == next {
             self.nodes.push(PatternNode {
-                rule: rule.reference.clone(),
+                rule: reference.clone(),
                 ports: BTreeMap::new(),
             });
         }
-        match self.nodes.get_mut(slot) {
-            Some(node) => node.add(rule),
-            None => Ok(()),
+        slot
+    }
+
+    /// Keeps how a rule that has ended treated bytes, where a wider rule would now treat them
+    /// otherwise: what it kept from that rule must not pass because it ended. It allows nothing.
+    pub(crate) fn hold(&mut self, rule: &Rule) {
+        for port in rule.ports.iter().map(|ports| ports.port) {
+            let other = |node: &&PatternNode| {
+                let table = node.port(port);
+                table.is_some_and(|table| table.handling != rule.handling)
+            };
+            let Some(wider) = self.wider(&rule.target).find(other) else {
+                continue;
+            };
+            let reference = wider.rule.clone();
+            let slot = self.slot(&rule.target, &reference);
+            if let Some(node) = self.nodes.get_mut(slot) {
+                let table = || PortTable::new(rule.handling, rule.reference.clone());
+                node.ports.entry(port).or_insert_with(table);
+            }
         }
+    }
+
+    /// The patterns that speak of all that `target` does and more.
+    fn wider<'a>(&'a self, target: &'a Target) -> impl Iterator<Item = &'a PatternNode> {
+        let (name, net) = match target {
+            Target::Names(HostPattern::Exact(name) | HostPattern::Below(name)) => {
+                (Some(name), None)
+            }
+            Target::Addresses(net) => (None, Some(net)),
+        };
+        let first = name.and_then(|name| parent(name.as_str()));
+        let named = std::iter::successors(first, |suffix| parent(suffix))
+            .filter_map(|suffix| self.below.get(suffix));
+        let lengths = [&self.lengths_v4, &self.lengths_v6].into_iter().flatten();
+        let addressed = net.into_iter().flat_map(move |net| {
+            let shorter = lengths.clone().filter(|length| **length < net.prefix_len());
+            shorter.filter_map(|length| {
+                let wider = IpNet::new(net.addr(), *length).ok()?;
+                self.nets.get(&wider.trunc())
+            })
+        });
+        let slots = named.chain(addressed);
+        slots.filter_map(|slot| self.nodes.get(*slot))
     }
 
     /// The patterns that speak of `host`, the most specific first.

@@ -50,6 +50,8 @@ struct Compiled {
     reference: PolicyRef,
     settings: Settings,
     rules: Vec<Rule>,
+    /// Those that hold no more; nothing that they kept closed opens.
+    ended: Vec<Rule>,
     bindings: Vec<Binding>,
     index: Index,
     until: Option<Moment>,
@@ -88,14 +90,14 @@ impl Policy {
             name: name.into(),
             version: 0,
         };
-        let rules = (Vec::new(), Vec::new());
+        let rules = (Vec::new(), Vec::new(), Vec::new());
         Self::assemble(reference, Settings::UNSTATED, rules, Index::default())
     }
 
     pub(crate) fn assemble(
         reference: PolicyRef,
         settings: Settings,
-        (rules, bindings): (Vec<Rule>, Vec<Binding>),
+        (rules, ended, bindings): (Vec<Rule>, Vec<Rule>, Vec<Binding>),
         index: Index,
     ) -> Self {
         Self(Arc::new(Compiled {
@@ -103,6 +105,7 @@ impl Policy {
             reference,
             settings,
             rules,
+            ended,
             bindings,
             index,
             no_secrets: Arc::default(),

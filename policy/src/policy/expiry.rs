@@ -11,7 +11,8 @@ impl Policy {
         self.0.until
     }
 
-    /// This policy without the rules that have ended at `now`.
+    /// This policy without the rules that have ended at `now`. Where a wider rule treats bytes otherwise
+    /// than an ended one did, nothing passes: an end opens nothing.
     #[must_use]
     pub fn as_of(&self, now: Moment) -> Self {
         if self.until().is_none_or(|until| now < until) {
@@ -19,16 +20,22 @@ impl Policy {
         }
         let mut index = Index::default();
         let mut rules = Vec::new();
+        let mut ended = self.0.ended.clone();
         for rule in self.rules() {
             let holds = rule.expires.is_none_or(|end| now < end);
             // Rules that agreed with all others agree with some of them; if not, nothing is allowed.
-            if holds && index.add(rule).is_ok() {
+            if !holds {
+                ended.push(rule.clone());
+            } else if index.add(rule).is_ok() {
                 rules.push(rule.clone());
             }
         }
+        for rule in &ended {
+            index.hold(rule);
+        }
         let bindings = self.0.bindings.clone();
         let (reference, settings) = (self.reference().clone(), self.0.settings.clone());
-        Self::assemble(reference, settings, (rules, bindings), index)
+        Self::assemble(reference, settings, (rules, ended, bindings), index)
     }
 }
 
@@ -74,6 +81,60 @@ egress:
             assert_eq!(hosts.map(|host| passes(&then, host)), want, "{now}");
             assert_eq!(then.until(), until.map(at), "{now}");
             assert_eq!(then.reference(), policy.reference());
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_rule_opens_nothing() {
+        for wide in [
+            "host: '*.example.com'",
+            "host: '*.example.com', ports: [443, 8443]",
+        ] {
+            let text = format!(
+                "version: 1
+egress:
+  - {{{wide}, tls: passthrough}}
+  - {{host: api.example.com, rules: [{{methods: [GET]}}], expires: 2026-11-22T10:00:00Z}}
+  - {{host: '*.b.example.com', rules: [{{methods: [GET]}}], expires: 2026-11-22T11:00:00Z}}
+  - {{ip: 10.0.0.0/8, ports: [22], protocol: tcp, allow_private: [10.0.0.0/8]}}
+  - {{ip: 10.1.2.3, ports: [22], allow_private: [10.1.2.3/32], expires: 2026-11-22T10:00:00Z}}
+"
+            );
+            let whole = Policy::compile(&text, "p").unwrap();
+            let first = whole.as_of(at("2026-11-22T10:00:00Z"));
+            // Also from what was without some rules already.
+            let then = first.as_of(at("2026-11-22T12:00:00Z"));
+            let other = |policy: &Policy| passes(policy, "other.example.com");
+            for policy in [&whole, &first, &then] {
+                assert!(other(policy));
+                let put = policy.explain("PUT", "https://api.example.com/").unwrap();
+                assert!(!put.passes(), "{put}");
+                assert!(
+                    !policy
+                        .explain("PUT", "https://a.b.example.com/")
+                        .unwrap()
+                        .passes()
+                );
+                let connect = |ip: &str, protocol| {
+                    let host = crate::host::Host::Ip(ip.parse().unwrap());
+                    policy.decide_connect(
+                        &host,
+                        crate::host::Port::new(22).unwrap(),
+                        Some(protocol),
+                    )
+                };
+                let tcp = crate::intent::AppProtocol::Tcp;
+                assert!(matches!(
+                    connect("10.1.2.3", tcp),
+                    crate::verdict::Verdict::Deny(_)
+                ));
+                assert!(matches!(
+                    connect("10.1.2.4", tcp),
+                    crate::verdict::Verdict::Allow(_)
+                ));
+            }
+            assert!(passes(&whole, "api.example.com") && !passes(&first, "api.example.com"));
+            assert!(passes(&first, "a.b.example.com") && !passes(&then, "a.b.example.com"));
         }
     }
 
