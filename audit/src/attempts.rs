@@ -176,12 +176,7 @@ fn name(entry: &Entry) -> Option<Asked> {
 }
 
 fn protocol(entry: &Entry) -> Option<AppProtocol> {
-    match entry.protocol.as_deref()? {
-        "https" => Some(AppProtocol::Https),
-        "http" => Some(AppProtocol::Http),
-        "tcp" => Some(AppProtocol::Tcp),
-        _ => None,
-    }
+    AppProtocol::of_word(entry.protocol.as_deref()?)
 }
 
 fn outcome(entry: &Entry) -> Option<Outcome> {

@@ -23,6 +23,13 @@ impl AppProtocol {
             Self::Tcp => "tcp",
         }
     }
+
+    /// What [`AppProtocol::as_str`] spells so.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        let all = [Self::Https, Self::Http, Self::Tcp];
+        all.into_iter().find(|protocol| protocol.as_str() == word)
+    }
 }
 
 impl fmt::Display for AppProtocol {

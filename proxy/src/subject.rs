@@ -109,14 +109,8 @@ impl Subject {
     }
 
     fn end_rules(&self) -> Policy {
-        self.register.decide_again(|| {
-            // Of the policy that is there now: another one may have come meanwhile.
-            let policy = self.as_of_now();
-            self.policy.store(Arc::new(policy.clone()));
-            self.changes.fetch_add(1, Ordering::Release);
-            policy
-        });
-        self.changed.notify_waiters();
+        // Of the policy that is there then: another one may come meanwhile.
+        self.put_in_force(|| self.as_of_now());
         Policy::clone(&self.policy.load())
     }
 
@@ -147,8 +141,13 @@ impl Subject {
     /// Puts another policy in force and cuts what it no longer allows. What is decided after this
     /// returns is decided by it.
     pub fn set_policy(&self, policy: Policy) {
+        self.put_in_force(|| policy);
+    }
+
+    /// Asks for the policy with the register held, so that nothing is decided by two.
+    fn put_in_force(&self, policy: impl FnOnce() -> Policy) {
         self.register.decide_again(|| {
-            self.policy.store(Arc::new(policy));
+            self.policy.store(Arc::new(policy()));
             // After the policy: who reads the old count then looks again.
             self.changes.fetch_add(1, Ordering::Release);
             self.as_of_now()

@@ -7,7 +7,7 @@ use std::{
 
 use gig_policy::DenyReason;
 use gig_tests::lab::{
-    Lab,
+    Lab, Subject,
     http_origin::{HttpOrigin, greet},
     network::Side,
     open_proxy,
@@ -173,15 +173,18 @@ fn hosts_proxy(lab: &Lab) -> Arc<Mutex<Vec<SocketAddr>>> {
     log
 }
 
+/// Gig on a host that has that proxy and gives it this word.
+fn behind_proxy<'a>(lab: &'a Lab, word: &str) -> Subject<'a> {
+    let proxy = format!("http://user:{word}@11.0.0.80:3128");
+    lab.gig().allow(HOST).host_env("HTTPS_PROXY", &proxy)
+}
+
 #[test]
 fn gig_goes_through_the_hosts_own_proxy() {
     let lab = Lab::new();
     let origin = lab.https(HOST, greet);
     let log = hosts_proxy(&lab);
-    let run = lab
-        .gig()
-        .allow(HOST)
-        .host_env("HTTPS_PROXY", "http://user:word@11.0.0.80:3128");
+    let run = behind_proxy(&lab, "word");
     let _run = run
         .run(["curl", "-sS", "--fail", URL])
         .success()
@@ -198,10 +201,7 @@ fn the_hosts_proxy_is_not_passed_without_its_word() {
     let lab = Lab::new();
     let origin = lab.https(HOST, greet);
     let log = hosts_proxy(&lab);
-    let run = lab
-        .gig()
-        .allow(HOST)
-        .host_env("HTTPS_PROXY", "http://user:wrong@11.0.0.80:3128");
+    let run = behind_proxy(&lab, "wrong");
     let _run = run.run(["curl", "-sS", "-i", URL]).says("502");
     assert!(log.lock().expect("the log").is_empty());
     assert!(origin.requests().is_empty());
@@ -212,11 +212,7 @@ fn what_no_proxy_names_goes_past_the_hosts_proxy() {
     let lab = Lab::new();
     let origin = lab.https(HOST, greet);
     let log = hosts_proxy(&lab);
-    let run = lab
-        .gig()
-        .allow(HOST)
-        .host_env("HTTPS_PROXY", "http://user:word@11.0.0.80:3128")
-        .host_env("NO_PROXY", "other.example.com,.example.com");
+    let run = behind_proxy(&lab, "word").host_env("NO_PROXY", "other.example.com,.example.com");
     let _run = run
         .run(["curl", "-sS", "--fail", URL])
         .success()
@@ -233,10 +229,7 @@ fn a_proxy_without_ipv6_is_asked_for_the_other_address() {
     let v6: IpAddr = "2a00:1111::80".parse().expect("an address");
     lab.resolver.set(HOST, &[v6, at.ip()]);
     let log = hosts_proxy(&lab);
-    let run = lab
-        .gig()
-        .allow(HOST)
-        .host_env("HTTPS_PROXY", "http://user:word@11.0.0.80:3128");
+    let run = behind_proxy(&lab, "word");
     let _run = run
         .run(["curl", "-sS", "--fail", URL])
         .success()

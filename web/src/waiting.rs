@@ -123,12 +123,7 @@ fn asked(row: &Row) -> Option<Asked> {
     let Some(port) = row.port.and_then(Port::new) else {
         return host.name().cloned().map(Asked::Name);
     };
-    let protocol = match row.protocol.as_deref() {
-        Some("https") => Some(AppProtocol::Https),
-        Some("http") => Some(AppProtocol::Http),
-        Some("tcp") => Some(AppProtocol::Tcp),
-        _ => None,
-    };
+    let protocol = row.protocol.as_deref().and_then(AppProtocol::of_word);
     Some(match (protocol, &row.method, &row.path) {
         (Some(protocol), Some(method), Some(path)) => Asked::Request {
             host,

@@ -83,6 +83,18 @@ fn policy(name: &str, expected: Option<u64>, document: &str) -> Change {
     }
 }
 
+/// A server that is there for the first time.
+fn registered(name: &str) -> Change {
+    Change::SaveServer {
+        name: name.parse().unwrap(),
+        spec: ServerSpec {
+            command: vec!["true".to_owned()],
+            ..ServerSpec::default()
+        },
+        new: true,
+    }
+}
+
 fn what_is_not_recorded_does_not_happen(store: &dyn Store) {
     let told = RefCell::new(Vec::new());
     let witness = |entry: Entry| {
@@ -318,14 +330,7 @@ fn versions_count_on_and_stale_changes_are_refused(store: &dyn Store) {
 
 fn an_assigned_policy_stays_and_goes_with_its_server(store: &dyn Store) {
     apply(store, &policy("p", None, "x")).unwrap();
-    let server = Change::SaveServer {
-        name: "s".parse().unwrap(),
-        spec: ServerSpec {
-            command: vec!["true".to_owned()],
-            ..ServerSpec::default()
-        },
-        new: true,
-    };
+    let server = registered("s");
     let assign = |server: Option<&str>, policy: Option<&str>| Change::Assign {
         server: server.map(str::to_owned),
         policy: policy.map(str::to_owned),
@@ -381,16 +386,7 @@ fn what_was_kept_is_there_for_the_next_process_and_others_are_refused() {
 fn a_server_that_was_removed_gets_nothing_of_what_is_for_all(store: &dyn Store) {
     let document = "version: 1\nname: wide\negress:\n  - host: api.example.com\n";
     apply(store, &policy("wide", None, document)).unwrap();
-    let spec = ServerSpec {
-        command: vec!["true".to_owned()],
-        ..ServerSpec::default()
-    };
-    let save = Change::SaveServer {
-        name: "one".parse().unwrap(),
-        spec,
-        new: true,
-    };
-    apply(store, &save).unwrap();
+    apply(store, &registered("one")).unwrap();
     let (server, policy) = (None, Some("wide".to_owned()));
     apply(store, &Change::Assign { server, policy }).unwrap();
     let in_force = || {

@@ -108,11 +108,10 @@ fn protocol(denied: &Denied, from: &RulesFrom) -> String {
     let host = bracketed(&denied.host);
     let port = denied.port.unwrap_or_default();
     let web = denied.protocol.as_deref().filter(|word| *word != "tcp");
-    let own = |rule: &str| rule.starts_with("--allow ");
     match (&from.document, web) {
         (None, Some(word)) => format!("allow it with: --allow {word}:{host}:{port}"),
         (None, None) => {
-            let old = denied.rule.as_deref().filter(|rule| own(rule));
+            let old = denied.rule.as_deref().filter(|rule| is_option(rule));
             let old = old.map_or_else(|| "what allows that port now".to_owned(), shown);
             format!("allow it with: --allow tcp:{host}:{port} (in place of {old})")
         }
@@ -143,7 +142,7 @@ fn request(denied: &Denied, from: &RulesFrom) -> String {
 fn private_address(denied: &Denied, from: &RulesFrom) -> String {
     let ip = denied.dst_ip.or_else(|| denied.host.parse().ok());
     let by_option = match &denied.rule {
-        Some(rule) => rule.starts_with("--allow "),
+        Some(rule) => is_option(rule),
         None => from.document.is_none(),
     };
     match (ip, &from.document) {
@@ -172,6 +171,11 @@ fn quoted(ip: IpAddr) -> String {
         IpAddr::V4(ip) => ip.to_string(),
         IpAddr::V6(ip) => format!("\"{ip}\""),
     }
+}
+
+/// Whether a rule came by `--allow` and not from a document.
+fn is_option(rule: &str) -> bool {
+    rule.starts_with("--allow ")
 }
 
 /// An IPv6 address in brackets, so that a port can follow.

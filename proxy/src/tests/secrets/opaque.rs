@@ -14,7 +14,7 @@ egress:
 ";
 const VALUE: &str = "v4lue-of-the-token";
 
-const ENTRUSTING: &str = "
+pub(super) const ENTRUSTING: &str = "
 version: 1
 name: test
 egress:

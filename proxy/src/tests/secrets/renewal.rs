@@ -121,13 +121,6 @@ async fn a_value_goes_into_a_message_however_long_nobody_asked_for_it() {
 
 #[tokio::test]
 async fn an_entrusted_value_passes_however_long_nobody_asked_for_it() {
-    const ENTRUSTING: &str = "
-version: 1
-name: test
-egress:
-  - {host: db.test, ports: [5432], protocol: tcp, allow_private: [127.0.0.0/8]}
-  - {host: api.test, secrets: [{name: TOKEN, entrusted: true}]}
-";
     let value = "the-value-that-was-handed-in";
     for seconds in [0, 49, 100_000] {
         let provided = Provided::new(value, ", entrusted: true").await;
@@ -141,7 +134,7 @@ egress:
             }
         })
         .await;
-        let lab = Arrangement::new(ENTRUSTING)
+        let lab = Arrangement::new(opaque::ENTRUSTING)
             .origin("db.test:5432", &origin)
             .keeper(&provided.keeper)
             .lab();

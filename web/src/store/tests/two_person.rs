@@ -325,14 +325,7 @@ fn the_machines_owner_passes_and_the_record_says_so(store: &dyn Store) {
 
 fn a_server_that_is_registered_again_is_under_the_policy_that_two_put_there(store: &dyn Store) {
     ruled(store);
-    let server = Change::SaveServer {
-        name: "s".parse().unwrap(),
-        spec: ServerSpec {
-            command: vec!["true".to_owned()],
-            ..ServerSpec::default()
-        },
-        new: true,
-    };
+    let server = registered("s");
     make(store, &server, &by("ana")).unwrap();
     let assign = Change::Assign {
         server: Some("s".to_owned()),
