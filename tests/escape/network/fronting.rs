@@ -2,11 +2,16 @@
 
 use gig_policy::DenyReason;
 use gig_tests::lab::{
-    Finished, Lab, denial::Refusal, http_origin::HttpOrigin, http_origin::greet, place,
+    Finished, Lab,
+    denial::Refusal,
+    http_origin::{HttpOrigin, Request, greet},
+    nginx::{Line, Nginx},
+    place,
 };
 
 const FRONT: &str = "cdn.example.com";
 const HIDDEN: &str = "evil.example.net";
+const ASKED_FOR_HIDDEN: &str = "a request for the hidden name";
 
 fn misdirected(run: &Finished) -> bool {
     run.text().contains("421")
@@ -18,17 +23,20 @@ fn front(lab: &Lab) -> HttpOrigin {
 }
 
 fn check(origin: &HttpOrigin, run: &Finished) {
-    let hidden = origin
-        .requests()
-        .iter()
-        .any(|request| request.field("host") == Some(HIDDEN) || request.target.contains(HIDDEN));
-    assert!(
-        !hidden,
-        "ESCAPED: the origin saw a request for the hidden name; {run}"
-    );
-    let refusal = Refusal::new(DenyReason::NamesDisagree).or(DenyReason::HostNotAllowed);
-    refusal
-        .beside_allowed_traffic()
+    let hidden = |request: &Request| {
+        request.field("host") == Some(HIDDEN) || request.target.contains(HIDDEN)
+    };
+    Refusal::new(DenyReason::NamesDisagree)
+        .origin_never_sees(ASKED_FOR_HIDDEN, || origin.requests().iter().any(hidden))
+        .client(misdirected)
+        .check(run);
+}
+
+/// The same at nginx.
+fn check_at_nginx(origin: &Nginx, run: &Finished) {
+    let hidden = |line: &Line| line.column("host") == HIDDEN;
+    Refusal::new(DenyReason::NamesDisagree)
+        .origin_never_sees(ASKED_FOR_HIDDEN, || origin.lines().iter().any(hidden))
         .client(misdirected)
         .check(run);
 }
@@ -66,22 +74,14 @@ fn authority_pseudo_field_must_agree_with_sni() {
         "Host: evil.example.net",
         "https://cdn.example.com/hello",
     ]);
-    let hidden = origin
-        .lines()
-        .iter()
-        .any(|line| line.column("host") == HIDDEN);
-    assert!(!hidden, "ESCAPED: {:?}; {run}", origin.lines());
-    Refusal::new(DenyReason::NamesDisagree)
-        .beside_allowed_traffic()
-        .client(misdirected)
-        .check(&run);
+    check_at_nginx(&origin, &run);
 }
 
 #[test]
 fn host_field_must_agree_with_the_destination_of_plain_http() {
     let lab = Lab::new();
     let origin = lab.http(FRONT, greet);
-    let script = "s = connect('cdn.example.com', 80); s.sendall(get('/', 'evil.example.net')); print(rest(s))";
+    let script = "s = connect('cdn.example.com', 80); s.sendall(get('/', 'evil.example.net')); print(until(s, '421'))";
     let run = lab.gig().allow(FRONT).wire(script);
     check(&origin, &run);
 }
@@ -91,7 +91,7 @@ fn absolute_form_inside_tls_must_agree() {
     let lab = Lab::new();
     let origin = front(&lab);
     let script = "s = tls('cdn.example.com'); \
-        s.sendall(get('https://evil.example.net/', 'cdn.example.com')); print(rest(s))";
+        s.sendall(get('https://evil.example.net/', 'cdn.example.com')); print(until(s, '421'))";
     let run = lab.gig().allow(FRONT).wire(script);
     check(&origin, &run);
 }
@@ -100,15 +100,10 @@ fn absolute_form_inside_tls_must_agree() {
 fn absolute_form_to_the_proxy_must_agree_with_host() {
     let lab = Lab::new();
     let origin = lab.http(FRONT, greet);
-    let script = "s = proxy(); s.sendall(get('http://cdn.example.com/', 'evil.example.net')); print(rest(s))";
+    let script = "s = proxy(); s.sendall(get('http://cdn.example.com/', 'evil.example.net')); print(until(s, '421'))";
     let run = lab.gig().allow(FRONT).wire(script);
-    // RFC 9112 §3.2.2 lets a proxy replace Host by the target's authority; the hidden name must not
-    // arrive either way.
-    let hidden = origin
-        .requests()
-        .iter()
-        .any(|request| request.field("host") == Some(HIDDEN));
-    assert!(!hidden, "ESCAPED: {:?}; {run}", origin.requests());
+    // RFC 9112 §3.2.2 would let a proxy replace Host by the target's authority: it is refused instead.
+    check(&origin, &run);
 }
 
 #[test]
@@ -116,7 +111,7 @@ fn pipelined_second_request_is_decided_by_itself() {
     let lab = Lab::new();
     let origin = front(&lab);
     let script = "s = tls('cdn.example.com'); \
-        s.sendall(get('/', 'cdn.example.com') + get('/second', 'evil.example.net')); print(rest(s))";
+        s.sendall(get('/', 'cdn.example.com') + get('/second', 'evil.example.net')); print(until(s, '421'))";
     let run = lab.gig().allow(FRONT).wire(script);
     check(&origin, &run);
 }
@@ -126,7 +121,7 @@ fn second_request_on_a_kept_connection_is_decided_by_itself() {
     let lab = Lab::new();
     let origin = front(&lab);
     let script = "s = tls('cdn.example.com'); s.sendall(get('/', 'cdn.example.com')); print(s.recv(4096)); \
-        s.sendall(get('/second', 'evil.example.net')); print(rest(s))";
+        s.sendall(get('/second', 'evil.example.net')); print(until(s, '421'))";
     let run = lab.gig().allow(FRONT).wire(script);
     check(&origin, &run);
 }
@@ -143,20 +138,12 @@ fn coalesced_h2_request_for_another_name_is_refused() {
         .allow(FRONT)
         .read_only(&venv)
         .run([python.as_str(), "-c", &script]);
-    let hidden = origin
-        .lines()
-        .iter()
-        .any(|line| line.column("host") == HIDDEN);
-    assert!(!hidden, "ESCAPED: {:?}; {run}", origin.lines());
+    check_at_nginx(&origin, &run);
     let served = origin
         .lines()
         .iter()
         .any(|line| line.column("host") == FRONT);
     assert!(served, "the honest request beside it is served; {run}");
-    Refusal::new(DenyReason::NamesDisagree)
-        .beside_allowed_traffic()
-        .client(misdirected)
-        .check(&run);
 }
 
 const COALESCE: &str = r#"
@@ -190,15 +177,12 @@ fn tunnel_to_an_allowed_name_does_not_carry_another() {
         |conversation| conversation.drain(),
     );
     let script = "s, status = tunnel('cdn.example.com:443'); print(status)\n\
-        def go():\n t = tls('x', sni='evil.example.net', over=s); t.sendall(get('/', 'evil.example.net')); return rest(t)\n\
+        def go():\n t = tls('x', sni='evil.example.net', over=s); t.sendall(get('/', 'evil.example.net')); return ending(t)\n\
         attempt(go)";
     let run = lab.gig().allow(FRONT).wire(script);
-    let hidden = origin.text().contains(HIDDEN)
-        || origin
-            .seen()
-            .iter()
-            .any(|seen| seen.sni.as_deref() == Some(HIDDEN));
-    assert!(!hidden, "ESCAPED: {:?}; {run}", origin.seen());
-    let refusal = Refusal::new(DenyReason::NamesDisagree).or(DenyReason::HostNotAllowed);
-    refusal.beside_allowed_traffic().check(&run);
+    Refusal::new(DenyReason::NamesDisagree)
+        .client_says("refused: ConnectionResetError")
+        .unseen_by(&origin)
+        .nothing_leaves()
+        .check(&run);
 }

