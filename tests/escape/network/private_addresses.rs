@@ -10,7 +10,7 @@ use gig_tests::lab::{
     Finished, Lab, Way,
     denial::Refusal,
     http_origin::greet,
-    network::{HOST, Side, internet_address},
+    network::{HOST, HOST_V6, Side, internet_address},
     raw_origin::RawOrigin,
     resolver::Data,
 };
@@ -93,6 +93,51 @@ refused_behind_a_name! {
     a_name_of_a_benchmark_address_is_refused: "198.18.0.1";
     a_name_of_the_hosts_own_address_is_refused: "192.168.77.2";
     a_name_of_the_hubs_network_is_refused: "10.200.0.1";
+}
+
+#[test]
+fn the_hosts_own_public_address_is_refused_behind_a_name() {
+    let lab = Lab::new();
+    let reached = answer_everywhere(&lab);
+    // In no registry: only the host itself can tell that it is its own.
+    lab.network
+        .run(Side::Host, "ip addr add 12.34.56.78/32 dev lo");
+    lab.resolver.set(NAME, &[ip("12.34.56.78")]);
+    refused_both_ways(&lab, &reached);
+}
+
+#[test]
+fn the_hosts_own_public_ipv6_address_is_refused_behind_a_name() {
+    let lab = Lab::with_ipv6();
+    let reached = answer_everywhere(&lab);
+    lab.resolver.set(NAME, &[ip(&HOST_V6.to_string())]);
+    let run = lab.gig().allow(NAME);
+    let run = run.run([
+        "curl",
+        "-sS",
+        "-m",
+        "60",
+        "-i",
+        "http://rebind.example.com/",
+    ]);
+    private(&run, &reached);
+}
+
+#[test]
+fn the_hosts_own_public_address_is_refused_by_number() {
+    let lab = Lab::new();
+    let reached = answer_everywhere(&lab);
+    lab.network
+        .run(Side::Host, "ip addr add 12.34.56.78/32 dev lo");
+    // Named by a rule, as any address of the Internet may be: that opens no address of the host.
+    let run = lab.gig().allow("12.34.56.78:80");
+    let run = run.run(["curl", "-sS", "-m", "60", "-i", "http://12.34.56.78/"]);
+    Refusal::new(DenyReason::PrivateAddress)
+        .of("12.34.56.78")
+        .client_says("403")
+        .unseen_by(&reached[..])
+        .nothing_leaves()
+        .check(&run);
 }
 
 /// curl's answer from a name that is allowed, both ways.
