@@ -175,7 +175,7 @@ fn keeper(args: &RunArgs) -> anyhow::Result<(RunKeeper, Option<Changes>)> {
     let rotates = wanted.iter().any(|listed| listed.kind == ROTATING);
     let (vault, changes) = if rotates {
         // A server may give a new refresh token at any time: that it can be recorded is known before.
-        let changes = Changes::open(None)?;
+        let changes = Changes::open(None)?.before_a_run();
         (vault::open_recorded(&changes)?, Some(changes))
     } else {
         (vault, None)

@@ -45,8 +45,8 @@ struct Told {
     open: AtomicBool,
     /// The record of the run that changes are made in, and its sandbox.
     run: OnceLock<(Recorder, SandboxId)>,
-    /// What was told before that was known.
-    early: Mutex<Vec<Entry>>,
+    /// What was told before that was known, where it is going to be.
+    early: Mutex<Option<Vec<Entry>>>,
 }
 
 impl Changes {
@@ -86,6 +86,12 @@ impl Changes {
         Ok(Self { told, owner })
     }
 
+    /// Remembers what is told, for the run that is going to be followed.
+    pub(crate) fn before_a_run(self) -> Self {
+        *self.told.early.lock() = Some(Vec::new());
+        self
+    }
+
     /// Whom the vault tells.
     pub(crate) fn witness(&self) -> Arc<dyn Witness> {
         Arc::clone(&self.told) as _
@@ -97,12 +103,15 @@ impl Changes {
     /// # Errors
     /// When it cannot be written to.
     pub(crate) fn follow(&self, run: Recorder, sandbox: SandboxId) -> anyhow::Result<()> {
-        for mut entry in std::mem::take(&mut *self.told.early.lock()) {
+        // Locked until the run is known: nothing is told in between that neither has.
+        let mut early = self.told.early.lock();
+        for mut entry in early.take().into_iter().flatten() {
             entry.sandbox = Some(sandbox);
             run.queue(entry)
                 .context("cannot record what became of a secret before the start")?;
         }
         let _first = self.told.run.set((run, sandbox));
+        drop(early);
         Ok(())
     }
 
@@ -148,15 +157,15 @@ impl Told {
         let record = || {
             self.runtime.block_on(async {
                 // The run's first: it is where somebody looks who asks what a sandbox did.
-                if let Some((run, sandbox)) = self.run.get() {
-                    let mut entry = entry.clone();
-                    entry.sandbox = Some(*sandbox);
-                    run.record(entry).await?;
+                let followed = self.run.get();
+                if let Some((run, sandbox)) = followed {
+                    run.record(within(&entry, *sandbox)).await?;
                 }
-                if self.run.get().is_none() {
-                    self.early.lock().push(entry.clone());
+                self.recorder.record(entry.clone()).await?;
+                if followed.is_none() {
+                    self.remember(entry)?;
                 }
-                self.recorder.record(entry).await.map(drop)
+                Ok(())
             })
         };
         if Handle::try_current().is_err() {
@@ -169,6 +178,28 @@ impl Told {
             Err(RecordRefused { why })
         })
     }
+}
+
+impl Told {
+    /// Keeps what was recorded for the run, or tells it if it is known by now.
+    fn remember(&self, entry: Entry) -> Result<(), RecordRefused> {
+        let mut early = self.early.lock();
+        match (self.run.get(), early.as_mut()) {
+            (Some((run, sandbox)), _) => run.queue(within(&entry, *sandbox)),
+            (None, Some(early)) => {
+                early.push(entry);
+                Ok(())
+            }
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// The same as an entry of this sandbox.
+fn within(entry: &Entry, sandbox: SandboxId) -> Entry {
+    let mut entry = entry.clone();
+    entry.sandbox = Some(sandbox);
+    entry
 }
 
 impl Witness for Told {
@@ -216,3 +247,61 @@ pub(crate) fn who() -> Arc<str> {
 const FILE: &str = "audit.jsonl";
 /// A disk that has not answered by now will not.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened_in(dir: &tempfile::TempDir) -> Changes {
+        Changes::open(Some(&dir.path().join("changes.jsonl"))).unwrap()
+    }
+
+    fn text(dir: &tempfile::TempDir, file: &str) -> String {
+        fs::read_to_string(dir.path().join(file)).unwrap()
+    }
+
+    #[test]
+    fn what_no_run_is_going_to_follow_is_recorded_and_not_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let changes = opened_in(&dir);
+        for _ in 0..3 {
+            changes.announce("rotate").unwrap();
+        }
+        assert!(changes.told.early.lock().is_none());
+        changes.close(Ok(())).unwrap();
+        assert_eq!(text(&dir, "changes.jsonl").matches("rotate").count(), 3);
+    }
+
+    #[test]
+    fn a_run_is_told_once_of_what_came_before_it_and_of_what_comes() {
+        let dir = tempfile::tempdir().unwrap();
+        let changes = opened_in(&dir).before_a_run();
+        changes.announce("early").unwrap();
+        let store = Box::new(opened(&dir.path().join("run.jsonl")).unwrap());
+        let settings = RecorderSettings::new("here");
+        let (run, owner) = Recorder::start(store, settings).unwrap();
+        let sandbox = SandboxId::new(uuid::Uuid::from_u128(1));
+        changes.follow(run, sandbox).unwrap();
+        assert!(changes.told.early.lock().is_none());
+        changes.announce("late").unwrap();
+        changes.close(Ok(())).unwrap();
+        owner.close(PATIENCE);
+        for file in ["changes.jsonl", "run.jsonl"] {
+            let text = text(&dir, file);
+            for word in ["early", "late"] {
+                assert_eq!(text.matches(word).count(), 1, "{file}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_record_refused_is_not_told_to_the_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let changes = opened_in(&dir).before_a_run();
+        let Changes { told, owner } = changes;
+        owner.close(PATIENCE);
+        let refused = told.record(VerdictWord::Allow, None, "rotate");
+        assert!(refused.is_err());
+        assert_eq!(told.early.lock().as_ref().map(Vec::len), Some(0));
+    }
+}
