@@ -28,6 +28,7 @@ use crate::{
     },
 };
 
+mod bound;
 mod expiry;
 
 /// A compiled policy; cloning shares it. One clone is the snapshot of one decision.
@@ -285,7 +286,11 @@ impl Policy {
                 Err(denial) => return Verdict::Deny(denial),
             },
         };
-        Verdict::Allow(RequestPermit { secrets, grant })
+        Verdict::Allow(RequestPermit {
+            secrets,
+            bound: self.bound(host, port),
+            grant,
+        })
     }
 
     fn find_connection<'a>(

@@ -186,6 +186,12 @@ impl Binding {
             && self.path.as_ref().is_none_or(|own| own.is(path))
     }
 
+    /// Whether it speaks of some request to there.
+    pub(crate) fn speaks_of(&self, host: &Host, port: Port) -> bool {
+        (self.grant.captures || self.port == port)
+            && host.name().is_some_and(|name| self.target.matches(name))
+    }
+
     /// The host pattern, as text.
     #[must_use]
     pub fn host(&self) -> String {

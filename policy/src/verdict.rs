@@ -109,6 +109,7 @@ pub struct ConnectPermit {
 #[must_use]
 pub struct RequestPermit {
     pub(crate) secrets: Arc<[SecretGrant]>,
+    pub(crate) bound: Arc<[SecretGrant]>,
     pub(crate) grant: Grant,
 }
 
@@ -191,6 +192,13 @@ impl RequestPermit {
     #[must_use]
     pub fn secrets(&self) -> &[SecretGrant] {
         &self.secrets
+    }
+
+    /// The secrets that may be swapped into some request to this host and port, by whatever rule: the
+    /// host may have been given them, and have kept them.
+    #[must_use]
+    pub fn bound(&self) -> &[SecretGrant] {
+        &self.bound
     }
 
     /// The secret that tokens in the answer become.

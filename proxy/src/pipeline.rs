@@ -138,7 +138,12 @@ async fn carry(
         target,
     };
     // Boxed, so that a request without secrets holds no room for them.
-    let carried = Box::pin(inject::carry(wallet, permit.secrets(), head)).await;
+    let carried = Box::pin(inject::carry(
+        wallet,
+        (permit.secrets(), permit.bound()),
+        head,
+    ))
+    .await;
     carried.map(Some).map_err(Box::new)
 }
 

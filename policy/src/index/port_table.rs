@@ -22,6 +22,8 @@ pub(crate) struct PortTable {
     pub(crate) handling: Handling,
     /// The first rule of it.
     pub(crate) rule: RuleRef,
+    /// What any of its rules grants to some request.
+    pub(crate) secrets: Arc<[SecretGrant]>,
     /// For https, http, tcp, and for a connection whose protocol is not known yet.
     connections: [Option<ConnectionGrant>; 4],
     /// Rules without `rules`: every request.
@@ -87,6 +89,7 @@ impl PortTable {
         Self {
             handling,
             rule,
+            secrets: Arc::default(),
             connections: Default::default(),
             open: Default::default(),
             any_path: PathLeaf::default(),
@@ -107,6 +110,9 @@ impl PortTable {
             if wanted {
                 merge_connection(grant, rule);
             }
+        }
+        if protocols.has(AppProtocol::Https) || rule.clear_text_secrets {
+            merge_list(&mut self.secrets, &rule.secrets);
         }
         let Some(requests) = &rule.requests else {
             merge_request(&mut self.open, rule, &rule.reference, protocols);

@@ -100,13 +100,13 @@ pub enum Stopped {
     Unplaceable(SecretName),
 }
 
-/// Readies a request of the wallet's sandbox that may carry `granted`.
+/// Readies a request of the wallet's sandbox that may carry `granted`, to where others may carry `bound`.
 ///
 /// # Errors
 /// [`Stopped`]: nothing of it may go.
 pub async fn carry(
     wallet: &Arc<Wallet>,
-    granted: &[SecretGrant],
+    (granted, bound): (&[SecretGrant], &[SecretGrant]),
     head: Head<'_>,
 ) -> Result<Carried, Stopped> {
     wallet.forget_expired();
@@ -140,14 +140,15 @@ pub async fn carry(
     Ok(Carried {
         body,
         treats,
-        bound: !granted.is_empty(),
+        bound: !(granted.is_empty() && bound.is_empty()),
         identity,
         capture: Capture::of(wallet, granted, &tally),
         tally,
         sent,
         placed,
         // Last, so that it knows what was fetched for this request.
-        scrub: wallet.scrub(granted),
+        // What another request gave the host may come back in this one's answer.
+        scrub: wallet.scrub(bound),
         memory: Arc::clone(wallet.memory()),
     })
 }

@@ -124,7 +124,9 @@ impl Rehearsal {
             headers: &mut self.headers,
             has_body: self.body.is_some(),
         };
-        let carried = carry(wallet, granted, head).await.map_err(refused)?;
+        let carried = carry(wallet, (granted, granted), head)
+            .await
+            .map_err(refused)?;
         if let (Some(plan), Some(body)) = (&carried.body, &mut self.body) {
             *body = passed(plan, body)?;
         }

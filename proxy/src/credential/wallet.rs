@@ -318,7 +318,7 @@ impl Wallet {
         &self.memory
     }
 
-    /// What this sandbox must not see in the answer to a request that may carry `granted`; `None` when it
+    /// What this sandbox must not see in the answer of a host that may be given `granted`; `None` when it
     /// holds no sentinel or nothing is kept for one.
     #[must_use]
     pub fn scrub(&self, granted: &[SecretGrant]) -> Option<Arc<Scrub>> {

@@ -4,7 +4,7 @@
 
 use std::{fmt, sync::Arc};
 
-use gig_policy::{RequestIntent, SecretGrant, Verdict};
+use gig_policy::{RequestIntent, RequestPermit, SecretGrant, Verdict};
 
 use crate::{
     credential::{
@@ -33,8 +33,8 @@ impl Live {
         })
     }
 
-    /// What the policy in force grants to such a request: nothing, if it no longer allows it.
-    fn granted(&self) -> Vec<SecretGrant> {
+    /// What the policy in force says of such a request; `None`: it no longer allows it.
+    fn permit(&self) -> Option<RequestPermit> {
         let asked = &self.asked;
         let intent = RequestIntent {
             protocol: asked.protocol,
@@ -43,9 +43,15 @@ impl Live {
         };
         let policy = asked.subject.policy();
         match policy.decide_request(&asked.host, asked.port, &intent) {
-            Verdict::Allow(permit) => permit.secrets().to_vec(),
-            Verdict::Deny(_) => Vec::new(),
+            Verdict::Allow(permit) => Some(permit),
+            Verdict::Deny(_) => None,
         }
+    }
+
+    /// What it grants to such a request.
+    fn granted(&self) -> Vec<SecretGrant> {
+        let permit = self.permit();
+        permit.map_or_else(Vec::new, |permit| permit.secrets().to_vec())
     }
 
     /// What has to be waited for before the next message.
@@ -64,7 +70,9 @@ impl Live {
 
     /// What the sandbox must not see in the next message.
     pub(super) fn scrub(&self) -> Option<Arc<Scrub>> {
-        self.wallet.scrub(&self.granted())
+        let permit = self.permit();
+        let bound = permit.as_ref().map_or(&[][..], RequestPermit::bound);
+        self.wallet.scrub(bound)
     }
 }
 

@@ -93,6 +93,42 @@ fn fetch(host: &str) -> Request<Body> {
         .unwrap()
 }
 
+const BY_METHOD: &str = "
+version: 1
+name: test
+egress:
+  - {host: api.test, ports: [443], allow_private: [127.0.0.0/8], rules: [{methods: [POST]}], secrets: [TOKEN]}
+  - {host: api.test, ports: [443], allow_private: [127.0.0.0/8], rules: [{methods: [GET]}]}
+";
+
+#[tokio::test]
+async fn what_a_host_was_given_by_one_rule_is_not_fetched_in_pieces_by_another() {
+    for alpn in ["http/1.1", "h2"] {
+        let kept = Arc::new(Mutex::new(String::new()));
+        let keep = Arc::clone(&kept);
+        let bound = move |request| keeping(Arc::clone(&keep), request);
+        let bound = Origin::https("api.test", &[alpn], bound).await;
+        let arrangement = Arrangement::new(BY_METHOD).origin("api.test:443", &bound);
+        let (lab, sentinel) = with_secret(arrangement);
+        let policy = Policy::compile(BY_METHOD, "test").unwrap();
+        lab.subject.set_policy(policy);
+        let mut client = lab.https("api.test", alpn).await;
+        let mut given = ask("/kept", &sentinel, &[]);
+        *given.method_mut() = http::Method::POST;
+        client.send(given).await;
+        assert_eq!(*kept.lock(), format!("Bearer {VALUE}"));
+        let answer = client.send(fetch("api.test")).await;
+        let whole = format!("Bearer {sentinel}");
+        assert_eq!(
+            (answer.status, &*answer.body),
+            (StatusCode::OK, whole.as_bytes())
+        );
+        for got in bound.seen.requests() {
+            assert_eq!((got.header("range"), got.header("if-range")), ("", ""));
+        }
+    }
+}
+
 #[tokio::test]
 async fn what_a_host_was_given_is_not_fetched_from_it_in_pieces_and_elsewhere_ranges_are_ranges() {
     for alpn in ["http/1.1", "h2"] {
