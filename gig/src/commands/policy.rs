@@ -104,7 +104,7 @@ pub(crate) fn diff(args: &PolicyDiffArgs) -> anyhow::Result<ExitStatus> {
 }
 
 /// What time it is, for rules that end.
-fn now() -> Moment {
+pub(super) fn now() -> Moment {
     Moment::from_unix(jiff::Timestamp::now().as_second())
 }
 

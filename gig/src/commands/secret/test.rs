@@ -49,7 +49,7 @@ fn policy_of(args: &SecretTestArgs) -> anyhow::Result<Policy> {
         ProfileArg::Local => Reach::Local,
         ProfileArg::Disconnected => bail!("a disconnected sandbox sends no request"),
     });
-    Ok(builder.build()?)
+    Ok(builder.build()?.as_of(crate::commands::policy::now()))
 }
 
 /// What came of it.
