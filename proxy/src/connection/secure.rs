@@ -43,6 +43,7 @@ pub(super) async fn tls(
     };
     let (host, port) = (&destination.host, destination.port);
     let policy = caller.subject().policy();
+    let changes = caller.subject().changes();
     let denial = match policy.decide_connect(host, port, Some(AppProtocol::Https)) {
         Verdict::Deny(denial) => denial,
         Verdict::Allow(_) => {
@@ -50,7 +51,8 @@ pub(super) async fn tls(
             match caller.permit(&attempt).await {
                 Ok(permit) if permit.handling() == Handling::Inspect => {
                     let aim = Aim::Fixed(destination.clone());
-                    return terminate(caller, stream, &destination, (aim, Some(permit))).await;
+                    return terminate(caller, stream, &destination, (aim, Some((permit, changes))))
+                        .await;
                 }
                 Ok(permit) => {
                     return unopened(caller, stream, (permit, &hello), &attempt).await;
@@ -87,7 +89,7 @@ async fn terminate(
     caller: &Arc<Caller>,
     stream: Sniffed,
     destination: &Destination,
-    (aim, permit): (Aim, Option<ConnectPermit>),
+    (aim, permit): (Aim, Option<(ConnectPermit, u64)>),
 ) -> Option<Serving> {
     let worker = &caller.worker;
     let deadline = worker.deadlines().downstream_handshake;
@@ -101,8 +103,8 @@ async fn terminate(
             let mut session = Session::new(caller, aim, AppProtocol::Https, application)
                 .with_tls(facts)
                 .with_ending(ending);
-            if let Some(permit) = permit {
-                session = session.with_permit(permit);
+            if let Some((permit, changes)) = permit {
+                session = session.with_permit(permit, changes);
             }
             Some(Serving::new(session, stream))
         }

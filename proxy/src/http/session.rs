@@ -66,6 +66,8 @@ pub struct Route {
     pub port: Port,
     /// The proof.
     pub permit: ConnectPermit,
+    /// The subject's, from before it was given.
+    changes: u64,
     bare: HeaderValue,
     with_port: HeaderValue,
 }
@@ -113,10 +115,11 @@ impl Session {
         self
     }
 
-    /// Adds the permit that the connection was opened with.
+    /// Adds the permit that the connection was opened with, and the subject's changes as they were
+    /// read before it was decided.
     #[must_use]
-    pub fn with_permit(self, permit: ConnectPermit) -> Self {
-        *self.route.lock() = Some(Route::new(permit));
+    pub fn with_permit(self, permit: ConnectPermit, changes: u64) -> Self {
+        *self.route.lock() = Some(Route::new(permit, changes));
         self
     }
 
@@ -255,10 +258,13 @@ impl Session {
             return Err(denial.clone());
         }
         let policy = self.caller.subject().policy();
+        // Without the rules that have ended a policy keeps its reference.
+        let changes = self.caller.subject().changes();
         if let Some(route) = &*self.route.lock()
             && route.host == destination.host
             && route.port == destination.port
             && route.permit.policy() == policy.reference()
+            && route.changes == changes
         {
             return Ok(Arc::clone(route));
         }
@@ -269,7 +275,7 @@ impl Session {
         let attempt = self
             .caller
             .attempt(host, port, Some(self.protocol), self.tls.clone());
-        let route = Route::new(self.caller.permit(&attempt).await?);
+        let route = Route::new(self.caller.permit(&attempt).await?, changes);
         *self.route.lock() = Some(Arc::clone(&route));
         Ok(route)
     }
@@ -295,7 +301,7 @@ impl Session {
 }
 
 impl Route {
-    fn new(permit: ConnectPermit) -> Arc<Self> {
+    fn new(permit: ConnectPermit, changes: u64) -> Arc<Self> {
         let host_word: Arc<str> = permit.host().to_string().into();
         Arc::new(Self {
             host: permit.host().clone(),
@@ -304,6 +310,7 @@ impl Route {
             with_port: header_value(format!("{host_word}:{}", permit.port())),
             host_word,
             permit,
+            changes,
         })
     }
 
