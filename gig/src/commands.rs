@@ -1,9 +1,11 @@
 //! One file a command.
 
 mod audit;
+mod backup;
 mod doctor;
 mod identity;
 mod policy;
+mod restore;
 mod sandboxes;
 mod secret;
 
@@ -49,6 +51,8 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Secret(SecretCommand::Rotate(args)) => secret::rotate(&args),
         Command::Secret(SecretCommand::Test(args)) => secret::test(&args),
         Command::Audit(command) => audit::execute(*command),
+        Command::Backup(args) => backup::execute(&args),
+        Command::Restore(args) => restore::execute(&args),
         Command::Doctor(output) => doctor::execute(&output),
     }
 }

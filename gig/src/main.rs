@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod backup;
 mod commands;
 mod data_dir;
 mod deliver;

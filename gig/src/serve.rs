@@ -5,11 +5,12 @@
 //! down doors close first, then sandboxes end, and the record last.
 
 pub(crate) mod appliance;
-mod database;
+pub(crate) mod database;
 mod fleet;
 mod log;
-mod place;
+pub(crate) mod place;
 mod program;
+mod retention;
 mod secrets;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -23,6 +24,7 @@ use self::{
     appliance::Appliance,
     fleet::{Fleet, FleetHandle},
     place::Place,
+    retention::Retaining,
 };
 use crate::{args::serve::ServeArgs, exit_status::ExitStatus, stderr::tell};
 
@@ -48,6 +50,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         .enable_all()
         .build()
         .context("cannot start gig's own runtime")?;
+    let retaining = Retaining::start(&args.keep, &appliance)?;
     let app = App::new(AppSettings {
         store: Arc::clone(&appliance.store),
         recorder: appliance.recorder.clone(),
@@ -69,6 +72,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         served.context("cannot serve")
     });
     drop(following);
+    drop(retaining);
     drop(runtime);
     fleet.settle();
     drop(fleet);

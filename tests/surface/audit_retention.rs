@@ -1,6 +1,14 @@
 //! `gig audit key`, `prune` and `export`: old records go, and the rest is proved, here and elsewhere.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command, sync::Arc};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use gig_audit::{
@@ -208,3 +216,62 @@ fn an_export_is_proved_where_there_is_no_database() {
     ];
     assert_eq!(machine.gig(&part).status, 125);
 }
+
+#[test]
+fn an_appliance_removes_old_records_by_itself_and_says_so() {
+    let machine = Machine::new();
+    let old = machine.old_records(5000);
+    let data = machine.folder.path().join("data");
+    fs::create_dir(data.join("audit")).unwrap();
+    let record = data.join("audit/record.db");
+    fs::rename(&old, &record).unwrap();
+    let record = record.to_str().unwrap();
+    let found = |event: &str| {
+        let answer = machine.gig(&["audit", "search", record, "--event", event, "--json"]);
+        assert!(answer.status <= 1, "{answer:?}");
+        let document: Value = serde_json::from_str(&answer.output).unwrap();
+        document["records"].as_array().unwrap().clone()
+    };
+    assert!(!found("dns").is_empty());
+    let mut appliance = Command::new(place::gig())
+        .args(["serve", "--listen", "127.0.0.1:0", "--keep", "dns=7"])
+        .args(["--keep", "request=forever"])
+        .env("GIG_DATA_DIR", &data)
+        .env_remove("GIG_DATABASE_URL")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let told = || {
+        found("admin")
+            .iter()
+            .any(|one| one["profile"] == "retention")
+    };
+    while !told() {
+        assert!(begun.elapsed() < PATIENCE, "nothing was removed");
+        thread::sleep(Duration::from_millis(50));
+    }
+    appliance.kill().unwrap();
+    appliance.wait().unwrap();
+    let (told, left) = (found("admin"), found("request"));
+    let told = told
+        .iter()
+        .find(|one| one["profile"] == "retention")
+        .unwrap();
+    assert!(
+        told["findings"][0].as_str().unwrap().contains("dns 1"),
+        "{told}"
+    );
+    // Only what is signed goes: the end of the chain is not yet.
+    let dns = found("dns");
+    assert!(
+        dns.iter().all(|one| one["seq"].as_u64() > Some(4096)),
+        "{dns:?}"
+    );
+    assert!(!left.is_empty());
+    let whole = machine.gig(&["audit", "verify", record]);
+    assert_eq!(whole.status, 0, "{whole:?}");
+}
+
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -2,6 +2,7 @@
 //! over real connections of the real program.
 
 mod approvals;
+mod backup;
 mod doors;
 mod nodes;
 mod people;

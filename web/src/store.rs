@@ -27,6 +27,7 @@ mod standing;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 pub use change::{Actor, Applied, Change};
 pub use kept::{

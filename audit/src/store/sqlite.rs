@@ -33,11 +33,13 @@ pub(crate) mod database;
 mod prune;
 mod seal;
 mod shelf;
+mod snapshot;
 mod upkeep;
 
 pub use database::{OpenSqliteError, is_sqlite, without_links};
 pub use prune::{Prune, PruneError, PrunedChain, prune};
 pub use shelf::SqliteLog;
+pub use snapshot::{SnapshotError, check_pages, snapshot};
 
 /// A database that is written to.
 #[derive(Debug)]

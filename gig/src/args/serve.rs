@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Subcommand};
+use gig_audit::retention::Keep;
 use gig_web::Role;
 
 use super::{
@@ -28,6 +29,15 @@ pub(crate) struct ServeArgs {
     /// Trust these roots for origins too (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) upstream_ca: Vec<PathBuf>,
+    /// Remove old records: how many days a class is kept, or `forever`; repeatable. Classes that are not
+    /// named are kept as `gig audit prune` says. Without it everything is kept
+    #[arg(
+        long,
+        env = "GIG_KEEP",
+        value_name = "CLASS=DAYS",
+        value_delimiter = ','
+    )]
+    pub(crate) keep: Vec<Keep>,
     #[command(flatten)]
     pub(crate) passphrase: PassphraseArgs,
 }
@@ -171,6 +181,25 @@ pub(crate) struct PsArgs {
 pub(crate) struct SandboxArgs {
     /// A sandbox's id, or a server's name for its newest
     pub(crate) sandbox: String,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// Where to; - is standard output. Written over nothing
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// A backup; - is standard input
+    pub(crate) file: PathBuf,
+    /// Move what is there aside (of a fleet's database: put the backup in its place)
+    #[arg(long)]
+    pub(crate) replace: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -11,13 +11,13 @@ use std::{
 
 use anyhow::Context;
 use gig_audit::{
-    Durability, Entry, Recorder, RecorderOwner, RecorderSettings, SqliteStore as RecordStore,
-    VerdictWord,
+    Durability, Entry, Recorder, RecorderOwner, RecorderSettings, SigningKey,
+    SqliteStore as RecordStore, VerdictWord,
 };
 use gig_web::{Actor, Change, Store, Traffic};
 
 use super::database;
-use crate::{data_dir, secrets::changes};
+use crate::{data_dir, secrets::changes, signing_key};
 
 /// Both, open.
 pub(crate) struct Appliance {
@@ -25,6 +25,8 @@ pub(crate) struct Appliance {
     pub(crate) recorder: Recorder,
     /// The record's database.
     pub(crate) record: PathBuf,
+    /// Signs its checkpoints.
+    pub(crate) key: Arc<SigningKey>,
     owner: RecorderOwner,
 }
 
@@ -38,11 +40,9 @@ impl Appliance {
         let folder = dir.join("audit");
         data_dir::make_private(&folder)?;
         let record = folder.join(RECORD);
-        let node = rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned();
-        let records = RecordStore::open(&record, &node)?;
+        let node = node();
+        let key = Arc::new(signing_key::ours()?);
+        let records = RecordStore::open_signing(&record, &node, Some(Arc::clone(&key)))?;
         let mut settings = RecorderSettings::new(&node);
         settings.durability = Durability::Kernel;
         if let Some(traffic) = traffic {
@@ -53,6 +53,7 @@ impl Appliance {
             store,
             recorder,
             record,
+            key,
             owner,
         })
     }
@@ -81,30 +82,41 @@ impl Appliance {
             address: None,
             at: jiff::Timestamp::now(),
         };
-        // A thread of its own: the caller may be on a runtime, whose threads must not wait.
-        let recorder = self.recorder.clone();
-        let witness = |entry: Entry| {
-            let recorder = recorder.clone();
-            let recorded = std::thread::spawn(move || -> anyhow::Result<()> {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_time()
-                    .build()?;
-                runtime.block_on(recorder.record(entry))?;
-                Ok(())
-            });
-            let recorded = recorded.join().map_err(|_| "the writer died".to_owned())?;
-            recorded.map_err(|error| error.to_string())
-        };
+        let witness = |entry: Entry| self.record(entry).map_err(|error| error.to_string());
         self.store
             .apply(change, &actor, &witness)
             .map(drop)
             .context("nothing was changed")
     }
 
+    /// Records something, and waits until it is.
+    ///
+    /// # Errors
+    /// When it cannot be recorded.
+    pub(crate) fn record(&self, entry: Entry) -> anyhow::Result<()> {
+        // A thread of its own: the caller may be on a runtime, whose threads must not wait.
+        let recorder = self.recorder.clone();
+        let recorded = std::thread::spawn(move || -> anyhow::Result<()> {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .build()?;
+            runtime.block_on(recorder.record(entry))?;
+            Ok(())
+        });
+        let recorded = recorded.join();
+        recorded.unwrap_or_else(|_| Err(anyhow::anyhow!("the writer died")))
+    }
+
     /// Writes what is queued and waits for the disk.
     pub(crate) fn close(self) {
         self.owner.close(CLOSE_PATIENCE);
     }
+}
+
+/// What the record calls this machine.
+pub(crate) fn node() -> String {
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().into_owned()
 }
 
 /// Decisions about a sandbox's way out are told apart from what people did.

@@ -13,16 +13,27 @@ use gig_web::{PostgresStore, SqliteStore, Store};
 /// # Errors
 /// When it cannot be used; says why, and nothing of a URL, which holds a password.
 pub(super) fn open(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
-    let Some(url) = std::env::var_os(VARIABLE).filter(|url| !url.is_empty()) else {
+    let Some(url) = url()? else {
         return Ok(Arc::new(SqliteStore::open(&dir.join(FILE))?));
     };
-    let Some(url) = url.to_str() else {
-        bail!("{VARIABLE} is no text");
-    };
-    let store = PostgresStore::open(url).with_context(|| {
+    let store = PostgresStore::open(&url).with_context(|| {
         format!("{VARIABLE} (without it, a database in the data directory is used)")
     })?;
     Ok(Arc::new(store))
+}
+
+/// The URL of the database that a fleet shares, if there is one.
+///
+/// # Errors
+/// When it is no text.
+pub(crate) fn url() -> anyhow::Result<Option<String>> {
+    let Some(url) = std::env::var_os(VARIABLE).filter(|url| !url.is_empty()) else {
+        return Ok(None);
+    };
+    match url.into_string() {
+        Ok(url) => Ok(Some(url)),
+        Err(_) => bail!("{VARIABLE} is no text"),
+    }
 }
 
 const VARIABLE: &str = "GIG_DATABASE_URL";

@@ -16,7 +16,7 @@ use crate::data_dir;
 
 /// The directory, held.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     dir: PathBuf,
     _lock: File,
 }
@@ -26,7 +26,7 @@ impl Place {
     ///
     /// # Errors
     /// When it is not ours alone, or another appliance has it.
-    pub(super) fn take() -> anyhow::Result<Self> {
+    pub(crate) fn take() -> anyhow::Result<Self> {
         let dir = data_dir::path()?;
         data_dir::make_private(&dir)?;
         data_dir::refuse_shared(&dir)?;
@@ -47,7 +47,7 @@ impl Place {
     }
 
     /// Where it is.
-    pub(super) fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
@@ -55,7 +55,7 @@ impl Place {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub(super) fn socket(&self) -> anyhow::Result<UnixListener> {
+    pub(crate) fn socket(&self) -> anyhow::Result<UnixListener> {
         let path = self.dir.join(SOCKET);
         // The lock is ours: whoever made it is gone.
         match fs::remove_file(&path) {

@@ -1,0 +1,156 @@
+//! `gig backup FILE`: everything that an appliance keeps, as of one moment, while it serves.
+
+use std::{
+    fs::File,
+    io::{self, BufRead as _, BufReader, BufWriter, IsTerminal as _, Write as _},
+    path::Path,
+};
+
+use anyhow::{Context, bail};
+use gig_audit::{Entry, Event, VerdictWord, store::sqlite::snapshot};
+use gig_web::{PostgresStore, SqliteStore};
+use serde_json::json;
+
+use crate::{
+    args::serve::BackupArgs,
+    backup::{
+        Part,
+        archive::{self, Manifest},
+    },
+    data_dir,
+    exit_status::ExitStatus,
+    output::{self, printable},
+    secrets::changes,
+    serve::{
+        appliance::{Appliance, node},
+        database,
+    },
+};
+
+/// Makes one; it is whole or not there.
+///
+/// # Errors
+/// When there is nothing to back up, or it cannot be recorded, read or written.
+pub(super) fn execute(args: &BackupArgs) -> anyhow::Result<ExitStatus> {
+    let shown = printable(&args.file.display().to_string());
+    let to_stream = args.file.as_os_str() == "-";
+    if to_stream && io::stdout().is_terminal() {
+        bail!("a backup is not for a terminal: name a file, or send it on: gig backup - | …");
+    }
+    if !to_stream && args.file.exists() {
+        bail!("{shown} is there already: a backup is written over nothing; name another file");
+    }
+    let dir = data_dir::path()?;
+    if !Part::Store.place(&dir).exists() && !Part::Record.place(&dir).exists() {
+        bail!(
+            "there is nothing to back up in {}: GIG_DATA_DIR names the data directory of an appliance",
+            dir.display()
+        );
+    }
+    data_dir::refuse_shared(&dir)?;
+    let made = jiff::Timestamp::now();
+    record(&shown)?;
+    // Where the backup goes there must be room for it twice for a moment.
+    let folder = if to_stream {
+        dir.as_path()
+    } else {
+        parent(&args.file)
+    };
+    let copies = tempfile::Builder::new()
+        .prefix(".gig-backup-")
+        .tempdir_in(folder)
+        .with_context(|| format!("cannot make a folder in {}", folder.display()))?;
+    copy(&dir, copies.path())?;
+    let manifest = Manifest::of(copies.path(), made, &node())?;
+    if to_stream {
+        archive::write(io::stdout().lock(), &manifest, copies.path())?;
+        return Ok(ExitStatus::SUCCESS);
+    }
+    write(&args.file, &manifest, copies.path())?;
+    let octets: u64 = manifest.parts.values().map(|part| part.octets).sum();
+    let document = json!({ "file": shown, "octets": octets, "manifest": manifest });
+    let text = format!(
+        "{shown}: {octets} octets of {}\n  not in it: the master key, without which its secrets cannot be \
+         opened, and the key that signs the record: keep both apart from it",
+        manifest
+            .parts
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(", ")
+    );
+    output::print(args.output.json, &document, &text)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// Before anything is copied, so that the backup's own record holds it.
+fn record(file: &str) -> anyhow::Result<()> {
+    let appliance = Appliance::beside()?;
+    let mut entry = Entry::new(Event::Admin);
+    entry.profile = Some(changes::who());
+    entry.verdict = Some(VerdictWord::Allow);
+    let to = if file == "-" { "standard output" } else { file };
+    entry.findings.push(format!("backup made to {to}").into());
+    let recorded = appliance.record(entry);
+    appliance.close();
+    recorded.context("refusing to make a backup that is not recorded")
+}
+
+/// The store first: what the record has of it is then never less.
+fn copy(dir: &Path, to: &Path) -> anyhow::Result<()> {
+    for part in Part::ALL {
+        let (from, copy) = (part.place(dir), to.join(part.name()));
+        if !from.exists() {
+            continue;
+        }
+        match part {
+            Part::Store | Part::Record => snapshot(&from, &copy)?,
+            Part::Changes => lines(&from, &copy)?,
+        }
+    }
+    let store = SqliteStore::open(&to.join(Part::Store.name()))?;
+    if let Some(url) = database::url()? {
+        let fleet = PostgresStore::open(&url)?;
+        fleet
+            .save_to(&store)
+            .context("cannot back up the database")?;
+    }
+    store.forget_visitors()?;
+    Ok(())
+}
+
+/// Whole lines only: somebody may be writing the next one.
+fn lines(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let failed = || format!("cannot copy {}", from.display());
+    let mut reader = BufReader::new(File::open(from).with_context(failed)?);
+    let mut writer = BufWriter::new(File::create_new(to).with_context(failed)?);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        reader.read_until(b'\n', &mut line).with_context(failed)?;
+        if line.last() != Some(&b'\n') {
+            break;
+        }
+        writer.write_all(&line).with_context(failed)?;
+    }
+    writer.flush().with_context(failed)
+}
+
+/// Under its name only when it is whole and on the disk.
+fn write(file: &Path, manifest: &Manifest, copies: &Path) -> anyhow::Result<()> {
+    let failed = || format!("cannot write {}", file.display());
+    let mut beside = tempfile::NamedTempFile::new_in(parent(file)).with_context(failed)?;
+    archive::write(BufWriter::new(beside.as_file_mut()), manifest, copies)?;
+    beside.as_file().sync_all().with_context(failed)?;
+    beside.persist_noclobber(file).with_context(failed)?;
+    File::open(parent(file))
+        .and_then(|folder| folder.sync_all())
+        .with_context(failed)
+}
+
+fn parent(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}

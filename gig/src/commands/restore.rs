@@ -1,0 +1,191 @@
+//! `gig restore FILE`: an appliance as it was when a backup was made.
+//!
+//! The backup is checked whole before anything is touched. What stood there is moved aside, never
+//! deleted. Nobody is signed in afterwards, and the record says that it was restored.
+
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use gig_audit::{Entry, Event, SqliteLog, VerdictWord, log::Log as _, store::sqlite::check_pages};
+use gig_web::{PostgresStore, SqliteStore};
+use serde_json::json;
+
+use crate::{
+    args::serve::RestoreArgs,
+    backup::{
+        Part,
+        archive::{self, Manifest},
+    },
+    data_dir,
+    exit_status::ExitStatus,
+    output::{self, printable},
+    secrets::changes,
+    serve::{appliance::Appliance, database, place::Place},
+};
+
+/// Puts a backup in force.
+///
+/// # Errors
+/// When an appliance serves, there is something already that is not to be replaced, or the backup is not
+/// whole; nothing was changed then.
+pub(super) fn execute(args: &RestoreArgs) -> anyhow::Result<ExitStatus> {
+    let shown = printable(&args.file.display().to_string());
+    let place = Place::take()?;
+    let dir = place.dir();
+    refuse_occupied(dir, args.replace)?;
+    let unpacked = tempfile::Builder::new()
+        .prefix(".gig-restore-")
+        .tempdir_in(dir)
+        .with_context(|| format!("cannot make a folder in {}", dir.display()))?;
+    let source: Box<dyn Read> = if args.file.as_os_str() == "-" {
+        Box::new(io::stdin())
+    } else {
+        Box::new(File::open(&args.file).with_context(|| format!("cannot open {shown}"))?)
+    };
+    let manifest = archive::read(source, unpacked.path()).with_context(|| shown.clone())?;
+    let fault = check(unpacked.path(), &manifest)?;
+    fill_fleet(unpacked.path(), &manifest, args.replace)?;
+    let aside = put_in_place(dir, unpacked.path(), &manifest)?;
+    record(&manifest, fault.as_deref())?;
+    if let Some(fault) = &fault {
+        output::remark([format!(
+            "warning: the record in the backup does not hold: {fault}; it is in place as it was"
+        )])?;
+    }
+    let mut text = format!(
+        "restored what {} kept at {}\n  everybody has to sign in again; tokens, users and secrets that were \
+         removed since then are back: remove them again",
+        printable(&manifest.node),
+        manifest.made
+    );
+    if let Some(aside) = &aside {
+        text += &format!("\n  what stood there is in {}", aside.display());
+    }
+    let document = json!({
+        "file": shown,
+        "manifest": manifest,
+        "record_is_whole": fault.is_none(),
+        "moved_aside": aside.as_deref().map(|aside| aside.display().to_string()),
+    });
+    output::print(args.output.json, &document, &text)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+fn refuse_occupied(dir: &Path, replace: bool) -> anyhow::Result<()> {
+    let there = Part::ALL.map(|part| part.place(dir));
+    match there.iter().find(|path| path.exists()) {
+        Some(path) if !replace => bail!(
+            "{} is there already: nothing is written over; --replace moves what is there aside, or \
+             set GIG_DATA_DIR to an empty directory",
+            path.display()
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// That both databases are whole and of no later gig. What is wrong with the record is an answer: it is
+/// evidence even so.
+fn check(unpacked: &Path, manifest: &Manifest) -> anyhow::Result<Option<String>> {
+    if manifest.has(Part::Store) {
+        let store = unpacked.join(Part::Store.name());
+        check_pages(&store)?;
+        SqliteStore::open(&store)?.forget_visitors()?;
+    }
+    if !manifest.has(Part::Record) {
+        return Ok(None);
+    }
+    let record = unpacked.join(Part::Record.name());
+    check_pages(&record)?;
+    let verdict = SqliteLog::open(&record)?
+        .verify(&[])
+        .context("cannot verify the record in the backup")?;
+    let broken = verdict.chains.iter().find_map(|chain| {
+        let fault = chain.outcome.as_ref().err()?;
+        Some(printable(&fault.to_string()))
+    });
+    let strays = (!verdict.is_whole()).then(|| "records stand in no chain".to_owned());
+    Ok(broken.or(strays))
+}
+
+/// Where a fleet keeps people and policies, that is where they go, and the file keeps secrets alone.
+fn fill_fleet(unpacked: &Path, manifest: &Manifest, replace: bool) -> anyhow::Result<()> {
+    let Some(url) = database::url()?.filter(|_| manifest.has(Part::Store)) else {
+        return Ok(());
+    };
+    let file = SqliteStore::open(&unpacked.join(Part::Store.name()))?;
+    let fleet = PostgresStore::open(&url)?;
+    if !fleet.load_from(&file, replace)? {
+        bail!(
+            "the database of GIG_DATABASE_URL has people or policies already: nothing was changed; \
+             --replace puts the backup in their place"
+        );
+    }
+    file.forget_everything()?;
+    Ok(())
+}
+
+/// Where what stood there is now, if anything did.
+fn put_in_place(
+    dir: &Path,
+    unpacked: &Path,
+    manifest: &Manifest,
+) -> anyhow::Result<Option<PathBuf>> {
+    let aside = move_aside(dir)?;
+    for part in Part::ALL.into_iter().filter(|part| manifest.has(*part)) {
+        let place = part.place(dir);
+        if let Some(folder) = place.parent() {
+            data_dir::make_private(folder)?;
+        }
+        let moved = fs::rename(unpacked.join(part.name()), &place);
+        moved.with_context(|| format!("cannot put {} in place", place.display()))?;
+        let folder = place.parent().unwrap_or(dir);
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .with_context(|| format!("cannot write to {}", folder.display()))?;
+    }
+    Ok(aside)
+}
+
+fn move_aside(dir: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let there: Vec<_> = Part::ALL
+        .into_iter()
+        .flat_map(|part| std::iter::once(part.place(dir)).chain(part.beside(dir)))
+        .filter(|path| path.exists())
+        .collect();
+    if there.is_empty() {
+        return Ok(None);
+    }
+    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    let aside = tempfile::Builder::new()
+        .prefix(&format!("replaced-{now}-"))
+        .tempdir_in(dir)
+        .with_context(|| format!("cannot make a folder in {}", dir.display()))?
+        .keep();
+    for path in there {
+        let name = path.file_name().unwrap_or_default();
+        fs::rename(&path, aside.join(name))
+            .with_context(|| format!("cannot move {} aside", path.display()))?;
+    }
+    Ok(Some(aside))
+}
+
+fn record(manifest: &Manifest, fault: Option<&str>) -> anyhow::Result<()> {
+    let appliance = Appliance::beside()?;
+    let mut entry = Entry::new(Event::Admin);
+    entry.profile = Some(changes::who());
+    entry.verdict = Some(VerdictWord::Allow);
+    let (node, made) = (&manifest.node, manifest.made);
+    let what = format!("restored from the backup that {node} made at {made}; all sessions ended");
+    entry.findings.push(what.into());
+    if let Some(fault) = fault {
+        let what = format!("the record in the backup does not hold: {fault}");
+        entry.findings.push(what.into());
+    }
+    let recorded = appliance.record(entry);
+    appliance.close();
+    recorded.context("everything is restored, but that could not be recorded")
+}

@@ -1,0 +1,126 @@
+//! Old records go by themselves, when somebody said how long they are kept.
+//!
+//! What goes is listed in a signed checkpoint, so that the rest of the chain stays provable, and told in
+//! the record. Where the chain does not hold, nothing goes: what is left is evidence.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        mpsc::{RecvTimeoutError, Sender, channel},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use anyhow::Context;
+use gig_audit::{
+    Entry, Event, Recorder, SigningKey, VerdictWord,
+    retention::{Keep, Retention},
+    store::sqlite::{Prune, PrunedChain, prune},
+};
+
+use super::appliance::Appliance;
+
+/// The thread that removes them; ends with its handle.
+pub(super) struct Retaining {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Retaining {
+    /// Begins, if anybody said how long anything is kept.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
+    pub(super) fn start(keep: &[Keep], appliance: &Appliance) -> anyhow::Result<Self> {
+        if keep.is_empty() {
+            return Ok(Self {
+                stop: None,
+                thread: None,
+            });
+        }
+        let keep = keep.to_vec();
+        let (record, recorder) = (appliance.record.clone(), appliance.recorder.clone());
+        let key = Arc::clone(&appliance.key);
+        let (stop, stopped) = channel::<()>();
+        let thread = std::thread::Builder::new()
+            .name("retention".to_owned())
+            .spawn(move || {
+                loop {
+                    once(&keep, &record, &recorder, &key);
+                    match stopped.recv_timeout(PAUSE) {
+                        Err(RecvTimeoutError::Timeout) => {}
+                        _ => return,
+                    }
+                }
+            })
+            .context("cannot start a thread")?;
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Retaining {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked removes nothing any more.
+            let _ended = thread.join();
+        }
+    }
+}
+
+fn once(keep: &[Keep], record: &Path, recorder: &Recorder, key: &SigningKey) {
+    let retention = Retention::at(jiff::Timestamp::now(), keep);
+    let what = Prune {
+        key,
+        trusted: &[],
+        retention: &retention,
+        dry_run: false,
+    };
+    match prune(record, &what) {
+        Ok(chains) => {
+            for chain in chains {
+                tell(&chain, recorder);
+            }
+        }
+        Err(error) => {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(error, "cannot remove old records; trying again in an hour");
+        }
+    }
+}
+
+fn tell(chain: &PrunedChain, recorder: &Recorder) {
+    let mut entry = Entry::new(Event::Admin);
+    entry.profile = Some("retention".into());
+    let node = &chain.node;
+    match &chain.outcome {
+        Ok(counts) if counts.is_empty() => return,
+        Ok(counts) => {
+            entry.verdict = Some(VerdictWord::Allow);
+            let counts = counts
+                .iter()
+                .map(|(class, count)| format!("{class} {count}"));
+            let counts = counts.collect::<Vec<_>>().join(", ");
+            let what = format!("old records of {node} removed: {counts}");
+            entry.findings.push(what.into());
+        }
+        Err(fault) => {
+            entry.verdict = Some(VerdictWord::Deny);
+            let what =
+                format!("no old records of {node} removed: the chain does not hold: {fault}");
+            tracing::error!(what);
+            entry.findings.push(what.into());
+        }
+    }
+    if let Err(error) = recorder.queue(entry) {
+        tracing::error!(%error, "cannot record what became of old records");
+    }
+}
+
+/// Days are counted; an hour more or less is nothing.
+const PAUSE: Duration = Duration::from_hours(1);

@@ -1,0 +1,220 @@
+//! Backups of an appliance: made while it serves, whole or not there, and put in force again.
+
+use std::{fs, process::Command};
+
+use gig_tests::lab::postgres::Postgres;
+use serde_json::{Value, json};
+
+use super::{Answer, Appliance, Ask, answer, command};
+
+const WANTED: &str = "version: 1\negress:\n  - host: wanted.test\n";
+/// Asks until it is ended: the record never rests.
+const ASKER: &str = "while :; do curl -s -m 20 -o /dev/null http://wanted.test/; done";
+const VALUE: &str = "value-in-the-backup-9Rk3";
+
+/// A place for an appliance that is not there yet.
+struct Elsewhere {
+    folder: tempfile::TempDir,
+    database: Option<String>,
+}
+
+impl Elsewhere {
+    fn new(database: Option<String>) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self { folder, database }
+    }
+
+    fn gig(&self, words: &[&str]) -> Answer {
+        let mut command: Command = command(&self.folder, self.database.as_deref());
+        command.args(words);
+        answer(command, "")
+    }
+
+    fn restores(&self, file: &str) -> Answer {
+        let restored = self.gig(&["restore", file]);
+        assert_eq!(restored.status, 0, "{restored:?}");
+        restored
+    }
+
+    fn start(self) -> Appliance {
+        Appliance::start_on(self.folder, &[], self.database)
+    }
+}
+
+impl Appliance {
+    fn backs_up(&self, file: &str) {
+        let made = self.gig(&["backup", file], "");
+        assert_eq!(made.status, 0, "{made:?}");
+    }
+
+    fn backup_path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn document(&self, token: &str) -> Value {
+        let reply = Ask::new("GET", "/api/v1/policies/web").token(token);
+        reply.send(self).json()["document"].clone()
+    }
+
+    fn findings(&self, token: &str) -> String {
+        let records = self.records(token, "event=admin&limit=100");
+        records
+            .iter()
+            .map(|one| one["findings"].to_string())
+            .collect()
+    }
+}
+
+#[test]
+fn a_backup_that_was_made_while_it_served_brings_everything_back_but_sessions() {
+    let appliance = Appliance::start();
+    let cookie = appliance.first_admin();
+    let token = appliance.token("admin");
+    appliance.policy(&token, WANTED);
+    appliance.server("asker", ASKER);
+    let set = appliance.gig(&["secret", "set", "TOKEN"], VALUE);
+    assert_eq!(set.status, 0, "{set:?}");
+    let sandbox = appliance.run("asker");
+    let about = format!("sandbox={sandbox}&limit=1");
+    appliance.until("it asks", |one| !one.records(&token, &about).is_empty());
+    // Each is of one moment, whatever is written meanwhile.
+    for name in ["first", "second", "third"] {
+        appliance.backs_up(&appliance.backup_path(name));
+    }
+    let file = appliance.backup_path("third");
+    let again = appliance.gig(&["backup", &file], "");
+    assert!(
+        again.status == 125 && again.errors.contains("already"),
+        "{again:?}"
+    );
+    let octets = fs::read(&file).expect("the backup");
+    let holds = |what: &[u8]| octets.windows(what.len()).any(|part| part == what);
+    let key = fs::read_to_string(appliance.path("master.key")).expect("the master key");
+    assert!(!holds(VALUE.as_bytes()) && !holds(key.trim().as_bytes()));
+    // What happens later is in none.
+    let removed = appliance.gig(&["server", "rm", "asker"], "");
+    assert_eq!(removed.status, 0, "{removed:?}");
+    let refused = appliance.gig(&["restore", &file, "--replace"], "");
+    assert!(
+        refused.status == 125 && refused.errors.contains("serves"),
+        "{refused:?}"
+    );
+
+    let elsewhere = Elsewhere::new(None);
+    elsewhere.restores(&file);
+    let key_file = elsewhere.folder.path().join("gig/master.key");
+    let listed = elsewhere.gig(&["secret", "ls"]);
+    assert!(
+        listed.status == 125 && listed.errors.contains("bring it back"),
+        "{listed:?}"
+    );
+    fs::copy(appliance.path("master.key"), key_file).expect("bring the key back");
+    let listed = elsewhere.gig(&["secret", "ls"]);
+    assert!(
+        listed.status == 0 && listed.output.contains("TOKEN"),
+        "{listed:?}"
+    );
+    let restored = elsewhere.start();
+    let me = Ask::new("GET", "/api/v1/me")
+        .cookie(&cookie)
+        .send(&restored);
+    assert_eq!(me.status, 401, "{me:?}");
+    restored.sign_in("ana", super::PASSWORD);
+    assert_eq!(restored.document(&token), json!(WANTED));
+    let servers = Ask::new("GET", "/api/v1/servers")
+        .token(&token)
+        .send(&restored);
+    assert!(servers.body.contains("asker"), "{servers:?}");
+    let findings = restored.findings(&token);
+    for word in ["backup made to", "restored from the backup", "set-up done"] {
+        assert!(findings.contains(word), "{word}: {findings}");
+    }
+    assert!(!restored.records(&token, &about).is_empty());
+    let record = restored.path("audit/record.db").display().to_string();
+    let whole = restored.gig(&["audit", "verify", &record], "");
+    assert_eq!(whole.status, 0, "{whole:?}");
+}
+
+#[test]
+fn nothing_is_written_over_and_nothing_half_is_put_in_force() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
+    appliance.policy(&token, WANTED);
+    let file = appliance.backup_path("backup");
+    appliance.backs_up(&file);
+    let octets = fs::read(&file).expect("the backup");
+    let cut = appliance.backup_path("cut");
+    fs::write(&cut, &octets[..octets.len() / 2]).expect("cut it off");
+
+    let elsewhere = Elsewhere::new(None);
+    let refused = elsewhere.gig(&["restore", &cut]);
+    assert_eq!(refused.status, 125, "{refused:?}");
+    let left = |folder: &Elsewhere| {
+        let entries = fs::read_dir(folder.folder.path().join("gig")).expect("its directory");
+        let mut names: Vec<_> = entries
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .into_string()
+                    .expect("a name")
+            })
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(left(&elsewhere), ["serve.lock"]);
+    elsewhere.restores(&file);
+    // Some other appliance's.
+    let user = elsewhere.gig(&["token", "add", "later", "--role", "viewer"]);
+    assert_eq!(user.status, 0, "{user:?}");
+    let refused = elsewhere.gig(&["restore", &file]);
+    assert!(
+        refused.status == 125 && refused.errors.contains("--replace"),
+        "{refused:?}"
+    );
+    let tokens = elsewhere.gig(&["token", "ls"]).output;
+    assert!(tokens.contains("later"), "{tokens}");
+    let replaced = elsewhere.gig(&["restore", &file, "--replace"]);
+    assert_eq!(replaced.status, 0, "{replaced:?}");
+    let tokens = elsewhere.gig(&["token", "ls"]).output;
+    assert!(
+        tokens.contains("for-admin") && !tokens.contains("later"),
+        "{tokens}"
+    );
+    let aside = left(&elsewhere);
+    let aside = aside.iter().find(|name| name.starts_with("replaced-"));
+    let aside = aside.expect("what stood there");
+    let old = elsewhere
+        .folder
+        .path()
+        .join("gig")
+        .join(aside)
+        .join("gig.db");
+    assert!(old.exists());
+}
+
+#[test]
+fn a_fleets_database_goes_into_a_backup_and_into_another_database() {
+    let server = Postgres::start();
+    server.sql("postgres", "CREATE DATABASE second");
+    let folder = tempfile::tempdir().expect("a folder");
+    let fleet = Appliance::start_on(folder, &[], Some(server.url("postgres")));
+    let token = fleet.token("admin");
+    fleet.policy(&token, WANTED);
+    let file = fleet.backup_path("backup");
+    fleet.backs_up(&file);
+    // To a database of the appliance's own, and to one of a fleet.
+    for database in [None, Some(server.url("second"))] {
+        let elsewhere = Elsewhere::new(database);
+        elsewhere.restores(&file);
+        assert_eq!(elsewhere.start().document(&token), json!(WANTED));
+    }
+    let occupied = Elsewhere::new(Some(server.url("postgres")));
+    let refused = occupied.gig(&["restore", &file]);
+    assert!(
+        refused.status == 125 && refused.errors.contains("already"),
+        "{refused:?}"
+    );
+    assert_eq!(fleet.document(&token), json!(WANTED));
+}

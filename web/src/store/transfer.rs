@@ -1,0 +1,389 @@
+//! All rows of one store to another: how what a fleet's PostgreSQL keeps comes into a file, and back.
+//!
+//! Both databases have the same tables, so a copy is every row of each, parents first, in one
+//! transaction on either side: it is of one moment, and it is there whole or not at all. Sessions and
+//! set-up links are left behind: whoever was signed in when a copy was made must not be when it is used.
+
+use super::{
+    ChangeError, PostgresStore, SqliteStore,
+    tables::{DatabaseError, Refused, Tables, Transaction, Value},
+};
+
+/// A table that is copied.
+struct Table {
+    name: &'static str,
+    /// All of them, as statements name them.
+    columns: &'static [&'static str],
+    /// In which order its rows are read.
+    key: &'static str,
+}
+
+/// Parents before children.
+const COPIED: &[Table] = &[
+    Table {
+        name: "users",
+        columns: &["name", "role", "password", "created", "own_password"],
+        key: "name",
+    },
+    Table {
+        name: "tokens",
+        columns: &[
+            "id", "digest", "name", "role", "author", "created", "expires", "used", "person",
+        ],
+        key: "id",
+    },
+    Table {
+        name: "policies",
+        columns: &["name", "version", "removed"],
+        key: "name",
+    },
+    Table {
+        name: "policy_versions",
+        columns: &["name", "version", "document", "author", "reason", "created"],
+        key: "name, version",
+    },
+    Table {
+        name: "servers",
+        columns: &["name", "spec", "author", "changed"],
+        key: "name",
+    },
+    Table {
+        name: "assignments",
+        columns: &["server", "policy"],
+        key: "server",
+    },
+    Table {
+        name: "settings",
+        columns: &["name", "value"],
+        key: "name",
+    },
+    Table {
+        name: "proposals",
+        columns: &[
+            "id",
+            "kind",
+            "subject",
+            "before",
+            "built_on",
+            "basis",
+            "reason",
+            "author",
+            "person",
+            "created",
+            "state",
+            "decided_by",
+            "decided",
+            "why",
+            "version",
+            "value",
+        ],
+        key: "id",
+    },
+];
+/// What belongs to the moment only.
+const PASSING: &[&str] = &["sessions", "setup_link"];
+
+impl PostgresStore {
+    /// Puts everything into `file`, in place of what is there, as of one moment; changes of all nodes
+    /// wait for it.
+    ///
+    /// # Errors
+    /// [`ChangeError::Store`]; `file` is as it was.
+    pub fn save_to(&self, file: &SqliteStore) -> Result<(), ChangeError> {
+        transfer(self, file, true).map(drop)
+    }
+
+    /// Takes everything from `file`. Where there is anything already it stays and the answer is
+    /// `false`, unless it is to be `replace`d.
+    ///
+    /// # Errors
+    /// [`ChangeError::Store`]; everything is as it was.
+    pub fn load_from(&self, file: &SqliteStore, replace: bool) -> Result<bool, ChangeError> {
+        transfer(file, self, replace)
+    }
+}
+
+impl SqliteStore {
+    /// Ends all sessions and set-up links.
+    ///
+    /// # Errors
+    /// [`ChangeError::Store`]; nothing was changed.
+    pub fn forget_visitors(&self) -> Result<(), ChangeError> {
+        self.change(false, |db| Ok(empty(db, PASSING.iter().copied())?))
+    }
+
+    /// Empties all tables.
+    ///
+    /// # Errors
+    /// [`ChangeError::Store`]; nothing was changed.
+    pub fn forget_everything(&self) -> Result<(), ChangeError> {
+        self.change(true, |db| Ok(empty(db, all())?))
+    }
+}
+
+/// Whether it was done.
+fn transfer(from: &impl Tables, to: &impl Tables, replace: bool) -> Result<bool, ChangeError> {
+    from.change(false, |from| {
+        let done = to.change(true, |to| {
+            if !replace && is_anything_in(to)? {
+                return Ok(false);
+            }
+            empty(to, all())?;
+            for table in COPIED {
+                copy(table, from, to)?;
+            }
+            Ok(true)
+        });
+        done.map_err(Refused::Change)
+    })
+}
+
+/// Children before parents.
+fn all() -> impl Iterator<Item = &'static str> {
+    let copied = COPIED.iter().rev().map(|table| table.name);
+    PASSING.iter().copied().chain(copied)
+}
+
+fn is_anything_in(db: &Transaction<'_>) -> Result<bool, DatabaseError> {
+    for Table { name, .. } in COPIED {
+        let sql = format!("SELECT count(*) > 0 FROM {name}");
+        if db.query_row(&sql, (), |row| row.get(0))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn empty(
+    db: &Transaction<'_>,
+    tables: impl Iterator<Item = &'static str>,
+) -> Result<(), DatabaseError> {
+    for name in tables {
+        db.execute(&format!("DELETE FROM {name}"), ())?;
+    }
+    Ok(())
+}
+
+fn copy(table: &Table, from: &Transaction<'_>, to: &Transaction<'_>) -> Result<(), DatabaseError> {
+    let Table { name, columns, key } = table;
+    let count = columns.len();
+    let columns = columns.join(", ");
+    let ask = format!("SELECT {columns} FROM {name} ORDER BY {key} LIMIT ?1 OFFSET ?2");
+    let places: Vec<_> = (1..=count).map(|place| format!("?{place}")).collect();
+    let put = format!(
+        "INSERT INTO {name} ({columns}) VALUES ({})",
+        places.join(", ")
+    );
+    let mut done: i64 = 0;
+    loop {
+        let rows = from
+            .0
+            .rows(&ask, vec![Value::Integer(AT_ONCE), Value::Integer(done)])?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        for row in rows {
+            to.0.execute(&put, row.0)?;
+            done += 1;
+        }
+    }
+}
+
+/// Versions of policies are the largest rows.
+const AT_ONCE: i64 = 256;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::{
+        credential::Digest,
+        role::Role,
+        store::{Actor, Change, Standing, Store, tests::server::Database},
+    };
+
+    /// Table and columns, sorted.
+    fn listed() -> BTreeMap<String, Vec<String>> {
+        let copied = COPIED.iter().map(|table| {
+            let mut columns: Vec<_> = table.columns.iter().map(ToString::to_string).collect();
+            columns.sort();
+            (table.name.to_owned(), columns)
+        });
+        copied.collect()
+    }
+
+    fn there(store: &impl Tables, sql: &str) -> BTreeMap<String, Vec<String>> {
+        let ask = |db: &Transaction<'_>| {
+            db.query_all(sql, (), |row| {
+                Ok((row.get::<String>(0)?, row.get::<String>(1)?))
+            })
+        };
+        let mut found = BTreeMap::<String, Vec<String>>::new();
+        for (table, column) in store.read(ask).unwrap() {
+            let own = ["appliance_schema_history", "standing"];
+            if !own.contains(&table.as_str()) && !PASSING.contains(&table.as_str()) {
+                found.entry(table).or_default().push(column);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn no_table_and_no_column_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = SqliteStore::open(&folder.path().join("gig.db")).unwrap();
+        let sql = "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c
+                   WHERE t.type = 'table' ORDER BY t.name, c.name";
+        assert_eq!(there(&file, sql), listed());
+        let database = Database::new();
+        let fleet = PostgresStore::open(&database.url()).unwrap();
+        let sql = "SELECT table_name::text, column_name::text FROM information_schema.columns
+                   WHERE table_schema = 'gig' ORDER BY table_name::text COLLATE \"C\",
+                   column_name::text COLLATE \"C\"";
+        assert_eq!(there(&fleet, sql), listed());
+    }
+
+    fn actor(name: &str) -> Actor {
+        Actor {
+            name: name.into(),
+            person: Some(name.into()),
+            owner: false,
+            standing: Standing::Itself,
+            address: None,
+            at: Timestamp::from_second(1_800_000_000).unwrap(),
+        }
+    }
+
+    fn apply(store: &dyn Store, change: Change) {
+        store.apply(&change, &actor("ana"), &|_| Ok(())).unwrap();
+    }
+
+    /// An admin who chose their password.
+    fn admin(store: &dyn Store, name: &str) {
+        let add = Change::AddUser {
+            name: name.parse().unwrap(),
+            role: Role::Admin,
+            password: "first".to_owned(),
+        };
+        let choose = Change::SetPassword {
+            name: name.to_owned(),
+            password: "hash".to_owned(),
+        };
+        for change in [add, choose] {
+            store.apply(&change, &actor(name), &|_| Ok(())).unwrap();
+        }
+    }
+
+    /// Two admins, one signed in, a token, a policy with more versions than are read at once, assigned,
+    /// and a proposal.
+    fn fill(store: &dyn Store) {
+        admin(store, "ana");
+        admin(store, "ben");
+        apply(
+            store,
+            Change::StartSession {
+                id: "s1".to_owned(),
+                digest: Digest::from_octets([1; 32]),
+                user: "ana".to_owned(),
+                password: "hash".to_owned(),
+                expires: Timestamp::from_second(1_900_000_000).unwrap(),
+                agent: "a browser".to_owned(),
+            },
+        );
+        apply(
+            store,
+            Change::AddToken {
+                id: "t1".to_owned(),
+                digest: Digest::from_octets([2; 32]),
+                name: "ci".parse().unwrap(),
+                role: Role::Viewer,
+                expires: None,
+            },
+        );
+        for version in 0..300 {
+            apply(
+                store,
+                Change::SavePolicy {
+                    name: "p".parse().unwrap(),
+                    expected: Some(version),
+                    document: format!("# ünï {version}\n"),
+                    reason: String::new(),
+                },
+            );
+        }
+        apply(
+            store,
+            Change::Assign {
+                server: None,
+                policy: Some("p".to_owned()),
+            },
+        );
+        apply(store, Change::TwoPersonRule { on: true });
+        apply(
+            store,
+            Change::SavePolicy {
+                name: "q".parse().unwrap(),
+                expected: Some(0),
+                document: "draft".to_owned(),
+                reason: "why".to_owned(),
+            },
+        );
+    }
+
+    /// Everything that can be asked for.
+    fn told(store: &dyn Store) -> String {
+        let now = actor("ana").at;
+        format!(
+            "{:?}",
+            (
+                store.users().unwrap(),
+                store.tokens().unwrap(),
+                store.policies().unwrap(),
+                store.policy("p", Some(7)).unwrap(),
+                store.versions("p", None, 1000).unwrap(),
+                store.assignments().unwrap(),
+                store.two_person_rule().unwrap(),
+                store.proposal(1).unwrap(),
+                store.sessions(now).unwrap().len(),
+            )
+        )
+    }
+
+    #[test]
+    fn what_a_fleet_keeps_goes_into_a_file_and_back_without_sessions() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = SqliteStore::open(&folder.path().join("gig.db")).unwrap();
+        let (first, second) = (Database::new(), Database::new());
+        let fleet = PostgresStore::open(&first.url()).unwrap();
+        fill(&fleet);
+        let before = told(&fleet);
+        assert!(before.ends_with(", 1)"), "one session: {before}");
+        fleet.save_to(&file).unwrap();
+        let without = before.strip_suffix(", 1)").unwrap().to_owned() + ", 0)";
+        assert_eq!(told(&file), without);
+
+        let fresh = PostgresStore::open(&second.url()).unwrap();
+        assert!(fresh.load_from(&file, false).unwrap());
+        assert_eq!(told(&fresh), without);
+        // What is there stays, unless it is to go.
+        file.forget_everything().unwrap();
+        assert!(!fresh.load_from(&file, false).unwrap());
+        assert_eq!(told(&fresh), without);
+        assert!(fresh.load_from(&file, true).unwrap());
+        assert!(fresh.users().unwrap().is_empty());
+    }
+
+    #[test]
+    fn visitors_are_forgotten_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = SqliteStore::open(&folder.path().join("gig.db")).unwrap();
+        fill(&file);
+        let before = told(&file);
+        file.forget_visitors().unwrap();
+        let without = before.strip_suffix(", 1)").unwrap().to_owned() + ", 0)";
+        assert_eq!(told(&file), without);
+    }
+}
