@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-use crate::{data_dir, serve::SOCKET};
+use crate::{data_dir, output::printable, serve::SOCKET};
 
 /// What the appliance answered well.
 pub(crate) struct Answer {
@@ -148,10 +148,23 @@ async fn exchange(asking: Asking<'_>) -> anyhow::Result<(StatusCode, Bytes)> {
 
 fn refused(status: StatusCode, octets: &Bytes) -> anyhow::Result<Answer> {
     let problem: Value = serde_json::from_slice(octets).unwrap_or_default();
-    match problem.get("detail").and_then(Value::as_str) {
-        Some(detail) => bail!("{}", crate::output::printable(detail)),
-        None => bail!("the appliance answered {status}"),
-    }
+    let Some(detail) = problem.get("detail").and_then(Value::as_str) else {
+        bail!("the appliance answered {status}");
+    };
+    let mistakes = problem.get("problems").and_then(Value::as_array);
+    let mistakes = mistakes.into_iter().flatten().map(|one| {
+        let number = |name| one.get(name).and_then(Value::as_u64);
+        let message = one.get("message").and_then(Value::as_str);
+        match (number("line"), number("column")) {
+            (Some(line), Some(column)) => {
+                format!("{line}:{column}: {}", message.unwrap_or_default())
+            }
+            _ => message.unwrap_or_default().to_owned(),
+        }
+    });
+    let lines = std::iter::once(detail.to_owned()).chain(mistakes);
+    let lines: Vec<_> = lines.map(|line| printable(&line)).collect();
+    bail!("{}", lines.join("\n"))
 }
 
 fn socket() -> anyhow::Result<PathBuf> {

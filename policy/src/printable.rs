@@ -1,14 +1,18 @@
 //! Texts that came from a file, a sandbox or an origin, made fit to be shown: nothing in them speaks to
 //! a terminal, turns a line round or hides.
 
-/// Whether a character stands for itself: printable ASCII, and letters and digits of any script that
-/// can be seen. Controls, bidirectional overrides, spaces other than ` ` and invisible characters
+/// Whether a character stands for itself: printable ASCII, letters and digits of any script that can be
+/// seen, and the dashes, quotes and dots of typeset text. Controls, bidirectional overrides, spaces other than ` ` and invisible characters
 /// do not.
 #[must_use]
 pub fn is_plain(character: char) -> bool {
     character.is_ascii_graphic()
         || character == ' '
         || (character.is_alphanumeric() && !INVISIBLE_LETTERS.contains(&character))
+        || matches!(
+            character,
+            '\u{2013}' | '\u{2014}' | '\u{2018}'..='\u{201e}' | '\u{2026}'
+        )
 }
 
 /// `text` with every other character escaped as `\u{…}`.
@@ -57,6 +61,8 @@ mod tests {
         ] {
             assert!(printable(hidden).starts_with("\\u{"), "{hidden:?}");
         }
-        assert_eq!(printable("a b/ä-猫 한글 7"), "a b/ä-猫 한글 7");
+        for plain in ["a b/ä-猫 한글 7", "https://… – — “a” ‘b’"] {
+            assert_eq!(printable(plain), plain);
+        }
     }
 }

@@ -81,10 +81,10 @@ const SYSTEM: [&str; 7] = [
 /// Files of /etc that carry configuration of libraries and nothing about the
 /// host's people, machines or keys. Not here on purpose: passwd, group, hosts,
 /// resolv.conf, nsswitch.conf (built), shadow, machine-id, gitconfig, npmrc,
-/// pip.conf, fstab, ssh and whatever else may hold a name or a credential.
-const ETC_FILES: [&str; 24] = [
+/// pip.conf, fstab, ssh, profile and bash.bashrc (where proxies and tokens
+/// are set for everybody) and whatever else may hold a name or a credential.
+const ETC_FILES: [&str; 22] = [
     "alpine-release",
-    "bash.bashrc",
     "bindresvport.blacklist",
     "debian_version",
     "ethertypes",
@@ -102,7 +102,6 @@ const ETC_FILES: [&str; 24] = [
     "mime.types",
     "networks",
     "os-release",
-    "profile",
     "protocols",
     "rpc",
     "services",

@@ -93,7 +93,7 @@ pub struct SandboxLog {
 #[derive(Debug, Error)]
 pub enum ControlError {
     /// No such sandbox runs.
-    #[error("no sandbox {0} runs")]
+    #[error("no sandbox {0} runs: `gig ps` lists those that do")]
     Missing(SandboxId),
     /// This host cannot have sandboxes.
     #[error("this host cannot have sandboxes: {0}")]

@@ -201,3 +201,17 @@ fn the_command_line_applies_shows_and_rolls_back() {
     ok(&["policy", "assign", "web", "--all"], "");
     assert!(ok(&["policy", "ls"], "").contains("web"));
 }
+
+#[test]
+fn a_policy_that_is_refused_says_every_mistake_with_its_place() {
+    let appliance = Appliance::start();
+    let file = appliance.folder.path().join("policy.yaml");
+    std::fs::write(&file, "version: 1\nname: web\negress:\n  - hosts: a.test\n").expect("a file");
+    let file = file.display().to_string();
+    let refused = appliance.gig(&["policy", "apply", "web", &file], "");
+    assert_eq!(refused.status, 125, "{refused:?}");
+    assert!(
+        refused.errors.contains("4:") && refused.errors.contains("hosts"),
+        "{refused:?}"
+    );
+}

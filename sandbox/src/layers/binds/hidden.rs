@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::stamp::{Look, Moment, settled};
 
 /// Below every home: where programs keep credentials.
-pub(super) const CREDENTIALS: [&str; 18] = [
+pub(super) const CREDENTIALS: [&str; 26] = [
     ".ssh",
     ".gnupg",
     ".aws",
@@ -35,9 +35,26 @@ pub(super) const CREDENTIALS: [&str; 18] = [
     ".pgpass",
     ".pypirc",
     ".config/op",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".config/containers/auth.json",
+    ".config/rclone",
+    ".config/hub",
+    ".gem/credentials",
 ];
 /// The directories in a home that hold them, and the home itself.
-const HOLDERS: [&str; 5] = ["", ".config", ".config/git", ".local", ".local/share"];
+const HOLDERS: [&str; 8] = [
+    "",
+    ".cargo",
+    ".config",
+    ".config/containers",
+    ".config/git",
+    ".gem",
+    ".local",
+    ".local/share",
+];
 
 /// Where accounts are listed, and where homes usually are.
 const ACCOUNTS: &str = "/etc/passwd";
