@@ -4,6 +4,9 @@ use std::process::ExitCode;
 
 use gig_sandbox::StartSandboxError;
 
+/// What the record says of a program that the kernel killed for want of memory.
+pub(crate) const OUT_OF_MEMORY: &str = "killed: it wanted more memory than its limit";
+
 /// An exit status, 0 to 255.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ExitStatus(pub(crate) u8);

@@ -27,7 +27,10 @@ use self::{
     secrets::Secrets, settings::Settings, signals::Signals, terminal::Terminal, wire::Wired,
 };
 use crate::stderr::tell;
-use crate::{args::run::RunArgs, exit_status::ExitStatus};
+use crate::{
+    args::run::RunArgs,
+    exit_status::{ExitStatus, OUT_OF_MEMORY},
+};
 
 /// Runs the program and waits for it.
 ///
@@ -45,14 +48,26 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
     // The hub is made on this thread, the one that lives as long as gig: it dies with its maker.
     let (mut wired, prepared, terminal) = wire::start(&settings)?;
     let status = runtime.block_on(async {
+        let mut starved = false;
         let status = match wired.go(prepared).await {
-            Ok(running) => guard(running, signals, terminal, settings.timeout).await,
+            Ok(mut running) => {
+                let status = guard(&mut running, signals, terminal, settings.timeout).await;
+                starved = running.ran_out_of_memory();
+                status
+            }
             Err(error) => Err(error),
         };
         let recorded = status
             .as_ref()
             .map_or_else(ExitStatus::of, |status| *status);
-        wired.finish(recorded).await;
+        let findings: &[&str] = if starved { &[OUT_OF_MEMORY] } else { &[] };
+        wired.finish(recorded, findings).await;
+        if starved {
+            tell(
+                "gig: the program wanted more memory than --memory allows, and was killed: raise it, or \
+                 have the program use less\n",
+            );
+        }
         status
     });
     // What a service gives while the program ends is stored, and recorded, before gig ends.
@@ -66,7 +81,7 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
 
 /// Forwards signals, keeps the window size and the time limit, until the last process is dead.
 async fn guard(
-    mut running: Running,
+    running: &mut Running,
     mut signals: Signals,
     mut terminal: Option<Terminal>,
     timeout: Option<Duration>,

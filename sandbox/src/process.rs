@@ -65,6 +65,7 @@ pub struct Running {
     program: Pid,
     program_pidfd: OwnedFd,
     ended: Option<ExitStatus>,
+    out_of_memory: bool,
     group: Option<cgroup::Group>,
 }
 
@@ -163,6 +164,7 @@ impl Prepared {
             program: self.program,
             program_pidfd: self.program_pidfd,
             ended: None,
+            out_of_memory: false,
             group: self.group,
         })
     }
@@ -183,6 +185,13 @@ impl Running {
         // the engine's own process is killed, which binds its child's life.
         let _ = rustix::net::shutdown(&self.control, rustix::net::Shutdown::Both);
         let _ = pidfd_send_signal(&self.child.pidfd, Signal::KILL);
+    }
+
+    /// Whether the kernel killed in it because it wanted more memory than its limit; known when it has
+    /// been waited for.
+    #[must_use]
+    pub const fn ran_out_of_memory(&self) -> bool {
+        self.out_of_memory
     }
 
     /// The program's pid on the host.
@@ -208,7 +217,8 @@ impl Running {
         let mut status = [0_u8; 4];
         let count = rustix::io::read(&self.child.exit, &mut status)
             .map_err(|error| WaitError::Wait(error.into()))?;
-        self.group = None;
+        let group = self.group.take();
+        self.out_of_memory |= group.is_some_and(|group| group.ran_out_of_memory());
         let engine = (count == status.len()).then(|| i32::from_le_bytes(status));
         self.ended
             .or_else(|| engine.map(ExitStatus::from_raw))

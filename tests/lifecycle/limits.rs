@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gig_audit::Event;
 use gig_tests::lab::{Finished, Lab};
 
 /// A limit that this host cannot enforce must refuse the start and name the option.
@@ -46,6 +47,12 @@ fn memory_is_limited() {
     let run = run.python("x = bytearray(300 << 20); print('ALLOCATED', len(x))");
     if enforced(&run, "--memory") {
         assert!(!run.text().contains("ALLOCATED"), "{run}");
+        let run = run.complains("more memory than --memory");
+        let told = run.audit.of(Event::SandboxExit).any(|exit| {
+            let findings = format!("{:?}", exit.findings);
+            findings.contains("more memory than its limit")
+        });
+        assert!(told, "{run}");
     }
 }
 

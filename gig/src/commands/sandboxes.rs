@@ -185,6 +185,13 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
         cpu_millis: args.cpus.map(gig_sandbox::CpuShare::as_millis),
     };
     let body = serde_json::to_value(&spec)?;
+    if let Some(policy) = &args.policy {
+        // Before anything is registered: else a server would stand there without what it was to be under.
+        let path = format!("/api/v1/policies/{}", segment(policy));
+        ask(Method::GET, &path, None).with_context(|| {
+            format!("nothing was registered: `gig policy apply {policy} FILE` makes the policy")
+        })?;
+    }
     ask(
         Method::PUT,
         &format!("/api/v1/servers/{}", segment(&args.name)),

@@ -203,7 +203,7 @@ impl Wired {
     }
 
     /// After the last process: closes its connections, gives its address up, records its end.
-    pub(crate) async fn finish(&mut self, status: ExitStatus) {
+    pub(crate) async fn finish(&mut self, status: ExitStatus, findings: &[&str]) {
         if let Some(egress) = self.egress.take() {
             egress.subject.close().await;
             egress.proxy.shutdown().await;
@@ -214,6 +214,7 @@ impl Wired {
         self.hub.hang_up();
         let mut entry = self.entry(Event::SandboxExit);
         entry.status = Some(status.0.into());
+        entry.findings = findings.iter().map(|finding| (*finding).into()).collect();
         entry.duration_ms = u64::try_from(self.begun.elapsed().as_millis()).ok();
         if let Err(error) = self.record.recorder().record(entry).await {
             tracing::error!(%error, "the end of the sandbox is not in the record");

@@ -180,7 +180,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Interjecting<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_interject(cx, false))?;
-        Pin::new(&mut self.inner).poll_shutdown(cx)
+        if let Err(error) = ready!(Pin::new(&mut self.inner).poll_shutdown(cx)) {
+            // A program that is gone needs no farewell. To hyper it would be what ended the connection, in
+            // place of what could not be read in it.
+            tracing::trace!(%error, "a connection was closed from the other side first");
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

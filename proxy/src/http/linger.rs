@@ -12,7 +12,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicU8, Ordering},
+        atomic::{AtomicBool, AtomicU8, Ordering},
     },
     task::{Context, Poll, ready},
     time::Duration,
@@ -37,26 +37,44 @@ pub struct Lingering {
 
 /// Tells a connection how it ends; it lingers unless told otherwise.
 #[derive(Debug, Clone, Default)]
-pub struct Ending(Arc<AtomicU8>);
+pub struct Ending(Arc<Told>);
+
+#[derive(Debug, Default)]
+struct Told {
+    how: AtomicU8,
+    lingers: AtomicBool,
+}
 
 impl Ending {
     /// It is no longer HTTP: from now on a shutdown closes the sending half and nothing else.
     pub fn plain(&self) {
-        self.0.store(PLAIN, Ordering::Release);
+        self.0.how.store(PLAIN, Ordering::Release);
     }
 
     /// With a reset, instead of whatever would be written next.
     pub fn abrupt(&self) {
-        self.0.store(ABRUPT, Ordering::Release);
+        self.0.how.store(ABRUPT, Ordering::Release);
+    }
+
+    /// Whether all that was to be said is said, and the rest is waiting.
+    #[must_use]
+    pub fn lingers(&self) -> bool {
+        self.0.lingers.load(Ordering::Acquire)
+    }
+
+    /// Nothing is waited for any more.
+    pub fn at_once(&self) {
+        self.0.how.store(HURRIED, Ordering::Release);
     }
 
     fn is(&self, how: u8) -> bool {
-        self.0.load(Ordering::Acquire) == how
+        self.0.how.load(Ordering::Acquire) == how
     }
 }
 
 const PLAIN: u8 = 1;
 const ABRUPT: u8 = 2;
+const HURRIED: u8 = 3;
 
 /// A stream that can be closed with a reset.
 pub trait Abort {
@@ -220,7 +238,9 @@ impl<S: AsyncRead + AsyncWrite + Abort + Unpin> AsyncWrite for Linger<S> {
         if self.farewell.is_none() {
             ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
         }
-        if !self.ended && !self.ending.is(PLAIN) {
+        let waits = !self.ending.is(PLAIN) && !self.ending.is(HURRIED);
+        if !self.ended && waits {
+            self.ending.0.lingers.store(true, Ordering::Release);
             ready!(self.poll_discard(cx));
         }
         Poll::Ready(Ok(()))

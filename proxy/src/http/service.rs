@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::Either;
+use futures_util::future::{Either, FutureExt as _};
 use gig_policy::{AppProtocol, DenyReason, DenyStyle};
 use http::{
     HeaderMap, HeaderValue, Request, Response, StatusCode,
@@ -107,11 +107,7 @@ where
             biased;
             ended = &mut connection => {
                 if let Err(error) = ended {
-                    let error = Unreadable::from(error);
-                    tracing::debug!(?error, "a connection from a sandbox ended badly");
-                    if let Some(reason) = unreadable(&session, &error) {
-                        refuse(&session, reason).await;
-                    }
+                    record_unreadable(&session, error.into()).await;
                 }
                 return session.take_tunnel().map_or(Ended::Done, Ended::Upgraded);
             }
@@ -122,13 +118,30 @@ where
             }
         };
         match interruption {
-            Interruption::Cut(reason) => return Ended::Cut(reason),
+            Interruption::Cut(reason) => {
+                // What cannot be read was answered, and only the program's own close is waited for:
+                // that it was refused is recorded even so.
+                if session.ending().lingers() {
+                    session.ending().at_once();
+                    if let Some(Err(error)) = connection.as_mut().now_or_never() {
+                        record_unreadable(&session, error.into()).await;
+                    }
+                }
+                return Ended::Cut(reason);
+            }
             Interruption::Drain => {
                 finish(connection.as_mut());
                 watched.set(watch(&session, true));
                 called = Seldom::new(watched.as_mut());
             }
         }
+    }
+}
+
+async fn record_unreadable(session: &Session, error: Unreadable) {
+    tracing::debug!(?error, "a connection from a sandbox ended badly");
+    if let Some(reason) = unreadable(session, &error) {
+        refuse(session, reason).await;
     }
 }
 

@@ -70,7 +70,31 @@ struct Setting {
 /// A group with the sandbox in it. Dropping it ends what is in it and removes it.
 #[derive(Debug)]
 pub(crate) struct Group {
+    paths: Vec<PathBuf>,
     _sweeper: Errand,
+}
+
+impl Group {
+    /// Whether the kernel has killed in it for want of memory.
+    pub(crate) fn ran_out_of_memory(&self) -> bool {
+        // By version 2 and version 1; other controllers' groups have neither.
+        let files = ["memory.events", "memory.oom_control"];
+        let texts = self.paths.iter().flat_map(|path| {
+            let read = |file| fs::read_to_string(path.join(file)).ok();
+            files.into_iter().filter_map(read)
+        });
+        texts.into_iter().any(|text| has_killed(&text))
+    }
+}
+
+/// `oom_kill 3` in a line of its own.
+fn has_killed(text: &str) -> bool {
+    let counts = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("oom_kill "));
+    counts
+        .filter_map(|count| count.trim().parse::<u64>().ok())
+        .any(|count| count > 0)
 }
 
 /// Decides how the limits will be held.
@@ -198,7 +222,10 @@ impl Plan {
                 .map_err(|error| failed(path, error))?;
             }
         }
-        Ok(Some(Group { _sweeper: sweeper }))
+        Ok(Some(Group {
+            paths,
+            _sweeper: sweeper,
+        }))
     }
 }
 
@@ -219,6 +246,15 @@ mod tests {
             (setting.controller, setting.value),
             (Controller::Cpu, 150_000)
         );
+    }
+
+    #[test]
+    fn only_what_was_killed_for_memory_counts() {
+        let calm = "low 0\nhigh 0\nmax 7\noom 0\noom_kill 0\noom_group_kill 0\n";
+        assert!(!has_killed(calm) && !has_killed(""));
+        assert!(has_killed(&calm.replace("oom_kill 0", "oom_kill 2")));
+        assert!(has_killed("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"));
+        assert!(!has_killed("oom_kill_disable 1\nunder_oom 1\noom_kill 0\n"));
     }
 
     #[test]

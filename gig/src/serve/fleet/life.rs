@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use super::{Fleet, Machine, Member, REMEMBERED};
 use crate::{
+    exit_status::OUT_OF_MEMORY,
     run::wire::described,
     serve::{
         log::{self, Log},
@@ -207,6 +208,7 @@ async fn watch(fleet: Arc<Fleet>, started: Started) {
         },
         |status| status.code(),
     );
+    let starved = running.ran_out_of_memory();
     drop(running);
     if let Ok(machine) = fleet.machine() {
         if let Some(subject) = &member.subject {
@@ -225,6 +227,9 @@ async fn watch(fleet: Arc<Fleet>, started: Started) {
     let mut entry = entry(Event::SandboxExit, &facts);
     entry.verdict = None;
     entry.findings.clear();
+    if starved {
+        entry.findings.push(OUT_OF_MEMORY.into());
+    }
     entry.status = Some(status.into());
     entry.duration_ms = u64::try_from(begun.elapsed().as_millis()).ok();
     if let Err(error) = fleet.recorder.record(entry).await {
