@@ -92,14 +92,14 @@ impl Swap {
         }
     }
 
-    /// Looks at how the text begins.
+    /// Looks at how the text begins, behind what says in which Unicode encoding it is.
     fn recognise(&mut self, octets: &[u8]) {
-        let Some(first) = octets.iter().find(|octet| !octet.is_ascii_whitespace()) else {
+        let Some(first) = octets.iter().find(|octet| !is_before(**octet)) else {
             return;
         };
         self.unknown = false;
         if matches!(first, b'{' | b'[') {
-            // Nothing is held back yet: no sentinel begins with a blank.
+            // Nothing is held back yet: no sentinel begins with what may stand before.
             let replacements = std::mem::take(&mut self.replacements);
             *self = Self::new(replacements, Escape::Json, &self.tally);
         }
@@ -200,6 +200,12 @@ impl Rewrite for Swap {
     }
 }
 
+/// A blank, an octet of a byte order mark (Unicode 16.0 §23.8), or the first half of a letter in UTF-16: none
+/// of them says what the text is.
+const fn is_before(octet: u8) -> bool {
+    octet.is_ascii_whitespace() || matches!(octet, 0xef | 0xbb | 0xbf | 0xfe | 0xff | 0)
+}
+
 #[cfg(test)]
 mod tests {
     use gig_vault::{Part, Secret, SecretBytes, Shape, Treatment};
@@ -245,6 +251,15 @@ mod tests {
                 "{\"k\":\"a\\\"b\\\\c\"}",
             ),
             (format!(" \r\n\t[\"{told}\"]"), " \r\n\t[\"a\\\"b\\\\c\"]"),
+            (
+                format!("\u{feff}{{\"k\":\"{SENTINEL}\"}}"),
+                "\u{feff}{\"k\":\"a\\\"b\\\\c\"}",
+            ),
+            (
+                format!("\u{feff} \n[\"{SENTINEL}\"]"),
+                "\u{feff} \n[\"a\\\"b\\\\c\"]",
+            ),
+            (format!("\u{feff}k={SENTINEL}"), "\u{feff}k=a\"b\\c"),
             (format!("k={SENTINEL}"), "k=a\"b\\c"),
             (SENTINEL.to_owned(), "a\"b\\c"),
             (format!("  {SENTINEL} {{"), "  a\"b\\c {"),
@@ -253,6 +268,39 @@ mod tests {
                 let mut swap = Swap::untold(swappable("a\"b\\c"), &Arc::default());
                 let (one, two) = text.as_bytes().split_at(cut);
                 assert_eq!(pushed(&mut swap, &[one, two]), expected, "{text} at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn in_utf_16_no_sentinel_is_found_and_none_ends_a_string() {
+        for little in [true, false] {
+            let wide = |text: &str| -> Vec<u8> {
+                let units = text.encode_utf16();
+                let octets = units.map(|u| {
+                    if little {
+                        u.to_le_bytes()
+                    } else {
+                        u.to_be_bytes()
+                    }
+                });
+                octets.flatten().collect()
+            };
+            for begin in ["\u{feff}{\"k\":\"", "{\"k\":\""] {
+                let begun = wide(begin);
+                let text = [&begun[..], &wide(SENTINEL)].concat();
+                let mut out = Vec::new();
+                let mut swap = Swap::untold(swappable("a\"b\\c"), &Arc::default());
+                swap.push(&text, &mut out).unwrap();
+                swap.finish(&mut out).unwrap();
+                assert_eq!(out, text);
+                // Octets that are none of it: JSON all the same, so that none of it ends a string.
+                let text = [&begun[..], SENTINEL.as_bytes()].concat();
+                let mut out = Vec::new();
+                let mut swap = Swap::untold(swappable("a\"b\\c"), &Arc::default());
+                swap.push(&text, &mut out).unwrap();
+                swap.finish(&mut out).unwrap();
+                assert_eq!(out, [&begun[..], b"a\\\"b\\\\c"].concat());
             }
         }
     }
