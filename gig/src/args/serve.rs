@@ -231,3 +231,40 @@ fn public_url(text: &str) -> Result<String, String> {
         _ => Err("write scheme and host only: https://gig.example.com".to_owned()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_public_url_in_clear_text_is_refused_unless_it_is_of_this_machine() {
+        for url in [
+            "http://gig.example.com",
+            "http://gig.example.com:8080/",
+            "http://10.0.0.1:8080",
+            "http://[2001:db8::1]:8080",
+            "http://localhost.example.com",
+            "http://127.0.0.1.example.com",
+        ] {
+            let refused = public_url(url).unwrap_err();
+            assert!(refused.contains("clear text"), "{url}: {refused}");
+        }
+        for (url, taken) in [
+            ("https://gig.example.com/", "https://gig.example.com"),
+            ("http://localhost:8080", "http://localhost:8080"),
+            ("http://127.0.0.1:8080/", "http://127.0.0.1:8080"),
+            ("http://[::1]:8080", "http://[::1]:8080"),
+        ] {
+            assert_eq!(public_url(url).as_deref(), Ok(taken));
+        }
+        for url in [
+            "gig.example.com",
+            "ftp://gig.example.com",
+            "https://",
+            "https://a/b",
+            "https://a@b",
+        ] {
+            assert!(public_url(url).is_err(), "{url}");
+        }
+    }
+}

@@ -168,6 +168,12 @@ fn gig_serves_from_a_directory_of_its_own_once_and_never_in_clear_text() {
         "another gig serves from",
     );
     refused(&["serve", "--listen", "0.0.0.0:0"], "in clear text");
+    for url in ["http://gig.example", "http://10.0.0.1:8080"] {
+        let words = ["serve", "--listen", "0.0.0.0:0", "--public-url", url];
+        refused(&words, "in clear text");
+        let words = ["serve", "--listen", "127.0.0.1:0", "--public-url", url];
+        refused(&words, "in clear text");
+    }
     let other = tempfile::tempdir().expect("a folder");
     let mut taken = command(&other, None);
     taken.args(["serve", "--listen", &appliance.address]);

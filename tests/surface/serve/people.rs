@@ -205,6 +205,36 @@ fn each_role_may_what_it_may_and_no_more() {
 }
 
 #[test]
+fn what_a_servers_variables_hold_is_for_those_alone_who_may_write_it() {
+    let appliance = Appliance::start();
+    let admin = appliance.token("admin");
+    let server = r#"{"command": ["true"], "env": {"API_KEY": "v4lue-of-a-variable"}}"#;
+    let put = Ask::new("PUT", "/api/v1/servers/s")
+        .token(&admin)
+        .header("If-None-Match", "*")
+        .header("Content-Type", "application/json")
+        .body(server)
+        .send(&appliance);
+    assert_eq!(put.status, 204, "{put:?}");
+    for role in ["admin", "viewer", "auditor", "editor", "approver"] {
+        let token = match role {
+            "admin" => admin.clone(),
+            other => appliance.token(other),
+        };
+        for path in ["/api/v1/servers", "/api/v1/servers/s", "/servers"] {
+            let reply = Ask::new("GET", path).token(&token).send(&appliance);
+            assert_eq!(reply.status, 200, "{role} {path}: {reply:?}");
+            let api = path.starts_with("/api/");
+            let sees = role == "admin" && api;
+            let has = |text: &str| reply.body.contains(text);
+            assert_eq!(has("v4lue-of-a-variable"), sees, "{role} {path}: {reply:?}");
+            assert_eq!(has("(withheld)"), api && !sees, "{role} {path}: {reply:?}");
+            assert!(!api || has("API_KEY"), "{role} {path}: {reply:?}");
+        }
+    }
+}
+
+#[test]
 fn a_removed_token_is_worth_nothing_and_nothing_kept_can_be_presented() {
     let appliance = Appliance::start();
     let cookie = appliance.first_admin();
