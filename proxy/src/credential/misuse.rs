@@ -7,8 +7,8 @@
 //!
 //! Every header field counts as a place for credentials: APIs invent their own, and nobody writes prose
 //! into one. A value is refused wherever it stands, unless its secret may go to this very request. What
-//! is written in pieces is looked for in the header section: all header values in a row, all cookies,
-//! all query values, letters and digits alone.
+//! is written in pieces is looked for in the header section (all header values in a row, all cookies,
+//! all query values) and in forms (all values in a row), letters and digits alone.
 
 use std::sync::Arc;
 
@@ -18,6 +18,9 @@ use http::{
     header::{COOKIE, HOST},
 };
 
+mod pieces;
+
+use self::pieces::Pieces;
 use super::{
     rewrite::{Rewrite, RewriteError},
     spelling::Finds,
@@ -240,6 +243,8 @@ pub struct Guard {
     /// The last octets that passed, from where a find may have begun.
     tail: Vec<u8>,
     finds: Finds,
+    /// Of a form.
+    pieces: Pieces,
 }
 
 impl Guard {
@@ -262,6 +267,7 @@ impl Guard {
             tally: Arc::clone(tally),
             tail: Vec::new(),
             finds: Finds::empty(),
+            pieces: Pieces::default(),
         }
     }
 
@@ -327,6 +333,11 @@ impl Guard {
             drop(piece.drain(..open));
         }
         (self.tail, self.finds) = (piece, finds);
+        if self.credential && verdict.result.is_ok() {
+            let mut pieces = std::mem::take(&mut self.pieces);
+            pieces.look(octets, &watch, |found| verdict.add(self, found));
+            self.pieces = pieces;
+        }
         verdict.result
     }
 }
@@ -379,85 +390,4 @@ impl Verdict {
 }
 
 #[cfg(test)]
-mod tests {
-    use gig_vault::{Guarded, GuardedValue, SecretBytes};
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::credential::{forms::forms, watch::LiveSentinel};
-
-    const VALUE: &str = "r3al-value/of+it==";
-
-    fn watch() -> Arc<Watch> {
-        let guarded = Guarded {
-            generation: 1,
-            values: vec![GuardedValue {
-                name: "T".parse().unwrap(),
-                version: 1,
-                value: Arc::new(SecretBytes::new(VALUE.into())),
-                current: true,
-            }],
-        };
-        let sentinel = LiveSentinel {
-            sandbox: SandboxId::new(uuid::Uuid::nil()),
-            name: "T".parse().unwrap(),
-            text: "gigph-0123456789abcdef".into(),
-        };
-        Arc::new(Watch::new([&sentinel], &guarded))
-    }
-
-    fn guard(watch: &Arc<Watch>) -> Guard {
-        let bearer = Bearer {
-            sandbox: SandboxId::new(uuid::Uuid::nil()),
-            granted: &[],
-        };
-        Guard::new(watch, &bearer, ("body", false), &Arc::default())
-    }
-
-    /// Whether the pieces are refused, and that it is not before the last octet of the find is there.
-    fn refused_at(pieces: &[&[u8]]) -> Option<usize> {
-        let mut guard = guard(&watch());
-        pieces.iter().position(|piece| guard.look(piece).is_err())
-    }
-
-    #[test]
-    fn a_value_in_any_form_is_refused_wherever_it_is_cut() {
-        let percent: String = VALUE.bytes().map(|b| format!("%{b:02x}")).collect();
-        let unicode: String = VALUE.bytes().map(|b| format!("\\u{b:04X}")).collect();
-        let entity: String = VALUE.bytes().map(|b| format!("&#{b};")).collect();
-        let mixed = VALUE
-            .replace('-', "%252D")
-            .replace('/', "\\/")
-            .to_uppercase();
-        let mut texts = vec![
-            percent.into_bytes(),
-            unicode.into_bytes(),
-            entity.into_bytes(),
-        ];
-        texts.push(mixed.into_bytes());
-        texts.extend(
-            forms(VALUE.as_bytes())
-                .into_iter()
-                .map(|(_, octets)| octets),
-        );
-        for text in texts {
-            let text = [b"some text before ".as_slice(), &text, b" after".as_slice()].concat();
-            for cut in 0..text.len() {
-                let pieces = [&text[..cut], &text[cut..]];
-                let shown = String::from_utf8_lossy(&text);
-                assert!(refused_at(&pieces).is_some(), "{shown} cut at {cut}");
-            }
-            let octets: Vec<&[u8]> = text.chunks(1).collect();
-            let at = refused_at(&octets).expect("one by one");
-            assert!(at + b" after".len() < text.len() + 2, "{at}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn other_text_passes(text in prop::collection::vec(any::<u8>(), 0..600), cut in 1_usize..50) {
-            let pieces: Vec<&[u8]> = text.chunks(cut).collect();
-            prop_assert_eq!(refused_at(&pieces), None);
-        }
-    }
-}
+mod tests;

@@ -156,6 +156,11 @@ impl Watch {
         self.needles.longest()
     }
 
+    /// Letters and digits of the longest text that is looked for in pieces.
+    pub(super) const fn longest_piece(&self) -> usize {
+        self.pieces.longest()
+    }
+
     /// Tells what stands in a whole text, as it is and with its escapes undone.
     pub fn find_escaped<'a>(&'a self, octets: &[u8], mut tell: impl FnMut(&'a Found)) {
         self.find(octets, |found, _| tell(found));

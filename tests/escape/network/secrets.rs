@@ -80,7 +80,9 @@ fn a_token_in_other_clothes_stays() {
 fn a_token_in_pieces_stays() {
     let _run = towards_the_other(
         "ask(headers={'Cookie': 'a=%s; b=%s' % (t[:9], t[9:])})\n\
-         ask('/?one=%s&two=%s' % (t[:9], t[9:]))",
+         ask('/?one=%s&two=%s' % (t[:9], t[9:]))\n\
+         ask(data=('one=%s&two=%s' % (t[:9], t[9:])).encode())\n\
+         ask(data=urllib.parse.urlencode({'a': ' '.join(t[:9]), 'b': t[9:]}).encode())",
     );
 }
 

@@ -96,6 +96,45 @@ async fn a_sentinel_in_pieces_is_put_together() {
 }
 
 #[tokio::test]
+async fn a_sentinel_in_pieces_of_a_form_is_put_together() {
+    let form = "application/x-www-form-urlencoded";
+    for real in [false, true] {
+        for (what, write) in [
+            ("two fields", "a=1&b=<&c=>&d=2"),
+            ("the first and the last", "<&b=>"),
+            ("no names", "<&>"),
+            ("with much between", "a=<+-+.+.+.+&b==%20%20>"),
+        ] {
+            for escaped in [false, true] {
+                let world = World::new("other.test", "v4lue-of-the-token-1").await;
+                let text = if real {
+                    "v4lue-of-the-token-1"
+                } else {
+                    &*world.sentinel
+                };
+                let (head, tail) = text.split_at(9);
+                let part = |part: &str| match escaped {
+                    true => part.bytes().map(|b| format!("%{b:02X}")).collect(),
+                    false => part.to_owned(),
+                };
+                let body = write.replace('<', &part(head)).replace('>', &part(tail));
+                let answer = world.send("other.test", post(form, body)).await;
+                world.assert_misuse(&answer, what).await;
+                let alarms = world.lab.until_records(Event::SecretMisuse, 1).await;
+                let told = &alarms[0].entry.findings[0];
+                assert!(told.contains("form body (split)"), "{what}: {told}");
+            }
+        }
+    }
+    // Where it is bound, pieces are what they are.
+    let world = World::new("api.test", "v4lue-of-the-token-1").await;
+    let (head, tail) = world.sentinel.split_at(9);
+    let body = format!("a={head}&b={tail}");
+    let answer = world.send("api.test", post(form, body.clone())).await;
+    assert_eq!(answer.body, body);
+}
+
+#[tokio::test]
 async fn a_prompt_that_quotes_a_sentinel_passes_and_is_noted() {
     let world = World::new("other.test", "v4lue-of-the-token").await;
     let body = format!(r#"{{"prompt":"what is {}?"}}"#, world.sentinel);
