@@ -82,6 +82,8 @@ reasons! {
     RequestBodyLimit = "request_body_limit", 413, "http_request_error";
     /// The sandbox's bodies hold all the memory that they may while gig takes them apart.
     DecoderLimit = "decoder_limit", 429, "http_request_denied";
+    /// The request body decodes to so much more than was sent that gig does not look into all of it.
+    DecompressionBomb = "decompression_bomb", 413, "http_request_denied";
     /// The hour's upload allowance is used up.
     UploadLimit = "upload_limit", 429, "http_request_denied";
     // Credentials.

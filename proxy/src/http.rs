@@ -4,6 +4,7 @@ pub mod activity;
 pub mod body;
 pub mod calm;
 mod captured;
+mod digests;
 pub mod duplex;
 pub mod exchange;
 pub mod explicit;

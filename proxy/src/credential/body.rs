@@ -152,6 +152,12 @@ impl BodyPlan {
         }
     }
 
+    /// What its parts are counted in.
+    #[must_use]
+    pub const fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
     /// What the request did with secrets.
     #[must_use]
     pub const fn tally(&self) -> &Arc<Tally> {

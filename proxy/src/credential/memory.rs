@@ -13,6 +13,8 @@ use std::{
     },
 };
 
+use bytes::Bytes;
+
 /// What one sandbox's bodies may hold.
 pub struct Memory {
     held: AtomicUsize,
@@ -23,6 +25,13 @@ pub struct Memory {
 pub struct Share {
     memory: Arc<Memory>,
     octets: usize,
+}
+
+/// Octets that grow, counted as they do and for as long as they live.
+#[derive(Debug)]
+pub struct Counted {
+    octets: Vec<u8>,
+    share: Share,
 }
 
 /// The sandbox's bodies hold all that they may.
@@ -65,6 +74,86 @@ impl Memory {
         let mut share = self.share();
         share.set(octets)?;
         Ok(share)
+    }
+
+    /// `octets` as they go on. What is longer than one step makes is counted while any of it lives.
+    ///
+    /// # Errors
+    /// [`NoMemory`]; they are gone then.
+    pub fn keep(self: &Arc<Self>, octets: Vec<u8>) -> Result<Bytes, NoMemory> {
+        if octets.capacity() <= LITTLE {
+            return Ok(octets.into());
+        }
+        let share = self.take(octets.capacity())?;
+        Ok(Counted { octets, share }.into_bytes())
+    }
+
+    /// No octets yet.
+    #[must_use]
+    pub fn counted(self: &Arc<Self>) -> Counted {
+        let share = self.share();
+        Counted {
+            octets: Vec::new(),
+            share,
+        }
+    }
+}
+
+impl Counted {
+    /// How many there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.octets.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.octets.is_empty()
+    }
+
+    /// Appends `more`.
+    ///
+    /// # Errors
+    /// [`NoMemory`]; they are what they were then.
+    pub fn extend(&mut self, more: &[u8]) -> Result<(), NoMemory> {
+        let had = self.octets.capacity();
+        let wanted = self.len().checked_add(more.len()).ok_or(NoMemory)?;
+        if wanted > had {
+            self.make_room(wanted.max(had.saturating_mul(2)))?;
+        }
+        self.octets.extend_from_slice(more);
+        Ok(())
+    }
+
+    /// Makes room for `room` octets in all.
+    ///
+    /// # Errors
+    /// [`NoMemory`]; they are what they were then.
+    pub fn make_room(&mut self, room: usize) -> Result<(), NoMemory> {
+        let had = self.octets.capacity();
+        let Some(more) = room.checked_sub(self.len()).filter(|_| room > had) else {
+            return Ok(());
+        };
+        // While they move there are both.
+        let moving = self.share.set(had.saturating_add(room));
+        if moving.is_ok() {
+            self.octets.reserve_exact(more);
+        }
+        self.share.set(self.octets.capacity())?;
+        moving
+    }
+
+    /// Them as they go on, counted while any of them live.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.octets
     }
 }
 
@@ -126,6 +215,9 @@ impl fmt::Debug for Share {
 /// servers use, thousands of others.
 const MOST: usize = 128 * 1024 * 1024;
 
+/// Two steps of a decoder; a body has no more of it on its way at a time.
+const LITTLE: usize = 64 * 1024;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +237,29 @@ mod tests {
         assert_eq!(memory.held(), 5);
         assert_eq!(one.set(usize::MAX), Err(NoMemory));
         drop(one);
+        assert_eq!(memory.held(), 0);
+    }
+
+    #[test]
+    fn what_goes_on_is_counted_until_the_last_of_it_is_gone() {
+        let memory = Memory::of(300_000);
+        let long = memory.keep(vec![7; 200_000]).unwrap();
+        let piece = long.slice(10..20);
+        assert_eq!(memory.keep(vec![7; 200_000]), Err(NoMemory));
+        drop(long);
+        assert_eq!((memory.held(), &*piece), (200_000, &[7; 10][..]));
+        drop(piece);
+        assert_eq!(memory.held(), 0);
+        let mut grown = memory.counted();
+        for _ in 0..1000 {
+            grown.extend(b"0123456789").unwrap();
+        }
+        assert!(memory.held() >= 10_000 && grown.len() == 10_000);
+        assert_eq!(grown.extend(&vec![0; 300_000]), Err(NoMemory));
+        let gone = grown.into_bytes();
+        assert_eq!(&*gone, b"0123456789".repeat(1000));
+        assert!(memory.held() >= 10_000);
+        drop(gone);
         assert_eq!(memory.held(), 0);
     }
 

@@ -20,6 +20,25 @@ pub trait Rewrite: Send {
     /// [`RewriteError`]: nothing more of this body may pass.
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError>;
 
+    /// As [`Rewrite::push`], but what becomes much more than it was may be done in bounded parts: gives
+    /// whether there is more of it, for [`Rewrite::more`]. Nothing else may be asked before that is done.
+    ///
+    /// # Errors
+    /// As for [`Rewrite::push`].
+    fn feed(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<bool, RewriteError> {
+        self.push(octets, out)?;
+        Ok(false)
+    }
+
+    /// Appends the next part; gives whether there may be another.
+    ///
+    /// # Errors
+    /// As for [`Rewrite::push`].
+    fn more(&mut self, out: &mut Vec<u8>) -> Result<bool, RewriteError> {
+        let _ = out;
+        Ok(false)
+    }
+
     /// The body is over: appends what was held back.
     ///
     /// # Errors
@@ -76,6 +95,9 @@ pub enum RewriteError {
     /// Its content coding is broken, so that nobody can say what it holds.
     #[error("the body is not what its content coding says")]
     Undecodable,
+    /// It decodes to so much that nobody looks at all of it.
+    #[error("the body decodes to more than a thousand times what it is")]
+    Bomb,
     /// Its sandbox's bodies hold all the memory that they may.
     #[error(transparent)]
     NoMemory(#[from] NoMemory),
@@ -89,6 +111,7 @@ impl RewriteError {
             Self::Misuse => DenyReason::SecretMisuse,
             Self::Unavailable => DenyReason::SecretUnavailable,
             Self::Undecodable => DenyReason::MalformedRequest,
+            Self::Bomb => DenyReason::DecompressionBomb,
             Self::NoMemory(_) => DenyReason::DecoderLimit,
         }
     }

@@ -137,7 +137,9 @@ impl FrameError {
     #[must_use]
     pub const fn close_code(self) -> CloseCode {
         match self {
-            Self::Protocol(_) | Self::Rewrite(RewriteError::Undecodable) => CloseCode::Protocol,
+            Self::Protocol(_) | Self::Rewrite(RewriteError::Undecodable | RewriteError::Bomb) => {
+                CloseCode::Protocol
+            }
             Self::Rewrite(RewriteError::Misuse) => CloseCode::Policy,
             Self::Rewrite(RewriteError::Unavailable | RewriteError::NoMemory(_))
             | Self::NoRandomness => CloseCode::Internal,

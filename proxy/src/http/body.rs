@@ -30,7 +30,10 @@ use super::{
     standing::Standing,
 };
 use crate::{
-    credential::rewrite::{Rewrite, RewriteError},
+    credential::{
+        memory::Memory,
+        rewrite::{Rewrite, RewriteError},
+    },
     subject::Subject,
 };
 
@@ -41,6 +44,7 @@ mod scrubbed;
 
 pub use credentials::Credentials;
 pub use download::{Download, DownloadCut};
+pub(super) use gathered::Begun;
 pub use gathered::{GatherError, Gathered};
 pub use scrubbed::{Scrubbed, gather};
 
@@ -66,6 +70,8 @@ pub struct Streaming {
     /// The gate will not open any more.
     barred: bool,
     credentials: Option<Credentials>,
+    /// What was read of it before it was sent.
+    read: Option<Bytes>,
     /// A trailer section that waits for the last octets before it.
     trailers: Option<HeaderMap>,
     ended: bool,
@@ -166,6 +172,7 @@ impl Upload {
             gate,
             barred: false,
             credentials,
+            read: None,
             trailers: None,
             ended: false,
         };
@@ -174,14 +181,18 @@ impl Upload {
 }
 
 impl Upload {
-    /// Adds what changes the body last. One that is here whole is changed at once.
+    /// Adds what changes the body last. One that is here whole is changed at once, in `memory`.
     ///
     /// # Errors
     /// What `after` says of a whole body: its request must not be sent.
-    pub fn then(&mut self, after: Box<dyn Rewrite>) -> Result<(), RewriteError> {
+    pub fn then(
+        &mut self,
+        after: Box<dyn Rewrite>,
+        memory: &Arc<Memory>,
+    ) -> Result<(), RewriteError> {
         match self {
             Self::Empty => {
-                let made = gathered::changed(after, &[])?;
+                let made = gathered::changed(after, &[], memory)?;
                 if !made.is_empty() {
                     *self = Self::Whole(Gathered::of(made, None));
                 }
@@ -190,13 +201,20 @@ impl Upload {
                 Some(credentials) => credentials.then(after),
                 None => streaming.credentials = Some(Credentials::only(after)),
             },
-            Self::Whole(gathered) => gathered.change(after)?,
+            Self::Whole(gathered) => gathered.change(after, memory)?,
         }
         Ok(())
     }
 }
 
 impl Streaming {
+    /// Leaves digests out of the trailer section of a body that was changed.
+    pub(super) fn leave_digests_out(&mut self) {
+        if let Some(credentials) = &mut self.credentials {
+            credentials.leave_digests_out();
+        }
+    }
+
     /// Charges `octets` before they go.
     fn charge(&self, octets: u64) -> Result<(), UploadStopped> {
         let policy = self.passing.subject.policy();
@@ -225,7 +243,18 @@ impl Streaming {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, UploadStopped>>> {
-        loop {
+        if let Some(read) = self.read.take() {
+            return Poll::Ready(Some(Ok(Frame::data(read))));
+        }
+        // What is left of what came is done before more is read, and no more of it than is asked for.
+        for _ in 0..TURNS {
+            if let Some(credentials) = self.credentials.as_mut().filter(|c| c.has_more()) {
+                match credentials.more() {
+                    Ok(Some(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
+                    Ok(None) => continue,
+                    Err(reason) => return Poll::Ready(Some(Err(self.stopped(reason)))),
+                }
+            }
             if let Some(trailers) = self.trailers.take() {
                 return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
             }
@@ -254,6 +283,9 @@ impl Streaming {
                 Err(stopped) => return Poll::Ready(Some(Err(stopped))),
             }
         }
+        // Others shall have their turn.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// One frame on its way; `None` when nothing of it goes yet.
@@ -312,8 +344,12 @@ impl Streaming {
 
     /// Whether nothing more comes. What changes a body may hold its end back.
     fn is_through(&self) -> bool {
+        if self.read.is_some() {
+            return false;
+        }
         match &self.credentials {
             Some(credentials) if credentials.may_change() => self.ended && self.trailers.is_none(),
+            Some(credentials) if credentials.has_more() => false,
             _ => self.trailers.is_none() && self.incoming.is_end_stream(),
         }
     }
@@ -399,6 +435,9 @@ impl Body for Upload {
         }
     }
 }
+
+/// Steps in one turn: a megabyte decoded.
+const TURNS: usize = 32;
 
 /// Ends with its exchange, whose answer is waited for or read at the same time.
 impl Piped for Upload {}

@@ -6,25 +6,23 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::digest;
-use base64::{Engine, engine::general_purpose::STANDARD};
 use gig_policy::{AppProtocol, DenyReason};
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Request,
+    HeaderMap, HeaderValue, Request,
     header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT},
     uri::PathAndQuery,
 };
-use md5::{Digest as _, Md5};
 
 use super::{
-    body::{Credentials, Gathered, Upload},
-    headers,
+    body::{Begun, Credentials, Gathered, Upload},
+    digests, headers,
     interim::Interims,
 };
 use crate::{
     credential::{
         body::BodyPlan,
         inject::Carried,
+        memory::Memory,
         rewrite::{Alarmed, Rewrite},
         tally::{Misuse, Tally},
         treat::{Sent, Signable, Treat},
@@ -36,15 +34,27 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Finishing {
     tally: Arc<Tally>,
+    /// What is read whole is counted in it.
+    memory: Arc<Memory>,
     treats: Vec<Arc<dyn Treat>>,
     /// What the program wrote, where a treatment wants to see it.
     sent: Option<Box<Sent>>,
-    /// The body may come out with another length.
-    changing: bool,
+    length: Length,
     /// The body goes on without its content coding.
     undoing: bool,
     /// Something looks at the body.
     guarded: bool,
+}
+
+/// What length the body comes out with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Length {
+    /// The one that it has.
+    Same,
+    /// Perhaps another.
+    Other,
+    /// Perhaps another, and the program says what it hashes to.
+    OfHashed,
 }
 
 /// A request that is about to be sent.
@@ -57,18 +67,29 @@ pub(super) struct Unsent<'a> {
 }
 
 impl Finishing {
-    /// What is left, and what the body passes through.
-    pub(super) fn new(carried: Carried) -> (Option<Credentials>, Self) {
+    /// What is left, and what the body passes through; `digested` where the program says what that hashes
+    /// to.
+    pub(super) fn new(carried: Carried, digested: bool) -> (Option<Credentials>, Self) {
         let plan = carried.body.filter(|plan| !plan.is_idle());
         let finishing = Self {
-            changing: plan.as_ref().is_some_and(|plan| plan.may_change()),
+            length: match plan.as_ref().is_some_and(BodyPlan::may_change) {
+                true if digested => Length::OfHashed,
+                true => Length::Other,
+                false => Length::Same,
+            },
             undoing: plan.as_ref().is_some_and(BodyPlan::undoes_coding),
             guarded: plan.is_some(),
             treats: carried.treats,
             sent: carried.sent,
+            memory: carried.memory,
             tally: carried.tally,
         };
         (plan.map(Credentials::new), finishing)
+    }
+
+    /// Whether the body may come out with another length.
+    fn changing(&self) -> bool {
+        self.length != Length::Same
     }
 
     /// Finishes `unsent`. A body that waits for leave is not read before the origin asks for it, unless
@@ -85,12 +106,17 @@ impl Finishing {
         if let Some(most) = wanted {
             unsent.request.headers_mut().remove(EXPECT);
             interims.go_on();
-            gather(unsent, most).await?;
+            gather(unsent, most, &self.memory).await?;
         } else if gathers {
             // What a value adds is not the program's doing.
-            gather(unsent, usize::MAX).await?;
+            gather(unsent, usize::MAX, &self.memory).await?;
+        } else if self.length == Length::OfHashed && may_fit(announced) {
+            // What it says of the body goes before it. Who waits for leave is told to go on.
+            unsent.request.headers_mut().remove(EXPECT);
+            interims.go_on();
+            gather_or_begin(unsent, &self.memory).await?;
         }
-        if self.changing {
+        if self.changing() {
             self.settle(unsent);
         }
         self.treat(unsent)
@@ -102,55 +128,40 @@ impl Finishing {
             .treats
             .iter()
             .filter_map(|t| t.wants_body(headers, target));
-        let changing = self.treats.iter().filter(|_| self.changing);
+        let changing = self.treats.iter().filter(|_| self.changing());
         let covers = changing.filter_map(|t| t.covers_body(headers));
         wants.chain(covers).max()
     }
 
     /// Makes length and digests those of the body that is sent.
     fn settle(&self, unsent: &mut Unsent<'_>) {
-        let (parts, body) = (unsent.request.headers().clone(), unsent.request.body());
-        let mut headers = parts;
+        let mut headers = std::mem::take(unsent.request.headers_mut());
         if self.undoing {
             headers.remove(CONTENT_ENCODING);
         }
-        match body {
+        match unsent.request.body_mut() {
             Upload::Whole(gathered) => {
-                let octets = gathered.octets();
-                headers.insert(CONTENT_LENGTH, octets.len().into());
-                if self.undoing || self.tally.body_changed() {
-                    self.renew_digests(&mut headers, octets);
+                let octets = gathered.data();
+                if gathered.trailers().is_some() {
+                    // In HTTP/1.1 they come behind chunks alone.
+                    headers.remove(CONTENT_LENGTH);
+                } else {
+                    headers.insert(CONTENT_LENGTH, octets.len().into());
                 }
-            }
-            Upload::Streaming(_) => {
-                headers.remove(CONTENT_LENGTH);
-                for name in DIGESTS {
-                    if headers.remove(&name).is_some() {
-                        self.tally.found(format!(
-                            "{name} was left out: the body is sent before it is known"
-                        ));
+                if self.undoing || self.tally.body_changed() {
+                    for fields in std::iter::once(&mut headers).chain(gathered.trailers()) {
+                        digests::renew(fields, &octets, &self.tally);
                     }
                 }
+            }
+            Upload::Streaming(streaming) => {
+                streaming.leave_digests_out();
+                headers.remove(CONTENT_LENGTH);
+                digests::forget(&mut headers, &self.tally);
             }
             Upload::Empty => {}
         }
         *unsent.request.headers_mut() = headers;
-    }
-
-    fn renew_digests(&self, headers: &mut HeaderMap, octets: &[u8]) {
-        for name in DIGESTS {
-            let Some(value) = headers.remove(&name) else {
-                continue;
-            };
-            match renewed(&name, value.as_bytes(), octets) {
-                Some(value) => {
-                    headers.insert(name, value);
-                }
-                None => self.tally.found(format!(
-                    "{name} was left out: its algorithm is not known here"
-                )),
-            }
-        }
     }
 
     fn treat(&self, unsent: &mut Unsent<'_>) -> Result<(), Failure> {
@@ -186,7 +197,7 @@ impl Finishing {
             let secret = treat.secret();
             if let Some(after) = after {
                 let after = Alarmed::new(after, &self.tally, &secret.name);
-                then(unsent, Box::new(after))?;
+                then(unsent, Box::new(after), &self.memory)?;
             }
             self.tally.swapped(&secret.name, secret.version);
         }
@@ -194,13 +205,38 @@ impl Finishing {
     }
 }
 
+/// Whether a body that says this length, or none, may be read whole for the sake of its digest.
+fn may_fit(announced: Option<u64>) -> bool {
+    announced.is_none_or(|length| length <= LONGEST_DIGESTED as u64)
+}
+
+/// Reads the body whole, unless it is too long for that.
+async fn gather_or_begin(unsent: &mut Unsent<'_>, memory: &Arc<Memory>) -> Result<(), Failure> {
+    if matches!(unsent.request.body(), Upload::Empty) {
+        return Ok(());
+    }
+    let body = std::mem::replace(unsent.request.body_mut(), Upload::Empty);
+    let begun = Gathered::begin(body, LONGEST_DIGESTED, memory)
+        .await
+        .map_err(|error| Failure::caused(Side::Downstream, error.reason(), error))?;
+    *unsent.request.body_mut() = match begun {
+        Begun::Whole(gathered) => Upload::Whole(gathered),
+        Begun::Long(rest) => Upload::Streaming(rest),
+    };
+    Ok(())
+}
+
 /// Has the body changed by `after`, last. One that is here whole and cannot be is not sent at all: its
 /// header section is signed by now, and whoever reads it waits for the body that it announces.
-fn then(unsent: &mut Unsent<'_>, after: Box<dyn Rewrite>) -> Result<(), Failure> {
+fn then(
+    unsent: &mut Unsent<'_>,
+    after: Box<dyn Rewrite>,
+    memory: &Arc<Memory>,
+) -> Result<(), Failure> {
     if !after.keeps_length() {
         unsent.request.headers_mut().remove(CONTENT_LENGTH);
     }
-    let changed = unsent.request.body_mut().then(after);
+    let changed = unsent.request.body_mut().then(after, memory);
     changed.map_err(|error| Failure::caused(Side::Downstream, error.reason(), error))?;
     let headers = unsent.request.headers();
     if let (Upload::Whole(gathered), true) =
@@ -214,51 +250,20 @@ fn then(unsent: &mut Unsent<'_>, after: Box<dyn Rewrite>) -> Result<(), Failure>
 }
 
 /// Reads the body whole.
-async fn gather(unsent: &mut Unsent<'_>, most: usize) -> Result<(), Failure> {
+async fn gather(unsent: &mut Unsent<'_>, most: usize, memory: &Arc<Memory>) -> Result<(), Failure> {
     if matches!(unsent.request.body(), Upload::Empty) {
         return Ok(());
     }
     let body = std::mem::replace(unsent.request.body_mut(), Upload::Empty);
-    let gathered = Gathered::read(body, most)
+    let gathered = Gathered::read(body, most, memory)
         .await
         .map_err(|error| Failure::caused(Side::Downstream, error.reason(), error))?;
     *unsent.request.body_mut() = Upload::Whole(gathered);
     Ok(())
 }
 
-/// The field with the digest of what is sent (RFC 9530; RFC 3230 for `Digest`; RFC 1864 for
-/// `Content-MD5`, which protects from nothing but faults of the network).
-fn renewed(name: &HeaderName, old: &[u8], octets: &[u8]) -> Option<HeaderValue> {
-    if name == CONTENT_MD5 {
-        return HeaderValue::try_from(STANDARD.encode(Md5::digest(octets))).ok();
-    }
-    let old = std::str::from_utf8(old).ok()?;
-    let structured = name != DIGEST;
-    let mut digests = Vec::new();
-    for member in old.split(',') {
-        let (algorithm, _) = member.trim().split_once('=')?;
-        let encoded = match algorithm.to_ascii_lowercase().as_str() {
-            "sha-256" => STANDARD.encode(digest::digest(&digest::SHA256, octets)),
-            "sha-512" => STANDARD.encode(digest::digest(&digest::SHA512, octets)),
-            "md5" => STANDARD.encode(Md5::digest(octets)),
-            _ => return None,
-        };
-        digests.push(if structured {
-            format!("{algorithm}=:{encoded}:")
-        } else {
-            format!("{algorithm}={encoded}")
-        });
-    }
-    HeaderValue::try_from(digests.join(", ")).ok()
-}
-
-const DIGEST: HeaderName = HeaderName::from_static("digest");
-const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
-const DIGESTS: [HeaderName; 4] = [
-    CONTENT_MD5,
-    DIGEST,
-    HeaderName::from_static("content-digest"),
-    HeaderName::from_static("repr-digest"),
-];
 /// Most API calls are shorter; what is held for one request stays small.
 const SHORT: u64 = 64 * 1024;
+/// What clients put a digest on is a part of an upload, of 5 to 16 MiB; a quarter of a dozen of them is what a
+/// sandbox's bodies may hold.
+const LONGEST_DIGESTED: usize = 16 << 20;

@@ -17,6 +17,7 @@ use http_body::Body;
 use super::{
     body::{Download, Passing, Scrubbed, Upload, gather},
     captured::pass_captured,
+    digests,
     exchange::Exchange,
     finishing::{Finishing, Unsent},
     headers,
@@ -104,6 +105,8 @@ impl Ready {
         outgoing: Outgoing,
     ) -> (Self, Interims) {
         let (mut parts, incoming) = outgoing.request.into_parts();
+        // What it says of its trailer section ends here.
+        let digested = outgoing.carried.is_some() && digests::announced(&parts.headers);
         headers::outgoing(&mut parts.headers);
         let expects = parts
             .headers
@@ -131,7 +134,7 @@ impl Ready {
                     let returning = Returning::new(scrub, &carried, &parts.method, headers);
                     exchange.watching(Arc::new(returning));
                 }
-                let (credentials, finishing) = Finishing::new(carried);
+                let (credentials, finishing) = Finishing::new(carried, digested);
                 (credentials, Some(finishing))
             }
             None => (None, None),

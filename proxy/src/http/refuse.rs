@@ -171,6 +171,9 @@ const fn standing_hint(reason: DenyReason) -> Option<&'static str> {
         DenyReason::DecoderLimit => {
             "too many compressed or long bodies at once; gig looks into them: fewer at a time, or plain ones"
         }
+        DenyReason::DecompressionBomb => {
+            "the body decodes to more than a thousand times what it is; gig looks into it: send it plain"
+        }
         DenyReason::RecordUnavailable => "what cannot be recorded does not go; ask the operator",
         _ => return None,
     })

@@ -1,11 +1,12 @@
 //! Compressed bodies together hold no more memory than one sandbox may use, and no other sandbox feels it.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use gig_audit::Event;
 use gig_policy::{DenyReason, Policy, SandboxId};
-use http::{HeaderValue, Request, Response, header};
+use gig_vault::Treatment;
+use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Incoming;
@@ -17,7 +18,8 @@ use tokio::{
 use super::{
     lab::{
         ALLOW_API, Arrangement, Lab, Way,
-        client::{Body, full, read_head},
+        client::{Answer, Body, full, read_head},
+        keeper::Keeper,
         origin::Origin,
     },
     reflection::with_secret,
@@ -216,4 +218,82 @@ async fn nothing_is_decoded_where_no_secret_could_be() {
         assert!(!ended);
         open.push(stream);
     }
+}
+
+const SIGNING: &str = "
+version: 1
+name: test
+egress:
+  - {host: api.test, ports: [443], allow_private: [127.0.0.0/8], secrets: [KEY]}
+";
+/// What one signed body says that it has.
+const LONG: usize = 16 << 20;
+
+/// A secret that signs bodies, which are read whole first.
+fn signing(origin: &Origin) -> Lab {
+    let keeper = Keeper::with(&[]);
+    let definition = gig_vault::Definition::parse(
+        "{kind: {hmac: {message: '{body}', header: X-Signature, largest_body: 16777216}}}",
+    );
+    let gig_vault::KindDefinition::Hmac(definition) = definition.unwrap().kind else {
+        panic!("another kind");
+    };
+    let treatment = Treatment::Hmac(Arc::new(*definition));
+    keeper.put("KEY", &["shared-key"], treatment);
+    Arrangement::new(SIGNING)
+        .origin("api.test:443", origin)
+        .keeper(&keeper)
+        .lab()
+}
+
+/// Begins an upload that is to be signed and never ends it; gives its answer where it was refused.
+async fn sign(lab: &Lab) -> (Pin<Box<dyn Future<Output = Answer>>>, Option<Answer>) {
+    let before = held(&lab.subject);
+    let pieces = (0..4).map(|_| Ok(Frame::data(Bytes::from(vec![b'.'; LONG / 16]))));
+    let begun = futures_util::stream::iter(pieces);
+    let ever = futures_util::StreamExt::chain(begun, futures_util::stream::pending());
+    let request = Request::post("/up")
+        .header("host", "api.test")
+        .header("content-length", LONG)
+        .body(BodyExt::boxed(StreamBody::new(ever)))
+        .unwrap();
+    let mut client = lab.https("api.test", "http/1.1").await;
+    let mut sending = Box::pin(async move { client.send(request).await });
+    let answer = tokio::select! {
+        answer = &mut sending => Some(answer),
+        () = until("a body is read or refused", || held(&lab.subject) >= before + LONG) => None,
+    };
+    (sending, answer)
+}
+
+#[tokio::test]
+async fn bodies_that_are_read_whole_hold_no_more_than_a_sandbox_may() {
+    let origin = Origin::https("api.test", &["http/1.1"], taken).await;
+    let lab = signing(&origin);
+    let mut open = Vec::new();
+    let mut refused = 0;
+    for _ in 0..12 {
+        match sign(&lab).await {
+            (sending, None) => open.push(sending),
+            (_, Some(answer)) => {
+                assert_eq!(answer.status, StatusCode::TOO_MANY_REQUESTS);
+                assert_eq!(answer.json()["reason"], "decoder_limit");
+                refused += 1;
+            }
+        }
+        assert!(held(&lab.subject) <= 128 << 20);
+    }
+    assert_eq!((open.len(), refused), (8, 4));
+    assert!(origin.seen.requests().is_empty());
+    drop(open);
+    until("all is given back", || held(&lab.subject) == 0).await;
+    // What fits is signed and goes, and is given back when it went.
+    let mut client = lab.https("api.test", "http/1.1").await;
+    let request = Request::post("/up").header("host", "api.test");
+    let request = request.header("content-length", LONG);
+    let body = full(Bytes::from(vec![b'.'; LONG]));
+    let answer = client.send(request.body(body).unwrap()).await;
+    assert_eq!((answer.status, answer.body.len()), (StatusCode::OK, LONG));
+    assert!(!origin.seen.requests()[0].header("x-signature").is_empty());
+    until("all is given back", || held(&lab.subject) == 0).await;
 }

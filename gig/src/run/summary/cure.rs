@@ -71,6 +71,10 @@ fn without_a_rule(reason: DenyReason) -> &'static str {
             "gig looks into bodies where secrets are, and they held all the memory that they may: \
              fewer at once, or without a content coding"
         }
+        DenyReason::DecompressionBomb => {
+            "gig looks into bodies where secrets are, and this one decodes to more than a thousand \
+             times what was sent: without a content coding it passes"
+        }
         DenyReason::RecordUnavailable => "the audit record could not be written; see --audit",
         reason if reason.http_status() == 429 || reason.http_status() == 413 => {
             "raise it in the policy's limits"

@@ -189,7 +189,40 @@ fn a_bomb_is_undone_a_step_at_a_time_and_never_all_at_once_in_a_request() {
     }
     let mut request = Undone::new(&[Coding::Zstd], &Memory::of_sandbox(), Nothing).unwrap();
     let pushed = request.push(&coded, &mut Vec::new());
-    assert_eq!(pushed, Err(RewriteError::Undecodable));
+    assert_eq!(pushed, Err(RewriteError::Bomb));
+    // However it is cut: what came before and after it makes no difference.
+    let mut request = Undone::new(&[Coding::Zstd], &Memory::of_sandbox(), Nothing).unwrap();
+    let pushed = coded
+        .chunks(1)
+        .find_map(|octet| request.push(octet, &mut Vec::new()).err());
+    assert_eq!(pushed, Some(RewriteError::Bomb));
+}
+
+#[test]
+fn no_deflated_body_is_a_bomb_however_long() {
+    struct Counts(usize);
+    impl Rewrite for Counts {
+        fn push(&mut self, octets: &[u8], _: &mut Vec<u8>) -> Result<(), RewriteError> {
+            self.0 += octets.len();
+            Ok(())
+        }
+        fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), RewriteError> {
+            Ok(())
+        }
+        fn held(&self) -> usize {
+            0
+        }
+    }
+    let mut to = write::GzEncoder::new(Vec::new(), Compression::best());
+    let zeros = vec![0; 1 << 20];
+    for _ in 0..80 {
+        to.write_all(&zeros).unwrap();
+    }
+    let coded = to.finish().unwrap();
+    assert!((80 << 20) / coded.len() > 1000);
+    let mut request = Undone::new(&[Coding::Gzip], &Memory::of_sandbox(), Counts(0)).unwrap();
+    request.push(&coded, &mut Vec::new()).unwrap();
+    assert_eq!(request.inner.0, 80 << 20);
 }
 
 #[test]

@@ -82,9 +82,10 @@ impl From<RewriteError> for Stopped {
     fn from(error: RewriteError) -> Self {
         match error {
             RewriteError::NoMemory(none) => Self::NoMemory(none),
-            RewriteError::Misuse | RewriteError::Unavailable | RewriteError::Undecodable => {
-                Self::Broken
-            }
+            RewriteError::Misuse
+            | RewriteError::Unavailable
+            | RewriteError::Undecodable
+            | RewriteError::Bomb => Self::Broken,
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::credential::{
     inject::{Stopped, carry_trailers},
     rewrite::{Rewrite, RewriteError},
 };
+use crate::http::digests;
 
 /// What one body passes through.
 pub struct Credentials {
@@ -25,7 +26,20 @@ pub struct Credentials {
     passes: Passes,
     /// What a treatment adds, after all else.
     after: Option<Box<dyn Rewrite>>,
+    /// What came is not all done with.
+    more: bool,
+    /// It goes on as it is, when all that it decodes to was looked at.
+    kept: Option<Bytes>,
+    digests: Digests,
     waiting: Option<Pin<Box<Sleep>>>,
+}
+
+/// What becomes of digests in the trailer section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Digests {
+    /// Who reads the body whole makes them anew.
+    Made,
+    LeftOut,
 }
 
 impl Credentials {
@@ -36,6 +50,9 @@ impl Credentials {
             passes: plan.passes(),
             plan: Some(plan),
             after: None,
+            more: false,
+            kept: None,
+            digests: Digests::Made,
             waiting: None,
         }
     }
@@ -50,6 +67,9 @@ impl Credentials {
             },
             plan: None,
             after: Some(after),
+            more: false,
+            kept: None,
+            digests: Digests::Made,
             waiting: None,
         }
     }
@@ -59,34 +79,100 @@ impl Credentials {
         self.after = Some(after);
     }
 
+    /// Leaves digests out of the trailer section of a body that was changed: it is gone when they come.
+    pub(super) const fn leave_digests_out(&mut self) {
+        self.digests = Digests::LeftOut;
+    }
+
     /// Whether the body may come out with another length.
     #[must_use]
     pub const fn may_change(&self) -> bool {
         self.passes.rewrite.is_some() || self.after.is_some()
     }
 
-    /// The next octets; gives what may go on now.
+    /// The next octets; gives what may go on now. All that is left of others must have been done.
     pub(super) fn pass(&mut self, data: Bytes) -> Result<Option<Bytes>, DenyReason> {
         self.waiting = None;
+        self.passed(data).map_err(RewriteError::reason)
+    }
+
+    fn passed(&mut self, data: Bytes) -> Result<Option<Bytes>, RewriteError> {
         if let Some(guard) = &mut self.passes.guard {
-            guard.look(&data).map_err(RewriteError::reason)?;
+            guard.look(&data)?;
         }
         if let Some(aside) = &mut self.passes.aside {
-            match aside.push(&data, &mut Vec::new()) {
-                Ok(()) => {}
-                Err(RewriteError::Undecodable) => self.passes.aside = None,
-                Err(error) => return Err(error.reason()),
-            }
+            let fed = aside.feed(&data, &mut Vec::new());
+            self.kept = Some(data);
+            return self.looked(fed);
         }
-        let mut data = data;
-        for rewrite in [&mut self.passes.rewrite, &mut self.after]
-            .into_iter()
-            .flatten()
-        {
+        let Some(rewrite) = &mut self.passes.rewrite else {
+            return self.treated(data);
+        };
+        let mut out = Vec::with_capacity(data.len());
+        self.more = rewrite.feed(&data, &mut out)?;
+        self.changed(out)
+    }
+
+    /// Whether some of what came is left to be done, before anything else is taken.
+    pub(super) const fn has_more(&self) -> bool {
+        self.more
+    }
+
+    /// Does a part of what is left; gives what may go on now.
+    pub(super) fn more(&mut self) -> Result<Option<Bytes>, DenyReason> {
+        self.next_part().map_err(RewriteError::reason)
+    }
+
+    fn next_part(&mut self) -> Result<Option<Bytes>, RewriteError> {
+        if let Some(aside) = &mut self.passes.aside {
+            let looked = aside.more(&mut Vec::new());
+            return self.looked(looked);
+        }
+        let mut out = Vec::new();
+        self.more = match &mut self.passes.rewrite {
+            Some(rewrite) => rewrite.more(&mut out)?,
+            None => false,
+        };
+        self.changed(out)
+    }
+
+    /// A part of what goes on as it came was looked at.
+    fn looked(&mut self, more: Result<bool, RewriteError>) -> Result<Option<Bytes>, RewriteError> {
+        self.more = match more {
+            // To whom it is not what its coding says, a sentinel in it means nothing.
+            Err(RewriteError::Undecodable) => {
+                self.passes.aside = None;
+                false
+            }
+            Err(error) => {
+                // Nobody asks again; and who does gets nothing.
+                self.kept = None;
+                return Err(error);
+            }
+            Ok(more) => more,
+        };
+        if self.more {
+            return Ok(None);
+        }
+        match self.kept.take() {
+            Some(data) => self.treated(data),
+            None => Ok(None),
+        }
+    }
+
+    /// What a value makes much longer is counted for as long as it lives.
+    fn changed(&mut self, out: Vec<u8>) -> Result<Option<Bytes>, RewriteError> {
+        let out = match &self.plan {
+            Some(plan) => plan.memory().keep(out)?,
+            None => out.into(),
+        };
+        self.treated(out)
+    }
+
+    fn treated(&mut self, mut data: Bytes) -> Result<Option<Bytes>, RewriteError> {
+        if let Some(after) = &mut self.after {
             let mut out = Vec::with_capacity(data.len());
-            rewrite
-                .push(&data, &mut out)
-                .map_err(RewriteError::reason)?;
+            after.push(&data, &mut out)?;
             data = out.into();
         }
         Ok((!data.is_empty()).then_some(data))
@@ -94,14 +180,18 @@ impl Credentials {
 
     /// The body is over; gives what was held back.
     pub(super) fn finish(&mut self) -> Result<Option<Bytes>, DenyReason> {
+        self.last().map_err(RewriteError::reason)
+    }
+
+    fn last(&mut self) -> Result<Option<Bytes>, RewriteError> {
         let mut out = Vec::new();
         if let Some(rewrite) = &mut self.passes.rewrite {
-            rewrite.finish(&mut out).map_err(RewriteError::reason)?;
+            rewrite.finish(&mut out)?;
         }
         if let Some(after) = &mut self.after {
             let mut last = Vec::new();
-            after.push(&out, &mut last).map_err(RewriteError::reason)?;
-            after.finish(&mut last).map_err(RewriteError::reason)?;
+            after.push(&out, &mut last)?;
+            after.finish(&mut last)?;
             out = last;
         }
         Ok((!out.is_empty()).then(|| out.into()))
@@ -112,6 +202,10 @@ impl Credentials {
         let Some(plan) = &self.plan else {
             return Ok(());
         };
+        let changed = plan.undoes_coding() || plan.tally().body_changed();
+        if changed && self.digests == Digests::LeftOut {
+            digests::forget(trailers, plan.tally());
+        }
         carry_trailers(plan, trailers).map_err(|stopped| match stopped {
             Stopped::Misuse(misuses) => {
                 for misuse in misuses {
@@ -177,3 +271,6 @@ const FEW: usize = 5;
 const SHORT: Duration = Duration::from_millis(300);
 /// No sentinel takes so long to arrive.
 const LONG: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests;

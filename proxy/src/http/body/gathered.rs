@@ -1,19 +1,34 @@
 //! A request body that was read to its end before it is sent: its length and its digests are known.
+//! It is counted in what its sandbox's bodies may hold, from the first octet to when the last one went.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use gig_policy::DenyReason;
 use http::HeaderMap;
-use http_body::{Frame, SizeHint};
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 
-use super::{Upload, UploadStopped};
-use crate::credential::rewrite::{Rewrite, RewriteError};
+use super::{Streaming, Upload, UploadStopped};
+use crate::credential::{
+    memory::{Memory, NoMemory},
+    rewrite::{Rewrite, RewriteError},
+};
 
 /// A whole body.
 #[derive(Debug, Clone)]
 pub struct Gathered {
     data: Option<Bytes>,
     trailers: Option<HeaderMap>,
+}
+
+/// A body of which so much was read.
+#[derive(Debug)]
+pub(in crate::http) enum Begun {
+    /// All of it.
+    Whole(Gathered),
+    /// More than was asked for, and it goes on.
+    Long(Box<Streaming>),
 }
 
 /// A body could not be gathered.
@@ -25,6 +40,9 @@ pub enum GatherError {
     /// It is longer than may be held.
     #[error("the body is longer than {0} octets")]
     TooLong(usize),
+    /// Its sandbox's bodies hold all the memory that they may.
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
 }
 
 impl GatherError {
@@ -40,17 +58,39 @@ impl GatherError {
             ) => reason,
             Self::Stopped(UploadStopped::Abandoned) => DenyReason::RequestIncomplete,
             Self::TooLong(_) => DenyReason::TooLarge,
+            Self::NoMemory(_) => DenyReason::DecoderLimit,
         }
     }
 }
 
 impl Gathered {
-    /// Reads `upload` to its end, `most` octets of it.
+    /// Reads `upload` to its end, `most` octets of it, into what is taken from `memory`.
     ///
     /// # Errors
     /// [`GatherError`].
-    pub async fn read(mut upload: Upload, most: usize) -> Result<Self, GatherError> {
-        let mut data: Vec<u8> = Vec::new();
+    pub async fn read(
+        upload: Upload,
+        most: usize,
+        memory: &Arc<Memory>,
+    ) -> Result<Self, GatherError> {
+        match Self::begin(upload, most, memory).await? {
+            Begun::Whole(whole) => Ok(whole),
+            Begun::Long(_) => Err(GatherError::TooLong(most)),
+        }
+    }
+
+    /// The same; what is longer streams on, with what was read of it first.
+    ///
+    /// # Errors
+    /// [`GatherError`].
+    pub(in crate::http) async fn begin(
+        mut upload: Upload,
+        most: usize,
+        memory: &Arc<Memory>,
+    ) -> Result<Begun, GatherError> {
+        let expected = upload.size_hint().exact();
+        let expected = expected.and_then(|length| usize::try_from(length).ok());
+        let mut data = memory.counted();
         let mut first: Option<Bytes> = None;
         let mut trailers = None;
         while let Some(frame) = upload.frame().await {
@@ -59,21 +99,26 @@ impl Gathered {
                 Ok(octets) if data.is_empty() && first.is_none() => first = Some(octets),
                 Ok(octets) => {
                     if let Some(first) = first.take() {
-                        data.extend_from_slice(&first);
+                        data.make_room(expected.unwrap_or(0).min(most))?;
+                        data.extend(&first)?;
                     }
-                    data.extend_from_slice(&octets);
+                    data.extend(&octets)?;
                 }
                 Err(frame) => trailers = frame.into_trailers().ok(),
             }
             let length = first.as_ref().map_or(data.len(), Bytes::len);
-            if length > most {
-                return Err(GatherError::TooLong(most));
+            if length > most
+                && let Upload::Streaming(mut rest) = upload
+            {
+                rest.read = Some(first.unwrap_or_else(|| data.into_bytes()));
+                return Ok(Begun::Long(rest));
             }
         }
-        Ok(Self {
-            data: Some(first.unwrap_or_else(|| data.into())),
+        Ok(Begun::Whole(Self {
+            // One piece alone is what the connection read.
+            data: Some(first.unwrap_or_else(|| data.into_bytes())),
             trailers,
-        })
+        }))
     }
 
     /// What was read elsewhere.
@@ -85,18 +130,33 @@ impl Gathered {
         }
     }
 
+    /// The octets, shared.
+    #[must_use]
+    pub fn data(&self) -> Bytes {
+        self.data.clone().unwrap_or_default()
+    }
+
     /// The octets.
     #[must_use]
     pub fn octets(&self) -> &[u8] {
         self.data.as_deref().unwrap_or_default()
     }
 
+    /// Its trailer section.
+    pub(in crate::http) const fn trailers(&mut self) -> Option<&mut HeaderMap> {
+        self.trailers.as_mut()
+    }
+
     /// Changes the body once more.
     ///
     /// # Errors
     /// What `after` says. The body is as it was: its request must not be sent.
-    pub(super) fn change(&mut self, after: Box<dyn Rewrite>) -> Result<(), RewriteError> {
-        self.data = Some(changed(after, self.octets())?);
+    pub(super) fn change(
+        &mut self,
+        after: Box<dyn Rewrite>,
+        memory: &Arc<Memory>,
+    ) -> Result<(), RewriteError> {
+        self.data = Some(changed(after, self.octets(), memory)?);
         Ok(())
     }
 
@@ -120,9 +180,15 @@ impl Gathered {
 ///
 /// # Errors
 /// What `after` says.
-pub(super) fn changed(mut after: Box<dyn Rewrite>, octets: &[u8]) -> Result<Bytes, RewriteError> {
+pub(super) fn changed(
+    mut after: Box<dyn Rewrite>,
+    octets: &[u8],
+    memory: &Arc<Memory>,
+) -> Result<Bytes, RewriteError> {
+    let room = memory.take(octets.len())?;
     let mut out = Vec::with_capacity(octets.len());
     after.push(octets, &mut out)?;
     after.finish(&mut out)?;
-    Ok(out.into())
+    drop(room);
+    Ok(memory.keep(out)?)
 }

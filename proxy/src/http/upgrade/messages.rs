@@ -96,6 +96,7 @@ pub(super) const fn reason(sender: Sender, stopped: FrameError) -> DenyReason {
         (FrameError::Rewrite(RewriteError::Misuse), _) => DenyReason::SecretMisuse,
         (FrameError::Rewrite(RewriteError::Unavailable), _) => DenyReason::SecretUnavailable,
         (FrameError::Rewrite(RewriteError::NoMemory(_)), _) => DenyReason::DecoderLimit,
+        (FrameError::Rewrite(RewriteError::Bomb), _) => DenyReason::DecompressionBomb,
         (FrameError::NoRandomness, _) => DenyReason::Internal,
         (_, Sender::Client) => DenyReason::MalformedRequest,
         (_, Sender::Server) => DenyReason::OriginProtocol,
