@@ -36,7 +36,7 @@ impl Pieces {
         self.values.extend_from_slice(&self.name);
         watch.find_split(&self.values, tell);
         self.values.truncate(whole);
-        let kept = watch.longest_piece().saturating_mul(SPREAD);
+        let kept = watch.longest_piece().saturating_mul(SPREAD).min(MOST);
         drop(self.values.drain(..whole.saturating_sub(kept)));
     }
 
@@ -82,5 +82,8 @@ impl Pieces {
 
 /// Octets that may stand for a letter or a digit, with what stands between two.
 const SPREAD: usize = 8;
+/// What is remembered is looked at again with whatever comes, be it an octet: longer texts are put together
+/// where they come at once.
+const MOST: usize = 4096;
 /// Longer than anybody's.
-const LONGEST_NAME: usize = 4096;
+const LONGEST_NAME: usize = 1024;
