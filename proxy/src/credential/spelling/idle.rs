@@ -9,11 +9,9 @@ use super::{
 pub(super) struct Idle {
     /// For each octet, the kinds of special ones behind which nothing comes of it.
     behind: [u8; 256],
-    /// What an octet is as the first and as the second of two digits.
-    high: Box<[u16; 256]>,
-    low: Box<[u16; 256]>,
-    /// For two digits behind a percent sign, whether a text may go on there.
-    percent: Box<[bool; 1024]>,
+    /// A bit for any two octets behind a percent sign: whether nothing comes of it. What texts that are full
+    /// of escapes are full of is one look.
+    percent: Box<[u64; 1024]>,
     /// For each octet behind an ampersand, which may come next in the name of a reference, by the low five
     /// bits.
     names: [u32; 256],
@@ -37,12 +35,15 @@ impl Idle {
                 *idle |= if is { kind } else { 0 };
             }
         }
-        let mut percent = Box::new([false; 1024]);
-        for (number, slot) in percent.iter_mut().enumerate() {
-            *slot = match u8::try_from(number) {
-                Ok(octet) => !unknown(octet),
-                Err(_) => number >= usize::from(STRANGE),
-            };
+        let may = |[high, low]: [u8; 2]| match (digit(high), digit(low)) {
+            (Digit::Is(high), Digit::Is(low)) => !unknown(high << 4 | low),
+            (Digit::Strange, _) | (_, Digit::Strange) => true,
+            (Digit::None, _) | (_, Digit::None) => false,
+        };
+        let mut percent = Box::new([0; 1024]);
+        for (word, slot) in (0..=u16::MAX >> 6).zip(percent.iter_mut()) {
+            let idle = |bit: &u16| !may((word << 6 | bit).to_le_bytes());
+            *slot = (0..64).filter(idle).fold(0_u64, |all, bit| all | 1 << bit);
         }
         let mut names = [u32::MAX; 256];
         for (next, slot) in (0..=u8::MAX).zip(&mut names) {
@@ -58,15 +59,8 @@ impl Idle {
                 };
             }
         }
-        let (mut high, mut low) = (Box::new([0; 256]), Box::new([0; 256]));
-        for ((octet, high), low) in (0..=u8::MAX).zip(high.iter_mut()).zip(low.iter_mut()) {
-            *low = digit(octet);
-            *high = if *low < 16 { *low << 4 } else { *low };
-        }
         Self {
             behind,
-            high,
-            low,
             percent,
             names,
         }
@@ -75,21 +69,19 @@ impl Idle {
     /// Whether nothing that matters can come of a special octet with those two behind it.
     #[inline]
     pub(super) fn is_idle(&self, [octet, next, third]: [u8; 3]) -> bool {
+        if octet == b'%' {
+            let pair = u16::from_le_bytes([next, third]);
+            let word = self.percent.get(usize::from(pair >> 6));
+            return word.copied().unwrap_or(0) >> (pair & 63) & 1 == 1;
+        }
         let behind = self.behind.get(usize::from(next)).copied().unwrap_or(0);
-        let digits = self.high.get(usize::from(next)).copied().unwrap_or(STRANGE)
-            | self.low.get(usize::from(third)).copied().unwrap_or(STRANGE);
-        let may = self
-            .percent
-            .get(usize::from(digits))
-            .copied()
-            .unwrap_or(true);
         let names = self
             .names
             .get(usize::from(next))
             .copied()
             .unwrap_or(u32::MAX);
         let named = names >> (third & 31) & 1 == 1;
-        (behind & kind(octet) != 0) | ((octet == b'%') & !may) | ((octet == b'&') & !named)
+        (behind & kind(octet) != 0) | ((octet == b'&') & !named)
     }
 }
 
@@ -106,14 +98,50 @@ const fn kind(octet: u8) -> u8 {
 const BACKSLASH: u8 = 1;
 const LINE_BREAK: u8 = 2;
 
-/// What an octet is as a digit: its value, or that it is none, or that it may stand for one.
-fn digit(octet: u8) -> u16 {
-    match char::from(octet).to_digit(16) {
-        Some(value) => u16::try_from(value).unwrap_or(STRANGE),
-        None if is_introducer(octet) => STRANGE,
-        None => NONE,
+/// What an octet is as a digit.
+enum Digit {
+    Is(u8),
+    None,
+    /// It may stand for one.
+    Strange,
+}
+
+fn digit(octet: u8) -> Digit {
+    match char::from(octet).to_digit(16).map(u8::try_from) {
+        Some(Ok(value)) => Digit::Is(value),
+        Some(Err(_)) | None if is_introducer(octet) => Digit::Strange,
+        Some(Err(_)) | None => Digit::None,
     }
 }
 
-const NONE: u16 = 0x100;
-const STRANGE: u16 = 0x200;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn behind_a_percent_sign_what_no_text_knows_is_idle() {
+        let idle = Idle::new(|octet| octet == b'a' || octet == 0xe4);
+        for (behind, expected) in [
+            (*b"62", true),
+            (*b"61", false),
+            (*b"e4", false),
+            (*b"E4", false),
+            (*b"bd", true),
+            (*b"25", false),
+            (*b"0a", false),
+            (*b"5C", false),
+            (*b"zz", true),
+            (*b"6z", true),
+            (*b"z6", true),
+            (*b"%6", false),
+            (*b"6%", false),
+            (*b"&#", false),
+            (*b"6\\", false),
+            (*b"z%", false),
+        ] {
+            let shown = String::from_utf8_lossy(&behind);
+            let [next, third] = behind;
+            assert_eq!(idle.is_idle([b'%', next, third]), expected, "%{shown}");
+        }
+    }
+}

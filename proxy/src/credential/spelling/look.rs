@@ -226,6 +226,13 @@ impl Spellings {
         if left == 0 {
             return;
         }
+        if let Some(&[a, b, c]) = here.raw.get(end..).and_then(<[u8]>::first_chunk)
+            && !(is_special(a) | is_special(b) | is_special(c))
+        {
+            // Nothing of the row is written otherwise: whether it is a head's is one look.
+            self.attempt_row(here, here.at, [octet, a, b, c], finds);
+            return;
+        }
         let mut row = [octet, 0, 0, 0];
         for ahead in 1..ROW {
             let known = row.get(..ahead).unwrap_or_default();
