@@ -5,6 +5,7 @@
 
 mod bulk;
 mod command_line;
+mod digests;
 mod go;
 mod grpc;
 mod hashicorp;
