@@ -5,6 +5,7 @@
 
 mod bodies;
 mod capture;
+mod deadlines;
 mod denials;
 mod early;
 mod frames;

@@ -7,7 +7,7 @@ use gig_tests::lab::{Lab, denial::Refusal, fixture, network::text, place};
 
 use crate::network::smuggling::{HOST, POLICY, origin, smuggled};
 
-fn h2(fields: &str, body: &str, expected: Refusal<'_>) {
+fn h2(fields: &str, body: &str) {
     let lab = Lab::new();
     let origin = origin(&lab);
     let venv = place::client("venv");
@@ -18,7 +18,7 @@ fn h2(fields: &str, body: &str, expected: Refusal<'_>) {
         .policy(POLICY)
         .read_only(&venv)
         .run([python.as_str(), "-c", &script]);
-    expected
+    Refusal::new(DenyReason::MalformedRequest)
         .of(HOST)
         .client_says("refused:")
         .origin_never_sees("a request for the forbidden path", || smuggled(&origin))
@@ -52,17 +52,12 @@ fn h2_field_with_a_line_break() {
     h2(
         r"[('x', 'a\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com')]",
         "b'x'",
-        Refusal::new(DenyReason::MalformedRequest),
     );
 }
 
 #[test]
 fn h2_field_name_with_a_line_break() {
-    h2(
-        r"[('x: a\r\n\r\nGET /secret HTTP/1.1\r\nx', 'a')]",
-        "b'x'",
-        Refusal::new(DenyReason::MalformedRequest),
-    );
+    h2(r"[('x: a\r\n\r\nGET /secret HTTP/1.1\r\nx', 'a')]", "b'x'");
 }
 
 #[test]
@@ -70,7 +65,6 @@ fn h2_transfer_encoding() {
     h2(
         "[('transfer-encoding', 'chunked')]",
         r"b'0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n'",
-        Refusal::none(),
     );
 }
 
@@ -79,6 +73,5 @@ fn h2_length_that_lies() {
     h2(
         "[('content-length', '0')]",
         r"b'GET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n'",
-        Refusal::none(),
     );
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use gig_audit::TlsFacts;
-use gig_policy::{AppProtocol, ConnectPermit, Denial, DenyStyle, Handling, Verdict};
+use gig_policy::{AppProtocol, ConnectPermit, Denial, DenyReason, DenyStyle, Handling, Verdict};
 
 use super::{Serving, Sniffed, passing, refuse, reset};
 use crate::{
     authority::{Destination, agree_handling, agree_tls},
     caller::Caller,
     client_hello::ClientHelloFacts,
-    enforce::connect::{Attempt, refuse_connect},
+    enforce::connect::{Attempt, Outcome, refuse_connect},
     http::{
         linger::{Ending, Linger},
         session::{Aim, Session},
@@ -51,8 +51,17 @@ pub(super) async fn tls(
             match caller.permit(&attempt).await {
                 Ok(permit) if permit.handling() == Handling::Inspect => {
                     let aim = Aim::Fixed(destination.clone());
-                    return terminate(caller, stream, &destination, (aim, Some((permit, changes))))
-                        .await;
+                    let permit = Some((permit, changes));
+                    let ended = terminate(caller, stream, &destination, (aim, permit)).await;
+                    let Err(Some(reason)) = ended else {
+                        return ended.ok();
+                    };
+                    let outcome = Outcome {
+                        reason: Some(reason),
+                        ..Outcome::default()
+                    };
+                    caller.outcome(&attempt, outcome).await;
+                    return None;
                 }
                 Ok(permit) => {
                     return unopened(caller, stream, (permit, &hello), &attempt).await;
@@ -78,19 +87,19 @@ async fn denied(
     }
     let aim = Aim::Denied(destination.clone(), denial);
     let serving = terminate(caller, stream, &destination, (aim, None)).await;
-    if serving.is_none() {
+    if serving.is_err() {
         refuse(caller, &destination, why).await;
     }
-    serving
+    serving.ok()
 }
 
-/// Completes the handshake with a minted leaf.
+/// Completes the handshake with a minted leaf, or says why the sandbox is refused one.
 async fn terminate(
     caller: &Arc<Caller>,
     stream: Sniffed,
     destination: &Destination,
     (aim, permit): (Aim, Option<(ConnectPermit, u64)>),
-) -> Option<Serving> {
+) -> Result<Serving, Option<DenyReason>> {
     let worker = &caller.worker;
     let deadline = worker.deadlines().downstream_handshake;
     let host = &destination.host;
@@ -106,14 +115,14 @@ async fn terminate(
             if let Some((permit, changes)) = permit {
                 session = session.with_permit(permit, changes);
             }
-            Some(Serving::new(session, stream))
+            Ok(Serving::new(session, stream))
         }
         Err(error) => {
             tracing::info!(
                 %error, cause = std::error::Error::source(&error).map(tracing::field::display),
                 server.address = %host, "no TLS with a sandbox"
             );
-            None
+            Err(error.reason())
         }
     }
 }

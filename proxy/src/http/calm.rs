@@ -27,11 +27,33 @@ use tokio::{
 #[error("a flood of HTTP/2 frames that carry nothing")]
 pub struct Flood;
 
+/// What was seen of a connection's frames, for who records how it went: h2 keeps no error's cause, and
+/// tells nobody of a stream that it resets by itself.
+#[derive(Debug, Default)]
+pub struct Signs {
+    flooded: AtomicBool,
+    malformed: AtomicBool,
+}
+
+impl Signs {
+    /// It was ended for a flood of frames.
+    #[must_use]
+    pub fn flooded(&self) -> bool {
+        self.flooded.load(Ordering::Acquire)
+    }
+
+    /// A message on it was no HTTP: its stream was reset with `PROTOCOL_ERROR`, which nobody but h2 does.
+    #[must_use]
+    pub fn malformed(&self) -> bool {
+        self.malformed.load(Ordering::Acquire)
+    }
+}
+
 /// A stream of HTTP/2 frames that ends when they become a flood.
 #[derive(Debug)]
 pub struct Calm<S> {
     inner: S,
-    flooded: Arc<AtomicBool>,
+    signs: Arc<Signs>,
     theirs: Heads,
     ours: Heads,
     count: Count,
@@ -40,8 +62,8 @@ pub struct Calm<S> {
 /// Finds the heads of frames without looking into them.
 #[derive(Debug)]
 struct Heads {
-    /// What of the next frame's head is here.
-    head: [u8; HEAD],
+    /// What of the next frame's head is here, and of the code that a reset has behind it.
+    head: [u8; HEAD + CODE],
     filled: usize,
     /// Octets that belong to no frame's head: the rest of a payload, or of the preface.
     skip: usize,
@@ -57,10 +79,9 @@ struct Count {
 }
 
 impl<S> Calm<S> {
-    /// Around a program's stream, which begins with the connection preface. `flooded` is set when it is
-    /// ended here: h2 keeps no error's cause.
-    pub fn server(inner: S, flooded: Arc<AtomicBool>) -> Self {
-        Self::new(inner, flooded, (PREFACE, 0))
+    /// Around a program's stream, which begins with the connection preface.
+    pub fn server(inner: S, signs: Arc<Signs>) -> Self {
+        Self::new(inner, signs, (PREFACE, 0))
     }
 
     /// Around a stream to an origin, which we begin.
@@ -68,10 +89,10 @@ impl<S> Calm<S> {
         Self::new(inner, Arc::default(), (0, PREFACE))
     }
 
-    fn new(inner: S, flooded: Arc<AtomicBool>, (theirs, ours): (usize, usize)) -> Self {
+    fn new(inner: S, signs: Arc<Signs>, (theirs, ours): (usize, usize)) -> Self {
         Self {
             inner,
-            flooded,
+            signs,
             theirs: Heads::after(theirs),
             ours: Heads::after(ours),
             count: Count {
@@ -88,10 +109,13 @@ impl<S> Calm<S> {
     }
 
     fn went(&mut self, octets: &[u8]) {
-        let count = &mut self.count;
+        let (count, signs) = (&mut self.count, &self.signs);
         // Nothing that we send is a flood.
         let _never = self.ours.read(octets, |head| {
             count.went(head);
+            if head.code == Some(PROTOCOL_ERROR) {
+                signs.malformed.store(true, Ordering::Release);
+            }
             Ok(())
         });
     }
@@ -103,12 +127,14 @@ struct Head {
     length: u32,
     kind: u8,
     flags: u8,
+    /// Of a reset.
+    code: Option<u32>,
 }
 
 impl Heads {
     const fn after(skip: usize) -> Self {
         Self {
-            head: [0; HEAD],
+            head: [0; HEAD + CODE],
             filled: 0,
             skip,
         }
@@ -131,17 +157,25 @@ impl Heads {
             }
             self.filled += 1;
             octets = rest;
-            if self.filled == HEAD {
-                self.filled = 0;
-                let [a, b, c, kind, flags, ..] = self.head;
-                let length = u32::from_be_bytes([0, a, b, c]);
-                self.skip = usize::try_from(length).unwrap_or(usize::MAX);
-                found(Head {
-                    length,
-                    kind,
-                    flags,
-                })?;
+            if self.filled < HEAD {
+                continue;
             }
+            let [a, b, c, kind, flags, _, _, _, _, code @ ..] = self.head;
+            let length = u32::from_be_bytes([0, a, b, c]);
+            let payload = usize::try_from(length).unwrap_or(usize::MAX);
+            // A reset of another length ends the connection (RFC 9113 §6.4).
+            let coded = kind == RST_STREAM && payload == CODE;
+            if coded && self.filled < HEAD + CODE {
+                continue;
+            }
+            self.filled = 0;
+            self.skip = if coded { 0 } else { payload };
+            found(Head {
+                length,
+                kind,
+                flags,
+                code: coded.then(|| u32::from_be_bytes(code)),
+            })?;
         }
     }
 }
@@ -189,7 +223,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Calm<S> {
         ready!(Pin::new(&mut self.inner).poll_read(cx, buffer))?;
         let fresh = buffer.filled().get(before..).unwrap_or_default();
         Poll::Ready(self.came(fresh).map_err(|flood| {
-            self.flooded.store(true, Ordering::Release);
+            self.signs.flooded.store(true, Ordering::Release);
             io::Error::other(flood)
         }))
     }
@@ -238,6 +272,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Calm<S> {
 const PREFACE: usize = 24;
 /// RFC 9113 §4.1.
 const HEAD: usize = 9;
+/// RFC 9113 §6.4.
+const CODE: usize = 4;
+/// RFC 9113 §7.
+const PROTOCOL_ERROR: u32 = 1;
 // RFC 9113 §6.
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -297,6 +335,35 @@ mod tests {
                 assert_eq!(calm.came(&one), Err(Flood), "{kind}");
             }
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_is_reset_for_no_http_is_noticed_however_it_is_cut() {
+        let reset = |code: u32| {
+            let mut octets = frame(RST_STREAM, 0, 4);
+            octets.truncate(HEAD);
+            octets.extend(code.to_be_bytes());
+            octets
+        };
+        let others = [
+            frame(DATA, 0, 5),
+            reset(0),
+            reset(8),
+            frame(SETTINGS, ACK, 0),
+        ]
+        .concat();
+        for piece in [1, 2, 9, 13, 4096] {
+            let mut calm = connection();
+            others.chunks(piece).for_each(|part| calm.went(part));
+            assert!(!calm.signs.malformed(), "{piece}");
+            let octets = [others.clone(), reset(1), others.clone()].concat();
+            octets.chunks(piece).for_each(|part| calm.went(part));
+            assert!(calm.signs.malformed(), "{piece}");
+        }
+        // What the program itself resets is no fault of its messages.
+        let mut calm = connection();
+        calm.came(&reset(1)).unwrap();
+        assert!(!calm.signs.malformed());
     }
 
     #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use std::{
     convert::Infallible,
     pin::{Pin, pin},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::Duration,
 };
 
@@ -50,7 +50,7 @@ where
             // Each stream ends by itself, its answer before it; a connection is closed only when nothing
             // runs on it or for what it sent: then nothing more of it is taken.
             session.ending().plain();
-            let stream = Gathering::new(Calm::server(stream, Arc::clone(session.flooded())));
+            let stream = Gathering::new(Calm::server(stream, Arc::clone(session.signs())));
             let streams = Box::pin(Streams::new(Arc::clone(&session), stream));
             Either::Right(run(session, streams, |s| s.get_mut().graceful_shutdown()))
         }
@@ -106,9 +106,7 @@ where
         let interruption = tokio::select! {
             biased;
             ended = &mut connection => {
-                if let Err(error) = ended {
-                    record_unreadable(&session, error.into()).await;
-                }
+                record_refused(&session, ended.err().map(Unreadable::from)).await;
                 return session.take_tunnel().map_or(Ended::Done, Ended::Upgraded);
             }
             interruption = &mut called => interruption,
@@ -121,12 +119,13 @@ where
             Interruption::Cut(reason) => {
                 // What cannot be read was answered, and only the program's own close is waited for:
                 // that it was refused is recorded even so.
+                let mut error = None;
                 if session.ending().lingers() {
                     session.ending().at_once();
-                    if let Some(Err(error)) = connection.as_mut().now_or_never() {
-                        record_unreadable(&session, error.into()).await;
-                    }
+                    let ended = connection.as_mut().now_or_never();
+                    error = ended.and_then(Result::err).map(Unreadable::from);
                 }
+                record_refused(&session, error).await;
                 return Ended::Cut(reason);
             }
             Interruption::Drain => {
@@ -138,9 +137,13 @@ where
     }
 }
 
-async fn record_unreadable(session: &Session, error: Unreadable) {
-    tracing::debug!(?error, "a connection from a sandbox ended badly");
-    if let Some(reason) = unreadable(session, &error) {
+/// A connection ended: what of it could not be read is refused on the record.
+async fn record_refused(session: &Session, error: Option<Unreadable>) {
+    let told = error.and_then(|error| {
+        tracing::debug!(?error, "a connection from a sandbox ended badly");
+        unreadable(session, &error)
+    });
+    if let Some(reason) = told.or_else(|| malformed(session)) {
         refuse(session, reason).await;
     }
 }
@@ -176,9 +179,7 @@ fn unreadable(session: &Session, error: &Unreadable) -> Option<DenyReason> {
         Unreadable::Http1(error) if error.is_parse_too_large() => Some(DenyReason::TooLarge),
         Unreadable::Http1(error) if error.is_parse() => Some(DenyReason::MalformedRequest),
         Unreadable::Http1(_) => None,
-        Unreadable::Http2(_) if session.flooded().load(Ordering::Acquire) => {
-            Some(DenyReason::TooLarge)
-        }
+        Unreadable::Http2(_) if session.signs().flooded() => Some(DenyReason::TooLarge),
         Unreadable::Http2(error) if !error.is_library() => None,
         Unreadable::Http2(error) => Some(match error.reason()? {
             // Resets, CONTINUATION, empty DATA, a header section without an end.
@@ -186,6 +187,12 @@ fn unreadable(session: &Session, error: &Unreadable) -> Option<DenyReason> {
             _ => DenyReason::MalformedRequest,
         }),
     }
+}
+
+/// Streams were reset for what they are: nothing was forwarded of them, and the record says so once.
+fn malformed(session: &Session) -> Option<DenyReason> {
+    let malformed = session.signs().malformed();
+    malformed.then_some(DenyReason::MalformedRequest)
 }
 
 /// Records that the connection itself is refused.

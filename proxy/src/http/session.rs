@@ -11,8 +11,8 @@ use http::HeaderValue;
 use parking_lot::Mutex;
 
 use super::{
-    activity::Activity, heads::Heads, interject::Interjections, linger::Ending, standing::Standing,
-    target::Reader, upgrade::Tunnel,
+    activity::Activity, calm::Signs, heads::Heads, interject::Interjections, linger::Ending,
+    standing::Standing, target::Reader, upgrade::Tunnel,
 };
 use crate::{
     authority::{Authority, Destination, agree_request},
@@ -36,7 +36,7 @@ pub struct Session {
     route: Mutex<Option<Arc<Route>>>,
     tunnel: Mutex<Option<Tunnel>>,
     ending: Ending,
-    flooded: Arc<AtomicBool>,
+    signs: Arc<Signs>,
     /// A refusal was recorded and told.
     told: AtomicBool,
     answering: Mutex<Weak<Standing>>,
@@ -95,7 +95,7 @@ impl Session {
             route: Mutex::new(None),
             tunnel: Mutex::new(None),
             ending: Ending::default(),
-            flooded: Arc::default(),
+            signs: Arc::default(),
             told: AtomicBool::new(false),
             answering: Mutex::default(),
         }
@@ -177,10 +177,10 @@ impl Session {
         &self.heads
     }
 
-    /// Whether the connection was ended for a flood of frames.
+    /// What was seen of the connection's frames, where it has any.
     #[must_use]
-    pub const fn flooded(&self) -> &Arc<AtomicBool> {
-        &self.flooded
+    pub const fn signs(&self) -> &Arc<Signs> {
+        &self.signs
     }
 
     /// How the connection ends.

@@ -82,6 +82,12 @@ impl<'a> Arrangement<'a> {
         self
     }
 
+    /// Other deadlines.
+    pub(super) fn within(mut self, shorten: impl FnOnce(&mut Deadlines)) -> Self {
+        shorten(&mut self.deadlines);
+        self
+    }
+
     /// How long a connection to an origin is waited for.
     pub(super) const fn connect_within(mut self, connect: Duration) -> Self {
         self.deadlines.connect = connect;

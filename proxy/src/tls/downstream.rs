@@ -7,7 +7,7 @@
 use std::{sync::Arc, time::Duration};
 
 use gig_audit::TlsFacts;
-use gig_policy::Host;
+use gig_policy::{DenyReason, Host};
 use quick_cache::sync::Cache;
 use rustls::{
     NamedGroup, ProtocolVersion, ServerConfig,
@@ -21,6 +21,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use super::{
     leaf::{MintError, Minter},
+    upstream::tls_error,
     wide::Wide,
 };
 
@@ -54,6 +55,29 @@ pub enum TerminateError {
     /// It took too long.
     #[error("the TLS handshake with the sandbox was not finished in time")]
     Slow,
+}
+
+impl TerminateError {
+    /// Why the sandbox is refused; `None` where it went away or does not trust the leaf.
+    #[must_use]
+    pub fn reason(&self) -> Option<DenyReason> {
+        match self {
+            Self::Mint(_) | Self::Configure(_) => Some(DenyReason::Internal),
+            Self::Slow => Some(DenyReason::RequestTimeout),
+            Self::Handshake(error) => match tls_error(error)? {
+                // It offers neither HTTP/2 nor HTTP/1.1, or no version of TLS that is ours.
+                rustls::Error::NoApplicationProtocol | rustls::Error::PeerIncompatible(_) => {
+                    Some(DenyReason::UnsupportedProtocol)
+                }
+                rustls::Error::InvalidMessage(_)
+                | rustls::Error::InappropriateMessage { .. }
+                | rustls::Error::InappropriateHandshakeMessage { .. }
+                | rustls::Error::PeerMisbehaved(_)
+                | rustls::Error::DecryptError => Some(DenyReason::MalformedRequest),
+                _ => None,
+            },
+        }
+    }
 }
 
 /// The application protocol of a terminated session.

@@ -167,7 +167,8 @@ impl OriginTlsError {
     }
 }
 
-fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+/// What the TLS library has to say of a stream's error.
+pub(super) fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 

@@ -111,11 +111,12 @@ fn alpn_that_is_no_http_is_refused() {
     let script = "def go():\n s = tls('api.example.com', alpn=['imap']); s.sendall(b'a1 CAPABILITY\\r\\n'); \
         return rest(s)\nattempt(go)";
     let run = lab.gig().allow(ALLOWED).wire(script);
-    assert!(
-        !origin.text().contains("CAPABILITY"),
-        "ESCAPED: {}; {run}",
-        origin.text()
-    );
+    Refusal::new(DenyReason::UnsupportedProtocol)
+        .of(ALLOWED)
+        .client_says("refused: SSLError")
+        .unseen_by(&origin)
+        .nothing_leaves()
+        .check(&run);
 }
 
 /// A ClientHello by hand: the server name, and one extension of the given type with garbage in it.
