@@ -67,3 +67,48 @@ fn for_abi(abi: Option<u32>) -> (Rights, LayerReport) {
         ),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layer::Enforcement;
+
+    /// As `linux/landlock.h` has them, written out once more: 6 and 11 are the device nodes, 13 is REFER.
+    const NODES_AND_REFER: u64 = 0b10_1000_0100_0000;
+    const BOTH_SCOPES: u64 = 0b11;
+
+    #[test]
+    fn each_abi_is_asked_for_what_it_knows_and_nothing_else() {
+        let nothing = (0, 0, "off");
+        let files = (NODES_AND_REFER, 0, "partial");
+        let all = (NODES_AND_REFER, BOTH_SCOPES, "enforced");
+        let table = [
+            (None, nothing),
+            // Never answered by a kernel.
+            (Some(0), nothing),
+            // Linux 5.13: every rename between directories would be refused.
+            (Some(1), nothing),
+            // 5.19: REFER. 6.2: TRUNCATE. 6.7: TCP. 6.10: IOCTL_DEV. None of them is asked for.
+            (Some(2), files),
+            (Some(3), files),
+            (Some(4), files),
+            (Some(5), files),
+            // 6.12: scopes. 6.15: what is logged. And what comes.
+            (Some(6), all),
+            (Some(7), all),
+            (Some(8), all),
+            (Some(u32::MAX), all),
+        ];
+        for (abi, (fs, scoped, enforcement)) in table {
+            let (rights, report) = for_abi(abi);
+            assert_eq!(rights, Rights { fs, scoped }, "{abi:?}");
+            assert_eq!(report.layer, Layer::Landlock, "{abi:?}");
+            let reported = match report.enforcement {
+                Enforcement::Enforced => "enforced",
+                Enforcement::Partial { .. } => "partial",
+                Enforcement::Off { .. } => "off",
+            };
+            assert_eq!(reported, enforcement, "{abi:?}");
+        }
+    }
+}
