@@ -2,6 +2,7 @@
 
 mod crates;
 mod files;
+mod judge;
 mod promises;
 mod readme;
 mod tally;
