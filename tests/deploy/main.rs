@@ -1,5 +1,7 @@
-//! The files under `deploy/`: every policy that is shown to users is one that gig takes, and does
-//! what its comments say.
+//! What stands beside the program. The files under `deploy/`: every policy that is shown to users is one
+//! that gig takes, and does what its comments say. And the benchmark.
+
+mod bench;
 
 use std::{
     fs,
