@@ -7,8 +7,11 @@ use std::{
     time::Duration,
 };
 
+use gig_policy::DenyReason;
 use gig_tests::lab::{
-    Lab, Way,
+    Finished, Lab, Way,
+    denial::Refusal,
+    fixture,
     http_origin::greet,
     network::{Side, text},
 };
@@ -92,6 +95,59 @@ fn a_fork_bomb_stays_inside() {
     let run = bomb.finish(Duration::from_secs(120));
     assert_eq!(run.status, 143, "{run}");
 }
+
+/// No limit of the policy stands in its way: what bounds it is its share of gig's descriptors.
+#[test]
+fn a_flood_of_descriptors_leaves_gig_its_own() {
+    let lab = Lab::new();
+    let origin = lab.https("api.example.com", greet);
+    let script = fixture::text("wire.py") + FLOOD;
+    let policy = "version: 1\nname: wide\negress: [{host: api.example.com}]\n\
+        limits: {connections: 100000}\n";
+    let subject = lab.gig().policy(policy).going(Way::Straight);
+    // The least that a process is given anywhere.
+    let run =
+        subject
+            .under(["prlimit", "--nofile=1024:1024"])
+            .run(["/usr/bin/python3", "-c", &script]);
+    Refusal::new(DenyReason::ConnectionLimit)
+        .repeatedly()
+        // An eighth of them, less where a slow machine lets them wait too long; gig answers all the while.
+        .client(|run| held(run).is_some_and(|held| (1..=128).contains(&held)))
+        .client_says("(3, 0)")
+        .client_says("hello from the origin")
+        .origin_never_sees("more than what was asked", || origin.requests().len() > 1)
+        .check(&run);
+}
+
+fn held(run: &Finished) -> Option<u32> {
+    let text = run.text();
+    let number = text.split_once("held ")?.1.split_whitespace().next()?;
+    number.parse().ok()
+}
+
+const FLOOD: &str = r#"
+held = []
+for n in range(500):
+    try: held.append(connect('api.example.com', 443))
+    except OSError: pass
+def alive():
+    n = 0
+    for s in held:
+        s.setblocking(False)
+        try: s.recv(1)
+        except BlockingIOError: n += 1
+        except OSError: pass
+    return n
+begun = time.monotonic()
+while alive() > 128 and time.monotonic() - begun < PATIENCE: time.sleep(0.05)
+print('held', alive(), dns('evil.example.net'))
+for s in held: s.close()
+import urllib.request
+while time.monotonic() - begun < 200:
+    try: print(urllib.request.urlopen('https://api.example.com/', timeout=60).read()); break
+    except OSError as e: print(e); time.sleep(0.2)
+"#;
 
 #[test]
 fn a_flood_of_connections_leaves_gig_serving() {

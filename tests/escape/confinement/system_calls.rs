@@ -20,7 +20,13 @@ macro_rules! calls {
 calls! { killed:
     unshare_kills = "unshare",
     setns_kills = "setns",
-    clone_with_new_namespaces_kills = "clone",
+    clone_with_a_new_mount_namespace_kills = "CLONE_NEWNS",
+    clone_with_a_new_cgroup_namespace_kills = "CLONE_NEWCGROUP",
+    clone_with_a_new_uts_namespace_kills = "CLONE_NEWUTS",
+    clone_with_a_new_ipc_namespace_kills = "CLONE_NEWIPC",
+    clone_with_a_new_user_namespace_kills = "CLONE_NEWUSER",
+    clone_with_a_new_pid_namespace_kills = "CLONE_NEWPID",
+    clone_with_a_new_network_namespace_kills = "CLONE_NEWNET",
     mount_kills = "mount",
     umount2_kills = "umount2",
     pivot_root_kills = "pivot_root",
@@ -61,6 +67,13 @@ calls! { call_refused:
     pidfd_getfd_is_refused = "pidfd_getfd",
     process_madvise_is_refused = "process_madvise",
     personality_is_refused = "personality",
+}
+
+/// Its numbers mean other calls than those of the tables.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn calls_of_the_x32_interface_kill() {
+    killed("x32_getpid");
 }
 
 #[test]

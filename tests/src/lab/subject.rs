@@ -53,6 +53,7 @@ pub struct Subject<'lab> {
     input: Vec<u8>,
     patience: Duration,
     audit: PathBuf,
+    under: Vec<String>,
 }
 
 impl<'lab> Subject<'lab> {
@@ -66,6 +67,7 @@ impl<'lab> Subject<'lab> {
             input: Vec::new(),
             patience: Duration::from_secs(60),
             audit: lab.fresh_path("audit"),
+            under: Vec::new(),
         }
     }
 
@@ -120,6 +122,13 @@ impl<'lab> Subject<'lab> {
             Way::ByProxy => self,
             Way::Straight => self.env("NO_PROXY", "*").env("no_proxy", "*"),
         }
+    }
+
+    /// Starts the subject by a command that becomes it, such as `prlimit`.
+    #[must_use]
+    pub fn under(mut self, words: impl IntoIterator<Item = &'static str>) -> Self {
+        self.under = words.into_iter().map(str::to_owned).collect();
+        self
     }
 
     /// What standard input holds.
@@ -239,7 +248,7 @@ impl<'lab> Subject<'lab> {
     }
 
     fn gig_command(&self, command: &mut Command) {
-        command.arg(place::gig()).arg("run");
+        command.args(&self.under).arg(place::gig()).arg("run");
         command.arg("--audit").arg(&self.audit);
         command.arg("--upstream-ca").arg(self.lab.root_file());
         command.args(&self.options);
