@@ -75,7 +75,7 @@ pub(super) async fn pass<S>(
 {
     let facts = ConnectionFacts::new(&permit, attempt.protocol).to_private(dialed.private);
     let mut outcome = Outcome {
-        dst: Some(dialed.addr),
+        dst: dialed.addr,
         ..Outcome::default()
     };
     if let Err(reason) = caller.guard.permit(facts) {

@@ -139,7 +139,7 @@ impl Exchange {
             self.value_refused();
         }
         self.outcome.status = Some(status);
-        self.outcome.dst = Some(lease.address().ip());
+        self.outcome.dst = lease.address().map(|address| address.ip());
         self.lease = Some(lease);
         self.session.answering(&self.standing);
     }
@@ -213,7 +213,7 @@ impl Exchange {
     /// The connection is upgraded: it has deadlines of its own from here on.
     pub fn upgraded(&mut self, status: u16, lease: &Lease) {
         self.outcome.status = Some(status);
-        self.outcome.dst = Some(lease.address().ip());
+        self.outcome.dst = lease.address().map(|address| address.ip());
         self.busy.hold();
     }
 

@@ -23,7 +23,7 @@ const ACK: u8 = 1;
 async fn asked(answers: bool, waited_for: bool) -> (Vec<u64>, bool) {
     let (ours, mut theirs) = tokio::io::duplex(64 * 1024);
     let tasks = TaskTracker::new();
-    let opened = http2::open(ours, ([127, 0, 0, 1], 443).into(), &tasks).await;
+    let opened = http2::open(ours, Some(([127, 0, 0, 1], 443).into()), &tasks).await;
     let (mut http2, driver) = opened.unwrap();
     tasks.spawn(driver.run());
     if waited_for {

@@ -51,9 +51,9 @@ pub struct Dialer {
 pub struct Dialed {
     /// The connection.
     pub stream: TcpStream,
-    /// The vetted address it goes to, by way of the host's proxy or not; the proxy's own where the
-    /// proxy was asked for the name.
-    pub addr: SocketAddr,
+    /// The vetted address it goes to, by way of the host's proxy or not; `None` where the proxy was asked
+    /// for the name, and alone knows.
+    pub addr: Option<SocketAddr>,
     /// The same address when it is special-purpose, so that only `allow_private` opened it.
     pub private: Option<IpAddr>,
 }
@@ -155,7 +155,7 @@ impl Dialer {
         let used = vetted.iter().find(|one| one.get() == addr);
         Ok(Dialed {
             stream,
-            addr,
+            addr: Some(addr),
             private: used.copied().and_then(private),
         })
     }
@@ -180,7 +180,7 @@ impl Dialer {
                 Ok(Ok(())) => {
                     return Ok(Dialed {
                         stream,
-                        addr: target,
+                        addr: Some(target),
                         private: used.copied().and_then(private),
                     });
                 }
@@ -229,11 +229,11 @@ impl Dialer {
         host: &Host,
         port: Port,
     ) -> Result<Dialed, Stopped> {
-        let (mut stream, addr) = self.reach(proxy).await?;
+        let (mut stream, _) = self.reach(proxy).await?;
         proxy.tunnel(&mut stream, host, port).await?;
         Ok(Dialed {
             stream,
-            addr,
+            addr: None,
             private: None,
         })
     }

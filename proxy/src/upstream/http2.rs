@@ -44,7 +44,7 @@ use crate::http::{
 pub struct Http2 {
     sender: SendRequest<Bytes>,
     /// Where it goes.
-    pub address: SocketAddr,
+    pub address: Option<SocketAddr>,
     line: Arc<Line>,
     tasks: TaskTracker,
 }
@@ -106,7 +106,7 @@ impl SendError {
 /// Those of h2.
 pub async fn open<S>(
     stream: S,
-    address: SocketAddr,
+    address: Option<SocketAddr>,
     tasks: &TaskTracker,
 ) -> Result<(Http2, Driver<S>), h2::Error>
 where

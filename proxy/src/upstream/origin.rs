@@ -247,7 +247,7 @@ async fn handshake<S>(
     worker: &Worker,
     stream: S,
     application: Application,
-    (address, guard): (std::net::SocketAddr, ConnectionGuard),
+    (address, guard): (Option<std::net::SocketAddr>, ConnectionGuard),
 ) -> Result<Line, Failure>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

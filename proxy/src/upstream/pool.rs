@@ -71,7 +71,7 @@ struct Known {
 #[derive(Debug)]
 struct Idle {
     sender: http1::SendRequest<Upload>,
-    address: SocketAddr,
+    address: Option<SocketAddr>,
     since: Instant,
 }
 

@@ -85,7 +85,7 @@ pub enum Line {
         /// Sends one request at a time.
         sender: http1::SendRequest<Upload>,
         /// Where it goes.
-        address: SocketAddr,
+        address: Option<SocketAddr>,
     },
     /// Shared.
     Http2(Http2),
@@ -145,7 +145,7 @@ impl Lease {
 
     /// Where it goes.
     #[must_use]
-    pub const fn address(&self) -> SocketAddr {
+    pub const fn address(&self) -> Option<SocketAddr> {
         match &self.line {
             Line::Http1 { address, .. } => *address,
             Line::Http2(shared) => shared.address,
