@@ -4,6 +4,7 @@
 //! problem documents (RFC 9457). Each handler begins with the permission it needs.
 
 pub(crate) mod audit;
+pub(crate) mod audit_export;
 pub(crate) mod health;
 pub(crate) mod policies;
 pub(crate) mod proposals;

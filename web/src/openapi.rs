@@ -16,7 +16,8 @@ use utoipa::{
 };
 
 use crate::api::{
-    audit, health, policies, proposals, recorded, sandboxes, servers, sessions, tokens, users,
+    audit, audit_export, health, policies, proposals, recorded, sandboxes, servers, sessions,
+    tokens, users,
 };
 
 #[derive(OpenApi)]
@@ -32,7 +33,7 @@ use crate::api::{
         proposals::list, proposals::one, proposals::approve, proposals::reject, proposals::withdraw,
         proposals::rule, proposals::set_rule,
         recorded::simulate, recorded::suggest, recorded::of_proposal,
-        audit::search, audit::one,
+        audit::search, audit::one, audit_export::export,
         servers::list, servers::one, servers::save, servers::remove,
         sandboxes::list, sandboxes::one, sandboxes::start, sandboxes::stop, sandboxes::log,
     ),

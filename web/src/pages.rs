@@ -157,6 +157,15 @@ pub(crate) async fn stylesheet() -> Response {
     (headers, include_str!("../assets/style.css")).into_response()
 }
 
+/// `GET /icon.svg`.
+pub(crate) async fn icon() -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "image/svg+xml"),
+        (header::CACHE_CONTROL, "public, max-age=300"),
+    ];
+    (headers, include_str!("../assets/icon.svg")).into_response()
+}
+
 /// `text` as the value of a query.
 pub(crate) fn in_query(text: &str) -> String {
     use std::fmt::Write as _;

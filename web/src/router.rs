@@ -15,7 +15,8 @@ use axum::{
 
 use crate::{
     api::{
-        audit, health, policies, proposals, recorded, sandboxes, servers, sessions, tokens, users,
+        audit, audit_export, health, policies, proposals, recorded, sandboxes, servers, sessions,
+        tokens, users,
     },
     api_error::Problem,
     app::App,
@@ -43,6 +44,7 @@ fn public() -> Router<Arc<App>> {
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/style.css", get(pages::stylesheet))
+        .route("/icon.svg", get(pages::icon))
         .route(
             "/sign-in",
             get(pages::sign_in::form).post(pages::sign_in::submit),
@@ -107,6 +109,7 @@ fn api() -> Router<Arc<App>> {
         )
         .route("/api/v1/audit", get(audit::search))
         .route("/api/v1/audit/{id}", get(audit::one))
+        .route("/api/v1/audit/export/{format}", get(audit_export::export))
         .route("/api/v1/servers", get(servers::list))
         .route(
             "/api/v1/servers/{name}",

@@ -6,7 +6,7 @@ use super::{Appliance, Ask, PASSWORD, command};
 use crate::answer;
 
 /// Everything that is not public.
-const CLOSED: [&str; 26] = [
+const CLOSED: [&str; 27] = [
     "/",
     "/policies",
     "/policies/p",
@@ -30,6 +30,7 @@ const CLOSED: [&str; 26] = [
     "/api/v1/proposals",
     "/api/v1/two-person-rule",
     "/api/v1/audit",
+    "/api/v1/audit/export/jsonl",
     "/api/v1/servers",
     "/api/v1/sandboxes",
     "/api/v1/openapi.json",
@@ -54,7 +55,14 @@ fn strangers_are_answered_nothing_and_everything_is_dressed() {
             assert_dressed(path, &reply.head);
         }
     }
-    for path in ["/sign-in", "/healthz", "/readyz", "/style.css", "/setup/x"] {
+    for path in [
+        "/sign-in",
+        "/healthz",
+        "/readyz",
+        "/style.css",
+        "/icon.svg",
+        "/setup/x",
+    ] {
         assert_dressed(path, &Ask::new("GET", path).send(&appliance).head);
     }
     let alive = Ask::new("GET", "/healthz").send(&appliance);

@@ -101,3 +101,72 @@ fn what_was_denied_is_simulated_suggested_and_shown_to_who_approves() {
         "{same}"
     );
 }
+
+#[test]
+fn what_a_search_finds_is_exported_and_who_took_it_is_recorded() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
+    // More than one page of the record.
+    for version in 0..510 {
+        let put = Ask::new("PUT", "/api/v1/policies/web").token(&token);
+        let put = match version {
+            0 => put.header("If-None-Match", "*"),
+            on => put.header("If-Match", &format!("\"{on}\"")),
+        };
+        let put = put.json(&json!({"document": NOTHING}));
+        assert_eq!(put.send(&appliance).status, 200);
+    }
+    let export = |token: &str, format: &str, query: &str| {
+        let path = format!("/api/v1/audit/export/{format}?{query}");
+        Ask::new("GET", &path).token(token).send(&appliance)
+    };
+    let auditor = appliance.token("auditor");
+    let all = export(&auditor, "jsonl", "event=policy.change");
+    assert_eq!(all.status, 200, "{}", all.head);
+    let name = "content-disposition: attachment; filename=\"gig-record.jsonl\"";
+    assert!(all.head.contains(name), "{}", all.head);
+    let lines = all
+        .body
+        .lines()
+        .filter(|line| line.starts_with("{\"seq\":"));
+    let lines: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).expect("a record"))
+        .collect();
+    let versions: Vec<u64> = lines
+        .iter()
+        .filter_map(|line| line["policy_version"].as_u64())
+        .collect();
+    assert_eq!(versions, (1..=510).rev().collect::<Vec<_>>());
+    let narrow = export(&auditor, "csv", "event=admin&profile=nobody");
+    assert_eq!(narrow.status, 200, "{narrow:?}");
+    let rows = narrow.body.lines().filter(|line| line.contains(','));
+    assert_eq!(rows.count(), 1, "its line of names alone: {narrow:?}");
+    let ocsf = export(&auditor, "ocsf", "event=policy.change&limit=1");
+    assert!(ocsf.body.contains("\"class_uid\":"), "{ocsf:?}");
+
+    let taken = appliance.records(&auditor, "event=admin&text=exported");
+    let said: Vec<String> = taken
+        .iter()
+        .map(|one| one["findings"].to_string())
+        .collect();
+    assert_eq!(said.len(), 3, "{said:?}");
+    assert!(
+        said[1].contains("csv: event=admin&profile=nobody"),
+        "{said:?}"
+    );
+    let who = taken[0]["profile"].as_str().expect("who");
+    assert!(who.starts_with("token for-auditor"), "{who}");
+    // Not for those who may not read it, nor in a form that is none, nor what is no search.
+    let viewer = appliance.token("viewer");
+    assert_eq!(export(&viewer, "jsonl", "").status, 403);
+    for (format, query, status) in [
+        ("xml", "", 404),
+        ("jsonl", "since=never", 400),
+        ("jsonl", "hots=a", 400),
+    ] {
+        let refused = export(&auditor, format, query);
+        assert_eq!(refused.status, status, "{refused:?}");
+    }
+    let taken = appliance.records(&auditor, "event=admin&text=exported");
+    assert_eq!(taken.len(), 3, "nothing was taken");
+}

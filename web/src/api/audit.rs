@@ -64,6 +64,9 @@ pub(crate) struct AuditAsked {
     /// A request.
     #[serde(default)]
     pub(crate) request: String,
+    /// A connection: a number, of one sandbox.
+    #[serde(default)]
+    pub(crate) conn: String,
     /// Words that must all be there.
     #[serde(default)]
     pub(crate) text: String,
@@ -105,6 +108,7 @@ impl AuditAsked {
                 status: one(&self.status),
                 secret: one(&self.secret),
                 request: one(&self.request),
+                conn: one(&self.conn),
                 text: one(&self.text),
                 ..Filter::default()
             },
@@ -207,4 +211,5 @@ fn json(text: String) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
-const MOST: usize = 500;
+/// Records of one page.
+pub(crate) const MOST: usize = 500;

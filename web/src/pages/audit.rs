@@ -32,6 +32,9 @@ struct AuditPage {
     denials: Vec<RecordRow>,
     /// The query of the next page.
     older: String,
+    /// The same without a place to begin, for what is exported.
+    these: String,
+    exports: [(&'static str, &'static str); 3],
 }
 
 #[derive(Template)]
@@ -44,7 +47,8 @@ struct RecordPage {
     offers: Vec<(String, &'static str)>,
     rule_link: String,
     facts: Vec<(&'static str, String)>,
-    same: String,
+    /// What else belongs to it: the query, and the words.
+    same: Vec<(String, &'static str)>,
     line: String,
 }
 
@@ -68,6 +72,7 @@ pub(crate) async fn search(
         Err(problem) if problem.status().is_client_error() => (Vec::new(), None, problem.detail),
         Err(problem) => return Err(problem.into()),
     };
+    let these = query(&asked, "");
     let older = next.map(|next| query(&asked, &next.to_string()));
     let reasons = DenyReason::ALL.iter().map(|reason| reason.as_str());
     let page = AuditPage {
@@ -84,6 +89,8 @@ pub(crate) async fn search(
         problem,
         denials: rows(&records),
         older: older.unwrap_or_default(),
+        these,
+        exports: EXPORTS,
     };
     Ok(shown(&page))
 }
@@ -96,10 +103,6 @@ pub(crate) async fn show(
 ) -> Answer {
     let found = audit::record(&app, &caller, &id).await?;
     let row = &found.row;
-    let same = match (&row.request, &row.sandbox) {
-        (Some(request), _) => format!("request={}", in_query(request)),
-        _ => String::new(),
-    };
     let decided = row.policy.as_deref().zip(row.policy_version);
     let rule_link = decided
         .filter(|(_, version)| *version > 0)
@@ -110,11 +113,27 @@ pub(crate) async fn show(
         offers: offers(&caller, &found, &id),
         rule_link: rule_link.unwrap_or_default(),
         facts: facts(row),
-        same,
+        same: same(row),
         line: found.line,
         id,
     };
     Ok(shown(&page))
+}
+
+/// Its request, its connection, its sandbox: numbers of connections are a sandbox's own.
+fn same(row: &Row) -> Vec<(String, &'static str)> {
+    let sandbox = row.sandbox.as_deref().map(in_query);
+    let conn = row.conn.zip(sandbox.as_ref());
+    let request = row.request.as_deref().map(in_query);
+    let all = [
+        request.map(|id| (format!("request={id}"), "Everything of the same request")),
+        conn.map(|(conn, sandbox)| {
+            let query = format!("sandbox={sandbox}&conn={conn}");
+            (query, "Everything of the same connection")
+        }),
+        sandbox.map(|id| (format!("sandbox={id}"), "Everything of the same sandbox")),
+    ];
+    all.into_iter().flatten().collect()
 }
 
 /// One click to the editor with the rule in it; the second saves it.
@@ -187,7 +206,7 @@ fn facts(row: &Row) -> Vec<(&'static str, String)> {
 }
 
 /// What was asked, from another place on.
-fn query(asked: &AuditAsked, cursor: &str) -> String {
+pub(crate) fn query(asked: &AuditAsked, cursor: &str) -> String {
     let fields = [
         ("since", asked.since.as_str()),
         ("until", &asked.until),
@@ -204,6 +223,7 @@ fn query(asked: &AuditAsked, cursor: &str) -> String {
         ("status", &asked.status),
         ("secret", &asked.secret),
         ("request", &asked.request),
+        ("conn", &asked.conn),
         ("text", &asked.text),
         ("cursor", cursor),
     ];
@@ -212,6 +232,7 @@ fn query(asked: &AuditAsked, cursor: &str) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
+const EXPORTS: [(&str, &str); 3] = [("jsonl", "JSON lines"), ("csv", "CSV"), ("ocsf", "OCSF")];
 const EVENTS: [&str; 14] = [
     "",
     "sandbox.start",

@@ -1,0 +1,147 @@
+//! The record, handed out whole: everything that a search finds, in a form that other programs read.
+//!
+//! It is sent as it is read, a page at a time and newest first, so that no export takes more memory than
+//! one page. Whoever takes records away is recorded before the first of them goes. What cannot be read to
+//! its end is cut off, never ended as if it were whole.
+
+use std::sync::Arc;
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{Path, State},
+    http::header,
+    response::{IntoResponse, Response},
+};
+use futures_util::stream;
+use gig_audit::{
+    Entry, Event, VerdictWord,
+    export::{csv, ocsf},
+    search::{Found, Query},
+};
+
+use super::{
+    Asked,
+    audit::{AuditAsked, MOST},
+};
+use crate::{api_error::Problem, app::App, auth::Caller, role::Permission};
+
+/// How records are written out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    /// As they were written, one JSON object a line.
+    Jsonl,
+    /// A table with a line of names.
+    Csv,
+    /// OCSF events, one JSON object a line.
+    Ocsf,
+}
+
+impl Format {
+    fn of(word: &str) -> Option<Self> {
+        match word {
+            "jsonl" => Some(Self::Jsonl),
+            "csv" => Some(Self::Csv),
+            "ocsf" => Some(Self::Ocsf),
+            _ => None,
+        }
+    }
+
+    /// The type of what is sent, and the name of the file that a browser makes of it.
+    const fn headers(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Jsonl => (
+                "application/jsonl",
+                "attachment; filename=\"gig-record.jsonl\"",
+            ),
+            Self::Csv => (
+                "text/csv; charset=utf-8",
+                "attachment; filename=\"gig-record.csv\"",
+            ),
+            Self::Ocsf => (
+                "application/jsonl",
+                "attachment; filename=\"gig-record-ocsf.jsonl\"",
+            ),
+        }
+    }
+
+    fn lines(self, records: &[Found], text: &mut String) {
+        for found in records {
+            match self {
+                Self::Jsonl => {
+                    text.push_str(&found.line);
+                    text.push('\n');
+                }
+                Self::Csv => text.push_str(&csv::line(&found.row)),
+                Self::Ocsf => {
+                    text.push_str(&ocsf::event(&found.row));
+                    text.push('\n');
+                }
+            }
+        }
+    }
+}
+
+/// Everything that a search finds, newest first: `jsonl`, `csv` or `ocsf`.
+#[utoipa::path(get, path = "/api/v1/audit/export/{format}", tag = "audit", params(AuditAsked),
+    responses((status = 200, description = "the records"), (status = 400, body = Problem),
+              (status = 404, body = Problem)))]
+pub(crate) async fn export(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(format): Path<String>,
+    Asked(asked): Asked<AuditAsked>,
+) -> Result<Response, Problem> {
+    caller.require(Permission::ReadAudit)?;
+    let wanted = Format::of(&format).ok_or_else(|| Problem::missing("format", &format))?;
+    let mut query = asked.query()?;
+    query.limit = MOST;
+    // The first page before the first octet: what cannot be searched is told as a problem.
+    let first = app.search(query.clone()).await?;
+    app.record(taken(&app, &caller, &format, &asked)).await?;
+    let mut text = match wanted {
+        Format::Csv => csv::header(),
+        Format::Jsonl | Format::Ocsf => String::new(),
+    };
+    wanted.lines(&first.records, &mut text);
+    let rest = first.next.map(|next| Query {
+        before: Some(next),
+        ..query
+    });
+    let parts = stream::try_unfold(
+        (app, Some(text), rest),
+        move |(app, ready, rest)| async move {
+            if let Some(text) = ready {
+                return Ok::<_, String>(Some((Bytes::from(text), (app, None, rest))));
+            }
+            let Some(query) = rest else { return Ok(None) };
+            let page = app.search(query.clone()).await;
+            let page = page.map_err(|problem| problem.detail)?;
+            let mut text = String::new();
+            wanted.lines(&page.records, &mut text);
+            let rest = page.next.map(|next| Query {
+                before: Some(next),
+                ..query
+            });
+            Ok(Some((Bytes::from(text), (app, None, rest))))
+        },
+    );
+    let (kind, name) = wanted.headers();
+    let headers = [
+        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_DISPOSITION, name),
+    ];
+    Ok((headers, Body::from_stream(parts)).into_response())
+}
+
+/// Who took what.
+fn taken(app: &App, caller: &Caller, format: &str, asked: &AuditAsked) -> Entry {
+    let actor = caller.actor(app);
+    let mut entry = Entry::new(Event::Admin);
+    entry.profile = Some(actor.name);
+    entry.src = actor.address;
+    entry.verdict = Some(VerdictWord::Allow);
+    let what = crate::pages::audit::query(asked, "");
+    let what = if what.is_empty() { "all of it" } else { &what };
+    entry.findings = vec![format!("record exported as {format}: {what}").into()];
+    entry
+}
