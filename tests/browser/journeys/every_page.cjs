@@ -1,0 +1,42 @@
+// Every page, light and dark: axe-core finds nothing serious, nothing scrolls sideways on a phone.
+const fs = require('fs');
+const { DESKTOP, PHONE, check, fits, play } = require('./console.cjs');
+const everyPage = require('./pages.cjs');
+const furnish = require('./furnish.cjs');
+
+// By the devtools protocol, as all that is evaluated: the page's own policy stays in force.
+const AXE = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+async function axe(page) {
+  await page.evaluate(AXE);
+  const found = await page.evaluate(() => window.axe.run({ resultTypes: ['violations'] }));
+  check(found.passes.length > 5, `${page.url()}: axe looked at nothing`);
+  const serious = found.violations.filter(one => ['serious', 'critical'].includes(one.impact));
+  return serious.map(one => `${page.url()}: ${one.id}: ${one.nodes.map(node => `${node.html.slice(0, 200)} ${node.failureSummary}`).join('; ')}`);
+}
+
+play(async journey => {
+  const page = await furnish(journey);
+  const bad = [];
+  const look = async (page, kind) => {
+    const name = kind.replace(/[^a-z]+/g, '-').replace(/^-|-$/g, '') || 'overview';
+    for (const [width, viewport] of [['desktop', DESKTOP], ['phone', PHONE]]) {
+      await page.setViewportSize(viewport);
+      await fits(page).catch(error => bad.push(String(error)));
+      for (const colorScheme of ['light', 'dark']) {
+        await page.emulateMedia({ colorScheme });
+        // Only the colours differ at another width.
+        if (width === 'desktop' || colorScheme === 'light') bad.push(...(await axe(page)).map(one => `${width} ${colorScheme}: ${one}`));
+        await journey.shot(page, `${name}-${width}-${colorScheme}`);
+      }
+    }
+  };
+  const stranger = await journey.person();
+  await journey.to(stranger, '/sign-in');
+  await look(stranger, 'sign-in');
+  await journey.to(stranger, process.env.GIG_TEST_SETUP);
+  await look(stranger, 'set-up');
+  const seen = await everyPage(journey, page, look);
+  check(seen.length >= 20, `only ${seen.length} kinds of pages: ${seen}`);
+  check(bad.length === 0, `${bad.length} findings:\n${bad.join('\n')}`);
+});

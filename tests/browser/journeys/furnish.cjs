@@ -1,0 +1,43 @@
+// An appliance as after some work, so that every page has something to show: people, tokens, policies,
+// a sandbox that was allowed and denied, hostile words, something that waits.
+const HOSTILE = "'<script>alert(1)</script>\u202eevil\u202c'";
+
+module.exports = async function furnish(journey) {
+  const ana = await journey.first();
+  await journey.member(ana, 'cem', 'approver');
+  await journey.to(ana, '/people');
+  await ana.getByText('Make a token').click();
+  await ana.getByLabel('What it is for').fill('pipeline');
+  await journey.click(ana, 'button', 'Make');
+  const document = 'version: 1\nname: web\negress:\n' +
+    '  - {host: api.example.test, ports: [80], rules: [{methods: [GET], paths: ["/v1/**"]}]}\n' +
+    '  - host: "*.packages.example.test"\n  - host: a-host-with-a-rather-long-name.of-a-department.example.test\n';
+  await journey.policy(ana, 'web', document);
+  await journey.to(ana, '/policies/web/edit');
+  await ana.getByLabel('Document').fill(`${document}  - host: more.example.test\n`);
+  await ana.getByLabel('Why').fill(`the team asked for it; ${HOSTILE}`);
+  await journey.click(ana, 'button', 'Save and put in force');
+  const ask = (name, where) => `curl -s -o /dev/null -m 60 ${name} ${where}`;
+  const script = [
+    ask('', 'http://api.example.test/v1/items'),
+    ask('', 'http://api.example.test/v2/items'),
+    ask('-X POST', `http://api.example.test/v1/${'very-long-path/'.repeat(12)}`),
+    ask('', 'http://an-unknown-host.with-quite-a-long-name.example.org/'),
+    ask('', 'http://telemetry.example.net/'),
+    `printf 'done %s\\n' ${HOSTILE}`,
+  ].join('; ');
+  await journey.server(ana, 'reader', script, 'web');
+  await journey.server(ana, 'idle', 'exec sleep 100000');
+  await journey.run(ana, 'reader');
+  await journey.to(ana, '/servers');
+  const row = ana.getByRole('row').filter({ has: ana.getByText('idle', { exact: true }) });
+  await journey.click(ana, 'button', 'Start', row);
+  // Two people from now on, and something that waits.
+  await journey.to(ana, '/approvals');
+  await journey.click(ana, 'button', 'Turn it on');
+  await journey.to(ana, '/policies/web/edit');
+  await ana.getByLabel('Document').fill(document);
+  await ana.getByLabel('Why').fill('less is enough');
+  await journey.click(ana, 'button', 'Propose');
+  return ana;
+};

@@ -1,0 +1,50 @@
+//! The console in a real browser: each journey a person makes, and every page looked at.
+//!
+//! A journey is a script in `journeys/`, played by Node in Chromium against a `gig serve` of its own;
+//! everything it does, it does as a person would, by what the pages show. Whatever page it comes by is
+//! held to the same: nothing fetched from elsewhere, nothing that the page's own policy refused, no
+//! scrolling sideways. Screenshots lie in `target/browser` for whoever wants to look. Nothing beyond
+//! this machine is asked for: what sandboxes reach is [`world::World`].
+
+mod stage;
+mod world;
+
+use stage::Stage;
+
+#[test]
+fn the_first_admin_is_made_by_the_one_time_link() {
+    Stage::set().play("set_up");
+}
+
+#[test]
+fn a_denial_becomes_a_rule_in_two_clicks_and_the_same_request_passes() {
+    let stage = Stage::set();
+    stage.play("allow_from_denial");
+    // The browser saw "allowed": the other side saw the request, and nothing before the rule.
+    assert_eq!(stage.world().asked(), ["GET /wanted"]);
+}
+
+#[test]
+fn what_was_observed_is_suggested_simulated_approved_by_another_and_rolled_back() {
+    Stage::set().play("second_person");
+}
+
+#[test]
+fn the_record_is_searched_by_keyboard_and_exported() {
+    Stage::set().play("search_and_export");
+}
+
+#[test]
+fn a_session_is_ended_and_its_browser_is_out() {
+    Stage::set().play("end_session");
+}
+
+#[test]
+fn every_page_is_accessible_in_both_schemes_and_fits_a_phone() {
+    Stage::set().play("every_page");
+}
+
+#[test]
+fn every_page_is_read_without_a_script() {
+    Stage::set().play("without_script");
+}
