@@ -15,7 +15,7 @@ use std::{
     task::{Context, Poll, Wake, Waker, ready},
 };
 
-use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A future, or a stream's reading, that is polled only when it called.
@@ -24,13 +24,16 @@ pub(crate) struct Seldom<T> {
     inner: T,
     bell: Arc<Bell>,
     waker: Waker,
+    /// Whom the bell calls; compared without touching the bell, which is several times a request.
+    task: Waker,
 }
 
-/// Remembers a call until it is answered.
+/// Remembers a call until it is answered. Unlike an `AtomicWaker` it keeps whom it calls when it has
+/// called, so that nobody need be told again.
 #[derive(Debug)]
 struct Bell {
     rung: AtomicBool,
-    task: AtomicWaker,
+    task: Mutex<Waker>,
 }
 
 impl<T> Seldom<T> {
@@ -38,12 +41,13 @@ impl<T> Seldom<T> {
     pub(crate) fn new(inner: T) -> Self {
         let bell = Arc::new(Bell {
             rung: AtomicBool::new(true),
-            task: AtomicWaker::new(),
+            task: Mutex::new(Waker::noop().clone()),
         });
         Self {
             inner,
             waker: Waker::from(Arc::clone(&bell)),
             bell,
+            task: Waker::noop().clone(),
         }
     }
 
@@ -53,10 +57,13 @@ impl<T> Seldom<T> {
     }
 
     /// Whether it called since it was asked last.
-    fn called(&self, cx: &Context<'_>) -> bool {
-        // Before the look: a call between the two is not lost.
-        self.bell.task.register(cx.waker());
-        self.bell.rung.swap(false, Ordering::AcqRel)
+    fn called(&mut self, cx: &Context<'_>) -> bool {
+        if !self.task.will_wake(cx.waker()) {
+            // Before the look: a call between the two is not lost.
+            self.task.clone_from(cx.waker());
+            self.bell.task.lock().clone_from(cx.waker());
+        }
+        self.bell.rung.load(Ordering::Acquire) && self.bell.rung.swap(false, Ordering::AcqRel)
     }
 }
 
@@ -67,7 +74,9 @@ impl Wake for Bell {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.rung.store(true, Ordering::Release);
-        self.task.wake();
+        // After the lock: whom it wakes may come back here.
+        let task = self.task.lock().clone();
+        task.wake();
     }
 }
 
@@ -146,6 +155,23 @@ mod tests {
         let begun = tokio::time::Instant::now();
         assert_eq!(Seldom::new(pin!(steps)).await, 7);
         assert_eq!(begun.elapsed(), Duration::from_secs(180));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asked_last_is_called() {
+        let notify = Notify::new();
+        let notified = pin!(notify.notified());
+        let mut seldom = Seldom::new(notified);
+        // By nobody's task, then by this one.
+        assert!((&mut seldom).now_or_never().is_none());
+        let call = async {
+            tokio::task::yield_now().await;
+            notify.notify_waiters();
+        };
+        let called = tokio::time::timeout(Duration::from_secs(60), async {
+            tokio::join!(seldom, call)
+        });
+        assert!(called.await.is_ok());
     }
 
     #[tokio::test]
