@@ -45,7 +45,7 @@ use crate::{
 /// The refusal to tell; recorded.
 pub async fn exchange(
     session: &Arc<Session>,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
 ) -> Result<Response<Download>, Box<Refusal>> {
     // Which request is this?
     if request.method() == Method::CONNECT && !upgrade::is_extended_connect(&request) {
@@ -67,7 +67,7 @@ pub async fn exchange(
         Err(reason) => return refused.because(asked, reason).await,
     };
     (asked.host, asked.port) = (destination.host.clone(), destination.port);
-    let target = match path {
+    let mut target = match path {
         Ok((path, target)) => {
             asked.path = path.into();
             target
@@ -91,13 +91,14 @@ pub async fn exchange(
         Ok(permit) => permit,
         Err(denial) => return refused.recording(asked, denial).await,
     };
-    let (mut request, mut target) = (request, target);
     let carried = match carry(session, &permit, &mut request, &mut target).await {
         Ok(carried) => carried,
         Err(stopped) => return refused.stopping(asked, stopped).await,
     };
     let recorder = session.worker().recorder();
-    let secrets = carried.as_ref().map_or_else(Vec::new, Carried::names);
+    let secrets = carried
+        .as_ref()
+        .map_or_else(Vec::new, |carried| carried.names());
     let granted = match record_request(recorder, &asked, &permit, secrets).await {
         Ok(granted) => granted,
         Err(denial) => return Err(refused.told(asked, denial)),
@@ -126,7 +127,7 @@ async fn carry(
     permit: &RequestPermit,
     request: &mut Request<Incoming>,
     target: &mut PathAndQuery,
-) -> Result<Option<Carried>, Box<Stopped>> {
+) -> Result<Option<Box<Carried>>, Box<Stopped>> {
     let Some(wallet) = session.caller().subject().wallet() else {
         return Ok(None);
     };
@@ -144,7 +145,9 @@ async fn carry(
         head,
     ))
     .await;
-    carried.map(Some).map_err(Box::new)
+    carried
+        .map(|carried| Some(Box::new(carried)))
+        .map_err(Box::new)
 }
 
 /// The words for the records, as far as they are known before anything is agreed.
@@ -260,5 +263,20 @@ impl Refuser<'_> {
             asked,
             grpc: self.grpc,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made<A, B, R>(_: impl FnOnce(A, B) -> R) -> usize {
+        size_of::<R>()
+    }
+
+    #[test]
+    fn a_running_request_takes_little_room() {
+        let size = made(|session: &'static Arc<Session>, request| exchange(session, request));
+        assert!(size <= 5 * 1024, "{size} octets");
     }
 }

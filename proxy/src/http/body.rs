@@ -49,9 +49,10 @@ pub use gathered::{GatherError, Gathered};
 pub use scrubbed::{Scrubbed, gather};
 
 /// A request body on its way to the origin.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub enum Upload {
     /// There is none.
+    #[default]
     Empty,
     /// There is one.
     Streaming(Box<Streaming>),

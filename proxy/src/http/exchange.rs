@@ -14,7 +14,7 @@ use std::{
 
 use gig_audit::{Event, Recorder};
 use gig_policy::{DenyReason, SecretName};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use tokio::time::Instant;
 
 use super::{
@@ -147,7 +147,7 @@ impl Exchange {
     /// A header section with which gRPC may end, or a trailer section: says it that nobody was
     /// authenticated, it says what 401 says elsewhere (gRPC over HTTP/2, "Responses").
     pub fn ended_with(&self, fields: &HeaderMap) {
-        let status = fields.get("grpc-status").map(HeaderValue::as_bytes);
+        let status = fields.get(&GRPC_STATUS).map(HeaderValue::as_bytes);
         if status == Some(GRPC_UNAUTHENTICATED) {
             self.value_refused();
         }
@@ -339,5 +339,7 @@ impl fmt::Debug for Exchange {
     }
 }
 
+/// Known once: a name that is a text is read anew for each answer.
+const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 /// gRPC's status codes: 16.
 const GRPC_UNAUTHENTICATED: &[u8] = b"16";

@@ -4,7 +4,7 @@
 //! gone is sent on another; one that may have been seen by the origin is repeated once at most, and
 //! only if repeating it changes nothing (RFC 9110 §9.2.2).
 
-use std::{pin::pin, sync::Arc};
+use std::{future::Future, pin::pin, sync::Arc};
 
 use gig_policy::{AppProtocol, DenyReason, Port, RequestPermit};
 use http::{
@@ -54,7 +54,7 @@ pub struct Outgoing {
     /// Where it goes.
     pub route: Arc<Route>,
     /// What it does with secrets, where gig keeps any.
-    pub carried: Option<Carried>,
+    pub carried: Option<Box<Carried>>,
 }
 
 /// A request readied for any origin connection; shaped for the one it gets.
@@ -64,7 +64,7 @@ pub(super) struct Ready {
     target: PathAndQuery,
     authority: HeaderValue,
     protocol: AppProtocol,
-    secrets: Option<Finishing>,
+    secrets: Option<Box<Finishing>>,
     /// What its connection shows the origin.
     identity: Option<ClientIdentity>,
     /// The key of a WebSocket handshake.
@@ -73,28 +73,31 @@ pub(super) struct Ready {
 
 /// Forwards, and answers with the origin's header section and a body that streams.
 ///
+/// Not an `async fn`, and what is beneath it takes the request by reference: each would keep room for
+/// a request that it handed on long ago, which every request then moves, and pushes out of the cache.
+///
 /// # Errors
 /// What was asked and why there is no answer; recorded.
-pub async fn forward(
+pub fn forward(
     permit: RequestPermit,
     session: &Arc<Session>,
     mut exchange: Box<Exchange>,
     outgoing: Outgoing,
-) -> Result<Response<Download>, (Asked, DenyReason)> {
+) -> impl Future<Output = Result<Response<Download>, (Asked, DenyReason)>> + Send {
     let route = Arc::clone(&outgoing.route);
-    let (ready, interims) = Ready::new(session, &mut exchange, outgoing);
+    let (mut ready, interims) = Ready::new(session, &mut exchange, outgoing);
     let need = match session.application() {
         Application::Http1 => Need::Http1,
         Application::Http2 => Need::Http2,
     };
-    let sent = pin!(async {
-        let ready = ready.finished(&interims).await?;
-        send(permit, session, &route, need, ready, &interims).await
-    });
-    let outcome = exchange.unless_revoked(sent).await;
-    match outcome.and_then(|(response, lease)| answer(&response).map(|()| (response, lease))) {
-        Ok((response, lease)) => pass_back(exchange, response, lease).await,
-        Err(failure) => Err(fail(*exchange, failure)),
+    async move {
+        let ready = &mut ready;
+        let sent = pin!(send(permit, session, &route, need, ready, &interims));
+        let outcome = exchange.unless_revoked(sent).await;
+        match outcome.and_then(|(response, lease)| answer(&response).map(|()| (response, lease))) {
+            Ok((response, lease)) => pass_back(exchange, response, lease).await,
+            Err(failure) => Err(fail(*exchange, failure)),
+        }
     }
 }
 
@@ -134,8 +137,8 @@ impl Ready {
                     let returning = Returning::new(scrub, &carried, &parts.method, headers);
                     exchange.watching(Arc::new(returning));
                 }
-                let (credentials, finishing) = Finishing::new(carried, digested);
-                (credentials, Some(finishing))
+                let (credentials, finishing) = Finishing::new(*carried, digested);
+                (credentials, Some(Box::new(finishing)))
             }
             None => (None, None),
         };
@@ -168,26 +171,19 @@ impl Ready {
 
     /// Does what can only be done when all else is: reads short bodies whole, so that their length is
     /// known, and signs. Boxed, since most requests carry no secret and should hold no room for it.
-    pub(super) async fn finished(self, interims: &Interims) -> Result<Self, Failure> {
-        if self.secrets.is_none() {
-            return Ok(self);
-        }
-        Box::pin(self.finish(interims)).await
-    }
-
-    async fn finish(mut self, interims: &Interims) -> Result<Self, Failure> {
+    async fn finish(&mut self, interims: &Interims) -> Result<(), Failure> {
         let Some(finishing) = self.secrets.take() else {
-            return Ok(self);
+            return Ok(());
         };
         let mut unsent = Unsent {
-            request: self.request,
+            request: std::mem::take(&mut self.request),
             target: &mut self.target,
             authority: &self.authority,
             protocol: self.protocol,
         };
-        finishing.finish(&mut unsent, interims).await?;
+        Box::pin(finishing.finish(&mut unsent, interims)).await?;
         self.request = unsent.request;
-        Ok(self)
+        Ok(())
     }
 
     /// Has it ask for a WebSocket, with `key` where one is needed.
@@ -257,15 +253,16 @@ fn join_cookies(headers: &mut http::HeaderMap) {
     }
 }
 
-/// Finds connections until one takes the request.
+/// Finishes the request and finds connections until one takes it.
 pub(super) async fn send(
     permit: RequestPermit,
     session: &Session,
     route: &Route,
     need: Need,
-    mut ready: Ready,
+    ready: &mut Ready,
     interims: &Interims,
 ) -> Result<(Response<Incoming>, Lease), Failure> {
+    ready.finish(interims).await?;
     let worker = session.worker();
     let identity = ready.identity.take();
     let wanted = Wanted {
@@ -289,7 +286,7 @@ pub(super) async fn send(
         }
         ready.shape(lease.application());
         let reused = lease.reused;
-        let sending = lease.send(ready.request, interims);
+        let sending = lease.send(&mut ready.request, interims);
         let sent = if interims.is_gated() {
             Box::pin(interims.going_on_late(sending)).await
         } else {
@@ -301,9 +298,9 @@ pub(super) async fn send(
                 drop(permit);
                 return Ok((response, lease));
             }
-            Err(unsent) => match (unsent.request, copy) {
-                (Some(request), _) if reused => ready.request = *request,
-                (None, Some(copy)) if unsent.unanswered => {
+            Err(unsent) => match (unsent.kept, copy) {
+                (true, _) if reused => {}
+                (false, Some(copy)) if unsent.unanswered => {
                     repeated = true;
                     ready.request = copy;
                 }

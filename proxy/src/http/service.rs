@@ -218,8 +218,7 @@ pub(super) async fn answer(
     let _busy = session.activity().enter();
     let unread = session.application() == Application::Http1 && !request.body().is_end_stream();
     let unseen = request.extensions().get() == Some(&Framing::Unseen);
-    // Boxed, so that a connection that waits for its next request holds no room for it.
-    match Box::pin(pipeline::exchange(&session, request)).await {
+    match boxed(|| pipeline::exchange(&session, request)).await {
         Ok(mut response) => {
             if unseen && response.status() != StatusCode::SWITCHING_PROTOCOLS {
                 // RFC 9112 §6.1: it may have had a length beside its coding.
@@ -239,6 +238,14 @@ pub(super) async fn answer(
             told.map(|told| Download::Told(Some(told)))
         }
     }
+}
+
+/// Boxes what takes a request, so that a connection that waits for its next one holds no room for it.
+/// Made where it stays, after its place: `Box::pin` would make it on the stack and copy all of its
+/// kilobytes, most of which are not yet used.
+fn boxed<F>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
+    let place = Box::new_uninit();
+    Box::into_pin(Box::write(place, make()))
 }
 
 fn close(headers: &mut HeaderMap) {

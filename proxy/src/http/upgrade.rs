@@ -160,7 +160,7 @@ pub async fn forward(
         .carried
         .as_mut()
         .and_then(|carried| carried.body.take());
-    let (mut ready, interims) = Ready::new(session, &mut exchange, outgoing);
+    let (ready, interims) = &mut Ready::new(session, &mut exchange, outgoing);
     if exchange.capture().is_some() {
         // What passes is no answer that tokens could be found in.
         let failure = Failure::new(Side::Downstream, DenyReason::TokenUnreadable);
@@ -177,11 +177,8 @@ pub async fn forward(
     // Secrets and signatures find it as it was decided on.
     shape(&mut ready.request, Application::Http1, &key);
     ready.for_websocket(key.clone());
-    let sent = pin!(async {
-        let ready = ready.finished(&interims).await?;
-        send(permit, session, &route, Need::Upgrade, ready, &interims).await
-    });
-    let (mut response, lease) = match exchange.unless_revoked(sent).await {
+    let sent = send(permit, session, &route, Need::Upgrade, ready, interims);
+    let (mut response, lease) = match exchange.unless_revoked(pin!(sent)).await {
         Ok(answered) => answered,
         Err(failure) => return Err(fail(*exchange, failure)),
     };

@@ -30,7 +30,7 @@ async fn asked(answers: bool, waited_for: bool) -> (Vec<u64>, bool) {
         tasks.spawn(async move {
             let request = Request::get("https://api.test/").body(Upload::Empty);
             let interims = Interims::new(None, &Arc::default(), None, None);
-            drop(http2.send(request.unwrap(), &interims).await);
+            drop(http2.send(&mut request.unwrap(), &interims).await);
         });
     } else {
         // Kept, as a pool keeps it.

@@ -167,16 +167,39 @@ impl Http2 {
         self.sender.is_extended_connect_protocol_enabled()
     }
 
-    /// Sends one request and waits for the answer's header section. To be called when it is ready.
-    /// Dropping the future resets the stream.
+    /// Takes one request, sends it and waits for the answer's header section. To be called when it is
+    /// ready. Dropping the future resets the stream.
     ///
     /// # Errors
     /// [`SendError`].
     pub async fn send(
         &mut self,
-        request: Request<Upload>,
+        request: &mut Request<Upload>,
         interims: &Interims,
     ) -> Result<Response<Incoming>, SendError> {
+        let connect = request.method() == Method::CONNECT;
+        let (answer, stream, body) = self.begin(std::mem::take(request))?;
+        let empty = body.is_end_stream();
+        let mut running = Running::new(&self.line);
+        let mut tunnel = None;
+        if connect {
+            tunnel = Some(stream);
+        } else if !empty {
+            // As many streams may be open as the origin allows; until it is, nothing of a body is read.
+            let opened = poll_fn(|cx| self.sender.poll_ready(cx)).await;
+            opened.map_err(SendError::Frames)?;
+            running.sending = self.upload(body, stream).await;
+        }
+        let response = answered(answer, interims).await?;
+        running.heard();
+        Ok(incoming(response, tunnel, running))
+    }
+
+    /// Sends the header section.
+    fn begin(
+        &mut self,
+        request: Request<Upload>,
+    ) -> Result<(ResponseFuture, SendStream<Bytes>, Upload), SendError> {
         let (parts, body) = request.into_parts();
         let mut request = Request::from_parts(parts, ());
         let connect = request.method() == Method::CONNECT;
@@ -191,19 +214,7 @@ impl Http2 {
         }
         let sent = self.sender.send_request(request, empty && !connect);
         let (answer, stream) = sent.map_err(SendError::Frames)?;
-        let mut running = Running::new(&self.line);
-        let mut tunnel = None;
-        if connect {
-            tunnel = Some(stream);
-        } else if !empty {
-            // As many streams may be open as the origin allows; until it is, nothing of a body is read.
-            let opened = poll_fn(|cx| self.sender.poll_ready(cx)).await;
-            opened.map_err(SendError::Frames)?;
-            running.sending = self.upload(body, stream).await;
-        }
-        let response = answered(answer, interims).await?;
-        running.heard();
-        Ok(incoming(response, tunnel, running))
+        Ok((answer, stream, body))
     }
 
     /// Sends a body: what is here at once, the rest beside the answer.

@@ -33,8 +33,8 @@ pub struct Lease {
 /// A request without an answer.
 #[derive(Debug)]
 pub struct Unsent {
-    /// The request, where it certainly did not go.
-    pub request: Option<Box<Request<Upload>>>,
+    /// The request is where it was: it certainly did not go.
+    pub kept: bool,
     /// The connection ended before any octet of an answer.
     pub unanswered: bool,
     /// What to tell.
@@ -42,27 +42,27 @@ pub struct Unsent {
 }
 
 impl Unsent {
-    fn by_http1(error: hyper::Error, request: Option<Box<Request<Upload>>>) -> Self {
+    fn by_http1(error: hyper::Error, kept: bool) -> Self {
         let reason = if error.is_parse() || error.is_parse_too_large() {
             DenyReason::OriginProtocol
         } else {
             DenyReason::DestinationUnavailable
         };
         Self {
-            request,
+            kept,
             unanswered: error.is_incomplete_message() || error.is_closed() || error.is_canceled(),
             failure: Failure::caused(Side::Upstream, reason, error),
         }
     }
 
-    fn by_http2(error: SendError, request: Option<Box<Request<Upload>>>) -> Self {
+    fn by_http2(error: SendError, kept: bool) -> Self {
         let reason = if error.is_malformed() {
             DenyReason::OriginProtocol
         } else {
             DenyReason::DestinationUnavailable
         };
         Self {
-            request,
+            kept,
             unanswered: error.is_unanswered(),
             failure: Failure::caused(Side::Upstream, reason, error),
         }
@@ -70,7 +70,7 @@ impl Unsent {
 
     fn too_much() -> Self {
         Self {
-            request: None,
+            kept: false,
             unanswered: false,
             failure: Failure::caused(Side::Upstream, DenyReason::OriginProtocol, TooMuch),
         }
@@ -120,25 +120,24 @@ impl Lease {
         }
     }
 
-    /// Sends one request and waits for the answer's header section; what comes before that goes to
-    /// `interims`.
+    /// Takes one request, sends it and waits for the answer's header section; what comes before that
+    /// goes to `interims`.
     ///
     /// # Errors
-    /// With the request where it certainly did not go.
+    /// With the request in its place where it certainly did not go.
     pub async fn send(
         &mut self,
-        request: Request<Upload>,
+        request: &mut Request<Upload>,
         interims: &Interims,
     ) -> Result<Response<Incoming>, Unsent> {
         match &mut self.line {
             Line::Http1 { sender, .. } => send_http1(sender, request, interims).await,
             Line::Http2(shared) => {
                 if let Err(error) = shared.is_ready() {
-                    let error = SendError::Frames(error);
-                    return Err(Unsent::by_http2(error, Some(Box::new(request))));
+                    return Err(Unsent::by_http2(SendError::Frames(error), true));
                 }
                 let sent = shared.send(request, interims).await;
-                sent.map_err(|error| Unsent::by_http2(error, None))
+                sent.map_err(|error| Unsent::by_http2(error, false))
             }
         }
     }
@@ -155,20 +154,20 @@ impl Lease {
 
 async fn send_http1(
     sender: &mut http1::SendRequest<Upload>,
-    mut request: Request<Upload>,
+    request: &mut Request<Upload>,
     interims: &Interims,
 ) -> Result<Response<Incoming>, Unsent> {
     if let Err(error) = sender.ready().await {
-        return Err(Unsent::by_http1(error, Some(Box::new(request))));
+        return Err(Unsent::by_http1(error, true));
     }
-    let watching = interims.watch(&mut request);
+    let watching = interims.watch(request);
     tokio::select! {
         biased;
-        sent = sender.try_send_request(request) => match sent {
+        sent = sender.try_send_request(std::mem::take(request)) => match sent {
             Ok(response) => Ok(response.map(Incoming::Http1)),
             Err(mut error) => {
-                let request = error.take_message().map(Box::new);
-                Err(Unsent::by_http1(error.into_error(), request))
+                let kept = error.take_message().map(|returned| *request = returned).is_some();
+                Err(Unsent::by_http1(error.into_error(), kept))
             }
         },
         () = watching.too_much() => Err(Unsent::too_much()),
