@@ -25,6 +25,8 @@ pub struct SecretGrant {
     pub entrusted: bool,
     /// Tokens in the answer become this secret. Such a grant lets nothing be swapped in.
     pub captures: bool,
+    /// Of one that captures: the program gets ID tokens as they are, since it verifies them itself.
+    pub shows_identity: bool,
 }
 
 impl SecretGrant {
@@ -36,6 +38,7 @@ impl SecretGrant {
             places: None,
             entrusted: false,
             captures: false,
+            shows_identity: false,
         }
     }
 }
@@ -49,6 +52,9 @@ impl fmt::Display for SecretGrant {
             f.write_str(" (tokens in the answer become it")?;
             if !listed.is_empty() {
                 write!(f, ", also from {}", listed.join(", "))?;
+            }
+            if self.shows_identity {
+                f.write_str(", save ID tokens, which are shown")?;
             }
             return f.write_str(")");
         }

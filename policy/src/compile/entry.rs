@@ -207,6 +207,11 @@ fn secrets(entry: &RawEntry, problems: &mut Vec<Problem>) -> Arc<[SecretGrant]> 
                     "`from` says where tokens stand in an answer: it goes with `capture: true`";
                 problems.push(Problem::at(raw.name.at, message.to_owned()));
             }
+            if raw.show.is_some() {
+                let message = "`show` says which tokens of an answer the program gets as they are: it \
+                               goes with `capture: true`";
+                problems.push(Problem::at(raw.name.at, message.to_owned()));
+            }
             vec![SecretGrant {
                 places,
                 entrusted: raw.entrusted,
@@ -241,9 +246,11 @@ fn captured(
     match SecretGrant::of_endpoint(name, places) {
         Ok([capturing, token, grant]) => {
             let places = Some(from(raw, problems));
+            let shows_identity = shows_identity(raw, problems);
             vec![
                 SecretGrant {
                     places,
+                    shows_identity,
                     ..capturing
                 },
                 token,
@@ -255,6 +262,23 @@ fn captured(
             Vec::new()
         }
     }
+}
+
+/// Whether ID tokens are shown. What opens an API is not: whom that is for is `entrusted`.
+fn shows_identity(raw: &RawSecret, problems: &mut Vec<Problem>) -> bool {
+    let mut shown = false;
+    for text in raw.show.iter().flatten() {
+        if text.value == "id_token" {
+            shown = true;
+            continue;
+        }
+        let message = format!(
+            "`show`: {:?}: only `id_token` can be shown; other tokens stay out of the program",
+            text.value
+        );
+        problems.push(Problem::at(text.at, message));
+    }
+    shown
 }
 
 /// Header fields and cookies of an answer that hold tokens.

@@ -46,6 +46,7 @@ pub(crate) struct RawSecret {
     pub(crate) entrusted: bool,
     pub(crate) capture: bool,
     pub(crate) from: Option<Vec<Located<String>>>,
+    pub(crate) show: Option<Vec<Located<String>>>,
 }
 
 /// One entry of `rules`.
@@ -271,6 +272,7 @@ impl<'p> Fields<'p> {
                 entrusted: false,
                 capture: false,
                 from: None,
+                show: None,
             });
         }
         let before = self.problems.len();
@@ -280,7 +282,8 @@ impl<'p> Fields<'p> {
         let entrusted = fields.switch("entrusted");
         let capture = fields.switch("capture");
         let from = fields.list_of("from", Fields::as_text);
-        fields.finish(&["name", "in", "entrusted", "capture", "from"]);
+        let show = fields.list_of("show", Fields::as_text);
+        fields.finish(&["name", "in", "entrusted", "capture", "from", "show"]);
         let Some(name) = name else {
             if self.problems.len() == before {
                 let message = "a secret needs its `name`, as in `{name: TOKEN, in: [basic]}`";
@@ -294,6 +297,7 @@ impl<'p> Fields<'p> {
             entrusted: entrusted.unwrap_or(false),
             capture: capture.unwrap_or(false),
             from,
+            show,
         })
     }
 

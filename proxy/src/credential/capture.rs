@@ -40,6 +40,8 @@ pub struct Capture {
     name: SecretName,
     /// Fields of the answer that the policy says hold tokens.
     from: Arc<[SecretPlace]>,
+    /// The policy lets the program have ID tokens as they are.
+    shows_identity: bool,
     tally: Arc<Tally>,
 }
 
@@ -96,10 +98,14 @@ impl Capture {
     #[must_use]
     pub fn of(wallet: &Arc<Wallet>, granted: &[SecretGrant], tally: &Arc<Tally>) -> Option<Self> {
         let grant = granted.iter().find(|grant| grant.captures)?;
+        // Where rules differ, the one that shows less holds.
+        let mut capturing = granted.iter().filter(|grant| grant.captures);
+        let shows_identity = capturing.all(|grant| grant.shows_identity);
         Some(Self {
             wallet: Arc::clone(wallet),
             name: grant.name.clone(),
             from: grant.places.clone().unwrap_or_default(),
+            shows_identity,
             tally: Arc::clone(tally),
         })
     }
@@ -212,6 +218,13 @@ impl Capture {
     fn keep(&self, token: Token, kinds: &mut Kinds) -> Result<Arc<str>, CaptureError> {
         if token.value.len() > LONGEST {
             return Err(CaptureError::Strange);
+        }
+        if token.field == Field::Identity && self.shows_identity {
+            let shown = std::str::from_utf8(token.value.expose());
+            let shown = shown.map_err(|_| CaptureError::Strange)?;
+            self.tally
+                .found(format!("id_token shown to the program ({})", self.name));
+            return Ok(shown.into());
         }
         let name = match token.field {
             Field::Access | Field::Identity => self.name.clone(),

@@ -16,6 +16,8 @@ use super::lab::{
     origin::{Origin, echo},
 };
 
+mod identity;
+
 const POLICY: &str = "
 version: 1
 name: test
@@ -25,12 +27,19 @@ egress:
     allow_private: [127.0.0.0/8]
     rules: [{paths: ['/token/**']}]
     secrets: [{name: LOGIN, capture: true, from: ['cookie:sid']}]
+  - host: auth.test
+    ports: [443]
+    allow_private: [127.0.0.0/8]
+    rules: [{paths: ['/shown/**']}]
+    secrets: [{name: LOGIN, capture: true, show: [id_token]}]
   - {host: auth.test, ports: [443], allow_private: [127.0.0.0/8], rules: [{paths: [/other]}]}
   - {host: api.test, ports: [443], allow_private: [127.0.0.0/8], secrets: [LOGIN]}
   - {host: other.test, ports: [443], allow_private: [127.0.0.0/8]}
 ";
 const ACCESS: &str = "r3al-access-token-of-it";
 const REFRESH: &str = "r3al-refresh-token-of-it";
+/// Claims, and a signature that a program would verify.
+const IDENTITY: &str = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ1c2VyIn0.c2lnbmF0dXJlLW9mLXRoZS1zZXJ2ZXI";
 
 /// One sandbox that holds nothing yet, a server that mints tokens, and an API that sends back what it got.
 struct World {
@@ -143,6 +152,13 @@ async fn mint(request: Request<Incoming>) -> Response<Body> {
             .body(crumbs(&gzipped(&tokens()))),
         "/token/form" => answer(200, "application/x-www-form-urlencoded").body(full(format!(
             "access_token={ACCESS}&scope=repo&token_type=bearer"
+        ))),
+        "/token/identity" | "/shown/identity" => answer(200, json).body(full(format!(
+            "{{\"access_token\": \"{ACCESS}\", \"id_token\": \"{IDENTITY}\"}}"
+        ))),
+        // One that is a credential elsewhere stays out all the same.
+        "/shown/same" => answer(200, json).body(full(format!(
+            "{{\"access_token\": \"{ACCESS}\", \"id_token\": \"{ACCESS}\"}}"
         ))),
         "/token/error" => answer(400, json).body(full("{\"error\": \"invalid_grant\"}")),
         "/token/pending" => answer(200, json).body(full("{\"error\": \"authorization_pending\"}")),

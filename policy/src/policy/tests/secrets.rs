@@ -137,6 +137,26 @@ fn where_an_answer_holds_tokens_can_be_said() {
 }
 
 #[test]
+fn that_id_tokens_are_shown_can_be_said_and_of_no_other() {
+    let p = policy(
+        "egress:\n- {host: auth.example, rules: [{paths: [/token]}], secrets: \
+         [{name: LOGIN, capture: true, show: [id_token]}]}",
+    );
+    let told = granted(&p, AppProtocol::Https, "/token");
+    let capturing = "LOGIN (tokens in the answer become it, save ID tokens, which are shown)";
+    assert!(told.starts_with(capturing), "{told}");
+    for wrong in [
+        "capture: true, show: [access_token]",
+        "capture: true, show: [id_token, refresh_token]",
+        "show: [id_token]",
+    ] {
+        let text = format!("egress: [{{host: a.example, secrets: [{{name: A, {wrong}}}]}}]");
+        let error = Policy::compile(&text, "p").unwrap_err().to_string();
+        assert!(error.contains("`show`"), "{error}");
+    }
+}
+
+#[test]
 fn an_option_captures_at_one_path_by_every_door() {
     let name: SecretName = "LOGIN".parse().unwrap();
     let mut builder = PolicyBuilder::new("p").allow("auth.example").unwrap();
