@@ -13,7 +13,7 @@ mod program;
 mod retention;
 mod secrets;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
 use gig_web::{App, AppSettings, Clock as _, Door, Following, Hasher, SystemClock, Traffic};
@@ -73,7 +73,8 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     });
     drop(following);
     drop(retaining);
-    drop(runtime);
+    // What runs beside it may hang, and gig is told to stop.
+    runtime.shutdown_timeout(LEFT);
     fleet.settle();
     drop(fleet);
     appliance.close();
@@ -142,6 +143,8 @@ fn stop_asked_for() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
+/// For what still runs when all doors are closed.
+const LEFT: Duration = Duration::from_secs(5);
 /// Console and API; the proxy has threads of its own.
 const WORKERS: usize = 2;
 const SETUP_LASTS: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);

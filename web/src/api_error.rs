@@ -132,6 +132,8 @@ impl From<ControlError> for Problem {
         let word = match &error {
             ControlError::Missing(_) => (StatusCode::NOT_FOUND, "not_found"),
             ControlError::Unable(_) => (StatusCode::SERVICE_UNAVAILABLE, "no_sandboxes"),
+            ControlError::Changed(_) => (StatusCode::CONFLICT, "changed_meanwhile"),
+            ControlError::Undecided(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             ControlError::Start { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "not_started"),
         };
         Self::new(word.0, word.1, error.to_string())

@@ -1,7 +1,6 @@
 //! What every handler stands on: store, record, control, clock and limits, put together once.
 
 use std::{
-    collections::BTreeSet,
     path::PathBuf,
     sync::{
         Arc,
@@ -9,28 +8,28 @@ use std::{
     },
 };
 
+use futures_util::future::FutureExt as _;
 use gig_audit::{
     Entry, Recorder, SqliteLog,
     log::Log,
     search::{Page, Query},
 };
-use gig_policy::Policy;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
-    sync::{RwLock, Semaphore},
+    sync::{OwnedSemaphorePermit, RwLock, Semaphore},
 };
 
 use crate::{
     api_error::Problem,
     auth::limits::SignInLimits,
     clock::Clock,
-    control::Control,
-    document,
+    control::{Control, ControlError, Decide, Decided},
+    in_force,
     metrics::Figures,
     password::Hasher,
-    store::{Actor, Applied, Change, Store, StoreError},
+    store::{Actor, Applied, Change, ChangeError, Server, Store, StoreError},
 };
 
 /// What the appliance is made of.
@@ -81,6 +80,12 @@ pub struct App {
     pub(crate) public_url: Option<String>,
     pub(crate) limits: SignInLimits,
     pub(crate) figures: Figures,
+    /// Who may ask the store.
+    asking: Arc<Semaphore>,
+    /// Who may change something.
+    changing: Arc<Semaphore>,
+    /// Who may start a sandbox.
+    starting: Arc<Semaphore>,
     /// Taken to write by who changes policies, to read by who starts a sandbox: none starts under a
     /// policy that was replaced meanwhile.
     pub(crate) policies: Arc<RwLock<()>>,
@@ -112,6 +117,9 @@ impl App {
             public_url: settings.public_url,
             limits: SignInLimits::default(),
             figures: Figures::default(),
+            asking: Arc::new(Semaphore::new(ASKING)),
+            changing: Arc::new(Semaphore::new(CHANGING)),
+            starting: Arc::new(Semaphore::new(STARTING)),
             policies: Arc::default(),
             undecided: Arc::default(),
             replays: Arc::new(Semaphore::new(1)),
@@ -129,68 +137,112 @@ impl App {
             .is_some_and(|url| url.starts_with("https://"))
     }
 
-    /// Asks the store, beside the runtime.
+    /// Asks the store, beside the runtime. Few do so at once, the others wait in line: who decides about
+    /// policies finds threads and a database that are not all taken.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, Problem> {
+        let place = Arc::clone(&self.asking).acquire_owned().await;
+        let place = place.map_err(Problem::internal)?;
         let store = Arc::clone(&self.store);
-        let answer = tokio::task::spawn_blocking(move || ask(store.as_ref())).await;
-        answer
-            .map_err(Problem::internal)?
-            .map_err(Problem::internal)
+        let answer = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            ask(store.as_ref())
+        });
+        let answer = answer.await.map_err(Problem::internal)?;
+        answer.map_err(Problem::internal)
     }
 
     /// Makes a change, recorded before it takes effect; policies that it touches are in force when this
     /// returns. All of it happens or none, also when whoever asked goes away meanwhile.
     pub(crate) async fn change(&self, actor: Actor, change: Change) -> Result<Applied, Problem> {
+        // Waited for here and not on a thread beside the runtime: there are only so many, and a sandbox
+        // that is being started needs one before it lets policies be changed.
+        let alone = match change.touches_policies() {
+            true => Some(Arc::clone(&self.policies).write_owned().await),
+            false => None,
+        };
+        let place = Arc::clone(&self.changing).acquire_owned().await;
+        let place = place.map_err(Problem::internal)?;
         let (store, recorder) = (Arc::clone(&self.store), self.recorder.clone());
-        let (control, policies) = (Arc::clone(&self.control), Arc::clone(&self.policies));
-        let undecided = Arc::clone(&self.undecided);
+        let (control, undecided) = (Arc::clone(&self.control), Arc::clone(&self.undecided));
         let runtime = Handle::current();
         let applied = tokio::task::spawn_blocking(move || {
+            let _place = place;
             let witness = |entry: Entry| {
                 let recorded = runtime.block_on(recorder.record(entry));
                 recorded.map(drop).map_err(|refused| refused.why)
             };
-            if !change.touches_policies() {
+            let Some(_alone) = alone else {
                 return store.apply(&change, &actor, &witness);
+            };
+            let doubt = Doubt {
+                undecided: &undecided,
+                stands: true,
+            };
+            match store.apply(&change, &actor, &witness) {
+                Ok(applied) => {
+                    if in_force::decide_again(store.as_ref(), control.as_ref()).is_some() {
+                        doubt.dispelled();
+                    }
+                    Ok(applied)
+                }
+                // It may have been made all the same.
+                Err(error @ ChangeError::Store(_)) => Err(error),
+                Err(refused) => {
+                    doubt.dispelled();
+                    Err(refused)
+                }
             }
-            let _alone = policies.blocking_write();
-            let applied = store.apply(&change, &actor, &witness)?;
-            if !decide_again(store.as_ref(), control.as_ref()) {
-                undecided.store(true, Ordering::Relaxed);
-            }
-            Ok(applied)
         });
         Ok(applied.await.map_err(Problem::internal)??)
     }
 
-    /// Starts a sandbox of a registered server, under the policy that is in force for it.
+    /// Starts a sandbox of a registered server, under the policy that is in force for it. Few at once.
     pub(crate) async fn start(
         &self,
         server: String,
     ) -> Result<crate::control::SandboxFacts, Problem> {
-        let none_changes = Arc::clone(&self.policies).read_owned().await;
+        let place = Arc::clone(&self.starting).try_acquire_owned();
+        let place = place.map_err(|_| {
+            Problem::unavailable(
+                "as many sandboxes as may be are being started: try again in a moment",
+            )
+        })?;
         let wanted = server.clone();
-        let found = self.ask(move |store| {
-            let Some(found) = store.server(&wanted)? else {
-                return Ok(None);
-            };
-            let policy = document::effective(store, &wanted)?;
-            Ok(Some((found, policy)))
-        });
-        let Some((found, policy)) = found.await? else {
-            return Err(Problem::missing("server", &server));
-        };
-        // Also when the caller gives up: until the sandbox is known to whoever changes policies.
-        let (control, runtime) = (Arc::clone(&self.control), Handle::current());
-        let started = tokio::task::spawn_blocking(move || {
-            let started = runtime.block_on(control.start(found, policy));
-            drop(none_changes);
-            started
-        });
-        Ok(started.await.map_err(Problem::internal)??)
+        let found = self.ask(move |store| store.server(&wanted)).await?;
+        let found = found.ok_or_else(|| Problem::missing("server", &server))?;
+        let decide = self.decide(found.clone(), place);
+        Ok(self.control.start(found, decide).await?)
+    }
+
+    /// The policy in force, which stays so as long as what is held with it.
+    fn decide(&self, server: Server, place: OwnedSemaphorePermit) -> Decide {
+        let (policies, store) = (Arc::clone(&self.policies), Arc::clone(&self.store));
+        Box::new(move || {
+            async move {
+                let name: Arc<str> = server.name.as_str().into();
+                let none_changes = policies.read_owned().await;
+                let decided = tokio::task::spawn_blocking(move || {
+                    let now = store.server(&server.name)?;
+                    if now.as_ref() != Some(&server) {
+                        return Ok(None);
+                    }
+                    in_force::effective(store.as_ref(), &server.name).map(Some)
+                });
+                let decided = decided.await.map_err(Problem::internal);
+                let decided = decided.and_then(|read| read.map_err(Problem::internal));
+                let policy = match decided {
+                    Ok(Some(policy)) => policy,
+                    Ok(None) => return Err(ControlError::Changed(name)),
+                    Err(_) => return Err(ControlError::Undecided(name)),
+                };
+                let hold = Box::new((none_changes, place));
+                Ok(Decided { policy, hold })
+            }
+            .boxed()
+        })
     }
 
     /// Searches the record, beside the runtime.
@@ -224,23 +276,35 @@ impl App {
     }
 }
 
-/// Puts what the store says in force in every sandbox that runs. Where the store cannot say, nothing is
-/// allowed any more: what was before is what the change may have been made against. Whether it could.
-pub(crate) fn decide_again(store: &dyn Store, control: &dyn Control) -> bool {
-    let running = control.sandboxes().into_iter();
-    let running = running.filter(|sandbox| sandbox.ended.is_none());
-    let servers: BTreeSet<Arc<str>> = running.map(|sandbox| sandbox.server).collect();
-    let mut whole = true;
-    for server in servers {
-        let policy = document::effective(store, &server).unwrap_or_else(|error| {
-            tracing::error!(%server, %error, "its policy cannot be read: it is denied everything");
-            whole = false;
-            Policy::deny_all("policy not readable")
-        });
-        control.set_policy(&server, policy);
-    }
-    whole
+/// Whether what is in force is what the store says, while a policy is changed: unless it is dispelled, also
+/// by a panic, whoever follows the store looks again.
+struct Doubt<'a> {
+    undecided: &'a AtomicBool,
+    stands: bool,
 }
 
+impl Doubt<'_> {
+    fn dispelled(mut self) {
+        self.stands = false;
+    }
+}
+
+impl Drop for Doubt<'_> {
+    fn drop(&mut self) {
+        if self.stands {
+            self.undecided.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Of the store, at once; it lends eight connections.
+const ASKING: usize = 4;
+/// One of policies and two others.
+const CHANGING: usize = 3;
+/// Each takes a processor for some tens of milliseconds.
+const STARTING: usize = 8;
 /// Each has a page cache of its own.
 const READERS: usize = 4;
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -14,6 +14,9 @@ use utoipa::ToSchema;
 
 use crate::store::Server;
 
+#[cfg(test)]
+pub(crate) mod fake;
+
 /// Starts and stops sandboxes.
 pub trait Control: Send + Sync + 'static {
     /// The parts of the machine, and whether each works.
@@ -22,12 +25,13 @@ pub trait Control: Send + Sync + 'static {
     /// What runs, and what ran lately, newest first.
     fn sandboxes(&self) -> Vec<SandboxFacts>;
 
-    /// Starts a sandbox for `server` under `policy`. Answers when its program runs. Dropping the future
-    /// leaves it starting or started.
+    /// Starts a sandbox for `server`. What may take long, as a secret that is fetched, is done before
+    /// `decide` is asked under which policy. Answers when its program runs. Dropping the future before it
+    /// was decided starts nothing, after that it leaves the sandbox starting or started.
     fn start(
         &self,
         server: Server,
-        policy: Policy,
+        decide: Decide,
     ) -> BoxFuture<'_, Result<SandboxFacts, ControlError>>;
 
     /// Ends a sandbox: SIGTERM, ten seconds later SIGKILL. Answers when it is asked to end, not when it
@@ -42,6 +46,19 @@ pub trait Control: Send + Sync + 'static {
 
     /// Puts another policy in force for the sandboxes of a server and cuts what it no longer allows.
     fn set_policy(&self, server: &str, policy: Policy);
+}
+
+/// Says under which policy a sandbox starts; asked once, when all else is at hand.
+pub type Decide = Box<dyn FnOnce() -> BoxFuture<'static, Result<Decided, ControlError>> + Send>;
+
+/// What a sandbox starts under.
+#[expect(missing_debug_implementations, reason = "what is held can be anything")]
+pub struct Decided {
+    /// The policy in force.
+    pub policy: Policy,
+    /// Held until the sandbox is among [`Control::sandboxes`], or did not start: as long as it is held no
+    /// policy changes.
+    pub hold: Box<dyn Send>,
 }
 
 /// One part of the machine.
@@ -98,6 +115,16 @@ pub enum ControlError {
     /// This host cannot have sandboxes.
     #[error("this host cannot have sandboxes: {0}")]
     Unable(Arc<str>),
+    /// What was to be started is not what is registered any more.
+    #[error(
+        "server {0} was changed or removed while its sandbox was being started: start it again"
+    )]
+    Changed(Arc<str>),
+    /// The store does not say which policy is in force.
+    #[error(
+        "the policy of server {0} cannot be read, so nothing was started: gig's own log says why"
+    )]
+    Undecided(Arc<str>),
     /// The sandbox did not start.
     #[error("the sandbox of {server} did not start: {why}")]
     Start {

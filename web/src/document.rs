@@ -1,13 +1,9 @@
-//! Policy documents as the appliance keeps them: compiled before they are stored, and the one that is
-//! in force for a server.
+//! Policy documents as the appliance keeps them: compiled before they are stored.
 
 use gig_policy::{Finding, Moment, Policy, PolicyBuilder, Problem, Reach};
 use jiff::Timestamp;
 
-use crate::{
-    clock::{Clock as _, SystemClock},
-    store::{Network, Store, StoreError},
-};
+use crate::clock::{Clock as _, SystemClock};
 
 mod lines;
 
@@ -80,45 +76,6 @@ pub(crate) fn check(name: &str, document: &str) -> Checked {
 /// To the second, as rules end.
 pub(crate) fn moment(at: Timestamp) -> Moment {
     Moment::from_unix(at.as_second())
-}
-
-/// The policy in force for `server`: its own assignment, else that of all servers, else one that denies
-/// everything. A document that this gig cannot read denies everything, too, and so does a server that was
-/// removed: its sandboxes get nothing of what is meant for all others while they end.
-///
-/// # Errors
-/// When the store cannot be read.
-pub fn effective(store: &dyn Store, server: &str) -> Result<Policy, StoreError> {
-    let Some(registered) = store.server(server)? else {
-        return Ok(Policy::deny_all("no longer registered"));
-    };
-    let assignments = store.assignments()?;
-    let of = |wanted: Option<&str>| {
-        let found = assignments
-            .iter()
-            .find(|one| one.server.as_deref() == wanted);
-        found.map(|one| one.policy.clone())
-    };
-    let Some(name) = of(Some(server)).or_else(|| of(None)) else {
-        return Ok(Policy::deny_all("nothing assigned"));
-    };
-    let Some(kept) = store.policy(&name, None)? else {
-        return Ok(Policy::deny_all(&name));
-    };
-    let reach = match registered.spec.network {
-        Network::Local => Reach::Local,
-        Network::External | Network::Disconnected => Reach::External,
-    };
-    let compiled = compile(&name, kept.head.version, &kept.document, Some(reach));
-    Ok(compiled.unwrap_or_else(|problems| {
-        let first = problems.first().map(|problem| problem.message.as_str());
-        tracing::error!(
-            policy = name,
-            problem = first,
-            "a stored policy is not valid: it denies all"
-        );
-        Policy::deny_all(&name)
-    }))
 }
 
 /// A hundred thousand rules.

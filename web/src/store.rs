@@ -16,6 +16,8 @@ use thiserror::Error;
 mod alone;
 mod change;
 mod changes;
+#[cfg(test)]
+pub(crate) mod fake;
 mod kept;
 mod name;
 mod postgres;

@@ -21,7 +21,7 @@ use gig_proxy::{
     tls::{authority_key::Authority, roots::Roots},
 };
 use gig_web::{
-    Control, ControlError, SandboxFacts,
+    Control, ControlError, Decide, SandboxFacts,
     control::{Health, SandboxLog},
     store::Server,
 };
@@ -237,18 +237,20 @@ impl Control for FleetHandle {
     fn start(
         &self,
         server: Server,
-        policy: Policy,
+        decide: Decide,
     ) -> BoxFuture<'_, Result<SandboxFacts, ControlError>> {
         let fleet = Arc::clone(&self.0);
         async move {
             fleet.machine()?;
             let name: Arc<str> = server.name.as_str().into();
-            life::start(fleet, server, policy)
-                .await
-                .map_err(|error| ControlError::Start {
+            let started = life::start(fleet, server, decide).await;
+            started.map_err(|error| match error.downcast::<ControlError>() {
+                Ok(refused) => refused,
+                Err(error) => ControlError::Start {
                     server: name,
                     why: causes(&error),
-                })
+                },
+            })
         }
         .boxed()
     }

@@ -390,7 +390,7 @@ fn a_server_that_was_removed_gets_nothing_of_what_is_for_all(store: &dyn Store) 
     let (server, policy) = (None, Some("wide".to_owned()));
     apply(store, &Change::Assign { server, policy }).unwrap();
     let in_force = || {
-        crate::document::effective(store, "one")
+        crate::in_force::effective(store, "one")
             .unwrap()
             .reference()
             .name

@@ -9,7 +9,7 @@ use gig_policy::{Policy, SandboxId};
 use gig_proxy::{Subject, credential::Wallet};
 use gig_sandbox::{Design, Network as Net, Place, Running};
 use gig_web::{
-    SandboxFacts,
+    Decide, Decided, SandboxFacts,
     store::{Network, Server},
 };
 use jiff::Timestamp;
@@ -35,17 +35,19 @@ struct Started {
     lease: Option<Lease>,
 }
 
-/// Starts a sandbox, and sees to its end.
+/// Starts a sandbox, and sees to its end. Its secrets are at hand before its policy is decided: while that
+/// is held no policy changes, and a service may take its time.
 pub(super) async fn start(
     fleet: Arc<Fleet>,
     server: Server,
-    policy: Policy,
+    decide: Decide,
 ) -> anyhow::Result<SandboxFacts> {
     let id = SandboxId::new(Uuid::now_v7());
     let machine = fleet.machine()?;
     let given = machine.secrets.give(id, &server.spec.secrets).await?;
     let runtime = fleet.runtime.get().cloned().unwrap_or_else(Handle::current);
     let (theirs, runtime_of_start) = (Arc::clone(&fleet), runtime.clone());
+    let Decided { policy, hold } = decide().await?;
     let asked = Asked {
         id,
         server,
@@ -54,6 +56,7 @@ pub(super) async fn start(
     };
     // Building a sandbox waits for processes: beside the runtime. It goes on when the caller gives up.
     let started = runtime.spawn_blocking(move || {
+        let _hold = hold;
         let started = begin(&theirs, asked, &runtime_of_start)?;
         let member = Arc::clone(&started.member);
         let fleet = Arc::clone(&theirs);

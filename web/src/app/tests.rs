@@ -1,0 +1,190 @@
+//! Changes and starts keep out of each other's way, and neither takes what the other needs.
+
+use std::time::Duration;
+
+use futures_util::{FutureExt as _, future::join_all, poll};
+use gig_audit::Recorder;
+
+use super::*;
+use crate::{
+    clock::SystemClock,
+    control::fake::FakeControl,
+    store::{ServerSpec, Standing, fake::FakeStore},
+};
+
+/// An appliance whose store and machine do as they are told.
+pub(crate) struct Lab {
+    pub(crate) app: Arc<App>,
+    pub(crate) store: Arc<FakeStore>,
+    pub(crate) control: Arc<FakeControl>,
+    folder: tempfile::TempDir,
+}
+
+impl Lab {
+    pub(crate) fn new() -> Self {
+        let (store, control) = (Arc::new(FakeStore::new()), Arc::new(FakeControl::new()));
+        let folder = tempfile::tempdir().unwrap();
+        let (recorder, _log) = Recorder::in_memory();
+        let app = App::new(AppSettings {
+            store: Arc::clone(&store) as Arc<dyn Store>,
+            recorder,
+            record: folder.path().join("record.db"),
+            control: Arc::clone(&control) as Arc<dyn Control>,
+            clock: Arc::new(SystemClock),
+            hasher: Hasher::new().unwrap(),
+            traffic: Arc::default(),
+            public_url: None,
+        });
+        Self {
+            app,
+            store,
+            control,
+            folder,
+        }
+    }
+
+    /// Makes a change as this machine's owner, with nobody told.
+    pub(crate) fn make(&self, change: &Change) {
+        assert!(self.folder.path().exists());
+        self.store.apply(change, &owner(), &|_| Ok(())).unwrap();
+    }
+
+    /// A policy `p` for all servers, and these servers.
+    pub(crate) fn with(servers: &[&str]) -> Self {
+        let lab = Self::new();
+        lab.make(&saved("p"));
+        let policy = Some("p".to_owned());
+        lab.make(&Change::Assign {
+            server: None,
+            policy,
+        });
+        for server in servers {
+            lab.make(&registered(server, "/bin/true"));
+        }
+        lab
+    }
+}
+
+pub(crate) fn owner() -> Actor {
+    Actor {
+        name: "uid 0 on this machine".into(),
+        person: Some(Actor::OWNER.into()),
+        owner: true,
+        standing: Standing::Itself,
+        address: None,
+        at: Timestamp::now(),
+    }
+}
+
+pub(crate) fn saved(name: &str) -> Change {
+    Change::SavePolicy {
+        name: name.parse().unwrap(),
+        expected: None,
+        document: "version: 1\negress:\n  - host: api.example.com\n".to_owned(),
+        reason: String::new(),
+    }
+}
+
+pub(crate) fn registered(name: &str, program: &str) -> Change {
+    Change::SaveServer {
+        name: name.parse().unwrap(),
+        spec: ServerSpec {
+            command: vec![program.to_owned()],
+            ..ServerSpec::default()
+        },
+        new: false,
+    }
+}
+
+/// Far beyond what any of this takes.
+const LATE: Duration = Duration::from_mins(2);
+
+#[test]
+fn changes_wait_for_a_start_without_a_thread_each() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let lab = Lab::with(&["one"]);
+    let done = runtime.block_on(async {
+        let mut start = lab.app.start("one".to_owned()).boxed();
+        while lab.control.decided.available_permits() == 0 {
+            assert!(poll!(&mut start).is_pending());
+            tokio::task::yield_now().await;
+        }
+        let changes = (0..16).map(|_| lab.app.change(owner(), saved("p")).boxed());
+        let mut changes: Vec<_> = changes.collect();
+        for change in &mut changes {
+            assert!(poll!(change).is_pending());
+        }
+        lab.control.gate.add_permits(1);
+        let all = async { (start.await, join_all(changes).await) };
+        tokio::time::timeout(LATE, all).await
+    });
+    runtime.shutdown_background();
+    let (started, changed) = done.unwrap();
+    assert_eq!(&*started.unwrap().policy, "p");
+    assert!(changed.iter().all(Result::is_ok));
+    // The sandbox was known before the first of them, and none forgot it.
+    assert_eq!(lab.control.put_for("one").len(), 16);
+}
+
+#[tokio::test]
+async fn few_sandboxes_start_at_once() {
+    let lab = Lab::with(&["one"]);
+    let mut starts: Vec<_> = (0..STARTING)
+        .map(|_| lab.app.start("one".to_owned()).boxed())
+        .collect();
+    for start in &mut starts {
+        assert!(poll!(start).is_pending());
+    }
+    let refused = lab.app.start("one".to_owned()).await.unwrap_err();
+    assert_eq!(refused.status(), http::StatusCode::SERVICE_UNAVAILABLE);
+    drop(starts);
+    lab.control.gate.add_permits(1);
+    assert!(lab.app.start("one".to_owned()).await.is_ok());
+}
+
+#[tokio::test]
+async fn what_changed_while_it_was_being_started_does_not_start() {
+    let lab = Lab::with(&["one"]);
+    lab.control.prepared.forget_permits(1000);
+    let mut start = lab.app.start("one".to_owned()).boxed();
+    while lab.app.starting.available_permits() == STARTING
+        || lab.store.asked.load(Ordering::SeqCst) == 0
+    {
+        assert!(poll!(&mut start).is_pending());
+        tokio::task::yield_now().await;
+    }
+    // It may be changed while a secret is fetched: nobody waits for that.
+    let change = lab.app.change(owner(), registered("one", "/bin/other"));
+    tokio::time::timeout(LATE, change).await.unwrap().unwrap();
+    lab.control.prepared.add_permits(1);
+    lab.control.gate.add_permits(1);
+    let refused = start.await.unwrap_err();
+    assert_eq!(refused.status(), http::StatusCode::CONFLICT);
+    assert!(lab.control.sandboxes().is_empty());
+}
+
+#[tokio::test]
+async fn who_asks_the_store_waits_without_a_thread() {
+    let lab = Lab::with(&[]);
+    let taken = Arc::clone(&lab.app.asking)
+        .acquire_many_owned(4)
+        .await
+        .unwrap();
+    let mut asks: Vec<_> = (0..64)
+        .map(|_| lab.app.ask(|store| store.policies()).boxed())
+        .collect();
+    for ask in &mut asks {
+        assert!(poll!(ask).is_pending());
+    }
+    // Nobody who waits has asked, and policies change all the same.
+    let change = lab.app.change(owner(), saved("p"));
+    tokio::time::timeout(LATE, change).await.unwrap().unwrap();
+    assert_eq!(lab.app.asking.available_permits(), 0);
+    drop(taken);
+    assert!(join_all(asks).await.iter().all(Result::is_ok));
+}

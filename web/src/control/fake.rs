@@ -1,0 +1,111 @@
+//! A machine whose sandboxes are entries of a list: it starts them when a test lets it, and remembers
+//! what was put in force.
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use gig_policy::{Policy, SandboxId};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use super::{Control, ControlError, Decide, Decided, Health, SandboxFacts, SandboxLog};
+use crate::store::Server;
+
+pub(crate) struct FakeControl {
+    running: Mutex<Vec<SandboxFacts>>,
+    /// Server and policy, as they were put in force.
+    pub(crate) put: Mutex<Vec<(String, String)>>,
+    /// One for each start that may ask under which policy.
+    pub(crate) prepared: Semaphore,
+    /// One for each start that has asked.
+    pub(crate) decided: Semaphore,
+    /// One for each start that may end.
+    pub(crate) gate: Semaphore,
+}
+
+impl FakeControl {
+    pub(crate) fn new() -> Self {
+        Self {
+            running: Mutex::default(),
+            put: Mutex::default(),
+            prepared: Semaphore::new(1000),
+            decided: Semaphore::new(0),
+            gate: Semaphore::new(0),
+        }
+    }
+
+    /// A sandbox of `server` runs.
+    pub(crate) fn run(&self, server: &str, policy: &str) -> SandboxFacts {
+        let facts = SandboxFacts {
+            id: SandboxId::new(uuid::Uuid::now_v7()),
+            server: server.into(),
+            address: None,
+            policy: policy.into(),
+            policy_version: 1,
+            started: Timestamp::UNIX_EPOCH,
+            ended: None,
+            connections: 0,
+            layers: Vec::new(),
+        };
+        self.running.lock().push(facts.clone());
+        facts
+    }
+
+    /// Under which policies sandboxes of `server` came to be, in order.
+    pub(crate) fn put_for(&self, server: &str) -> Vec<String> {
+        let put = self.put.lock();
+        let theirs = put.iter().filter(|(of, _)| of == server);
+        theirs.map(|(_, policy)| policy.clone()).collect()
+    }
+}
+
+impl Control for FakeControl {
+    fn health(&self) -> Vec<Health> {
+        Vec::new()
+    }
+
+    fn sandboxes(&self) -> Vec<SandboxFacts> {
+        self.running.lock().clone()
+    }
+
+    fn start(
+        &self,
+        server: Server,
+        decide: Decide,
+    ) -> BoxFuture<'_, Result<SandboxFacts, ControlError>> {
+        async move {
+            self.prepared.acquire().await.unwrap().forget();
+            let Decided { policy, hold } = decide().await?;
+            self.decided.add_permits(1);
+            self.gate.acquire().await.unwrap().forget();
+            let name = policy.reference().name.to_string();
+            let facts = self.run(&server.name, &name);
+            // As the real one, it needs a thread before it lets go.
+            tokio::task::spawn_blocking(move || drop(hold))
+                .await
+                .unwrap();
+            Ok(facts)
+        }
+        .boxed()
+    }
+
+    fn stop(&self, id: SandboxId) -> Result<(), ControlError> {
+        self.running.lock().retain(|sandbox| sandbox.id != id);
+        Ok(())
+    }
+
+    fn log(&self, _: SandboxId) -> Option<SandboxLog> {
+        None
+    }
+
+    fn set_policy(&self, server: &str, policy: Policy) {
+        let name = Arc::clone(&policy.reference().name);
+        for sandbox in self.running.lock().iter_mut() {
+            if *sandbox.server == *server {
+                sandbox.policy = Arc::clone(&name);
+            }
+        }
+        self.put.lock().push((server.to_owned(), name.to_string()));
+    }
+}

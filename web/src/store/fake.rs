@@ -1,0 +1,68 @@
+//! A store that fails when it is told to, counts what it is asked, and is a database of its own else: what
+//! happens to a real one too seldom to wait for.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::{
+    ChangeError, News, SqliteStore, StoreError,
+    tables::{DatabaseError, Refused, Tables, Transaction},
+};
+
+/// A database in a folder that goes with it.
+pub(crate) struct FakeStore {
+    kept: SqliteStore,
+    _folder: tempfile::TempDir,
+    /// Questions so far.
+    pub(crate) asked: AtomicU64,
+    /// Whether it answers none.
+    pub(crate) failing: AtomicBool,
+    /// How many it panics at next.
+    pub(crate) panics: AtomicU64,
+}
+
+impl FakeStore {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self {
+            kept: SqliteStore::open(&folder.path().join("gig.db")).unwrap(),
+            _folder: folder,
+            asked: AtomicU64::default(),
+            failing: AtomicBool::default(),
+            panics: AtomicU64::default(),
+        }
+    }
+}
+
+impl Tables for FakeStore {
+    fn read<R>(
+        &self,
+        ask: impl Fn(&Transaction<'_>) -> Result<R, DatabaseError>,
+    ) -> Result<R, StoreError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        let less = |left: u64| left.checked_sub(1);
+        let panics = self
+            .panics
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+        assert!(panics.is_err(), "as it was told to");
+        if self.failing.load(Ordering::SeqCst) {
+            return Err(StoreError {
+                attempted: "read",
+                place: "a store that fails".into(),
+                source: "as it was told to".into(),
+            });
+        }
+        self.kept.read(ask)
+    }
+
+    fn change<R>(
+        &self,
+        policies: bool,
+        make: impl FnOnce(&Transaction<'_>) -> Result<R, Refused>,
+    ) -> Result<R, ChangeError> {
+        self.kept.change(policies, make)
+    }
+
+    fn follow(&self) -> Option<Box<dyn News>> {
+        None
+    }
+}
