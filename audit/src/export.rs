@@ -13,6 +13,15 @@ use jiff::Timestamp;
 
 use crate::row::Row;
 
+/// All findings in one field: what stands between two of them is escaped within one, so that no reason that
+/// somebody gave looks like another finding.
+fn joined(findings: &[String]) -> String {
+    let escaped = findings
+        .iter()
+        .map(|one| one.replace('\\', "\\\\").replace(';', "\\;"));
+    escaped.collect::<Vec<_>>().join("; ")
+}
+
 /// When a record was written; the beginning of 1970 where that is no time.
 fn moment(row: &Row) -> Timestamp {
     row.time.parse().unwrap_or(Timestamp::UNIX_EPOCH)
@@ -37,5 +46,18 @@ fn gravity(row: &Row) -> Gravity {
         (_, Some("deny")) => Gravity::Denied,
         (_, Some("would_deny")) => Gravity::Notable,
         _ => Gravity::Ordinary,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_not_taken_for_two() {
+        let one = joined(&["reason: fine; decided by ana".to_owned()]);
+        assert_eq!(one, "reason: fine\\; decided by ana");
+        let two = joined(&["a".to_owned(), "b\\;".to_owned()]);
+        assert_eq!(two, "a; b\\\\\\;");
     }
 }

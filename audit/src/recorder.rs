@@ -237,6 +237,17 @@ impl Recorder {
         self.hand_in(job)
     }
 
+    /// Whether the record can be written, as far as is known: nothing was lost in the last half minute, or
+    /// something was written since, and the writer answers. Waits for it no longer than a moment; blocks.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        let writer = match &*self.0 {
+            Inner::Threaded { writer, .. } => writer.try_lock_for(WRITING),
+            Inner::Inline(writer) => writer.try_lock_for(WRITING),
+        };
+        writer.is_some_and(|writer| writer.is_well())
+    }
+
     fn hand_in(&self, job: Job) -> Result<(), RecordRefused> {
         match &*self.0 {
             Inner::Threaded { queue, .. } => queue.push(job).map_err(|full| match full {
@@ -302,6 +313,8 @@ impl Drop for RecorderOwner {
     }
 }
 
+/// A group takes some ten microseconds, a disk that is busy longer.
+const WRITING: Duration = Duration::from_secs(1);
 /// How long a caller waits for another's group before it leaves its own to the thread: groups take
 /// some ten microseconds.
 const SHORT_WAIT: Duration = Duration::from_micros(200);

@@ -60,6 +60,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         hasher: Hasher::new()?,
         traffic,
         public_url: args.public_url.clone(),
+        front: args.front.clone(),
     });
     let following = Following::start(&app).context("cannot start a thread")?;
     let outcome = runtime.block_on(async {
@@ -110,6 +111,18 @@ fn welcome(appliance: &Appliance, args: &ServeArgs, local: SocketAddr) -> anyhow
         None => format!("http://{local}"),
     };
     tell(&format!("gig: listening on http://{local}\n"));
+    if url.starts_with("https://") && args.front.is_empty() {
+        tell(
+            "gig: addresses in the record are those of what stands in front, and failed sign-ins are counted \
+             by name alone: name it with GIG_FRONT=ADDRESS, and it says in X-Forwarded-For for whom it speaks\n",
+        );
+    }
+    if args.public_url.is_none() && local.ip().is_loopback() {
+        tell(
+            "gig: a browser sends the session to whatever listens on another port of this address, too: where \
+             others have accounts on this machine, let people come by a name and TLS\n",
+        );
+    }
     if appliance.store.users()?.is_empty() {
         let minted = gig_web::mint_setup()?;
         let now = SystemClock.now();

@@ -4,6 +4,7 @@
 mod approvals;
 mod backup;
 mod doors;
+mod held;
 mod nodes;
 mod people;
 mod policies;
@@ -318,6 +319,7 @@ fn command(folder: &tempfile::TempDir, database: Option<&str>) -> Command {
         "GIG_DATABASE_URL",
         "GIG_LISTEN",
         "GIG_PUBLIC_URL",
+        "GIG_FRONT",
         "GIG_MASTER_KEY",
         "GIG_MASTER_KEY_FILE",
     ] {

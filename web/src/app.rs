@@ -1,6 +1,7 @@
 //! What every handler stands on: store, record, control, clock and limits, put together once.
 
 use std::{
+    net::{IpAddr, SocketAddr},
     path::PathBuf,
     sync::{
         Arc,
@@ -22,8 +23,9 @@ use tokio::{
 };
 
 use crate::{
+    api::health::Readiness,
     api_error::Problem,
-    auth::limits::SignInLimits,
+    auth::{limits::SignInLimits, refusals::Refusals},
     clock::Clock,
     control::{Control, ControlError, Decide, Decided},
     in_force,
@@ -51,6 +53,8 @@ pub struct AppSettings {
     pub traffic: Arc<Traffic>,
     /// Where people reach it: `https://gig.example.com`; `None`: as its own listener, without TLS.
     pub public_url: Option<String>,
+    /// The addresses of what stands in front of it, which says for whom it speaks.
+    pub front: Vec<IpAddr>,
 }
 
 /// Decisions since the start, counted as they are recorded.
@@ -78,12 +82,17 @@ pub struct App {
     pub(crate) hasher: Hasher,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) public_url: Option<String>,
+    front: Vec<IpAddr>,
     pub(crate) limits: SignInLimits,
+    pub(crate) refusals: Refusals,
+    pub(crate) readiness: Readiness,
     pub(crate) figures: Figures,
     /// Who may ask the store.
     asking: Arc<Semaphore>,
     /// Who may change something.
     changing: Arc<Semaphore>,
+    /// Who may do what takes long.
+    working: Arc<Semaphore>,
     /// Who may start a sandbox.
     starting: Arc<Semaphore>,
     /// Taken to write by who changes policies, to read by who starts a sandbox: none starts under a
@@ -115,10 +124,14 @@ impl App {
             hasher: settings.hasher,
             traffic: settings.traffic,
             public_url: settings.public_url,
+            front: settings.front.iter().map(IpAddr::to_canonical).collect(),
             limits: SignInLimits::default(),
+            refusals: Refusals::default(),
+            readiness: Readiness::default(),
             figures: Figures::default(),
             asking: Arc::new(Semaphore::new(ASKING)),
             changing: Arc::new(Semaphore::new(CHANGING)),
+            working: Arc::new(Semaphore::new(WORKING)),
             starting: Arc::new(Semaphore::new(STARTING)),
             policies: Arc::default(),
             undecided: Arc::default(),
@@ -135,6 +148,19 @@ impl App {
         self.public_url
             .as_deref()
             .is_some_and(|url| url.starts_with("https://"))
+    }
+
+    /// Whether this is the address of something that stands in front of gig and says for whom.
+    pub(crate) fn is_front(&self, address: IpAddr) -> bool {
+        self.front.contains(&address.to_canonical())
+    }
+
+    /// Where somebody is, if that tells them from others: behind something in front that gig was not told
+    /// of, all have its address.
+    pub(crate) fn whereabouts(&self, address: Option<SocketAddr>) -> Option<IpAddr> {
+        let address = address?.ip();
+        let hidden = self.is_tls() && self.front.is_empty();
+        (!hidden && !self.is_front(address)).then_some(address)
     }
 
     /// Asks the store, beside the runtime. Few do so at once, the others wait in line: who decides about
@@ -245,11 +271,24 @@ impl App {
         })
     }
 
+    /// Does what takes a processor or the disk for long, beside the runtime; others wait in line.
+    pub(crate) async fn aside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let place = Arc::clone(&self.working).acquire_owned().await;
+        let place = place.map_err(Problem::internal)?;
+        let done = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            work()
+        });
+        done.await.map_err(Problem::internal)
+    }
+
     /// Searches the record, beside the runtime.
     pub(crate) async fn search(self: &Arc<Self>, query: Query) -> Result<Page, Problem> {
         let app = Arc::clone(self);
-        let found = tokio::task::spawn_blocking(move || app.page(&query));
-        found.await.map_err(Problem::internal)?
+        self.aside(move || app.page(&query)).await?
     }
 
     /// One page of the record; for those who are beside the runtime already.
@@ -301,6 +340,8 @@ impl Drop for Doubt<'_> {
 const ASKING: usize = 4;
 /// One of policies and two others.
 const CHANGING: usize = 3;
+/// Documents of megabytes, pages of a large record: some seconds and some hundred megabytes each.
+const WORKING: usize = 2;
 /// Each takes a processor for some tens of milliseconds.
 const STARTING: usize = 8;
 /// Each has a page cache of its own.

@@ -7,7 +7,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, Method, header, request::Parts},
+    http::{HeaderMap, Method, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse as _, Redirect, Response},
 };
@@ -16,6 +16,7 @@ use jiff::SignedDuration;
 pub(crate) mod cookie;
 pub(crate) mod limits;
 pub(crate) mod origin;
+pub(crate) mod refusals;
 pub(crate) mod sign_in;
 
 use crate::{
@@ -24,6 +25,7 @@ use crate::{
     connections::Peer,
     credential::{Presented, read_session, read_token},
     role::{Permission, Role},
+    router::LONGEST_BODY,
     store::{Actor, Standing},
 };
 
@@ -80,14 +82,26 @@ impl Caller {
 
 /// Lets a request pass whose caller is known; the handler finds a [`Caller`].
 pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let api = request.uri().path().starts_with("/api/") || request.uri().path() == "/metrics";
+    let api = origin::is_for_programs(request.uri());
     let (mut parts, body) = request.into_parts();
-    match identify(&app, &parts).await {
+    let route = refusals::route(&parts);
+    let found = identify(&app, &parts).await;
+    if let Err(problem) = &found
+        && (problem.status() == StatusCode::FORBIDDEN || refusals::presents(&app, &parts))
+    {
+        app.tell_refusal(None, address(&parts), &route);
+    }
+    match found {
         Ok(caller) => {
+            let (name, address) = (Arc::clone(&caller.name), caller.address);
             parts.extensions.insert(caller);
-            next.run(Request::from_parts(parts, body)).await
+            let answer = next.run(Request::from_parts(parts, body)).await;
+            if answer.status() == StatusCode::FORBIDDEN {
+                app.tell_refusal(Some(name), address, &route);
+            }
+            answer
         }
-        Err(problem) if api || problem.status() != http::StatusCode::UNAUTHORIZED => {
+        Err(problem) if api || problem.status() != StatusCode::UNAUTHORIZED => {
             if api {
                 return problem.into_response();
             }
@@ -100,6 +114,26 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
         }
         Err(_) => Redirect::to("/sign-in").into_response(),
     }
+}
+
+/// Reads the long bodies of documents for who may write documents, and for nobody else: what a handler
+/// would say no to is not taken first.
+pub(crate) async fn documents(caller: Caller, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let length = headers.get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    let is_long = match length {
+        Some(length) => length > LONGEST_BODY,
+        None => headers.contains_key(header::TRANSFER_ENCODING),
+    };
+    match caller.require(Permission::EditPolicies) {
+        Err(problem) if is_long => problem.into_response(),
+        _ => next.run(request).await,
+    }
+}
+
+fn address(request: &Parts) -> Option<SocketAddr> {
+    request.extensions.get().and_then(Peer::address)
 }
 
 async fn identify(app: &App, request: &Parts) -> Result<Caller, Problem> {

@@ -1,12 +1,19 @@
 //! Connections to console and API: accepted, bounded, served, and let go at the end.
 //!
-//! Promises that a peer who sends slowly is dropped, that no more than [`MOST`] are served at once, and
-//! that a stop lets requests finish for a bounded time. Two doors: a TCP listener for people and
-//! programs, and a socket in the data directory for this machine's owner.
+//! Promises that a peer who sends slowly or reads nothing is dropped, that no connection lives for ever,
+//! that no more than [`MOST`] are served at once, not all of them from one place, and that a stop lets
+//! requests finish for a bounded time. Two doors: a TCP listener for people and programs, and a socket in
+//! the data directory for this machine's owner.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::Router;
+use futures_util::future::BoxFuture;
 use http::Request;
 use hyper::body::Incoming;
 use hyper_util::{
@@ -14,16 +21,17 @@ use hyper_util::{
     server::graceful::GracefulShutdown,
     service::TowerToHyperService,
 };
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, UnixListener, UnixStream},
-    sync::Semaphore,
+    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
 };
 use tower::ServiceExt as _;
 
-use crate::{app::App, router};
+use crate::{app::App, auth::limits::network, router};
 
 /// Where requests come in.
 #[derive(Debug)]
@@ -72,7 +80,7 @@ pub async fn serve(
     doors: Vec<Door>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let router = router::router(app);
+    let router = router::router(Arc::clone(&app));
     let graceful = GracefulShutdown::new();
     let mut accepting = JoinSet::new();
     let (connections, mut arrived) = tokio::sync::mpsc::channel::<Arrived>(64);
@@ -80,7 +88,8 @@ pub async fn serve(
         // Each door has places of its own: strangers at one do not keep the owner from the other.
         let (connections, places) = (connections.clone(), Arc::new(Semaphore::new(MOST)));
         let listener = Listener::open(door).map_err(ServeError::Listener)?;
-        accepting.spawn(accept(listener, connections, places));
+        let crowds = Crowds::new(&app);
+        accepting.spawn(accept(listener, connections, (places, crowds)));
     }
     let mut serving = JoinSet::new();
     tokio::pin!(stop);
@@ -96,9 +105,8 @@ pub async fn serve(
                     .serve_connection(TokioIo::new(arrived.stream), service);
                 let connection = graceful.watch(connection);
                 serving.spawn(async move {
-                    // A peer that goes away is no news.
-                    let _outcome = connection.await;
-                    drop(arrived.place);
+                    live(connection).await;
+                    drop(arrived.places);
                 });
             }
             Some(_) = serving.join_next() => {}
@@ -113,11 +121,75 @@ pub async fn serve(
     Ok(())
 }
 
-/// A connection and its place among them.
+/// Serves a connection until it ends or has lived long enough.
+async fn live(connection: impl Future) {
+    // A peer that goes away is no news.
+    let _outcome = tokio::time::timeout(LIFE, connection).await;
+}
+
+/// A connection and its places: among all, and among those from where it comes.
 struct Arrived {
     stream: Box<dyn Stream>,
     peer: Peer,
-    place: tokio::sync::OwnedSemaphorePermit,
+    places: (OwnedSemaphorePermit, Option<Crowd>),
+}
+
+/// How many come from where.
+struct Crowds {
+    /// These speak for many.
+    front: Arc<App>,
+    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+/// A place among those of one network; given back when it is dropped.
+struct Crowd {
+    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    network: IpAddr,
+}
+
+impl Crowds {
+    fn new(app: &Arc<App>) -> Self {
+        Self {
+            front: Arc::clone(app),
+            counts: Arc::default(),
+        }
+    }
+
+    /// A place for somebody from there; `Err` where all that may come from there have come. This machine
+    /// and what stands in front of gig have all the places there are.
+    fn enter(&self, peer: &Peer) -> Result<Option<Crowd>, Full> {
+        let Some(address) = peer.address().map(|address| address.ip().to_canonical()) else {
+            return Ok(None);
+        };
+        if address.is_loopback() || self.front.is_front(address) {
+            return Ok(None);
+        }
+        let network = network(address);
+        let mut counts = self.counts.lock();
+        let count = counts.entry(network).or_default();
+        if *count >= MOST_OF_ONE {
+            return Err(Full);
+        }
+        *count += 1;
+        let counts = Arc::clone(&self.counts);
+        Ok(Some(Crowd { counts, network }))
+    }
+}
+
+/// As many as may have come from one network.
+#[derive(Debug)]
+struct Full;
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        let mut counts = self.counts.lock();
+        if let Entry::Occupied(mut kept) = counts.entry(self.network) {
+            *kept.get_mut() = kept.get().saturating_sub(1);
+            if *kept.get() == 0 {
+                kept.remove();
+            }
+        }
+    }
 }
 
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
@@ -143,11 +215,18 @@ impl Listener {
         }
     }
 
+    /// Whoever reads nothing of an answer keeps their place no longer than [`UNREAD_WITHIN`].
+    async fn accept_tcp(listener: &TcpListener) -> std::io::Result<(TcpStream, SocketAddr)> {
+        let (stream, address) = listener.accept().await?;
+        rustix::net::sockopt::set_tcp_user_timeout(&stream, UNREAD_WITHIN)?;
+        Ok((stream, address))
+    }
+
     /// The next connection; `None` for somebody who is not let in.
     async fn next(&self) -> std::io::Result<Option<(Box<dyn Stream>, Peer)>> {
         match self {
             Self::Tcp(listener) => {
-                let (stream, address) = listener.accept().await?;
+                let (stream, address) = Self::accept_tcp(listener).await?;
                 Ok(Some((Box::new(stream), Peer::Network(address))))
             }
             Self::Owner(listener) => {
@@ -165,15 +244,19 @@ impl Listener {
 async fn accept(
     listener: Listener,
     to: tokio::sync::mpsc::Sender<Arrived>,
-    places: Arc<Semaphore>,
+    (places, crowds): (Arc<Semaphore>, Crowds),
 ) {
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         match listener.next().await {
             Ok(Some((stream, peer))) => {
+                // Who finds no place is let go at once: a queue would hold the door for all.
+                let Ok(crowd) = crowds.enter(&peer) else {
+                    continue;
+                };
                 let arrived = Arrived {
                     stream,
                     peer,
-                    place,
+                    places: (place, crowd),
                 };
                 if to.send(arrived).await.is_err() {
                     return;
@@ -208,7 +291,7 @@ struct Named {
 impl tower::Service<Request<Incoming>> for Named {
     type Response = axum::response::Response;
     type Error = std::convert::Infallible;
-    type Future = futures_util::future::BoxFuture<'static, Result<Self::Response, Self::Error>>;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(
         &mut self,
@@ -226,9 +309,18 @@ impl tower::Service<Request<Incoming>> for Named {
 
 /// People, their browsers' six connections each, and gateways: far below the descriptors of a process.
 const MOST: usize = 512;
+/// Of those, from one IPv4 address or one /64: several browsers behind one address.
+const MOST_OF_ONE: usize = 64;
+/// Milliseconds in which a peer takes what was sent to it.
+const UNREAD_WITHIN: u32 = 30_000;
+/// Longer than anybody looks at one page; what follows events comes again.
+const LIFE: Duration = Duration::from_hours(1);
 /// A head that takes longer is not a browser's.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// Of a request's head.
 const LONGEST_HEAD: usize = 64 * 1024;
 /// Requests that run when gig stops may run on for so long.
 const DRAIN: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests;

@@ -59,6 +59,12 @@ pub(crate) struct Checked {
 
 /// Checks a document that may be wrong.
 pub(crate) fn check(name: &str, document: &str) -> Checked {
+    if let Some(problem) = returned(document) {
+        return Checked {
+            problems: vec![problem],
+            findings: Vec::new(),
+        };
+    }
     match compile(name, 0, document, None) {
         Ok(policy) => {
             let mut findings = policy.findings();
@@ -73,6 +79,21 @@ pub(crate) fn check(name: &str, document: &str) -> Checked {
     }
 }
 
+/// A line that ends in a carriage return alone ends for a parser and for no editor: what people look at is
+/// not what is compiled.
+fn returned(document: &str) -> Option<Problem> {
+    let lines = document.split('\n').enumerate();
+    let mut lines = lines.map(|(at, line)| (at, line.strip_suffix('\r').unwrap_or(line)));
+    let carriage = |line: &str| line.chars().position(|c| c == '\r');
+    let (at, column) = lines.find_map(|(at, line)| Some((at, carriage(line)?)))?;
+    let counted = |from_zero: usize| u64::try_from(from_zero).map_or(u64::MAX, |n| n + 1);
+    Some(Problem {
+        line: counted(at),
+        column: counted(column),
+        message: "a carriage return without a line feed: end lines with a line feed".to_owned(),
+    })
+}
+
 /// To the second, as rules end.
 pub(crate) fn moment(at: Timestamp) -> Moment {
     Moment::from_unix(at.as_second())
@@ -80,3 +101,26 @@ pub(crate) fn moment(at: Timestamp) -> Moment {
 
 /// A hundred thousand rules.
 pub(crate) const LONGEST: usize = 8 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_carriage_return_alone_is_refused_where_it_stands() {
+        let of = |document: &str| returned(document).map(|problem| (problem.line, problem.column));
+        assert_eq!(of("version: 1\r\negress: []\r\n"), None);
+        assert_eq!(of("version: 1\n# all\regress: []\n"), Some((2, 6)));
+        assert_eq!(of("a\r\r\n"), Some((1, 2)));
+        assert!(
+            !check("p", "version: 1\n# all\regress: []\n")
+                .problems
+                .is_empty()
+        );
+        assert!(
+            check("p", "version: 1\r\negress: []\r\n")
+                .problems
+                .is_empty()
+        );
+    }
+}

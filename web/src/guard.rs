@@ -43,11 +43,10 @@ pub(crate) async fn guard(
 }
 
 /// Whom something in front of gig speaks for: the last of `X-Forwarded-For`, which it added itself.
-/// Believed of this machine alone, and only where an address to be reached at by TLS says that there is
-/// something in front; without it all people would share one limit of failed sign-ins.
+/// Believed of the addresses that were named as such and of no other: everybody can write it.
 fn forwarded(app: &App, request: &Request) -> Option<Peer> {
     let peer = request.extensions().get::<Peer>()?.address()?;
-    if !app.is_tls() || !peer.ip().to_canonical().is_loopback() {
+    if !app.is_front(peer.ip()) {
         return None;
     }
     let last = request

@@ -58,6 +58,7 @@ fn public() -> Router<Arc<App>> {
 fn api() -> Router<Arc<App>> {
     // A document in JSON takes more room than by itself.
     let documents = DefaultBodyLimit::max(2 * document::LONGEST);
+    let writers = middleware::from_fn(auth::documents);
     Router::new()
         .route(
             "/api/v1/policies/{name}",
@@ -68,6 +69,7 @@ fn api() -> Router<Arc<App>> {
         .route("/api/v1/policies/check", post(policies::check))
         .route("/api/v1/policies/{name}/simulate", post(recorded::simulate))
         .layer(documents)
+        .layer(writers)
         .route("/api/v1/openapi.json", get(openapi::show))
         .route("/api/v1/me", get(sessions::me))
         .route("/api/v1/sessions", get(sessions::list))
@@ -126,12 +128,14 @@ fn api() -> Router<Arc<App>> {
 
 fn console() -> Router<Arc<App>> {
     let documents = DefaultBodyLimit::max(2 * document::LONGEST);
+    let writers = middleware::from_fn(auth::documents);
     Router::new()
         .route(
             "/policies/{name}/edit",
             get(pages::policy_edit::form).post(pages::policy_edit::submit),
         )
         .layer(documents)
+        .layer(writers)
         .route("/", get(pages::overview::show))
         .route("/sign-out", post(pages::sign_in::sign_out))
         .route(
@@ -185,4 +189,7 @@ async fn missing(uri: http::Uri) -> axum::response::Response {
 }
 
 /// Forms and API bodies but documents.
-const LONGEST_BODY: usize = 256 * 1024;
+pub(crate) const LONGEST_BODY: usize = 256 * 1024;
+
+#[cfg(test)]
+mod tests;

@@ -75,6 +75,12 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn sessions(&self, now: Timestamp) -> Result<Vec<Session>, StoreError>;
 
+    /// Those of one user, newest first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn sessions_of(&self, user: &str, now: Timestamp) -> Result<Vec<Session>, StoreError>;
+
     /// One session that has not ended.
     ///
     /// # Errors

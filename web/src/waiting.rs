@@ -1,7 +1,7 @@
 //! Denials that wait for somebody: destinations of the last day that were denied and still would be.
 //!
-//! The newest denials are read, at most [`MOST`]; those that the policy as it is now would let pass are
-//! left out, as the code that enforces says. One line a destination, with its newest record, from which
+//! The newest denials are read, at most [`MOST`]; those that the policy that is in force for their server
+//! now would let pass are left out, as the code that enforces says. One line a destination, with its newest record, from which
 //! the rule is two clicks away.
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,20 +13,27 @@ use gig_audit::{
 use gig_policy::{AppProtocol, Asked, Host, Moment, Policy, Port};
 use jiff::SignedDuration;
 
-use crate::{allow::can_be_allowed, api_error::Problem, app::App, document};
+use crate::{
+    allow::can_be_allowed,
+    api_error::Problem,
+    app::App,
+    document,
+    in_force::InForce,
+    store::{Store, StoreError},
+};
 
 /// A destination that somebody may want to allow.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     /// The newest record of it.
     pub(crate) newest: Found,
-    /// The policy that denied it.
+    /// The policy that would deny it now.
     pub(crate) policy: String,
     /// Denials of it, as far as was read.
     pub(crate) count: u64,
 }
 
-/// Which destination of which policy.
+/// Which destination, of which policy or server.
 type Place = (String, String, Option<u16>);
 
 /// Those of the last day, newest first. Reads the store and the record: for who is beside the runtime.
@@ -49,18 +56,23 @@ pub(crate) fn waiting(app: &App) -> Result<Vec<Waiting>, Problem> {
         before: None,
         limit: MOST,
     };
-    let mut policies = Policies::new(app, document::moment(now));
+    let policies = Policies::new(app.store.as_ref(), document::moment(now));
+    let mut policies = policies.map_err(Problem::internal)?;
     let mut places: BTreeMap<Place, usize> = BTreeMap::new();
     let mut all: Vec<Waiting> = Vec::new();
     for found in app.page(&query)?.records {
-        let Some(place) = place(&found.row) else {
+        let Some((server, host, port)) = place(&found.row) else {
             continue;
         };
+        let Some(policy) = policies.of(&server).map_err(Problem::internal)? else {
+            continue;
+        };
+        let place = (policy.reference().name.to_string(), host, port);
         if let Some(known) = places.get(&place).and_then(|at| all.get_mut(*at)) {
             known.count += 1;
             continue;
         }
-        if all.len() < MOST_LISTED && policies.still_deny(&place.0, &found.row)? {
+        if all.len() < MOST_LISTED && denies(&policy, &found.row) {
             places.insert(place.clone(), all.len());
             all.push(Waiting {
                 newest: found,
@@ -72,49 +84,48 @@ pub(crate) fn waiting(app: &App) -> Result<Vec<Waiting>, Problem> {
     Ok(all)
 }
 
+/// Of a sandbox of which server, if a policy that is kept denied it and a rule could open it.
 fn place(row: &Row) -> Option<Place> {
-    let policy = row
-        .policy
+    let server = row
+        .server
         .clone()
         .filter(|_| row.policy_version > Some(0))?;
-    can_be_allowed(row).then(|| (policy, row.host.clone().unwrap_or_default(), row.port))
+    can_be_allowed(row).then(|| (server, row.host.clone().unwrap_or_default(), row.port))
 }
 
-/// The newest version of each policy that is asked for, compiled once.
+/// The policy in force for each server that is asked for, read once, as of now.
 struct Policies<'a> {
-    app: &'a App,
+    in_force: InForce<'a>,
     now: Moment,
-    known: HashMap<String, Option<Policy>>,
+    known: HashMap<String, Policy>,
 }
 
 impl<'a> Policies<'a> {
-    fn new(app: &'a App, now: Moment) -> Self {
-        Self {
-            app,
+    fn new(store: &'a dyn Store, now: Moment) -> Result<Self, StoreError> {
+        Ok(Self {
+            in_force: InForce::read(store)?,
             now,
             known: HashMap::new(),
-        }
+        })
     }
 
-    /// Whether the policy as it is now denies it, too; one that is gone is asked by nobody.
-    fn still_deny(&mut self, name: &str, row: &Row) -> Result<bool, Problem> {
-        let policy = match self.known.get(name) {
+    /// The policy that would be asked now, if it is one that is kept.
+    fn of(&mut self, server: &str) -> Result<Option<Policy>, StoreError> {
+        let policy = match self.known.get(server) {
             Some(known) => known.clone(),
             None => {
-                let kept = self.app.store.policy(name, None);
-                let kept = kept.map_err(Problem::internal)?;
-                let compiled =
-                    kept.and_then(|kept| document::compile(name, 0, &kept.document, None).ok());
-                let compiled = compiled.map(|policy| policy.as_of(self.now));
-                self.known.insert(name.to_owned(), compiled.clone());
-                compiled
+                let policy = self.in_force.of(server)?.as_of(self.now);
+                self.known.insert(server.to_owned(), policy.clone());
+                policy
             }
         };
-        let asked = asked(row);
-        Ok(policy
-            .zip(asked)
-            .is_some_and(|(policy, asked)| policy.covers(&asked, None).is_err()))
+        Ok(Some(policy).filter(|policy| policy.reference().version > 0))
     }
+}
+
+/// Whether a policy denies it, too.
+fn denies(policy: &Policy, row: &Row) -> bool {
+    asked(row).is_some_and(|asked| policy.covers(&asked, None).is_err())
 }
 
 /// What the record's sandbox asked for.
@@ -180,9 +191,10 @@ mod tests {
         denied.verdict = Some("deny".to_owned());
         denied.reason = Some("host_not_allowed".to_owned());
         denied.policy = Some("web".to_owned());
+        denied.server = Some("docs".to_owned());
         assert_eq!(place(&denied), None, "of no version");
         denied.policy_version = Some(1);
-        let want = ("web".to_owned(), "a.example".to_owned(), Some(443));
+        let want = ("docs".to_owned(), "a.example".to_owned(), Some(443));
         assert_eq!(place(&denied), Some(want));
         denied.reason = Some("private_address".to_owned());
         assert_eq!(place(&denied), None);

@@ -47,7 +47,7 @@ pub fn line(row: &Row) -> String {
         number(row.bytes_in),
         number(row.duration_ms),
         text(Some(&row.secrets.join(" "))),
-        text(Some(&row.findings.join("; "))),
+        text(Some(&super::joined(&row.findings))),
         text(Some(&row.hash)),
     ];
     fields.join(",") + "\r\n"

@@ -245,7 +245,7 @@ fn finding(row: &Row) -> Value {
         "audit.gap" => "Records are missing: egress was refused meanwhile, or the end was cut off",
         _ => "A scanner found something",
     };
-    let detail = row.findings.join("; ");
+    let detail = super::joined(&row.findings);
     json!({
         "finding_info": {
             "uid": row.hash,
@@ -273,7 +273,7 @@ fn entity(row: &Row) -> Value {
     };
     json!({
         "entity": { "name": name.unwrap_or_else(|| kind.to_owned()), "type": kind },
-        "comment": row.findings.join("; "),
+        "comment": super::joined(&row.findings),
         "actor": { "user": user(row) },
     })
 }

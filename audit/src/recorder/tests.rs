@@ -135,11 +135,14 @@ async fn a_full_disk_refuses() {
 async fn after_a_loss_the_gap_is_recorded_and_the_chain_goes_on() {
     let (recorder, log) = Recorder::in_memory();
     recorder.record(numbered(1)).await.unwrap();
+    assert!(recorder.is_well());
     log.fail(true);
     assert!(recorder.record(numbered(2)).await.is_err());
+    assert!(!recorder.is_well());
     assert!(recorder.record(numbered(3)).await.is_err());
     log.fail(false);
     assert_eq!(recorder.record(numbered(4)).await, Ok(Sequence(3)));
+    assert!(recorder.is_well());
     let records = log.records();
     assert_eq!(records.len(), 3);
     assert_eq!(records[1].entry.event, Event::AuditGap);

@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use gig_policy::DenyReason;
@@ -14,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::{
     chain::{self, Stamp},
-    clock::now_text,
+    clock::{Moment, now_text},
     entry::Entry,
     event::Event,
     record::Record,
@@ -37,6 +38,8 @@ pub(super) struct Writer {
     records: Vec<Record>,
     /// The loss was told to the operator; the recovery will be.
     failing: bool,
+    /// When a group was lost last.
+    lost: Option<Moment>,
 }
 
 impl fmt::Debug for Writer {
@@ -63,6 +66,7 @@ impl Writer {
             lines: Vec::new(),
             records: Vec::new(),
             failing: false,
+            lost: None,
         }
     }
 
@@ -211,12 +215,23 @@ impl Writer {
         }
     }
 
+    /// Whether what was handed in lately could be written. A loss that nobody has tried to mend since is
+    /// forgotten: somebody has to try.
+    pub(super) fn is_well(&self) -> bool {
+        let lately = self.lost.is_some_and(|at| at.elapsed() < LATELY);
+        !(self.failing && lately)
+    }
+
     fn tell_loss(&mut self, why: &str) {
+        self.lost = Some(Moment::now());
         if !std::mem::replace(&mut self.failing, true) {
             tracing::error!(why, "the record cannot be written: egress is refused");
         }
     }
 }
+
+/// A prober asks more than once meanwhile.
+const LATELY: Duration = Duration::from_secs(30);
 
 /// Tells everybody that the writer is gone, also when it unwinds.
 struct Gone<'a>(&'a Queue);

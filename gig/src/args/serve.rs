@@ -26,6 +26,9 @@ pub(crate) struct ServeArgs {
     /// `https://gig.example.com`
     #[arg(long, env = "GIG_PUBLIC_URL", value_name = "URL", value_parser = public_url)]
     pub(crate) public_url: Option<String>,
+    /// Addresses of what stands in front: its `X-Forwarded-For` is believed, and of nobody else
+    #[arg(long, env = "GIG_FRONT", value_name = "ADDRESS", value_delimiter = ',')]
+    pub(crate) front: Vec<std::net::IpAddr>,
     /// Trust these roots for origins too (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) upstream_ca: Vec<PathBuf>,
@@ -50,7 +53,8 @@ pub(crate) enum UserCommand {
     Ls(OutputArgs),
     /// Give somebody another role
     Role(UserRoleArgs),
-    /// Give somebody a new password, from standard input or typed; their sessions end
+    /// Give somebody a new password, from standard input or typed; their sessions end, their tokens
+    /// stay (`gig token rm`)
     Password(UserArgs),
     /// Let somebody sign in no more; their sessions end
     Rm(UserArgs),
@@ -205,7 +209,13 @@ pub(crate) struct RestoreArgs {
 }
 
 fn public_url(text: &str) -> Result<String, String> {
-    let url = text.trim_end_matches('/');
+    // As browsers name it in `Origin`.
+    let url = text.trim_end_matches('/').to_ascii_lowercase();
+    let usual = match url.starts_with("https:") {
+        true => ":443",
+        false => ":80",
+    };
+    let url = url.strip_suffix(usual).unwrap_or(&url);
     let host = url
         .strip_prefix("https://")
         .or_else(|| url.strip_prefix("http://"));
@@ -266,5 +276,19 @@ mod tests {
         ] {
             assert!(public_url(url).is_err(), "{url}");
         }
+    }
+
+    #[test]
+    fn a_public_url_is_what_browsers_call_it() {
+        let url = |text: &str| public_url(text).unwrap();
+        assert_eq!(
+            url("https://GIG.Example.com:443/"),
+            "https://gig.example.com"
+        );
+        assert_eq!(url("HTTPS://gig.example:8443"), "https://gig.example:8443");
+        assert_eq!(url("http://LOCALHOST:80"), "http://localhost");
+        assert_eq!(url("https://[2001:DB8::1]:443"), "https://[2001:db8::1]");
+        assert!(public_url("http://gig.example.com").is_err());
+        assert!(public_url("https://gig.example.com/console").is_err());
     }
 }

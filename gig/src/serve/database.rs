@@ -22,6 +22,17 @@ pub(super) fn open(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
     Ok(Arc::new(store))
 }
 
+/// The hosts, addresses and ports of the database that is reached over a network.
+///
+/// # Errors
+/// When the URL is damaged.
+pub(super) fn places() -> anyhow::Result<Vec<(String, u16)>> {
+    match url()? {
+        Some(url) => PostgresStore::places(&url).context(VARIABLE),
+        None => Ok(Vec::new()),
+    }
+}
+
 /// The URL of the database that a fleet shares, if there is one.
 ///
 /// # Errors

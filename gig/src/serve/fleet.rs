@@ -6,7 +6,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -15,7 +15,7 @@ use anyhow::Context;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use gig_audit::Recorder;
 use gig_netns::{HostIds, Hub, HubConfig};
-use gig_policy::{Policy, SandboxId};
+use gig_policy::{Host, Policy, Port, SandboxId};
 use gig_proxy::{
     Deadlines, Identity, NeverOpen, Proxy, ProxyListeners, Subject, UpstreamProxy,
     tls::{authority_key::Authority, roots::Roots},
@@ -27,10 +27,13 @@ use gig_web::{
 };
 use jiff::Timestamp;
 use parking_lot::{Mutex, RwLock};
-use tokio::{runtime::Handle, sync::Notify};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, Semaphore},
+};
 use tokio_util::task::TaskTracker;
 
-use super::{appliance::Appliance, secrets::Secrets};
+use super::{appliance::Appliance, database, secrets::Secrets};
 use crate::{
     args::serve::ServeArgs,
     run::settings::{DEFAULT_PROXY_PORT, DEFAULT_SUBNET, read_roots, variable},
@@ -45,6 +48,8 @@ pub(super) struct Fleet {
     sandboxes: Mutex<HashMap<SandboxId, Arc<Member>>>,
     /// Those that have ended, oldest first, for whoever asks why.
     ended: Mutex<VecDeque<Arc<Member>>>,
+    /// Places of sandboxes without a network; each with one takes a lease.
+    without_network: Arc<Semaphore>,
     tasks: TaskTracker,
     runtime: OnceLock<Handle>,
 }
@@ -96,6 +101,7 @@ impl Fleet {
             recorder: appliance.recorder.clone(),
             sandboxes: Mutex::default(),
             ended: Mutex::default(),
+            without_network: Arc::new(Semaphore::new(SLOTS.into())),
             tasks: TaskTracker::new(),
             runtime: OnceLock::new(),
         }))
@@ -186,9 +192,7 @@ impl Machine {
             upstream_proxy,
             authority,
             // No policy opens the console to a sandbox, whatever it allows.
-            never_open: NeverOpen {
-                listeners: vec![listener],
-            },
+            never_open: never_open(args, listener)?,
             workers: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         };
         let listeners = ProxyListeners {
@@ -310,6 +314,34 @@ impl Member {
 /// As the appliance holds it.
 #[derive(Clone)]
 pub(super) struct FleetHandle(pub(super) Arc<Fleet>);
+
+/// Where gig and its database are reached, as far as it is told.
+fn never_open(args: &ServeArgs, listener: SocketAddr) -> anyhow::Result<NeverOpen> {
+    let mut places = database::places()?;
+    if let Some(url) = &args.public_url {
+        let tls = url.starts_with("https://");
+        let authority = url.split_once("://").map_or("", |(_, authority)| authority);
+        let said = authority.rsplit_once(':');
+        let said = said.and_then(|(host, port)| Some((host, port.parse().ok()?)));
+        let (host, port) = said.unwrap_or((authority, if tls { 443 } else { 80 }));
+        places.push((host.to_owned(), port));
+    }
+    let mut never_open = NeverOpen {
+        listeners: vec![listener],
+        hosts: Vec::new(),
+    };
+    for (host, port) in places {
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        if let Ok(address) = bare.parse::<IpAddr>() {
+            never_open.listeners.push((address, port).into());
+        }
+        // What no policy can name is reached by no sandbox.
+        if let (Ok(host), Some(port)) = (Host::parse(bare), Port::new(port)) {
+            never_open.hosts.push((host, port));
+        }
+    }
+    Ok(never_open)
+}
 
 fn ids_in_words(ids: HostIds) -> &'static str {
     match ids {

@@ -18,7 +18,7 @@ use std::{
 };
 
 use gig_policy::{
-    ConnectPermit, DenyReason, Reach,
+    ConnectPermit, DenyReason, Host, Port, Reach,
     special_purpose::{AddressRefusal, PRIVATE_USE, admit},
 };
 use ipnet::IpNet;
@@ -45,11 +45,24 @@ impl VettedAddr {
     }
 }
 
-/// Sockets of gig itself, which nothing opens to a sandbox.
+/// Places of gig itself, which nothing opens to a sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NeverOpen {
     /// Listeners, by address and port; an unspecified address stands for every address of the host.
     pub listeners: Vec<SocketAddr>,
+    /// By name, whatever it resolves to and whoever resolves it: where gig is reached from outside, its
+    /// database.
+    pub hosts: Vec<(Host, Port)>,
+}
+
+impl NeverOpen {
+    /// Whether this is one of them by name.
+    #[must_use]
+    pub fn names(&self, host: &Host, port: Port) -> bool {
+        self.hosts
+            .iter()
+            .any(|(one, at)| one == host && *at == port)
+    }
 }
 
 /// No address of a host may be dialled.

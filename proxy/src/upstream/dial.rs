@@ -41,6 +41,7 @@ pub struct DialerSettings {
 pub struct Dialer {
     overrides: HashMap<(Fqdn, Port), Vec<SocketAddr>>,
     upstream_proxy: Option<UpstreamProxy>,
+    never_open: NeverOpen,
     vetter: Vetter,
     resolver: Resolver,
     deadlines: Deadlines,
@@ -84,7 +85,8 @@ impl Dialer {
         Self {
             overrides,
             upstream_proxy: settings.upstream_proxy,
-            vetter: Vetter::new(settings.never_open),
+            vetter: Vetter::new(settings.never_open.clone()),
+            never_open: settings.never_open,
             resolver: Resolver::new(settings.deadlines.resolve),
             deadlines: settings.deadlines,
         }
@@ -121,6 +123,11 @@ impl Dialer {
 
     async fn dial_unbounded(&self, permit: &ConnectPermit) -> Result<Dialed, Stopped> {
         let port = permit.port();
+        // Before anybody else may be asked to find it.
+        if self.never_open.names(permit.host(), port) {
+            let why = "gig itself is reached there, or keeps there what it keeps";
+            return Err(Stopped::new(DenyReason::NeverOpenable, why));
+        }
         let proxy = self
             .upstream_proxy
             .as_ref()

@@ -105,7 +105,7 @@ fn no_door_leads_past_the_second_person() {
             "/policies/web/edit",
             format!("version=1&act=save&document={encoded}"),
         ),
-        ("/policies/web/versions/1", String::new()),
+        ("/policies/web/versions/1", "on=1".to_owned()),
         ("/policies/web/assign", "server=".to_owned()),
     ] {
         let reply = office.form(ben, path, &fields);

@@ -210,7 +210,8 @@ fn gig_serves_from_a_directory_of_its_own_once_and_never_in_clear_text() {
 fn behind_tls_the_cookie_is_bound_to_its_host_and_people_are_told_apart() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = "https://gig.example";
-    let appliance = Appliance::start_in(folder, &["--public-url", url]);
+    let front = ["--public-url", url, "--front", "127.0.0.1"];
+    let appliance = Appliance::start_in(folder, &front);
     let link = appliance.setup_link();
     assert!(
         appliance.said().contains(&format!("{url}/setup/")),

@@ -1,6 +1,6 @@
 //! Whether gig lives and whether it can do its work; for whoever restarts it. Tells no more than that.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Json,
@@ -9,6 +9,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::json;
+use tokio::{sync::Mutex, time::Instant};
 
 use crate::app::App;
 
@@ -23,10 +24,7 @@ pub(crate) async fn alive() -> Response {
     responses((status = 200, description = "ready"), (status = 503, description = "a part does not work")),
     security(()))]
 pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
-    let store = app.ask(|store| store.assignments()).await.is_ok();
-    let parts = app.control.health();
-    let mut parts: Vec<_> = parts.iter().map(|part| (&*part.part, part.works)).collect();
-    parts.push(("store", store));
+    let parts = app.parts().await;
     let ready = parts.iter().all(|(_, works)| *works);
     let status = if ready {
         StatusCode::OK
@@ -35,8 +33,72 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
     };
     let words = if ready { "ready" } else { "not ready" };
     let parts: serde_json::Map<String, serde_json::Value> = parts
-        .into_iter()
-        .map(|(part, works)| (part.to_owned(), works.into()))
+        .iter()
+        .map(|(part, works)| (part.to_string(), (*works).into()))
         .collect();
     (status, Json(json!({"status": words, "parts": parts}))).into_response()
+}
+
+/// Each part, and whether it works.
+type Parts = Arc<[(Arc<str>, bool)]>;
+
+/// What was found last, and when.
+#[derive(Debug, Default)]
+pub(crate) struct Readiness(Mutex<Option<(Instant, Parts)>>);
+
+impl App {
+    /// Looked at once a second at most, however many ask: anybody may.
+    async fn parts(&self) -> Parts {
+        let mut known = self.readiness.0.lock().await;
+        if let Some((at, parts)) = &*known
+            && at.elapsed() < FRESH
+        {
+            return Arc::clone(parts);
+        }
+        let recorder = self.recorder.clone();
+        let asked = self.ask(move |store| Ok((store.assignments().is_ok(), recorder.is_well())));
+        let (store, record) = asked.await.unwrap_or((false, false));
+        let parts = self.control.health().into_iter();
+        let mut parts: Vec<_> = parts.map(|part| (part.part, part.works)).collect();
+        parts.extend([("store".into(), store), ("record".into(), record)]);
+        let parts = Parts::from(parts);
+        *known = Some((Instant::now(), Arc::clone(&parts)));
+        parts
+    }
+}
+
+const FRESH: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use crate::app::tests::Lab;
+
+    #[tokio::test]
+    async fn however_many_ask_whether_it_is_ready_it_looks_once() {
+        let lab = Lab::new();
+        let before = lab.store.asked.load(Ordering::SeqCst);
+        let known = lab.app.parts().await;
+        assert!(known.iter().all(|(_, works)| *works), "{known:?}");
+        let mut again = Vec::new();
+        for _ in 0..100 {
+            again.push(lab.app.parts().await);
+        }
+        assert!(again.iter().all(|parts| **parts == *known));
+        // A second may pass meanwhile, on a machine that is busy.
+        let asked = lab.store.asked.load(Ordering::SeqCst) - before;
+        assert!(asked < 50, "{asked}");
+    }
+
+    #[tokio::test]
+    async fn a_store_that_fails_and_a_record_that_is_not_written_are_told() {
+        let lab = Lab::new();
+        lab.store.failing.store(true, Ordering::SeqCst);
+        lab.log.fail(true);
+        let entry = gig_audit::Entry::new(gig_audit::Event::Admin);
+        assert!(lab.app.recorder.record(entry).await.is_err());
+        let known = lab.app.parts().await;
+        assert!(known.iter().all(|(_, works)| !*works), "{known:?}");
+    }
 }

@@ -235,7 +235,7 @@ pub(crate) async fn version(
     Ok(Json(kept.into()))
 }
 
-/// Writes an old version again, as the next one.
+/// Writes an old version again, as the next one. With `If-Match` only on the version that it names.
 #[utoipa::path(post, path = "/api/v1/policies/{name}/rollback", tag = "policies", request_body = RollBack,
     responses((status = 200, body = PolicyView), (status = 202, body = ProposalView),
               (status = 404, body = Problem)))]
@@ -243,9 +243,14 @@ pub(crate) async fn roll_back(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
+    headers: HeaderMap,
     Body(back): Body<RollBack>,
 ) -> Result<Response, Problem> {
-    let saved = roll_back_to(&app, &caller, name, back.version, back.reason).await?;
+    let on = match headers.contains_key(header::IF_MATCH) {
+        true => Some(expected(&headers)?),
+        false => None,
+    };
+    let saved = roll_back_to(&app, &caller, name, (back.version, on), back.reason).await?;
     Ok(saved.answer())
 }
 
@@ -253,11 +258,12 @@ pub(crate) async fn roll_back(
 #[utoipa::path(post, path = "/api/v1/policies/check", tag = "policies", request_body = Draft,
     responses((status = 200, body = DraftAnswer)))]
 pub(crate) async fn check(
+    State(app): State<Arc<App>>,
     caller: Caller,
     Body(draft): Body<Draft>,
 ) -> Result<Json<DraftAnswer>, Problem> {
     caller.require(Permission::EditPolicies)?;
-    let checked = checked(draft.name, draft.document).await?;
+    let checked = checked(&app, draft.name, draft.document).await?;
     Ok(Json(DraftAnswer {
         valid: checked.problems.is_empty(),
         problems: checked.problems,
@@ -349,7 +355,7 @@ pub(crate) async fn save_version(
     caller.require(Permission::EditPolicies)?;
     let name: Name = name.parse()?;
     brief(&reason)?;
-    let checked = checked(name.to_string(), document.clone()).await?;
+    let checked = checked(app, name.to_string(), document.clone()).await?;
     if !checked.problems.is_empty() {
         return Err(Problem::document(checked.problems));
     }
@@ -367,12 +373,12 @@ pub(crate) async fn save_version(
     kept.map(Saved::Version)
 }
 
-/// Writes an old version again.
+/// Writes an old version again, on the one that is named.
 pub(crate) async fn roll_back_to(
     app: &App,
     caller: &Caller,
     name: String,
-    version: u64,
+    (version, on): (u64, Option<u64>),
     reason: String,
 ) -> Result<Saved, Problem> {
     let old = version_of(app, caller, name.clone(), Some(version)).await?;
@@ -380,13 +386,16 @@ pub(crate) async fn roll_back_to(
         "" => format!("back to version {version}"),
         reason => format!("back to version {version}: {reason}"),
     };
-    save_version(app, caller, name, None, old.document, reason).await
+    save_version(app, caller, name, on, old.document, reason).await
 }
 
 /// Compiling a hundred thousand rules takes its time: beside the runtime.
-pub(crate) async fn checked(name: String, text: String) -> Result<document::Checked, Problem> {
-    let checked = tokio::task::spawn_blocking(move || document::check(&name, &text)).await;
-    checked.map_err(Problem::internal)
+pub(crate) async fn checked(
+    app: &App,
+    name: String,
+    text: String,
+) -> Result<document::Checked, Problem> {
+    app.aside(move || document::check(&name, &text)).await
 }
 
 fn expected(headers: &HeaderMap) -> Result<u64, Problem> {

@@ -20,6 +20,7 @@ use crate::{
     auth::Caller,
     control::{SandboxFacts, SandboxLog},
     role::Permission,
+    store::Name,
 };
 
 /// A sandbox, as shown.
@@ -148,6 +149,13 @@ pub(crate) async fn start_server(
     server: String,
 ) -> Result<SandboxFacts, Problem> {
     caller.require(Permission::RunSandboxes)?;
+    // What is no server's name is not for the record, whoever sends it.
+    let name: Name = server.parse()?;
+    let wanted = name.to_string();
+    let known = app.ask(move |store| store.server(&wanted)).await?;
+    if known.is_none() {
+        return Err(Problem::missing("server", name.as_str()));
+    }
     app.record(act(app, caller, &server, None, "sandbox start asked for"))
         .await?;
     app.start(server).await

@@ -75,11 +75,13 @@ pub(crate) async fn end(
 /// The sessions that the caller may see.
 pub(crate) async fn of(app: &App, caller: &Caller) -> Result<Vec<SessionView>, Problem> {
     let now = app.now();
-    let sessions = app.ask(move |store| store.sessions(now)).await?;
-    let all = caller.may(Permission::ManageUsers);
-    let mine = |user: &str| caller.session.is_some() && *caller.name == *user;
-    let shown = sessions.into_iter().filter(|one| all || mine(&one.user));
-    Ok(shown
+    let sessions = match whose(caller) {
+        Whose::Everybodys => app.ask(move |store| store.sessions(now)).await?,
+        Whose::Own(name) => app.ask(move |store| store.sessions_of(&name, now)).await?,
+        Whose::Nobodys => Vec::new(),
+    };
+    Ok(sessions
+        .into_iter()
         .map(|one| SessionView {
             current: caller.session.as_deref() == Some(&one.id),
             id: one.id,
@@ -93,10 +95,33 @@ pub(crate) async fn of(app: &App, caller: &Caller) -> Result<Vec<SessionView>, P
         .collect())
 }
 
+/// Which sessions somebody may see and end.
+enum Whose {
+    Everybodys,
+    Own(Arc<str>),
+    Nobodys,
+}
+
+fn whose(caller: &Caller) -> Whose {
+    if caller.may(Permission::ManageUsers) {
+        return Whose::Everybodys;
+    }
+    match &caller.session {
+        Some(_) => Whose::Own(Arc::clone(&caller.name)),
+        None => Whose::Nobodys,
+    }
+}
+
 /// Ends one of them; another one is not there for the caller.
 pub(crate) async fn end_session(app: &App, caller: &Caller, id: String) -> Result<(), Problem> {
-    let seen = of(app, caller).await?;
-    if !seen.iter().any(|one| one.id == id) {
+    let (wanted, now) = (id.clone(), app.now());
+    let found = app.ask(move |store| store.session(&wanted, now)).await?;
+    let may = found.is_some_and(|found| match whose(caller) {
+        Whose::Everybodys => true,
+        Whose::Own(name) => *name == *found.user,
+        Whose::Nobodys => false,
+    });
+    if !may {
         return Err(Problem::missing("session", &id));
     }
     app.change(caller.actor(app), Change::EndSession { id })

@@ -121,7 +121,12 @@ pub(crate) async fn change(
     if change.role.is_none() && change.password.is_none() {
         return Err(Problem::invalid("nothing to change: give role or password"));
     }
-    // First, because a role may only be proposed, and that is answered.
+    // One could be made and the other refused, or wait for somebody.
+    if change.role.is_some() && change.password.is_some() {
+        return Err(Problem::invalid(
+            "one change at a time: give role or password; nothing was changed",
+        ));
+    }
     if let Some(password) = change.password {
         set_password(&app, &caller, name.clone(), Zeroizing::new(password)).await?;
     }
@@ -173,6 +178,12 @@ pub(crate) async fn set_password(
     password: Zeroizing<String>,
 ) -> Result<(), Problem> {
     caller.require(Permission::ManageUsers)?;
+    // Who finds a session open must not take the account over.
+    if caller.is(&name) {
+        return Err(Problem::forbidden(
+            "your own password is changed on the page People (/people), which asks for the one you have",
+        ));
+    }
     let password = app.hasher.hash_aside(&name, password).await?;
     let change = Change::SetPassword { name, password };
     app.change(caller.actor(app), change).await.map(drop)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, future::join_all, poll};
-use gig_audit::Recorder;
+use gig_audit::{MemoryLog, Recorder};
 
 use super::*;
 use crate::{
@@ -17,14 +17,19 @@ pub(crate) struct Lab {
     pub(crate) app: Arc<App>,
     pub(crate) store: Arc<FakeStore>,
     pub(crate) control: Arc<FakeControl>,
+    pub(crate) log: MemoryLog,
     folder: tempfile::TempDir,
 }
 
 impl Lab {
     pub(crate) fn new() -> Self {
+        Self::behind(None, &[])
+    }
+
+    pub(crate) fn behind(url: Option<&str>, front: &[IpAddr]) -> Self {
         let (store, control) = (Arc::new(FakeStore::new()), Arc::new(FakeControl::new()));
         let folder = tempfile::tempdir().unwrap();
-        let (recorder, _log) = Recorder::in_memory();
+        let (recorder, log) = Recorder::in_memory();
         let app = App::new(AppSettings {
             store: Arc::clone(&store) as Arc<dyn Store>,
             recorder,
@@ -33,12 +38,14 @@ impl Lab {
             clock: Arc::new(SystemClock),
             hasher: Hasher::new().unwrap(),
             traffic: Arc::default(),
-            public_url: None,
+            public_url: url.map(str::to_owned),
+            front: front.to_vec(),
         });
         Self {
             app,
             store,
             control,
+            log,
             folder,
         }
     }
@@ -187,4 +194,24 @@ async fn who_asks_the_store_waits_without_a_thread() {
     assert_eq!(lab.app.asking.available_permits(), 0);
     drop(taken);
     assert!(join_all(asks).await.iter().all(Result::is_ok));
+}
+
+#[test]
+fn people_are_told_apart_by_what_was_named_and_by_nothing_else() {
+    let at = |text: &str| text.parse::<IpAddr>().unwrap();
+    let from = |lab: &Lab, text: &str| lab.app.whereabouts(Some((at(text), 1).into()));
+    let (tls, front) = (Some("https://gig.example"), [at("127.0.0.1"), at("::1")]);
+    let (open, unnamed, named) = (Lab::new(), Lab::behind(tls, &[]), Lab::behind(tls, &front));
+    assert_eq!(from(&open, "127.0.0.1"), Some(at("127.0.0.1")));
+    assert!(!open.app.is_front(at("127.0.0.1")) && !unnamed.app.is_front(at("127.0.0.1")));
+    assert_eq!(from(&unnamed, "192.0.2.1"), None, "everybody's");
+    assert!(named.app.is_front(at("127.0.0.1")) && named.app.is_front(at("::ffff:127.0.0.1")));
+    assert!(!named.app.is_front(at("127.0.0.2")));
+    assert_eq!(
+        from(&named, "::1"),
+        None,
+        "it says nothing of whom it speaks for"
+    );
+    assert_eq!(from(&named, "192.0.2.1"), Some(at("192.0.2.1")));
+    assert_eq!(named.app.whereabouts(None), None);
 }

@@ -1,8 +1,9 @@
 //! How often somebody may fail to sign in: counted by name and address, by address, and by name.
 //!
 //! The first stops guessing at one account, the second guessing at many, the third guessing from many
-//! places; its bound is the highest, so that nobody is locked out by a stranger in a moment. Kept in
-//! memory, bounded.
+//! places; its bound is the highest, so that nobody is locked out by a stranger in a moment. Where nothing
+//! tells one place from another only names are counted. The set-up link has a counter of its own, which no
+//! name can be. Kept in memory, bounded.
 
 use std::{collections::HashMap, net::IpAddr};
 
@@ -15,9 +16,19 @@ pub(crate) struct SignInLimits(Mutex<HashMap<Key, Failures>>);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
-    Pair(String, Option<IpAddr>),
-    Address(Option<IpAddr>),
+    Pair(String, IpAddr),
+    Address(IpAddr),
     Name(String),
+    SetUp(Option<IpAddr>),
+}
+
+/// What is tried.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Tried<'a> {
+    /// A password for this name.
+    Name(&'a str),
+    /// The set-up link.
+    SetUp,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +45,7 @@ impl SignInLimits {
     /// The seconds to wait.
     pub(crate) fn attempt(
         &self,
-        name: &str,
+        tried: Tried<'_>,
         address: Option<IpAddr>,
         now: Timestamp,
     ) -> Result<(), u64> {
@@ -42,7 +53,7 @@ impl SignInLimits {
         if counters.len() >= MOST {
             counters.retain(|_, kept| now.duration_since(kept.since) < WINDOW);
         }
-        let keys = keys(name, address);
+        let keys = keys(tried, address);
         for (key, most) in &keys {
             let Some(kept) = counters.get(key) else {
                 // Full of counters that run: strangers flood. Who is known by none of them waits.
@@ -74,11 +85,11 @@ impl SignInLimits {
     }
 
     /// The try was none of a guesser: takes it back, and forgets what was failed from there.
-    pub(crate) fn succeeded(&self, name: &str, address: Option<IpAddr>) {
+    pub(crate) fn succeeded(&self, tried: Tried<'_>, address: Option<IpAddr>) {
         let mut counters = self.0.lock();
-        for (key, _) in keys(name, address) {
+        for (key, _) in keys(tried, address) {
             match key {
-                Key::Pair(..) => drop(counters.remove(&key)),
+                Key::Pair(..) | Key::SetUp(_) => drop(counters.remove(&key)),
                 Key::Address(_) | Key::Name(_) => {
                     if let Some(kept) = counters.get_mut(&key) {
                         kept.count = kept.count.saturating_sub(1);
@@ -89,19 +100,25 @@ impl SignInLimits {
     }
 }
 
-fn keys(name: &str, address: Option<IpAddr>) -> [(Key, u32); 3] {
+fn keys(tried: Tried<'_>, address: Option<IpAddr>) -> Vec<(Key, u32)> {
+    let network = address.map(network);
+    let name = match tried {
+        Tried::Name(name) => name,
+        Tried::SetUp => return vec![(Key::SetUp(network), 30)],
+    };
     // What is longer is nobody's name.
     let name: String = name.chars().take(64).collect::<String>().to_lowercase();
-    let network = address.map(network);
-    [
-        (Key::Pair(name.clone(), network), 5),
-        (Key::Address(network), 30),
-        (Key::Name(name), 100),
-    ]
+    let mut keys = Vec::new();
+    if let Some(network) = network {
+        keys.push((Key::Pair(name.clone(), network), 5));
+        keys.push((Key::Address(network), 30));
+    }
+    keys.push((Key::Name(name), 100));
+    keys
 }
 
 /// Whoever has one address of an IPv6 network has all of its /64.
-fn network(address: IpAddr) -> IpAddr {
+pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => {
             let [a, b, c, d, ..] = v6.segments();
@@ -128,12 +145,17 @@ mod tests {
         let limits = SignInLimits::default();
         let (here, there) = (Some([192, 0, 2, 1].into()), Some([192, 0, 2, 2].into()));
         for _ in 0..5 {
-            limits.attempt("ana", here, at(0)).unwrap();
+            limits.attempt(Tried::Name("ana"), here, at(0)).unwrap();
         }
-        assert_eq!(limits.attempt("ANA", here, at(60)), Err(14 * 60));
-        limits.attempt("ben", here, at(60)).unwrap();
-        limits.attempt("ana", there, at(60)).unwrap();
-        limits.attempt("ana", here, at(15 * 60)).unwrap();
+        assert_eq!(
+            limits.attempt(Tried::Name("ANA"), here, at(60)),
+            Err(14 * 60)
+        );
+        limits.attempt(Tried::Name("ben"), here, at(60)).unwrap();
+        limits.attempt(Tried::Name("ana"), there, at(60)).unwrap();
+        limits
+            .attempt(Tried::Name("ana"), here, at(15 * 60))
+            .unwrap();
     }
 
     #[test]
@@ -141,15 +163,47 @@ mod tests {
         let limits = SignInLimits::default();
         let here = Some("2001:db8::1".parse().unwrap());
         for _ in 0..20 {
-            limits.attempt("ana", here, at(0)).unwrap();
-            limits.succeeded("ana", here);
+            limits.attempt(Tried::Name("ana"), here, at(0)).unwrap();
+            limits.succeeded(Tried::Name("ana"), here);
         }
         for n in 0..30_u16 {
             let neighbour = Some(IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, n]));
             limits
-                .attempt(&format!("user{n}"), neighbour, at(0))
+                .attempt(Tried::Name(&format!("user{n}")), neighbour, at(0))
                 .unwrap();
         }
-        assert!(limits.attempt("other", here, at(1)).is_err());
+        assert!(limits.attempt(Tried::Name("other"), here, at(1)).is_err());
+    }
+
+    #[test]
+    fn where_nobody_is_told_apart_no_address_locks_all_names_out() {
+        let limits = SignInLimits::default();
+        for n in 0..200 {
+            let name = format!("user{n}");
+            limits.attempt(Tried::Name(&name), None, at(0)).unwrap();
+        }
+        limits.attempt(Tried::Name("ana"), None, at(1)).unwrap();
+        for _ in 0..99 {
+            limits.attempt(Tried::Name("ana"), None, at(1)).unwrap();
+        }
+        assert!(limits.attempt(Tried::Name("ana"), None, at(2)).is_err());
+        limits.attempt(Tried::Name("ben"), None, at(2)).unwrap();
+    }
+
+    #[test]
+    fn no_name_uses_up_the_tries_of_the_set_up_link() {
+        let limits = SignInLimits::default();
+        let here = Some([192, 0, 2, 1].into());
+        for n in 0..200_u8 {
+            let from = Some([192, 0, 2, n].into());
+            // Refused when its own tries are used up, which is the point.
+            let _refused = limits.attempt(Tried::Name("set-up link"), from, at(0));
+        }
+        for _ in 0..30 {
+            limits.attempt(Tried::SetUp, here, at(1)).unwrap();
+        }
+        assert!(limits.attempt(Tried::SetUp, here, at(1)).is_err());
+        limits.succeeded(Tried::SetUp, here);
+        limits.attempt(Tried::SetUp, here, at(1)).unwrap();
     }
 }

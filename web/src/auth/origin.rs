@@ -45,13 +45,26 @@ pub(crate) fn check(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
     if own { Ok(()) } else { refused() }
 }
 
+/// The API and the figures; all else is for people.
+pub(crate) fn is_for_programs(uri: &Uri) -> bool {
+    uri.path().starts_with("/api/") || uri.path() == "/metrics"
+}
+
+/// Whether another site led a browser here. What says nothing is no browser of today.
+pub(crate) fn is_led_here(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site");
+    site.is_some_and(|site| site != "same-origin" && site != "none")
+}
+
 /// Why a request under a name that is not ours is refused. Addresses are nobody's to rebind; programs that
-/// have a token, the owner's socket and probes may come by any name.
+/// have a token may come by any name to what is for programs, and so may the owner's socket and probes. A
+/// page whose name leads here can send a header `Authorization`, too: it opens nothing that a browser shows.
 pub(crate) fn misdirected(app: &App, request: &Request) -> Option<Problem> {
     let headers = request.headers();
     let probe = matches!(request.uri().path(), "/healthz" | "/readyz");
     let owner = matches!(request.extensions().get(), Some(Peer::Owner(_)));
-    if probe || owner || headers.contains_key(header::AUTHORIZATION) {
+    let program = headers.contains_key(header::AUTHORIZATION) && is_for_programs(request.uri());
+    if probe || owner || program {
         return None;
     }
     let own = app
@@ -80,4 +93,45 @@ pub(crate) fn misdirected(app: &App, request: &Request) -> Option<Problem> {
                 .to_owned(),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::tests::Lab;
+
+    #[test]
+    fn a_name_that_is_not_ours_is_answered_programs_alone() {
+        let lab = Lab::new();
+        let refused = |path: &str, token: bool| {
+            let request = http::Request::builder()
+                .uri(path)
+                .header("host", "rebound.example");
+            let request = match token {
+                true => request.header("authorization", "Bearer nothing"),
+                false => request,
+            };
+            let request = request.body(axum::body::Body::empty()).unwrap();
+            misdirected(&lab.app, &request).is_some()
+        };
+        for path in ["/", "/sign-in", "/audit", "/setup/x", "/api"] {
+            assert!(refused(path, false) && refused(path, true), "{path}");
+        }
+        assert!(refused("/api/v1/me", false) && !refused("/api/v1/me", true));
+        assert!(refused("/metrics", false) && !refused("/metrics", true));
+        assert!(!refused("/healthz", false));
+    }
+
+    #[test]
+    fn another_site_is_told_from_a_person_and_from_our_own_pages() {
+        let led = |site: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            if let Some(site) = site {
+                headers.insert("sec-fetch-site", HeaderValue::from_static(site));
+            }
+            is_led_here(&headers)
+        };
+        assert!(led(Some("cross-site")) && led(Some("same-site")) && led(Some("")));
+        assert!(!led(Some("same-origin")) && !led(Some("none")) && !led(None));
+    }
 }

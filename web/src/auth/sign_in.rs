@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 use crate::{
     api_error::Problem,
     app::App,
+    auth::limits::Tried,
     credential::mint_session,
     store::{Actor, Change, Standing},
 };
@@ -26,8 +27,8 @@ pub(crate) struct SignIn {
 /// # Errors
 /// 429 for who failed too often, 403 without saying whether name or password was wrong.
 pub(crate) async fn sign_in(app: &App, asked: SignIn) -> Result<Zeroizing<String>, Problem> {
-    let (now, ip) = (app.now(), asked.address.map(|at| at.ip()));
-    if let Err(seconds) = app.limits.attempt(&asked.name, ip, now) {
+    let (now, from) = (app.now(), app.whereabouts(asked.address));
+    if let Err(seconds) = app.limits.attempt(Tried::Name(&asked.name), from, now) {
         app.figures.refused();
         return Err(Problem::too_many(seconds));
     }
@@ -40,7 +41,7 @@ pub(crate) async fn sign_in(app: &App, asked: SignIn) -> Result<Zeroizing<String
         app.record(refused(&asked.name, asked.address)).await?;
         return Err(Problem::forbidden("the name or the password is not right"));
     };
-    app.limits.succeeded(&asked.name, ip);
+    app.limits.succeeded(Tried::Name(&asked.name), from);
     start_session(app, (user.name, user.password), asked.address, asked.agent).await
 }
 

@@ -11,10 +11,12 @@ pub(crate) enum Line {
     Removed(String),
     /// So many lines that are in both.
     Skipped(usize),
+    /// So many lines more, which are not shown.
+    Left(usize),
 }
 
 /// The difference, with three lines around each change. Where the changed middle is very long, all of it
-/// is taken out and put in again.
+/// is taken out and put in again. What is more than anybody reads is counted.
 pub(crate) fn difference(old: &str, new: &str) -> Vec<Line> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let pairs = || old.iter().zip(&new);
@@ -34,7 +36,13 @@ pub(crate) fn difference(old: &str, new: &str) -> Vec<Line> {
     let mut lines: Vec<Line> = old.iter().take(head).map(same).collect();
     lines.extend(between(middle(&old), middle(&new)));
     lines.extend(old.iter().skip(old.len() - tail).map(same));
-    shorten(lines)
+    let mut shown = shorten(lines);
+    if shown.len() > MOST_SHOWN {
+        let left = shown.len() - MOST_SHOWN;
+        shown.truncate(MOST_SHOWN);
+        shown.push(Line::Left(left));
+    }
+    shown
 }
 
 /// By the longest common subsequence.
@@ -118,6 +126,8 @@ fn shorten(lines: Vec<Line>) -> Vec<Line> {
     shown
 }
 
+/// Of a page.
+const MOST_SHOWN: usize = 5_000;
 /// As diff(1) shows.
 const AROUND: usize = 3;
 /// Sixteen megabytes of counters, some ten milliseconds.
@@ -149,5 +159,13 @@ mod tests {
         assert_eq!(shown, want);
         assert_eq!(difference(old, old), vec![Line::Skipped(9)]);
         assert_eq!(difference("", "a"), vec![Line::Added("a".to_owned())]);
+    }
+
+    #[test]
+    fn more_than_anybody_reads_is_counted() {
+        let long = "a\n".repeat(MOST_SHOWN + 7);
+        let shown = difference("", &long);
+        assert_eq!(shown.len(), MOST_SHOWN + 1);
+        assert_eq!(shown.last(), Some(&Line::Left(7)));
     }
 }

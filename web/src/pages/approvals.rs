@@ -239,9 +239,9 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
             .ask(move |store| store.policy(&wanted, Some(on)))
             .await?;
         let old = old.map(|old| old.document).unwrap_or_default();
-        let found = checked(name.clone(), document.clone()).await?;
+        let found = checked(app, name.clone(), document.clone()).await?;
         page.findings = found.findings.iter().map(ToString::to_string).collect();
-        (page.meaning, page.lines) = compared(name.clone(), old, document.clone()).await?;
+        (page.meaning, page.lines) = compared(app, name.clone(), old, document.clone()).await?;
         if pending && (caller.may(Permission::Approve) || caller.may(Permission::EditPolicies)) {
             let span = span(&name, week(), None, None)?;
             match simulated(app, caller, name, document, span).await {

@@ -195,12 +195,14 @@ fn facts(row: &Row) -> Vec<(&'static str, String)> {
         ("Octets in", number(row.bytes_in)),
         ("Milliseconds", number(row.duration_ms)),
         ("Secrets", row.secrets.join(", ")),
-        ("Findings", row.findings.join("; ")),
         ("Connection", number(row.conn)),
         ("Request", text(&row.request)),
         ("Place in the chain", row.seq.to_string()),
     ];
-    let said = all.into_iter().filter(|(_, value)| !value.is_empty());
+    // A row each: a reason that somebody gave is not taken for what gig found.
+    let findings = row.findings.iter().map(|one| ("Finding", one.clone()));
+    let said = all.into_iter().chain(findings);
+    let said = said.filter(|(_, value)| !value.is_empty());
     said.map(|(name, value)| (name, cut(&value, 2000)))
         .collect()
 }

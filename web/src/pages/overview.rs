@@ -92,8 +92,7 @@ async fn wanted(app: &Arc<App>, caller: &Caller) -> Result<Vec<Wanted>, Problem>
         return Ok(Vec::new());
     }
     let theirs = Arc::clone(app);
-    let found = tokio::task::spawn_blocking(move || waiting(&theirs)).await;
-    let found = found.map_err(Problem::internal)??;
+    let found = app.aside(move || waiting(&theirs)).await??;
     Ok(found.iter().map(|one| Wanted::of(caller, one)).collect())
 }
 

@@ -20,7 +20,7 @@ use crate::{
     },
     api_error::Problem,
     app::App,
-    auth::Caller,
+    auth::{Caller, limits::Tried},
     role::{Permission, Role},
     store::Change,
 };
@@ -183,9 +183,9 @@ async fn change_own(app: &App, caller: &Caller, typed: OwnPassword) -> Result<()
     }
     let name = caller.name.to_string();
     // Who finds a session open must not guess here what the sign-in page would not let them guess.
-    let address = caller.actor(app).address.map(|at| at.ip());
+    let from = app.whereabouts(caller.actor(app).address);
     app.limits
-        .attempt(&name, address, app.now())
+        .attempt(Tried::Name(&name), from, app.now())
         .map_err(Problem::too_many)?;
     let wanted = name.clone();
     let kept = app.ask(move |store| store.user(&wanted)).await?;
@@ -193,7 +193,7 @@ async fn change_own(app: &App, caller: &Caller, typed: OwnPassword) -> Result<()
     if !app.hasher.check(kept, typed.current).await {
         return Err(Problem::forbidden("the current password is not right"));
     }
-    app.limits.succeeded(&name, address);
+    app.limits.succeeded(Tried::Name(&name), from);
     let password = app.hasher.hash_aside(&name, typed.password).await?;
     let change = Change::SetPassword { name, password };
     app.change(caller.actor(app), change).await.map(drop)

@@ -48,6 +48,8 @@ struct PolicyPage {
 struct VersionPage {
     frame: Frame,
     policy: PolicyView,
+    /// Its number, and whether this is it.
+    on: u64,
     newest: bool,
     meaning: String,
     lines: Vec<DiffLine>,
@@ -101,7 +103,7 @@ pub(crate) async fn show(
     Path(name): Path<String>,
 ) -> Answer {
     let kept = version_of(&app, &caller, name.clone(), None).await?;
-    let found = checked(name.clone(), kept.document.clone()).await?;
+    let found = checked(&app, name.clone(), kept.document.clone()).await?;
     let assignments = app.ask(|store| store.assignments()).await?;
     let servers = app.ask(|store| store.servers()).await?;
     let wanted = name.clone();
@@ -153,9 +155,10 @@ pub(crate) async fn version(
     };
     let old = before.map(|before| before.document).unwrap_or_default();
     let new = kept.document.clone();
-    let (meaning, lines) = compared(name, old, new).await?;
+    let (meaning, lines) = compared(&app, name, old, new).await?;
     let page = VersionPage {
         frame: Frame::new(&caller, "/policies"),
+        on: newest.head.version,
         newest: newest.head.version == kept.head.version,
         meaning,
         lines,
@@ -164,14 +167,21 @@ pub(crate) async fn version(
     Ok(shown(&page))
 }
 
+/// What somebody looked at when they went back.
+#[derive(Deserialize)]
+pub(crate) struct Back {
+    on: u64,
+}
+
 /// `POST /policies/{name}/versions/{version}`: back to it.
 pub(crate) async fn roll_back(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path((name, version)): Path<(String, u64)>,
+    Form(seen): Form<Back>,
 ) -> Answer {
     let back = format!("/policies/{}", in_query(&name));
-    match roll_back_to(&app, &caller, name, version, String::new()).await? {
+    match roll_back_to(&app, &caller, name, (version, Some(seen.on)), String::new()).await? {
         Saved::Version(_) => Ok(to(&back)),
         Saved::Proposed(proposal) => Ok(to(&format!("/approvals/{}", proposal.id))),
     }
@@ -179,11 +189,12 @@ pub(crate) async fn roll_back(
 
 /// What a change means, and its lines.
 pub(super) async fn compared(
+    app: &App,
     name: String,
     old: String,
     new: String,
 ) -> Result<(String, Vec<DiffLine>), crate::api_error::Problem> {
-    let compared = tokio::task::spawn_blocking(move || {
+    let compared = app.aside(move || {
         let compile = |text: &str| document::compile(&name, 0, text, None);
         let meaning = match (compile(&old), compile(&new)) {
             (Ok(old), Ok(new)) => old.difference(&new).to_string(),
@@ -191,7 +202,7 @@ pub(super) async fn compared(
         };
         (meaning, lines(&old, &new))
     });
-    compared.await.map_err(crate::api_error::Problem::internal)
+    compared.await
 }
 
 fn lines(old: &str, new: &str) -> Vec<DiffLine> {
@@ -203,6 +214,7 @@ fn lines(old: &str, new: &str) -> Vec<DiffLine> {
                 Line::Added(text) => ("added", "+", text),
                 Line::Removed(text) => ("removed", "-", text),
                 Line::Skipped(count) => ("skipped", " ", format!("… {count} lines that stay")),
+                Line::Left(count) => ("skipped", " ", format!("… {count} more lines, not shown")),
             };
             DiffLine { class, sign, text }
         })

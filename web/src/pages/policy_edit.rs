@@ -8,7 +8,7 @@ use askama::Template;
 use axum::{
     Form,
     extract::{Path, Query, State},
-    http::StatusCode,
+    http::{HeaderMap, StatusCode},
     response::Response,
 };
 use serde::Deserialize;
@@ -28,7 +28,7 @@ use crate::{
     },
     api_error::Problem,
     app::App,
-    auth::Caller,
+    auth::{Caller, origin},
     document::moment,
     recorded::{Breadth, Simulation},
     role::Permission,
@@ -104,9 +104,15 @@ pub(crate) async fn form(
     caller: Caller,
     Path(name): Path<String>,
     Query(opened): Query<Opened>,
+    headers: HeaderMap,
 ) -> Answer {
     caller.require(Permission::EditPolicies)?;
     let known: Name = name.parse()?;
+    if origin::is_led_here(&headers)
+        && let Some(instead) = opened.instead(&name)
+    {
+        return Ok(to(&instead));
+    }
     let wanted = name.clone();
     let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
     let mut page = EditPage::of(&caller, known.as_str());
@@ -152,7 +158,7 @@ pub(crate) async fn form(
         page.suggest(&app, &caller, opened).await?;
     }
     page.surroundings(&app).await?;
-    page.look(old).await?;
+    page.look(&app, old).await?;
     Ok(page.shown(StatusCode::OK))
 }
 
@@ -174,7 +180,7 @@ pub(crate) async fn submit(
     let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
     let old = kept.map(|kept| kept.document).unwrap_or_default();
     page.surroundings(&app).await?;
-    page.look(old).await?;
+    page.look(&app, old).await?;
     page.server.clone_from(&edited.server);
     if edited.act == "simulate" && page.problems.is_empty() {
         page.simulate(&app, &caller, &edited.days).await?;
@@ -201,6 +207,16 @@ pub(crate) async fn submit(
             Ok(page.shown(problem.status()))
         }
         Err(problem) => Err(problem.into()),
+    }
+}
+
+impl Opened {
+    /// Where another site may lead: not to a form that is filled in and one click from being saved.
+    fn instead(&self, policy: &str) -> Option<String> {
+        if !self.record.is_empty() {
+            return Some(format!("/audit/{}", in_query(&self.record)));
+        }
+        (!self.suggest.is_empty()).then(|| format!("/policies/{}", in_query(policy)))
     }
 }
 
@@ -309,8 +325,8 @@ impl EditPage {
     }
 
     /// Checks the document, and compares it with what is kept.
-    async fn look(&mut self, old: String) -> Result<(), Problem> {
-        let found = checked(self.name.clone(), self.document.clone()).await?;
+    async fn look(&mut self, app: &App, old: String) -> Result<(), Problem> {
+        let found = checked(app, self.name.clone(), self.document.clone()).await?;
         let place = |problem: &gig_policy::Problem| {
             format!(
                 "line {}, column {}: {}",
@@ -320,7 +336,7 @@ impl EditPage {
         self.problems = found.problems.iter().map(place).collect();
         self.findings = found.findings.iter().map(ToString::to_string).collect();
         if old != self.document && !old.is_empty() {
-            let (_, lines) = compared(self.name.clone(), old, self.document.clone()).await?;
+            let (_, lines) = compared(app, self.name.clone(), old, self.document.clone()).await?;
             self.lines = lines;
         }
         Ok(())

@@ -16,7 +16,7 @@ use super::{Answer, shown, shown_as, to};
 use crate::{
     api_error::Problem,
     app::App,
-    auth::{self, cookie, origin, sign_in::start_session},
+    auth::{self, cookie, limits::Tried, origin, sign_in::start_session},
     connections::Peer,
     credential::read_setup,
     store::{Actor, Change, ChangeError, Name, Standing},
@@ -82,9 +82,9 @@ async fn finish(
     // What is no link at all is no try: strangers could else use up those of whoever has the link.
     let presented = read_setup(link).ok_or(ChangeError::Setup)?;
     // Guessing 256 bits is hopeless; hashing passwords for guessers is not free.
-    let (ip, now) = (peer.address().map(|at| at.ip()), app.now());
+    let (from, now) = (app.whereabouts(peer.address()), app.now());
     app.limits
-        .attempt("set-up link", ip, now)
+        .attempt(Tried::SetUp, from, now)
         .map_err(Problem::too_many)?;
     let name: Name = typed.name.trim().parse()?;
     if typed.password != typed.again {
@@ -106,6 +106,6 @@ async fn finish(
         password: password.clone(),
     };
     app.change(actor, change).await?;
-    app.limits.succeeded("set-up link", ip);
+    app.limits.succeeded(Tried::SetUp, from);
     Ok((user, password))
 }

@@ -57,7 +57,8 @@ pub enum Change {
         /// Argon2id.
         password: String,
     },
-    /// A new password; all sessions of theirs end.
+    /// A new password; all sessions of theirs end. Tokens stay: programs that work by them did not lose
+    /// the password, and who removes a token says which.
     SetPassword {
         /// Whose.
         name: String,
@@ -178,6 +179,8 @@ pub struct Applied {
     pub replaced: Option<u64>,
     /// It would have taken two people, but for this machine's owner.
     pub passed: bool,
+    /// How a server was registered before.
+    pub before: Option<Box<ServerSpec>>,
 }
 
 impl Actor {
@@ -231,7 +234,7 @@ impl Change {
         entry.src = actor.address;
         entry.verdict = Some(VerdictWord::Allow);
         entry.policy_version = applied.version;
-        let words = made.words();
+        let words = made.words(applied.before.is_some());
         entry.findings.push(match (self, proposed) {
             (Self::Decide { .. }, Some(one)) => {
                 let (id, author, state) = (one.id, &one.author, one.state);
@@ -253,6 +256,11 @@ impl Change {
             (_, None) => words.into(),
         });
         made.name_subjects(&mut entry);
+        if let Self::SaveServer { spec, .. } = made {
+            let before = applied.before.as_deref();
+            let changes = spec.told_beside(before).into_iter();
+            entry.findings.extend(changes.map(Into::into));
+        }
         if let Self::Decide { why, .. } = self {
             entry
                 .findings
@@ -297,12 +305,14 @@ impl Change {
         }
     }
 
-    fn words(&self) -> String {
+    fn words(&self, again: bool) -> String {
         match self {
             Self::OpenSetup { .. } => "set-up link made".to_owned(),
             Self::FinishSetup { name, .. } => format!("set-up done: first admin {name}"),
             Self::AddUser { name, role, .. } => format!("user {name} added as {role}"),
-            Self::SetPassword { name, .. } => format!("password of {name} set, sessions ended"),
+            Self::SetPassword { name, .. } => {
+                format!("password of {name} set, sessions ended, tokens stay")
+            }
             Self::SetRole { name, role } => format!("user {name} is now {role}"),
             Self::RemoveUser { name } => format!("user {name} removed"),
             Self::StartSession { id, .. } => format!("signed in, session {id}"),
@@ -319,7 +329,8 @@ impl Change {
                 }
             }
             Self::SaveServer { spec, .. } => {
-                format!("server registered: {}", spec.command.join(" "))
+                let what = if again { "changed" } else { "registered" };
+                format!("server {what}: {}", spec.command.join(" "))
             }
             Self::RemoveServer { .. } => "server removed".to_owned(),
             Self::TwoPersonRule { on: true } => "two-person rule turned on".to_owned(),

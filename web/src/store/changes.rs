@@ -51,6 +51,7 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         Change::RemoveUser { name } => {
             keep_an_admin(db, name)?;
             end_tokens_of(db, name)?;
+            proposals::withdraw_of(db, name, actor)?;
             let sql = "DELETE FROM users WHERE lower(name) = ?1";
             one(db, sql, [rows::folded(name)], ("user", name))?;
         }
@@ -59,7 +60,7 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         Change::SavePolicy { .. } => return save_policy(db, change, actor),
         Change::RemovePolicy { name } => remove_policy(db, name)?,
         Change::Assign { server, policy } => assign(db, server.as_deref(), policy.as_deref())?,
-        Change::SaveServer { .. } => save_server(db, change, actor)?,
+        Change::SaveServer { .. } => return save_server(db, change, actor),
         Change::RemoveServer { name } => {
             // Else who registers it again would put it under another policy or give it another reach, alone.
             if proposals::rule_is_on(db)? {
@@ -140,6 +141,10 @@ fn session(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
             let Some(user) = known else {
                 return missing("user", user);
             };
+            let sql =
+                "DELETE FROM sessions WHERE \"user\" = ?1 AND id NOT IN (SELECT id FROM sessions
+                       WHERE \"user\" = ?1 ORDER BY created DESC, id LIMIT ?2)";
+            db.execute(sql, (&user, OTHER_SESSIONS))?;
             let address = actor.address.map(|at| at.ip().to_string());
             let sql =
                 "INSERT INTO sessions (id, digest, \"user\", created, seen, expires, address, agent)
@@ -230,7 +235,9 @@ fn save_policy(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<
 }
 
 fn remove_policy(db: &Transaction<'_>, name: &str) -> Outcome {
-    let sql = "SELECT server FROM assignments WHERE policy = ?1 LIMIT 1";
+    // That of a server that was removed waits for it to come back, and then denies it everything.
+    let sql = "SELECT server FROM assignments WHERE policy = ?1
+               AND (server = '' OR server IN (SELECT name FROM servers)) LIMIT 1";
     let user: Option<String> = db.query_row(sql, [name], |row| row.get(0)).optional()?;
     if let Some(user) = user {
         let user = match user.as_str() {
@@ -270,22 +277,28 @@ fn assign(db: &Transaction<'_>, server: Option<&str>, policy: Option<&str>) -> O
     Ok(())
 }
 
-fn save_server(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
+fn save_server(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<Applied> {
     let Change::SaveServer { name, spec, new } = change else {
-        return Ok(());
+        return Ok(Applied::default());
     };
     let name = name.as_str();
+    let before = db.query_row(rows::ONE_SERVER, [name], rows::server);
+    let before = before.optional()?.map(|server| Box::new(server.spec));
     let spec = serde_json::to_string(spec).map_err(|error| DatabaseError::Failed(error.into()))?;
     let values = (name, spec, &*actor.name, actor.at.as_second());
     let sql = "INSERT INTO servers (name, spec, author, changed) VALUES (?1, ?2, ?3, ?4)
                ON CONFLICT (name)";
     alone::forget_network(db, name)?;
     if *new {
-        return self::new(db, &format!("{sql} DO NOTHING"), values, ("server", name));
+        self::new(db, &format!("{sql} DO NOTHING"), values, ("server", name))?;
+        return Ok(Applied::default());
     }
     let sql = format!("{sql} DO UPDATE SET spec = ?2, author = ?3, changed = ?4");
     db.execute(&sql, values)?;
-    Ok(())
+    Ok(Applied {
+        before,
+        ..Applied::default()
+    })
 }
 
 /// A statement that changes one row, which must be there.
@@ -329,3 +342,6 @@ pub(super) fn missing<T>(what: &'static str, name: &str) -> Outcome<T> {
     let name = name.to_owned();
     Err(Refused::Change(ChangeError::Missing { what, name }))
 }
+
+/// Of one person beside a new one: a few browsers, and programs that forget to sign out.
+const OTHER_SESSIONS: u32 = 19;

@@ -144,6 +144,60 @@ pub struct ServerSpec {
     pub cpu_millis: Option<u32>,
 }
 
+impl ServerSpec {
+    /// What of it a record tells beside the command: all that is not as before, and where nothing was
+    /// before, all that was said. Names of variables, and never what is in them.
+    pub(super) fn told_beside(&self, before: Option<&Self>) -> Vec<String> {
+        let told = |spec: &Self| {
+            let names = spec.env.keys().map(String::as_str).collect::<Vec<_>>();
+            let limit = |limit: Option<String>| limit.unwrap_or_default();
+            [
+                ("command", spec.command.join(" ")),
+                ("network", spec.network.as_str().to_owned()),
+                ("secrets", spec.secrets.join(", ")),
+                ("read-only", spec.read_only.join(", ")),
+                ("variables", names.join(", ")),
+                ("memory", limit(spec.memory.map(|most| most.to_string()))),
+                ("processes", limit(spec.pids.map(|most| most.to_string()))),
+                (
+                    "processor",
+                    limit(spec.cpu_millis.map(|most| most.to_string())),
+                ),
+            ]
+        };
+        let or_nothing = |text: &str| match text {
+            "" => "nothing".to_owned(),
+            text => text.to_owned(),
+        };
+        let now = told(self).into_iter();
+        let Some(before) = before else {
+            let said = now.skip(1).filter(|(_, value)| !value.is_empty());
+            return said
+                .map(|(name, value)| format!("{name}: {value}"))
+                .collect();
+        };
+        let both = now.zip(told(before));
+        let mut changes: Vec<String> = both
+            .filter(|((_, now), (_, before))| now != before)
+            .map(|((name, now), (_, before))| {
+                format!(
+                    "{name}: {}, before: {}",
+                    or_nothing(&now),
+                    or_nothing(&before)
+                )
+            })
+            .collect();
+        let others = self.env.iter();
+        let others =
+            others.filter(|(name, value)| before.env.get(*name).is_some_and(|was| was != *value));
+        let others: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
+        if !others.is_empty() {
+            changes.push(format!("other values of variables: {}", others.join(", ")));
+        }
+        changes
+    }
+}
+
 /// Which side of the Internet's edge a server reaches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]

@@ -64,6 +64,14 @@ pub enum OpenPostgresError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Somebody else could change what is in them unseen.
+    #[error(
+        "the schema gig in {place} belongs to another role: use that one, or a database that has no such schema"
+    )]
+    Anothers {
+        /// Which.
+        place: Arc<str>,
+    },
     /// A later gig made the tables.
     #[error("gig's tables in {place} were made by a later gig: use that one")]
     Later {
@@ -105,6 +113,14 @@ impl PostgresStore {
         migrate::migrate(&server)?;
         let pool = Pool::new(Arc::clone(&server));
         Ok(Self { server, pool })
+    }
+
+    /// Hosts, addresses and ports that `url` names.
+    ///
+    /// # Errors
+    /// [`ReadAddressError`].
+    pub fn places(url: &str) -> Result<Vec<(String, u16)>, ReadAddressError> {
+        Address::read(url).map(|address| places::named(&address.config))
     }
 
     /// Asks over a connection, and once more over a new one if that was lost.

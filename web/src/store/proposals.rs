@@ -72,6 +72,14 @@ pub(super) fn set_rule(db: &Transaction<'_>, on: bool, actor: &Actor) -> Result<
     Ok(())
 }
 
+/// What somebody asked for who is removed waits no longer: whoever has the name next asked for nothing.
+pub(super) fn withdraw_of(db: &Transaction<'_>, person: &str, actor: &Actor) -> Outcome {
+    let sql = "UPDATE proposals SET state = 'withdrawn', decided_by = ?1, decided = ?2,
+               why = 'its author was removed' WHERE state = 'pending' AND lower(person) = lower(?3)";
+    db.execute(sql, (actor.words(), actor.at.as_second(), person))?;
+    Ok(())
+}
+
 fn propose(db: &Transaction<'_>, draft: Draft, change: &Change, actor: &Actor) -> Outcome<Applied> {
     let person = alone::themselves(db, actor)?;
     let Basis {

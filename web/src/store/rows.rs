@@ -15,6 +15,10 @@ pub(super) const ONE_USER: &str = "SELECT name, role, password, created, own_pas
 pub(super) const SESSIONS: &str = r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen, s.expires,
     s.address, s.agent FROM sessions s JOIN users u ON u.name = s."user"
     WHERE s.expires > ?1 AND s.seen > ?2 ORDER BY s.created DESC, s.id LIMIT 1000"#;
+pub(super) const SESSIONS_OF: &str = r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen,
+    s.expires, s.address, s.agent FROM sessions s JOIN users u ON u.name = s."user"
+    WHERE s.expires > ?1 AND s.seen > ?2 AND lower(u.name) = ?3
+    ORDER BY s.created DESC, s.id LIMIT 1000"#;
 pub(super) const ONE_SESSION: &str = r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen,
     s.expires, s.address, s.agent FROM sessions s JOIN users u ON u.name = s."user"
     WHERE s.expires > ?1 AND s.seen > ?2 AND s.id = ?3"#;

@@ -166,6 +166,11 @@ impl<T: Tables> Store for T {
         self.read(|db| db.query_all(rows::SESSIONS, rows::alive(now), rows::session))
     }
 
+    fn sessions_of(&self, user: &str, now: Timestamp) -> Result<Vec<Session>, StoreError> {
+        let (user, (now, idle)) = (rows::folded(user), rows::alive(now));
+        self.read(|db| db.query_all(rows::SESSIONS_OF, (now, idle, &user), rows::session))
+    }
+
     fn session(&self, id: &str, now: Timestamp) -> Result<Option<Session>, StoreError> {
         let (now, idle) = rows::alive(now);
         self.read(|db| {

@@ -45,6 +45,8 @@ on_both! {
     versions_count_on_and_stale_changes_are_refused,
     an_assigned_policy_stays_and_goes_with_its_server,
     a_server_that_was_removed_gets_nothing_of_what_is_for_all,
+    a_person_has_twenty_sessions_and_sees_their_own,
+    the_record_of_a_server_says_what_changed_and_no_value,
 }
 
 fn at(seconds: i64) -> Timestamp {
@@ -400,4 +402,79 @@ fn a_server_that_was_removed_gets_nothing_of_what_is_for_all(store: &dyn Store) 
     let name = "one".to_owned();
     apply(store, &Change::RemoveServer { name }).unwrap();
     assert_eq!(in_force(), "no longer registered");
+}
+
+fn a_person_has_twenty_sessions_and_sees_their_own(store: &dyn Store) {
+    apply(store, &user("ana", Role::Admin)).unwrap();
+    apply(store, &user("ben", Role::Viewer)).unwrap();
+    let start = |id: String, user: &str, second: i64| {
+        let change = Change::StartSession {
+            id,
+            digest: credential::mint_session().unwrap().digest,
+            user: user.to_owned(),
+            password: "hash".to_owned(),
+            expires: at(43_200),
+            agent: String::new(),
+        };
+        store.apply(&change, &actor(second), &|_| Ok(())).unwrap();
+    };
+    start("of-ben".to_owned(), "ben", 0);
+    for n in 0..25 {
+        start(format!("s{n}"), "ANA", n);
+    }
+    let own = store.sessions_of("Ana", at(30)).unwrap();
+    let own: Vec<String> = own.into_iter().map(|session| session.id).collect();
+    let newest: Vec<String> = (5..25).rev().map(|n| format!("s{n}")).collect();
+    assert_eq!(own, newest);
+    assert_eq!(store.sessions_of("ben", at(30)).unwrap().len(), 1);
+    assert_eq!(store.sessions(at(30)).unwrap().len(), 21);
+}
+
+fn the_record_of_a_server_says_what_changed_and_no_value(store: &dyn Store) {
+    let told = RefCell::new(Vec::new());
+    let witness = |entry: Entry| {
+        *told.borrow_mut() = entry.findings.iter().map(ToString::to_string).collect();
+        Ok(())
+    };
+    let mut spec = ServerSpec {
+        command: vec!["serve".to_owned()],
+        secrets: vec!["one".to_owned()],
+        env: [("KEY".to_owned(), "value-1".to_owned())].into(),
+        ..ServerSpec::default()
+    };
+    let save = |spec: &ServerSpec| {
+        let change = Change::SaveServer {
+            name: "s".parse().unwrap(),
+            spec: spec.clone(),
+            new: false,
+        };
+        store.apply(&change, &actor(0), &witness).unwrap();
+        told.borrow().clone()
+    };
+    let first = save(&spec);
+    let want = [
+        "server registered: serve",
+        "network: external",
+        "secrets: one",
+        "variables: KEY",
+    ];
+    assert_eq!(first, want);
+    assert_eq!(save(&spec), ["server changed: serve"]);
+    spec.network = Network::Local;
+    spec.secrets = Vec::new();
+    spec.read_only = vec!["/srv".to_owned()];
+    spec.env = [
+        ("KEY".to_owned(), "value-2".to_owned()),
+        ("NEW".to_owned(), "value-3".to_owned()),
+    ]
+    .into();
+    let want = [
+        "server changed: serve",
+        "network: local, before: external",
+        "secrets: nothing, before: one",
+        "read-only: /srv, before: nothing",
+        "variables: KEY, NEW, before: KEY",
+        "other values of variables: KEY",
+    ];
+    assert_eq!(save(&spec), want);
 }

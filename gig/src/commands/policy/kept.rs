@@ -1,6 +1,8 @@
 //! `gig policy ls|get|apply|history|rollback|assign`: the policies that the appliance keeps, asked of
 //! the one that runs on this machine.
 
+use std::io::IsTerminal as _;
+
 use anyhow::{Context, bail};
 use hyper::Method;
 use serde_json::{Value, json};
@@ -45,11 +47,14 @@ pub(crate) fn get(args: &PolicyGetArgs) -> anyhow::Result<ExitStatus> {
         path += &format!("/versions/{version}");
     }
     let document = Asking::new(Method::GET, &path).send()?.json()?;
-    output::print(
-        args.output.json,
-        &document,
-        text(&document, "document").trim_end(),
-    )?;
+    let kept = text(&document, "document");
+    let kept = kept.trim_end();
+    // A program gets what was kept; a person's terminal obeys nothing of it.
+    let shown = match std::io::stdout().is_terminal() {
+        true => kept.lines().map(printable).collect::<Vec<_>>().join("\n"),
+        false => kept.to_owned(),
+    };
+    output::print(args.output.json, &document, &shown)?;
     Ok(ExitStatus::SUCCESS)
 }
 

@@ -14,7 +14,11 @@ use gig_web::{
 };
 use jiff::Timestamp;
 use rustix::process::Signal;
-use tokio::{runtime::Handle, sync::Notify, time::Instant};
+use tokio::{
+    runtime::Handle,
+    sync::{Notify, OwnedSemaphorePermit},
+    time::Instant,
+};
 use uuid::Uuid;
 
 use super::{Fleet, Machine, Member, REMEMBERED};
@@ -33,6 +37,8 @@ struct Started {
     member: Arc<Member>,
     running: Running,
     lease: Option<Lease>,
+    /// Of one without a network, which takes no lease.
+    place: Option<OwnedSemaphorePermit>,
 }
 
 /// Starts a sandbox, and sees to its end. Its secrets are at hand before its policy is decided: while that
@@ -80,6 +86,13 @@ struct Asked {
 fn begin(fleet: &Fleet, asked: Asked, runtime: &Handle) -> anyhow::Result<Started> {
     let machine = fleet.machine()?;
     let connected = asked.server.spec.network != Network::Disconnected;
+    let place = match connected {
+        true => None,
+        false => {
+            let place = Arc::clone(&fleet.without_network).try_acquire_owned();
+            Some(place.context("as many sandboxes without a network run as may: stop one")?)
+        }
+    };
     let lease = match connected {
         true => Some(
             machine
@@ -105,6 +118,7 @@ fn begin(fleet: &Fleet, asked: Asked, runtime: &Handle) -> anyhow::Result<Starte
             member,
             running,
             lease,
+            place,
         }),
         Err(error) => {
             if let Some(subject) = subject {
@@ -185,6 +199,7 @@ async fn watch(fleet: Arc<Fleet>, started: Started) {
         member,
         mut running,
         lease,
+        place,
     } = started;
     let begun = Instant::now();
     let ended = tokio::select! {
@@ -245,6 +260,7 @@ async fn watch(fleet: Arc<Fleet>, started: Started) {
         drop(remembered.pop_front());
     }
     fleet.sandboxes.lock().remove(&facts.id);
+    drop(place);
 }
 
 /// Cuts what is open, and only then frees the address.

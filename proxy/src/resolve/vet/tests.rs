@@ -6,7 +6,10 @@ use super::*;
 
 fn vetter(listeners: &[&str]) -> Vetter {
     let listeners = listeners.iter().map(|l| l.parse().unwrap()).collect();
-    Vetter::new(NeverOpen { listeners })
+    Vetter::new(NeverOpen {
+        listeners,
+        hosts: Vec::new(),
+    })
 }
 
 fn vet(vetter: &Vetter, addresses: &[&str], allow: &[&str]) -> Result<Vec<String>, DenyReason> {
@@ -49,8 +52,8 @@ fn a_local_policy_reaches_private_ranges_and_no_public_address() {
         .build()
         .unwrap();
     let permit = |host: &str| {
-        let host = gig_policy::Host::parse(host).unwrap();
-        match policy.decide_connect(&host, gig_policy::Port::HTTPS, None) {
+        let host = Host::parse(host).unwrap();
+        match policy.decide_connect(&host, Port::HTTPS, None) {
             gig_policy::Verdict::Allow(permit) => permit,
             gig_policy::Verdict::Deny(denial) => panic!("{denial}"),
         }

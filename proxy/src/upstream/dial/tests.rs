@@ -41,6 +41,7 @@ fn dialer(overrides: &[String], proxy: Option<UpstreamProxy>, never: &[SocketAdd
         upstream_proxy: proxy,
         never_open: NeverOpen {
             listeners: never.to_vec(),
+            hosts: vec![(Host::parse("gig.example").unwrap(), Port::new(443).unwrap())],
         },
         deadlines: Deadlines::DEFAULT,
     })
@@ -82,6 +83,23 @@ async fn our_own_listener_is_not_dialled_even_when_its_range_is_open() {
         .dial(&subject(open.clone()), &permit(&open, "a.example", 443))
         .await;
     assert_eq!(refused.unwrap_err().reason, DenyReason::NeverOpenable);
+}
+
+#[tokio::test]
+async fn what_is_gigs_own_by_name_is_not_dialled_and_no_proxy_is_asked_for_it() {
+    let (listener, at) = listening().await;
+    let proxy =
+        UpstreamProxy::from_env(|name| (name == "HTTPS_PROXY").then(|| format!("http://{at}")));
+    let proxied = dialer(&[], proxy.unwrap(), &[]);
+    let direct = dialer(&[format!("gig.example:443:{at}")], None, &[]);
+    let open = policy("gig.example", Some("127.0.0.0/8"));
+    for dialer in [proxied, direct] {
+        let permit = permit(&open, "gig.example", 443);
+        let refused = dialer.dial(&subject(open.clone()), &permit).await;
+        assert_eq!(refused.unwrap_err().reason, DenyReason::NeverOpenable);
+    }
+    let asked = timeout(std::time::Duration::ZERO, listener.accept()).await;
+    assert!(asked.is_err(), "somebody came");
 }
 
 #[tokio::test]

@@ -304,4 +304,18 @@ mod tests {
         assert_eq!(&*address.place, "the database d of PostgreSQL at h:6432");
         assert!(!format!("{address:?}").contains("hunter2"), "{address:?}");
     }
+
+    #[test]
+    fn every_place_of_the_database_is_told() {
+        let places = |url: &str| super::super::places::named(&read(url).unwrap().config);
+        let of = |host: &str, port| (host.to_owned(), port);
+        let one = places("postgres://u@db.example/gig?sslmode=disable");
+        assert_eq!(one, [of("db.example", 5432)]);
+        let two = places("postgres://u@a.example:1,b.example:2/gig?sslmode=disable");
+        assert_eq!(two, [of("a.example", 1), of("b.example", 2)]);
+        let socket = places("postgres://u@/gig?host=/run/postgresql");
+        assert_eq!(socket, []);
+        let address = places("postgres://u@db.example:6000/gig?hostaddr=192.0.2.1&sslmode=disable");
+        assert_eq!(address, [of("db.example", 6000), of("192.0.2.1", 6000)]);
+    }
 }

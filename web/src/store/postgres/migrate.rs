@@ -20,19 +20,28 @@ pub(super) fn migrate(server: &Server) -> Result<(), OpenPostgresError> {
     let mut runner = embedded::migrations::runner().set_grouped(true);
     let versions = runner.get_migrations().iter();
     let newest = versions.map(|one| i64::from(one.version())).max();
+    let later = || OpenPostgresError::Later { place: place() };
     let mut link = server.connect(pool::PATIENCE, PATIENCE).map_err(unusable)?;
+    match standing(&link).map_err(unusable)? {
+        Standing::Anothers => return Err(OpenPostgresError::Anothers { place: place() }),
+        Standing::At(version) if version > newest => return Err(later()),
+        // Nothing to do, and nobody to wait for.
+        Standing::At(version) if version == newest => return Ok(()),
+        Standing::At(_) | Standing::Nowhere => {}
+    }
     // Held until the connection ends.
     let alone = format!(
         "SET lock_timeout TO '{0}s'; SET statement_timeout TO '{0}s'; SELECT pg_advisory_lock({ALONE})",
         PATIENCE.as_secs() - 5
     );
     link.batch(&alone).map_err(unusable)?;
-    let applied = applied(&link).map_err(unusable)?;
-    if applied > newest {
-        return Err(OpenPostgresError::Later { place: place() });
-    }
-    if applied == newest {
-        return Ok(());
+    // Another node may have been at it meanwhile.
+    match standing(&link).map_err(unusable)? {
+        Standing::Anothers => return Err(OpenPostgresError::Anothers { place: place() }),
+        Standing::At(version) if version > newest => return Err(later()),
+        Standing::At(version) if version == newest => return Ok(()),
+        Standing::At(_) => {}
+        Standing::Nowhere => link.batch("CREATE SCHEMA gig").map_err(unusable)?,
     }
     let untold = |source| OpenPostgresError::Tables {
         place: place(),
@@ -47,21 +56,36 @@ pub(super) fn migrate(server: &Server) -> Result<(), OpenPostgresError> {
     }
 }
 
-/// The newest version of the tables that are there; makes the schema that they are in.
-fn applied(link: &Link) -> Result<Option<i64>, DatabaseError> {
+/// How far tables are.
+enum Standing {
+    /// There is no schema.
+    Nowhere,
+    /// The schema is somebody's whose role this one is not: they can put into it what they like.
+    Anothers,
+    /// The newest version of the tables; `None` where there are none.
+    At(Option<i64>),
+}
+
+fn standing(link: &Link) -> Result<Standing, DatabaseError> {
     let is = |sql: &str| {
         let rows = link.rows(sql, Vec::new())?;
         rows.first().ok_or(DatabaseError::NoRow)?.get::<bool>(0)
     };
     if !is("SELECT count(*) > 0 FROM pg_namespace WHERE nspname = 'gig'")? {
-        link.batch("CREATE SCHEMA gig")?;
+        return Ok(Standing::Nowhere);
+    }
+    let ours = "SELECT pg_has_role(current_user, nspowner, 'USAGE') FROM pg_namespace
+                WHERE nspname = 'gig'";
+    if !is(ours)? {
+        return Ok(Standing::Anothers);
     }
     if !is(&format!("SELECT to_regclass('gig.{HISTORY}') IS NOT NULL"))? {
-        return Ok(None);
+        return Ok(Standing::At(None));
     }
     let sql = format!("SELECT max(version) FROM {HISTORY}");
     let rows = link.rows(&sql, Vec::new())?;
-    rows.first().ok_or(DatabaseError::NoRow)?.get(0)
+    let version = rows.first().ok_or(DatabaseError::NoRow)?.get(0)?;
+    Ok(Standing::At(version))
 }
 
 /// By the same name as in SQLite.

@@ -21,6 +21,24 @@ pub(super) struct Place {
     any_order: bool,
 }
 
+/// Their names and addresses, each with its port; sockets of this machine have neither.
+pub(super) fn named(config: &Config) -> Vec<(String, u16)> {
+    let mut named = Vec::new();
+    for Place {
+        host,
+        address,
+        port,
+        ..
+    } in places(config)
+    {
+        if let Host::Tcp(name) = host {
+            named.push((name, port));
+        }
+        named.extend(address.map(|address| (address.to_string(), port)));
+    }
+    named
+}
+
 /// In the order in which they are tried.
 pub(super) fn places(config: &Config) -> Vec<Place> {
     let (addresses, ports) = (config.get_hostaddrs(), config.get_ports());

@@ -267,3 +267,36 @@ fn across_a_network_only_a_server_with_the_right_certificate_is_spoken_to() {
         assert!(!words.contains("hunter"), "{words}");
     }
 }
+
+#[test]
+fn a_schema_of_another_role_is_refused_and_tables_up_to_date_wait_for_nobody() {
+    let database = Database::new();
+    let first = PostgresStore::open(&database.url()).unwrap();
+    apply(&first, &user("ana", Role::Admin)).unwrap();
+    drop(first);
+    // Somebody else is at the tables of a gig, and never ends: the first byte of the lock is "g".
+    let holder = PostgresStore::open(&database.url()).unwrap();
+    let held = holder.pool.lend(false, |link| {
+        link.batch("SELECT pg_advisory_lock(1734960897)")?;
+        let opened = PostgresStore::open(&database.url());
+        Ok::<_, DatabaseError>(opened.unwrap().users().unwrap().len())
+    });
+    assert_eq!(held.flatten().unwrap(), 1);
+    drop(holder);
+    let role = format!("other_{}", std::process::id());
+    database.sql(&format!(
+        "CREATE ROLE {role}; ALTER SCHEMA gig OWNER TO {role}"
+    ));
+    database.sql(&format!(
+        "CREATE ROLE in_{role} LOGIN; GRANT ALL ON SCHEMA gig TO in_{role}"
+    ));
+    let url = database.url();
+    let (scheme, rest) = url.split_once("://").unwrap();
+    let host = rest.split_once('@').map_or(rest, |(_, host)| host);
+    let refused = PostgresStore::open(&format!("{scheme}://in_{role}@{host}"));
+    let refused = refused.map(drop).unwrap_err();
+    assert!(
+        matches!(refused, OpenPostgresError::Anothers { .. }),
+        "{refused:?}"
+    );
+}

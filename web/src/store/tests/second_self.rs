@@ -218,7 +218,8 @@ fn proposals_end_with_their_authors_right_and_with_the_rule(store: &dyn Store) {
     assert!(store.proposal(id).unwrap().unwrap().stale);
     outdated(make(store, &decide(id, Decision::Approve), &by("cem")));
     make(store, &remove("ben"), &by("ana")).unwrap();
-    outdated(make(store, &decide(id, Decision::Approve), &by("cem")));
+    let gone = make(store, &decide(id, Decision::Approve), &by("cem"));
+    assert!(matches!(gone, Err(ChangeError::Decided { .. })), "{gone:?}");
     // Both want the rule to end, and it ends once.
     let off = Change::TwoPersonRule { on: false };
     let first = proposed(make(store, &off, &by("ana")));

@@ -12,6 +12,8 @@ on_both! {
     two_who_may_approve_are_needed_and_stay,
     the_machines_owner_passes_and_the_record_says_so,
     a_server_that_is_registered_again_is_under_the_policy_that_two_put_there,
+    what_somebody_proposed_goes_with_them,
+    a_policy_goes_though_a_server_that_went_had_it,
     a_tokens_person_is_who_made_it_however_many_tokens_are_between,
 }
 
@@ -363,4 +365,42 @@ fn a_tokens_person_is_who_made_it_however_many_tokens_are_between(store: &dyn St
     let name = "BEN".to_owned();
     apply(store, &Change::RemoveUser { name }).unwrap();
     assert!(store.tokens().unwrap().is_empty());
+}
+
+fn what_somebody_proposed_goes_with_them(store: &dyn Store) {
+    ruled(store);
+    let id = proposed(make(store, &policy("p", Some(1), "two"), &by("ben")));
+    let others = proposed(make(store, &policy("q", Some(0), "two"), &by("dan")));
+    let name = "BEN".to_owned();
+    make(store, &Change::RemoveUser { name }, &by("ana")).unwrap();
+    let gone = store.proposal(id).unwrap().unwrap();
+    assert_eq!(gone.state, ProposalState::Withdrawn);
+    // Nobody approves it, whoever has the name next.
+    let late = make(store, &decide(id, Decision::Approve), &by("cem"));
+    assert!(matches!(late, Err(ChangeError::Decided { .. })));
+    let waits = store.proposal(others).unwrap().unwrap();
+    assert_eq!(waits.state, ProposalState::Pending);
+}
+
+fn a_policy_goes_though_a_server_that_went_had_it(store: &dyn Store) {
+    ruled(store);
+    make(store, &registered("s"), &by("ana")).unwrap();
+    let assign = Change::Assign {
+        server: Some("s".to_owned()),
+        policy: Some("p".to_owned()),
+    };
+    make(store, &assign, &owner()).unwrap();
+    let remove = Change::RemovePolicy {
+        name: "p".to_owned(),
+    };
+    let used = make(store, &remove, &owner());
+    assert!(matches!(used, Err(ChangeError::InUse { .. })));
+    let name = "s".to_owned();
+    make(store, &Change::RemoveServer { name }, &by("ana")).unwrap();
+    make(store, &remove, &owner()).unwrap();
+    // Back again, it is under what is not there: nothing is allowed.
+    make(store, &registered("s"), &by("ana")).unwrap();
+    let policy = crate::in_force::effective(store, "s").unwrap();
+    let reference = policy.reference();
+    assert_eq!((&*reference.name, reference.version), ("p", 0));
 }
