@@ -9,7 +9,7 @@ use anyhow::Context;
 use gig_policy::SecretName;
 use gig_vault::{
     RunKeeper, SecretBytes, SystemClock, Vault, master_key::MasterKeySource, memory,
-    store::sqlite::SqliteStore,
+    store::sqlite::SqliteStore, vault::Witness,
 };
 
 use self::changes::Changes;
@@ -41,6 +41,27 @@ pub(crate) fn open() -> anyhow::Result<Arc<Vault>> {
 /// As [`open`].
 pub(crate) fn open_recorded(changes: &Changes) -> anyhow::Result<Arc<Vault>> {
     Ok(Arc::new(open_own()?.witnessed(changes.witness())))
+}
+
+/// The same with another witness than a command's.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn open_witnessed(witness: Arc<dyn Witness>) -> anyhow::Result<Vault> {
+    Ok(open_own()?.witnessed(witness))
+}
+
+/// Whether the vault was ever used: it has a key.
+///
+/// # Errors
+/// When the database cannot be read.
+pub(crate) fn begun() -> anyhow::Result<bool> {
+    use gig_vault::store::Store as _;
+    if !exists()? {
+        return Ok(false);
+    }
+    let store = SqliteStore::open(&database()?)?;
+    Ok(!store.snapshot()?.keys.is_empty())
 }
 
 fn open_own() -> anyhow::Result<Vault> {

@@ -6,12 +6,14 @@
 
 pub(crate) mod appliance;
 pub(crate) mod database;
+mod doctor;
 mod fleet;
 mod log;
 pub(crate) mod place;
 mod program;
 mod retention;
 mod secrets;
+mod vault_desk;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -56,6 +58,8 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         recorder: appliance.recorder.clone(),
         record: appliance.record.clone(),
         control: Arc::new(FleetHandle(Arc::clone(&fleet))),
+        secrets: Arc::new(vault_desk::VaultDesk),
+        about: about(&place, &appliance, args, local),
         clock: Arc::new(SystemClock),
         hasher: Hasher::new()?,
         traffic,
@@ -80,6 +84,49 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     drop(fleet);
     appliance.close();
     outcome.map(|()| ExitStatus::SUCCESS)
+}
+
+/// What this gig is and where it keeps things; no secret, and no password of a database.
+fn about(
+    place: &Place,
+    appliance: &Appliance,
+    args: &ServeArgs,
+    local: SocketAddr,
+) -> Vec<(&'static str, String)> {
+    let dir = place.dir().display();
+    let store = match std::env::var_os("GIG_DATABASE_URL").is_some_and(|url| !url.is_empty()) {
+        true => "PostgreSQL, shared with other nodes (GIG_DATABASE_URL)".to_owned(),
+        false => format!("SQLite, {dir}/gig.db"),
+    };
+    let reached = args.public_url.clone();
+    vec![
+        ("Version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("Listens on", local.to_string()),
+        (
+            "Reached at",
+            reached.unwrap_or_else(|| format!("http://{local}")),
+        ),
+        ("Data directory", dir.to_string()),
+        ("People and policies", store),
+        ("Record", appliance.record.display().to_string()),
+        ("Retention", kept_for(args)),
+        (
+            "Vault",
+            format!("SQLite, {dir}/gig.db; of this machine alone"),
+        ),
+    ]
+}
+
+/// How long records are kept, as it was said.
+fn kept_for(args: &ServeArgs) -> String {
+    if args.keep.is_empty() {
+        return "for ever, until gig audit prune is run; --keep says how long".to_owned();
+    }
+    let each = args.keep.iter().map(|keep| match keep.days {
+        Some(days) => format!("{}: {days} days", keep.class),
+        None => format!("{}: for ever", keep.class),
+    });
+    each.collect::<Vec<_>>().join(", ")
 }
 
 /// Passwords and tokens do not cross a network in clear text.

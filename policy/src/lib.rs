@@ -58,7 +58,7 @@ pub use import::{Format, Imported, Remark, import};
 pub use intent::{AppProtocol, RequestIntent};
 pub use limits::{ByteCount, Limits};
 pub use moment::{Moment, ParseMomentError};
-pub use policy::Policy;
+pub use policy::{Policy, SecretUse};
 pub use replay::{Change, Replay};
 pub use sandbox_id::SandboxId;
 pub use secret_grant::{

@@ -30,6 +30,9 @@ use crate::{
 
 mod bound;
 mod expiry;
+mod secret_places;
+
+pub use secret_places::SecretUse;
 
 /// A compiled policy; cloning shares it. One clone is the snapshot of one decision.
 #[derive(Clone)]

@@ -35,6 +35,13 @@ fn the_record_is_searched_by_keyboard_and_exported() {
 }
 
 #[test]
+fn a_secrets_uses_are_found_and_it_gets_another_value() {
+    let stage = Stage::set();
+    stage.play("secret_uses");
+    assert_eq!(stage.world().asked(), ["GET /pay"]);
+}
+
+#[test]
 fn a_session_is_ended_and_its_browser_is_out() {
     Stage::set().play("end_session");
 }

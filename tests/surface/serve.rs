@@ -3,6 +3,7 @@
 
 mod approvals;
 mod backup;
+mod desk;
 mod doors;
 mod held;
 mod nodes;

@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use crate::{
     control::ControlError,
     password::PasswordRefused,
+    secrets::SecretError,
     store::{ChangeError, ParseNameError},
 };
 
@@ -131,10 +132,25 @@ impl From<ControlError> for Problem {
     fn from(error: ControlError) -> Self {
         let word = match &error {
             ControlError::Missing(_) => (StatusCode::NOT_FOUND, "not_found"),
-            ControlError::Unable(_) => (StatusCode::SERVICE_UNAVAILABLE, "no_sandboxes"),
+            ControlError::Unable(_) | ControlError::Examine(_) => {
+                (StatusCode::SERVICE_UNAVAILABLE, "no_sandboxes")
+            }
             ControlError::Changed(_) => (StatusCode::CONFLICT, "changed_meanwhile"),
             ControlError::Undecided(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
             ControlError::Start { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "not_started"),
+        };
+        Self::new(word.0, word.1, error.to_string())
+    }
+}
+
+impl From<SecretError> for Problem {
+    fn from(error: SecretError) -> Self {
+        let word = match &error {
+            SecretError::Missing(_) => (StatusCode::NOT_FOUND, "not_found"),
+            SecretError::Exists(_) => (StatusCode::CONFLICT, "exists"),
+            SecretError::Refused(_) => (StatusCode::UNPROCESSABLE_ENTITY, "secret"),
+            SecretError::NotRecorded(_) => (StatusCode::SERVICE_UNAVAILABLE, "not_recorded"),
+            SecretError::Unavailable(_) => return Self::internal(error),
         };
         Self::new(word.0, word.1, error.to_string())
     }

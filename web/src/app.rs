@@ -11,7 +11,7 @@ use std::{
 
 use futures_util::future::FutureExt as _;
 use gig_audit::{
-    Entry, Recorder, SqliteLog,
+    Entry, Event, Recorder, SqliteLog, VerdictWord,
     log::Log,
     search::{Page, Query},
 };
@@ -31,6 +31,7 @@ use crate::{
     in_force,
     metrics::Figures,
     password::Hasher,
+    secrets::{Announce, SecretChange, SecretFacts, Secrets},
     store::{Actor, Applied, Change, ChangeError, Server, Store, StoreError},
 };
 
@@ -45,12 +46,16 @@ pub struct AppSettings {
     pub record: PathBuf,
     /// Starts and stops sandboxes.
     pub control: Arc<dyn Control>,
+    /// The vault.
+    pub secrets: Arc<dyn Secrets>,
     /// Ends sessions and links.
     pub clock: Arc<dyn Clock>,
     /// Hashes passwords.
     pub hasher: Hasher,
     /// Counts what is recorded.
     pub traffic: Arc<Traffic>,
+    /// What it is and where it keeps things, for who looks after it: a name and its words.
+    pub about: Vec<(&'static str, String)>,
     /// Where people reach it: `https://gig.example.com`; `None`: as its own listener, without TLS.
     pub public_url: Option<String>,
     /// The addresses of what stands in front of it, which says for whom it speaks.
@@ -78,9 +83,11 @@ pub struct App {
     /// Readers of the record that nobody uses at the moment.
     readers: Mutex<Vec<SqliteLog>>,
     pub(crate) control: Arc<dyn Control>,
+    secrets: Arc<dyn Secrets>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) hasher: Hasher,
     pub(crate) traffic: Arc<Traffic>,
+    pub(crate) about: Vec<(&'static str, String)>,
     pub(crate) public_url: Option<String>,
     front: Vec<IpAddr>,
     pub(crate) limits: SignInLimits,
@@ -100,8 +107,12 @@ pub struct App {
     pub(crate) policies: Arc<RwLock<()>>,
     /// A policy could not be read: whoever follows the store tries again.
     pub(crate) undecided: Arc<AtomicBool>,
+    /// What was read last for the overview.
+    pub(crate) lately: crate::lately::Kept,
     /// Whoever reads much of the record at once does so alone.
     pub(crate) replays: Arc<Semaphore>,
+    /// Whoever has the host examined does so alone.
+    pub(crate) examining: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for App {
@@ -120,9 +131,11 @@ impl App {
             record: settings.record,
             readers: Mutex::new(Vec::new()),
             control: settings.control,
+            secrets: settings.secrets,
             clock: settings.clock,
             hasher: settings.hasher,
             traffic: settings.traffic,
+            about: settings.about,
             public_url: settings.public_url,
             front: settings.front.iter().map(IpAddr::to_canonical).collect(),
             limits: SignInLimits::default(),
@@ -135,7 +148,9 @@ impl App {
             starting: Arc::new(Semaphore::new(STARTING)),
             policies: Arc::default(),
             undecided: Arc::default(),
+            lately: crate::lately::Kept::default(),
             replays: Arc::new(Semaphore::new(1)),
+            examining: Arc::new(Semaphore::new(1)),
         })
     }
 
@@ -283,6 +298,53 @@ impl App {
             work()
         });
         done.await.map_err(Problem::internal)
+    }
+
+    /// Every secret, without its value, beside the runtime.
+    pub(crate) async fn secrets(&self) -> Result<Vec<SecretFacts>, Problem> {
+        let secrets = Arc::clone(&self.secrets);
+        let listed = tokio::task::spawn_blocking(move || secrets.list()).await;
+        Ok(listed.map_err(Problem::internal)??)
+    }
+
+    /// Changes a secret, recorded before it takes effect; what was recorded and then failed is recorded, too.
+    pub(crate) async fn change_secret(
+        &self,
+        actor: Actor,
+        change: SecretChange,
+    ) -> Result<u64, Problem> {
+        let (secrets, recorder) = (Arc::clone(&self.secrets), self.recorder.clone());
+        let runtime = Handle::current();
+        let name: Arc<str> = change.name.as_str().into();
+        let write = move |verdict: VerdictWord, words: &str| {
+            let mut entry = Entry::new(Event::SecretChange);
+            entry.profile = Some(Arc::clone(&actor.name));
+            entry.src = actor.address;
+            entry.verdict = Some(verdict);
+            entry.secrets = vec![Arc::clone(&name)];
+            entry.findings = vec![words.into()];
+            let recorded = runtime.block_on(recorder.record(entry));
+            recorded.map(drop).map_err(|refused| refused.why)
+        };
+        let changed = tokio::task::spawn_blocking(move || {
+            let write = Arc::new(write);
+            let told = Arc::new(AtomicBool::new(false));
+            let (first, first_told) = (Arc::clone(&write), Arc::clone(&told));
+            let announce: Announce = Arc::new(move |words| {
+                first(VerdictWord::Allow, words)?;
+                first_told.store(true, Ordering::Relaxed);
+                Ok(())
+            });
+            let changed = secrets.change(&change, announce);
+            if changed.is_err() && told.load(Ordering::Relaxed) {
+                let failed = "the change that was recorded before this was not made";
+                if let Err(why) = write(VerdictWord::Deny, failed) {
+                    tracing::error!(why, "the failure of a change is not in the record");
+                }
+            }
+            changed
+        });
+        Ok(changed.await.map_err(Problem::internal)??)
     }
 
     /// Searches the record, beside the runtime.

@@ -26,7 +26,7 @@ use crate::{
     credential::{Presented, read_session, read_token},
     role::{Permission, Role},
     router::LONGEST_BODY,
-    store::{Actor, Standing},
+    store::{Actor, ChangeError, Standing},
 };
 
 /// Who asks, known.
@@ -65,6 +65,27 @@ impl Caller {
     pub(crate) fn is(&self, person: &str) -> bool {
         let own = self.person.as_deref();
         own.is_some_and(|own| own.eq_ignore_ascii_case(person))
+    }
+
+    /// Refuses who may no more what they might when they began to ask: the body of a request may come
+    /// long after its head. What the store changes, the store asks this of itself.
+    pub(crate) async fn still(&self, app: &App) -> Result<(), Problem> {
+        let (standing, now) = (self.standing.clone(), app.now());
+        let kept = app.ask(move |store| match standing {
+            Standing::Itself => Ok(true),
+            Standing::Session { id, role } => {
+                let session = store.session(&id, now)?;
+                Ok(session.is_some_and(|session| session.role == role))
+            }
+            Standing::Token { id, role } => {
+                let token = store.token(&id, now)?;
+                Ok(token.is_some_and(|token| token.role == role))
+            }
+        });
+        match kept.await? {
+            true => Ok(()),
+            false => Err(ChangeError::Lapsed.into()),
+        }
     }
 
     /// For a change.

@@ -22,6 +22,12 @@ pub trait Control: Send + Sync + 'static {
     /// The parts of the machine, and whether each works.
     fn health(&self) -> Vec<Health>;
 
+    /// Tries what this host gives gig, as `gig doctor` does. Blocks for some seconds.
+    ///
+    /// # Errors
+    /// When it cannot be tried; says why.
+    fn examine(&self) -> Result<Vec<Examined>, ControlError>;
+
     /// What runs, and what ran lately, newest first.
     fn sandboxes(&self) -> Vec<SandboxFacts>;
 
@@ -72,6 +78,21 @@ pub struct Health {
     /// What it does, or what is wrong.
     #[schema(value_type = String)]
     pub words: Arc<str>,
+}
+
+/// One mechanism of the host, and what was found.
+#[derive(Debug, Clone)]
+pub struct Examined {
+    /// The mechanism.
+    pub name: String,
+    /// `works`, `limited`, `missing`, `not_tried`.
+    pub state: String,
+    /// What was seen.
+    pub found: String,
+    /// What its lack costs; empty when it works.
+    pub costs: String,
+    /// What cures it; empty when it works.
+    pub cure: String,
 }
 
 /// One sandbox.
@@ -125,6 +146,9 @@ pub enum ControlError {
         "the policy of server {0} cannot be read, so nothing was started: gig's own log says why"
     )]
     Undecided(Arc<str>),
+    /// The host could not be examined.
+    #[error("this host could not be examined: {0}")]
+    Examine(String),
     /// The sandbox did not start.
     #[error("the sandbox of {server} did not start: {why}")]
     Start {

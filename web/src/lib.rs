@@ -3,7 +3,7 @@
 //! Everything a person or a program asks of a running gig comes through here: it is authenticated, its
 //! right is checked, what it changes is recorded first, and what it is shown is escaped. The crate is
 //! handed a [`Control`] that starts and stops sandboxes, and a recorder; it opens no sandbox, dials
-//! nobody and reads no secret.
+//! nobody, and a secret goes through it in one direction only.
 #![forbid(unsafe_code)]
 
 mod allow;
@@ -19,6 +19,7 @@ mod document;
 mod follow;
 mod guard;
 mod in_force;
+mod lately;
 mod metrics;
 mod openapi;
 mod pages;
@@ -26,6 +27,7 @@ mod password;
 mod recorded;
 mod role;
 mod router;
+pub mod secrets;
 pub mod store;
 mod visible;
 mod waiting;
@@ -39,4 +41,5 @@ pub use follow::Following;
 pub use in_force::effective;
 pub use password::{Hasher, PasswordRefused};
 pub use role::{Permission, Role};
+pub use secrets::Secrets;
 pub use store::{Actor, Change, ChangeError, PostgresStore, SqliteStore, Store};

@@ -5,13 +5,16 @@
 
 pub(crate) mod approvals;
 pub(crate) mod audit;
+mod chart;
 pub(crate) mod overview;
 pub(crate) mod people;
 pub(crate) mod policies;
 pub(crate) mod policy_edit;
 mod records;
 pub(crate) mod sandboxes;
+pub(crate) mod secrets;
 pub(crate) mod servers;
+pub(crate) mod settings;
 pub(crate) mod setup;
 pub(crate) mod sign_in;
 
@@ -73,6 +76,10 @@ impl Frame {
         self.role.may(Permission::ManageUsers)
     }
 
+    fn may_secrets(&self) -> bool {
+        self.role.may(Permission::ManageSecrets)
+    }
+
     /// Whether this section is shown.
     fn is_at(&self, path: &str) -> bool {
         self.section == path
@@ -87,10 +94,14 @@ impl Frame {
             ("/audit", "Record"),
             ("/sandboxes", "Sandboxes"),
             ("/servers", "Servers"),
+            ("/secrets", "Secrets"),
             ("/people", "People"),
+            ("/settings", "Settings"),
         ];
-        let mine = |(path, _): &(&str, &str)| {
-            !matches!(*path, "/audit" | "/approvals") || self.may_audit()
+        let mine = |(path, _): &(&str, &str)| match *path {
+            "/audit" | "/approvals" => self.may_audit(),
+            "/settings" => self.role.may(Permission::Examine),
+            _ => true,
         };
         all.into_iter().filter(mine).collect()
     }

@@ -40,6 +40,10 @@ pub enum Permission {
     ManageServers,
     /// Users, tokens, other people's sessions.
     ManageUsers,
+    /// Give secrets values, rotate and remove them. Nobody reads one.
+    ManageSecrets,
+    /// Try what this machine gives gig, and see where it keeps things.
+    Examine,
 }
 
 impl Role {
@@ -56,8 +60,8 @@ impl Role {
     #[must_use]
     pub const fn may(self, permission: Permission) -> bool {
         use Permission::{
-            Approve, AssignPolicies, EditPolicies, Look, ManageServers, ManageUsers, ReadAudit,
-            RunSandboxes,
+            Approve, AssignPolicies, EditPolicies, Examine, Look, ManageSecrets, ManageServers,
+            ManageUsers, ReadAudit, RunSandboxes,
         };
         match permission {
             Look => true,
@@ -65,7 +69,7 @@ impl Role {
             EditPolicies | RunSandboxes => matches!(self, Self::Editor | Self::Admin),
             AssignPolicies => matches!(self, Self::Editor | Self::Approver | Self::Admin),
             Approve => matches!(self, Self::Approver | Self::Admin),
-            ManageServers | ManageUsers => matches!(self, Self::Admin),
+            ManageServers | ManageUsers | ManageSecrets | Examine => matches!(self, Self::Admin),
         }
     }
 
@@ -128,6 +132,8 @@ mod tests {
             let admin = role == Role::Admin;
             assert_eq!(role.may(Permission::ManageUsers), admin, "{role}");
             assert_eq!(role.may(Permission::ManageServers), admin, "{role}");
+            assert_eq!(role.may(Permission::ManageSecrets), admin, "{role}");
+            assert_eq!(role.may(Permission::Examine), admin, "{role}");
             assert_eq!(role.to_string().parse(), Ok(role));
         }
     }

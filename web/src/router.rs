@@ -15,8 +15,8 @@ use axum::{
 
 use crate::{
     api::{
-        audit, audit_export, health, policies, proposals, recorded, sandboxes, servers, sessions,
-        tokens, users,
+        audit, audit_export, health, policies, proposals, recorded, sandboxes, secrets, servers,
+        sessions, tokens, users,
     },
     api_error::Problem,
     app::App,
@@ -118,6 +118,12 @@ fn api() -> Router<Arc<App>> {
             get(servers::one).put(servers::save).delete(servers::remove),
         )
         .route("/api/v1/servers/{name}/start", post(sandboxes::start))
+        .route("/api/v1/secrets", get(secrets::list))
+        .route(
+            "/api/v1/secrets/{name}",
+            get(secrets::one).put(secrets::add).delete(secrets::remove),
+        )
+        .route("/api/v1/secrets/{name}/rotate", post(secrets::rotate))
         .route("/api/v1/sandboxes", get(sandboxes::list))
         .route(
             "/api/v1/sandboxes/{id}",
@@ -165,6 +171,18 @@ fn console() -> Router<Arc<App>> {
         )
         .route("/servers/{name}/start", post(pages::servers::start))
         .route("/servers/{name}/remove", post(pages::servers::remove))
+        .route(
+            "/secrets",
+            get(pages::secrets::list).post(pages::secrets::add),
+        )
+        .route(
+            "/secrets/{name}",
+            get(pages::secrets::show).post(pages::secrets::submit),
+        )
+        .route(
+            "/settings",
+            get(pages::settings::show).post(pages::settings::examine),
+        )
         .route("/people", get(pages::people::show))
         .route("/people/users", post(pages::people::add_user))
         .route("/people/password", post(pages::people::own_password))

@@ -22,7 +22,7 @@ use gig_proxy::{
 };
 use gig_web::{
     Control, ControlError, Decide, SandboxFacts,
-    control::{Health, SandboxLog},
+    control::{Examined, Health, SandboxLog},
     store::Server,
 };
 use jiff::Timestamp;
@@ -33,7 +33,7 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use super::{appliance::Appliance, database, secrets::Secrets};
+use super::{appliance::Appliance, database, doctor, secrets::Secrets};
 use crate::{
     args::serve::ServeArgs,
     run::settings::{DEFAULT_PROXY_PORT, DEFAULT_SUBNET, read_roots, variable},
@@ -227,6 +227,10 @@ impl Control for FleetHandle {
         };
         let part = "sandboxes".into();
         vec![Health { part, works, words }]
+    }
+
+    fn examine(&self) -> Result<Vec<Examined>, ControlError> {
+        doctor::apart().map_err(|error| ControlError::Examine(causes(&error)))
     }
 
     fn sandboxes(&self) -> Vec<SandboxFacts> {

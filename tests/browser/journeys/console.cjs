@@ -104,10 +104,11 @@ class Journey {
   }
 
   // A registered server that runs this shell script, under a policy.
-  async server(page, name, script, policy) {
+  async server(page, name, script, policy, secrets = '') {
     await this.to(page, '/servers');
     await page.getByLabel('Name', { exact: true }).fill(name);
     await page.getByLabel('Program and arguments').fill(['/bin/sh', '-c', script].join('\n'));
+    await page.getByLabel('Secrets').fill(secrets);
     await this.click(page, 'button', 'Register');
     if (policy === undefined) return;
     await this.to(page, `/policies/${policy}`);

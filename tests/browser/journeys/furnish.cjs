@@ -9,8 +9,12 @@ module.exports = async function furnish(journey) {
   await ana.getByText('Make a token').click();
   await ana.getByLabel('What it is for').fill('pipeline');
   await journey.click(ana, 'button', 'Make');
+  await journey.to(ana, '/secrets');
+  await ana.getByLabel('Name', { exact: true }).fill('API_TOKEN');
+  await ana.getByLabel('Value', { exact: true }).fill('a-value-of-some-length');
+  await journey.click(ana, 'button', 'Keep it');
   const document = 'version: 1\nname: web\negress:\n' +
-    '  - {host: api.example.test, ports: [80], rules: [{methods: [GET], paths: ["/v1/**"]}]}\n' +
+    '  - {host: api.example.test, ports: [80], rules: [{methods: [GET], paths: ["/v1/**"]}], secrets: [API_TOKEN, FORGOTTEN]}\n' +
     '  - host: "*.packages.example.test"\n  - host: a-host-with-a-rather-long-name.of-a-department.example.test\n';
   await journey.policy(ana, 'web', document);
   await journey.to(ana, '/policies/web/edit');
@@ -26,7 +30,7 @@ module.exports = async function furnish(journey) {
     ask('', 'http://telemetry.example.net/'),
     `printf 'done %s\\n' ${HOSTILE}`,
   ].join('; ');
-  await journey.server(ana, 'reader', script, 'web');
+  await journey.server(ana, 'reader', script, 'web', 'API_TOKEN');
   await journey.server(ana, 'idle', 'exec sleep 100000');
   await journey.run(ana, 'reader');
   await journey.to(ana, '/servers');

@@ -6,7 +6,7 @@ use super::{Appliance, Ask, PASSWORD, command};
 use crate::answer;
 
 /// Everything that is not public.
-const CLOSED: [&str; 27] = [
+const CLOSED: [&str; 32] = [
     "/",
     "/policies",
     "/policies/p",
@@ -19,6 +19,9 @@ const CLOSED: [&str; 27] = [
     "/sandboxes",
     "/servers",
     "/people",
+    "/secrets",
+    "/secrets/TOKEN",
+    "/settings",
     "/metrics",
     "/no-such-page",
     "/api/v1/me",
@@ -33,6 +36,8 @@ const CLOSED: [&str; 27] = [
     "/api/v1/audit/export/jsonl",
     "/api/v1/servers",
     "/api/v1/sandboxes",
+    "/api/v1/secrets",
+    "/api/v1/secrets/TOKEN",
     "/api/v1/openapi.json",
 ];
 

@@ -8,7 +8,9 @@ use axum::extract::State;
 use super::{
     Answer, Frame,
     audit::offers,
-    records::{RecordRow, rows},
+    chart::Chart,
+    in_query,
+    records::{RecordRow, cut, rows},
     shown,
 };
 use crate::{
@@ -17,6 +19,7 @@ use crate::{
     app::App,
     auth::Caller,
     control::Health,
+    lately::{Destination, Lately, lately},
     role::Permission,
     waiting::{Waiting, waiting},
 };
@@ -35,6 +38,20 @@ struct OverviewPage {
     /// What was denied in the last day and still would be.
     wanted: Vec<Wanted>,
     health: Vec<Health>,
+    /// Of the last day; for who reads the record.
+    chart: Option<Chart>,
+    lately: Arc<Lately>,
+}
+
+impl OverviewPage {
+    fn query(&self, one: &Destination) -> String {
+        in_query(&one.host)
+    }
+
+    /// Cut: hosts are the sandbox's own words.
+    fn short(&self, one: &Destination) -> String {
+        cut(&one.host, 80)
+    }
 }
 
 /// A destination that waits for somebody.
@@ -71,6 +88,8 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
         Vec::new()
     };
     let wanted = wanted(&app, &caller).await?;
+    let lately = read_lately(&app, &caller).await?;
+    let health = health(&app).await;
     let sandboxes = app.control.sandboxes();
     let page = OverviewPage {
         frame: Frame::new(&caller, "/"),
@@ -82,9 +101,56 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
         waiting: super::approvals::waiting(&app, &caller).await?,
         denials,
         wanted,
-        health: app.control.health(),
+        health,
+        chart: lately.as_deref().map(|lately| Chart::of(&lately.hours)),
+        lately: lately.unwrap_or_default(),
     };
     Ok(shown(&page))
+}
+
+async fn read_lately(app: &Arc<App>, caller: &Caller) -> Result<Option<Arc<Lately>>, Problem> {
+    if !caller.may(Permission::ReadAudit) {
+        return Ok(None);
+    }
+    let theirs = Arc::clone(app);
+    let read = tokio::task::spawn_blocking(move || lately(&theirs)).await;
+    read.map_err(Problem::internal)?.map(Some)
+}
+
+/// Each layer that sandboxes stand on, asked now.
+pub(super) async fn health(app: &Arc<App>) -> Vec<Health> {
+    let mut parts = app.control.health();
+    let store = app.ask(|store| store.assignments()).await;
+    parts.push(part(
+        "store",
+        store.map(|_| "people, policies and servers are read"),
+    ));
+    let newest = AuditAsked {
+        limit: Some(1),
+        ..AuditAsked::default()
+    };
+    let record = match newest.query() {
+        Ok(query) => app.search(query).await,
+        Err(problem) => Err(problem),
+    };
+    parts.push(part(
+        "record",
+        record.map(|_| "every decision is written before it takes effect"),
+    ));
+    let vault = app.secrets().await;
+    parts.push(part("vault", vault.map(|_| "secrets are sealed and read")));
+    parts
+}
+
+fn part(name: &str, state: Result<&'static str, Problem>) -> Health {
+    Health {
+        part: name.into(),
+        works: state.is_ok(),
+        words: match state {
+            Ok(words) => words.into(),
+            Err(problem) => problem.detail.into(),
+        },
+    }
 }
 
 async fn wanted(app: &Arc<App>, caller: &Caller) -> Result<Vec<Wanted>, Problem> {

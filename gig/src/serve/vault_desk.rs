@@ -1,0 +1,185 @@
+//! The vault, as the console uses it: each change opened anew, told to the appliance's record first.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use gig_policy::SecretName;
+use gig_vault::{
+    Definition, KindDefinition, SecretBytes, ShapeDefinition, UseVaultError, Vault,
+    vault::{Announced, Listed, NewVersion, NotWitnessed, VersionState, Witness},
+};
+use gig_web::secrets::{
+    Announce, SecretChange, SecretDoing, SecretError, SecretFacts, SecretVersion, Secrets,
+};
+
+use crate::secrets as vault;
+
+/// At which people stand.
+#[derive(Debug)]
+pub(super) struct VaultDesk;
+
+impl Secrets for VaultDesk {
+    fn list(&self) -> Result<Vec<SecretFacts>, SecretError> {
+        // Looking makes no key: that is for the first secret.
+        if !vault::begun().map_err(unavailable)? {
+            return Ok(Vec::new());
+        }
+        let listed = vault::open().map_err(unavailable)?.list();
+        let listed = listed.map_err(refused)?;
+        Ok(listed.into_iter().map(facts).collect())
+    }
+
+    fn change(&self, change: &SecretChange, announce: Announce) -> Result<u64, SecretError> {
+        let name: SecretName = change.name.parse().map_err(|error| {
+            SecretError::Refused(format!("{:?} is no name of a secret: {error}", change.name))
+        })?;
+        let adds = matches!(change.doing, SecretDoing::Add { .. });
+        if !adds && !vault::begun().map_err(unavailable)? {
+            return Err(SecretError::Missing("the vault is empty".to_owned()));
+        }
+        let vault = vault::open_witnessed(Arc::new(Told(announce))).map_err(unavailable)?;
+        match &change.doing {
+            SecretDoing::Add {
+                value,
+                kind,
+                expires,
+            } => add(&vault, &name, (value, kind, *expires)),
+            SecretDoing::Rotate {
+                value,
+                expires,
+                grace,
+            } => {
+                embedded(&vault, &name)?;
+                let value = SecretBytes::copy_of(value.as_bytes());
+                let new = NewVersion {
+                    value: Some(&value),
+                    expires: *expires,
+                    grace: *grace,
+                    custody: false,
+                };
+                vault.rotate(&name, &new).map_err(refused)
+            }
+            SecretDoing::Remove { version } => {
+                let removed = vault.remove(&name, *version, false);
+                removed.map(|_| 0).map_err(refused)
+            }
+        }
+    }
+}
+
+fn add(
+    vault: &Vault,
+    name: &SecretName,
+    (value, kind, expires): (&str, &str, Option<Duration>),
+) -> Result<u64, SecretError> {
+    let there = vault.list().map_err(refused)?;
+    if there
+        .iter()
+        .any(|one| one.name == name.as_str() && one.removed.is_none())
+    {
+        return Err(SecretError::Exists(name.as_str().to_owned()));
+    }
+    let Some(kind) = KindDefinition::without_options(kind) else {
+        let words =
+            "a kind that needs no options is static or basic; others: gig secret set --definition";
+        return Err(SecretError::Refused(words.to_owned()));
+    };
+    let plain = matches!(kind, KindDefinition::Static);
+    let definition = Definition {
+        kind,
+        shape: plain
+            .then(|| ShapeDefinition::guessed(value.as_bytes()))
+            .flatten(),
+        ..Definition::default()
+    };
+    let value = SecretBytes::copy_of(value.as_bytes());
+    let new = NewVersion {
+        value: Some(&value),
+        expires,
+        grace: Duration::ZERO,
+        custody: false,
+    };
+    vault.set(name, &definition, &new).map_err(refused)
+}
+
+/// Whether a value can be put in from here.
+fn embedded(vault: &Vault, name: &SecretName) -> Result<(), SecretError> {
+    let listed = vault.listed(name).map_err(refused)?;
+    if listed.provider != "embedded" {
+        return Err(SecretError::Refused(format!(
+            "{name} has its value from its provider ({}): change it there",
+            listed.provider
+        )));
+    }
+    if listed.custody {
+        return Err(SecretError::Refused(format!(
+            "{name} is in its owner's custody: gig secret rotate asks for the passphrase"
+        )));
+    }
+    Ok(())
+}
+
+fn facts(listed: Listed) -> SecretFacts {
+    let versions = listed.versions.into_iter().map(|one| SecretVersion {
+        version: one.version,
+        state: match one.state {
+            VersionState::Current => "current",
+            VersionState::Grace => "grace",
+            VersionState::Expired => "expired",
+            VersionState::Revoked => "revoked",
+        },
+        created: one.created,
+        until: one.until,
+    });
+    SecretFacts {
+        versions: versions.collect(),
+        name: listed.name,
+        kind: listed.kind,
+        provider: listed.provider,
+        entrusted: listed.entrusted,
+        custody: listed.custody,
+        created: listed.created,
+        removed: listed.removed,
+    }
+}
+
+/// Tells the appliance's record, in the words of the command line's.
+struct Told(Announce);
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Told")
+    }
+}
+
+impl Witness for Told {
+    fn announce(&self, change: &Announced) -> Result<(), NotWitnessed> {
+        let doing = change.doing.as_str();
+        let words = match change.version {
+            Some(version) => format!("{doing} version {version}"),
+            None => doing.to_owned(),
+        };
+        (self.0)(&words).map_err(|why| NotWitnessed {
+            name: Arc::clone(&change.name),
+            why,
+        })
+    }
+}
+
+fn refused(error: UseVaultError) -> SecretError {
+    let words = error.to_string();
+    match error {
+        UseVaultError::Unknown { .. } | UseVaultError::NoVersion { .. } => {
+            SecretError::Missing(words)
+        }
+        UseVaultError::Large { .. }
+        | UseVaultError::Value { .. }
+        | UseVaultError::Kind(_)
+        | UseVaultError::Locked { .. } => SecretError::Refused(words),
+        UseVaultError::Witness(_) => SecretError::NotRecorded(words),
+        other => unavailable(other.into()),
+    }
+}
+
+fn unavailable(error: anyhow::Error) -> SecretError {
+    SecretError::Unavailable(format!("{error:#}"))
+}

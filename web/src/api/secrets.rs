@@ -1,0 +1,341 @@
+//! Secrets: listed by name, given values, rotated, removed. No answer ever holds a value.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::StatusCode,
+};
+use gig_policy::SecretName;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use zeroize::Zeroizing;
+
+use super::{Asked, Body, Items, time};
+use crate::{
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    document,
+    role::Permission,
+    secrets::{SecretChange, SecretDoing, SecretFacts, SecretVersion},
+};
+
+/// A secret, as shown.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct SecretView {
+    pub(crate) name: String,
+    /// What is made of the value; empty where only its name is known.
+    pub(crate) kind: &'static str,
+    /// Where the value comes from.
+    pub(crate) provider: &'static str,
+    /// Whether the vault has it; else policies or servers name what is not there.
+    pub(crate) set: bool,
+    /// A warning: programs may be handed the real value.
+    pub(crate) entrusted: bool,
+    /// Opening it takes its owner's passphrase.
+    pub(crate) custody: bool,
+    pub(crate) created: Option<String>,
+    pub(crate) removed: Option<String>,
+    /// When the version in use ends.
+    pub(crate) expires: Option<String>,
+    /// The version in use.
+    pub(crate) version: Option<u64>,
+    pub(crate) versions: Vec<VersionView>,
+    /// Where rules let it go.
+    pub(crate) places: Vec<PlaceView>,
+    /// Registered servers that are given its sentinel.
+    pub(crate) servers: Vec<String>,
+}
+
+/// One version, as shown.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct VersionView {
+    pub(crate) version: u64,
+    /// `current`, `grace`, `expired`, `revoked`.
+    pub(crate) state: &'static str,
+    pub(crate) created: String,
+    pub(crate) until: Option<String>,
+}
+
+/// A rule that lets a secret go somewhere.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct PlaceView {
+    pub(crate) policy: String,
+    /// Host and ports, as the rule spells them.
+    pub(crate) target: String,
+    /// The rule lets programs hold the real value.
+    pub(crate) entrusted: bool,
+    /// Tokens in the answers of this host become the secret.
+    pub(crate) captures: bool,
+}
+
+/// A value to keep.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewSecret {
+    /// The value; it never comes out again.
+    #[serde(deserialize_with = "crate::password::typed")]
+    #[schema(value_type = String)]
+    value: Zeroizing<String>,
+    /// `static`, or `basic` for `user:password`. Other kinds have options: `gig secret set --definition`.
+    #[serde(default = "plain")]
+    kind: String,
+    /// Days until it ends; absent: never.
+    #[serde(default)]
+    days: Option<u16>,
+}
+
+/// A value in place of another.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewValue {
+    /// The value; it never comes out again.
+    #[serde(deserialize_with = "crate::password::typed")]
+    #[schema(value_type = String)]
+    value: Zeroizing<String>,
+    /// Days until it ends; absent: never.
+    #[serde(default)]
+    days: Option<u16>,
+    /// Hours for which the value before stays known.
+    #[serde(default)]
+    grace_hours: u16,
+}
+
+/// What is to end.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ending {
+    #[serde(default)]
+    version: Option<u64>,
+}
+
+/// What came of a change.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct VersionMade {
+    version: u64,
+}
+
+/// Every secret, and every name that policies or servers use for one that is not set.
+#[utoipa::path(get, path = "/api/v1/secrets", tag = "secrets",
+    responses((status = 200, body = Items<SecretView>)))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Result<Json<Items<SecretView>>, Problem> {
+    let items = views(&app, &caller).await?;
+    Ok(Json(Items { items }))
+}
+
+/// One secret.
+#[utoipa::path(get, path = "/api/v1/secrets/{name}", tag = "secrets",
+    responses((status = 200, body = SecretView), (status = 404, body = Problem)))]
+pub(crate) async fn one(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<Json<SecretView>, Problem> {
+    view(&app, &caller, &name).await.map(Json)
+}
+
+/// Keeps a new secret.
+#[utoipa::path(put, path = "/api/v1/secrets/{name}", tag = "secrets", request_body = NewSecret,
+    responses((status = 201, body = VersionMade), (status = 409, body = Problem), (status = 422, body = Problem)))]
+pub(crate) async fn add(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(new): Body<NewSecret>,
+) -> Result<(StatusCode, Json<VersionMade>), Problem> {
+    let doing = SecretDoing::Add {
+        value: new.value,
+        kind: new.kind,
+        expires: new.days.map(days),
+    };
+    let version = change(&app, &caller, name, doing).await?;
+    Ok((StatusCode::CREATED, Json(VersionMade { version })))
+}
+
+/// Gives a secret another value. Sandboxes that run use it from their next request on.
+#[utoipa::path(post, path = "/api/v1/secrets/{name}/rotate", tag = "secrets", request_body = NewValue,
+    responses((status = 200, body = VersionMade), (status = 404, body = Problem), (status = 422, body = Problem)))]
+pub(crate) async fn rotate(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(new): Body<NewValue>,
+) -> Result<Json<VersionMade>, Problem> {
+    let doing = SecretDoing::Rotate {
+        value: new.value,
+        expires: new.days.map(days),
+        grace: hours(new.grace_hours),
+    };
+    let version = change(&app, &caller, name, doing).await?;
+    Ok(Json(VersionMade { version }))
+}
+
+/// Ends a secret, or one version. Its value stays known to gig, so that it may leave nowhere.
+#[utoipa::path(delete, path = "/api/v1/secrets/{name}", tag = "secrets",
+    params(("version" = Option<u64>, Query, description = "this version only")),
+    responses((status = 204), (status = 404, body = Problem)))]
+pub(crate) async fn remove(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Asked(ending): Asked<Ending>,
+) -> Result<StatusCode, Problem> {
+    let version = ending.version;
+    change(&app, &caller, name, SecretDoing::Remove { version }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Does it; the console does the same.
+pub(crate) async fn change(
+    app: &App,
+    caller: &Caller,
+    name: String,
+    doing: SecretDoing,
+) -> Result<u64, Problem> {
+    caller.require(Permission::ManageSecrets)?;
+    let name: SecretName = name
+        .parse()
+        .map_err(|error| unusable(&format!("{name:?} is no name of a secret: {error}")))?;
+    if let SecretDoing::Add { value, .. } | SecretDoing::Rotate { value, .. } = &doing
+        && value.is_empty()
+    {
+        return Err(unusable("the value is empty"));
+    }
+    caller.still(app).await?;
+    let name = name.as_str().to_owned();
+    let change = SecretChange { name, doing };
+    app.change_secret(caller.actor(app), change).await
+}
+
+fn unusable(words: &str) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "secret", words)
+}
+
+pub(crate) fn days(days: u16) -> Duration {
+    Duration::from_secs(u64::from(days) * 24 * 3600)
+}
+
+pub(crate) fn hours(hours: u16) -> Duration {
+    Duration::from_secs(u64::from(hours) * 3600)
+}
+
+fn plain() -> String {
+    "static".to_owned()
+}
+
+/// All of them, removed ones left out, with where each may go.
+pub(crate) async fn views(app: &App, caller: &Caller) -> Result<Vec<SecretView>, Problem> {
+    let mut all = known(app, caller).await?;
+    all.retain(|_, one| one.removed.is_none());
+    Ok(all.into_values().collect())
+}
+
+/// One of them, removed or not.
+pub(crate) async fn view(app: &App, caller: &Caller, name: &str) -> Result<SecretView, Problem> {
+    let mut all = known(app, caller).await?;
+    all.remove(name)
+        .ok_or_else(|| Problem::missing("secret", name))
+}
+
+async fn known(app: &App, caller: &Caller) -> Result<BTreeMap<String, SecretView>, Problem> {
+    caller.require(Permission::Look)?;
+    let kept = app.secrets().await?.into_iter().map(SecretView::from);
+    let mut all: BTreeMap<String, SecretView> = kept.map(|one| (one.name.clone(), one)).collect();
+    let named = app.ask(|store| {
+        let mut policies = Vec::new();
+        for head in store.policies()? {
+            policies.extend(store.policy(&head.name, None)?);
+        }
+        Ok((store.servers()?, policies))
+    });
+    let (servers, policies) = named.await?;
+    let mut entry = |name: &str, put: &mut dyn FnMut(&mut SecretView)| {
+        let one = all.entry(name.to_owned());
+        put(one.or_insert_with(|| SecretView::only_named(name)));
+    };
+    for server in servers {
+        for name in &server.spec.secrets {
+            entry(name, &mut |one| one.servers.push(server.name.clone()));
+        }
+    }
+    for kept in policies {
+        // What is kept was compiled before; a later gig may refuse it, and then nothing goes anywhere.
+        let Ok(policy) = document::compile(&kept.head.name, 0, &kept.document, None) else {
+            continue;
+        };
+        for name in policy.secret_names() {
+            let uses = policy.uses_of(&name).into_iter().map(|one| PlaceView {
+                policy: kept.head.name.clone(),
+                target: one.target,
+                entrusted: one.entrusted,
+                captures: one.captures,
+            });
+            let uses: Vec<PlaceView> = uses.collect();
+            entry(name.as_str(), &mut |one| {
+                one.places.extend_from_slice(&uses)
+            });
+        }
+    }
+    Ok(all)
+}
+
+impl SecretView {
+    /// Of a secret that the vault does not have.
+    fn only_named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind: "",
+            provider: "",
+            set: false,
+            entrusted: false,
+            custody: false,
+            created: None,
+            removed: None,
+            expires: None,
+            version: None,
+            versions: Vec::new(),
+            places: Vec::new(),
+            servers: Vec::new(),
+        }
+    }
+
+    /// Whether a value can be given to it here: those of other providers are changed there.
+    pub(crate) fn is_kept_here(&self) -> bool {
+        self.set && self.provider == "embedded" && !self.custody && self.removed.is_none()
+    }
+}
+
+impl From<SecretFacts> for SecretView {
+    fn from(facts: SecretFacts) -> Self {
+        let current = facts.versions.iter().find(|one| one.state == "current");
+        Self {
+            kind: facts.kind,
+            provider: facts.provider,
+            set: true,
+            entrusted: facts.entrusted,
+            custody: facts.custody,
+            created: Some(time(facts.created)),
+            removed: facts.removed.map(time),
+            expires: current.and_then(|one| one.until).map(time),
+            version: current.map(|one| one.version),
+            versions: facts.versions.into_iter().rev().map(Into::into).collect(),
+            ..Self::only_named(&facts.name)
+        }
+    }
+}
+
+impl From<SecretVersion> for VersionView {
+    fn from(one: SecretVersion) -> Self {
+        Self {
+            version: one.version,
+            state: one.state,
+            created: time(one.created),
+            until: one.until.map(time),
+        }
+    }
+}

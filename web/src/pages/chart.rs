@@ -1,0 +1,122 @@
+//! Decisions over time as a drawing: bars of three parts, sized here, coloured by the sheet, and told in
+//! words for who does not see them.
+
+use crate::lately::Hour;
+
+/// The drawing.
+pub(super) struct Chart {
+    pub(super) bars: Vec<Bar>,
+    /// The drawing in words.
+    pub(super) words: String,
+    pub(super) most: u64,
+    pub(super) hours: Vec<Hour>,
+}
+
+/// One hour.
+pub(super) struct Bar {
+    pub(super) x: u64,
+    pub(super) label: String,
+    pub(super) words: String,
+    pub(super) parts: Vec<Part>,
+}
+
+/// A part of it.
+pub(super) struct Part {
+    pub(super) class: &'static str,
+    pub(super) y: u64,
+    pub(super) height: u64,
+}
+
+impl Chart {
+    pub(super) fn of(hours: &[Hour]) -> Self {
+        let most = hours.iter().map(Hour::sum).max().unwrap_or_default();
+        let sum = |count: fn(&Hour) -> u64| hours.iter().map(count).sum::<u64>();
+        let (allowed, denied) = (sum(|hour| hour.allowed), sum(|hour| hour.denied));
+        let words = format!(
+            "Decisions of the last 24 hours: {allowed} allowed, {denied} denied, {} would be denied; at \
+             most {most} an hour.",
+            sum(|hour| hour.would_deny)
+        );
+        let bars = hours
+            .iter()
+            .zip(0..)
+            .map(|(hour, place)| Bar::of(hour, place, most));
+        Self {
+            bars: bars.collect(),
+            words,
+            most,
+            hours: hours.to_vec(),
+        }
+    }
+}
+
+impl Bar {
+    fn of(hour: &Hour, place: u64, most: u64) -> Self {
+        let mut parts = Vec::new();
+        let mut top = HEIGHT;
+        let all = [
+            ("allow", hour.allowed),
+            ("would", hour.would_deny),
+            ("deny", hour.denied),
+        ];
+        for (class, count) in all {
+            // What there is at all is seen.
+            let height = match count {
+                0 => continue,
+                count => (count * ROOM).div_ceil(most.max(1)).max(2),
+            };
+            top = top.saturating_sub(height);
+            parts.push(Part {
+                class,
+                y: top,
+                height,
+            });
+        }
+        let clock: String = hour.begins.chars().skip(11).collect();
+        let words = format!(
+            "{clock}: {} allowed, {} denied, {} would be denied",
+            hour.allowed, hour.denied, hour.would_deny
+        );
+        Self {
+            x: place * 30,
+            label: if place % 4 == 3 { clock } else { String::new() },
+            words,
+            parts,
+        }
+    }
+}
+
+/// Of the drawing's own units, from its top to its floor.
+const HEIGHT: u64 = 120;
+/// What the highest bar takes of it; each part may be a little higher than its share.
+const ROOM: u64 = 112;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_stay_inside_and_what_there_is_is_seen() {
+        let hour = |allowed, denied, would_deny| Hour {
+            begins: "2026-11-21 09:00".to_owned(),
+            allowed,
+            denied,
+            would_deny,
+        };
+        for hours in [
+            vec![],
+            vec![hour(0, 0, 0)],
+            vec![hour(1_000_000, 1, 1), hour(0, 0, 1)],
+        ] {
+            let chart = Chart::of(&hours);
+            for (bar, hour) in chart.bars.iter().zip(&hours) {
+                let seen = bar.parts.iter().map(|part| part.height).sum::<u64>();
+                assert!(seen <= HEIGHT, "{seen}");
+                let counts = [hour.allowed, hour.denied, hour.would_deny];
+                let some = counts.iter().filter(|count| **count > 0).count();
+                assert_eq!(bar.parts.len(), some);
+                assert!(bar.parts.iter().all(|part| part.height >= 2));
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Secrets: what the vault has, where each may go and was used; values are typed in and never shown.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    Form,
+    extract::{Path, State},
+    http::StatusCode,
+    response::Response,
+};
+use serde::Deserialize;
+use zeroize::Zeroizing;
+
+use super::{
+    Answer, Frame, PageProblem, in_query,
+    records::{RecordRow, rows},
+    shown_as, to,
+};
+use crate::{
+    api::{
+        audit::{AuditAsked, find},
+        secrets::{SecretView, change, days, hours, view, views},
+    },
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    role::Permission,
+    secrets::SecretDoing,
+};
+
+#[derive(Template)]
+#[template(path = "secrets.html")]
+struct SecretsPage {
+    frame: Frame,
+    problem: String,
+    secrets: Vec<SecretView>,
+}
+
+#[derive(Template)]
+#[template(path = "secret.html")]
+struct SecretPage {
+    frame: Frame,
+    problem: String,
+    one: SecretView,
+    /// Requests that carried it, and alarms about it.
+    denials: Vec<RecordRow>,
+    query: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Added {
+    name: String,
+    kind: String,
+    #[serde(deserialize_with = "crate::password::typed")]
+    value: Zeroizing<String>,
+    #[serde(default)]
+    days: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Changed {
+    act: String,
+    #[serde(default, deserialize_with = "crate::password::typed")]
+    value: Zeroizing<String>,
+    #[serde(default)]
+    days: String,
+    #[serde(default)]
+    grace: String,
+    #[serde(default)]
+    version: Option<u64>,
+}
+
+/// `GET /secrets`.
+pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer {
+    all(&app, &caller, None).await
+}
+
+/// `POST /secrets`.
+pub(crate) async fn add(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Form(added): Form<Added>,
+) -> Answer {
+    let name = added.name.trim().to_owned();
+    let doing = number("days", &added.days).map(|expires| SecretDoing::Add {
+        value: added.value,
+        kind: added.kind,
+        expires: expires.map(days),
+    });
+    let made = match doing {
+        Ok(doing) => change(&app, &caller, name.clone(), doing).await,
+        Err(problem) => Err(problem),
+    };
+    match made {
+        Ok(_) => Ok(to(&format!("/secrets/{}", in_query(&name)))),
+        Err(problem) if problem.status().is_client_error() => {
+            all(&app, &caller, Some(problem)).await
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+/// `GET /secrets/{name}`.
+pub(crate) async fn show(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Answer {
+    page(&app, &caller, &name, None).await
+}
+
+/// `POST /secrets/{name}`: another value, or an end.
+pub(crate) async fn submit(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Form(changed): Form<Changed>,
+) -> Answer {
+    let made = match doing(changed) {
+        Ok(doing) => change(&app, &caller, name.clone(), doing).await,
+        Err(problem) => Err(problem),
+    };
+    match made {
+        Ok(_) => Ok(to(&format!("/secrets/{}", in_query(&name)))),
+        Err(problem) if problem.status().is_client_error() => {
+            page(&app, &caller, &name, Some(problem)).await
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+fn doing(changed: Changed) -> Result<SecretDoing, Problem> {
+    match changed.act.as_str() {
+        "rotate" => Ok(SecretDoing::Rotate {
+            value: changed.value,
+            expires: number("days", &changed.days)?.map(days),
+            grace: number("hours", &changed.grace)?
+                .map(hours)
+                .unwrap_or_default(),
+        }),
+        "remove" => Ok(SecretDoing::Remove {
+            version: changed.version,
+        }),
+        _ => Err(Problem::invalid("rotate or remove")),
+    }
+}
+
+fn number(what: &str, text: &str) -> Result<Option<u16>, Problem> {
+    match text.trim() {
+        "" => Ok(None),
+        text => text
+            .parse()
+            .map(Some)
+            .map_err(|_| Problem::invalid(format!("{what} are a number"))),
+    }
+}
+
+async fn all(app: &App, caller: &Caller, problem: Option<Problem>) -> Answer {
+    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    let page = SecretsPage {
+        frame: Frame::new(caller, "/secrets"),
+        problem: problem.map(|problem| problem.detail).unwrap_or_default(),
+        secrets: views(app, caller).await?,
+    };
+    Ok(shown_as(status, &page))
+}
+
+async fn page(
+    app: &Arc<App>,
+    caller: &Caller,
+    name: &str,
+    problem: Option<Problem>,
+) -> Result<Response, PageProblem> {
+    let one = view(app, caller, name).await?;
+    let denials = match caller.may(Permission::ReadAudit) {
+        true => {
+            let asked = AuditAsked {
+                secret: name.to_owned(),
+                limit: Some(USES),
+                ..AuditAsked::default()
+            };
+            rows(&find(app, caller, &asked).await?.records)
+        }
+        false => Vec::new(),
+    };
+    let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
+    let page = SecretPage {
+        frame: Frame::new(caller, "/secrets"),
+        problem: problem.map(|problem| problem.detail).unwrap_or_default(),
+        query: format!("secret={}", in_query(name)),
+        one,
+        denials,
+    };
+    Ok(shown_as(status, &page))
+}
+
+/// As many as are read at a glance.
+const USES: usize = 20;

@@ -1,0 +1,127 @@
+//! What the console asks of the vault: names, places and moments come out, values only go in.
+//!
+//! The trait is implemented by the composition root, which alone knows the vault.
+
+use std::{sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+/// The vault of this machine.
+pub trait Secrets: Send + Sync + 'static {
+    /// Every secret, by name; removed ones too. Blocks.
+    ///
+    /// # Errors
+    /// When the vault cannot be read.
+    fn list(&self) -> Result<Vec<SecretFacts>, SecretError>;
+
+    /// Makes a change, after `announce` has recorded it; the version that came of it, 0 for none. Blocks.
+    ///
+    /// # Errors
+    /// When it is refused, cannot be recorded, or the vault cannot be written: nothing is changed.
+    fn change(&self, change: &SecretChange, announce: Announce) -> Result<u64, SecretError>;
+}
+
+/// Records, in these words, what is about to be done; or says why it cannot.
+pub type Announce = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
+/// One secret, without its value.
+#[derive(Debug, Clone)]
+pub struct SecretFacts {
+    /// What policies and servers call it.
+    pub name: String,
+    /// What is made of the value: `static`, `basic` …
+    pub kind: &'static str,
+    /// Where the value comes from: `embedded` is the vault itself.
+    pub provider: &'static str,
+    /// Programs may be handed the real value.
+    pub entrusted: bool,
+    /// Opening it takes its owner's passphrase.
+    pub custody: bool,
+    /// Since when it is known.
+    pub created: Timestamp,
+    /// When it was removed.
+    pub removed: Option<Timestamp>,
+    /// Oldest first.
+    pub versions: Vec<SecretVersion>,
+}
+
+/// One version of a secret.
+#[derive(Debug, Clone)]
+pub struct SecretVersion {
+    /// From 1.
+    pub version: u64,
+    /// `current`, `grace`, `expired`, `revoked`.
+    pub state: &'static str,
+    /// When it was set.
+    pub created: Timestamp,
+    /// When its use ends or ended.
+    pub until: Option<Timestamp>,
+}
+
+/// What somebody wants done to a secret.
+#[derive(Debug)]
+pub struct SecretChange {
+    /// Which.
+    pub name: String,
+    /// What.
+    pub doing: SecretDoing,
+}
+
+/// The change itself.
+pub enum SecretDoing {
+    /// A secret that is not there yet.
+    Add {
+        /// The value.
+        value: Zeroizing<String>,
+        /// `static` or `basic`.
+        kind: String,
+        /// For how long it may be used.
+        expires: Option<Duration>,
+    },
+    /// Another value for one that is.
+    Rotate {
+        /// The value.
+        value: Zeroizing<String>,
+        /// For how long it may be used.
+        expires: Option<Duration>,
+        /// For how long the one before stays known.
+        grace: Duration,
+    },
+    /// It ends; all of it, or one version.
+    Remove {
+        /// Which version.
+        version: Option<u64>,
+    },
+}
+
+impl std::fmt::Debug for SecretDoing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Add { .. } => "Add",
+            Self::Rotate { .. } => "Rotate",
+            Self::Remove { .. } => "Remove",
+        })
+    }
+}
+
+/// The vault does not do it.
+#[derive(Debug, Error)]
+pub enum SecretError {
+    /// No such secret, or no such version of it.
+    #[error("{0}")]
+    Missing(String),
+    /// There is one already.
+    #[error("there is a secret {0} already: give it another value")]
+    Exists(String),
+    /// It cannot be done so; says why.
+    #[error("{0}")]
+    Refused(String),
+    /// It could not be recorded, and was not done.
+    #[error("{0}")]
+    NotRecorded(String),
+    /// The vault cannot be used.
+    #[error("the vault cannot be used: {0}")]
+    Unavailable(String),
+}
