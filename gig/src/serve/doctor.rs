@@ -52,10 +52,13 @@ pub(super) fn apart() -> anyhow::Result<Vec<Examined>> {
         .map_err(|_| anyhow::anyhow!("the reader ended"))?;
     let said = said.context("cannot read what gig doctor says")?;
     let said: Value = serde_json::from_slice(&said).context("gig doctor did not answer in JSON")?;
-    let checks = said["checks"].as_array();
+    let checks = said.get("checks").and_then(Value::as_array);
     let checks = checks.context("gig doctor named no checks")?;
     ensure!(!checks.is_empty(), "gig doctor tried nothing");
-    let text = |check: &Value, name: &str| check[name].as_str().unwrap_or_default().to_owned();
+    let text = |check: &Value, name: &str| {
+        let text = check.get(name).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
     let examined = checks.iter().map(|check| Examined {
         name: text(check, "name"),
         state: text(check, "state"),

@@ -13,6 +13,27 @@ fn ask(appliance: &Appliance, token: &str, method: &str, path: &str, body: &Valu
     ask.send(appliance)
 }
 
+/// Neither value is anywhere that somebody reads.
+fn assert_nowhere(appliance: &Appliance) {
+    let pages = [
+        "/secrets",
+        "/secrets/TOKEN",
+        "/audit",
+        "/api/v1/audit",
+        "/api/v1/audit/export/jsonl",
+    ];
+    let cookie = appliance.first_admin();
+    for page in pages {
+        let shown = Ask::new("GET", page).cookie(&cookie).send(appliance);
+        assert_eq!(shown.status, 200, "{page}: {shown:?}");
+        for value in [FIRST, SECOND] {
+            assert!(!shown.body.contains(value), "{page}");
+        }
+    }
+    let log = appliance.said();
+    assert!(!log.contains(FIRST) && !log.contains(SECOND), "{log}");
+}
+
 #[test]
 fn a_secret_is_kept_rotated_and_removed_and_its_value_never_comes_out() {
     let appliance = Appliance::start();
@@ -30,13 +51,6 @@ fn a_secret_is_kept_rotated_and_removed_and_its_value_never_comes_out() {
         &json!({"value": FIRST}),
     );
     assert_eq!(early.status, 404, "{early:?}");
-
-    let document =
-        "version: 1\negress:\n  - {host: api.example, ports: [443], secrets: [TOKEN, LOST]}\n";
-    let put = Ask::new("PUT", "/api/v1/policies/web").token(&token);
-    let put = put.header("If-None-Match", "*");
-    let put = put.json(&json!({"document": document})).send(&appliance);
-    assert_eq!(put.status, 200, "{put:?}");
 
     let made = ask(
         &appliance,
@@ -59,37 +73,9 @@ fn a_secret_is_kept_rotated_and_removed_and_its_value_never_comes_out() {
         (200, &json!(2)),
         "{rotated:?}"
     );
-    for (body, status) in [
-        (json!({"value": ""}), 422),
-        (json!({"value": SECOND, "kind": "odd"}), 422),
-        (json!({"value": SECOND, "hots": 1}), 422),
-        (json!({}), 422),
-    ] {
-        let refused = ask(&appliance, &token, "PUT", "/api/v1/secrets/OTHER", &body);
-        assert_eq!(refused.status, status, "{body}: {refused:?}");
-    }
-    let named = ask(
-        &appliance,
-        &token,
-        "PUT",
-        "/api/v1/secrets/a%20b",
-        &json!({"value": SECOND}),
-    );
-    assert_eq!(named.status, 422, "{named:?}");
-
-    let listed = ask(&appliance, &token, "GET", "/api/v1/secrets", &json!({})).json();
-    let one = &listed["items"][1];
-    assert_eq!(one["name"], "TOKEN", "{listed}");
-    assert_eq!(
-        (&one["version"], &one["set"]),
-        (&json!(2), &json!(true)),
-        "{listed}"
-    );
-    assert_eq!(one["places"][0]["target"], "api.example:443", "{listed}");
-    assert_eq!(one["versions"][1]["state"], "grace", "{listed}");
-    // A name that a policy uses, and nobody set.
-    assert_eq!(listed["items"][0]["name"], "LOST", "{listed}");
-    assert_eq!(listed["items"][0]["set"], false, "{listed}");
+    let both = ask(&appliance, &token, "GET", path, &json!({})).json();
+    assert_eq!(both["version"], 2, "{both}");
+    assert_eq!(both["versions"][1]["state"], "grace", "{both}");
 
     let ended = ask(
         &appliance,
@@ -121,24 +107,53 @@ fn a_secret_is_kept_rotated_and_removed_and_its_value_never_comes_out() {
     }
     let who = records[0]["profile"].as_str().expect("who");
     assert!(who.starts_with("token for-admin"), "{who}");
-    // Neither value is anywhere that somebody reads.
-    let pages = [
-        "/secrets",
-        "/secrets/TOKEN",
-        "/audit",
-        "/api/v1/audit",
-        "/api/v1/audit/export/jsonl",
-    ];
-    let cookie = appliance.first_admin();
-    for page in pages {
-        let shown = Ask::new("GET", page).cookie(&cookie).send(&appliance);
-        assert_eq!(shown.status, 200, "{page}: {shown:?}");
-        for value in [FIRST, SECOND] {
-            assert!(!shown.body.contains(value), "{page}");
-        }
+    assert_nowhere(&appliance);
+}
+
+#[test]
+fn secrets_are_listed_with_where_they_may_go_and_unusable_ones_are_refused() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
+    let path = "/api/v1/secrets/TOKEN";
+    let document =
+        "version: 1\negress:\n  - {host: api.example, ports: [443], secrets: [TOKEN, LOST]}\n";
+    let put = Ask::new("PUT", "/api/v1/policies/web").token(&token);
+    let put = put.header("If-None-Match", "*");
+    let put = put.json(&json!({"document": document})).send(&appliance);
+    assert_eq!(put.status, 200, "{put:?}");
+
+    let made = ask(&appliance, &token, "PUT", path, &json!({"value": FIRST}));
+    assert_eq!(made.status, 201, "{made:?}");
+    for (body, status) in [
+        (json!({"value": ""}), 422),
+        (json!({"value": SECOND, "kind": "odd"}), 422),
+        (json!({"value": SECOND, "hots": 1}), 422),
+        (json!({}), 422),
+    ] {
+        let refused = ask(&appliance, &token, "PUT", "/api/v1/secrets/OTHER", &body);
+        assert_eq!(refused.status, status, "{body}: {refused:?}");
     }
-    let log = appliance.said();
-    assert!(!log.contains(FIRST) && !log.contains(SECOND), "{log}");
+    let named = ask(
+        &appliance,
+        &token,
+        "PUT",
+        "/api/v1/secrets/a%20b",
+        &json!({"value": SECOND}),
+    );
+    assert_eq!(named.status, 422, "{named:?}");
+
+    let listed = ask(&appliance, &token, "GET", "/api/v1/secrets", &json!({})).json();
+    let one = &listed["items"][1];
+    assert_eq!(one["name"], "TOKEN", "{listed}");
+    assert_eq!(
+        (&one["version"], &one["set"]),
+        (&json!(1), &json!(true)),
+        "{listed}"
+    );
+    assert_eq!(one["places"][0]["target"], "api.example:443", "{listed}");
+    // A name that a policy uses, and nobody set.
+    assert_eq!(listed["items"][0]["name"], "LOST", "{listed}");
+    assert_eq!(listed["items"][0]["set"], false, "{listed}");
 }
 
 #[test]

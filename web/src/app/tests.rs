@@ -9,8 +9,22 @@ use super::*;
 use crate::{
     clock::SystemClock,
     control::fake::FakeControl,
+    secrets::SecretError,
     store::{ServerSpec, Standing, fake::FakeStore},
 };
+
+/// A vault with nothing in it.
+struct NoSecrets;
+
+impl Secrets for NoSecrets {
+    fn list(&self) -> Result<Vec<SecretFacts>, SecretError> {
+        Ok(Vec::new())
+    }
+
+    fn change(&self, change: &SecretChange, _: Announce) -> Result<u64, SecretError> {
+        Err(SecretError::Missing(change.name.clone()))
+    }
+}
 
 /// An appliance whose store and machine do as they are told.
 pub(crate) struct Lab {
@@ -38,6 +52,8 @@ impl Lab {
             clock: Arc::new(SystemClock),
             hasher: Hasher::new().unwrap(),
             traffic: Arc::default(),
+            secrets: Arc::new(NoSecrets),
+            about: Vec::new(),
             public_url: url.map(str::to_owned),
             front: front.to_vec(),
         });

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-use super::{Control, ControlError, Decide, Decided, Health, SandboxFacts, SandboxLog};
+use super::{Control, ControlError, Decide, Decided, Examined, Health, SandboxFacts, SandboxLog};
 use crate::store::Server;
 
 pub(crate) struct FakeControl {
@@ -63,6 +63,10 @@ impl FakeControl {
 impl Control for FakeControl {
     fn health(&self) -> Vec<Health> {
         Vec::new()
+    }
+
+    fn examine(&self) -> Result<Vec<Examined>, ControlError> {
+        Ok(Vec::new())
     }
 
     fn sandboxes(&self) -> Vec<SandboxFacts> {
