@@ -97,13 +97,12 @@ impl SqliteStore {
             source,
         };
         let (chain, head) = join_chain(&connection, node).map_err(failed)?;
-        let continued = check_end(&connection, chain, head).map_err(failed)?;
-        if !continued {
+        let Some(head) = head else {
             return Err(OpenSqliteError::Continue {
                 path: path.to_owned(),
                 node: node.to_owned(),
             });
-        }
+        };
         let node: Arc<str> = node.into();
         let upkeep = upkeep::Upkeep::start(path, (chain, Arc::clone(&node)), key.clone());
         let upkeep = upkeep.map_err(not_found)?;
@@ -221,28 +220,29 @@ impl SqliteStore {
     }
 }
 
-/// The number and the head of a machine's chain, which is begun if need be.
-fn join_chain(connection: &Connection, node: &str) -> Result<(u32, Head), rusqlite::Error> {
+/// The number of a machine's chain, which is begun if need be, and its head: none where its end is not
+/// what it should be.
+fn join_chain(connection: &Connection, node: &str) -> Result<(u32, Option<Head>), rusqlite::Error> {
     connection.execute(
         "INSERT INTO chain (chain, node, seq, hash)
          SELECT coalesce(max(chain), 0) + 1, ?1, 0, zeroblob(32) FROM chain
          WHERE true ON CONFLICT (node) DO NOTHING",
         [node],
     )?;
-    connection.query_row(
+    // As of one moment: another process may be writing.
+    let moment = connection.unchecked_transaction()?;
+    let (chain, head) = moment.query_row(
         "SELECT chain, seq, hash FROM chain WHERE node = ?1",
         [node],
         |row| {
             let hash = ChainHash(row.get(2)?);
-            Ok((
-                row.get(0)?,
-                Head {
-                    seq: row.get(1)?,
-                    hash,
-                },
-            ))
+            let seq = row.get(1)?;
+            Ok((row.get(0)?, Head { seq, hash }))
         },
-    )
+    )?;
+    let holds = check_end(&moment, chain, head)?;
+    moment.finish()?;
+    Ok((chain, holds.then_some(head)))
 }
 
 /// Whether the last record is the one that the chain names.

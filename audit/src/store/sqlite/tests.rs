@@ -1,6 +1,10 @@
 //! The database as a store: durable, refusing, indexed, and honest about its end.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use super::*;
 use crate::{
@@ -64,6 +68,28 @@ async fn an_answer_means_that_the_database_holds_the_record() {
         fs::metadata(&path).unwrap().permissions().mode() & 0o777,
         0o600
     );
+}
+
+#[tokio::test]
+async fn a_database_that_somebody_is_writing_to_is_opened_beside_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.db");
+    let (recorder, owner) = start(&path, "n");
+    let (stop, theirs) = (Arc::new(AtomicBool::new(false)), path.clone());
+    let stopped = Arc::clone(&stop);
+    let opener = std::thread::spawn(move || {
+        let opened = (0..100).all(|_| SqliteStore::open(&theirs, "n").is_ok());
+        stopped.store(true, Ordering::Relaxed);
+        opened
+    });
+    let mut n = 0;
+    while !stop.load(Ordering::Relaxed) {
+        n += 1;
+        recorder.record(numbered(n)).await.unwrap();
+    }
+    assert!(opener.join().unwrap(), "its end was taken for a wrong one");
+    owner.close(PATIENCE);
+    assert_eq!(verified(&path), [n]);
 }
 
 #[test]
