@@ -124,6 +124,26 @@ impl FromStr for Keep {
     }
 }
 
+/// How many days each class is kept, `None` for ever: as was said, and otherwise the defaults.
+#[must_use]
+pub fn days_of_each(said: &[Keep]) -> BTreeMap<Class, Option<u32>> {
+    let mut days: BTreeMap<Class, Option<u32>> = Class::ALL
+        .iter()
+        .map(|class| (*class, Some(class.default_days())))
+        .collect();
+    days.extend(said.iter().map(|keep| (keep.class, keep.days)));
+    days
+}
+
+/// How many records of each class, in words: `dns 3, request 12`.
+#[must_use]
+pub fn counted(counts: &BTreeMap<Class, u64>) -> String {
+    let each = counts
+        .iter()
+        .map(|(class, count)| format!("{class} {count}"));
+    each.collect::<Vec<_>>().join(", ")
+}
+
 /// Until when each class is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
@@ -135,12 +155,7 @@ impl Retention {
     /// At the moment `now`, with what was said and otherwise the defaults.
     #[must_use]
     pub fn at(now: Timestamp, said: &[Keep]) -> Self {
-        let mut days: BTreeMap<Class, Option<u32>> = Class::ALL
-            .iter()
-            .map(|class| (*class, Some(class.default_days())))
-            .collect();
-        days.extend(said.iter().map(|keep| (keep.class, keep.days)));
-        let before = days.into_iter().filter_map(|(class, days)| {
+        let before = days_of_each(said).into_iter().filter_map(|(class, days)| {
             let span = SignedDuration::from_hours(i64::from(days?) * 24);
             let moment = now.checked_sub(span).ok()?;
             Some((class, format!("{moment:.6}")))

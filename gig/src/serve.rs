@@ -18,6 +18,7 @@ mod vault_desk;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
+use gig_audit::retention::days_of_each;
 use gig_web::{App, AppSettings, Clock as _, Door, Following, Hasher, SystemClock, Traffic};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -28,7 +29,7 @@ use self::{
     place::Place,
     retention::Retaining,
 };
-use crate::{args::serve::ServeArgs, exit_status::ExitStatus, stderr::tell};
+use crate::{args::serve::ServeArgs, backup::Part, exit_status::ExitStatus, stderr::tell};
 
 /// Serves until it is told to stop.
 ///
@@ -52,6 +53,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         .enable_all()
         .build()
         .context("cannot start gig's own runtime")?;
+    let database = database::url()?;
     let retaining = Retaining::start(&args.keep, &appliance)?;
     let app = App::new(AppSettings {
         store: Arc::clone(&appliance.store),
@@ -59,7 +61,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         record: appliance.record.clone(),
         control: Arc::new(FleetHandle(Arc::clone(&fleet))),
         secrets: Arc::new(vault_desk::VaultDesk),
-        about: about(&place, &appliance, args, local),
+        about: about(&place, &appliance, args, (database.as_deref(), local)),
         clock: Arc::new(SystemClock),
         hasher: Hasher::new()?,
         traffic,
@@ -91,40 +93,35 @@ fn about(
     place: &Place,
     appliance: &Appliance,
     args: &ServeArgs,
-    local: SocketAddr,
+    (database, local): (Option<&str>, SocketAddr),
 ) -> Vec<(&'static str, String)> {
-    let dir = place.dir().display();
-    let store = match std::env::var_os("GIG_DATABASE_URL").is_some_and(|url| !url.is_empty()) {
-        true => "PostgreSQL, shared with other nodes (GIG_DATABASE_URL)".to_owned(),
-        false => format!("SQLite, {dir}/gig.db"),
+    let file = Part::Store.place(place.dir());
+    let file = file.display();
+    let store = match database {
+        Some(_) => "PostgreSQL, shared with other nodes (GIG_DATABASE_URL)".to_owned(),
+        None => format!("SQLite, {file}"),
     };
-    let reached = args.public_url.clone();
     vec![
         ("Version", env!("CARGO_PKG_VERSION").to_owned()),
         ("Listens on", local.to_string()),
-        (
-            "Reached at",
-            reached.unwrap_or_else(|| format!("http://{local}")),
-        ),
-        ("Data directory", dir.to_string()),
+        ("Reached at", reached_at(args, local)),
+        ("Data directory", place.dir().display().to_string()),
         ("People and policies", store),
         ("Record", appliance.record.display().to_string()),
         ("Retention", kept_for(args)),
-        (
-            "Vault",
-            format!("SQLite, {dir}/gig.db; of this machine alone"),
-        ),
+        ("Vault", format!("SQLite, {file}; of this machine alone")),
     ]
 }
 
-/// How long records are kept, as it was said.
+/// How long records are kept: once anything is said of it, what is not named goes by the defaults.
 fn kept_for(args: &ServeArgs) -> String {
     if args.keep.is_empty() {
         return "for ever, until gig audit prune is run; --keep says how long".to_owned();
     }
-    let each = args.keep.iter().map(|keep| match keep.days {
-        Some(days) => format!("{}: {days} days", keep.class),
-        None => format!("{}: for ever", keep.class),
+    let each = days_of_each(&args.keep).into_iter();
+    let each = each.map(|(class, days)| match days {
+        Some(days) => format!("{class}: {days} days"),
+        None => format!("{class}: for ever"),
     });
     each.collect::<Vec<_>>().join(", ")
 }
@@ -151,12 +148,15 @@ fn listen(at: SocketAddr) -> anyhow::Result<std::net::TcpListener> {
     })
 }
 
+/// Where people reach the console.
+fn reached_at(args: &ServeArgs, local: SocketAddr) -> String {
+    let named = args.public_url.clone();
+    named.unwrap_or_else(|| format!("http://{local}"))
+}
+
 /// Says where the console is, and how to make the first admin.
 fn welcome(appliance: &Appliance, args: &ServeArgs, local: SocketAddr) -> anyhow::Result<()> {
-    let url = match &args.public_url {
-        Some(url) => url.clone(),
-        None => format!("http://{local}"),
-    };
+    let url = reached_at(args, local);
     tell(&format!("gig: listening on http://{local}\n"));
     if url.starts_with("https://") && args.front.is_empty() {
         tell(

@@ -303,8 +303,7 @@ impl App {
     /// Every secret, without its value, beside the runtime.
     pub(crate) async fn secrets(&self) -> Result<Vec<SecretFacts>, Problem> {
         let secrets = Arc::clone(&self.secrets);
-        let listed = tokio::task::spawn_blocking(move || secrets.list()).await;
-        Ok(listed.map_err(Problem::internal)??)
+        Ok(self.aside(move || secrets.list()).await??)
     }
 
     /// Changes a secret, recorded before it takes effect; what was recorded and then failed is recorded, too.

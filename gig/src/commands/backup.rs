@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use gig_audit::{Entry, Event, VerdictWord, store::sqlite::snapshot};
+use gig_audit::store::sqlite::snapshot;
 use gig_web::{PostgresStore, SqliteStore};
 use serde_json::json;
 
@@ -20,7 +20,6 @@ use crate::{
     data_dir,
     exit_status::ExitStatus,
     output::{self, printable},
-    secrets::changes,
     serve::{
         appliance::{Appliance, node},
         database,
@@ -49,7 +48,10 @@ pub(super) fn execute(args: &BackupArgs) -> anyhow::Result<ExitStatus> {
     }
     data_dir::refuse_shared(&dir)?;
     let made = jiff::Timestamp::now();
-    record(&shown)?;
+    // Before anything is copied, so that the backup's own record holds it.
+    let to = if to_stream { "standard output" } else { &shown };
+    Appliance::record_beside(&[format!("backup made to {to}")])
+        .context("refusing to make a backup that is not recorded")?;
     // Where the backup goes there must be room for it twice for a moment.
     let folder = if to_stream {
         dir.as_path()
@@ -81,19 +83,6 @@ pub(super) fn execute(args: &BackupArgs) -> anyhow::Result<ExitStatus> {
     );
     output::print(args.output.json, &document, &text)?;
     Ok(ExitStatus::SUCCESS)
-}
-
-/// Before anything is copied, so that the backup's own record holds it.
-fn record(file: &str) -> anyhow::Result<()> {
-    let appliance = Appliance::beside()?;
-    let mut entry = Entry::new(Event::Admin);
-    entry.profile = Some(changes::who());
-    entry.verdict = Some(VerdictWord::Allow);
-    let to = if file == "-" { "standard output" } else { file };
-    entry.findings.push(format!("backup made to {to}").into());
-    let recorded = appliance.record(entry);
-    appliance.close();
-    recorded.context("refusing to make a backup that is not recorded")
 }
 
 /// The store first: what the record has of it is then never less.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use gig_audit::{Entry, Event, SqliteLog, VerdictWord, log::Log as _, store::sqlite::check_pages};
+use gig_audit::{SqliteLog, log::Log as _, store::sqlite::check_pages};
 use gig_web::{PostgresStore, SqliteStore};
 use serde_json::json;
 
@@ -23,7 +23,6 @@ use crate::{
     data_dir,
     exit_status::ExitStatus,
     output::{self, printable},
-    secrets::changes,
     serve::{appliance::Appliance, database, place::Place},
 };
 
@@ -174,18 +173,11 @@ fn move_aside(dir: &Path) -> anyhow::Result<Option<PathBuf>> {
 }
 
 fn record(manifest: &Manifest, fault: Option<&str>) -> anyhow::Result<()> {
-    let appliance = Appliance::beside()?;
-    let mut entry = Entry::new(Event::Admin);
-    entry.profile = Some(changes::who());
-    entry.verdict = Some(VerdictWord::Allow);
     let (node, made) = (&manifest.node, manifest.made);
-    let what = format!("restored from the backup that {node} made at {made}; all sessions ended");
-    entry.findings.push(what.into());
-    if let Some(fault) = fault {
-        let what = format!("the record in the backup does not hold: {fault}");
-        entry.findings.push(what.into());
-    }
-    let recorded = appliance.record(entry);
-    appliance.close();
-    recorded.context("everything is restored, but that could not be recorded")
+    let restored =
+        format!("restored from the backup that {node} made at {made}; all sessions ended");
+    let broken = fault.map(|fault| format!("the record in the backup does not hold: {fault}"));
+    let findings: Vec<_> = std::iter::once(restored).chain(broken).collect();
+    Appliance::record_beside(&findings)
+        .context("everything is restored, but that could not be recorded")
 }

@@ -204,12 +204,7 @@ fn within(entry: &Entry, sandbox: SandboxId) -> Entry {
 
 impl Witness for Told {
     fn announce(&self, change: &Announced) -> Result<(), NotWitnessed> {
-        let doing = change.doing.as_str();
-        let what = match change.version {
-            Some(version) => format!("{doing} version {version}"),
-            None => doing.to_owned(),
-        };
-        self.record(VerdictWord::Allow, Some(&change.name), &what)
+        self.record(VerdictWord::Allow, Some(&change.name), &change.words())
             .map_err(|error| NotWitnessed {
                 name: Arc::clone(&change.name),
                 why: error.why,

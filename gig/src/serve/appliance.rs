@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::Context;
 use gig_audit::{
-    Durability, Entry, Recorder, RecorderOwner, RecorderSettings, SigningKey,
+    Durability, Entry, Event, Recorder, RecorderOwner, RecorderSettings, SigningKey,
     SqliteStore as RecordStore, VerdictWord,
 };
 use gig_web::{Actor, Change, Store, Traffic};
@@ -105,6 +105,21 @@ impl Appliance {
         });
         let recorded = recorded.join();
         recorded.unwrap_or_else(|_| Err(anyhow::anyhow!("the writer died")))
+    }
+
+    /// Records what this machine's user does to the whole of it, for a command.
+    ///
+    /// # Errors
+    /// When it cannot be opened or recorded.
+    pub(crate) fn record_beside(findings: &[String]) -> anyhow::Result<()> {
+        let appliance = Self::beside()?;
+        let mut entry = Entry::new(Event::Admin);
+        entry.profile = Some(changes::who());
+        entry.verdict = Some(VerdictWord::Allow);
+        entry.findings = findings.iter().map(|one| one.as_str().into()).collect();
+        let recorded = appliance.record(entry);
+        appliance.close();
+        recorded
     }
 
     /// Writes what is queued and waits for the disk.

@@ -16,7 +16,7 @@ use std::{
 use anyhow::Context;
 use gig_audit::{
     Entry, Event, Recorder, SigningKey, VerdictWord,
-    retention::{Keep, Retention},
+    retention::{Keep, Retention, counted},
     store::sqlite::{Prune, PrunedChain, prune},
 };
 
@@ -102,11 +102,7 @@ fn tell(chain: &PrunedChain, recorder: &Recorder) {
         Ok(counts) if counts.is_empty() => return,
         Ok(counts) => {
             entry.verdict = Some(VerdictWord::Allow);
-            let counts = counts
-                .iter()
-                .map(|(class, count)| format!("{class} {count}"));
-            let counts = counts.collect::<Vec<_>>().join(", ");
-            let what = format!("old records of {node} removed: {counts}");
+            let what = format!("old records of {node} removed: {}", counted(counts));
             entry.findings.push(what.into());
         }
         Err(fault) => {

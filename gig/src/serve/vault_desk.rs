@@ -153,12 +153,7 @@ impl fmt::Debug for Told {
 
 impl Witness for Told {
     fn announce(&self, change: &Announced) -> Result<(), NotWitnessed> {
-        let doing = change.doing.as_str();
-        let words = match change.version {
-            Some(version) => format!("{doing} version {version}"),
-            None => doing.to_owned(),
-        };
-        (self.0)(&words).map_err(|why| NotWitnessed {
+        (self.0)(&change.words()).map_err(|why| NotWitnessed {
             name: Arc::clone(&change.name),
             why,
         })

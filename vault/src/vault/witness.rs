@@ -26,6 +26,18 @@ pub struct Announced {
     pub version: Option<u64>,
 }
 
+impl Announced {
+    /// As it stands in a record: `set version 2`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let doing = self.doing.as_str();
+        match self.version {
+            Some(version) => format!("{doing} version {version}"),
+            None => doing.to_owned(),
+        }
+    }
+}
+
 /// What is done to a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {

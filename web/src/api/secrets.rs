@@ -20,6 +20,7 @@ use crate::{
     document,
     role::Permission,
     secrets::{SecretChange, SecretDoing, SecretFacts, SecretVersion},
+    store::PolicyVersion,
 };
 
 /// A secret, as shown.
@@ -263,25 +264,32 @@ async fn known(app: &App, caller: &Caller) -> Result<BTreeMap<String, SecretView
             entry(name, &mut |one| one.servers.push(server.name.clone()));
         }
     }
-    for kept in policies {
-        // What is kept was compiled before; a later gig may refuse it, and then nothing goes anywhere.
-        let Ok(policy) = document::compile(&kept.head.name, 0, &kept.document, None) else {
-            continue;
-        };
-        for name in policy.secret_names() {
-            let uses = policy.uses_of(&name).into_iter().map(|one| PlaceView {
+    let places = app.aside(move || policies.iter().flat_map(places_of).collect::<Vec<_>>());
+    for (name, place) in places.await? {
+        entry(name.as_str(), &mut |one| one.places.push(place.clone()));
+    }
+    Ok(all)
+}
+
+/// Where a policy lets which secret go. Compiles it, which takes long where it is long.
+fn places_of(kept: &PolicyVersion) -> Vec<(SecretName, PlaceView)> {
+    // What is kept was compiled before; a later gig may refuse it, and then nothing goes anywhere.
+    let Ok(policy) = document::compile(&kept.head.name, 0, &kept.document, None) else {
+        return Vec::new();
+    };
+    let mut places = Vec::new();
+    for name in policy.secret_names() {
+        for one in policy.uses_of(&name) {
+            let place = PlaceView {
                 policy: kept.head.name.clone(),
                 target: one.target,
                 entrusted: one.entrusted,
                 captures: one.captures,
-            });
-            let uses: Vec<PlaceView> = uses.collect();
-            entry(name.as_str(), &mut |one| {
-                one.places.extend_from_slice(&uses)
-            });
+            };
+            places.push((name.clone(), place));
         }
     }
-    Ok(all)
+    places
 }
 
 impl SecretView {

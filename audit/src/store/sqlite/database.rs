@@ -130,12 +130,7 @@ fn refused(path: &Path, source: rusqlite::Error) -> OpenSqliteError {
 /// A connection that reads; the file must be there.
 pub(crate) fn open_to_read(path: &Path) -> Result<Connection, OpenSqliteError> {
     let failed = |source| refused(path, source);
-    // Reading needs the shared memory file, and after a crash the write-ahead log is gone through:
-    // where the folder cannot be written, SQLite reads what it can.
-    let open = |flags| Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX);
-    let connection = open(OpenFlags::SQLITE_OPEN_READ_WRITE)
-        .or_else(|_| open(OpenFlags::SQLITE_OPEN_READ_ONLY))
-        .map_err(failed)?;
+    let connection = open_as_may_be(path, OpenFlags::empty()).map_err(failed)?;
     connection.busy_timeout(PATIENCE).map_err(failed)?;
     connection
         .pragma_update(None, "query_only", "ON")
@@ -152,6 +147,14 @@ pub(crate) fn open_to_read(path: &Path) -> Result<Connection, OpenSqliteError> {
         });
     }
     Ok(connection)
+}
+
+/// To write, because reading needs the shared memory file, and after a crash somebody has to go through the
+/// write-ahead log: where the folder cannot be written, SQLite reads what it can.
+pub(super) fn open_as_may_be(path: &Path, flags: OpenFlags) -> Result<Connection, rusqlite::Error> {
+    let common = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = |flags| Connection::open_with_flags(path, flags | common);
+    open(OpenFlags::SQLITE_OPEN_READ_WRITE).or_else(|_| open(OpenFlags::SQLITE_OPEN_READ_ONLY))
 }
 
 /// Whether the file begins as an SQLite database does. Not to be asked of a database that this process

@@ -14,6 +14,8 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 use thiserror::Error;
 
+use super::database;
+
 /// There is no copy.
 #[derive(Debug, Error)]
 pub enum SnapshotError {
@@ -103,13 +105,8 @@ pub fn check_pages(path: &Path) -> Result<(), SnapshotError> {
     }
 }
 
-/// It is opened to write, because after a crash somebody has to go through the log; where it cannot be
-/// written, SQLite reads what it can.
 fn open(path: &Path) -> Result<Connection, rusqlite::Error> {
-    let common = OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-    let open = |flags| Connection::open_with_flags(path, flags | common);
-    let connection = open(OpenFlags::SQLITE_OPEN_READ_WRITE)
-        .or_else(|_| open(OpenFlags::SQLITE_OPEN_READ_ONLY))?;
+    let connection = database::open_as_may_be(path, OpenFlags::SQLITE_OPEN_NOFOLLOW)?;
     connection.busy_timeout(PATIENCE)?;
     connection.pragma_update(None, "trusted_schema", "OFF")?;
     Ok(connection)

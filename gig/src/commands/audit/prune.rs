@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use gig_audit::{
-    retention::{Class, Retention},
+    retention::{Class, Retention, counted},
     store::sqlite::{Prune, PrunedChain, prune},
 };
 use serde_json::json;
@@ -74,14 +74,10 @@ pub(super) fn execute(args: &AuditPruneArgs) -> anyhow::Result<ExitStatus> {
 
 fn told(counts: &BTreeMap<Class, u64>) -> String {
     let total: u64 = counts.values().sum();
-    let each = counts
-        .iter()
-        .map(|(class, count)| format!("{class} {count}"));
-    let each: Vec<_> = each.collect();
-    if each.is_empty() {
+    if counts.is_empty() {
         return "nothing".to_owned();
     }
-    format!("{total} records ({})", each.join(", "))
+    format!("{total} records ({})", counted(counts))
 }
 
 fn as_json(chain: &PrunedChain) -> serde_json::Value {
