@@ -10,7 +10,6 @@ use bytes::Bytes;
 use gig_policy::{Host, Port};
 use gig_proxy::{
     UpstreamProxy,
-    authority::Authority,
     tls::{
         roots::{LazyVerifier, Roots},
         upstream::{Offer, OriginTls},
@@ -30,6 +29,10 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
+pub(crate) use self::target::Target;
+
+mod target;
+
 /// Goes out from the host, as gig itself.
 #[derive(Debug)]
 pub(crate) struct NetworkFetch {
@@ -43,16 +46,6 @@ pub(crate) struct NetworkFetch {
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
-
-/// Where a URL leads.
-struct Target {
-    tls: bool,
-    host: Host,
-    port: Port,
-    /// As the `Host` field has it.
-    authority: String,
-    path: String,
-}
 
 impl NetworkFetch {
     /// Trusts `roots`; goes through `proxy` where there is one.
@@ -166,7 +159,10 @@ impl NetworkFetch {
 impl Fetch for NetworkFetch {
     fn fetch(&self, request: FetchRequest) -> FetchFuture<'_> {
         Box::pin(async move {
-            let target = Target::parse(&request.url)?;
+            let target = Target::parse(&request.url).map_err(|why| FetchError::Request {
+                host: String::new(),
+                why: why.to_owned(),
+            })?;
             let deadline = request.deadline;
             let exchange = Box::pin(self.exchange(&target, request));
             let done = tokio::time::timeout(deadline, exchange).await;
@@ -255,39 +251,6 @@ fn message(target: &Target, request: &FetchRequest) -> Result<Request<Full<Bytes
         .map_err(|_| unsendable("the path cannot be sent"))
 }
 
-impl Target {
-    fn parse(url: &str) -> Result<Self, FetchError> {
-        let wrong = |why: &str| FetchError::Request {
-            host: String::new(),
-            why: why.to_owned(),
-        };
-        let (tls, rest) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
-            (Some(rest), _) => (true, rest),
-            (None, Some(rest)) => (false, rest),
-            (None, None) => return Err(wrong("the URL is neither https:// nor http://")),
-        };
-        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(end);
-        if authority.contains('@') {
-            return Err(wrong("the URL holds credentials"));
-        }
-        let parsed = Authority::parse(authority).map_err(|_| wrong("the URL names no host"))?;
-        let default = if tls { Port::HTTPS } else { Port::HTTP };
-        let path = path.split('#').next().unwrap_or_default();
-        Ok(Self {
-            tls,
-            host: parsed.host,
-            port: parsed.port.unwrap_or(default),
-            authority: authority.to_owned(),
-            path: if path.starts_with('/') {
-                path.to_owned()
-            } else {
-                format!("/{path}")
-            },
-        })
-    }
-}
-
 fn slow(target: &Target, deadline: Duration) -> FetchError {
     FetchError::Slow {
         host: target.authority.clone(),
@@ -296,7 +259,7 @@ fn slow(target: &Target, deadline: Duration) -> FetchError {
 }
 
 /// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {

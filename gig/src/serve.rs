@@ -9,6 +9,7 @@ pub(crate) mod database;
 mod doctor;
 mod fleet;
 mod log;
+mod outbound;
 pub(crate) mod place;
 mod program;
 mod retention;
@@ -61,6 +62,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         record: appliance.record.clone(),
         control: Arc::new(FleetHandle(Arc::clone(&fleet))),
         secrets: Arc::new(vault_desk::VaultDesk),
+        outbound: Arc::new(outbound::NetworkOutbound::new(args, local)?),
         about: about(&place, &appliance, args, (database.as_deref(), local)),
         clock: Arc::new(SystemClock),
         hasher: Hasher::new()?,

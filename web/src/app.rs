@@ -30,6 +30,7 @@ use crate::{
     control::{Control, ControlError, Decide, Decided},
     in_force,
     metrics::Figures,
+    outbound::Outbound,
     password::Hasher,
     secrets::{Announce, SecretChange, SecretFacts, Secrets},
     store::{Actor, Applied, Change, ChangeError, Server, Store, StoreError},
@@ -48,6 +49,8 @@ pub struct AppSettings {
     pub control: Arc<dyn Control>,
     /// The vault.
     pub secrets: Arc<dyn Secrets>,
+    /// Asks other places, as webhooks and sign-on do.
+    pub outbound: Arc<dyn Outbound>,
     /// Ends sessions and links.
     pub clock: Arc<dyn Clock>,
     /// Hashes passwords.
@@ -84,6 +87,7 @@ pub struct App {
     readers: Mutex<Vec<SqliteLog>>,
     pub(crate) control: Arc<dyn Control>,
     secrets: Arc<dyn Secrets>,
+    outbound: Arc<dyn Outbound>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) hasher: Hasher,
     pub(crate) traffic: Arc<Traffic>,
@@ -132,6 +136,7 @@ impl App {
             readers: Mutex::new(Vec::new()),
             control: settings.control,
             secrets: settings.secrets,
+            outbound: settings.outbound,
             clock: settings.clock,
             hasher: settings.hasher,
             traffic: settings.traffic,
@@ -156,6 +161,11 @@ impl App {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    /// How it asks other places.
+    pub fn outbound(&self) -> &dyn Outbound {
+        self.outbound.as_ref()
     }
 
     /// Whether people reach it by TLS.

@@ -3,7 +3,7 @@
 //! Everything a person or a program asks of a running gig comes through here: it is authenticated, its
 //! right is checked, what it changes is recorded first, and what it is shown is escaped. The crate is
 //! handed a [`Control`] that starts and stops sandboxes, and a recorder; it opens no sandbox, dials
-//! nobody, and a secret goes through it in one direction only.
+//! nobody itself, and a secret goes through it in one direction only.
 #![forbid(unsafe_code)]
 
 mod allow;
@@ -22,6 +22,7 @@ mod in_force;
 mod lately;
 mod metrics;
 mod openapi;
+pub mod outbound;
 mod pages;
 mod password;
 mod recorded;
@@ -39,6 +40,7 @@ pub use control::{Control, ControlError, Decide, Decided, SandboxFacts};
 pub use credential::{Digest, Minted, NoRandomness, mint_setup, mint_token};
 pub use follow::Following;
 pub use in_force::effective;
+pub use outbound::{Outbound, OutboundError};
 pub use password::{Hasher, PasswordRefused};
 pub use role::{Permission, Role};
 pub use secrets::Secrets;

@@ -32,6 +32,16 @@ pub(crate) struct ServeArgs {
     /// Trust these roots for origins too (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) upstream_ca: Vec<PathBuf>,
+    /// Let webhooks and single sign-on reach these private addresses; repeatable. Without it they reach
+    /// public ones alone; gig itself and metadata services are reached by nothing
+    #[arg(
+        long,
+        env = "GIG_OUTBOUND_PRIVATE",
+        value_name = "CIDR",
+        value_delimiter = ',',
+        value_parser = value::private_range
+    )]
+    pub(crate) outbound_private: Vec<String>,
     /// Remove old records: how many days a class is kept, or `forever`; repeatable. Classes that are not
     /// named are kept as `gig audit prune` says. Without it everything is kept
     #[arg(

@@ -2,7 +2,9 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use gig_policy::{Binding, ParseSecretNameError, SandboxId, SecretName};
+use gig_policy::{
+    Binding, ParseAllowError, ParseSecretNameError, PolicyBuilder, SandboxId, SecretName,
+};
 use gig_sandbox::CpuShare;
 use jiff::{SignedDuration, Timestamp};
 
@@ -51,6 +53,16 @@ pub(crate) fn secret(text: &str) -> Result<SecretArg, String> {
         .map(|place| Binding::parse(name.clone(), place).map_err(|error| error.to_string()))
         .collect::<Result<_, _>>()?;
     Ok(SecretArg { name, bindings })
+}
+
+/// An address or range that is not public and may be opened.
+pub(crate) fn private_range(text: &str) -> Result<String, String> {
+    let tried = PolicyBuilder::new("outbound").allow_private(text);
+    match tried {
+        Ok(_) => Ok(text.to_owned()),
+        Err(ParseAllowError::BadPrivate(_, why)) => Err(why),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 pub(crate) fn sandbox(text: &str) -> Result<SandboxId, String> {

@@ -320,7 +320,7 @@ impl Member {
 pub(super) struct FleetHandle(pub(super) Arc<Fleet>);
 
 /// Where gig and its database are reached, as far as it is told.
-fn never_open(args: &ServeArgs, listener: SocketAddr) -> anyhow::Result<NeverOpen> {
+pub(super) fn never_open(args: &ServeArgs, listener: SocketAddr) -> anyhow::Result<NeverOpen> {
     let mut places = database::places()?;
     if let Some(url) = &args.public_url {
         let tls = url.starts_with("https://");

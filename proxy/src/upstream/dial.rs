@@ -101,24 +101,34 @@ impl Dialer {
         subject: &Subject,
         permit: &ConnectPermit,
     ) -> Result<Dialed, DialError> {
+        let dialed = self.dial_permitted(permit).await;
+        dialed.inspect_err(|error| {
+            let DialError {
+                reason, host, why, ..
+            } = error;
+            tracing::info!(sandbox.id = %subject.id(), %reason, host, why, "not connected");
+        })
+    }
+
+    /// The same for gig itself, which asks for a place that a person named; says nothing in the log.
+    /// Dropping the future abandons every attempt.
+    ///
+    /// # Errors
+    /// As [`Dialer::dial`].
+    pub async fn dial_permitted(&self, permit: &ConnectPermit) -> Result<Dialed, DialError> {
         let dialed = timeout(
             self.deadlines.connect,
             Box::pin(self.dial_unbounded(permit)),
         )
         .await;
-        dialed
-            .unwrap_or_else(|_| Err(Stopped::timeout()))
-            .map_err(|stopped| {
-                let host = format!("{}:{}", permit.host(), permit.port());
-                let Stopped { reason, addr, why } = stopped;
-                tracing::info!(sandbox.id = %subject.id(), %reason, host, why, "not connected");
-                DialError {
-                    reason,
-                    host,
-                    addr,
-                    why,
-                }
-            })
+        dialed.unwrap_or_else(|_| Err(Stopped::timeout())).map_err(
+            |Stopped { reason, addr, why }| DialError {
+                reason,
+                host: format!("{}:{}", permit.host(), permit.port()),
+                addr,
+                why,
+            },
+        )
     }
 
     async fn dial_unbounded(&self, permit: &ConnectPermit) -> Result<Dialed, Stopped> {

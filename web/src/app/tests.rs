@@ -9,6 +9,7 @@ use super::*;
 use crate::{
     clock::SystemClock,
     control::fake::FakeControl,
+    outbound::fake::FakeOutbound,
     secrets::SecretError,
     store::{ServerSpec, Standing, fake::FakeStore},
 };
@@ -31,6 +32,7 @@ pub(crate) struct Lab {
     pub(crate) app: Arc<App>,
     pub(crate) store: Arc<FakeStore>,
     pub(crate) control: Arc<FakeControl>,
+    pub(crate) outbound: Arc<FakeOutbound>,
     pub(crate) log: MemoryLog,
     folder: tempfile::TempDir,
 }
@@ -42,6 +44,7 @@ impl Lab {
 
     pub(crate) fn behind(url: Option<&str>, front: &[IpAddr]) -> Self {
         let (store, control) = (Arc::new(FakeStore::new()), Arc::new(FakeControl::new()));
+        let outbound = Arc::<FakeOutbound>::default();
         let folder = tempfile::tempdir().unwrap();
         let (recorder, log) = Recorder::in_memory();
         let app = App::new(AppSettings {
@@ -49,6 +52,7 @@ impl Lab {
             recorder,
             record: folder.path().join("record.db"),
             control: Arc::clone(&control) as Arc<dyn Control>,
+            outbound: Arc::clone(&outbound) as Arc<dyn Outbound>,
             clock: Arc::new(SystemClock),
             hasher: Hasher::new().unwrap(),
             traffic: Arc::default(),
@@ -61,6 +65,7 @@ impl Lab {
             app,
             store,
             control,
+            outbound,
             log,
             folder,
         }
