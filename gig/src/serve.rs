@@ -9,6 +9,7 @@ pub(crate) mod database;
 mod doctor;
 mod fleet;
 mod log;
+mod oidc;
 mod outbound;
 pub(crate) mod place;
 mod program;
@@ -62,6 +63,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         record: appliance.record.clone(),
         control: Arc::new(FleetHandle(Arc::clone(&fleet))),
         secrets: Arc::new(vault_desk::VaultDesk),
+        oidc: oidc::settings(&reached_at(args, local))?,
         outbound: Arc::new(outbound::NetworkOutbound::new(args, local)?),
         about: about(&place, &appliance, args, (database.as_deref(), local)),
         clock: Arc::new(SystemClock),

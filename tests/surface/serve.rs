@@ -12,6 +12,7 @@ mod policies;
 mod recorded;
 mod sandboxes;
 mod secrets;
+mod sign_on;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -69,7 +70,18 @@ impl Appliance {
     }
 
     fn start_on(folder: tempfile::TempDir, options: &[&str], database: Option<String>) -> Self {
+        Self::start_with(folder, options, database, &[])
+    }
+
+    /// With more of an environment.
+    fn start_with(
+        folder: tempfile::TempDir,
+        options: &[&str],
+        database: Option<String>,
+        environment: &[(&str, &str)],
+    ) -> Self {
         let mut child = command(&folder, database.as_deref())
+            .envs(environment.iter().copied())
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(options)
             .stdin(Stdio::null())
@@ -267,11 +279,15 @@ impl<'a> Ask<'a> {
     }
 
     fn send(self, to: &Appliance) -> Reply {
-        let mut stream = TcpStream::connect(&to.address).expect("connect");
+        self.send_to(&to.address)
+    }
+
+    fn send_to(self, address: &str) -> Reply {
+        let mut stream = TcpStream::connect(address).expect("connect");
         stream.set_read_timeout(Some(PATIENCE)).expect("a deadline");
         let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         if !self.headers.iter().any(|(name, _)| name == "Host") {
-            text += &format!("Host: {}\r\n", to.address);
+            text += &format!("Host: {address}\r\n");
         }
         text += "Connection: close\r\n";
         for (name, value) in &self.headers {
@@ -296,6 +312,16 @@ impl<'a> Ask<'a> {
 impl Reply {
     fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("no JSON: {self:?}"))
+    }
+
+    /// Where a browser is sent on to.
+    fn location(&self) -> &str {
+        let mut lines = self.head.lines();
+        let found = lines.find_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            name.eq_ignore_ascii_case("location").then_some(value)
+        });
+        found.unwrap_or_else(|| panic!("no location: {self:?}"))
     }
 
     /// As a browser sends it back.

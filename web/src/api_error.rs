@@ -116,6 +116,7 @@ impl From<ChangeError> for Problem {
             ChangeError::Stale { .. } => (StatusCode::PRECONDITION_FAILED, "changed_meanwhile"),
             ChangeError::InUse { .. } => (StatusCode::CONFLICT, "in_use"),
             ChangeError::LastAdmin { .. } => (StatusCode::CONFLICT, "last_admin"),
+            ChangeError::SignOn { .. } => (StatusCode::CONFLICT, "single_sign_on"),
             ChangeError::Lapsed => (StatusCode::FORBIDDEN, "forbidden"),
             ChangeError::TwoPeople(_) => (StatusCode::CONFLICT, "two_person_rule"),
             ChangeError::Outdated { .. } => (StatusCode::CONFLICT, "stale"),

@@ -25,7 +25,11 @@ use tokio::{
 use crate::{
     api::health::Readiness,
     api_error::Problem,
-    auth::{limits::SignInLimits, refusals::Refusals},
+    auth::{
+        limits::SignInLimits,
+        oidc::{OidcSettings, SingleSignOn},
+        refusals::Refusals,
+    },
     clock::Clock,
     control::{Control, ControlError, Decide, Decided},
     in_force,
@@ -51,6 +55,8 @@ pub struct AppSettings {
     pub secrets: Arc<dyn Secrets>,
     /// Asks other places, as webhooks and sign-on do.
     pub outbound: Arc<dyn Outbound>,
+    /// Single sign-on, where there is one.
+    pub oidc: Option<OidcSettings>,
     /// Ends sessions and links.
     pub clock: Arc<dyn Clock>,
     /// Hashes passwords.
@@ -88,6 +94,7 @@ pub struct App {
     pub(crate) control: Arc<dyn Control>,
     secrets: Arc<dyn Secrets>,
     outbound: Arc<dyn Outbound>,
+    pub(crate) sign_on: Option<SingleSignOn>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) hasher: Hasher,
     pub(crate) traffic: Arc<Traffic>,
@@ -137,6 +144,7 @@ impl App {
             control: settings.control,
             secrets: settings.secrets,
             outbound: settings.outbound,
+            sign_on: settings.oidc.map(SingleSignOn::new),
             clock: settings.clock,
             hasher: settings.hasher,
             traffic: settings.traffic,

@@ -15,6 +15,7 @@ use jiff::SignedDuration;
 
 pub(crate) mod cookie;
 pub(crate) mod limits;
+pub(crate) mod oidc;
 pub(crate) mod origin;
 pub(crate) mod refusals;
 pub(crate) mod sign_in;

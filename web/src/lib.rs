@@ -34,6 +34,7 @@ mod visible;
 mod waiting;
 
 pub use app::{App, AppSettings, Traffic};
+pub use auth::oidc::{CALLBACK, OidcSettings};
 pub use clock::{Clock, SystemClock};
 pub use connections::{Door, ServeError, serve};
 pub use control::{Control, ControlError, Decide, Decided, SandboxFacts};

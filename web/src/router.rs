@@ -20,7 +20,8 @@ use crate::{
     },
     api_error::Problem,
     app::App,
-    auth, document, guard, metrics, openapi, pages,
+    auth::{self, oidc::CALLBACK},
+    document, guard, metrics, openapi, pages,
 };
 
 /// Everything that is served.
@@ -49,6 +50,8 @@ fn public() -> Router<Arc<App>> {
             "/sign-in",
             get(pages::sign_in::form).post(pages::sign_in::submit),
         )
+        .route("/sign-in/oidc", get(pages::sign_in::sign_on))
+        .route(CALLBACK, get(pages::sign_in::signed_on))
         .route(
             "/setup/{link}",
             get(pages::setup::form).post(pages::setup::submit),

@@ -24,6 +24,8 @@ mod postgres;
 mod proposal;
 mod proposals;
 mod rows;
+mod sessions;
+mod sign_on;
 mod sqlite;
 mod standing;
 mod tables;
@@ -33,7 +35,8 @@ mod transfer;
 
 pub use change::{Actor, Applied, Change};
 pub use kept::{
-    Assignment, Network, PolicyHead, PolicyVersion, Server, ServerSpec, Session, Token, User,
+    Account, Assignment, Network, PolicyHead, PolicyVersion, Server, ServerSpec, Session, Token,
+    User,
 };
 pub use name::{Name, ParseNameError};
 pub use postgres::{EncryptionError, OpenPostgresError, PostgresStore, ReadAddressError};
@@ -68,6 +71,12 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`].
     fn user(&self, name: &str) -> Result<Option<User>, StoreError>;
+
+    /// Whom a sign-on provider calls so.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn user_of(&self, account: &Account) -> Result<Option<User>, StoreError>;
 
     /// Sessions that have not ended at `now`, newest first.
     ///
@@ -255,6 +264,14 @@ pub enum ChangeError {
         "this set-up link is not valid: it works once and for an hour; restart gig for a new one"
     )]
     Setup,
+    /// What a sign-on provider decides is not decided here.
+    #[error("{name} signs in by single sign-on: {what}")]
+    SignOn {
+        /// Who.
+        name: String,
+        /// What follows.
+        what: &'static str,
+    },
     /// What allowed it ended between the question and the change.
     #[error("what you may do here has changed meanwhile: nothing was changed; sign in again")]
     Lapsed,

@@ -29,6 +29,8 @@ pub(crate) struct SessionView {
     pub(crate) seen: String,
     pub(crate) address: String,
     pub(crate) agent: String,
+    /// How it began: `password`, `single sign-on`.
+    pub(crate) began: String,
     /// The one that asks.
     pub(crate) current: bool,
 }
@@ -91,6 +93,7 @@ pub(crate) async fn of(app: &App, caller: &Caller) -> Result<Vec<SessionView>, P
             seen: time(one.seen),
             address: one.address,
             agent: one.agent,
+            began: one.began,
         })
         .collect())
 }

@@ -34,6 +34,16 @@ pub(crate) struct UserView {
     /// They chose their password, and nobody else has set it since: who does not, neither proposes nor
     /// approves under the two-person rule.
     pub(crate) own_password: bool,
+    /// What a sign-on provider calls them, which vouches for them; absent for who has a password.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) single_sign_on: Option<AccountView>,
+}
+
+/// An account at a sign-on provider.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct AccountView {
+    pub(crate) issuer: String,
+    pub(crate) subject: String,
 }
 
 /// A user to add.
@@ -63,6 +73,10 @@ impl From<User> for UserView {
             role: user.role,
             created: time(user.created),
             own_password: user.own_password,
+            single_sign_on: user.account.map(|account| AccountView {
+                issuer: account.issuer,
+                subject: account.subject,
+            }),
         }
     }
 }

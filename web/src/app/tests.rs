@@ -53,6 +53,7 @@ impl Lab {
             record: folder.path().join("record.db"),
             control: Arc::clone(&control) as Arc<dyn Control>,
             outbound: Arc::clone(&outbound) as Arc<dyn Outbound>,
+            oidc: None,
             clock: Arc::new(SystemClock),
             hasher: Hasher::new().unwrap(),
             traffic: Arc::default(),

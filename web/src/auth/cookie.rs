@@ -1,4 +1,4 @@
-//! The session cookie: host-only, unreadable by scripts, sent by our own pages and links to them.
+//! The cookies of sessions and of rounds to a sign-on provider: host-only, unreadable by scripts, sent by our own pages and links to them.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
@@ -6,7 +6,15 @@ use crate::{api_error::Problem, app::App};
 
 /// The session that the request carries, if it carries exactly one.
 pub(crate) fn read(app: &App, headers: &HeaderMap) -> Option<String> {
-    let name = name(app);
+    read_one(name(app), headers)
+}
+
+/// What this browser keeps of a round to the sign-on provider.
+pub(crate) fn round(app: &App, headers: &HeaderMap) -> Option<String> {
+    read_one(round_name(app), headers)
+}
+
+fn read_one(name: &str, headers: &HeaderMap) -> Option<String> {
     let mut found = headers
         .get_all(header::COOKIE)
         .iter()
@@ -22,16 +30,25 @@ pub(crate) fn read(app: &App, headers: &HeaderMap) -> Option<String> {
 
 /// The header that gives a browser its session.
 pub(crate) fn set(app: &App, text: &str) -> Result<HeaderValue, Problem> {
-    header(app, text, "")
+    header(app, name(app), text, "")
+}
+
+/// The header that has a browser keep a round to the sign-on provider for so many seconds.
+pub(crate) fn set_round(app: &App, text: &str, seconds: i64) -> Result<HeaderValue, Problem> {
+    header(app, round_name(app), text, &format!("; Max-Age={seconds}"))
+}
+
+/// The header that ends it: it is of use once.
+pub(crate) fn clear_round(app: &App) -> Result<HeaderValue, Problem> {
+    header(app, round_name(app), "", "; Max-Age=0")
 }
 
 /// The header that takes it away.
 pub(crate) fn clear(app: &App) -> Result<HeaderValue, Problem> {
-    header(app, "", "; Max-Age=0")
+    header(app, name(app), "", "; Max-Age=0")
 }
 
-fn header(app: &App, value: &str, end: &str) -> Result<HeaderValue, Problem> {
-    let name = name(app);
+fn header(app: &App, name: &str, value: &str, end: &str) -> Result<HeaderValue, Problem> {
     let secure = if app.is_tls() { "; Secure" } else { "" };
     // Lax, so that a link in a message opens signed in; requests that change something are checked by
     // their origin (`origin`).
@@ -42,4 +59,12 @@ fn header(app: &App, value: &str, end: &str) -> Result<HeaderValue, Problem> {
 /// `__Host-` binds it to this host and TLS (RFC 6265bis); browsers refuse it without.
 fn name(app: &App) -> &'static str {
     if app.is_tls() { "__Host-gig" } else { "gig" }
+}
+
+fn round_name(app: &App) -> &'static str {
+    if app.is_tls() {
+        "__Host-gig-sso"
+    } else {
+        "gig-sso"
+    }
 }

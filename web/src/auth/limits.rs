@@ -3,7 +3,7 @@
 //! The first stops guessing at one account, the second guessing at many, the third guessing from many
 //! places; its bound is the highest, so that nobody is locked out by a stranger in a moment. Where nothing
 //! tells one place from another only names are counted. The set-up link has a counter of its own, which no
-//! name can be. Kept in memory, bounded.
+//! name can be, and so have answers of a sign-on provider. Kept in memory, bounded.
 
 use std::{collections::HashMap, net::IpAddr};
 
@@ -20,6 +20,7 @@ enum Key {
     Address(IpAddr),
     Name(String),
     SetUp(Option<IpAddr>),
+    Provider(Option<IpAddr>),
 }
 
 /// What is tried.
@@ -29,6 +30,8 @@ pub(crate) enum Tried<'a> {
     Name(&'a str),
     /// The set-up link.
     SetUp,
+    /// A sign-on provider's answer.
+    Provider,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +92,7 @@ impl SignInLimits {
         let mut counters = self.0.lock();
         for (key, _) in keys(tried, address) {
             match key {
-                Key::Pair(..) | Key::SetUp(_) => drop(counters.remove(&key)),
+                Key::Pair(..) | Key::SetUp(_) | Key::Provider(_) => drop(counters.remove(&key)),
                 Key::Address(_) | Key::Name(_) => {
                     if let Some(kept) = counters.get_mut(&key) {
                         kept.count = kept.count.saturating_sub(1);
@@ -105,6 +108,11 @@ fn keys(tried: Tried<'_>, address: Option<IpAddr>) -> Vec<(Key, u32)> {
     let name = match tried {
         Tried::Name(name) => name,
         Tried::SetUp => return vec![(Key::SetUp(network), 30)],
+        // Where nobody is told apart it is everybody's.
+        Tried::Provider => {
+            let most = if network.is_some() { 30 } else { 1000 };
+            return vec![(Key::Provider(network), most)];
+        }
     };
     // What is longer is nobody's name.
     let name: String = name.chars().take(64).collect::<String>().to_lowercase();

@@ -52,7 +52,7 @@ pub(super) fn presents(app: &App, request: &Parts) -> bool {
 
 impl App {
     /// Puts a refusal in the record. It has happened: nobody waits for it.
-    pub(super) fn tell_refusal(
+    pub(crate) fn tell_refusal(
         &self,
         name: Option<Arc<str>>,
         address: Option<SocketAddr>,

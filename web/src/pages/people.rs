@@ -22,7 +22,7 @@ use crate::{
     app::App,
     auth::{Caller, limits::Tried},
     role::{Permission, Role},
-    store::Change,
+    store::{Account, Change},
 };
 
 #[derive(Template)]
@@ -35,6 +35,8 @@ struct PeoplePage {
     tokens: Vec<TokenView>,
     sessions: Vec<SessionView>,
     roles: [Role; 5],
+    /// Who signs in elsewhere has none here.
+    has_password: bool,
 }
 
 #[derive(Deserialize)]
@@ -171,9 +173,21 @@ pub(crate) async fn own_password(
     }
 }
 
+/// What a sign-on provider calls the caller, if it vouches for them.
+async fn own_account(app: &App, caller: &Caller) -> Result<Option<Account>, Problem> {
+    let name = caller.name.to_string();
+    let user = app.ask(move |store| store.user(&name)).await?;
+    Ok(user.and_then(|user| user.account))
+}
+
 async fn change_own(app: &App, caller: &Caller, typed: OwnPassword) -> Result<(), Problem> {
     if caller.session.is_none() {
         return Err(Problem::invalid("only who is signed in has a password"));
+    }
+    if own_account(app, caller).await?.is_some() {
+        return Err(Problem::invalid(
+            "you sign in by single sign-on: your password is changed there",
+        ));
     }
     if typed.password != typed.again {
         return Err(Problem::invalid("the two passwords are not the same"));
@@ -232,6 +246,7 @@ async fn page(
         tokens: tokens.into_iter().map(Into::into).collect(),
         sessions: sessions::of(app, caller).await?,
         roles: Role::ALL,
+        has_password: own_account(app, caller).await?.is_none(),
     };
     Ok(shown_as(status, &page))
 }

@@ -7,15 +7,21 @@ use axum::{
     Extension, Form,
     extract::{Query, State},
     http::{HeaderMap, header},
-    response::{IntoResponse as _, Response},
+    response::{IntoResponse as _, Redirect, Response},
 };
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use super::{Answer, shown, shown_as, to};
 use crate::{
+    api_error::Problem,
     app::App,
-    auth::{self, Caller, cookie, origin, sign_in::SignIn},
+    auth::{
+        self, Caller, cookie,
+        oidc::{Refused, Returned, SingleSignOn},
+        origin,
+        sign_in::SignIn,
+    },
     connections::Peer,
     store::Change,
 };
@@ -26,6 +32,14 @@ struct SignInPage<'a> {
     problem: &'a str,
     name: &'a str,
     next: &'a str,
+    /// Where else people sign in, by its host.
+    provider: Option<&'a str>,
+}
+
+impl SignInPage<'_> {
+    fn next_in_query(&self) -> String {
+        super::in_query(self.next)
+    }
 }
 
 #[derive(Deserialize)]
@@ -44,11 +58,12 @@ pub(crate) struct Typed {
 }
 
 /// `GET /sign-in`.
-pub(crate) async fn form(Query(asked): Query<Next>) -> Response {
+pub(crate) async fn form(State(app): State<Arc<App>>, Query(asked): Query<Next>) -> Response {
     shown(&SignInPage {
         problem: "",
         name: "",
         next: own_path(&asked.next),
+        provider: provider(&app),
     })
 }
 
@@ -79,6 +94,7 @@ pub(crate) async fn submit(
                 problem: &problem.detail,
                 name: &typed.name,
                 next: &next,
+                provider: provider(&app),
             },
         )),
     }
@@ -93,6 +109,82 @@ pub(crate) async fn sign_out(State(app): State<Arc<App>>, caller: Caller) -> Ans
     }
     let cookie = [(header::SET_COOKIE, cookie::clear(&app)?)];
     Ok((cookie, to("/sign-in")).into_response())
+}
+
+/// `GET /sign-in/oidc`: to the sign-on provider. A link and no form: a form may lead nowhere else.
+pub(crate) async fn sign_on(State(app): State<Arc<App>>, Query(asked): Query<Next>) -> Answer {
+    let Some(sign_on) = &app.sign_on else {
+        return Err(Problem::missing("page", "/sign-in/oidc").into());
+    };
+    match sign_on.begin(&app, own_path(&asked.next)).await {
+        Ok((url, cookie)) => {
+            let headers = [(header::SET_COOKIE, cookie)];
+            Ok((headers, Redirect::to(&url)).into_response())
+        }
+        Err(refused) => Ok(refused_page(&app, refused)),
+    }
+}
+
+/// What the provider has a browser bring back. More of it is not ours to read.
+#[derive(Deserialize)]
+pub(crate) struct Brought {
+    #[serde(default)]
+    state: String,
+    code: Option<String>,
+    iss: Option<String>,
+    error: Option<String>,
+}
+
+/// `GET /sign-in/oidc/callback`: from it.
+pub(crate) async fn signed_on(
+    State(app): State<Arc<App>>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+    Query(brought): Query<Brought>,
+) -> Answer {
+    let Some(sign_on) = &app.sign_on else {
+        return Err(Problem::missing("page", "/sign-in/oidc/callback").into());
+    };
+    let back = Returned {
+        headers: &headers,
+        state: &brought.state,
+        code: brought.code.as_deref(),
+        issuer: brought.iss.as_deref(),
+        error: brought.error.as_deref(),
+        address: peer.address(),
+        agent: auth::agent(&headers),
+    };
+    let over = cookie::clear_round(&app)?;
+    let done = Box::pin(sign_on.finish(&app, back)).await;
+    let mut answer = match done {
+        Ok(done) => {
+            let cookie = [(header::SET_COOKIE, cookie::set(&app, &done.session)?)];
+            (cookie, to(own_path(&done.next))).into_response()
+        }
+        Err(refused) => {
+            if matches!(refused, Refused::NotBegun) {
+                app.tell_refusal(None, peer.address(), "GET /sign-in/oidc/callback");
+            }
+            refused_page(&app, refused)
+        }
+    };
+    answer.headers_mut().append(header::SET_COOKIE, over);
+    Ok(answer)
+}
+
+fn refused_page(app: &App, refused: Refused) -> Response {
+    let problem = refused.problem();
+    let page = SignInPage {
+        problem: &problem.detail,
+        name: "",
+        next: "/",
+        provider: provider(app),
+    };
+    shown_as(problem.status(), &page)
+}
+
+fn provider(app: &App) -> Option<&str> {
+    app.sign_on.as_ref().map(SingleSignOn::host)
 }
 
 /// A path of our own to go on to; everything else is the overview. `//host` and `/\host` leave the site.

@@ -7,7 +7,7 @@ use std::{net::SocketAddr, sync::Arc};
 use gig_audit::{Entry, Event, VerdictWord};
 use jiff::Timestamp;
 
-use super::{Decision, Name, Proposal, ProposalState, ServerSpec, Standing};
+use super::{Account, Decision, Name, Proposal, ProposalState, ServerSpec, Standing};
 use crate::{credential::Digest, role::Role};
 
 /// Who changes something, as the record names them.
@@ -88,6 +88,25 @@ pub enum Change {
         /// The hash that their password was checked against: it must still be theirs.
         password: String,
         /// When it ends.
+        expires: Timestamp,
+        /// What the browser calls itself.
+        agent: String,
+    },
+    /// Somebody signed in for whom a sign-on provider vouches.
+    SignOn {
+        /// Of the session.
+        id: String,
+        /// Of its cookie.
+        digest: Digest,
+        /// What they are called here.
+        name: Name,
+        /// What the provider calls them.
+        account: Account,
+        /// By their groups, now.
+        role: Role,
+        /// They were never here.
+        first: bool,
+        /// When the session ends.
         expires: Timestamp,
         /// What the browser calls itself.
         agent: String,
@@ -297,7 +316,9 @@ impl Change {
 
     const fn event(&self) -> Event {
         match self {
-            Self::StartSession { .. } | Self::EndSession { .. } => Event::Auth,
+            Self::StartSession { .. } | Self::SignOn { .. } | Self::EndSession { .. } => {
+                Event::Auth
+            }
             Self::SavePolicy { .. } | Self::RemovePolicy { .. } | Self::Assign { .. } => {
                 Event::PolicyChange
             }
@@ -316,6 +337,16 @@ impl Change {
             Self::SetRole { name, role } => format!("user {name} is now {role}"),
             Self::RemoveUser { name } => format!("user {name} removed"),
             Self::StartSession { id, .. } => format!("signed in, session {id}"),
+            Self::SignOn {
+                id,
+                account,
+                role,
+                first,
+                ..
+            } => {
+                let first = if *first { " for the first time" } else { "" };
+                format!("signed in{first} through {account} as {role}, session {id}")
+            }
             Self::EndSession { id } => format!("session {id} ended"),
             Self::AddToken { id, name, role, .. } => format!("token {name} ({id}) made as {role}"),
             Self::RemoveToken { id } => format!("token {id} removed"),

@@ -1,7 +1,7 @@
 //! Each change as statements of one transaction, with the conditions under which it is refused.
 
 use super::{
-    Actor, Applied, Change, ChangeError, alone, proposals, rows, standing,
+    Actor, Applied, Change, ChangeError, alone, proposals, rows, sessions, sign_on, standing,
     tables::{DatabaseError, OptionalExtension as _, Params, Refused, Transaction},
 };
 use crate::{credential::Digest, role::Role};
@@ -31,6 +31,7 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
             password,
         } => add_user(db, (name.as_str(), *role, password, false), now)?,
         Change::SetPassword { name, password } => {
+            sign_on::refuse_theirs(db, name, "they have no password here")?;
             let folded = rows::folded(name);
             let own = standing::is_themselves(actor, name);
             let sql = "UPDATE users SET password = ?2, own_password = ?3 WHERE lower(name) = ?1";
@@ -39,6 +40,7 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
             db.execute(sql, [folded])?;
         }
         Change::SetRole { name, role } => {
+            sign_on::refuse_theirs(db, name, "their role follows their groups there")?;
             if *role != Role::Admin {
                 keep_an_admin(db, name)?;
             }
@@ -55,7 +57,10 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
             let sql = "DELETE FROM users WHERE lower(name) = ?1";
             one(db, sql, [rows::folded(name)], ("user", name))?;
         }
-        Change::StartSession { .. } | Change::EndSession { .. } => session(db, change, actor)?,
+        Change::StartSession { .. } | Change::EndSession { .. } => {
+            sessions::session(db, change, actor)?
+        }
+        Change::SignOn { .. } => sign_on::sign_on(db, change, actor)?,
         Change::AddToken { .. } | Change::RemoveToken { .. } => token(db, change, actor)?,
         Change::SavePolicy { .. } => return save_policy(db, change, actor),
         Change::RemovePolicy { name } => remove_policy(db, name)?,
@@ -115,53 +120,9 @@ fn keep_an_admin(db: &Transaction<'_>, name: &str) -> Outcome {
 }
 
 /// Who may make no tokens has none that go on.
-fn end_tokens_of(db: &Transaction<'_>, name: &str) -> Outcome {
+pub(super) fn end_tokens_of(db: &Transaction<'_>, name: &str) -> Outcome {
     let sql = "DELETE FROM tokens WHERE lower(person) = lower(?1)";
     db.execute(sql, [name])?;
-    Ok(())
-}
-
-fn session(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
-    let now = actor.at.as_second();
-    match change {
-        Change::StartSession {
-            id,
-            digest,
-            user,
-            password,
-            expires,
-            agent,
-        } => {
-            // What has ended is of no use to anybody.
-            db.execute("DELETE FROM sessions WHERE expires <= ?1", [now])?;
-            let known = "SELECT name FROM users WHERE lower(name) = ?1 AND password = ?2";
-            let known: Option<String> = db
-                .query_row(known, (rows::folded(user), password), |row| row.get(0))
-                .optional()?;
-            let Some(user) = known else {
-                return missing("user", user);
-            };
-            let sql =
-                "DELETE FROM sessions WHERE \"user\" = ?1 AND id NOT IN (SELECT id FROM sessions
-                       WHERE \"user\" = ?1 ORDER BY created DESC, id LIMIT ?2)";
-            db.execute(sql, (&user, OTHER_SESSIONS))?;
-            let address = actor.address.map(|at| at.ip().to_string());
-            let sql =
-                "INSERT INTO sessions (id, digest, \"user\", created, seen, expires, address, agent)
-                       VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7)";
-            let address = address.unwrap_or_else(|| "this machine".to_owned());
-            let expires = expires.as_second();
-            db.execute(
-                sql,
-                (id, digest.octets(), user, now, expires, address, agent),
-            )?;
-        }
-        Change::EndSession { id } => {
-            let sql = "DELETE FROM sessions WHERE id = ?1";
-            one(db, sql, [id], ("session", id))?;
-        }
-        _ => {}
-    }
     Ok(())
 }
 
@@ -302,7 +263,7 @@ fn save_server(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<
 }
 
 /// A statement that changes one row, which must be there.
-fn one(
+pub(super) fn one(
     db: &Transaction<'_>,
     sql: &str,
     params: impl Params,
@@ -342,6 +303,3 @@ pub(super) fn missing<T>(what: &'static str, name: &str) -> Outcome<T> {
     let name = name.to_owned();
     Err(Refused::Change(ChangeError::Missing { what, name }))
 }
-
-/// Of one person beside a new one: a few browsers, and programs that forget to sign out.
-const OTHER_SESSIONS: u32 = 19;

@@ -1,6 +1,6 @@
 //! What is kept, as it is read back.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -19,8 +19,26 @@ pub struct User {
     pub password: String,
     /// Since when.
     pub created: Timestamp,
-    /// They chose it, and nobody else has set it since.
+    /// They chose it, and nobody else has set it since; or they have none and `account` is theirs.
     pub own_password: bool,
+    /// What a sign-on provider calls them; `None` for who signs in by password.
+    pub account: Option<Account>,
+}
+
+/// Somebody, as a sign-on provider calls them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    /// What it calls itself.
+    pub issuer: String,
+    /// What it calls them; nobody else ever gets it.
+    pub subject: String,
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { issuer, subject } = self;
+        write!(f, "{issuer} ({subject})")
+    }
 }
 
 /// Somebody who is signed in.
@@ -44,6 +62,8 @@ pub struct Session {
     pub address: String,
     /// What the browser calls itself.
     pub agent: String,
+    /// How it began: `password`, `single sign-on`.
+    pub began: String,
 }
 
 /// A program that may use the API.

@@ -3,24 +3,29 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Assignment, Decided, Draft, PolicyHead, PolicyVersion, Proposal, Server, Session, Token, User,
+    Account, Assignment, Decided, Draft, PolicyHead, PolicyVersion, Proposal, Server, Session,
+    Token, User,
     tables::{DatabaseError, Row},
 };
 use crate::credential::Digest;
 
-pub(super) const USERS: &str =
-    "SELECT name, role, password, created, own_password FROM users ORDER BY lower(name)";
-pub(super) const ONE_USER: &str = "SELECT name, role, password, created, own_password FROM users
-    WHERE lower(name) = ?1";
+pub(super) const USERS: &str = "SELECT name, role, password, created, own_password, issuer, subject FROM users ORDER BY lower(name)";
+pub(super) const ONE_USER: &str =
+    "SELECT name, role, password, created, own_password, issuer, subject
+    FROM users WHERE lower(name) = ?1";
+/// Of who has no account there is no such row.
+pub(super) const USER_OF: &str =
+    "SELECT name, role, password, created, own_password, issuer, subject
+    FROM users WHERE issuer = ?1 AND subject = ?2 AND subject <> ''";
 pub(super) const SESSIONS: &str = r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen, s.expires,
-    s.address, s.agent FROM sessions s JOIN users u ON u.name = s."user"
+    s.address, s.agent, s.began FROM sessions s JOIN users u ON u.name = s."user"
     WHERE s.expires > ?1 AND s.seen > ?2 ORDER BY s.created DESC, s.id LIMIT 1000"#;
 pub(super) const SESSIONS_OF: &str = r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen,
-    s.expires, s.address, s.agent FROM sessions s JOIN users u ON u.name = s."user"
+    s.expires, s.address, s.agent, s.began FROM sessions s JOIN users u ON u.name = s."user"
     WHERE s.expires > ?1 AND s.seen > ?2 AND lower(u.name) = ?3
     ORDER BY s.created DESC, s.id LIMIT 1000"#;
 pub(super) const ONE_SESSION: &str = r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen,
-    s.expires, s.address, s.agent FROM sessions s JOIN users u ON u.name = s."user"
+    s.expires, s.address, s.agent, s.began FROM sessions s JOIN users u ON u.name = s."user"
     WHERE s.expires > ?1 AND s.seen > ?2 AND s.id = ?3"#;
 pub(super) const TOKENS: &str = "SELECT id, digest, name, role, author, created, expires, used,
     person
@@ -75,7 +80,16 @@ pub(super) fn user(row: &Row) -> Result<User, DatabaseError> {
         password: row.get(2)?,
         created: time(row, 3)?,
         own_password: row.get(4)?,
+        account: account(row)?,
     })
+}
+
+fn account(row: &Row) -> Result<Option<Account>, DatabaseError> {
+    let account = Account {
+        issuer: row.get(5)?,
+        subject: row.get(6)?,
+    };
+    Ok(Some(account).filter(|account| !account.subject.is_empty()))
 }
 
 pub(super) fn session(row: &Row) -> Result<Session, DatabaseError> {
@@ -89,6 +103,7 @@ pub(super) fn session(row: &Row) -> Result<Session, DatabaseError> {
         expires: time(row, 6)?,
         address: row.get(7)?,
         agent: row.get(8)?,
+        began: row.get(9)?,
     })
 }
 

@@ -14,8 +14,8 @@ mod value;
 pub(super) use value::{Params, Row, Value};
 
 use super::{
-    Actor, Applied, Assignment, Change, ChangeError, News, PolicyHead, PolicyVersion, Proposal,
-    Server, Session, Store, StoreError, Token, User, Witness, proposals, rows,
+    Account, Actor, Applied, Assignment, Change, ChangeError, News, PolicyHead, PolicyVersion,
+    Proposal, Server, Session, Store, StoreError, Token, User, Witness, proposals, rows,
 };
 
 /// A database that keeps the tables.
@@ -160,6 +160,14 @@ impl<T: Tables> Store for T {
     fn user(&self, name: &str) -> Result<Option<User>, StoreError> {
         let name = rows::folded(name);
         self.read(|db| db.query_row(rows::ONE_USER, [&name], rows::user).optional())
+    }
+
+    fn user_of(&self, account: &Account) -> Result<Option<User>, StoreError> {
+        let (issuer, subject) = (&account.issuer, &account.subject);
+        self.read(|db| {
+            db.query_row(rows::USER_OF, [issuer, subject], rows::user)
+                .optional()
+        })
     }
 
     fn sessions(&self, now: Timestamp) -> Result<Vec<Session>, StoreError> {

@@ -31,6 +31,7 @@ macro_rules! on_both {
     };
 }
 
+mod accounts;
 mod second_self;
 mod two_person;
 

@@ -22,7 +22,15 @@ struct Table {
 const COPIED: &[Table] = &[
     Table {
         name: "users",
-        columns: &["name", "role", "password", "created", "own_password"],
+        columns: &[
+            "name",
+            "role",
+            "password",
+            "created",
+            "own_password",
+            "issuer",
+            "subject",
+        ],
         key: "name",
     },
     Table {

@@ -1,0 +1,95 @@
+//! Sessions as statements: begun by who has proved who they are, ended by themselves or an admin.
+
+use jiff::Timestamp;
+
+use super::{
+    Actor, Change,
+    changes::{Outcome, missing, one},
+    rows,
+    tables::{OptionalExtension as _, Transaction},
+};
+use crate::credential::Digest;
+
+/// Starts or ends one.
+pub(super) fn session(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
+    match change {
+        Change::StartSession {
+            id,
+            digest,
+            user,
+            password,
+            expires,
+            agent,
+        } => {
+            // Who has an account elsewhere has no password that could be known.
+            let known = "SELECT name FROM users
+                         WHERE lower(name) = ?1 AND password = ?2 AND subject = ''";
+            let known: Option<String> = db
+                .query_row(known, (rows::folded(user), password), |row| row.get(0))
+                .optional()?;
+            let Some(user) = known else {
+                return missing("user", user);
+            };
+            let session = NewSession {
+                id,
+                digest,
+                user: &user,
+                expires: *expires,
+                agent,
+                began: "password",
+            };
+            insert_session(db, &session, actor)?;
+        }
+        Change::EndSession { id } => {
+            let sql = "DELETE FROM sessions WHERE id = ?1";
+            one(db, sql, [id], ("session", id))?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A session of somebody who has proved who they are.
+pub(super) struct NewSession<'a> {
+    pub(super) id: &'a str,
+    pub(super) digest: &'a Digest,
+    /// As the table has the name.
+    pub(super) user: &'a str,
+    pub(super) expires: Timestamp,
+    pub(super) agent: &'a str,
+    /// How, in words.
+    pub(super) began: &'a str,
+}
+
+pub(super) fn insert_session(
+    db: &Transaction<'_>,
+    session: &NewSession<'_>,
+    actor: &Actor,
+) -> Outcome {
+    let now = actor.at.as_second();
+    // What has ended is of no use to anybody.
+    db.execute("DELETE FROM sessions WHERE expires <= ?1", [now])?;
+    let sql = "DELETE FROM sessions WHERE \"user\" = ?1 AND id NOT IN (SELECT id FROM sessions
+               WHERE \"user\" = ?1 ORDER BY created DESC, id LIMIT ?2)";
+    db.execute(sql, (session.user, OTHER_SESSIONS))?;
+    let address = actor.address.map(|at| at.ip().to_string());
+    let address = address.unwrap_or_else(|| "this machine".to_owned());
+    let sql = "INSERT INTO sessions
+               (id, digest, \"user\", created, seen, expires, address, agent, began)
+               VALUES (?1, ?2, ?3, ?4, ?4, ?5, ?6, ?7, ?8)";
+    let values = (
+        session.id,
+        session.digest.octets(),
+        session.user,
+        now,
+        session.expires.as_second(),
+        address,
+        session.agent,
+        session.began,
+    );
+    db.execute(sql, values)?;
+    Ok(())
+}
+
+/// Of one person beside a new one: a few browsers, and programs that forget to sign out.
+const OTHER_SESSIONS: u32 = 19;

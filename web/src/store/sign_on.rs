@@ -1,0 +1,70 @@
+//! Accounts that a sign-on provider vouches for: made at their first sign-in, found by what the provider
+//! calls them and by nothing else, without a password, with a role that nobody here gives.
+
+use super::{
+    Actor, Change, ChangeError,
+    changes::{self, Outcome},
+    rows,
+    sessions::{self, NewSession},
+    tables::{OptionalExtension as _, Refused, Transaction},
+};
+use crate::role::Role;
+
+/// Makes or finds the account, gives it its role and starts a session.
+pub(super) fn sign_on(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
+    let Change::SignOn {
+        id,
+        digest,
+        name,
+        account,
+        role,
+        first,
+        expires,
+        agent,
+    } = change
+    else {
+        return Ok(());
+    };
+    let (name, now) = (name.as_str(), actor.at.as_second());
+    let (issuer, subject) = (&account.issuer, &account.subject);
+    let sql = if *first {
+        // Nobody else knows how to be them: it counts as their own.
+        "INSERT INTO users (name, role, password, created, own_password, issuer, subject)
+         VALUES (?1, ?2, '', ?3, 1, ?4, ?5) ON CONFLICT DO NOTHING"
+    } else {
+        "UPDATE users SET role = ?2 WHERE name = ?1 AND issuer = ?4 AND subject = ?5 AND ?3 > 0"
+    };
+    if db.execute(sql, (name, role.as_str(), now, issuer, subject))? == 0 {
+        return Err(Refused::Change(match *first {
+            true => ChangeError::Exists {
+                what: "user",
+                name: name.to_owned(),
+            },
+            false => ChangeError::Lapsed,
+        }));
+    }
+    if *role != Role::Admin {
+        changes::end_tokens_of(db, name)?;
+    }
+    let session = NewSession {
+        id,
+        digest,
+        user: name,
+        expires: *expires,
+        agent,
+        began: "single sign-on",
+    };
+    sessions::insert_session(db, &session, actor)
+}
+
+/// Refuses to change what the provider decides.
+pub(super) fn refuse_theirs(db: &Transaction<'_>, name: &str, what: &'static str) -> Outcome {
+    let found = db.query_row(rows::ONE_USER, [rows::folded(name)], rows::user);
+    match found.optional()? {
+        Some(user) if user.account.is_some() => Err(Refused::Change(ChangeError::SignOn {
+            name: user.name,
+            what,
+        })),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,105 @@
+//! Accounts that a sign-on provider vouches for, on every store.
+
+use super::*;
+
+on_both! {
+    an_account_elsewhere_has_no_password_and_no_role_of_ours,
+    an_account_is_found_by_issuer_and_subject_and_by_nothing_else,
+}
+
+fn account(subject: &str) -> Account {
+    Account {
+        issuer: "https://idp.example".to_owned(),
+        subject: subject.to_owned(),
+    }
+}
+
+fn sign_on(id: &str, name: &str, subject: &str, role: Role, first: bool) -> Change {
+    Change::SignOn {
+        id: id.to_owned(),
+        digest: credential::mint_token().unwrap().digest,
+        name: name.parse().unwrap(),
+        account: account(subject),
+        role,
+        first,
+        expires: at(3600),
+        agent: "browser".to_owned(),
+    }
+}
+
+fn an_account_elsewhere_has_no_password_and_no_role_of_ours(store: &dyn Store) {
+    apply(store, &user("root", Role::Admin)).unwrap();
+    let told = RefCell::new(String::new());
+    let witness = |entry: Entry| {
+        *told.borrow_mut() = entry.findings[0].to_string();
+        Ok(())
+    };
+    let first = sign_on("one", "eva", "u1", Role::Admin, true);
+    store.apply(&first, &actor(0), &witness).unwrap();
+    assert_eq!(
+        told.into_inner(),
+        "signed in for the first time through https://idp.example (u1) as admin, session one"
+    );
+    let session = store.session("one", at(1)).unwrap().unwrap();
+    assert_eq!(
+        (session.user.as_str(), session.began.as_str()),
+        ("eva", "single sign-on")
+    );
+    for change in [
+        Change::SetPassword {
+            name: "EVA".to_owned(),
+            password: "hash".to_owned(),
+        },
+        Change::SetRole {
+            name: "eva".to_owned(),
+            role: Role::Viewer,
+        },
+    ] {
+        let refused = apply(store, &change);
+        assert!(
+            matches!(refused, Err(ChangeError::SignOn { .. })),
+            "{refused:?}"
+        );
+    }
+    // Nor is the empty hash of theirs a password that was checked.
+    let by_password = Change::StartSession {
+        id: "two".to_owned(),
+        digest: credential::mint_token().unwrap().digest,
+        user: "eva".to_owned(),
+        password: String::new(),
+        expires: at(3600),
+        agent: String::new(),
+    };
+    assert!(matches!(
+        apply(store, &by_password),
+        Err(ChangeError::Missing { .. })
+    ));
+    apply(store, &sign_on("three", "eva", "u1", Role::Viewer, false)).unwrap();
+    assert_eq!(
+        store.session("one", at(1)).unwrap().unwrap().role,
+        Role::Viewer
+    );
+}
+
+fn an_account_is_found_by_issuer_and_subject_and_by_nothing_else(store: &dyn Store) {
+    apply(store, &user("ana", Role::Admin)).unwrap();
+    let taken = apply(store, &sign_on("one", "ANA", "u1", Role::Viewer, true));
+    assert!(
+        matches!(taken, Err(ChangeError::Exists { .. })),
+        "{taken:?}"
+    );
+    // Not one that has a password.
+    let lapsed = apply(store, &sign_on("two", "ana", "u1", Role::Admin, false));
+    assert!(matches!(lapsed, Err(ChangeError::Lapsed)), "{lapsed:?}");
+    assert!(store.user_of(&account("")).unwrap().is_none());
+    apply(store, &sign_on("three", "eva", "u1", Role::Viewer, true)).unwrap();
+    let again = apply(store, &sign_on("four", "eva-2", "u1", Role::Viewer, true));
+    assert!(
+        matches!(again, Err(ChangeError::Exists { .. })),
+        "{again:?}"
+    );
+    assert_eq!(store.user_of(&account("u1")).unwrap().unwrap().name, "eva");
+    let mut elsewhere = account("u1");
+    elsewhere.issuer.push('/');
+    assert!(store.user_of(&elsewhere).unwrap().is_none());
+}
