@@ -1,9 +1,10 @@
-//! How much one sandbox may still do: requests a minute, octets an hour, questions a second.
+//! How much one sandbox may still do: requests a minute, octets an hour, questions and names a second.
 //!
 //! Windows slide in small steps and err towards refusing: an allowance holds for *any* 60 seconds or
 //! hour, not for calendar ones. Counting goes on while a policy sets no limit, so that a policy that
 //! sets one later counts what was already sent. Connections are counted where they are registered
-//! ([`crate::subject`]).
+//! ([`crate::subject`]). DNS questions are paced before they are dropped: a stub resolver whose question is
+//! lost waits five seconds, one that is answered a few milliseconds later goes on.
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use tokio::time::Instant;
 pub struct Budget {
     requests: Mutex<Window>,
     upload: Mutex<Window>,
-    questions: Mutex<Bucket>,
+    questions: Mutex<Pace>,
+    names: Mutex<Pace>,
 }
 
 impl Budget {
@@ -31,10 +33,8 @@ impl Budget {
         Self {
             requests: Mutex::new(Window::new(now, REQUEST_STEP)),
             upload: Mutex::new(Window::new(now, UPLOAD_STEP)),
-            questions: Mutex::new(Bucket {
-                tokens: QUESTION_BURST,
-                filled: now,
-            }),
+            questions: Mutex::new(Pace::new(now, QUESTIONS)),
+            names: Mutex::new(Pace::new(now, NAMES)),
         }
     }
 
@@ -64,10 +64,18 @@ impl Budget {
         }
     }
 
-    /// Takes one DNS question; `false` means: drop it, the sandbox floods its name server.
+    /// Takes one DNS question: how long it waits before it is looked at. `None` means: drop it, the sandbox
+    /// floods its name server.
     #[must_use]
-    pub fn question(&self) -> bool {
+    pub fn question(&self) -> Option<Duration> {
         self.questions.lock().take(Instant::now())
+    }
+
+    /// Takes one DNS question that needs a record of its own, as one for a new name does: how long it waits
+    /// before it is recorded. `None` means: drop it.
+    #[must_use]
+    pub fn name(&self) -> Option<Duration> {
+        self.names.lock().take(Instant::now())
     }
 }
 
@@ -129,31 +137,39 @@ impl Window {
     }
 }
 
-/// A token bucket.
+/// At most one each interval, after a burst; what comes too early waits, what would wait too long is
+/// refused (the generic cell rate algorithm of ITU-T I.371, with a queue).
 #[derive(Debug)]
-struct Bucket {
-    tokens: u32,
-    filled: Instant,
+struct Pace {
+    rate: PaceRate,
+    /// When the next would come if all came evenly.
+    due: Instant,
 }
 
-impl Bucket {
-    fn take(&mut self, now: Instant) -> bool {
-        let elapsed = now.saturating_duration_since(self.filled);
-        let earned = elapsed.as_nanos() / QUESTION_EVERY.as_nanos();
-        if earned > 0 {
-            let earned = u32::try_from(earned).unwrap_or(u32::MAX);
-            self.tokens = self.tokens.saturating_add(earned).min(QUESTION_BURST);
-            // The rest of a started interval is kept, except when the bucket is full anyway.
-            let spent = QUESTION_EVERY.checked_mul(earned).unwrap_or(elapsed);
-            self.filled += spent.min(elapsed);
+#[derive(Debug, Clone, Copy)]
+struct PaceRate {
+    every: Duration,
+    /// How far ahead of even arrival nothing waits.
+    burst: Duration,
+    /// Nothing waits longer.
+    longest: Duration,
+}
+
+impl Pace {
+    const fn new(now: Instant, rate: PaceRate) -> Self {
+        Self { rate, due: now }
+    }
+
+    fn take(&mut self, now: Instant) -> Option<Duration> {
+        let due = self.due.max(now);
+        let wait = (due + self.rate.every)
+            .saturating_duration_since(now)
+            .saturating_sub(self.rate.burst);
+        if wait > self.rate.longest {
+            return None;
         }
-        match self.tokens.checked_sub(1) {
-            Some(left) => {
-                self.tokens = left;
-                true
-            }
-            None => false,
-        }
+        self.due = due + self.rate.every;
+        Some(wait)
     }
 }
 
@@ -163,10 +179,20 @@ const STEPS: usize = 60;
 const REQUEST_STEP: Duration = Duration::from_secs(1);
 /// 60 steps make the hour of `upload_per_hour`.
 const UPLOAD_STEP: Duration = Duration::from_secs(60);
-/// A burst that a package manager or browser start needs.
-const QUESTION_BURST: u32 = 500;
-/// 200 questions a second, for ever: more than any program asks, 0.3 % of what the server can do.
-const QUESTION_EVERY: Duration = Duration::from_millis(5);
+/// 4,000 questions a second, after 2,000 at once: two for each of 2,000 new connections, and 8 % of what the
+/// server can do. At most 64 wait.
+const QUESTIONS: PaceRate = PaceRate {
+    every: Duration::from_micros(250),
+    burst: Duration::from_millis(500),
+    longest: Duration::from_millis(16),
+};
+/// 200 records a second, for ever, after 500 at once, which a package manager or a browser needs: more than
+/// any program has new names. At most 50 wait.
+const NAMES: PaceRate = PaceRate {
+    every: Duration::from_millis(5),
+    burst: Duration::from_millis(2500),
+    longest: Duration::from_millis(250),
+};
 
 #[cfg(test)]
 mod tests {
@@ -228,11 +254,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_flood_of_questions_is_cut_to_the_sustained_rate() {
+    async fn a_flood_of_questions_is_paced_and_then_cut_to_the_sustained_rate() {
         let budget = Budget::new();
-        let burst = (0..10_000).filter(|_| budget.question()).count();
-        assert_eq!(burst, QUESTION_BURST as usize);
+        let all: Vec<_> = (0..10_000).map_while(|_| budget.question()).collect();
+        let at_once = all.iter().take_while(|wait| wait.is_zero()).count();
+        assert_eq!((at_once, all.len()), (2_000, 2_064));
+        assert_eq!(all.last(), Some(&QUESTIONS.longest));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!((0..10_000).filter(|_| budget.question()).count(), 200);
+        let later = (0..10_000).filter(|_| budget.question().is_some()).count();
+        assert_eq!(later, 2_064, "the burst is back, and no more than it");
+        tokio::time::advance(Duration::from_millis(100)).await;
+        let later = (0..10_000).filter(|_| budget.question().is_some()).count();
+        assert_eq!(later, 400);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn new_names_are_paced_by_themselves() {
+        let budget = Budget::new();
+        assert_eq!((0..10_000).map_while(|_| budget.name()).count(), 550);
+        assert_eq!(budget.question(), Some(Duration::ZERO));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!((0..10_000).map_while(|_| budget.name()).count(), 200);
     }
 }

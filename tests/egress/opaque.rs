@@ -3,8 +3,9 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Write},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     os::unix::fs::{PermissionsExt, chown},
+    path::Path,
     process::Command,
 };
 
@@ -17,11 +18,8 @@ fn opaque<'lab>(lab: &'lab Lab, host: &str, port: u16) -> Subject<'lab> {
     ))
 }
 
-#[test]
-fn psql_queries_a_real_postgresql() {
-    let lab = Lab::new();
-    let address = lab.address_for("db.example.com");
-    let at = SocketAddr::new(address, 5432);
+/// A PostgreSQL of its own, on `address` and with a socket in `sockets`.
+fn postgresql(lab: &Lab, address: IpAddr, sockets: &Path) -> Service {
     let folder = lab.folder("postgres");
     let id = |flag| {
         let output = Command::new("id")
@@ -34,7 +32,9 @@ fn psql_queries_a_real_postgresql() {
             .expect("the user postgres")
     };
     let (uid, gid) = (id("-u"), id("-g"));
-    chown(&folder, Some(uid), Some(gid)).expect("chown");
+    for folder in [folder.as_path(), sockets] {
+        chown(folder, Some(uid), Some(gid)).expect("chown");
+    }
     let programs = newest("/usr/lib/postgresql") + "/bin";
     let data = text(&folder.join("data"));
     let drop = [
@@ -54,33 +54,62 @@ fn psql_queries_a_real_postgresql() {
         String::from_utf8_lossy(&made.stderr)
     );
     let hba = folder.join("data/pg_hba.conf");
-    fs::write(&hba, "host all all 0.0.0.0/0 trust\n").expect("write");
+    fs::write(&hba, "host all all 0.0.0.0/0 trust\nlocal all all trust\n").expect("write");
     let mut server = lab.network.command(Side::Internet, "setpriv");
     server
         .args(&drop)
         .arg(format!("{programs}/postgres"))
-        .args(["-D", &data, "-c"]);
-    server.args([
-        "fsync=off",
-        "-c",
-        "unix_socket_directories=",
-        "-c",
-        "shared_buffers=16MB",
-        "-c",
-    ]);
-    server
-        .arg(format!("listen_addresses={address}"))
-        .current_dir("/");
+        .args(["-D", &data]);
+    for setting in [
+        "fsync=off".to_owned(),
+        "shared_buffers=16MB".to_owned(),
+        format!("listen_addresses={address}"),
+        format!("unix_socket_directories={}", sockets.display()),
+    ] {
+        server.args(["-c", &setting]);
+    }
+    server.current_dir("/");
     let mut server = Service::start(server, lab.fresh_path("postgres.log"));
-    server.wait_for(&lab.network, at);
+    server.wait_for(&lab.network, SocketAddr::new(address, 5432));
+    server
+}
+
+const COUNT: &str = "select 'rows: ' || count(*) from generate_series(1, 100000)";
+
+#[test]
+fn psql_queries_a_real_postgresql() {
+    let lab = Lab::new();
+    let address = lab.address_for("db.example.com");
+    let _server = postgresql(&lab, address, &lab.folder("sockets"));
     let psql = newest("/usr/lib/postgresql") + "/bin/psql";
-    let query = "select 'rows: ' || count(*) from generate_series(1, 100000)";
     let url = "postgresql://postgres@db.example.com/postgres";
-    let run = opaque(&lab, "db.example.com", 5432).run([psql.as_str(), "-At", "-c", query, url]);
+    let run = opaque(&lab, "db.example.com", 5432).run([psql.as_str(), "-At", "-c", COUNT, url]);
     let _run = run
         .success()
         .says("rows: 100000")
         .connected("db.example.com");
+}
+
+/// Without any network: the one socket that was bound is the one thing that is reached.
+#[test]
+fn psql_reaches_a_socket_of_the_host_that_is_bound_inside() {
+    let lab = Lab::new();
+    let address = lab.address_for("db.example.com");
+    let sockets = lab.folder("sockets");
+    let _server = postgresql(&lab, address, &sockets);
+    let psql = newest("/usr/lib/postgresql") + "/bin/psql";
+    let query = ["-At", "-U", "postgres", "-h", "/run/database", "-c", COUNT];
+    let bind = format!("{}:/run/database", sockets.display());
+    let ask = [&[psql.as_str()], &query[..]].concat();
+    let run = lab
+        .gig()
+        .option(["--network", "disconnected", "--ro", &bind])
+        .run(&ask);
+    let _run = run.success().says("rows: 100000");
+    let run = lab.gig().option(["--network", "disconnected"]).run(&ask);
+    assert_ne!(run.status, 0, "{run:?}");
+    let output = String::from_utf8_lossy(&run.output);
+    assert!(!output.contains("rows:"), "{run:?}");
 }
 
 #[test]

@@ -101,7 +101,7 @@ impl Server {
             return;
         };
         let place = Arc::clone(&self.answering).try_acquire_owned();
-        let (true, Ok(place)) = (subject.budget().question(), place) else {
+        let (Some(wait), Ok(place)) = (subject.budget().question(), place) else {
             self.count_dropped(subject, DenyReason::RequestRate);
             return;
         };
@@ -119,7 +119,13 @@ impl Server {
         let (server, socket) = (Arc::clone(self), Arc::clone(socket));
         self.tasks.spawn(async move {
             let _place = place;
-            let answer = server.answer(&subject, &question).await;
+            if !wait.is_zero() {
+                sleep(wait).await;
+            }
+            let Some(answer) = server.answer(&subject, &question).await else {
+                server.count_dropped(subject, DenyReason::RequestRate);
+                return;
+            };
             let reply = question.reply(&answer, Transport::Udp);
             if let Err(error) = socket.send_to(&reply, from).await {
                 tracing::debug!(%error, "an answer was not sent");
@@ -176,9 +182,13 @@ impl Server {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
             Err(error) => return Err(error),
         };
-        if length > MAX_QUESTION || !subject.budget().question() {
+        let wait = subject.budget().question();
+        let Some(wait) = wait.filter(|_| length <= MAX_QUESTION) else {
             self.count_dropped(Arc::clone(subject), DenyReason::RequestRate);
             return Ok(false);
+        };
+        if !wait.is_zero() {
+            sleep(wait).await;
         }
         let mut bytes = vec![0; length];
         stream.read_exact(&mut bytes).await?;
@@ -186,7 +196,10 @@ impl Server {
             Parsed::Nothing => return Ok(false),
             Parsed::Error(reply) => reply,
             Parsed::Question(question) => {
-                let answer = self.answer(subject, &question).await;
+                let Some(answer) = self.answer(subject, &question).await else {
+                    self.count_dropped(Arc::clone(subject), DenyReason::RequestRate);
+                    return Ok(false);
+                };
                 question.reply(&answer, Transport::Tcp)
             }
         };
@@ -197,43 +210,42 @@ impl Server {
         Ok(true)
     }
 
-    async fn answer(&self, subject: &Subject, question: &Question) -> Answer {
+    /// `None`: there are too many to be recorded each.
+    async fn answer(&self, subject: &Subject, question: &Question) -> Option<Answer> {
+        match self.decided(subject, question).await {
+            Ok(answer) => Some(answer),
+            Err(DenyReason::RequestRate) => None,
+            Err(reason) => Some(refusal(reason)),
+        }
+    }
+
+    async fn decided(&self, subject: &Subject, question: &Question) -> Result<Answer, DenyReason> {
         let text = question.text();
         let query_type = question.query_type();
         let type_word = query_type.to_string();
+        let refuse = async |reason| {
+            let denial = self.enforcer.refuse(subject, &text, &type_word, reason);
+            denial.await.reason
+        };
         if !question.is_plain() {
-            let reason = DenyReason::UnsupportedProtocol;
-            let denial = self
-                .enforcer
-                .refuse(subject, &text, &type_word, reason)
-                .await;
-            return match denial.reason {
-                DenyReason::UnsupportedProtocol => Answer::Refused,
-                reason => refusal(reason),
+            return match refuse(DenyReason::UnsupportedProtocol).await {
+                DenyReason::UnsupportedProtocol => Ok(Answer::Refused),
+                reason => Err(reason),
             };
         }
         if let Some(own) = own_answer(subject, question, &text) {
-            return own;
+            return Ok(own);
         }
         let Ok(name) = Fqdn::parse(&text) else {
-            let reason = DenyReason::MalformedName;
-            let denial = self
-                .enforcer
-                .refuse(subject, &text, &type_word, reason)
-                .await;
-            return refusal(denial.reason);
+            return Err(refuse(DenyReason::MalformedName).await);
         };
-        let permit = match self.enforcer.enforce(subject, &name, &type_word).await {
-            Ok(permit) => permit,
-            Err(denial) => return refusal(denial.reason),
-        };
+        let permit = self.enforcer.enforce(subject, &name, &type_word).await;
+        let permit = permit.map_err(|denial| denial.reason)?;
         if query_type != RecordType::A {
-            return Answer::Empty;
+            return Ok(Answer::Empty);
         }
-        match subject.synthetic().address_of(permit.name()) {
-            Some(address) => Answer::Address(address),
-            None => Answer::Failed(DenyReason::Internal),
-        }
+        let address = subject.synthetic().address_of(permit.name());
+        Ok(address.map_or(Answer::Failed(DenyReason::Internal), Answer::Address))
     }
 
     fn subject(&self, from: SocketAddr) -> Option<Arc<Subject>> {
@@ -304,7 +316,7 @@ const fn refusal(reason: DenyReason) -> Answer {
 /// A question is 12 octets, a name of 255, four, and EDNS options such as padding to 128.
 const MAX_QUESTION: usize = 4096;
 /// Answers that wait for their record at once, all sandboxes together.
-const MAX_ANSWERING: usize = 1024;
+const MAX_ANSWERING: usize = 8192;
 /// RFC 7766 §6.2.3: "a default server application-level idle period ... on the order of a few seconds".
 const SILENCE: Duration = Duration::from_secs(10);
 /// Keeps a broken socket from eating a core.

@@ -2,14 +2,16 @@
 //!
 //! Programs ask the same question again and again (A and AAAA, each retried, for every connection).
 //! The first of each kind is recorded before its answer; repeats within a second, decided alike, are
-//! counted and the count is recorded afterwards, so that a flood costs one record a second and name.
+//! counted and the count is recorded afterwards, so that a flood costs one record a second and name. Records of
+//! one sandbox's questions are paced ([`crate::budget`]); what would wait too long is [`DenyReason::RequestRate`],
+//! has no record of its own, and is for the caller to count.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use gig_audit::{Entry, Event, Recorder, VerdictWord};
 use gig_policy::{Denial, DenyReason, Fqdn, NamePermit, SandboxId, Verdict};
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::{
     connect::{denial, fill_policy},
@@ -84,9 +86,8 @@ impl NameEnforcer {
                 entry.reason = Some(denial.reason);
             }
         }
-        if !self.record(subject, entry).await {
-            let hint = String::new();
-            return Err(denial(&policy, DenyReason::RecordUnavailable, hint));
+        if let Err(reason) = self.record(subject, entry).await {
+            return Err(denial(&policy, reason, String::new()));
         }
         match verdict {
             Verdict::Allow(permit) => Ok(permit),
@@ -108,12 +109,7 @@ impl NameEnforcer {
         entry.verdict = Some(VerdictWord::Deny);
         entry.reason = Some(reason);
         let recorded = self.record(subject, entry).await;
-        let reason = if recorded {
-            reason
-        } else {
-            DenyReason::RecordUnavailable
-        };
-        denial(&policy, reason, String::new())
+        denial(&policy, recorded.err().unwrap_or(reason), String::new())
     }
 
     /// Records that `count` questions or connections were dropped unread, for `reason`.
@@ -161,8 +157,8 @@ impl NameEnforcer {
         entry
     }
 
-    /// Whether the entry, or one like it within the last second, is written.
-    async fn record(&self, subject: &Subject, entry: Entry) -> bool {
+    /// Writes the entry, unless one like it was written within the last second.
+    async fn record(&self, subject: &Subject, entry: Entry) -> Result<(), DenyReason> {
         let question = Question {
             sandbox: subject.id(),
             name: entry.host.clone().unwrap_or_default(),
@@ -174,11 +170,15 @@ impl NameEnforcer {
             reason: entry.reason,
         };
         if self.is_repeat(&question) {
-            return true;
+            return Ok(());
+        }
+        let wait = subject.budget().name().ok_or(DenyReason::RequestRate)?;
+        if !wait.is_zero() {
+            sleep(wait).await;
         }
         if let Err(refused) = self.recorder.record(entry.clone()).await {
             tracing::error!(%refused, "a name is refused for want of its record");
-            return false;
+            return Err(DenyReason::RecordUnavailable);
         }
         let mut recent = self.recent.lock();
         if recent.len() < MAX_RECENT {
@@ -189,7 +189,7 @@ impl NameEnforcer {
             };
             recent.entry(question).or_insert_with(fresh);
         }
-        true
+        Ok(())
     }
 
     fn is_repeat(&self, question: &Question) -> bool {

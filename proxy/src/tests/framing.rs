@@ -74,6 +74,24 @@ async fn a_request_with_two_readings_is_answered_400_closed_and_recorded() {
 }
 
 #[tokio::test]
+async fn an_unreadable_request_is_recorded_though_its_sandbox_ends_while_the_connection_lingers() {
+    let (lab, origin) = clear().await;
+    let mut stream = lab.connect(Way::to("api.test", 80)).await;
+    let request = b"GET / HTTP/1.1\r\nHost: api.test\r\nX : a\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let answer = read_head(&mut stream).await;
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    // Its end is still open here: what lingers is cut by the sandbox's end.
+    tokio::time::timeout(Duration::from_secs(60), lab.subject.close())
+        .await
+        .expect("the sandbox's connections end with it");
+    assert_eq!(origin.seen.connections(), 0);
+    lab.until_denied().await;
+    lab.assert_denied_once(DenyReason::MalformedRequest);
+    drop(stream);
+}
+
+#[tokio::test]
 async fn a_length_beside_a_coding_that_came_with_another_request_ends_the_connection() {
     let (lab, origin) = clear().await;
     let answer = until_closed(

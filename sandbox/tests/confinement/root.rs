@@ -366,6 +366,11 @@ fn etc() {
             "cron.d",
             "gitconfig",
             "machine-id",
+            // Where proxies with their passwords, and tokens, are set for everybody.
+            "profile",
+            "profile.d",
+            "bash.bashrc",
+            "environment",
         ] {
             assert!(!out.lines().any(|line| line == name), "{name}: {out}");
         }

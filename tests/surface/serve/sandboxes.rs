@@ -217,3 +217,24 @@ fn sandboxes_end_with_the_appliance_and_others_run_side_by_side() {
     assert!(failed.errors.contains("/no/such/program"), "{failed:?}");
     assert_eq!(Ask::new("GET", "/healthz").send(&appliance).status, 200);
 }
+
+#[test]
+fn a_server_with_a_policy_that_is_not_there_is_not_registered() {
+    let appliance = Appliance::start();
+    let args = [
+        "server",
+        "add",
+        "tool",
+        "--policy",
+        "missing",
+        "--",
+        "/bin/true",
+    ];
+    let refused = appliance.gig(&args, "");
+    assert_ne!(refused.status, 0, "{refused:?}");
+    assert!(refused.errors.contains("missing"), "{refused:?}");
+    let listed = appliance.gig(&["server", "ls", "--json"], "");
+    assert!(!listed.output.contains("tool"), "{listed:?}");
+    let started = appliance.gig(&["server", "start", "tool"], "");
+    assert_ne!(started.status, 0, "{started:?}");
+}

@@ -174,7 +174,7 @@ async fn several_questions_go_over_one_connection() {
 #[tokio::test]
 async fn a_flood_is_dropped_and_counted() {
     let server = start(true);
-    while server.subject.budget().question() {}
+    while server.subject.budget().name().is_some() {}
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     for i in 0..100 {
         let bytes = query(&format!("n{i}.example."), RecordType::A);
@@ -189,6 +189,23 @@ async fn a_flood_is_dropped_and_counted() {
         .iter()
         .find(|r| r.entry.reason == Some(DenyReason::RequestRate));
     assert!(dropped.unwrap().entry.findings[0].starts_with("dropped:"));
+}
+
+#[tokio::test]
+async fn a_name_asked_for_again_and_again_is_always_answered() {
+    let server = start(true);
+    let policy = gig_policy::PolicyBuilder::new("p").allow("a.example");
+    server.subject.set_policy(policy.unwrap().build().unwrap());
+    let first = query("a.example.", RecordType::A);
+    // More than may be recorded at once, in less time than it takes to earn as many.
+    for _ in 0..3_000 {
+        let reply = ask(server.udp, &first).await.unwrap();
+        assert_eq!(reply.metadata.response_code, ResponseCode::NoError);
+    }
+    let log = server.log.clone();
+    server.end().await;
+    let reasons = log.records().into_iter().map(|record| record.entry.reason);
+    assert!(reasons.flatten().next().is_none(), "nothing was dropped");
 }
 
 #[tokio::test]
