@@ -47,6 +47,11 @@ fn a_session_is_ended_and_its_browser_is_out() {
 }
 
 #[test]
+fn what_is_recorded_is_seen_as_it_is_recorded() {
+    Stage::set().play("watch_live");
+}
+
+#[test]
 fn every_page_is_accessible_in_both_schemes_and_fits_a_phone() {
     Stage::set().play("every_page");
 }

@@ -6,6 +6,7 @@ mod backup;
 mod desk;
 mod doors;
 mod held;
+mod live;
 mod nodes;
 mod people;
 mod policies;

@@ -5,6 +5,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod audit_export;
+pub(crate) mod events;
 pub(crate) mod health;
 pub(crate) mod policies;
 pub(crate) mod proposals;

@@ -12,8 +12,8 @@ use std::{
 use futures_util::future::FutureExt as _;
 use gig_audit::{
     Entry, Event, Recorder, SqliteLog, VerdictWord,
-    log::Log,
-    search::{Page, Query},
+    log::{Log as _, ReadLogError},
+    search::{Found, Marks, Page, Query},
 };
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -32,6 +32,7 @@ use crate::{
     },
     clock::Clock,
     control::{Control, ControlError, Decide, Decided},
+    feed::Feed,
     in_force,
     metrics::Figures,
     outbound::Outbound,
@@ -120,6 +121,8 @@ pub struct App {
     pub(crate) undecided: Arc<AtomicBool>,
     /// What was read last for the overview.
     pub(crate) lately: crate::lately::Kept,
+    /// Who watches the record.
+    pub(crate) feed: Feed,
     /// Whoever reads much of the record at once does so alone.
     pub(crate) replays: Arc<Semaphore>,
     /// Whoever has the host examined does so alone.
@@ -162,6 +165,7 @@ impl App {
             policies: Arc::default(),
             undecided: Arc::default(),
             lately: crate::lately::Kept::default(),
+            feed: Feed::default(),
             replays: Arc::new(Semaphore::new(1)),
             examining: Arc::new(Semaphore::new(1)),
         })
@@ -370,19 +374,43 @@ impl App {
         self.aside(move || app.page(&query)).await?
     }
 
+    /// At most `most` records behind `marks`, beside the runtime.
+    pub(crate) async fn recorded_after(
+        self: &Arc<Self>,
+        marks: Marks,
+        most: usize,
+    ) -> Result<Vec<Found>, Problem> {
+        let app = Arc::clone(self);
+        self.aside(move || app.read(|log| log.after(&marks, most)))
+            .await?
+    }
+
+    /// Where the record ends now.
+    pub(crate) async fn record_end(self: &Arc<Self>) -> Result<Marks, Problem> {
+        let app = Arc::clone(self);
+        self.aside(move || app.read(|log| log.end())).await?
+    }
+
     /// One page of the record; for those who are beside the runtime already.
     pub(crate) fn page(&self, query: &Query) -> Result<Page, Problem> {
+        self.read(|log| log.search(query))
+    }
+
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&mut SqliteLog) -> Result<T, ReadLogError>,
+    ) -> Result<T, Problem> {
         let reader = self.readers.lock().pop();
         let mut reader = match reader {
             Some(reader) => reader,
             None => SqliteLog::open(&self.record).map_err(Problem::internal)?,
         };
-        let page = reader.search(query).map_err(Problem::internal)?;
+        let answer = read(&mut reader).map_err(Problem::internal)?;
         let mut readers = self.readers.lock();
         if readers.len() < READERS {
             readers.push(reader);
         }
-        Ok(page)
+        Ok(answer)
     }
 
     /// Records something that changes nothing in the store.

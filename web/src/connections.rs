@@ -113,6 +113,7 @@ pub async fn serve(
         }
     }
     accepting.shutdown().await;
+    app.feed.close();
     let finished = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
     if finished.is_err() {
         tracing::info!("requests were cut because gig goes down");

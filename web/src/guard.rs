@@ -31,6 +31,12 @@ pub(crate) async fn guard(
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
+    if response.extensions().get::<Scripted>().is_some() {
+        let policy = HeaderValue::from_static(WITH_SCRIPT);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    let headers = response.headers_mut();
     // What somebody may see is for them alone; a handler may say otherwise (the stylesheet does).
     headers
         .entry(header::CACHE_CONTROL)
@@ -41,6 +47,10 @@ pub(crate) async fn guard(
     }
     response
 }
+
+/// An answer whose page has a script: our own file, which talks to us alone.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scripted;
 
 /// Whom something in front of gig speaks for: the last of `X-Forwarded-For`, which it added itself.
 /// Believed of the addresses that were named as such and of no other: everybody can write it.
@@ -59,7 +69,7 @@ fn forwarded(app: &App, request: &Request) -> Option<Peer> {
     Some(Peer::Network((address, 0).into()))
 }
 
-/// No script at all, no style but ours, nothing from elsewhere, in nobody's frame.
+/// No script at all (but for [`Scripted`]), no style but ours, nothing from elsewhere, in nobody's frame.
 const HEADERS: [(HeaderName, &str); 7] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -84,5 +94,8 @@ const HEADERS: [(HeaderName, &str); 7] = [
         "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     ),
 ];
+/// The same, for the page with a script.
+const WITH_SCRIPT: &str = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; \
+     img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// A search of ten million records and the start of a sandbox both take less.
 const WITHIN: Duration = Duration::from_secs(60);

@@ -16,6 +16,7 @@ mod connections;
 pub mod control;
 mod credential;
 mod document;
+mod feed;
 mod follow;
 mod guard;
 mod in_force;

@@ -6,6 +6,7 @@
 pub(crate) mod approvals;
 pub(crate) mod audit;
 mod chart;
+pub(crate) mod live;
 pub(crate) mod overview;
 pub(crate) mod people;
 pub(crate) mod policies;
@@ -92,6 +93,7 @@ impl Frame {
             ("/policies", "Policies"),
             ("/approvals", "Approvals"),
             ("/audit", "Record"),
+            ("/live", "Live"),
             ("/sandboxes", "Sandboxes"),
             ("/servers", "Servers"),
             ("/secrets", "Secrets"),
@@ -99,7 +101,7 @@ impl Frame {
             ("/settings", "Settings"),
         ];
         let mine = |(path, _): &(&str, &str)| match *path {
-            "/audit" | "/approvals" => self.may_audit(),
+            "/audit" | "/live" | "/approvals" => self.may_audit(),
             "/settings" => self.role.may(Permission::Examine),
             _ => true,
         };

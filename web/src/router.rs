@@ -1,6 +1,6 @@
 //! The table of contents: every path, and what stands before it.
 //!
-//! Public are health, the sign-in and set-up pages and the stylesheet. All else is behind
+//! Public are health, the sign-in and set-up pages the stylesheet and the script. All else is behind
 //! [`auth::require`], added to the whole table and not to single rows.
 
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use axum::{
 
 use crate::{
     api::{
-        audit, audit_export, health, policies, proposals, recorded, sandboxes, secrets, servers,
-        sessions, tokens, users,
+        audit, audit_export, events, health, policies, proposals, recorded, sandboxes, secrets,
+        servers, sessions, tokens, users,
     },
     api_error::Problem,
     app::App,
@@ -46,6 +46,7 @@ fn public() -> Router<Arc<App>> {
         .route("/readyz", get(health::ready))
         .route("/style.css", get(pages::stylesheet))
         .route("/icon.svg", get(pages::icon))
+        .route("/live.js", get(pages::live::script))
         .route(
             "/sign-in",
             get(pages::sign_in::form).post(pages::sign_in::submit),
@@ -115,6 +116,7 @@ fn api() -> Router<Arc<App>> {
         .route("/api/v1/audit", get(audit::search))
         .route("/api/v1/audit/{id}", get(audit::one))
         .route("/api/v1/audit/export/{format}", get(audit_export::export))
+        .route("/api/v1/events", get(events::events))
         .route("/api/v1/servers", get(servers::list))
         .route(
             "/api/v1/servers/{name}",
@@ -165,6 +167,8 @@ fn console() -> Router<Arc<App>> {
         )
         .route("/audit", get(pages::audit::search))
         .route("/audit/{id}", get(pages::audit::show))
+        .route("/live", get(pages::live::show))
+        .route("/live/events", get(pages::live::follow))
         .route("/sandboxes", get(pages::sandboxes::list))
         .route("/sandboxes/{id}", get(pages::sandboxes::show))
         .route("/sandboxes/{id}/stop", post(pages::sandboxes::stop))

@@ -202,7 +202,7 @@ pub(crate) fn id(found: &Found) -> String {
 }
 
 /// The line as it was written, with its id put first.
-fn with_id(found: &Found) -> String {
+pub(crate) fn with_id(found: &Found) -> String {
     let rest = found.line.strip_prefix('{').unwrap_or_default();
     format!("{{\"id\":\"{}\",{rest}", id(found))
 }

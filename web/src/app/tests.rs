@@ -72,6 +72,11 @@ impl Lab {
         }
     }
 
+    /// Where the record is read.
+    pub(crate) fn record(&self) -> PathBuf {
+        self.folder.path().join("record.db")
+    }
+
     /// Makes a change as this machine's owner, with nobody told.
     pub(crate) fn make(&self, change: &Change) {
         assert!(self.folder.path().exists());

@@ -78,12 +78,7 @@ pub(crate) async fn search(
     let page = AuditPage {
         frame: Frame::new(&caller, "/audit"),
         asked,
-        verdicts: [
-            ("", "any"),
-            ("allow", "allowed"),
-            ("deny", "denied"),
-            ("would_deny", "would be denied"),
-        ],
+        verdicts: VERDICTS,
         events: EVENTS.to_vec(),
         reasons: std::iter::once("").chain(reasons).collect(),
         problem,
@@ -234,6 +229,13 @@ pub(crate) fn query(asked: &AuditAsked, cursor: &str) -> String {
     pairs.collect::<Vec<_>>().join("&")
 }
 
+/// What is asked for, and the words.
+pub(super) const VERDICTS: [(&str, &str); 4] = [
+    ("", "any"),
+    ("allow", "allowed"),
+    ("deny", "denied"),
+    ("would_deny", "would be denied"),
+];
 const EXPORTS: [(&str, &str); 3] = [("jsonl", "JSON lines"), ("csv", "CSV"), ("ocsf", "OCSF")];
 const EVENTS: [&str; 14] = [
     "",

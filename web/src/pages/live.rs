@@ -1,0 +1,135 @@
+//! Live traffic: the newest records, and with a script each further one as it is written.
+//!
+//! The one page with a script, our own file. Without it the page is read as it is and loaded again.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    extract::{Query, State},
+    http::{HeaderMap, header},
+    response::{IntoResponse, Response},
+};
+use gig_audit::search::Found;
+use serde::Serialize;
+
+use super::{
+    Answer, Frame,
+    audit::query,
+    records::{RecordRow, rows},
+    shown,
+};
+use crate::{
+    api::{
+        Asked,
+        audit::{self, AuditAsked},
+        events,
+    },
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    guard::Scripted,
+    role::Permission,
+    visible::visible,
+};
+
+#[derive(Template)]
+#[template(path = "live.html")]
+struct LivePage {
+    frame: Frame,
+    asked: AuditAsked,
+    verdicts: [(&'static str, &'static str); 4],
+    problem: String,
+    denials: Vec<RecordRow>,
+    /// Where the script goes on: the query with its cursor.
+    from: String,
+}
+
+impl LivePage {
+    fn is(&self, asked: &str, value: &str) -> bool {
+        asked == value
+    }
+}
+
+/// A record as the script puts it into the table: text, never markup.
+#[derive(Serialize)]
+struct LiveRow<'a> {
+    id: &'a str,
+    time: &'a str,
+    event: &'a str,
+    verdict: &'a str,
+    words: &'a str,
+    place: String,
+    why: String,
+    who: String,
+    sandbox: &'a str,
+}
+
+/// `GET /live`.
+pub(crate) async fn show(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Query(mut asked): Query<AuditAsked>,
+) -> Answer {
+    caller.require(Permission::ReadAudit)?;
+    // Before the search: what comes between the two is told, and known by its id.
+    let end = app.record_end().await?;
+    (asked.limit, asked.cursor) = (Some(SHOWN), String::new());
+    let found = audit::find(&app, &caller, &asked).await;
+    let (records, problem) = match found {
+        Ok(page) => (page.records, String::new()),
+        Err(problem) if problem.status().is_client_error() => (Vec::new(), problem.detail),
+        Err(problem) => return Err(problem.into()),
+    };
+    let page = LivePage {
+        frame: Frame::new(&caller, "/live"),
+        verdicts: super::audit::VERDICTS,
+        from: query(&asked, &end.to_string()),
+        denials: rows(&records),
+        problem,
+        asked,
+    };
+    let mut response = shown(&page);
+    response.extensions_mut().insert(Scripted);
+    Ok(response)
+}
+
+/// `GET /live/events`: for the script.
+pub(crate) async fn follow(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    headers: HeaderMap,
+    Asked(asked): Asked<AuditAsked>,
+) -> Result<Response, Problem> {
+    let told = events::told(&app, &caller, (&headers, &asked)).await?;
+    Ok(events::sent(told, line))
+}
+
+fn line(found: &Found) -> String {
+    let row = RecordRow::of(found);
+    let line = LiveRow {
+        id: &row.id,
+        time: &row.time,
+        event: &row.event,
+        verdict: &row.verdict,
+        words: row.verdict_words,
+        place: visible(row.place),
+        why: visible(row.why),
+        who: visible(row.who),
+        sandbox: &row.sandbox,
+    };
+    // Texts alone: they serialise.
+    serde_json::to_string(&line).unwrap_or_default()
+}
+
+/// `GET /live.js`.
+pub(crate) async fn script() -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/javascript; charset=utf-8"),
+        (header::CACHE_CONTROL, "public, max-age=300"),
+    ];
+    (headers, include_str!("../../assets/live.js")).into_response()
+}
+
+/// As many as fit a screen or two.
+const SHOWN: usize = 50;
