@@ -12,6 +12,7 @@ mod people;
 mod policies;
 mod recorded;
 mod sandboxes;
+mod searches;
 mod secrets;
 mod sign_on;
 

@@ -11,6 +11,7 @@ pub(crate) mod policies;
 pub(crate) mod proposals;
 pub(crate) mod recorded;
 pub(crate) mod sandboxes;
+pub(crate) mod searches;
 pub(crate) mod secrets;
 pub(crate) mod servers;
 pub(crate) mod sessions;

@@ -115,6 +115,7 @@ impl From<ChangeError> for Problem {
             ChangeError::Exists { .. } => (StatusCode::CONFLICT, "exists"),
             ChangeError::Stale { .. } => (StatusCode::PRECONDITION_FAILED, "changed_meanwhile"),
             ChangeError::InUse { .. } => (StatusCode::CONFLICT, "in_use"),
+            ChangeError::Full { .. } => (StatusCode::CONFLICT, "full"),
             ChangeError::LastAdmin { .. } => (StatusCode::CONFLICT, "last_admin"),
             ChangeError::SignOn { .. } => (StatusCode::CONFLICT, "single_sign_on"),
             ChangeError::Lapsed => (StatusCode::FORBIDDEN, "forbidden"),

@@ -16,8 +16,8 @@ use utoipa::{
 };
 
 use crate::api::{
-    audit, audit_export, events, health, policies, proposals, recorded, sandboxes, secrets,
-    servers, sessions, tokens, users,
+    audit, audit_export, events, health, policies, proposals, recorded, sandboxes, searches,
+    secrets, servers, sessions, tokens, users,
 };
 
 #[derive(OpenApi)]
@@ -34,6 +34,7 @@ use crate::api::{
         proposals::rule, proposals::set_rule,
         recorded::simulate, recorded::suggest, recorded::of_proposal,
         audit::search, audit::one, audit_export::export, events::events,
+        searches::list, searches::add, searches::remove,
         secrets::list, secrets::one, secrets::add, secrets::rotate, secrets::remove,
         servers::list, servers::one, servers::save, servers::remove,
         sandboxes::list, sandboxes::one, sandboxes::start, sandboxes::stop, sandboxes::log,

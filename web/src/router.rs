@@ -15,8 +15,8 @@ use axum::{
 
 use crate::{
     api::{
-        audit, audit_export, events, health, policies, proposals, recorded, sandboxes, secrets,
-        servers, sessions, tokens, users,
+        audit, audit_export, events, health, policies, proposals, recorded, sandboxes, searches,
+        secrets, servers, sessions, tokens, users,
     },
     api_error::Problem,
     app::App,
@@ -117,6 +117,8 @@ fn api() -> Router<Arc<App>> {
         .route("/api/v1/audit/{id}", get(audit::one))
         .route("/api/v1/audit/export/{format}", get(audit_export::export))
         .route("/api/v1/events", get(events::events))
+        .route("/api/v1/searches", get(searches::list).post(searches::add))
+        .route("/api/v1/searches/{id}", delete(searches::remove))
         .route("/api/v1/servers", get(servers::list))
         .route(
             "/api/v1/servers/{name}",
@@ -167,6 +169,8 @@ fn console() -> Router<Arc<App>> {
         )
         .route("/audit", get(pages::audit::search))
         .route("/audit/{id}", get(pages::audit::show))
+        .route("/searches", post(pages::audit::save))
+        .route("/searches/{id}/remove", post(pages::audit::forget))
         .route("/live", get(pages::live::show))
         .route("/live/events", get(pages::live::follow))
         .route("/sandboxes", get(pages::sandboxes::list))

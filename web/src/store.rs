@@ -35,8 +35,8 @@ mod transfer;
 
 pub use change::{Actor, Applied, Change};
 pub use kept::{
-    Account, Assignment, Network, PolicyHead, PolicyVersion, Server, ServerSpec, Session, Token,
-    User,
+    Account, Assignment, Network, PolicyHead, PolicyVersion, SavedSearch, Server, ServerSpec,
+    Session, Token, User,
 };
 pub use name::{Name, ParseNameError};
 pub use postgres::{EncryptionError, OpenPostgresError, PostgresStore, ReadAddressError};
@@ -162,6 +162,12 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn server(&self, name: &str) -> Result<Option<Server>, StoreError>;
 
+    /// The searches that are kept, by title.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn searches(&self) -> Result<Vec<SavedSearch>, StoreError>;
+
     /// Whether policies are changed by two people.
     ///
     /// # Errors
@@ -252,6 +258,14 @@ pub enum ChangeError {
         name: String,
         /// By what.
         user: String,
+    },
+    /// There are as many as may be.
+    #[error("there are {most} {what} already: remove one first")]
+    Full {
+        /// `saved searches` …
+        what: &'static str,
+        /// How many may be.
+        most: u32,
     },
     /// Nobody could administer gig any more.
     #[error("{name} is the last admin: make another one first")]

@@ -3,18 +3,24 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::extract::{Path, Query, State};
+use axum::{
+    Form,
+    extract::{Path, Query, State},
+};
 use gig_audit::{row::Row, search::Found};
 use gig_policy::DenyReason;
 
 use super::{
     Answer, Frame, in_query,
     records::{RecordRow, cut, rows},
-    shown,
+    shown, to,
 };
 use crate::{
     allow::{can_be_allowed, has_path},
-    api::audit::{self, AuditAsked},
+    api::{
+        audit::{self, AuditAsked},
+        searches::{self, NewSearch, SearchView},
+    },
     app::App,
     auth::Caller,
     role::Permission,
@@ -35,6 +41,8 @@ struct AuditPage {
     /// The same without a place to begin, for what is exported.
     these: String,
     exports: [(&'static str, &'static str); 3],
+    /// Searches that are kept.
+    saved: Vec<SearchView>,
 }
 
 #[derive(Template)]
@@ -53,6 +61,11 @@ struct RecordPage {
 }
 
 impl AuditPage {
+    /// Whether this caller may remove it.
+    fn is_theirs(&self, saved: &SearchView) -> bool {
+        saved.author == *self.frame.name || self.frame.may_people()
+    }
+
     /// Whether an option is the one that was asked for.
     fn is(&self, asked: &str, value: &str) -> bool {
         asked == value
@@ -86,8 +99,29 @@ pub(crate) async fn search(
         older: older.unwrap_or_default(),
         these,
         exports: EXPORTS,
+        saved: searches::kept(&app).await?,
     };
     Ok(shown(&page))
+}
+
+/// `POST /searches`: then what was kept is shown.
+pub(crate) async fn save(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Form(new): Form<NewSearch>,
+) -> Answer {
+    let made = searches::save(&app, &caller, &new).await?;
+    Ok(to(&format!("/audit?{}", made.query)))
+}
+
+/// `POST /searches/{id}/remove`.
+pub(crate) async fn forget(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Answer {
+    searches::forget(&app, &caller, id).await?;
+    Ok(to("/audit"))
 }
 
 /// `GET /audit/{id}`.
@@ -141,17 +175,17 @@ pub(super) fn offers(caller: &Caller, found: &Found, id: &str) -> Vec<(String, &
     if !caller.may(Permission::EditPolicies) || !can_be_allowed(row) {
         return Vec::new();
     }
-    let to = |width: &str| {
+    let edit = |width: &str| {
         let (policy, id) = (in_query(policy), in_query(id));
         format!("/policies/{policy}/edit?record={id}&width={width}")
     };
-    let hour = |width: &str| format!("{}&for=hour", to(width));
+    let hour = |width: &str| format!("{}&for=hour", edit(width));
     let mut offers = Vec::new();
     if has_path(row) {
-        offers.push((to("path"), "Allow this path"));
+        offers.push((edit("path"), "Allow this path"));
         offers.push((hour("path"), "This path for an hour"));
     }
-    offers.push((to("host"), "Allow this host"));
+    offers.push((edit("host"), "Allow this host"));
     offers.push((hour("host"), "This host for an hour"));
     offers
 }

@@ -171,6 +171,20 @@ pub enum Change {
         /// Which.
         name: String,
     },
+    /// A search of the record is kept for all who read it.
+    SaveSearch {
+        /// Its id.
+        id: String,
+        /// What it is called.
+        title: String,
+        /// As it stands behind `?` in the console's address.
+        query: String,
+    },
+    /// A search is kept no more.
+    RemoveSearch {
+        /// Its id.
+        id: String,
+    },
     /// From now on policies are changed by two people, or by one again.
     TwoPersonRule {
         /// By two.
@@ -364,6 +378,10 @@ impl Change {
                 format!("server {what}: {}", spec.command.join(" "))
             }
             Self::RemoveServer { .. } => "server removed".to_owned(),
+            Self::SaveSearch { id, title, query } => {
+                format!("search \"{title}\" ({id}) saved: {query}")
+            }
+            Self::RemoveSearch { id } => format!("saved search {id} removed"),
             Self::TwoPersonRule { on: true } => "two-person rule turned on".to_owned(),
             Self::TwoPersonRule { on: false } => "two-person rule turned off".to_owned(),
             Self::Decide { id, .. } => format!("proposal {id} decided"),

@@ -76,6 +76,11 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
             let sql = "DELETE FROM servers WHERE name = ?1";
             one(db, sql, [name], ("server", name))?;
         }
+        Change::SaveSearch { .. } => save_search(db, change, actor)?,
+        Change::RemoveSearch { id } => {
+            let sql = "DELETE FROM searches WHERE id = ?1";
+            one(db, sql, [id], ("saved search", id))?;
+        }
         Change::TwoPersonRule { on } => proposals::set_rule(db, *on, actor)?,
         Change::Decide { .. } => {}
     }
@@ -262,6 +267,22 @@ fn save_server(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<
     })
 }
 
+fn save_search(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
+    let Change::SaveSearch { id, title, query } = change else {
+        return Ok(());
+    };
+    let sql = "SELECT count(*) FROM searches";
+    let kept: i64 = db.query_row(sql, (), |row| row.get(0))?;
+    if kept >= i64::from(MOST_SEARCHES) {
+        let (what, most) = ("saved searches", MOST_SEARCHES);
+        return Err(Refused::Change(ChangeError::Full { what, most }));
+    }
+    let sql = "INSERT INTO searches (id, title, query, author, created) VALUES (?1, ?2, ?3, ?4, ?5)
+               ON CONFLICT DO NOTHING";
+    let values = (id, title, query, &*actor.name, actor.at.as_second());
+    new(db, sql, values, ("saved search", id))
+}
+
 /// A statement that changes one row, which must be there.
 pub(super) fn one(
     db: &Transaction<'_>,
@@ -303,3 +324,6 @@ pub(super) fn missing<T>(what: &'static str, name: &str) -> Outcome<T> {
     let name = name.to_owned();
     Err(Refused::Change(ChangeError::Missing { what, name }))
 }
+
+/// As many as a page lists.
+const MOST_SEARCHES: u32 = 100;

@@ -113,6 +113,21 @@ pub struct PolicyVersion {
     pub document: String,
 }
 
+/// A search of the record that somebody keeps for all who read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SavedSearch {
+    /// By which it is removed.
+    pub id: String,
+    /// What it is called.
+    pub title: String,
+    /// As it stands behind `?` in the console's address.
+    pub query: String,
+    /// Who saved it.
+    pub author: String,
+    /// When.
+    pub created: Timestamp,
+}
+
 /// A policy in force somewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {

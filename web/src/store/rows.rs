@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Account, Assignment, Decided, Draft, PolicyHead, PolicyVersion, Proposal, Server, Session,
-    Token, User,
+    Account, Assignment, Decided, Draft, PolicyHead, PolicyVersion, Proposal, SavedSearch, Server,
+    Session, Token, User,
     tables::{DatabaseError, Row},
 };
 use crate::credential::Digest;
@@ -50,6 +50,8 @@ pub(super) const ASSIGNMENTS: &str = "SELECT server, policy FROM assignments ORD
 pub(super) const SERVERS: &str = "SELECT name, spec, author, changed FROM servers ORDER BY name";
 pub(super) const ONE_SERVER: &str =
     "SELECT name, spec, author, changed FROM servers WHERE name = ?1";
+pub(super) const SEARCHES: &str =
+    "SELECT id, title, query, author, created FROM searches ORDER BY lower(title), id";
 pub(super) const ONE_PROPOSAL: &str = "SELECT id, kind, subject, value, before, built_on, reason,
     author, person, created, state, decided_by, decided, why, version, basis
     FROM proposals WHERE id = ?1";
@@ -143,6 +145,16 @@ pub(super) fn assignment(row: &Row) -> Result<Assignment, DatabaseError> {
     Ok(Assignment {
         server: Some(server).filter(|server| !server.is_empty()),
         policy: row.get(1)?,
+    })
+}
+
+pub(super) fn search(row: &Row) -> Result<SavedSearch, DatabaseError> {
+    Ok(SavedSearch {
+        id: row.get(0)?,
+        title: row.get(1)?,
+        query: row.get(2)?,
+        author: row.get(3)?,
+        created: time(row, 4)?,
     })
 }
 

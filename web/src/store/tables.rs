@@ -15,7 +15,8 @@ pub(super) use value::{Params, Row, Value};
 
 use super::{
     Account, Actor, Applied, Assignment, Change, ChangeError, News, PolicyHead, PolicyVersion,
-    Proposal, Server, Session, Store, StoreError, Token, User, Witness, proposals, rows,
+    Proposal, SavedSearch, Server, Session, Store, StoreError, Token, User, Witness, proposals,
+    rows,
 };
 
 /// A database that keeps the tables.
@@ -246,6 +247,10 @@ impl<T: Tables> Store for T {
             db.query_row(rows::ONE_SERVER, [name], rows::server)
                 .optional()
         })
+    }
+
+    fn searches(&self) -> Result<Vec<SavedSearch>, StoreError> {
+        self.read(|db| db.query_all(rows::SEARCHES, (), rows::search))
     }
 
     fn two_person_rule(&self) -> Result<bool, StoreError> {

@@ -87,6 +87,11 @@ const COPIED: &[Table] = &[
         ],
         key: "id",
     },
+    Table {
+        name: "searches",
+        columns: &["id", "title", "query", "author", "created"],
+        key: "id",
+    },
 ];
 /// What belongs to the moment only.
 const PASSING: &[&str] = &["sessions", "setup_link"];
