@@ -154,6 +154,9 @@ fn plain(text: &str) -> Result<String, Problem> {
     if text.len() > LONGEST_QUERY {
         return Err(wrong(format!("it is longer than {LONGEST_QUERY} octets")));
     }
+    if text.contains('#') {
+        return Err(wrong("a # is written %23".to_owned()));
+    }
     let uri: Uri = format!("/?{text}")
         .parse()
         .map_err(|error: http::uri::InvalidUri| wrong(error.to_string()))?;
