@@ -4,6 +4,7 @@
 mod approvals;
 mod backup;
 mod desk;
+mod document;
 mod doors;
 mod held;
 mod live;

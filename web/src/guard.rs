@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use axum::{
     extract::{Request, State},
-    http::{HeaderName, HeaderValue, header},
+    http::{HeaderName, HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
@@ -20,12 +20,16 @@ pub(crate) async fn guard(
     if let Some(peer) = forwarded(&app, &request) {
         request.extensions_mut().insert(peer);
     }
+    let api = request.uri().path().starts_with("/api/");
     let answered = match origin::misdirected(&app, &request) {
         Some(problem) => Ok(problem.into_response()),
         None => tokio::time::timeout(WITHIN, next.run(request)).await,
     };
     let mut response = answered
         .unwrap_or_else(|_| Problem::unavailable("it took too long; try again").into_response());
+    if api {
+        response = as_problem(response);
+    }
     app.figures.answered(response.status().as_u16());
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
@@ -46,6 +50,30 @@ pub(crate) async fn guard(
         headers.insert(header::STRICT_TRANSPORT_SECURITY, year);
     }
     response
+}
+
+/// What the router itself refuses, in words of its own or in none, is told as all else of the API is.
+fn as_problem(response: Response) -> Response {
+    let status = response.status();
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let is_told = kind.is_some_and(|kind| kind == "application/problem+json");
+    if is_told || !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    let (word, detail) = match status {
+        StatusCode::METHOD_NOT_ALLOWED => (
+            "method_not_allowed",
+            "this is asked by other methods: the field Allow lists them",
+        ),
+        StatusCode::PAYLOAD_TOO_LARGE => ("too_long", "the body is longer than this takes"),
+        _ if status.is_client_error() => ("invalid", "the address or the body cannot be read"),
+        _ => ("internal", "gig could not do this; its own log says why"),
+    };
+    let mut told = Problem::new(status, word, detail).into_response();
+    if let Some(allow) = response.headers().get(header::ALLOW) {
+        told.headers_mut().insert(header::ALLOW, allow.clone());
+    }
+    told
 }
 
 /// An answer whose page has a script: our own file, which talks to us alone.

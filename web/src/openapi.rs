@@ -15,6 +15,10 @@ use utoipa::{
     },
 };
 
+mod problems;
+
+use problems::Problems;
+
 use crate::api::{
     audit, audit_export, events, health, policies, proposals, recorded, sandboxes, searches,
     secrets, servers, sessions, tokens, users,
@@ -40,7 +44,8 @@ use crate::api::{
         sandboxes::list, sandboxes::one, sandboxes::start, sandboxes::stop, sandboxes::log,
     ),
     security(("token" = []), ("session" = [])),
-    modifiers(&Schemes)
+    components(schemas(proposals::Wanted)),
+    modifiers(&Schemes, &Problems)
 )]
 struct Document;
 

@@ -137,7 +137,8 @@ fn moment(text: &str) -> Result<Option<String>, Problem> {
 
 /// Records, newest first.
 #[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(AuditAsked),
-    responses((status = 200, description = "`records` as they were written, and `next` for the next page"),
+    responses((status = 200, description = "`records` as they were written, and `next` for the next page",
+               body = serde_json::Value),
               (status = 400, body = Problem)))]
 pub(crate) async fn search(
     State(app): State<Arc<App>>,
@@ -154,7 +155,7 @@ pub(crate) async fn search(
 
 /// One record, as it was written.
 #[utoipa::path(get, path = "/api/v1/audit/{id}", tag = "audit",
-    responses((status = 200, description = "the record"), (status = 404, body = Problem)))]
+    responses((status = 200, description = "the record", body = serde_json::Value), (status = 404, body = Problem)))]
 pub(crate) async fn one(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -83,7 +83,8 @@ impl Format {
 
 /// Everything that a search finds, newest first: `jsonl`, `csv` or `ocsf`.
 #[utoipa::path(get, path = "/api/v1/audit/export/{format}", tag = "audit", params(AuditAsked),
-    responses((status = 200, description = "the records"), (status = 400, body = Problem),
+    responses((status = 200, description = "the records",
+               content((String = "application/jsonl"), (String = "text/csv"))), (status = 400, body = Problem),
               (status = 404, body = Problem)))]
 pub(crate) async fn export(
     State(app): State<Arc<App>>,

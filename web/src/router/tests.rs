@@ -104,3 +104,36 @@ async fn what_is_refused_to_somebody_is_recorded_once_a_minute() {
     let known = "refused by role or from another site: GET /api/v1/users".to_owned();
     assert_eq!(told[1], (true, known));
 }
+
+#[tokio::test]
+async fn what_the_router_refuses_by_itself_is_a_problem_document_too() {
+    let lab = Lab::new();
+    let admin = token(&lab, Role::Admin);
+    for (method, path, status) in [
+        ("GET", "/api/v1/proposals/none", StatusCode::BAD_REQUEST),
+        ("GET", "/api/v1/policies/%FF", StatusCode::BAD_REQUEST),
+        ("POST", "/api/v1/me", StatusCode::METHOD_NOT_ALLOWED),
+        ("GET", "/api/v1/nothing", StatusCode::NOT_FOUND),
+        ("PUT", "/api/v1/servers/one", StatusCode::PAYLOAD_TOO_LARGE),
+    ] {
+        let long = "x".repeat(LONGEST_BODY + 1);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "127.0.0.1")
+            .header("authorization", format!("Bearer {admin}"))
+            .header("content-type", "application/json")
+            .body(Body::from(if method == "PUT" {
+                long
+            } else {
+                String::new()
+            }))
+            .unwrap();
+        let answer = router(Arc::clone(&lab.app)).oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), status, "{path}");
+        let kind = answer.headers().get("content-type").unwrap();
+        assert_eq!(kind, "application/problem+json", "{path}");
+        let allow = answer.headers().get("allow").is_some();
+        assert_eq!(allow, status == StatusCode::METHOD_NOT_ALLOWED, "{path}");
+    }
+}

@@ -1,0 +1,67 @@
+//! What every operation of the API may answer beside what it is for: a problem document (RFC 9457), as its
+//! own media type and never as plain JSON. Said once, so that no handler's declaration can forget it.
+
+use utoipa::{
+    Modify,
+    openapi::{
+        OpenApi, Ref, RefOr, Response, content::ContentBuilder, path::PathItem,
+        response::ResponseBuilder,
+    },
+};
+
+/// Completes each operation's answers.
+pub(super) struct Problems;
+
+impl Modify for Problems {
+    fn modify(&self, document: &mut OpenApi) {
+        let api = |path: &str| path.starts_with("/api/");
+        let paths = document.paths.paths.iter_mut();
+        for (_, item) in paths.filter(|(path, _)| api(path)) {
+            complete(item);
+        }
+    }
+}
+
+fn complete(item: &mut PathItem) {
+    let operations = [
+        &mut item.get,
+        &mut item.put,
+        &mut item.post,
+        &mut item.delete,
+        &mut item.patch,
+    ];
+    for operation in operations.into_iter().flatten() {
+        let responses = &mut operation.responses.responses;
+        for response in responses.values_mut() {
+            if let RefOr::T(response) = response {
+                name_problem(response);
+            }
+        }
+        // Who is not known (401) or may not (403), what cannot be read (400, 413, 415, 422), what is not
+        // there, what works at the moment for nobody (503).
+        let other = ResponseBuilder::new()
+            .description("it was not done, and why")
+            .content(TYPE, ContentBuilder::new().schema(Some(problem())).build());
+        responses
+            .entry("default".to_owned())
+            .or_insert_with(|| other.build().into());
+    }
+}
+
+/// A problem that is declared as a body is sent as what it is.
+fn name_problem(response: &mut Response) {
+    let plain = response.content.get("application/json");
+    let is_problem = plain.is_some_and(|content| match content {
+        RefOr::T(content) => content.schema == Some(problem()),
+        RefOr::Ref(_) => false,
+    });
+    if is_problem && let Some(content) = response.content.shift_remove("application/json") {
+        response.content.insert(TYPE.to_owned(), content);
+    }
+}
+
+fn problem() -> RefOr<utoipa::openapi::Schema> {
+    Ref::from_schema_name("Problem").into()
+}
+
+const TYPE: &str = "application/problem+json";
