@@ -6,86 +6,34 @@
 //! again by whoever asks next; what was asked over it is asked once more, except a change that was
 //! begun: whether it was made is then not known, and it is refused.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use thiserror::Error;
-use tokio::runtime::{Builder, Runtime};
+use gig_postgres::{
+    Link, LinkError, OpenPostgresError, ReadAddressError, Server, Tables as OurTables,
+};
 
-mod address;
-mod encryption;
-mod link;
-mod migrate;
 mod news;
-mod places;
 mod pool;
+mod statements;
 #[cfg(test)]
 mod tests;
 mod value;
 
-pub use address::ReadAddressError;
-pub use encryption::EncryptionError;
-
-use self::{address::Address, link::Link, news::PostgresNews, pool::Pool};
+use self::{news::PostgresNews, pool::Pool};
 use super::{
     ChangeError, News, StoreError,
     tables::{DatabaseError, Refused, Statements as _, Tables, Transaction},
 };
 
+mod embedded {
+    //! The tables, and how they came to be.
+    refinery::embed_migrations!("src/store/postgres/migrations");
+}
+
 /// A database that others may use, too.
 pub struct PostgresStore {
     server: Arc<Server>,
     pool: Pool,
-}
-
-/// The database cannot be used.
-#[derive(Debug, Error)]
-pub enum OpenPostgresError {
-    /// The URL is not usable.
-    #[error(transparent)]
-    Address(#[from] ReadAddressError),
-    /// There are no threads to be had.
-    #[error("cannot start the threads that speak with PostgreSQL")]
-    Runtime(#[source] io::Error),
-    /// It cannot be reached, or does not let gig in.
-    #[error("cannot use {place}")]
-    Connect {
-        /// Which.
-        place: Arc<str>,
-        /// What it said.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// The tables cannot be made or brought up to date.
-    #[error("cannot bring gig's tables in {place} up to date")]
-    Tables {
-        /// Which.
-        place: Arc<str>,
-        /// What went wrong.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// Somebody else could change what is in them unseen.
-    #[error(
-        "the schema gig in {place} belongs to another role: use that one, or a database that has no such schema"
-    )]
-    Anothers {
-        /// Which.
-        place: Arc<str>,
-    },
-    /// A later gig made the tables.
-    #[error("gig's tables in {place} were made by a later gig: use that one")]
-    Later {
-        /// Which.
-        place: Arc<str>,
-    },
-}
-
-/// Where connections come from.
-#[derive(Debug)]
-struct Server {
-    address: Address,
-    /// There until the end.
-    runtime: Option<Runtime>,
 }
 
 impl PostgresStore {
@@ -94,23 +42,12 @@ impl PostgresStore {
     /// # Errors
     /// [`OpenPostgresError`]; it does not repeat the URL.
     pub fn open(url: &str) -> Result<Self, OpenPostgresError> {
-        let mut address = Address::read(url)?;
-        prepare(&mut address);
-        if address.is_in_the_clear() {
-            tracing::warn!(
-                place = &*address.place,
-                "what is said to the database can be read on the way, as sslmode asks for"
-            );
-        }
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("store")
-            .enable_all()
-            .build()
-            .map_err(OpenPostgresError::Runtime)?;
-        let runtime = Some(runtime);
-        let server = Arc::new(Server { address, runtime });
-        migrate::migrate(&server)?;
+        let server = Arc::new(Server::new(url, "store")?);
+        let tables = OurTables {
+            runner: embedded::migrations::runner(),
+            history: HISTORY,
+        };
+        gig_postgres::update(&server, tables)?;
         let pool = Pool::new(Arc::clone(&server));
         Ok(Self { server, pool })
     }
@@ -120,7 +57,7 @@ impl PostgresStore {
     /// # Errors
     /// [`ReadAddressError`].
     pub fn places(url: &str) -> Result<Vec<(String, u16)>, ReadAddressError> {
-        Address::read(url).map(|address| places::named(&address.config))
+        Server::places(url)
     }
 
     /// Asks over a connection, and once more over a new one if that was lost.
@@ -135,7 +72,7 @@ impl PostgresStore {
 impl std::fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PostgresStore")
-            .field("place", &self.server.address.place)
+            .field("place", self.server.place())
             .finish_non_exhaustive()
     }
 }
@@ -146,7 +83,7 @@ impl Tables for PostgresStore {
         ask: impl Fn(&Transaction<'_>) -> Result<R, DatabaseError>,
     ) -> Result<R, StoreError> {
         let answer = self.ask(|link| ask(&Transaction(link)));
-        answer.map_err(|source| self.server.error("read", source))
+        answer.map_err(|source| error(&self.server, "read", source))
     }
 
     fn change<R>(
@@ -154,7 +91,7 @@ impl Tables for PostgresStore {
         policies: bool,
         make: impl FnOnce(&Transaction<'_>) -> Result<R, Refused>,
     ) -> Result<R, ChangeError> {
-        let failed = |source| ChangeError::Store(self.server.error("write", source));
+        let failed = |source| ChangeError::Store(error(&self.server, "write", source));
         // Begun, a change is not begun again.
         let mut make = Some(make);
         let mut change = |link: &Link| {
@@ -214,50 +151,29 @@ fn finish<R>(
     made
 }
 
-impl Server {
-    /// `within`: what all servers together may take; `patience`: what an answer may, from then on.
-    fn connect(&self, within: Duration, patience: Duration) -> Result<Link, DatabaseError> {
-        let gone = || DatabaseError::Failed("its threads have ended".into());
-        let runtime = self.runtime.as_ref().ok_or_else(gone)?;
-        Link::open(runtime.handle(), &self.address, within, patience)
-    }
+/// A new connection, for whoever asks and waits for answers.
+fn connect(server: &Server, within: Duration, patience: Duration) -> Result<Link, DatabaseError> {
+    Ok(server.connect(within, patience)?)
+}
 
-    fn error(&self, attempted: &'static str, source: DatabaseError) -> StoreError {
-        StoreError {
-            attempted,
-            place: Arc::clone(&self.address.place),
-            source: source.into(),
+impl From<LinkError> for DatabaseError {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Lost(source) => Self::Lost(source),
+            LinkError::Failed(source) => Self::Failed(source),
         }
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Wherever this is: connections are closed, and nobody waits for them.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
+fn error(server: &Server, attempted: &'static str, source: DatabaseError) -> StoreError {
+    StoreError {
+        attempted,
+        place: Arc::clone(server.place()),
+        source: source.into(),
     }
 }
 
-/// A server that went away without a word is noticed.
-fn prepare(address: &mut Address) {
-    let config = &mut address.config;
-    if config.get_connect_timeout().is_none() {
-        config.connect_timeout(CONNECT);
-    }
-    config.tcp_user_timeout(UNANSWERED);
-    config.keepalives(true);
-    config.keepalives_idle(QUIET);
-    config.keepalives_interval(QUIET);
-    config.keepalives_retries(2);
-}
-
+/// By the same name as in SQLite.
+const HISTORY: &str = "appliance_schema_history";
 /// What a change to policies is told on.
 const CHANNEL: &str = "gig_policies";
-/// For the first packet to come back; each server has a share of the time for all besides.
-const CONNECT: Duration = Duration::from_secs(3);
-/// What was sent and is not taken by then is lost.
-const UNANSWERED: Duration = Duration::from_secs(5);
-/// After which a quiet server is asked whether it is there.
-const QUIET: Duration = Duration::from_secs(5);

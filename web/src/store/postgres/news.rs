@@ -3,7 +3,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{CHANNEL, Server, link::Link};
+use gig_postgres::{Link, Server};
+
+use super::CHANNEL;
 use crate::store::{
     News, StoreError,
     tables::{DatabaseError, Statements as _},
@@ -32,7 +34,7 @@ impl PostgresNews {
     }
 
     fn listening(&self) -> Result<Link, DatabaseError> {
-        let link = self.server.connect(CONNECTING, PATIENCE)?;
+        let link = super::connect(&self.server, CONNECTING, PATIENCE)?;
         link.batch(&format!("LISTEN {CHANNEL}"))?;
         Ok(link)
     }
@@ -47,7 +49,7 @@ impl News for PostgresNews {
         // Whoever hears that a connection was lost looks again: the server found next may have lost a
         // change, and count as many.
         self.count()
-            .map_err(|source| self.server.error("follow", source))
+            .map_err(|source| super::error(&self.server, "follow", source))
     }
 }
 

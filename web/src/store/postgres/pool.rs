@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
+use gig_postgres::{Link, Server};
 use parking_lot::{Condvar, Mutex};
 use thiserror::Error;
 
-use super::{Server, link::Link};
 use crate::store::tables::DatabaseError;
 
 /// Connections that are lent and come back.
@@ -48,7 +48,7 @@ impl Pool {
         let (_place, idle) = self.place(fresh)?;
         let link = match idle {
             Some(link) => link,
-            None => self.server.connect(PATIENCE, PATIENCE)?,
+            None => super::connect(&self.server, PATIENCE, PATIENCE)?,
         };
         let done = work(&link);
         if !link.is_broken() {

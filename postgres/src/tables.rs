@@ -1,28 +1,37 @@
-//! The tables, made and brought up to date; by one node at a time.
+//! Tables in the schema `gig`, made and brought up to date; by one node at a time.
 
 use std::time::Duration;
 
-use super::{OpenPostgresError, Server, link::Link, pool};
-use crate::store::tables::{DatabaseError, Statements as _};
+use refinery::Runner;
 
-mod embedded {
-    //! The tables, and how they came to be.
-    refinery::embed_migrations!("src/store/postgres/migrations");
+use crate::{Link, LinkError, OpenPostgresError, Server};
+
+/// Some of the tables in the schema, with a history of their own.
+#[expect(missing_debug_implementations, reason = "refinery's runner has none")]
+pub struct Tables {
+    /// What makes them, in order.
+    pub runner: Runner,
+    /// The table that says how far they are.
+    pub history: &'static str,
 }
 
-/// Makes the tables, or brings them up to date.
-pub(super) fn migrate(server: &Server) -> Result<(), OpenPostgresError> {
-    let place = || server.address.place.clone();
-    let unusable = |source: DatabaseError| OpenPostgresError::Connect {
+/// Makes the tables, or brings them up to date. Blocks.
+///
+/// # Errors
+/// When the server cannot be reached, or the tables cannot be had or are not ours.
+pub fn update(server: &Server, tables: Tables) -> Result<(), OpenPostgresError> {
+    let Tables { runner, history } = tables;
+    let place = || server.place().clone();
+    let unusable = |source: LinkError| OpenPostgresError::Connect {
         place: place(),
-        source: source.into(),
+        source,
     };
-    let mut runner = embedded::migrations::runner().set_grouped(true);
+    let mut runner = runner.set_grouped(true);
     let versions = runner.get_migrations().iter();
     let newest = versions.map(|one| i64::from(one.version())).max();
     let later = || OpenPostgresError::Later { place: place() };
-    let mut link = server.connect(pool::PATIENCE, PATIENCE).map_err(unusable)?;
-    match standing(&link).map_err(unusable)? {
+    let mut link = server.connect(CONNECTING, PATIENCE).map_err(unusable)?;
+    match standing(&link, history).map_err(unusable)? {
         Standing::Anothers => return Err(OpenPostgresError::Anothers { place: place() }),
         Standing::At(version) if version > newest => return Err(later()),
         // Nothing to do, and nobody to wait for.
@@ -34,20 +43,20 @@ pub(super) fn migrate(server: &Server) -> Result<(), OpenPostgresError> {
         "SET lock_timeout TO '{0}s'; SET statement_timeout TO '{0}s'; SELECT pg_advisory_lock({ALONE})",
         PATIENCE.as_secs() - 5
     );
-    link.batch(&alone).map_err(unusable)?;
+    link.run(&alone).map_err(unusable)?;
     // Another node may have been at it meanwhile.
-    match standing(&link).map_err(unusable)? {
+    match standing(&link, history).map_err(unusable)? {
         Standing::Anothers => return Err(OpenPostgresError::Anothers { place: place() }),
         Standing::At(version) if version > newest => return Err(later()),
         Standing::At(version) if version == newest => return Ok(()),
         Standing::At(_) => {}
-        Standing::Nowhere => link.batch("CREATE SCHEMA gig").map_err(unusable)?,
+        Standing::Nowhere => link.run("CREATE SCHEMA gig").map_err(unusable)?,
     }
     let untold = |source| OpenPostgresError::Tables {
         place: place(),
         source,
     };
-    runner.set_migration_table_name(HISTORY);
+    runner.set_migration_table_name(history);
     let run = link.with_client(PATIENCE, async |client| runner.run_async(client).await);
     match run {
         Some(Ok(_)) => Ok(()),
@@ -66,10 +75,10 @@ enum Standing {
     At(Option<i64>),
 }
 
-fn standing(link: &Link) -> Result<Standing, DatabaseError> {
-    let is = |sql: &str| {
-        let rows = link.rows(sql, Vec::new())?;
-        rows.first().ok_or(DatabaseError::NoRow)?.get::<bool>(0)
+fn standing(link: &Link, history: &str) -> Result<Standing, LinkError> {
+    let is = |sql: &str| -> Result<bool, LinkError> {
+        let row = link.asked(link.client().query_one(sql, &[]))?;
+        row.try_get(0).map_err(|error| link.judge(error))
     };
     if !is("SELECT count(*) > 0 FROM pg_namespace WHERE nspname = 'gig'")? {
         return Ok(Standing::Nowhere);
@@ -79,18 +88,18 @@ fn standing(link: &Link) -> Result<Standing, DatabaseError> {
     if !is(ours)? {
         return Ok(Standing::Anothers);
     }
-    if !is(&format!("SELECT to_regclass('gig.{HISTORY}') IS NOT NULL"))? {
+    if !is(&format!("SELECT to_regclass('gig.{history}') IS NOT NULL"))? {
         return Ok(Standing::At(None));
     }
-    let sql = format!("SELECT max(version) FROM {HISTORY}");
-    let rows = link.rows(&sql, Vec::new())?;
-    let version = rows.first().ok_or(DatabaseError::NoRow)?.get(0)?;
+    let sql = format!("SELECT max(version)::int8 FROM {history}");
+    let row = link.asked(link.client().query_one(&sql, &[]))?;
+    let version = row.try_get(0).map_err(|error| link.judge(error))?;
     Ok(Standing::At(version))
 }
 
-/// By the same name as in SQLite.
-const HISTORY: &str = "appliance_schema_history";
 /// Of all locks of the database this one: "gig" and a one.
 const ALONE: i64 = 0x6769_6701;
+/// For all servers that a URL names together.
+const CONNECTING: Duration = Duration::from_secs(10);
 /// Another node may be at it.
 const PATIENCE: Duration = Duration::from_secs(60);

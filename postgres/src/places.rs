@@ -14,7 +14,7 @@ use tokio_postgres::{
 };
 
 /// One server of those in a URL.
-pub(super) struct Place {
+pub(crate) struct Place {
     host: Host,
     address: Option<IpAddr>,
     port: u16,
@@ -22,7 +22,7 @@ pub(super) struct Place {
 }
 
 /// Their names and addresses, each with its port; sockets of this machine have neither.
-pub(super) fn named(config: &Config) -> Vec<(String, u16)> {
+pub(crate) fn named(config: &Config) -> Vec<(String, u16)> {
     let mut named = Vec::new();
     for Place {
         host,
@@ -40,7 +40,7 @@ pub(super) fn named(config: &Config) -> Vec<(String, u16)> {
 }
 
 /// In the order in which they are tried.
-pub(super) fn places(config: &Config) -> Vec<Place> {
+pub(crate) fn places(config: &Config) -> Vec<Place> {
     let (addresses, ports) = (config.get_hostaddrs(), config.get_ports());
     let any_order = config.get_load_balance_hosts() == LoadBalanceHosts::Random;
     let hosts = config.get_hosts().iter().enumerate();
@@ -64,7 +64,7 @@ impl Place {
         clippy::disallowed_methods,
         reason = "the operator's own database, which the library would look up the same way"
     )]
-    pub(super) async fn addresses(&self) -> io::Result<Vec<Option<IpAddr>>> {
+    pub(crate) async fn addresses(&self) -> io::Result<Vec<Option<IpAddr>>> {
         if self.address.is_some() {
             return Ok(vec![self.address]);
         }
@@ -83,7 +83,7 @@ impl Place {
     }
 
     /// All that `whole` says, for this one alone.
-    pub(super) fn config(&self, whole: &Config, at: Option<IpAddr>) -> Config {
+    pub(crate) fn config(&self, whole: &Config, at: Option<IpAddr>) -> Config {
         let mut config = Config::new();
         match &self.host {
             // The name is what a certificate is verified for.
@@ -128,7 +128,7 @@ impl Place {
 }
 
 /// What each of `many` may take that are tried within `within`.
-pub(super) fn share_of(within: Duration, many: usize) -> Duration {
+pub(crate) fn share_of(within: Duration, many: usize) -> Duration {
     let many = u32::try_from(many).unwrap_or(u32::MAX).max(1);
     (within / many).max(LEAST)
 }

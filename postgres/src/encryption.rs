@@ -24,7 +24,7 @@ use tokio_rustls::TlsConnector;
 
 /// What connections are encrypted by.
 #[derive(Clone)]
-pub(super) struct Encryption(TlsConnector);
+pub(crate) struct Encryption(TlsConnector);
 
 /// TLS cannot be had.
 #[derive(Debug, Error)]
@@ -54,7 +54,7 @@ impl Encryption {
     ///
     /// # Errors
     /// [`EncryptionError`].
-    pub(super) fn new(roots: Option<PathBuf>) -> Result<Self, EncryptionError> {
+    pub(crate) fn new(roots: Option<PathBuf>) -> Result<Self, EncryptionError> {
         let roots = match roots {
             Some(path) => read(&path)?,
             None => system(),
@@ -121,7 +121,7 @@ impl MakeTlsConnect<Socket> for Encryption {
 }
 
 /// TLS towards one name.
-pub(super) struct Towards {
+pub(crate) struct Towards {
     connector: TlsConnector,
     name: Option<ServerName<'static>>,
 }
@@ -142,7 +142,7 @@ impl TlsConnect<Socket> for Towards {
 }
 
 /// An encrypted connection.
-pub(super) struct Encrypted(tokio_rustls::client::TlsStream<Socket>);
+pub(crate) struct Encrypted(tokio_rustls::client::TlsStream<Socket>);
 
 impl TlsStream for Encrypted {
     /// The certificate was verified: there is nobody between to bind against.

@@ -21,25 +21,32 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, timeout},
 };
-use tokio_postgres::{
-    AsyncMessage, Client, Config, Connection, NoTls, Socket, error::SqlState, types::ToSql,
-};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket, error::SqlState};
 
-use super::{
+use crate::{
     address::Address,
     places::{places, share_of},
-    value::{as_parameters, row},
 };
-use crate::store::tables::{DatabaseError, Row, Statements, Value};
 
 /// One connection.
-pub(super) struct Link {
+pub struct Link {
     client: Client,
     driver: JoinHandle<()>,
     runtime: Handle,
     patience: Duration,
     broken: Cell<bool>,
     heard: Arc<Notify>,
+}
+
+/// It was not done.
+#[derive(Debug, Error)]
+pub enum LinkError {
+    /// The connection is gone; whether it was done is not known.
+    #[error("the connection was lost")]
+    Lost(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The server says so, or says nothing in time: then the link is broken.
+    #[error(transparent)]
+    Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// The server is there and does not answer.
@@ -53,12 +60,12 @@ impl Link {
     /// # Errors
     /// When no server can be reached within its share of `connecting`, or none lets gig in, or what
     /// prepares the session takes longer than `patience`.
-    pub(super) fn open(
+    pub(crate) fn open(
         runtime: &Handle,
         address: &Address,
         connecting: Duration,
         patience: Duration,
-    ) -> Result<Self, DatabaseError> {
+    ) -> Result<Self, LinkError> {
         let heard = Arc::new(Notify::new());
         let (client, driven) = wait_for(runtime, connect(address, connecting, Arc::clone(&heard)))?;
         let link = Self {
@@ -69,12 +76,12 @@ impl Link {
             broken: Cell::new(false),
             heard,
         };
-        link.batch(SESSION)?;
+        link.run(SESSION)?;
         Ok(link)
     }
 
     /// Waits for a notification, or for the end of the connection.
-    pub(super) fn listen(&self, within: Duration) {
+    pub fn listen(&self, within: Duration) {
         // Late is no news.
         let _heard: Option<()> = wait(&self.runtime, within, self.heard.notified());
     }
@@ -83,7 +90,7 @@ impl Link {
     ///
     /// # Errors
     /// `None` when it took longer than `within`.
-    pub(super) fn with_client<T>(
+    pub fn with_client<T>(
         &mut self,
         within: Duration,
         work: impl AsyncFnOnce(&mut Client) -> T,
@@ -92,36 +99,69 @@ impl Link {
     }
 
     /// Whether it is of no use any more.
-    pub(super) fn is_broken(&self) -> bool {
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
         self.broken.get() || self.client.is_closed()
     }
 
     /// It is of no use unless something says otherwise.
-    pub(super) fn doubt(&self) {
+    pub fn doubt(&self) {
         self.broken.set(true);
     }
 
     /// What it was doubted for went well.
-    pub(super) fn trust(&self) {
+    pub fn trust(&self) {
         self.broken.set(false);
     }
 
-    fn asked<T>(
+    /// What runs statements; by way of [`Link::asked`].
+    #[must_use]
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Statements without parameters or answers.
+    ///
+    /// # Errors
+    /// As [`Link::asked`].
+    pub fn run(&self, sql: &str) -> Result<(), LinkError> {
+        self.asked(self.client.batch_execute(sql))
+    }
+
+    /// What an error of the library says of the server.
+    #[must_use]
+    pub fn judge(&self, error: tokio_postgres::Error) -> LinkError {
+        let judged = judge(error);
+        if matches!(judged, LinkError::Lost(_)) {
+            self.doubt();
+        }
+        judged
+    }
+
+    /// Waits for the server's answer, as long as the link is patient.
+    ///
+    /// # Errors
+    /// [`LinkError`].
+    pub fn asked<T>(
         &self,
         work: impl Future<Output = Result<T, tokio_postgres::Error>>,
-    ) -> Result<T, DatabaseError> {
-        let answer = match wait(&self.runtime, self.patience, work) {
-            Some(answer) => answer.map_err(judge),
+    ) -> Result<T, LinkError> {
+        match wait(&self.runtime, self.patience, work) {
+            Some(answer) => answer.map_err(|error| self.judge(error)),
             // Not tried again: who is slow is not made quicker by more of it.
             None => {
                 self.doubt();
-                return Err(DatabaseError::Failed(Late(self.patience).into()));
+                Err(LinkError::Failed(Late(self.patience).into()))
             }
-        };
-        if matches!(answer, Err(DatabaseError::Lost(_))) {
-            self.doubt();
         }
-        answer
+    }
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link")
+            .field("broken", &self.is_broken())
+            .finish_non_exhaustive()
     }
 }
 
@@ -129,25 +169,6 @@ impl Drop for Link {
     fn drop(&mut self) {
         // The server rolls back what was begun.
         self.driver.abort();
-    }
-}
-
-impl Statements for Link {
-    fn execute(&self, sql: &str, values: Vec<Value>) -> Result<u64, DatabaseError> {
-        let sql = numbered(sql);
-        let parameters: Vec<&(dyn ToSql + Sync)> = as_parameters(&values);
-        self.asked(self.client.execute(&sql, &parameters))
-    }
-
-    fn batch(&self, sql: &str) -> Result<(), DatabaseError> {
-        self.asked(self.client.batch_execute(sql))
-    }
-
-    fn rows(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, DatabaseError> {
-        let sql = numbered(sql);
-        let parameters: Vec<&(dyn ToSql + Sync)> = as_parameters(&values);
-        let found = self.asked(self.client.query(&sql, &parameters))?;
-        found.iter().map(row).collect()
     }
 }
 
@@ -159,8 +180,8 @@ async fn connect(
     address: &Address,
     within: Duration,
     heard: Arc<Notify>,
-) -> Result<(Client, Driven), DatabaseError> {
-    let mut last = DatabaseError::Failed("it names no server".into());
+) -> Result<(Client, Driven), LinkError> {
+    let mut last = LinkError::Failed("it names no server".into());
     let places = places(&address.config);
     let share = share_of(within, places.len());
     for place in places {
@@ -168,11 +189,11 @@ async fn connect(
         let addresses = match timeout(share, place.addresses()).await {
             Ok(Ok(addresses)) => addresses,
             Ok(Err(error)) => {
-                last = DatabaseError::Lost(error.into());
+                last = LinkError::Lost(error.into());
                 continue;
             }
             Err(_) => {
-                last = DatabaseError::Lost(Late(share).into());
+                last = LinkError::Lost(Late(share).into());
                 continue;
             }
         };
@@ -183,7 +204,7 @@ async fn connect(
             match timeout(each, connect_to(&config, address, Arc::clone(&heard))).await {
                 Ok(Ok(connected)) => return Ok(connected),
                 Ok(Err(error)) => last = error,
-                Err(_) => last = DatabaseError::Lost(Late(each).into()),
+                Err(_) => last = LinkError::Lost(Late(each).into()),
             }
         }
     }
@@ -194,7 +215,7 @@ async fn connect_to(
     config: &Config,
     address: &Address,
     heard: Arc<Notify>,
-) -> Result<(Client, Driven), DatabaseError> {
+) -> Result<(Client, Driven), LinkError> {
     Ok(match &address.encryption {
         None => {
             let (client, connection) = config.connect(NoTls).await.map_err(judge)?;
@@ -227,21 +248,16 @@ where
 }
 
 /// Whether the server said no, or is no longer there.
-pub(super) fn judge(error: tokio_postgres::Error) -> DatabaseError {
+fn judge(error: tokio_postgres::Error) -> LinkError {
     let leaving = |code: &SqlState| {
         ["08", "57P"]
             .iter()
             .any(|class| code.code().starts_with(class))
     };
     match error.code() {
-        Some(code) if !leaving(code) => DatabaseError::Failed(error.into()),
-        _ => DatabaseError::Lost(error.into()),
+        Some(code) if !leaving(code) => LinkError::Failed(error.into()),
+        _ => LinkError::Lost(error.into()),
     }
-}
-
-/// `?1` as PostgreSQL writes it. No statement of ours has a question mark otherwise.
-fn numbered(sql: &str) -> String {
-    sql.replace('?', "$")
 }
 
 /// Waits here while the work is done there; `None` when it takes longer.

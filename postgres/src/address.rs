@@ -14,16 +14,16 @@ use tokio_postgres::{
     config::{Host, SslMode, TargetSessionAttrs},
 };
 
-use super::encryption::{Encryption, EncryptionError};
+use crate::encryption::{Encryption, EncryptionError};
 
 /// Where it is, and how it is spoken to.
 #[derive(Debug)]
-pub(super) struct Address {
-    pub(super) config: Config,
+pub(crate) struct Address {
+    pub(crate) config: Config,
     /// `None`: in the clear.
-    pub(super) encryption: Option<Encryption>,
+    pub(crate) encryption: Option<Encryption>,
     /// For messages: no password.
-    pub(super) place: Arc<str>,
+    pub(crate) place: Arc<str>,
 }
 
 /// A URL of a database is not usable. It is not repeated: it may hold a password.
@@ -71,7 +71,7 @@ impl Address {
     ///
     /// # Errors
     /// [`ReadAddressError`].
-    pub(super) fn read(url: &str) -> Result<Self, ReadAddressError> {
+    pub(crate) fn read(url: &str) -> Result<Self, ReadAddressError> {
         if !is_postgres(url) {
             return Err(ReadAddressError::Scheme);
         }
@@ -125,7 +125,7 @@ impl Address {
     }
 
     /// Whether what is said can be read on the way.
-    pub(super) fn is_in_the_clear(&self) -> bool {
+    pub(crate) fn is_in_the_clear(&self) -> bool {
         self.config.get_ssl_mode() != SslMode::Require && !is_here(&self.config)
     }
 }
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn every_place_of_the_database_is_told() {
-        let places = |url: &str| super::super::places::named(&read(url).unwrap().config);
+        let places = |url: &str| crate::places::named(&read(url).unwrap().config);
         let of = |host: &str, port| (host.to_owned(), port);
         let one = places("postgres://u@db.example/gig?sslmode=disable");
         assert_eq!(one, [of("db.example", 5432)]);
