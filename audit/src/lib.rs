@@ -13,6 +13,7 @@ mod clock;
 pub mod entry;
 pub mod event;
 pub mod export;
+pub mod home;
 mod line;
 pub mod log;
 pub mod record;
@@ -26,6 +27,7 @@ pub mod verify;
 
 pub use entry::{Entry, TlsFacts, VerdictWord};
 pub use event::Event;
+pub use home::{Home, OpenHomeError};
 pub use record::{ChainHash, Record};
 pub use recorder::{
     Durability, Observer, RecordRefused, Recorder, RecorderOwner, RecorderSettings, Sequence,
@@ -36,6 +38,7 @@ pub use store::{
     Store, StoreError,
     jsonl::{JsonlStore, OpenJsonlError},
     memory::MemoryLog,
+    postgres::{CopyRecordError, OpenRecordError, PostgresLog, PostgresRecord, PostgresStore},
     sqlite::{OpenSqliteError, SqliteLog, SqliteStore},
 };
 pub use verify::{Signed, Verified, VerifyError, verify};

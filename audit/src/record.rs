@@ -100,7 +100,8 @@ impl<'de> Deserialize<'de> for ChainHash {
     }
 }
 
-/// Cuts every text that a sandbox or an origin supplied to [`LONGEST_TEXT`].
+/// Cuts every text that somebody else supplied (a sandbox, an origin, who registers a server or asks for
+/// it) to [`LONGEST_TEXT`], cut off texts and all.
 pub(crate) fn bound_texts(entry: &mut Entry) {
     let tls = entry.tls.as_mut();
     let (version, alpn, sni) = tls.map_or((None, None, None), |tls| {
@@ -112,13 +113,18 @@ pub(crate) fn bound_texts(entry: &mut Entry) {
         entry.path.as_mut(),
         entry.protocol.as_mut(),
         entry.rule.as_mut(),
+        entry.server.as_mut(),
+        entry.profile.as_mut(),
+        entry.policy.as_mut(),
+        entry.request.as_mut(),
         version,
         alpn,
         sni,
     ];
-    for text in single.into_iter().flatten().chain(&mut entry.findings) {
+    let listed = entry.secrets.iter_mut().chain(&mut entry.findings);
+    for text in single.into_iter().flatten().chain(listed) {
         if text.len() > LONGEST_TEXT {
-            let boundary = (0..=LONGEST_TEXT)
+            let boundary = (0..=LONGEST_TEXT - LONGEST_NOTE)
                 .rev()
                 .find(|at| text.is_char_boundary(*at));
             let (head, tail) = text.split_at(boundary.unwrap_or_default());
@@ -130,6 +136,8 @@ pub(crate) fn bound_texts(entry: &mut Entry) {
 /// Longest text of one field: longer than any path seen in practice (servers refuse URLs from 8 KiB),
 /// short enough that 10,000 records a second of them stay a tolerable 80 MB/s.
 const LONGEST_TEXT: usize = 8 * 1024;
+/// `...(18446744073709551615 octets cut)`.
+const LONGEST_NOTE: usize = 36;
 
 #[cfg(test)]
 mod tests {
@@ -150,8 +158,35 @@ mod tests {
         let mut entry = Entry::new(Event::Request);
         entry.path = Some("/ä".repeat(LONGEST_TEXT).into());
         bound_texts(&mut entry);
-        let path = entry.path.unwrap();
-        assert!(path.len() < LONGEST_TEXT + 64);
+        let path = entry.path.clone().unwrap();
+        assert!(path.len() <= LONGEST_TEXT);
         assert!(path.ends_with("octets cut)"));
+        // What was cut is not cut again.
+        bound_texts(&mut entry);
+        assert_eq!(entry.path.unwrap(), path);
+    }
+
+    #[test]
+    fn no_text_of_an_entry_is_without_bound() {
+        let long: Arc<str> = "x".repeat(2 * LONGEST_TEXT).into();
+        let text = serde_json::Value::from(&*long);
+        // Every field that takes any text.
+        let mut entry = serde_json::json!({ "event": "request" });
+        let fields = entry.as_object_mut().unwrap();
+        for name in [
+            "server", "profile", "request", "policy", "rule", "host", "protocol", "method", "path",
+        ] {
+            fields.insert(name.to_owned(), text.clone());
+        }
+        for name in ["secrets", "findings"] {
+            fields.insert(name.to_owned(), serde_json::json!([text]));
+        }
+        let tls = serde_json::json!({ "version": text, "alpn": text, "sni": text });
+        fields.insert("tls".to_owned(), tls);
+        let mut entry: Entry = serde_json::from_value(entry).unwrap();
+        bound_texts(&mut entry);
+        let written = serde_json::to_value(&entry).unwrap().to_string();
+        assert_eq!(written.matches("8228 octets cut)").count(), 14, "{written}");
+        assert!(written.len() < 15 * LONGEST_TEXT);
     }
 }

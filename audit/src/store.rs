@@ -11,7 +11,12 @@ use crate::{chain::Head, record::Record};
 
 pub mod jsonl;
 pub mod memory;
+pub mod postgres;
+pub mod prune;
 pub mod sqlite;
+#[cfg(test)]
+mod tests;
+mod upkeep;
 
 /// The end of a chain as a store found it.
 #[derive(Debug, Clone)]
@@ -29,6 +34,15 @@ pub struct Group<'a> {
     pub records: &'a [Record],
     /// The same as JSON lines.
     pub lines: &'a [u8],
+}
+
+/// What became of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Appended {
+    /// All of it is there.
+    Written,
+    /// Nothing was written: the chain ends elsewhere by now. The group is to be begun and sealed again.
+    Moved,
 }
 
 /// A sink of records. Driven by one thread.
@@ -58,7 +72,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// When the group could not be written whole.
-    fn append(&mut self, group: Group<'_>) -> Result<(), StoreError>;
+    fn append(&mut self, group: Group<'_>) -> Result<Appended, StoreError>;
 
     /// Waits until everything appended is on the disk; at once where there is no disk.
     ///

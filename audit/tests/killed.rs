@@ -7,11 +7,13 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     path::Path,
     process::{Child, Command, Stdio},
+    sync::Arc,
     time::Duration,
 };
 
 use gig_audit::{
-    Entry, Event, JsonlStore, Recorder, RecorderSettings, SqliteLog, SqliteStore, Store,
+    Entry, Event, JsonlStore, PostgresRecord, Recorder, RecorderSettings, SigningKey, SqliteLog,
+    SqliteStore, Store,
     log::{Log, jsonl::JsonlLog},
     search::Marks,
 };
@@ -21,8 +23,25 @@ const LIFE: &str = "GIG_TEST_VICTIM_LIFE";
 /// Lives of the victim; each ends at another moment.
 const LIVES: u64 = 25;
 
+#[expect(
+    dead_code,
+    unreachable_pub,
+    clippy::disallowed_methods,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "what the suites use: a test of this crate cannot depend on theirs"
+)]
+#[path = "../../tests/src/lab/postgres.rs"]
+mod postgres;
+
+/// A file, or the URL of a server.
 fn store_at(path: &Path) -> Box<dyn Store> {
-    if path.extension().is_some_and(|ending| ending == "db") {
+    let url = path.to_str().filter(|text| text.starts_with("postgres://"));
+    if let Some(url) = url {
+        let key = SigningKey::from_seed(&[7; SigningKey::SEED]).unwrap();
+        let record = PostgresRecord::open(url).unwrap();
+        Box::new(record.write("n", Arc::new(key), true).unwrap())
+    } else if path.extension().is_some_and(|ending| ending == "db") {
         Box::new(SqliteStore::open(path, "n").unwrap())
     } else {
         Box::new(JsonlStore::open(path).unwrap())
@@ -108,15 +127,13 @@ fn live_and_die(path: &Path, life: u64) -> BTreeMap<u64, String> {
     acknowledged
 }
 
-fn loses_nothing(name: &str, open: impl Fn(&Path) -> Box<dyn Log>) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join(name);
+fn loses_nothing(path: &Path, open: impl Fn(&Path) -> Box<dyn Log>) {
     let mut acknowledged = BTreeMap::new();
     for life in 1..=LIVES {
-        acknowledged.append(&mut live_and_die(&path, life));
+        acknowledged.append(&mut live_and_die(path, life));
     }
     // The next start goes on by itself: what was torn is repaired with its first record.
-    let (recorder, owner) = Recorder::start(store_at(&path), RecorderSettings::new("n")).unwrap();
+    let (recorder, owner) = Recorder::start(store_at(path), RecorderSettings::new("n")).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -124,7 +141,7 @@ fn loses_nothing(name: &str, open: impl Fn(&Path) -> Box<dyn Log>) {
     let next = recorder.record(Entry::new(Event::Admin));
     runtime.block_on(next).unwrap();
     owner.close(Duration::from_secs(120));
-    let mut log = open(&path);
+    let mut log = open(path);
     for verdict in log.verify(&[]).unwrap().chains {
         verdict.outcome.unwrap();
     }
@@ -150,12 +167,25 @@ fn loses_nothing(name: &str, open: impl Fn(&Path) -> Box<dyn Log>) {
 
 #[test]
 fn a_killed_gig_loses_no_acknowledged_record_of_a_file() {
-    loses_nothing("audit.jsonl", |path| {
+    let folder = tempfile::tempdir().unwrap();
+    loses_nothing(&folder.path().join("audit.jsonl"), |path| {
         Box::new(JsonlLog::open(path).unwrap())
     });
 }
 
 #[test]
 fn a_killed_gig_loses_no_acknowledged_record_of_a_database() {
-    loses_nothing("audit.db", |path| Box::new(SqliteLog::open(path).unwrap()));
+    let folder = tempfile::tempdir().unwrap();
+    loses_nothing(&folder.path().join("audit.db"), |path| {
+        Box::new(SqliteLog::open(path).unwrap())
+    });
+}
+
+#[test]
+fn a_killed_gig_loses_no_acknowledged_record_of_a_server() {
+    let server = postgres::Postgres::start();
+    let url = server.url("postgres");
+    loses_nothing(url.as_ref(), |_| {
+        Box::new(PostgresRecord::open(&url).unwrap().log().unwrap())
+    });
 }

@@ -15,6 +15,7 @@ mod error_chain;
 mod exit_status;
 mod fetch;
 mod local_api;
+mod node;
 mod output;
 mod record_place;
 mod run;

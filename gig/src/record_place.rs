@@ -2,7 +2,8 @@
 //!
 //! `sqlite:FILE` is a database whatever it is called; so is a file that is one already, and one not
 //! yet there (or empty) whose name ends in `.db`, `.sqlite` or `.sqlite3`. Everything else is a file
-//! of JSON lines. A database's links are followed once, here: what is guarded against a sandbox is what
+//! of JSON lines. `postgres:` is the record that the nodes of a fleet share, in the database of
+//! `GIG_DATABASE_URL`: a URL of its own would show its password to everybody on the machine. A database's links are followed once, here: what is guarded against a sandbox is what
 //! is opened, and what SQLite keeps its journal beside.
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ pub(crate) enum RecordPlace {
     Lines(PathBuf),
     /// An SQLite database.
     Sqlite(PathBuf),
+    /// The record of a fleet.
+    Shared,
 }
 
 impl RecordPlace {
@@ -29,7 +32,7 @@ impl RecordPlace {
         if let Some(scheme) = scheme(name) {
             anyhow::bail!(
                 "a record is kept in a file, of JSON lines or an SQLite database, and not at {scheme}://…: \
-                 name a file"
+                 name a file, or `postgres:` for the database of GIG_DATABASE_URL"
             );
         }
         Ok(Self::at(name))
@@ -38,6 +41,9 @@ impl RecordPlace {
     fn at(name: &Path) -> Self {
         if name.as_os_str() == "-" {
             return Self::Stream;
+        }
+        if name.as_os_str() == "postgres:" {
+            return Self::Shared;
         }
         let after = name.as_os_str().as_encoded_bytes().strip_prefix(b"sqlite:");
         if let Some(path) = after.and_then(|path| std::str::from_utf8(path).ok()) {
@@ -85,6 +91,7 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         let at = |name: &str| root.join(name);
         assert_eq!(RecordPlace::at("-".as_ref()), RecordPlace::Stream);
+        assert_eq!(RecordPlace::at("postgres:".as_ref()), RecordPlace::Shared);
         for name in ["a.db", "a.sqlite", "a.sqlite3"] {
             assert_eq!(RecordPlace::at(&at(name)), RecordPlace::Sqlite(at(name)));
         }

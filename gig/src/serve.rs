@@ -47,7 +47,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         .context("cannot tell where gig listens")?;
     let socket = place.socket()?;
     let traffic = Arc::new(Traffic::default());
-    let appliance = Appliance::open(place.dir(), Some(Arc::clone(&traffic)))?;
+    let appliance = Appliance::open(place.dir(), Arc::clone(&traffic))?;
     // The hub is made on this thread, the one that lives as long as gig: it dies with its maker.
     let fleet = Fleet::start(&appliance, args, local)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -111,7 +111,8 @@ fn about(
         ("Reached at", reached_at(args, local)),
         ("Data directory", place.dir().display().to_string()),
         ("People and policies", store),
-        ("Record", appliance.record.display().to_string()),
+        ("Node", appliance.node.clone()),
+        ("Record", appliance.record.to_string()),
         ("Retention", kept_for(args)),
         ("Vault", format!("SQLite, {file}; of this machine alone")),
     ]

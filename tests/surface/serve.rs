@@ -347,6 +347,7 @@ fn command(folder: &tempfile::TempDir, database: Option<&str>) -> Command {
     command.env("GIG_DATA_DIR", folder.path().join("gig"));
     for name in [
         "GIG_DATABASE_URL",
+        "GIG_NODE",
         "GIG_LISTEN",
         "GIG_PUBLIC_URL",
         "GIG_FRONT",
@@ -357,6 +358,12 @@ fn command(folder: &tempfile::TempDir, database: Option<&str>) -> Command {
     }
     if let Some(url) = database {
         command.env("GIG_DATABASE_URL", url);
+        // Nodes of one machine have names of their own.
+        let name = folder.path().file_name().unwrap_or_default();
+        let name = name
+            .to_string_lossy()
+            .replace(|c: char| !c.is_ascii_alphanumeric(), "");
+        command.env("GIG_NODE", format!("node-{name}"));
     }
     command
 }

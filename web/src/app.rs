@@ -2,7 +2,6 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -11,8 +10,8 @@ use std::{
 
 use futures_util::future::FutureExt as _;
 use gig_audit::{
-    Entry, Event, Recorder, SqliteLog, VerdictWord,
-    log::{Log as _, ReadLogError},
+    Entry, Event, Home, Recorder, VerdictWord,
+    log::{Log, ReadLogError},
     search::{Found, Marks, Page, Query},
 };
 use jiff::Timestamp;
@@ -48,8 +47,8 @@ pub struct AppSettings {
     pub store: Arc<dyn Store>,
     /// Where every act is recorded.
     pub recorder: Recorder,
-    /// The database that the recorder writes.
-    pub record: PathBuf,
+    /// What the recorder writes to.
+    pub record: Home,
     /// Starts and stops sandboxes.
     pub control: Arc<dyn Control>,
     /// The vault.
@@ -89,9 +88,9 @@ pub struct Traffic {
 pub struct App {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) recorder: Recorder,
-    record: PathBuf,
+    record: Home,
     /// Readers of the record that nobody uses at the moment.
-    readers: Mutex<Vec<SqliteLog>>,
+    readers: Mutex<Vec<Box<dyn Log + Send>>>,
     pub(crate) control: Arc<dyn Control>,
     secrets: Arc<dyn Secrets>,
     outbound: Arc<dyn Outbound>,
@@ -398,14 +397,14 @@ impl App {
 
     fn read<T>(
         &self,
-        read: impl FnOnce(&mut SqliteLog) -> Result<T, ReadLogError>,
+        read: impl FnOnce(&mut dyn Log) -> Result<T, ReadLogError>,
     ) -> Result<T, Problem> {
         let reader = self.readers.lock().pop();
         let mut reader = match reader {
             Some(reader) => reader,
-            None => SqliteLog::open(&self.record).map_err(Problem::internal)?,
+            None => self.record.log().map_err(Problem::internal)?,
         };
-        let answer = read(&mut reader).map_err(Problem::internal)?;
+        let answer = read(reader.as_mut()).map_err(Problem::internal)?;
         let mut readers = self.readers.lock();
         if readers.len() < READERS {
             readers.push(reader);

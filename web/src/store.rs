@@ -39,7 +39,7 @@ pub use kept::{
     Session, Token, User,
 };
 pub use name::{Name, ParseNameError};
-pub use postgres::{EncryptionError, OpenPostgresError, PostgresStore, ReadAddressError};
+pub use postgres::PostgresStore;
 pub use proposal::{Decided, Decision, Draft, Proposal, ProposalKind, ProposalState};
 pub use sqlite::{OpenStoreError, SqliteStore};
 pub use standing::Standing;

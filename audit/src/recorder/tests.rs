@@ -5,7 +5,7 @@ use std::{fs, io, sync::mpsc, time::Instant};
 use super::*;
 use crate::{
     event::Event,
-    store::{Group, StoreError, Syncer, Tail, jsonl::JsonlStore},
+    store::{Appended, Group, StoreError, Syncer, Tail, jsonl::JsonlStore},
     verify::verify,
 };
 
@@ -160,7 +160,7 @@ impl Store for Hanging {
     fn begin(&mut self) -> Result<Tail, StoreError> {
         self.inner.begin()
     }
-    fn append(&mut self, group: Group<'_>) -> Result<(), StoreError> {
+    fn append(&mut self, group: Group<'_>) -> Result<Appended, StoreError> {
         self.go.recv().ok();
         self.inner.append(group)
     }
@@ -222,7 +222,7 @@ impl Store for FailingDisk {
     fn begin(&mut self) -> Result<Tail, StoreError> {
         self.0.begin()
     }
-    fn append(&mut self, group: Group<'_>) -> Result<(), StoreError> {
+    fn append(&mut self, group: Group<'_>) -> Result<Appended, StoreError> {
         self.0.append(group)
     }
     fn sync(&mut self) -> Result<(), StoreError> {

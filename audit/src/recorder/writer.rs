@@ -24,7 +24,7 @@ use crate::{
         queue::{Job, Queue},
         syncer::SyncThread,
     },
-    store::{Group, Store, Tail},
+    store::{Appended, Group, Store, Tail},
 };
 
 pub(super) struct Writer {
@@ -168,23 +168,45 @@ impl Writer {
             None => self.store.begin().map_err(|e| refusal(&e))?,
         };
         let refused = self.refused.swap(0, Ordering::Relaxed);
-        let gap = gap_entry(refused, tail.repaired, lost_on_disk);
-        let gaps = u64::from(gap.is_some());
-        self.seal_all(tail.head, gap.into_iter().chain(entries));
-        let group = Group {
-            records: &self.records,
-            lines: &self.lines,
-        };
-        let appended = self.store.append(group).map_err(|e| refusal(&e));
-        let synced = match self.settings.durability {
-            Durability::Strict => self.store.sync().map_err(|e| refusal(&e)),
-            Durability::Kernel => Ok(()),
-        };
-        if let Err(refusal) = appended.and(synced) {
+        let placed = self.place(entries, tail, (refused, lost_on_disk));
+        if placed.is_err() {
             self.refused.fetch_add(refused, Ordering::Relaxed);
-            return Err(refusal);
         }
-        Ok(tail.head.seq + gaps + 1)
+        placed
+    }
+
+    /// Seals the group behind the end of the chain and hands it over; again where the chain has moved
+    /// meanwhile. Answers the place of the first entry.
+    fn place(
+        &mut self,
+        mut entries: Vec<Entry>,
+        mut tail: Tail,
+        (refused, lost_on_disk): (u64, Option<String>),
+    ) -> Result<u64, RecordRefused> {
+        for _ in 0..MOST_MOVES {
+            let gap = gap_entry(refused, tail.repaired.take(), lost_on_disk.clone());
+            let gaps = usize::from(gap.is_some());
+            self.seal_all(tail.head, gap.into_iter().chain(entries));
+            let group = Group {
+                records: &self.records,
+                lines: &self.lines,
+            };
+            match self.store.append(group).map_err(|e| refusal(&e))? {
+                Appended::Written => {
+                    if self.settings.durability == Durability::Strict {
+                        self.store.sync().map_err(|e| refusal(&e))?;
+                    }
+                    return Ok(tail.head.seq + gaps as u64 + 1);
+                }
+                Appended::Moved => {}
+            }
+            let records = self.records.drain(..).skip(gaps);
+            entries = records.map(|record| record.entry).collect();
+            self.lines.clear();
+            tail = self.store.begin().map_err(|e| refusal(&e))?;
+        }
+        let why = "others write to the same chain without end".to_owned();
+        Err(RecordRefused { why })
     }
 
     fn seal_all(&mut self, mut head: chain::Head, entries: impl Iterator<Item = Entry>) {
@@ -230,6 +252,8 @@ impl Writer {
     }
 }
 
+/// A command beside an appliance writes a record or two.
+const MOST_MOVES: u32 = 20;
 /// A prober asks more than once meanwhile.
 const LATELY: Duration = Duration::from_secs(30);
 

@@ -22,7 +22,7 @@ use thiserror::Error;
 
 use crate::{
     chain::{self, Head},
-    store::{Group, Store, StoreError, Syncer, Tail},
+    store::{Appended, Group, Store, StoreError, Syncer, Tail},
 };
 
 /// A file of JSON lines, open for appending.
@@ -324,7 +324,7 @@ impl Store for JsonlStore {
         }
     }
 
-    fn append(&mut self, group: Group<'_>) -> Result<(), StoreError> {
+    fn append(&mut self, group: Group<'_>) -> Result<Appended, StoreError> {
         let outcome = self.write(group.lines);
         match &outcome {
             Ok(()) => {
@@ -341,7 +341,8 @@ impl Store for JsonlStore {
         if self.name.is_some() {
             self.unlock();
         }
-        outcome.map_err(|e| self.error("write", e))
+        let written = outcome.map(|()| Appended::Written);
+        written.map_err(|e| self.error("write", e))
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use crate::{
     chain::Head,
     record::Record,
-    store::{Group, Store, StoreError, Syncer, Tail},
+    store::{Appended, Group, Store, StoreError, Syncer, Tail},
 };
 
 /// The record of a [`crate::Recorder::in_memory`]; cloning shares it.
@@ -50,7 +50,7 @@ impl Store for MemoryLog {
         })
     }
 
-    fn append(&mut self, group: Group<'_>) -> Result<(), StoreError> {
+    fn append(&mut self, group: Group<'_>) -> Result<Appended, StoreError> {
         let mut kept = self.0.lock();
         if kept.failing {
             return Err(StoreError {
@@ -60,7 +60,7 @@ impl Store for MemoryLog {
             });
         }
         kept.records.extend_from_slice(group.records);
-        Ok(())
+        Ok(Appended::Written)
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {

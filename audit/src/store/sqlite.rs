@@ -26,18 +26,19 @@ use crate::{
     record::{ChainHash, Record},
     search::{posting::BLOCK, walk::key_of},
     signing::SigningKey,
-    store::{Group, Store, StoreError, Syncer, Tail},
+    store::{Appended, Group, Store, StoreError, Syncer, Tail, upkeep::Upkeep},
 };
 
+mod chores;
 pub(crate) mod database;
 mod prune;
 mod seal;
 mod shelf;
 mod snapshot;
-mod upkeep;
 
+pub(super) use self::chores::SqliteChores;
 pub use database::{OpenSqliteError, is_sqlite, without_links};
-pub use prune::{Prune, PruneError, PrunedChain, prune};
+pub use prune::prune;
 pub use shelf::SqliteLog;
 pub use snapshot::{SnapshotError, check_pages, snapshot};
 
@@ -54,7 +55,7 @@ pub struct SqliteStore {
     wrote: bool,
     /// Between `begin` and `append`.
     held: bool,
-    upkeep: upkeep::Upkeep,
+    upkeep: Upkeep,
 }
 
 /// Which file it is.
@@ -104,8 +105,8 @@ impl SqliteStore {
             });
         };
         let node: Arc<str> = node.into();
-        let upkeep = upkeep::Upkeep::start(path, (chain, Arc::clone(&node)), key.clone());
-        let upkeep = upkeep.map_err(not_found)?;
+        let chores = SqliteChores::new(path, (chain, Arc::clone(&node)), key.clone());
+        let upkeep = Upkeep::start(Box::new(chores)).map_err(not_found)?;
         upkeep.appended(head.seq);
         Ok(Self {
             connection,
@@ -302,11 +303,11 @@ impl Store for SqliteStore {
         }
     }
 
-    fn append(&mut self, group: Group<'_>) -> Result<(), StoreError> {
+    fn append(&mut self, group: Group<'_>) -> Result<Appended, StoreError> {
         if group.records.is_empty() {
             // Somebody else wrote what this group was begun for.
             self.give_back();
-            return Ok(());
+            return Ok(Appended::Written);
         }
         let written = self.write(group);
         if let Err(error) = written {
@@ -331,7 +332,7 @@ impl Store for SqliteStore {
                 });
             }
         }
-        Ok(())
+        Ok(Appended::Written)
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {

@@ -34,7 +34,7 @@ pub(crate) enum AuditCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditPruneArgs {
-    /// SQLite database
+    /// SQLite database, or `postgres:` for the one of GIG_DATABASE_URL
     #[arg(value_name = "RECORD")]
     pub(crate) file: PathBuf,
     /// How many days a class is kept, or `forever`; repeatable
@@ -52,7 +52,7 @@ pub(crate) struct AuditPruneArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditExportArgs {
-    /// Audit file or SQLite database
+    /// Audit file, SQLite database, or `postgres:` for the one of GIG_DATABASE_URL
     #[arg(value_name = "RECORD")]
     pub(crate) file: PathBuf,
     /// As what
@@ -108,7 +108,7 @@ pub(crate) enum FormatArg {
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditVerifyArgs {
-    /// Audit file or SQLite database; `-` reads JSON lines from standard input
+    /// Audit file, SQLite database or `postgres:`; `-` reads JSON lines from standard input
     #[arg(value_name = "RECORD")]
     pub(crate) file: PathBuf,
     /// Believe checkpoints of this key alone, and miss them: as `gig audit key` shows it; repeatable
@@ -120,7 +120,7 @@ pub(crate) struct AuditVerifyArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditTailArgs {
-    /// Audit file or SQLite database
+    /// Audit file, SQLite database, or `postgres:` for the one of GIG_DATABASE_URL
     #[arg(value_name = "RECORD")]
     pub(crate) file: PathBuf,
     /// How many of the newest to show
@@ -138,7 +138,7 @@ pub(crate) struct AuditTailArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditSearchArgs {
-    /// Audit file or SQLite database
+    /// Audit file, SQLite database, or `postgres:` for the one of GIG_DATABASE_URL
     #[arg(value_name = "RECORD")]
     pub(crate) file: PathBuf,
     #[command(flatten)]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use gig_audit::{
-    SqliteLog,
+    PostgresRecord, SqliteLog,
     log::{Log, jsonl::JsonlLog},
     search::Filter,
 };
@@ -21,6 +21,7 @@ use crate::{
     args::audit::{AuditCommand, FilterArgs},
     exit_status::ExitStatus,
     record_place::RecordPlace,
+    serve::database,
 };
 
 /// Does what the command says.
@@ -42,7 +43,7 @@ pub(super) fn execute(command: AuditCommand) -> anyhow::Result<ExitStatus> {
 ///
 /// # Errors
 /// When it is not there or holds something else.
-fn open(place: &Path) -> anyhow::Result<Box<dyn Log>> {
+pub(super) fn open(place: &Path) -> anyhow::Result<Box<dyn Log>> {
     Ok(match RecordPlace::of(place)? {
         RecordPlace::Stream => anyhow::bail!("standard input cannot be searched: name a file"),
         RecordPlace::Lines(path) => Box::new(JsonlLog::open(&path)?),
@@ -50,7 +51,18 @@ fn open(place: &Path) -> anyhow::Result<Box<dyn Log>> {
             let log = SqliteLog::open(&path);
             Box::new(log.context("name an audit database that gig made")?)
         }
+        RecordPlace::Shared => Box::new(shared()?.log()?),
     })
+}
+
+/// The record of a fleet.
+///
+/// # Errors
+/// When none is named, or it cannot be used.
+fn shared() -> anyhow::Result<PostgresRecord> {
+    database::shared_record()?.context(
+        "postgres: is the record in the database of GIG_DATABASE_URL, which is not set: set it, or name a file",
+    )
 }
 
 fn filter(args: FilterArgs) -> Filter {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use gig_audit::store::sqlite::snapshot;
+use gig_audit::{PostgresRecord, store::sqlite::snapshot};
 use gig_web::{PostgresStore, SqliteStore};
 use serde_json::json;
 
@@ -19,11 +19,9 @@ use crate::{
     },
     data_dir,
     exit_status::ExitStatus,
+    node,
     output::{self, printable},
-    serve::{
-        appliance::{Appliance, node},
-        database,
-    },
+    serve::{appliance::Appliance, database},
 };
 
 /// Makes one; it is whole or not there.
@@ -40,7 +38,8 @@ pub(super) fn execute(args: &BackupArgs) -> anyhow::Result<ExitStatus> {
         bail!("{shown} is there already: a backup is written over nothing; name another file");
     }
     let dir = data_dir::path()?;
-    if !Part::Store.place(&dir).exists() && !Part::Record.place(&dir).exists() {
+    let there = |part: Part| part.place(&dir).exists();
+    if !there(Part::Store) && !there(Part::Record) && database::url()?.is_none() {
         bail!(
             "there is nothing to back up in {}: GIG_DATA_DIR names the data directory of an appliance",
             dir.display()
@@ -63,7 +62,7 @@ pub(super) fn execute(args: &BackupArgs) -> anyhow::Result<ExitStatus> {
         .tempdir_in(folder)
         .with_context(|| format!("cannot make a folder in {}", folder.display()))?;
     copy(&dir, copies.path())?;
-    let manifest = Manifest::of(copies.path(), made, &node())?;
+    let manifest = Manifest::of(copies.path(), made, &node::name()?)?;
     if to_stream {
         archive::write(io::stdout().lock(), &manifest, copies.path())?;
         return Ok(ExitStatus::SUCCESS);
@@ -89,7 +88,9 @@ pub(super) fn execute(args: &BackupArgs) -> anyhow::Result<ExitStatus> {
 fn copy(dir: &Path, to: &Path) -> anyhow::Result<()> {
     for part in Part::ALL {
         let (from, copy) = (part.place(dir), to.join(part.name()));
-        if !from.exists() {
+        // A fleet's record is in its database; a file is from before.
+        let shared = part == Part::Record && database::url()?.is_some();
+        if shared || !from.exists() {
             continue;
         }
         match part {
@@ -103,6 +104,8 @@ fn copy(dir: &Path, to: &Path) -> anyhow::Result<()> {
         fleet
             .save_to(&store)
             .context("cannot back up the database")?;
+        let record = PostgresRecord::open(&url)?;
+        record.save_to(&to.join(Part::Record.name()))?;
     }
     store.forget_visitors()?;
     Ok(())

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use gig_audit::{SqliteLog, log::Log as _, store::sqlite::check_pages};
+use gig_audit::{PostgresRecord, SqliteLog, log::Log as _, store::sqlite::check_pages};
 use gig_web::{PostgresStore, SqliteStore};
 use serde_json::json;
 
@@ -47,7 +47,7 @@ pub(super) fn execute(args: &RestoreArgs) -> anyhow::Result<ExitStatus> {
     };
     let manifest = archive::read(source, unpacked.path()).with_context(|| shown.clone())?;
     let fault = check(unpacked.path(), &manifest)?;
-    fill_fleet(unpacked.path(), &manifest, args.replace)?;
+    let kept = fill_fleet(unpacked.path(), &manifest, args.replace)?;
     let aside = put_in_place(dir, unpacked.path(), &manifest)?;
     record(&manifest, fault.as_deref())?;
     if let Some(fault) = &fault {
@@ -61,6 +61,10 @@ pub(super) fn execute(args: &RestoreArgs) -> anyhow::Result<ExitStatus> {
         printable(&manifest.node),
         manifest.made
     );
+    if kept {
+        text += "\n  the database of GIG_DATABASE_URL has a record, which is written over by nothing: the backup's is \
+                 in the data directory, audit/record.db, for gig audit to read";
+    }
     if let Some(aside) = &aside {
         text += &format!("\n  what stood there is in {}", aside.display());
     }
@@ -110,13 +114,25 @@ fn check(unpacked: &Path, manifest: &Manifest) -> anyhow::Result<Option<String>>
     Ok(broken.or(strays))
 }
 
-/// Where a fleet keeps people and policies, that is where they go, and the file keeps secrets alone.
-fn fill_fleet(unpacked: &Path, manifest: &Manifest, replace: bool) -> anyhow::Result<()> {
-    let Some(url) = database::url()?.filter(|_| manifest.has(Part::Store)) else {
-        return Ok(());
+/// Where a fleet keeps people, policies and its record, that is where they go, and the file keeps secrets
+/// alone. Answers whether the fleet keeps a record of its own, and the backup's stays a file.
+fn fill_fleet(unpacked: &Path, manifest: &Manifest, replace: bool) -> anyhow::Result<bool> {
+    let Some(url) = database::url()? else {
+        return Ok(false);
     };
+    if manifest.has(Part::Store) {
+        fill_store(unpacked, &url, replace)?;
+    }
+    if !manifest.has(Part::Record) {
+        return Ok(false);
+    }
+    let filled = PostgresRecord::open(&url)?.load_from(&unpacked.join(Part::Record.name()))?;
+    Ok(!filled)
+}
+
+fn fill_store(unpacked: &Path, url: &str, replace: bool) -> anyhow::Result<()> {
     let file = SqliteStore::open(&unpacked.join(Part::Store.name()))?;
-    let fleet = PostgresStore::open(&url)?;
+    let fleet = PostgresStore::open(url)?;
     if !fleet.load_from(&file, replace)? {
         bail!(
             "the database of GIG_DATABASE_URL has people or policies already: nothing was changed; \

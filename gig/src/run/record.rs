@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use gig_audit::{
     Durability, JsonlStore, Recorder, RecorderOwner, RecorderSettings, SigningKey, SqliteStore,
     Store,
@@ -15,7 +15,7 @@ use gig_audit::{
 use gig_policy::SandboxId;
 
 use super::{run_files, settings::AuditPlace, summary::Summary};
-use crate::{data_dir, record_place::RecordPlace, signing_key};
+use crate::{data_dir, node, record_place::RecordPlace, signing_key};
 
 /// The writer, what it wrote to, and what it counted.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Record {
         durability: Durability,
         sandbox: SandboxId,
     ) -> anyhow::Result<Self> {
-        let node = node();
+        let node = node::name()?;
         let own = *place == AuditPlace::DataDir;
         let place = match place {
             AuditPlace::Named(place) => place.clone(),
@@ -117,6 +117,9 @@ fn open_store(
             let store = JsonlStore::open(path).with_context(|| failed(path))?;
             (Box::new(store), Some(path.clone()))
         }
+        RecordPlace::Shared => bail!(
+            "the record of a fleet is written by gig serve; a run's is kept in a file: name one"
+        ),
         RecordPlace::Sqlite(path) => {
             let store = SqliteStore::open_signing(path, node, signing_key());
             let store = store.with_context(|| failed(path))?;
@@ -145,9 +148,4 @@ fn run_file(sandbox: SandboxId) -> anyhow::Result<PathBuf> {
     let dir = data_dir::path()?.join("audit").join("runs");
     data_dir::make_private(&dir)?;
     Ok(dir.join(run_files::name(sandbox, jiff::Timestamp::now())))
-}
-
-/// The machine's name, as uname(2) has it.
-fn node() -> Arc<str> {
-    rustix::system::uname().nodename().to_string_lossy().into()
 }

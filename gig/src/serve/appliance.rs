@@ -1,7 +1,7 @@
 //! Store and record of an appliance, as `gig serve` and the commands beside it open them.
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -11,48 +11,54 @@ use std::{
 
 use anyhow::Context;
 use gig_audit::{
-    Durability, Entry, Event, Recorder, RecorderOwner, RecorderSettings, SigningKey,
-    SqliteStore as RecordStore, VerdictWord,
+    Durability, Entry, Event, Home, Recorder, RecorderOwner, RecorderSettings, SigningKey,
+    VerdictWord,
 };
 use gig_web::{Actor, Change, Store, Traffic};
 
 use super::database;
-use crate::{data_dir, secrets::changes, signing_key};
+use crate::{data_dir, node, secrets::changes, signing_key};
 
 /// Both, open.
 pub(crate) struct Appliance {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) recorder: Recorder,
-    /// The record's database.
-    pub(crate) record: PathBuf,
+    /// Where the record is.
+    pub(crate) record: Home,
+    /// What it calls this machine.
+    pub(crate) node: String,
     /// Signs its checkpoints.
     pub(crate) key: Arc<SigningKey>,
     owner: RecorderOwner,
 }
 
 impl Appliance {
-    /// Opens both in `dir`; makes them at first use.
+    /// Opens both for the appliance that serves from `dir`; makes them at first use.
     ///
     /// # Errors
     /// When one cannot be used; says which and the cure.
-    pub(crate) fn open(dir: &Path, traffic: Option<Arc<Traffic>>) -> anyhow::Result<Self> {
+    pub(crate) fn open(dir: &Path, traffic: Arc<Traffic>) -> anyhow::Result<Self> {
+        Self::open_as(dir, Some(traffic))
+    }
+
+    /// Whoever counts traffic serves; others are commands beside.
+    fn open_as(dir: &Path, traffic: Option<Arc<Traffic>>) -> anyhow::Result<Self> {
         let store = database::open(dir)?;
-        let folder = dir.join("audit");
-        data_dir::make_private(&folder)?;
-        let record = folder.join(RECORD);
-        let node = node();
+        let record = database::record(dir)?;
+        let node = node::name()?;
         let key = Arc::new(signing_key::ours()?);
-        let records = RecordStore::open_signing(&record, &node, Some(Arc::clone(&key)))?;
+        let records = record.store(&node, Arc::clone(&key), traffic.is_some())?;
         let mut settings = RecorderSettings::new(&node);
         settings.durability = Durability::Kernel;
         if let Some(traffic) = traffic {
             settings.observer = Some(Box::new(move |record| count(&traffic, &record.entry)));
         }
-        let (recorder, owner) = Recorder::start(Box::new(records), settings)?;
+        let (recorder, owner) = Recorder::start(records, settings)?;
         Ok(Self {
             store,
             recorder,
             record,
+            node,
             key,
             owner,
         })
@@ -66,7 +72,7 @@ impl Appliance {
         let dir = data_dir::path()?;
         data_dir::make_private(&dir)?;
         data_dir::refuse_shared(&dir)?;
-        Self::open(&dir, None)
+        Self::open_as(&dir, None)
     }
 
     /// Makes a change as this machine's user.
@@ -128,12 +134,6 @@ impl Appliance {
     }
 }
 
-/// What the record calls this machine.
-pub(crate) fn node() -> String {
-    let name = rustix::system::uname();
-    name.nodename().to_string_lossy().into_owned()
-}
-
 /// Decisions about a sandbox's way out are told apart from what people did.
 fn count(traffic: &Traffic, entry: &Entry) {
     let one = |counter: &AtomicU64| {
@@ -151,7 +151,5 @@ fn count(traffic: &Traffic, entry: &Entry) {
     }
 }
 
-/// In its own folder there.
-const RECORD: &str = "record.db";
 /// A disk that has not answered by now will not.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);

@@ -1,12 +1,15 @@
-//! Which database keeps people, policies and servers: the one that `GIG_DATABASE_URL` names, else a file
-//! of this appliance's own in its data directory.
+//! Which database keeps people, policies, servers and the record: the one that `GIG_DATABASE_URL` names, else
+//! files of this appliance's own in its data directory.
 //!
-//! The record and the vault stay in the data directory of each appliance.
+//! The vault stays in the data directory of each appliance.
 
 use std::{path::Path, sync::Arc};
 
 use anyhow::{Context, bail};
+use gig_audit::{Home, PostgresRecord};
 use gig_web::{PostgresStore, SqliteStore, Store};
+
+use crate::{backup::Part, data_dir};
 
 /// Opens it; makes its tables if need be.
 ///
@@ -20,6 +23,30 @@ pub(super) fn open(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
         format!("{VARIABLE} (without it, a database in the data directory is used)")
     })?;
     Ok(Arc::new(store))
+}
+
+/// Where the record is, or will be.
+///
+/// # Errors
+/// When the database cannot be used, or the folder of its file not be made.
+pub(crate) fn record(dir: &Path) -> anyhow::Result<Home> {
+    if let Some(record) = shared_record()? {
+        return Ok(Home::Postgres(record));
+    }
+    let path = Part::Record.place(dir);
+    if let Some(folder) = path.parent() {
+        data_dir::make_private(folder)?;
+    }
+    Ok(Home::Sqlite(path))
+}
+
+/// The record that a fleet shares, if there is one.
+///
+/// # Errors
+/// When it cannot be used.
+pub(crate) fn shared_record() -> anyhow::Result<Option<PostgresRecord>> {
+    let Some(url) = url()? else { return Ok(None) };
+    PostgresRecord::open(&url).map(Some).context(VARIABLE)
 }
 
 /// The hosts, addresses and ports of the database that is reached over a network.
@@ -47,6 +74,6 @@ pub(crate) fn url() -> anyhow::Result<Option<String>> {
     }
 }
 
-const VARIABLE: &str = "GIG_DATABASE_URL";
+pub(crate) const VARIABLE: &str = "GIG_DATABASE_URL";
 /// In the data directory, with the vault's tables beside ours.
 const FILE: &str = "gig.db";

@@ -1,10 +1,10 @@
 //! Old records go by themselves, when somebody said how long they are kept.
 //!
 //! What goes is listed in a signed checkpoint, so that the rest of the chain stays provable, and told in
-//! the record. Where the chain does not hold, nothing goes: what is left is evidence.
+//! the record. Where the chain does not hold, nothing goes: what is left is evidence. Of a record that a fleet
+//! shares each node removes its own.
 
 use std::{
-    path::Path,
     sync::{
         Arc,
         mpsc::{RecvTimeoutError, Sender, channel},
@@ -15,9 +15,9 @@ use std::{
 
 use anyhow::Context;
 use gig_audit::{
-    Entry, Event, Recorder, SigningKey, VerdictWord,
+    Entry, Event, Home, Recorder, SigningKey, VerdictWord,
     retention::{Keep, Retention, counted},
-    store::sqlite::{Prune, PrunedChain, prune},
+    store::prune::{Prune, PrunedChain},
 };
 
 use super::appliance::Appliance;
@@ -43,12 +43,13 @@ impl Retaining {
         let keep = keep.to_vec();
         let (record, recorder) = (appliance.record.clone(), appliance.recorder.clone());
         let key = Arc::clone(&appliance.key);
+        let node = appliance.node.clone();
         let (stop, stopped) = channel::<()>();
         let thread = std::thread::Builder::new()
             .name("retention".to_owned())
             .spawn(move || {
                 loop {
-                    once(&keep, &record, &recorder, &key);
+                    once(&keep, (&record, &node), &recorder, &key);
                     match stopped.recv_timeout(PAUSE) {
                         Err(RecvTimeoutError::Timeout) => {}
                         _ => return,
@@ -73,7 +74,7 @@ impl Drop for Retaining {
     }
 }
 
-fn once(keep: &[Keep], record: &Path, recorder: &Recorder, key: &SigningKey) {
+fn once(keep: &[Keep], (record, node): (&Home, &str), recorder: &Recorder, key: &SigningKey) {
     let retention = Retention::at(jiff::Timestamp::now(), keep);
     let what = Prune {
         key,
@@ -81,9 +82,11 @@ fn once(keep: &[Keep], record: &Path, recorder: &Recorder, key: &SigningKey) {
         retention: &retention,
         dry_run: false,
     };
-    match prune(record, &what) {
+    match record.prune(&what) {
         Ok(chains) => {
-            for chain in chains {
+            // Each node of a fleet removes what it signed; others' keys it does not know.
+            let ours = |chain: &PrunedChain| !record.is_shared() || chain.node == node;
+            for chain in chains.into_iter().filter(ours) {
                 tell(&chain, recorder);
             }
         }

@@ -206,8 +206,18 @@ fn a_fleets_database_goes_into_a_backup_and_into_another_database() {
     fleet.backs_up(&file);
     // To a database of the appliance's own, and to one of a fleet.
     for database in [None, Some(server.url("second"))] {
-        let elsewhere = Elsewhere::new(database);
+        let elsewhere = Elsewhere::new(database.clone());
         elsewhere.restores(&file);
+        let record = match database {
+            None => elsewhere.folder.path().join("gig/audit/record.db"),
+            Some(_) => "postgres:".into(),
+        };
+        let record = &*record.to_string_lossy();
+        // The fleet's record is in it, and proves as much.
+        let whole = elsewhere.gig(&["audit", "verify", record]);
+        assert_eq!(whole.status, 0, "{whole:?}");
+        let found = elsewhere.gig(&["audit", "search", record, "--event", "policy.change"]);
+        assert!(found.output.contains("policy=web"), "{found:?}");
         assert_eq!(elsewhere.start().document(&token), json!(WANTED));
     }
     let occupied = Elsewhere::new(Some(server.url("postgres")));

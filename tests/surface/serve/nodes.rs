@@ -19,10 +19,9 @@ impl Appliance {
         assert_eq!(reply.status, 200, "{reply:?}");
     }
 
-    /// What its sandboxes were told, newest first; read beside it.
+    /// What sandboxes of the fleet were told, newest first; read beside it.
     fn decided(&self, words: &[&str]) -> Vec<Value> {
-        let record = self.path("audit/record.db").display().to_string();
-        let mut all = vec!["audit", "search", &record, "--json"];
+        let mut all = vec!["audit", "search", "postgres:", "--json"];
         all.extend(words);
         let found = self.gig(&all, "");
         assert!(found.status <= 1, "{found:?}");
@@ -66,6 +65,18 @@ fn a_change_on_one_node_is_enforced_on_the_other_and_a_dead_node_loses_nothing()
         let denied = two.decided(&told("deny"));
         denied[0]["policy_version"] == 3
     });
+    // A search on either finds what was decided on both, and says where.
+    let names = |node: &Appliance| {
+        let found = node.records(&token, "event=policy.change").into_iter();
+        let sandboxes = node.records(&token, &format!("sandbox={sandbox}&limit=1"));
+        let names = found.chain(sandboxes).map(|one| one["node"].to_string());
+        names.collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(names(&one).len(), 2, "{:?}", names(&one));
+    assert_eq!(names(&one), names(&two));
+    let of_one = names(&one).into_iter().next().expect("a name");
+    let asked = format!("node={}&limit=1", of_one.trim_matches('"'));
+    assert_eq!(two.records(&token, &asked)[0]["node"].to_string(), of_one);
     // One dies at once; what it had acknowledged is there, for the other and for itself.
     let one = one.kill_and_start_again();
     two.save(&token, 3, WANTED);
@@ -96,10 +107,11 @@ fn without_its_database_a_node_allows_nothing_and_goes_on_when_it_is_back() {
     let about = ["--sandbox", &sandbox, "--host", "wanted.test", "--verdict"];
     node.until_decided("it is allowed", &[&about[..], &["allow"]].concat());
     server.crash();
-    let denied = [&about[..], &["deny", "--policy", "database not reachable"]].concat();
-    node.until_decided("it is denied", &denied);
-    let ready = Ask::new("GET", "/readyz").send(&node);
-    assert_eq!(ready.status, 503, "{ready:?}");
+    // Nothing can be recorded, so that nothing is let out, and it says so.
+    node.until("it is not ready", |node| {
+        let ready = Ask::new("GET", "/readyz").send(node);
+        ready.status == 503 && ready.json()["parts"]["record"] == false
+    });
     assert_eq!(Ask::new("GET", "/healthz").send(&node).status, 200);
     let refused = node.gig(&["server", "start", "asker"], "");
     assert_eq!(refused.status, 125, "{refused:?}");
@@ -113,9 +125,34 @@ fn without_its_database_a_node_allows_nothing_and_goes_on_when_it_is_back() {
     };
     let before = newest();
     node.until("it is allowed again", |_| newest() > before);
+    // What was refused meanwhile is told, and the chain holds.
+    let gaps = node.decided(&["--event", "audit.gap"]);
+    let told = gaps.last().expect("a gap")["findings"].to_string();
+    assert!(told.contains("records were refused"), "{gaps:?}");
+    let whole = node.gig(&["audit", "verify", "postgres:"], "");
+    assert_eq!(whole.status, 0, "{whole:?}");
     node.save(&token, 1, NOTHING);
     let denied = [&about[..], &["deny", "--policy", "web"]].concat();
     node.until_decided("changes are in force again", &denied);
+}
+
+#[test]
+fn a_second_node_of_the_same_name_does_not_serve() {
+    let server = Postgres::start();
+    let one = node(&server);
+    let token = one.token("auditor");
+    let name = one.records(&token, "limit=1")[0]["node"].clone();
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = super::command(&folder, Some(&server.url("postgres")));
+    command.args(["serve", "--listen", "127.0.0.1:0"]);
+    command.env("GIG_NODE", name.as_str().expect("a name"));
+    let refused = super::answer(command, "");
+    assert_eq!(refused.status, 125, "{refused:?}");
+    assert!(
+        refused.errors.contains("another gig records as"),
+        "{refused:?}"
+    );
+    assert_eq!(Ask::new("GET", "/readyz").send(&one).status, 200);
 }
 
 #[test]

@@ -46,6 +46,9 @@ pub(crate) struct AuditAsked {
     /// A user or profile.
     #[serde(default)]
     pub(crate) profile: String,
+    /// A node, by its name.
+    #[serde(default)]
+    pub(crate) node: String,
     /// A policy.
     #[serde(default)]
     pub(crate) policy: String,
@@ -102,6 +105,7 @@ impl AuditAsked {
                 sandbox: one(&self.sandbox),
                 server: one(&self.server),
                 profile: one(&self.profile),
+                node: one(&self.node),
                 policy: one(&self.policy),
                 host: one(&self.host),
                 method: one(&self.method),
@@ -110,7 +114,6 @@ impl AuditAsked {
                 request: one(&self.request),
                 conn: one(&self.conn),
                 text: one(&self.text),
-                ..Filter::default()
             },
             before,
             limit: self.limit.unwrap_or(50).clamp(1, MOST),

@@ -50,7 +50,7 @@ impl Lab {
         let app = App::new(AppSettings {
             store: Arc::clone(&store) as Arc<dyn Store>,
             recorder,
-            record: folder.path().join("record.db"),
+            record: Home::Sqlite(folder.path().join("record.db")),
             control: Arc::clone(&control) as Arc<dyn Control>,
             outbound: Arc::clone(&outbound) as Arc<dyn Outbound>,
             oidc: None,

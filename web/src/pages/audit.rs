@@ -248,6 +248,7 @@ pub(crate) fn query(asked: &AuditAsked, cursor: &str) -> String {
         ("sandbox", &asked.sandbox),
         ("server", &asked.server),
         ("profile", &asked.profile),
+        ("node", &asked.node),
         ("policy", &asked.policy),
         ("host", &asked.host),
         ("method", &asked.method),

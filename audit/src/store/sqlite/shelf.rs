@@ -21,8 +21,8 @@ use crate::{
 /// A database that is read.
 #[derive(Debug)]
 pub struct SqliteLog {
-    connection: Connection,
-    place: Place,
+    pub(super) connection: Connection,
+    pub(super) place: Place,
 }
 
 impl SqliteLog {
@@ -58,15 +58,19 @@ impl SqliteLog {
     }
 
     /// From here on the database is read as it is now, until the transaction ends.
-    fn hold_moment(&self) -> Result<(), StoreError> {
+    pub(super) fn hold_moment(&self) -> Result<(), StoreError> {
         if !self.connection.is_autocommit() {
             return Ok(());
         }
-        self.told(self.connection.execute_batch("BEGIN DEFERRED"))
+        self.told("read", self.connection.execute_batch("BEGIN DEFERRED"))
     }
 
-    fn told<T>(&self, outcome: Result<T, rusqlite::Error>) -> Result<T, StoreError> {
-        outcome.map_err(|e| self.place.error("read", io::Error::other(e)))
+    pub(super) fn told<T>(
+        &self,
+        attempted: &'static str,
+        outcome: Result<T, rusqlite::Error>,
+    ) -> Result<T, StoreError> {
+        outcome.map_err(|e| self.place.error(attempted, io::Error::other(e)))
     }
 
     /// Lines with their places, by a statement that takes two bounds and a limit.
@@ -84,7 +88,7 @@ impl SqliteLog {
                 })?
                 .collect()
         };
-        self.told(read())
+        self.told("read", read())
     }
 }
 
@@ -114,11 +118,11 @@ impl Shelf for SqliteLog {
     }
 
     fn chains(&mut self) -> Result<Vec<Chain>, StoreError> {
-        self.told(chains(&self.connection))
+        self.told("read", chains(&self.connection))
     }
 
     fn checkpoints(&mut self, chain: u32) -> Result<Vec<String>, StoreError> {
-        self.told(seal::lines(&self.connection, chain))
+        self.told("read", seal::lines(&self.connection, chain))
     }
 
     fn strays(&mut self, most: u32) -> Result<(u64, Vec<i64>), StoreError> {
@@ -149,7 +153,7 @@ impl Shelf for SqliteLog {
             }
             Ok((count, first))
         };
-        self.told(read())
+        self.told("read", read())
     }
 
     fn blocks(&mut self, chain: u32, before: u64, most: u32) -> Result<Vec<Block>, StoreError> {
@@ -171,7 +175,7 @@ impl Shelf for SqliteLog {
                 })?
                 .collect()
         };
-        self.told(read())
+        self.told("read", read())
     }
 
     fn meet(&mut self, blocks: &[i64], groups: &[Vec<i64>]) -> Result<Vec<Places>, StoreError> {
@@ -199,7 +203,7 @@ impl Shelf for SqliteLog {
             }
             Ok(met)
         };
-        self.told(read())
+        self.told("read", read())
     }
 
     fn lines_at(&mut self, chain: u32, places: &[u64]) -> Result<Vec<(u64, String)>, StoreError> {
@@ -214,7 +218,7 @@ impl Shelf for SqliteLog {
             }
             Ok(lines)
         };
-        self.told(read())
+        self.told("read", read())
     }
 
     fn lines_before(
@@ -270,7 +274,7 @@ impl Log for SqliteLog {
         self.hold_moment()?;
         let verdict = indexed::verify(self, trusted);
         let given_back = self.connection.execute_batch("ROLLBACK");
-        self.told(given_back)?;
+        self.told("read", given_back)?;
         Ok(verdict?)
     }
 

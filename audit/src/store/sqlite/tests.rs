@@ -13,7 +13,6 @@ use crate::{
     search::{Filter, Marks, Query},
 };
 
-mod retention;
 mod tampered;
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -111,32 +110,6 @@ fn an_empty_group_gives_the_database_back() {
     other.execute_batch("BEGIN IMMEDIATE; ROLLBACK").unwrap();
 }
 
-/// As many tasks on many threads make it: some find that another wrote their entry.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_writers_get_one_chain_and_each_its_own_place() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("audit.db");
-    let (recorder, owner) = start(&path, "n");
-    let mut tasks = tokio::task::JoinSet::new();
-    for task in 0..50 {
-        let recorder = recorder.clone();
-        tasks.spawn(async move {
-            let mut places = Vec::new();
-            for n in 0..100 {
-                recorder.queue(numbered(1000 + n)).unwrap();
-                places.push(recorder.record(numbered(task)).await.unwrap());
-            }
-            places
-        });
-    }
-    let mut places = tasks.join_all().await.concat();
-    owner.close(PATIENCE);
-    places.sort_unstable();
-    places.dedup();
-    assert_eq!(places.len(), 5000);
-    assert_eq!(verified(&path), [10_000]);
-}
-
 #[tokio::test]
 async fn two_recorders_on_one_database_continue_each_other() {
     let folder = tempfile::tempdir().unwrap();
@@ -224,7 +197,7 @@ async fn a_full_database_refuses_and_the_gap_is_recorded_when_there_is_room() {
             lines: &lines,
         };
         match writer.append(group) {
-            Ok(()) => written += 1,
+            Ok(_) => written += 1,
             Err(error) => break error,
         }
     };
@@ -290,127 +263,5 @@ async fn a_database_that_is_not_under_its_name_takes_no_record() {
     assert!(recorder.record(numbered(2)).await.is_err());
     fs::write(&path, "").unwrap();
     assert!(recorder.record(numbered(3)).await.is_err());
-    owner.close(PATIENCE);
-}
-
-/// Waits until every full block is indexed.
-fn indexed(path: &Path) {
-    let mut log = SqliteLog::open(path).unwrap();
-    while log.unindexed().unwrap() > 4096 {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-#[tokio::test]
-async fn a_search_finds_by_its_index_exactly_what_reading_every_line_finds() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("audit.db");
-    let (recorder, owner) = start(&path, "n");
-    for n in 1..=10_000 {
-        while recorder.queue(numbered(n)).is_err() {
-            tokio::task::yield_now().await;
-        }
-    }
-    recorder.record(numbered(10_001)).await.unwrap();
-    indexed(&path);
-    let mut log = SqliteLog::open(&path).unwrap();
-    let all = log.after(&Marks::default(), 20_000).unwrap();
-    assert_eq!(all.len(), 10_001);
-    let list = |text: &str| vec![text.to_owned()];
-    let none = Filter::default;
-    let filters = [
-        none(),
-        Filter {
-            event: list("dns"),
-            ..none()
-        },
-        Filter {
-            host: list("*.example.com"),
-            verdict: list("deny"),
-            ..none()
-        },
-        Filter {
-            host: list("h3.example.com"),
-            verdict: list("deny"),
-            ..none()
-        },
-        Filter {
-            conn: list("4242"),
-            ..none()
-        },
-        Filter {
-            text: list("item 77"),
-            ..none()
-        },
-        Filter {
-            since: Some(all[3000].row.time.clone()),
-            until: Some(all[9000].row.time.clone()),
-            event: list("dns"),
-            ..none()
-        },
-        Filter {
-            verdict: vec!["deny".into(), "allow".into()],
-            event: list("dns"),
-            ..none()
-        },
-    ];
-    for filter in filters {
-        let wanted = all.iter().rev().filter(|found| filter.matches(&found.row));
-        let wanted: Vec<u64> = wanted.map(|found| found.row.seq).collect();
-        for limit in [100_000, 173] {
-            let mut query = Query {
-                filter: filter.clone(),
-                before: None,
-                limit,
-            };
-            let mut found = Vec::new();
-            loop {
-                let page = log.search(&query).unwrap();
-                found.extend(page.records.iter().map(|one| one.row.seq));
-                match page.next {
-                    // What is recorded meanwhile does not move the pages.
-                    Some(next) => query.before = Some(next),
-                    None => break,
-                }
-                recorder.record(numbered(14)).await.unwrap();
-            }
-            let found: Vec<u64> = found.into_iter().filter(|seq| *seq <= 10_001).collect();
-            assert_eq!(found, wanted, "{filter:?}");
-        }
-    }
-    owner.close(PATIENCE);
-}
-
-#[tokio::test]
-async fn what_was_not_indexed_when_gig_died_is_indexed_by_the_next() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("audit.db");
-    let (recorder, owner) = start(&path, "n");
-    for n in 1..=5000 {
-        recorder.queue(numbered(n)).unwrap();
-    }
-    recorder.record(numbered(1)).await.unwrap();
-    owner.close(PATIENCE);
-    let writer = database::open_to_write(&path).unwrap();
-    // As a crash between the terms and the block leaves it.
-    writer
-        .execute_batch("DELETE FROM block; DELETE FROM posting WHERE rowid IS NULL OR term % 2 = 0")
-        .ok();
-    writer
-        .execute_batch("DELETE FROM block; DELETE FROM posting WHERE term % 2 = 0")
-        .unwrap();
-    drop(writer);
-    let (_recorder, owner) = start(&path, "n");
-    indexed(&path);
-    let mut log = SqliteLog::open(&path).unwrap();
-    let query = Query {
-        filter: Filter {
-            text: vec!["item 77".into()],
-            ..Filter::default()
-        },
-        before: None,
-        limit: 10,
-    };
-    assert_eq!(log.search(&query).unwrap().records.len(), 1);
     owner.close(PATIENCE);
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use gig_audit::{
+    Home,
     retention::{Class, Retention, counted},
-    store::sqlite::{Prune, PrunedChain, prune},
+    store::prune::{Prune, PrunedChain},
 };
 use serde_json::json;
 
@@ -23,10 +24,12 @@ use crate::{
 /// When the database or the key cannot be used.
 pub(super) fn execute(args: &AuditPruneArgs) -> anyhow::Result<ExitStatus> {
     let name = printable(&args.file.display().to_string());
-    let RecordPlace::Sqlite(path) = RecordPlace::of(&args.file)? else {
-        bail!(
+    let record = match RecordPlace::of(&args.file)? {
+        RecordPlace::Sqlite(path) => Home::Sqlite(path),
+        RecordPlace::Shared => Home::Postgres(super::shared()?),
+        RecordPlace::Stream | RecordPlace::Lines(_) => bail!(
             "{name} is no database: records are removed from databases alone; of a file begin a new one"
-        );
+        ),
     };
     let key = signing_key::ours()?;
     let retention = Retention::at(jiff::Timestamp::now(), &args.keep);
@@ -36,7 +39,8 @@ pub(super) fn execute(args: &AuditPruneArgs) -> anyhow::Result<ExitStatus> {
         retention: &retention,
         dry_run: args.dry_run,
     };
-    let chains = prune(&path, &what).with_context(|| format!("cannot prune {name}"))?;
+    let chains = record.prune(&what);
+    let chains = chains.with_context(|| format!("cannot prune {name}"))?;
     let whole = chains.iter().all(|chain| chain.outcome.is_ok());
     let document = json!({
         "file": name,

@@ -28,7 +28,7 @@ use crate::{
 /// When the file cannot be read.
 pub(super) fn execute(args: &AuditVerifyArgs) -> anyhow::Result<ExitStatus> {
     let name = printable(&args.file.display().to_string());
-    if let RecordPlace::Sqlite(_) = RecordPlace::of(&args.file)? {
+    if let RecordPlace::Sqlite(_) | RecordPlace::Shared = RecordPlace::of(&args.file)? {
         return verify_database(args, &name);
     }
     let source: Box<dyn Read> = if args.file.as_os_str() == "-" {

@@ -10,16 +10,17 @@ use std::{
 
 use anyhow::{Context, bail};
 use gig_audit::{
-    Record, SqliteLog,
+    Record,
     attempts::{Gathering, Traffic},
     log::{
-        Log as _,
+        Log,
         lines::{Line, Lines},
     },
     search::Marks,
 };
 use jiff::Timestamp;
 
+use super::super::audit;
 use crate::{args::policy::TrafficArgs, record_place::RecordPlace};
 
 /// Reads the records that the options choose.
@@ -49,7 +50,9 @@ pub(super) fn read(args: &TrafficArgs) -> anyhow::Result<Traffic> {
             })?;
             lines(&name, Box::new(file), &mut take)?;
         }
-        RecordPlace::Sqlite(path) => rows(&path, &mut take)?,
+        RecordPlace::Sqlite(_) | RecordPlace::Shared => {
+            rows(audit::open(&args.audit)?, &args.audit, &mut take)?;
+        }
     }
     Ok(gathering.finish())
 }
@@ -87,9 +90,8 @@ fn lines(name: &str, source: Box<dyn Read>, take: &mut dyn FnMut(&Record)) -> an
 }
 
 /// Reads a database, as far as it goes now.
-fn rows(path: &Path, take: &mut dyn FnMut(&Record)) -> anyhow::Result<()> {
+fn rows(mut log: Box<dyn Log>, path: &Path, take: &mut dyn FnMut(&Record)) -> anyhow::Result<()> {
     let reading = || format!("cannot read the audit database {}", path.display());
-    let mut log = SqliteLog::open(path).with_context(reading)?;
     let mut marks = Marks::default();
     loop {
         let some = log.after(&marks, AT_ONCE).with_context(reading)?;

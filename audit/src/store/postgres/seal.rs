@@ -1,0 +1,105 @@
+//! Checkpoints in the database: signing what was written.
+
+use gig_postgres::{Link, LinkError};
+
+use super::session::get;
+use crate::{
+    chain::Head,
+    checkpoint::{self, Statement},
+    clock::now_text,
+    record::ChainHash,
+    signing::SigningKey,
+};
+
+/// Signs everything up to `head`, which the caller wrote itself: what stands in the database is not
+/// believed. Nothing to do where somebody signed as far already.
+pub(super) fn seal(
+    link: &Link,
+    (chain, node): (u32, &str),
+    key: &SigningKey,
+    head: Head,
+) -> Result<(), LinkError> {
+    alone(link, chain, || {
+        let look = "SELECT coalesce(max(last), 0) FROM audit_checkpoint WHERE chain = $1";
+        let row = link.asked(link.client().query_one(look, &[&chain.cast_signed()]))?;
+        let covered: i64 = get(link, &row, 0)?;
+        let first = covered.cast_unsigned() + 1;
+        if first <= head.seq {
+            let statement = Statement {
+                first,
+                last: head.seq,
+                hash: head.hash,
+                pruned: Vec::new(),
+                kept: None,
+            };
+            add(link, (chain, node), key, &statement)?;
+        }
+        Ok(())
+    })
+}
+
+/// Does `work` in a transaction beside which nobody else signs for this chain.
+pub(super) fn alone<T>(
+    link: &Link,
+    chain: u32,
+    work: impl FnOnce() -> Result<T, LinkError>,
+) -> Result<T, LinkError> {
+    // Until it has ended well nobody goes on with this connection.
+    link.doubt();
+    link.run("BEGIN")?;
+    let take = "SELECT pg_advisory_xact_lock($1, $2)";
+    let held = link.asked(link.client().execute(take, &[&SIGNS, &chain.cast_signed()]));
+    let done = held.and_then(|_| work());
+    let ended = link.run(if done.is_ok() { "COMMIT" } else { "ROLLBACK" });
+    if ended.is_ok() {
+        link.trust();
+    }
+    let done = done?;
+    ended.map(|()| done)
+}
+
+/// Signs a statement as the chain's next checkpoint; within [`alone`].
+pub(super) fn add(
+    link: &Link,
+    (chain, node): (u32, &str),
+    key: &SigningKey,
+    statement: &Statement,
+) -> Result<(), LinkError> {
+    let chain = chain.cast_signed();
+    let look =
+        "SELECT number, line FROM audit_checkpoint WHERE chain = $1 ORDER BY number DESC LIMIT 1";
+    let last = link.asked(link.client().query_opt(look, &[&chain]))?;
+    let (number, prev) = match &last {
+        Some(row) => {
+            let (number, line): (i64, &str) = (get(link, row, 0)?, get(link, row, 1)?);
+            (number + 1, checkpoint::digest(line))
+        }
+        None => (1, ChainHash::NONE),
+    };
+    let sequel = (number.cast_unsigned(), prev);
+    let line = checkpoint::sign(key, sequel, node, &now_text(), statement);
+    let insert = "INSERT INTO audit_checkpoint (chain, number, last, line) VALUES ($1, $2, $3, $4)";
+    let end = statement.last.cast_signed();
+    let client = link.client();
+    link.asked(client.execute(insert, &[&chain, &number, &end, &line]))
+        .map(drop)
+}
+
+/// A chain's checkpoints, in order.
+pub(super) fn lines(link: &Link, chain: u32) -> Result<Vec<String>, LinkError> {
+    let look = "SELECT line FROM audit_checkpoint WHERE chain = $1 ORDER BY number";
+    let rows = link.asked(link.client().query(look, &[&chain.cast_signed()]))?;
+    rows.iter().map(|row| get(link, row, 0)).collect()
+}
+
+/// The last places of the segments that checkpoints behind number `known` speak of.
+pub(super) fn since(link: &Link, chain: u32, known: u64) -> Result<Vec<u64>, LinkError> {
+    let look = "SELECT last FROM audit_checkpoint WHERE chain = $1 AND number > $2";
+    let (chain, known) = (chain.cast_signed(), known.cast_signed());
+    let rows = link.asked(link.client().query(look, &[&chain, &known]))?;
+    let last = |row| get::<i64>(link, row, 0).map(i64::cast_unsigned);
+    rows.iter().map(last).collect()
+}
+
+/// Of the locks with two numbers those of who signs: `gigc`.
+const SIGNS: i32 = 0x6769_6763;

@@ -1,0 +1,218 @@
+//! Old records go, and what stays is proved; in the database and in an export of it.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::*;
+use crate::{
+    log::ChainProof,
+    retention::{Class, Keep},
+    search::term,
+    verify::verify_lines,
+};
+
+on_both! {
+    every_4096_records_are_signed_and_so_is_the_end,
+    old_records_go_by_their_class_and_the_rest_stays_proved,
+    an_export_with_its_checkpoints_is_proved_without_the_database,
+    a_database_without_the_keys_word_is_broken_and_is_not_pruned,
+    two_who_prune_at_once_do_not_contradict_each_other,
+}
+
+/// Every seventh is of DNS, all others are requests.
+async fn record(place: &Place, count: u64) {
+    let (recorder, owner) = place.start("n");
+    fill(&recorder, count).await;
+    owner.close(PATIENCE);
+}
+
+fn in_days(days: i64, said: &[Keep]) -> Retention {
+    let now = Timestamp::now() + SignedDuration::from_hours(24 * days);
+    Retention::at(now, said)
+}
+
+fn pruned(place: &Place, retention: &Retention) -> std::collections::BTreeMap<Class, u64> {
+    let mut chains = place.prune(&key(1), retention);
+    assert_eq!(chains.len(), 1);
+    chains.remove(0).outcome.unwrap()
+}
+
+fn whole(place: &Place) -> crate::Verified {
+    let mut verdict = place.log().verify(&[key(1).public()]).unwrap();
+    assert!(verdict.is_whole(), "{verdict:?}");
+    verdict.chains.remove(0).outcome.unwrap()
+}
+
+fn exported(place: &Place) -> Vec<u8> {
+    let mut log = place.log();
+    let mut out = Vec::new();
+    for ChainProof {
+        exported,
+        checkpoints,
+        ..
+    } in log.proof().unwrap()
+    {
+        for line in [exported.line()].iter().chain(&checkpoints) {
+            out.extend_from_slice(line.as_bytes());
+            out.push(b'\n');
+        }
+    }
+    for found in log.after(&Marks::default(), 100_000).unwrap() {
+        out.extend_from_slice(found.line.as_bytes());
+        out.push(b'\n');
+    }
+    out
+}
+
+impl Place {
+    /// How many blocks say that some record of theirs has a term.
+    fn blocks_with(&self, term: i64) -> usize {
+        match self.home() {
+            Home::Sqlite(path) => {
+                let other = rusqlite::Connection::open(path).unwrap();
+                let count = "SELECT count(*) FROM posting WHERE term = ?1";
+                other.query_row(count, [term], |row| row.get(0)).unwrap()
+            }
+            Home::Postgres(record) => record.log().unwrap().blocks_with(term).unwrap(),
+        }
+    }
+
+    fn unhex(&self) -> &'static str {
+        match self {
+            Self::Sqlite(_) => "unhex(substr(line, -66, 64))",
+            Self::Postgres(_) => "decode(left(right(line, 66), 64), 'hex')",
+        }
+    }
+}
+
+async fn every_4096_records_are_signed_and_so_is_the_end(place: Place) {
+    record(&place, 9000).await;
+    let signed = whole(&place).signed.unwrap();
+    assert_eq!((signed.covered, signed.pruned), (9000, 0));
+    assert_eq!(signed.keys, [key(1).public()]);
+    // Those that had not been signed when the end came are signed then.
+    assert_eq!(signed.checkpoints, 3);
+    // The next run goes on.
+    record(&place, 10).await;
+    let signed = whole(&place).signed.unwrap();
+    assert_eq!((signed.covered, signed.checkpoints), (9010, 4));
+    let verdict = place.log().verify(&[key(2).public()]).unwrap();
+    assert!(!verdict.is_whole(), "signed by another key");
+}
+
+async fn old_records_go_by_their_class_and_the_rest_stays_proved(place: Place) {
+    record(&place, 9000).await;
+    let (recorder, owner) = place.start("n");
+    place.indexed();
+    owner.close(PATIENCE);
+    drop(recorder);
+    let terms = || place.blocks_with(term::term(term::Field::Event, "dns"));
+    assert_eq!(terms(), 2);
+    assert!(pruned(&place, &in_days(6, &[])).is_empty(), "too young");
+    let went = pruned(&place, &in_days(8, &[]));
+    assert_eq!(
+        went.into_iter().collect::<Vec<_>>(),
+        [(Class::Dns, 9000 / 7)]
+    );
+    let verified = whole(&place);
+    assert_eq!(verified.head.seq, 9000);
+    assert_eq!(verified.signed.unwrap().pruned, 9000 / 7);
+    assert!(pruned(&place, &in_days(8, &[])).is_empty(), "they are gone");
+    // Others are found as before, and recording goes on.
+    let mut log = place.log();
+    let mut query = Query {
+        filter: Filter {
+            text: vec!["item 8".into()],
+            ..Filter::default()
+        },
+        before: None,
+        limit: 10,
+    };
+    assert_eq!(log.search(&query).unwrap().records.len(), 1);
+    query.filter.text = vec!["item 7".into()];
+    assert_eq!(log.search(&query).unwrap().records.len(), 0);
+    assert_eq!(terms(), 0, "what went is not left in the index either");
+    drop(log);
+    record(&place, 10).await;
+    assert_eq!(whole(&place).head.seq, 9010);
+    // All of them: the last one stays, and the chain goes on from it.
+    let everything = pruned(&place, &in_days(4000, &[]));
+    assert_eq!(everything.values().sum::<u64>(), 9009 - 9000 / 7);
+    assert_eq!(whole(&place).signed.unwrap().pruned, 9009);
+    record(&place, 5).await;
+    assert_eq!(whole(&place).head.seq, 9015);
+    let kept = "request=forever".parse().unwrap();
+    let went = pruned(&place, &in_days(8000, &[kept]));
+    assert_eq!(went.keys().collect::<Vec<_>>(), Vec::<&Class>::new());
+}
+
+async fn an_export_with_its_checkpoints_is_proved_without_the_database(place: Place) {
+    record(&place, 5000).await;
+    pruned(&place, &in_days(8, &[]));
+    let export = exported(&place);
+    let trusted = [key(1).public()];
+    let verdict = verify_lines(export.as_slice(), &trusted);
+    assert!(verdict.is_whole(), "{verdict:?}");
+    assert_eq!(verdict.chains[0].node.as_deref(), Some("n"));
+    let lines: Vec<&[u8]> = export.split_inclusive(|octet| *octet == b'\n').collect();
+    let broken = |file: Vec<u8>| !verify_lines(file.as_slice(), &trusted).is_whole();
+    // Any one line is missing: the header, a checkpoint, records here and there, the last one.
+    for gone in [0, 1, 3, 5, 6, 2000, lines.len() - 1] {
+        let rest = lines.iter().enumerate().filter(|(n, _)| *n != gone);
+        let rest: Vec<&[u8]> = rest.map(|(_, line)| *line).collect();
+        assert!(broken(rest.concat()), "line {gone}");
+    }
+    let text = String::from_utf8(export.clone()).unwrap();
+    assert!(broken(text.replace("/item/4\"", "/item/5\"").into_bytes()));
+    assert!(broken(
+        text.replace("\"pruned\":[[", "\"pruned\":[[1,2],[")
+            .into_bytes()
+    ));
+    assert!(!verify_lines(export.as_slice(), &[key(2).public()]).is_whole());
+    assert!(broken(Vec::new()), "nothing is not what the key signed");
+}
+
+async fn a_database_without_the_keys_word_is_broken_and_is_not_pruned(place: Place) {
+    record(&place, 5000).await;
+    pruned(&place, &in_days(8, &[]));
+    let trusted = [key(1).public()];
+    let harm = [
+        "DELETE FROM @record WHERE position % 4096 = 100",
+        "DELETE FROM @checkpoint WHERE number > 2",
+        "DELETE FROM @checkpoint",
+        "UPDATE @checkpoint SET line = replace(line, '\"last\":4095', '\"last\":4094')",
+        "DELETE FROM @record; DELETE FROM @chain",
+        "DELETE FROM @record WHERE position % 1099511627776 > 4990;
+         UPDATE @chain SET seq = 4990, hash = (SELECT UNHEX FROM @record
+         WHERE position % 1099511627776 = 4990)",
+    ];
+    for harm in harm {
+        let harmed = place.copy();
+        // The octets of 64 digits, as either database has it.
+        harmed.harm(&harm.replace("UNHEX", harmed.unhex()));
+        let verdict = harmed.log().verify(&trusted).unwrap();
+        assert!(!verdict.is_whole(), "{harm}");
+    }
+    // What does not hold is not signed anew.
+    place.harm("UPDATE @record SET line = replace(line, '/item/4\"', '/item/5\"')");
+    let chains = place.prune(&key(1), &in_days(40, &[]));
+    let fault = chains[0].outcome.as_ref().unwrap_err();
+    assert!(
+        matches!(fault, crate::chain::ChainFault::Changed { .. }),
+        "{fault}"
+    );
+}
+
+async fn two_who_prune_at_once_do_not_contradict_each_other(place: Place) {
+    record(&place, 9000).await;
+    let barrier = std::sync::Barrier::new(4);
+    let total: u64 = std::thread::scope(|scope| {
+        let prune = || {
+            barrier.wait();
+            pruned(&place, &in_days(40, &[])).values().sum::<u64>()
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(prune)).collect();
+        threads.into_iter().map(|one| one.join().unwrap()).sum()
+    });
+    assert_eq!(total, 8999);
+    assert_eq!(whole(&place).signed.unwrap().pruned, 8999);
+}
