@@ -8,6 +8,7 @@ mod document;
 mod doors;
 mod held;
 mod live;
+mod narrowed;
 mod nodes;
 mod people;
 mod policies;

@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use crate::{
     control::ControlError,
+    narrowing::NarrowingRefused,
     password::PasswordRefused,
     secrets::SecretError,
     store::{ChangeError, ParseNameError},
@@ -165,6 +166,12 @@ impl From<PasswordRefused> for Problem {
             "password",
             error.to_string(),
         )
+    }
+}
+
+impl From<NarrowingRefused> for Problem {
+    fn from(error: NarrowingRefused) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "scope", error.to_string())
     }
 }
 

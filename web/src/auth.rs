@@ -25,6 +25,7 @@ use crate::{
     app::App,
     connections::Peer,
     credential::{Presented, read_session, read_token},
+    narrowing::Narrowing,
     role::{Permission, Role},
     router::LONGEST_BODY,
     store::{Actor, ChangeError, Standing},
@@ -38,6 +39,8 @@ pub(crate) struct Caller {
     pub(crate) role: Role,
     /// The session, where there is one.
     pub(crate) session: Option<Arc<str>>,
+    /// Of a token: what of the role it may.
+    narrowing: Narrowing,
     /// Who this is, or who made the token; `None` where nobody knows.
     person: Option<Arc<str>>,
     owner: bool,
@@ -53,6 +56,7 @@ impl Caller {
             name: name.into(),
             role: Role::Admin,
             session: None,
+            narrowing: Narrowing::default(),
             person: None,
             owner: false,
             standing: Standing::Itself,
@@ -62,10 +66,15 @@ impl Caller {
 
     /// Refuses what the role may not.
     pub(crate) fn require(&self, permission: Permission) -> Result<(), Problem> {
-        if self.role.may(permission) {
+        if self.may(permission) {
             return Ok(());
         }
         let role = self.role;
+        if role.may(permission) {
+            return Err(Problem::forbidden(
+                "this token is narrowed to less: make another one for this",
+            ));
+        }
         Err(Problem::forbidden(format!(
             "you are {role}, which {}: ask an admin",
             role.meaning()
@@ -73,7 +82,12 @@ impl Caller {
     }
 
     pub(crate) fn may(&self, permission: Permission) -> bool {
-        self.role.may(permission)
+        self.role.may(permission) && self.narrowing.lets(permission)
+    }
+
+    /// Whether a server is there for the caller: to a token of others it is not.
+    pub(crate) fn reaches(&self, server: &str) -> bool {
+        self.narrowing.reaches(server)
     }
 
     /// Whether this is that person, by themselves or by a token that they made.
@@ -128,6 +142,11 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
         app.tell_refusal(None, address(&parts), &route);
     }
     match found {
+        Ok(caller) if !caller.narrowing.opens(parts.uri.path()) => {
+            app.tell_refusal(Some(caller.name), caller.address, &route);
+            let narrowed = "this token is narrowed to less: make another one for this";
+            Problem::forbidden(narrowed).into_response()
+        }
         Ok(caller) => {
             let (name, address) = (Arc::clone(&caller.name), caller.address);
             parts.extensions.insert(caller);
@@ -187,6 +206,7 @@ async fn identify(app: &App, request: &Parts) -> Result<Caller, Problem> {
             name,
             role: Role::Admin,
             session: None,
+            narrowing: Narrowing::default(),
             person: Some(Actor::OWNER.into()),
             owner: true,
             standing: Standing::Itself,
@@ -223,6 +243,7 @@ async fn by_token(app: &App, presented: Presented, peer: &Peer) -> Result<Caller
         name: format!("token {} ({})", token.name, token.id).into(),
         role: token.role,
         session: None,
+        narrowing: token.narrowing,
         person: Some(token.person.into()).filter(|person: &Arc<str>| !person.is_empty()),
         owner: false,
         standing: Standing::Token { id, role },
@@ -243,6 +264,7 @@ async fn by_session(app: &App, presented: Presented, peer: &Peer) -> Result<Call
     Ok(Caller {
         name: session.user.as_str().into(),
         role: session.role,
+        narrowing: Narrowing::default(),
         person: Some(session.user.into()),
         owner: false,
         standing: Standing::Session {

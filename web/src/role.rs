@@ -46,6 +46,14 @@ pub enum Permission {
     Examine,
 }
 
+impl Permission {
+    /// Whether it is one that is judged by server.
+    #[must_use]
+    pub const fn is_of_servers(self) -> bool {
+        matches!(self, Self::Look | Self::ReadAudit | Self::RunSandboxes)
+    }
+}
+
 impl Role {
     /// All of them, least first.
     pub const ALL: [Self; 5] = [

@@ -64,8 +64,8 @@ pub(crate) enum UserCommand {
     /// Give somebody another role
     Role(UserRoleArgs),
     /// Give somebody a new password, from standard input or typed; their sessions end, their tokens
-    /// stay (`gig token rm`)
-    Password(UserArgs),
+    /// stay unless you say so
+    Password(UserPasswordArgs),
     /// Let somebody sign in no more; their sessions end
     Rm(UserArgs),
 }
@@ -85,6 +85,15 @@ pub(crate) struct UserRoleArgs {
     pub(crate) user: UserArgs,
     /// viewer, auditor, editor, approver or admin
     pub(crate) role: Role,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UserPasswordArgs {
+    #[command(flatten)]
+    pub(crate) user: UserArgs,
+    /// End the tokens that they made, too
+    #[arg(long)]
+    pub(crate) end_tokens: bool,
 }
 
 #[derive(Debug, Args)]
@@ -115,6 +124,13 @@ pub(crate) struct TokenAddArgs {
     /// Days until it ends (default: never)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) days: Option<u16>,
+    /// Narrow it to this of its role: read, audit, policies:write, policies:assign, policies:approve,
+    /// servers:run, servers:write, secrets:write, settings:examine; repeatable
+    #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
+    pub(crate) scope: Vec<String>,
+    /// Narrow it to this server and its sandboxes; repeatable
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) server: Vec<String>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

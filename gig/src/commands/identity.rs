@@ -4,7 +4,7 @@
 //! gets in again. Each change is recorded first, as in the console.
 
 use anyhow::{Context, bail};
-use gig_web::{Change, Hasher, store::Name};
+use gig_web::{Change, Hasher, Narrowing, store::Name};
 use serde_json::json;
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
         OutputArgs,
         serve::{
             TokenAddArgs, TokenCommand, TokenRmArgs, UserAddArgs, UserArgs, UserCommand,
-            UserRoleArgs,
+            UserPasswordArgs, UserRoleArgs,
         },
     },
     exit_status::ExitStatus,
@@ -47,10 +47,16 @@ pub(crate) fn user(command: UserCommand) -> anyhow::Result<ExitStatus> {
             let name = user.name;
             changed(&Change::SetRole { name, role }, &user.output, &said)
         }
-        UserCommand::Password(UserArgs { name, output }) => {
+        UserCommand::Password(UserPasswordArgs { user, end_tokens }) => {
+            let UserArgs { name, output } = user;
             let password = password(&name)?;
             let said = format!("{name} has a new password, and is signed in nowhere");
-            changed(&Change::SetPassword { name, password }, &output, &said)
+            let change = Change::SetPassword {
+                name,
+                password,
+                end_tokens,
+            };
+            changed(&change, &output, &said)
         }
         UserCommand::Rm(UserArgs { name, output }) => {
             let said = format!("{name} may sign in no more");
@@ -111,6 +117,9 @@ fn users(output: &OutputArgs) -> anyhow::Result<ExitStatus> {
 
 fn add_token(args: TokenAddArgs) -> anyhow::Result<ExitStatus> {
     let name: Name = args.name.parse()?;
+    let scopes = args.scope.iter().map(String::as_str);
+    let servers = args.server.iter().map(String::as_str);
+    let narrowing = Narrowing::of(args.role, scopes, servers)?;
     let minted = gig_web::mint_token()?;
     let hours = |days: u16| jiff::SignedDuration::from_hours(24 * i64::from(days));
     let expires = args
@@ -122,6 +131,7 @@ fn add_token(args: TokenAddArgs) -> anyhow::Result<ExitStatus> {
         name,
         role: args.role,
         expires: expires.transpose().context("--days: too many")?,
+        narrowing,
     };
     with(|appliance| {
         appliance.change(&change)?;
@@ -138,10 +148,11 @@ fn tokens(output: &OutputArgs) -> anyhow::Result<ExitStatus> {
                 .expires
                 .map_or_else(|| "never".to_owned(), |at| at.to_string());
             format!(
-                "{} {:<24} {:<9} ends {ends}",
+                "{} {:<24} {:<9} ends {ends}{}",
                 token.id,
                 token.name,
-                token.role.as_str()
+                token.role.as_str(),
+                token.narrowing.words()
             )
         };
         let listed: Vec<_> = tokens
@@ -149,7 +160,8 @@ fn tokens(output: &OutputArgs) -> anyhow::Result<ExitStatus> {
             .map(|token| {
                 json!({"id": token.id, "name": token.name, "role": token.role,
                     "author": token.author, "created": token.created, "expires": token.expires,
-                    "used": token.used})
+                    "used": token.used, "scopes": token.narrowing.scopes(),
+                    "servers": token.narrowing.servers()})
             })
             .collect();
         let text = match tokens.is_empty() {

@@ -125,6 +125,8 @@ pub(crate) async fn suggested(
 
 /// One reading runs at a time: it is for who writes or approves, not for who only looks.
 fn takes_part(caller: &Caller) -> Result<(), Problem> {
+    // What comes of it is read from the record.
+    caller.require(Permission::ReadAudit)?;
     if caller.may(Permission::Approve) {
         return Ok(());
     }

@@ -71,6 +71,7 @@ pub(crate) async fn list(
         .control
         .sandboxes()
         .into_iter()
+        .filter(|sandbox| caller.reaches(&sandbox.server))
         .map(Into::into)
         .collect();
     Ok(Json(Items { items }))
@@ -85,7 +86,7 @@ pub(crate) async fn one(
     Path(id): Path<String>,
 ) -> Result<Json<SandboxView>, Problem> {
     caller.require(Permission::Look)?;
-    Ok(Json(find(&app, &id)?.into()))
+    Ok(Json(find(&app, &caller, &id)?.into()))
 }
 
 /// Starts a sandbox of a server.
@@ -129,16 +130,17 @@ pub(crate) async fn log(
 }
 
 /// A sandbox by the text of its id.
-pub(crate) fn find(app: &App, id: &str) -> Result<SandboxFacts, Problem> {
+pub(crate) fn find(app: &App, caller: &Caller, id: &str) -> Result<SandboxFacts, Problem> {
     let mut known = app.control.sandboxes().into_iter();
-    let found = known.find(|sandbox| sandbox.id.to_string() == id);
+    let found =
+        known.find(|sandbox| sandbox.id.to_string() == id && caller.reaches(&sandbox.server));
     found.ok_or_else(|| Problem::missing("sandbox", id))
 }
 
 /// What it printed; the console shows the same.
 pub(crate) fn log_of(app: &App, caller: &Caller, id: &str) -> Result<SandboxLog, Problem> {
     caller.require(Permission::ReadAudit)?;
-    let found = find(app, id)?;
+    let found = find(app, caller, id)?;
     Ok(app.control.log(found.id).unwrap_or_default())
 }
 
@@ -153,7 +155,7 @@ pub(crate) async fn start_server(
     let name: Name = server.parse()?;
     let wanted = name.to_string();
     let known = app.ask(move |store| store.server(&wanted)).await?;
-    if known.is_none() {
+    if known.is_none() || !caller.reaches(name.as_str()) {
         return Err(Problem::missing("server", name.as_str()));
     }
     app.record(act(app, caller, &server, None, "sandbox start asked for"))
@@ -164,7 +166,7 @@ pub(crate) async fn start_server(
 /// Stops a sandbox; the console does the same.
 pub(crate) async fn stop_sandbox(app: &App, caller: &Caller, id: &str) -> Result<(), Problem> {
     caller.require(Permission::RunSandboxes)?;
-    let found = find(app, id)?;
+    let found = find(app, caller, id)?;
     let entry = act(
         app,
         caller,

@@ -57,7 +57,9 @@ pub(crate) async fn list(
 ) -> Result<Json<Items<ServerView>>, Problem> {
     caller.require(Permission::Look)?;
     let servers = app.ask(|store| store.servers()).await?;
-    let items = servers.into_iter().map(|server| shown(server, &caller));
+    let theirs = |server: &Server| caller.reaches(&server.name);
+    let servers = servers.into_iter().filter(theirs);
+    let items = servers.map(|server| shown(server, &caller));
     let items = items.collect();
     Ok(Json(Items { items }))
 }
@@ -73,6 +75,7 @@ pub(crate) async fn one(
     caller.require(Permission::Look)?;
     let wanted = name.clone();
     let server = app.ask(move |store| store.server(&wanted)).await?;
+    let server = server.filter(|server| caller.reaches(&server.name));
     let server = server.ok_or_else(|| Problem::missing("server", &name))?;
     Ok(Json(shown(server, &caller)))
 }

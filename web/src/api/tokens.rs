@@ -18,6 +18,7 @@ use crate::{
     app::App,
     auth::Caller,
     credential::mint_token,
+    narrowing::{Narrowing, Scope},
     role::{Permission, Role},
     store::{Change, Name, Token},
 };
@@ -32,6 +33,11 @@ pub(crate) struct TokenView {
     pub(crate) created: String,
     pub(crate) expires: Option<String>,
     pub(crate) used: Option<String>,
+    /// What of its role it may; empty: all of it.
+    #[schema(value_type = Vec<Scope>)]
+    pub(crate) scopes: Vec<&'static str>,
+    /// Of which servers; empty: all of them.
+    pub(crate) servers: Vec<String>,
 }
 
 /// A token to make.
@@ -44,6 +50,23 @@ pub(crate) struct NewToken {
     /// Days until it ends; absent: never.
     #[serde(default)]
     days: Option<u16>,
+    /// What of its role it may; absent or empty: all of it. A narrowed token never manages people.
+    #[serde(default)]
+    #[schema(value_type = Vec<Scope>)]
+    scopes: Vec<String>,
+    /// Of which servers; absent or empty: all of them. Such a token reaches these servers and their sandboxes
+    /// and nothing else.
+    #[serde(default)]
+    servers: Vec<String>,
+}
+
+/// What somebody wants a token to be.
+pub(crate) struct Wanted<'a> {
+    pub(crate) name: Name,
+    pub(crate) role: Role,
+    pub(crate) days: Option<u16>,
+    pub(crate) scopes: Vec<&'a str>,
+    pub(crate) servers: Vec<&'a str>,
 }
 
 /// A new token; the only time that it is shown.
@@ -63,6 +86,8 @@ impl From<Token> for TokenView {
             created: time(token.created),
             expires: token.expires.map(time),
             used: token.used.map(time),
+            scopes: token.narrowing.scopes(),
+            servers: token.narrowing.servers().to_vec(),
         }
     }
 }
@@ -88,7 +113,14 @@ pub(crate) async fn add(
     caller: Caller,
     Body(new): Body<NewToken>,
 ) -> Result<(StatusCode, Json<MintedToken>), Problem> {
-    let (id, text) = make(&app, &caller, new.name, new.role, new.days).await?;
+    let wanted = Wanted {
+        name: new.name,
+        role: new.role,
+        days: new.days,
+        scopes: new.scopes.iter().map(String::as_str).collect(),
+        servers: new.servers.iter().map(String::as_str).collect(),
+    };
+    let (id, text) = make(&app, &caller, wanted).await?;
     let token = text.to_string();
     Ok((StatusCode::CREATED, Json(MintedToken { id, token })))
 }
@@ -111,19 +143,19 @@ pub(crate) async fn remove(
 pub(crate) async fn make(
     app: &App,
     caller: &Caller,
-    name: Name,
-    role: Role,
-    days: Option<u16>,
+    wanted: Wanted<'_>,
 ) -> Result<(String, Zeroizing<String>), Problem> {
     caller.require(Permission::ManageUsers)?;
+    let narrowing = Narrowing::of(wanted.role, wanted.scopes, wanted.servers)?;
     let minted = mint_token().map_err(Problem::internal)?;
-    let expires = days.map(|days| end(app.now(), days)).transpose()?;
+    let expires = wanted.days.map(|days| end(app.now(), days)).transpose()?;
     let change = Change::AddToken {
         id: minted.id.clone(),
         digest: minted.digest,
-        name,
-        role,
+        name: wanted.name,
+        role: wanted.role,
         expires,
+        narrowing,
     };
     app.change(caller.actor(app), change).await?;
     Ok((minted.id, minted.text))

@@ -64,6 +64,9 @@ pub(crate) struct UserChange {
     role: Option<Role>,
     #[serde(default)]
     password: Option<String>,
+    /// With a password: the tokens that they made end, too.
+    #[serde(default)]
+    end_tokens: bool,
 }
 
 impl From<User> for UserView {
@@ -135,6 +138,9 @@ pub(crate) async fn change(
     if change.role.is_none() && change.password.is_none() {
         return Err(Problem::invalid("nothing to change: give role or password"));
     }
+    if change.end_tokens && change.password.is_none() {
+        return Err(Problem::invalid("tokens end with a new password: give one"));
+    }
     // One could be made and the other refused, or wait for somebody.
     if change.role.is_some() && change.password.is_some() {
         return Err(Problem::invalid(
@@ -142,7 +148,8 @@ pub(crate) async fn change(
         ));
     }
     if let Some(password) = change.password {
-        set_password(&app, &caller, name.clone(), Zeroizing::new(password)).await?;
+        let password = Zeroizing::new(password);
+        set_password(&app, &caller, name.clone(), (password, change.end_tokens)).await?;
     }
     let Some(role) = change.role else {
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -189,7 +196,7 @@ pub(crate) async fn set_password(
     app: &App,
     caller: &Caller,
     name: String,
-    password: Zeroizing<String>,
+    (password, end_tokens): (Zeroizing<String>, bool),
 ) -> Result<(), Problem> {
     caller.require(Permission::ManageUsers)?;
     // Who finds a session open must not take the account over.
@@ -199,6 +206,10 @@ pub(crate) async fn set_password(
         ));
     }
     let password = app.hasher.hash_aside(&name, password).await?;
-    let change = Change::SetPassword { name, password };
+    let change = Change::SetPassword {
+        name,
+        password,
+        end_tokens,
+    };
     app.change(caller.actor(app), change).await.map(drop)
 }

@@ -15,7 +15,7 @@ use super::{Answer, Frame, approvals::after, shown_as, to};
 use crate::{
     api::{
         sessions::{self, SessionView},
-        tokens::{self, TokenView},
+        tokens::{self, TokenView, Wanted},
         users::{UserView, add_user as add},
     },
     api_error::Problem,
@@ -59,6 +59,10 @@ pub(crate) struct NewToken {
     role: Role,
     #[serde(default)]
     days: String,
+    #[serde(default)]
+    scopes: String,
+    #[serde(default)]
+    servers: String,
 }
 
 impl PeoplePage {
@@ -76,6 +80,8 @@ pub(crate) struct OwnPassword {
     password: Zeroizing<String>,
     #[serde(deserialize_with = "crate::password::typed")]
     again: Zeroizing<String>,
+    /// A box that was ticked.
+    end_tokens: Option<String>,
 }
 
 /// `GET /people`.
@@ -129,7 +135,16 @@ pub(crate) async fn add_token(
             .map_err(|_| Problem::invalid("days are a number")),
     };
     let made = match (new.name.trim().parse(), days) {
-        (Ok(name), Ok(days)) => tokens::make(&app, &caller, name, new.role, days).await,
+        (Ok(name), Ok(days)) => {
+            let wanted = Wanted {
+                name,
+                role: new.role,
+                days,
+                scopes: listed(&new.scopes),
+                servers: listed(&new.servers),
+            };
+            tokens::make(&app, &caller, wanted).await
+        }
         (Err(error), _) => Err(Problem::from(error)),
         (_, Err(problem)) => Err(problem),
     };
@@ -137,6 +152,12 @@ pub(crate) async fn add_token(
         Ok((_, token)) => page(&app, &caller, None, token).await,
         Err(problem) => done(&app, &caller, Err(problem)).await,
     }
+}
+
+/// Words between spaces or commas.
+fn listed(text: &str) -> Vec<&str> {
+    let parts = text.split([' ', ',']);
+    parts.filter(|part| !part.is_empty()).collect()
 }
 
 /// `POST /people/tokens/{id}/remove`.
@@ -209,7 +230,11 @@ async fn change_own(app: &App, caller: &Caller, typed: OwnPassword) -> Result<()
     }
     app.limits.succeeded(Tried::Name(&name), from);
     let password = app.hasher.hash_aside(&name, typed.password).await?;
-    let change = Change::SetPassword { name, password };
+    let change = Change::SetPassword {
+        name,
+        password,
+        end_tokens: typed.end_tokens.is_some(),
+    };
     app.change(caller.actor(app), change).await.map(drop)
 }
 

@@ -60,7 +60,7 @@ pub(crate) async fn show(
     Path(id): Path<String>,
 ) -> Answer {
     caller.require(Permission::Look)?;
-    let facts = sandboxes::find(&app, &id)?;
+    let facts = sandboxes::find(&app, &caller, &id)?;
     let (denials, log) = if caller.may(Permission::ReadAudit) {
         let asked = AuditAsked {
             sandbox: id.clone(),

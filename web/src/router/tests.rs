@@ -28,6 +28,7 @@ fn token(lab: &Lab, role: Role) -> String {
         name,
         role,
         expires: None,
+        narrowing: crate::Narrowing::default(),
     });
     minted.text.to_string()
 }

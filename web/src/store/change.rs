@@ -8,7 +8,7 @@ use gig_audit::{Entry, Event, VerdictWord};
 use jiff::Timestamp;
 
 use super::{Account, Decision, Name, Proposal, ProposalState, ServerSpec, Standing};
-use crate::{credential::Digest, role::Role};
+use crate::{credential::Digest, narrowing::Narrowing, role::Role};
 
 /// Who changes something, as the record names them.
 #[derive(Debug, Clone)]
@@ -57,13 +57,15 @@ pub enum Change {
         /// Argon2id.
         password: String,
     },
-    /// A new password; all sessions of theirs end. Tokens stay: programs that work by them did not lose
-    /// the password, and who removes a token says which.
+    /// A new password; all sessions of theirs end. Tokens stay unless it is said: programs that work by
+    /// them did not lose the password.
     SetPassword {
         /// Whose.
         name: String,
         /// Argon2id.
         password: String,
+        /// The tokens that they made end, too.
+        end_tokens: bool,
     },
     /// Another role, at once; tokens that they made end unless they stay an admin.
     SetRole {
@@ -128,6 +130,8 @@ pub enum Change {
         role: Role,
         /// Until when.
         expires: Option<Timestamp>,
+        /// What of its role it may, and where.
+        narrowing: Narrowing,
     },
     /// A token is worth nothing from now on.
     RemoveToken {
@@ -345,8 +349,11 @@ impl Change {
             Self::OpenSetup { .. } => "set-up link made".to_owned(),
             Self::FinishSetup { name, .. } => format!("set-up done: first admin {name}"),
             Self::AddUser { name, role, .. } => format!("user {name} added as {role}"),
-            Self::SetPassword { name, .. } => {
-                format!("password of {name} set, sessions ended, tokens stay")
+            Self::SetPassword {
+                name, end_tokens, ..
+            } => {
+                let tokens = if *end_tokens { "ended" } else { "stay" };
+                format!("password of {name} set, sessions ended, tokens {tokens}")
             }
             Self::SetRole { name, role } => format!("user {name} is now {role}"),
             Self::RemoveUser { name } => format!("user {name} removed"),
@@ -362,7 +369,13 @@ impl Change {
                 format!("signed in{first} through {account} as {role}, session {id}")
             }
             Self::EndSession { id } => format!("session {id} ended"),
-            Self::AddToken { id, name, role, .. } => format!("token {name} ({id}) made as {role}"),
+            Self::AddToken {
+                id,
+                name,
+                role,
+                narrowing,
+                ..
+            } => format!("token {name} ({id}) made as {role}{}", narrowing.words()),
             Self::RemoveToken { id } => format!("token {id} removed"),
             Self::SavePolicy { .. } => "version saved".to_owned(),
             Self::RemovePolicy { .. } => "policy removed".to_owned(),

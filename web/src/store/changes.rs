@@ -30,7 +30,11 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
             role,
             password,
         } => add_user(db, (name.as_str(), *role, password, false), now)?,
-        Change::SetPassword { name, password } => {
+        Change::SetPassword {
+            name,
+            password,
+            end_tokens,
+        } => {
             sign_on::refuse_theirs(db, name, "they have no password here")?;
             let folded = rows::folded(name);
             let own = standing::is_themselves(actor, name);
@@ -38,6 +42,9 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
             one(db, sql, (&folded, password, own), ("user", name))?;
             let sql = "DELETE FROM sessions WHERE lower(\"user\") = ?1";
             db.execute(sql, [folded])?;
+            if *end_tokens {
+                end_tokens_of(db, name)?;
+            }
         }
         Change::SetRole { name, role } => {
             sign_on::refuse_theirs(db, name, "their role follows their groups there")?;
@@ -139,10 +146,12 @@ fn token(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
             name,
             role,
             expires,
+            narrowing,
         } => {
             let sql =
-                "INSERT INTO tokens (id, digest, name, role, author, person, created, expires)
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING";
+                "INSERT INTO tokens (id, digest, name, role, author, person, created, expires,
+                       scopes, servers)
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";
             let person = actor.person.as_deref().unwrap_or_default();
             let (now, expires) = (actor.at.as_second(), expires.map(|at| at.as_second()));
             let (digest, role, author) = (digest.octets(), role.as_str(), &*actor.name);
@@ -155,6 +164,8 @@ fn token(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
                 person,
                 now,
                 expires,
+                narrowing.scopes().join(" "),
+                narrowing.servers().join(" "),
             );
             new(db, sql, values, ("token", name.as_str()))
         }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{credential::Digest, role::Role};
+use crate::{credential::Digest, narrowing::Narrowing, role::Role};
 
 /// Somebody who may sign in.
 #[derive(Debug, Clone)]
@@ -87,6 +87,8 @@ pub struct Token {
     pub expires: Option<Timestamp>,
     /// When it was last used, to the minute.
     pub used: Option<Timestamp>,
+    /// What of its role it may, and where.
+    pub narrowing: Narrowing,
 }
 
 /// A version of a policy, without its document.

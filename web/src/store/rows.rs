@@ -7,7 +7,7 @@ use super::{
     Session, Token, User,
     tables::{DatabaseError, Row},
 };
-use crate::credential::Digest;
+use crate::{credential::Digest, narrowing::Narrowing};
 
 pub(super) const USERS: &str = "SELECT name, role, password, created, own_password, issuer, subject FROM users ORDER BY lower(name)";
 pub(super) const ONE_USER: &str =
@@ -28,10 +28,10 @@ pub(super) const ONE_SESSION: &str = r#"SELECT s.id, s.digest, u.name, u.role, s
     s.expires, s.address, s.agent, s.began FROM sessions s JOIN users u ON u.name = s."user"
     WHERE s.expires > ?1 AND s.seen > ?2 AND s.id = ?3"#;
 pub(super) const TOKENS: &str = "SELECT id, digest, name, role, author, created, expires, used,
-    person
+    person, scopes, servers
     FROM tokens ORDER BY created DESC, id";
 pub(super) const ONE_TOKEN: &str =
-    "SELECT id, digest, name, role, author, created, expires, used, person
+    "SELECT id, digest, name, role, author, created, expires, used, person, scopes, servers
     FROM tokens WHERE id = ?1 AND (expires IS NULL OR expires > ?2)
     AND (person IN ('', 'owner of this machine') OR EXISTS (SELECT 1 FROM users u
         WHERE lower(u.name) = lower(tokens.person) AND u.role = 'admin'))";
@@ -120,7 +120,14 @@ pub(super) fn token(row: &Row) -> Result<Token, DatabaseError> {
         expires: maybe_time(row, 6)?,
         used: maybe_time(row, 7)?,
         person: row.get(8)?,
+        narrowing: narrowing(row)?,
     })
+}
+
+/// One that cannot be read narrows to nothing: the token is not there.
+fn narrowing(row: &Row) -> Result<Narrowing, DatabaseError> {
+    let (scopes, servers): (String, String) = (row.get(9)?, row.get(10)?);
+    Narrowing::kept(&scopes, &servers).map_err(|error| unreadable(9, error))
 }
 
 pub(super) fn head(row: &Row) -> Result<PolicyHead, DatabaseError> {

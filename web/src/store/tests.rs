@@ -209,6 +209,7 @@ fn sessions_end_by_time_by_idleness_with_their_user_and_with_a_new_password(stor
     let password = Change::SetPassword {
         name: "ben".to_owned(),
         password: "new".to_owned(),
+        end_tokens: false,
     };
     apply(store, &password).unwrap();
     assert!(!alive("b", 1) && !alive("c", 1));
@@ -250,6 +251,7 @@ fn tokens_end_with_who_made_them(store: &dyn Store) {
             name: format!("of-{author}").parse().unwrap(),
             role: Role::Admin,
             expires: None,
+            narrowing: crate::Narrowing::default(),
         };
         let actor = Actor {
             name: author.into(),
@@ -279,6 +281,7 @@ fn tokens_end_by_time_and_by_removal(store: &dyn Store) {
         name: "ci".parse().unwrap(),
         role: Role::Auditor,
         expires: Some(at(100)),
+        narrowing: crate::Narrowing::default(),
     };
     apply(store, &add).unwrap();
     assert!(matches!(

@@ -37,6 +37,7 @@ const COPIED: &[Table] = &[
         name: "tokens",
         columns: &[
             "id", "digest", "name", "role", "author", "created", "expires", "used", "person",
+            "scopes", "servers",
         ],
         key: "id",
     },
@@ -284,6 +285,7 @@ mod tests {
         let choose = Change::SetPassword {
             name: name.to_owned(),
             password: "hash".to_owned(),
+            end_tokens: false,
         };
         for change in [add, choose] {
             store.apply(&change, &actor(name), &|_| Ok(())).unwrap();
@@ -314,6 +316,7 @@ mod tests {
                 name: "ci".parse().unwrap(),
                 role: Role::Viewer,
                 expires: None,
+                narrowing: crate::Narrowing::default(),
             },
         );
         for version in 0..300 {

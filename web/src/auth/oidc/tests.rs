@@ -316,6 +316,7 @@ async fn roles_follow_groups_and_who_has_none_is_refused_on_the_record() {
         name: "ci".parse().unwrap(),
         role: Role::Viewer,
         expires: None,
+        narrowing: crate::Narrowing::default(),
     };
     round.lab.store.apply(&token, &made, &|_| Ok(())).unwrap();
     round.sign_on(json!({})).await.ok().unwrap();

@@ -49,6 +49,7 @@ fn an_account_elsewhere_has_no_password_and_no_role_of_ours(store: &dyn Store) {
         Change::SetPassword {
             name: "EVA".to_owned(),
             password: "hash".to_owned(),
+            end_tokens: false,
         },
         Change::SetRole {
             name: "eva".to_owned(),

@@ -154,6 +154,7 @@ fn a_token_is_worth_nothing_without_the_admin_behind_it(store: &dyn Store) {
         name: format!("t-{id}").parse().unwrap(),
         role: Role::Admin,
         expires: None,
+        narrowing: crate::Narrowing::default(),
     };
     let there = |id: &str| store.token(id, at(1)).unwrap().is_some();
     make(store, &add("a"), &by("dan")).unwrap();

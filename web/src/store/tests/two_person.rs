@@ -61,6 +61,7 @@ pub(super) fn password(name: &str, password: &str) -> Change {
     Change::SetPassword {
         name: name.to_owned(),
         password: password.to_owned(),
+        end_tokens: false,
     }
 }
 
@@ -352,6 +353,7 @@ fn a_tokens_person_is_who_made_it_however_many_tokens_are_between(store: &dyn St
             name: format!("t-{id}").parse().unwrap(),
             role: Role::Admin,
             expires: None,
+            narrowing: crate::Narrowing::default(),
         };
         store.apply(&change, actor, &|_| Ok(())).unwrap();
         store.token(id, at(1)).unwrap().unwrap()

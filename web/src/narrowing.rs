@@ -1,0 +1,329 @@
+//! What a token is narrowed to, below its role: some permissions, some servers.
+//!
+//! A narrowed token is for programs: it opens no page of the console, and it never manages people, by
+//! which it could make itself wider. One that is narrowed to servers sees and runs these and finds
+//! nothing else: every path that does not name a server is closed to it, also those that come later.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{
+    role::{Permission, Role},
+    store::Name,
+};
+
+/// The narrowing of one token; by default none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Narrowing {
+    /// What of its role it may; empty: all of it.
+    scopes: Vec<Scope>,
+    /// Of which servers; empty: all of them.
+    servers: Vec<String>,
+}
+
+/// One permission of a role, as tokens are narrowed to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub enum Scope {
+    /// See policies, servers, sandboxes and figures.
+    #[serde(rename = "read")]
+    Read,
+    /// Read the record and what sandboxes print.
+    #[serde(rename = "audit")]
+    Audit,
+    /// Write policies.
+    #[serde(rename = "policies:write")]
+    WritePolicies,
+    /// Say which policy is in force where.
+    #[serde(rename = "policies:assign")]
+    AssignPolicies,
+    /// Decide on what somebody else proposes.
+    #[serde(rename = "policies:approve")]
+    Approve,
+    /// Start and stop sandboxes of registered servers.
+    #[serde(rename = "servers:run")]
+    RunServers,
+    /// Register servers.
+    #[serde(rename = "servers:write")]
+    WriteServers,
+    /// Give secrets values.
+    #[serde(rename = "secrets:write")]
+    WriteSecrets,
+    /// Try what this machine gives gig.
+    #[serde(rename = "settings:examine")]
+    Examine,
+}
+
+/// A token cannot be narrowed so.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NarrowingRefused {
+    /// No such scope.
+    #[error("there is no scope {0}: {known}", known = Scope::words())]
+    Unknown(String),
+    /// The role does not have it.
+    #[error("scope {0} is more than {1} may")]
+    Beyond(&'static str, Role),
+    /// It names servers and something that is not of a server.
+    #[error(
+        "a token of named servers has no scope but read, audit and servers:run; {0} is not of a server"
+    )]
+    NotOfServers(&'static str),
+    /// Not a server's name.
+    #[error("{0} is not a server's name")]
+    Server(String),
+}
+
+impl Scope {
+    const ALL: [Self; 9] = [
+        Self::Read,
+        Self::Audit,
+        Self::WritePolicies,
+        Self::AssignPolicies,
+        Self::Approve,
+        Self::RunServers,
+        Self::WriteServers,
+        Self::WriteSecrets,
+        Self::Examine,
+    ];
+
+    /// The stable word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Audit => "audit",
+            Self::WritePolicies => "policies:write",
+            Self::AssignPolicies => "policies:assign",
+            Self::Approve => "policies:approve",
+            Self::RunServers => "servers:run",
+            Self::WriteServers => "servers:write",
+            Self::WriteSecrets => "secrets:write",
+            Self::Examine => "settings:examine",
+        }
+    }
+
+    const fn permission(self) -> Permission {
+        match self {
+            Self::Read => Permission::Look,
+            Self::Audit => Permission::ReadAudit,
+            Self::WritePolicies => Permission::EditPolicies,
+            Self::AssignPolicies => Permission::AssignPolicies,
+            Self::Approve => Permission::Approve,
+            Self::RunServers => Permission::RunSandboxes,
+            Self::WriteServers => Permission::ManageServers,
+            Self::WriteSecrets => Permission::ManageSecrets,
+            Self::Examine => Permission::Examine,
+        }
+    }
+
+    fn words() -> String {
+        Self::ALL.map(Self::as_str).join(", ")
+    }
+}
+
+impl std::str::FromStr for Scope {
+    type Err = NarrowingRefused;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|scope| scope.as_str() == text);
+        found.ok_or_else(|| NarrowingRefused::Unknown(text.to_owned()))
+    }
+}
+
+impl Narrowing {
+    /// A narrowing of this role to scopes and servers, as they are typed.
+    ///
+    /// # Errors
+    /// [`NarrowingRefused`].
+    pub fn of<'a>(
+        role: Role,
+        scopes: impl IntoIterator<Item = &'a str>,
+        servers: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, NarrowingRefused> {
+        let mut made = Self::default();
+        for text in scopes {
+            let scope: Scope = text.parse()?;
+            if !role.may(scope.permission()) {
+                return Err(NarrowingRefused::Beyond(scope.as_str(), role));
+            }
+            if !made.scopes.contains(&scope) {
+                made.scopes.push(scope);
+            }
+        }
+        for text in servers {
+            let name: Name = text
+                .parse()
+                .map_err(|_| NarrowingRefused::Server(text.to_owned()))?;
+            made.servers.push(name.to_string());
+        }
+        let of_servers = |scope: &&Scope| !scope.permission().is_of_servers();
+        match made.scopes.iter().find(of_servers) {
+            Some(scope) if !made.servers.is_empty() => {
+                Err(NarrowingRefused::NotOfServers(scope.as_str()))
+            }
+            _ => Ok(made),
+        }
+    }
+
+    /// From the store: what it was made of.
+    pub(crate) fn kept(scopes: &str, servers: &str) -> Result<Self, NarrowingRefused> {
+        Ok(Self {
+            scopes: scopes
+                .split_whitespace()
+                .map(str::parse)
+                .collect::<Result<_, _>>()?,
+            servers: servers.split_whitespace().map(str::to_owned).collect(),
+        })
+    }
+
+    /// Whether there is any.
+    #[must_use]
+    pub const fn is_any(&self) -> bool {
+        !self.scopes.is_empty() || !self.servers.is_empty()
+    }
+
+    /// Whether a role that may still may.
+    #[must_use]
+    pub fn lets(&self, permission: Permission) -> bool {
+        let in_scope = self
+            .scopes
+            .iter()
+            .any(|scope| scope.permission() == permission);
+        let scoped = self.scopes.is_empty() || in_scope;
+        let of_servers = self.servers.is_empty() || permission.is_of_servers();
+        let people = self.is_any() && permission == Permission::ManageUsers;
+        scoped && of_servers && !people
+    }
+
+    /// Whether it reaches this server.
+    #[must_use]
+    pub fn reaches(&self, server: &str) -> bool {
+        self.servers.is_empty() || self.servers.iter().any(|one| one == server)
+    }
+
+    /// Whether a path is open to it: of a server's token those alone that judge by server.
+    pub(crate) fn opens(&self, path: &str) -> bool {
+        if !self.is_any() {
+            return true;
+        }
+        let program = path.starts_with("/api/") || path == "/metrics";
+        let known = ["/api/v1/me", "/api/v1/servers", "/api/v1/sandboxes"];
+        let below = |one: &str| {
+            let rest = path.strip_prefix(one);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        program && (self.servers.is_empty() || known.into_iter().any(below))
+    }
+
+    /// As record and lists tell it, after what the token is.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut words = String::new();
+        if !self.scopes.is_empty() {
+            words.push_str(&format!(", narrowed to {}", self.scopes().join(", ")));
+        }
+        if !self.servers.is_empty() {
+            words.push_str(&format!(", for servers {}", self.servers.join(", ")));
+        }
+        words
+    }
+
+    /// The scopes, for the store and for people.
+    #[must_use]
+    pub fn scopes(&self) -> Vec<&'static str> {
+        self.scopes.iter().map(|scope| scope.as_str()).collect()
+    }
+
+    /// The servers.
+    #[must_use]
+    pub fn servers(&self) -> &[String] {
+        &self.servers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(role: Role, scopes: &[&str], servers: &[&str]) -> Result<Narrowing, NarrowingRefused> {
+        Narrowing::of(role, scopes.iter().copied(), servers.iter().copied())
+    }
+
+    #[test]
+    fn every_permission_but_people_has_a_scope_and_each_lets_its_own_alone() {
+        for scope in Scope::ALL {
+            let narrow = of(Role::Admin, &[scope.as_str()], &[]).unwrap();
+            for other in Scope::ALL {
+                assert_eq!(
+                    narrow.lets(other.permission()),
+                    scope == other,
+                    "{scope:?} {other:?}"
+                );
+            }
+            assert!(!narrow.lets(Permission::ManageUsers), "{scope:?}");
+            assert_eq!(scope.as_str().parse::<Scope>(), Ok(scope));
+            assert_eq!(serde_json::to_value(scope).unwrap(), scope.as_str());
+        }
+        assert!(Narrowing::default().lets(Permission::ManageUsers));
+        let words = of(Role::Admin, &["people:write"], &[])
+            .unwrap_err()
+            .to_string();
+        assert!(words.contains("policies:write"), "{words}");
+    }
+
+    #[test]
+    fn nothing_is_narrowed_to_more_than_the_role_has() {
+        let refused = of(Role::Auditor, &["read", "servers:run"], &[]);
+        assert_eq!(
+            refused,
+            Err(NarrowingRefused::Beyond("servers:run", Role::Auditor))
+        );
+        let refused = of(Role::Admin, &["read", "secrets:write"], &["docs"]);
+        assert_eq!(
+            refused,
+            Err(NarrowingRefused::NotOfServers("secrets:write"))
+        );
+        assert!(of(Role::Admin, &[], &["a b"]).is_err() && of(Role::Admin, &[], &[""]).is_err());
+    }
+
+    #[test]
+    fn a_token_of_servers_finds_these_alone() {
+        let narrow = of(Role::Admin, &[], &["docs", "mail"]).unwrap();
+        assert!(narrow.reaches("docs") && narrow.reaches("mail") && !narrow.reaches("doc"));
+        for permission in [
+            Permission::Look,
+            Permission::ReadAudit,
+            Permission::RunSandboxes,
+        ] {
+            assert!(narrow.lets(permission));
+        }
+        for permission in [
+            Permission::ManageServers,
+            Permission::ManageSecrets,
+            Permission::EditPolicies,
+        ] {
+            assert!(!narrow.lets(permission));
+        }
+        for path in [
+            "/api/v1/servers",
+            "/api/v1/servers/docs/start",
+            "/api/v1/sandboxes/x/log",
+        ] {
+            assert!(narrow.opens(path), "{path}");
+        }
+        for path in [
+            "/",
+            "/api/v1/policies",
+            "/api/v1/audit",
+            "/metrics",
+            "/api/v1/serversx",
+            "/people",
+        ] {
+            assert!(!narrow.opens(path), "{path}");
+        }
+        let scoped = of(Role::Viewer, &["read"], &[]).unwrap();
+        assert!(scoped.opens("/api/v1/policies") && scoped.opens("/metrics") && !scoped.opens("/"));
+        let kept = Narrowing::kept("", "docs mail").unwrap();
+        assert_eq!(kept, narrow);
+        assert!(Narrowing::kept("everything", "").is_err());
+    }
+}
