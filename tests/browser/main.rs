@@ -9,6 +9,7 @@
 mod stage;
 mod world;
 
+use gig_tests::lab::openid_provider::OpenIdProvider;
 use stage::Stage;
 
 #[test]
@@ -49,6 +50,20 @@ fn a_session_is_ended_and_its_browser_is_out() {
 #[test]
 fn what_is_recorded_is_seen_as_it_is_recorded() {
     Stage::set().play("watch_live");
+}
+
+#[test]
+fn somebody_of_the_company_signs_in_through_their_provider_and_nobody_in_their_place() {
+    let claims = r#"{"sub":"u-1","preferred_username":"eva","groups":["writers"]}"#;
+    let provider = OpenIdProvider::start("ES256", claims);
+    let mut environment = provider.environment().to_vec();
+    // It is on this machine, not behind the proxy of the world.
+    environment.extend([
+        ("GIG_OUTBOUND_PRIVATE", "127.0.0.0/8"),
+        ("NO_PROXY", "127.0.0.1"),
+    ]);
+    let stage = Stage::set_with(&environment);
+    stage.play_with("sign_on", &[("GIG_TEST_PROVIDER", provider.issuer())]);
 }
 
 #[test]

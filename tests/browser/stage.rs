@@ -22,6 +22,11 @@ pub struct Stage {
 
 impl Stage {
     pub fn set() -> Self {
+        Self::set_with(&[])
+    }
+
+    /// With more of an environment.
+    pub fn set_with(environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let world = World::start();
         let said = File::create(folder.path().join("said")).expect("a file");
@@ -29,7 +34,8 @@ impl Stage {
         command
             .args(["serve", "--listen", "127.0.0.1:0"])
             .env("HTTPS_PROXY", format!("http://{}", world.address))
-            .env("GIG_UPSTREAM_PROXY_NAMES", "proxy");
+            .env("GIG_UPSTREAM_PROXY_NAMES", "proxy")
+            .envs(environment.iter().copied());
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let gig = command.stderr(said).spawn().expect("start gig");
         let mut stage = Self {
@@ -69,6 +75,11 @@ impl Stage {
 
     /// Plays `journeys/NAME.cjs` to its end.
     pub fn play(&self, name: &str) {
+        self.play_with(name, &[]);
+    }
+
+    /// The same with what the journey is told beside.
+    pub fn play_with(&self, name: &str, told: &[(&str, &str)]) {
         let here = place::repository().join("tests/browser/journeys");
         let shots = place::repository().join("target/browser");
         fs::create_dir_all(&shots).expect("a folder for screenshots");
@@ -83,6 +94,7 @@ impl Stage {
             .env("GIG_TEST_SHOTS", shots.join(name))
             .env("GIG_TEST_GIG", place::gig())
             .env("GIG_DATA_DIR", data(&self.folder))
+            .envs(told.iter().copied())
             // The browser's own, gone with this folder.
             .env("TMPDIR", self.folder.path())
             .stdin(Stdio::null())

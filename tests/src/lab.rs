@@ -12,6 +12,7 @@ pub mod http_origin;
 pub mod network;
 pub mod nginx;
 pub mod open_proxy;
+pub mod openid_provider;
 pub mod output;
 pub mod place;
 pub mod postgres;

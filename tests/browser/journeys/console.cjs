@@ -23,8 +23,8 @@ class Journey {
     this.shots = 0;
   }
 
-  // Somebody with a browser of their own: no cookie is shared.
-  async person(options = {}) {
+  // Somebody with a browser of their own: no cookie is shared. `also`: where else it may be sent.
+  async person({ also, ...options } = {}) {
     const context = await this.browser.newContext({ viewport: DESKTOP, colorScheme: 'light', ...options });
     context.setDefaultTimeout(PATIENCE);
     const page = await context.newPage();
@@ -32,7 +32,8 @@ class Journey {
     page.on('console', said => { if (said.type() === 'error' && !/status of 4\d\d/.test(said.text())) this.broken.push(`${page.url()}: ${said.text()}`); });
     page.on('pageerror', error => this.broken.push(`${page.url()}: ${error}`));
     page.on('request', asked => {
-      if (!asked.url().startsWith(`${CONSOLE}/`)) this.broken.push(`${page.url()} asks for ${asked.url()}`);
+      const known = [CONSOLE, also].some(one => one !== undefined && asked.url().startsWith(`${one}/`));
+      if (!known) this.broken.push(`${page.url()} asks for ${asked.url()}`);
     });
     return page;
   }

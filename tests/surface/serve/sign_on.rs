@@ -1,72 +1,36 @@
 //! Single sign-on through a real OpenID provider, and what nobody gets by it.
 
-use std::{
-    io::{BufRead, BufReader},
-    process::{Child, Command, Stdio},
-};
-
-use gig_tests::lab::{fixture, place};
+use gig_tests::lab::openid_provider::OpenIdProvider;
 use serde_json::{Value, json};
 
 use super::{Appliance, Ask, PASSWORD, Reply, command};
 
-const SECRET: &str = "a secret + of gig's";
-
-/// Authlib's, with keys of its own; ends with its handle.
-struct Provider {
-    child: Child,
-    issuer: String,
-}
+/// A real one, and what a browser does with it.
+struct Provider(OpenIdProvider);
 
 impl Provider {
     fn start(algorithm: &str) -> Self {
-        let python = place::client("venv").join("bin/python");
-        let mut child = Command::new(python)
-            .arg(fixture::path("openid_provider.py"))
-            .args([SECRET, algorithm])
-            .env("AUTHLIB_INSECURE_TRANSPORT", "1")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("a provider");
-        let mut said = BufReader::new(child.stdout.take().expect("its words"));
-        let mut line = String::new();
-        said.read_line(&mut line).expect("its first words");
-        let issuer = line.trim().strip_prefix("issuer ");
-        let issuer = issuer.expect("what it calls itself").to_owned();
-        std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
-        Self { child, issuer }
-    }
-
-    fn address(&self) -> &str {
-        self.issuer.trim_start_matches("http://")
+        Self(OpenIdProvider::start(algorithm, "{}"))
     }
 
     /// Whoever comes next is this.
     fn following(&self, claims: &Value) {
         let told = Ask::new("POST", "/_next").json(claims);
-        assert_eq!(told.send_to(self.address()).status, 200);
+        assert_eq!(told.send_to(self.0.address()).status, 200);
     }
 
     /// An appliance that knows it.
     fn appliance(&self, options: &[&str]) -> Appliance {
-        let environment = [
-            ("GIG_OIDC_ISSUER", self.issuer.as_str()),
-            ("GIG_OIDC_CLIENT_ID", "gig"),
-            ("GIG_OIDC_CLIENT_SECRET", SECRET),
-            ("GIG_OIDC_ROLES", "ops=admin,writers=editor"),
-        ];
         let folder = tempfile::tempdir().expect("a folder");
-        Appliance::start_with(folder, options, None, &environment)
+        Appliance::start_with(folder, options, None, &self.0.environment())
     }
 
     /// To the provider and back, as a browser goes; where it comes back to, and the cookie of the round.
     fn round(&self, appliance: &Appliance) -> (String, String) {
         let begun = Ask::new("GET", "/sign-in/oidc?next=/people").send(appliance);
         assert_eq!(begun.status, 303, "{begun:?}");
-        let to = begun.location().strip_prefix(&self.issuer);
-        let vouched = Ask::new("GET", to.expect("the provider")).send_to(self.address());
+        let to = begun.location().strip_prefix(self.0.issuer());
+        let vouched = Ask::new("GET", to.expect("the provider")).send_to(self.0.address());
         let back = vouched.location();
         let path = back.strip_prefix(&format!("http://{}", appliance.address));
         (path.expect("our own").to_owned(), begun.cookie())
@@ -76,13 +40,6 @@ impl Provider {
         self.following(claims);
         let (back, cookie) = self.round(appliance);
         Ask::new("GET", &back).cookie(&cookie).send(appliance)
-    }
-}
-
-impl Drop for Provider {
-    fn drop(&mut self) {
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
     }
 }
 
