@@ -1,5 +1,7 @@
 //! Digests of a body, in a header or trailer section: made anew where the body is another than was sent, or
-//! left out and told. None that is wrong goes on.
+//! left out and told. None that is wrong goes on. All of them may be left out (RFC 9530 §2: who sends one
+//! chooses to; S3 and Google make their own where none comes); what a signature demands is not among them,
+//! and is made by who signs.
 
 use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -56,8 +58,16 @@ fn renewed(name: &HeaderName, old: &[u8], octets: &[u8]) -> Option<HeaderValue> 
     if name == CONTENT_MD5 {
         return HeaderValue::try_from(STANDARD.encode(Md5::digest(octets))).ok();
     }
+    let checksum = match name.as_str() {
+        "x-amz-checksum-sha256" => Some(&digest::SHA256),
+        "x-amz-checksum-sha1" => Some(&digest::SHA1_FOR_LEGACY_USE_ONLY),
+        _ => None,
+    };
+    if let Some(algorithm) = checksum {
+        return HeaderValue::try_from(STANDARD.encode(digest::digest(algorithm, octets))).ok();
+    }
     let old = std::str::from_utf8(old).ok()?;
-    let structured = name != DIGEST;
+    let structured = name != DIGEST && name != GOOGLE;
     let mut digests = Vec::new();
     for member in old.split(',') {
         let (algorithm, _) = member.trim().split_once('=')?;
@@ -78,9 +88,17 @@ fn renewed(name: &HeaderName, old: &[u8], octets: &[u8]) -> Option<HeaderValue> 
 
 const DIGEST: HeaderName = HeaderName::from_static("digest");
 const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
-const DIGESTS: [HeaderName; 4] = [
+/// Google Cloud Storage's, written like `Digest`.
+const GOOGLE: HeaderName = HeaderName::from_static("x-goog-hash");
+const DIGESTS: [HeaderName; 10] = [
     CONTENT_MD5,
     DIGEST,
+    GOOGLE,
     HeaderName::from_static("content-digest"),
     HeaderName::from_static("repr-digest"),
+    HeaderName::from_static("x-amz-checksum-sha256"),
+    HeaderName::from_static("x-amz-checksum-sha1"),
+    HeaderName::from_static("x-amz-checksum-crc32"),
+    HeaderName::from_static("x-amz-checksum-crc32c"),
+    HeaderName::from_static("x-amz-checksum-crc64nvme"),
 ];

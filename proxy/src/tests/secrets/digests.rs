@@ -34,6 +34,10 @@ async fn digests_are_those_of_what_is_sent() {
     headers.insert("content-digest", "sha-256=:AAAA:".parse().unwrap());
     headers.insert("digest", "SHA-256=AAAA".parse().unwrap());
     headers.insert("content-md5", "AAAA".parse().unwrap());
+    headers.insert("x-amz-checksum-sha256", "AAAA".parse().unwrap());
+    headers.insert("x-amz-checksum-sha1", "AAAA".parse().unwrap());
+    headers.insert("x-goog-hash", "md5=AAAA".parse().unwrap());
+    headers.insert("x-amz-checksum-crc32c", "AAAA".parse().unwrap());
     assert_eq!(world.send("api.test", request).await.body, "v4lue");
     let digest = digest(&SHA256, b"v4lue");
     let digest = STANDARD.encode(digest);
@@ -42,6 +46,16 @@ async fn digests_are_those_of_what_is_sent() {
     assert_eq!(seen.header("digest"), format!("SHA-256={digest}"));
     // printf v4lue | openssl md5 -binary | base64
     assert_eq!(seen.header("content-md5"), "IKW644V8scdGc9o1J44HWA==");
+    assert_eq!(seen.header("x-amz-checksum-sha256"), digest);
+    // printf v4lue | openssl sha1 -binary | base64
+    assert_eq!(
+        seen.header("x-amz-checksum-sha1"),
+        "K3j8rFjEU5GiXsT4XmLFO7WYfCw="
+    );
+    let google = "md5=IKW644V8scdGc9o1J44HWA==";
+    assert_eq!(seen.header("x-goog-hash"), google);
+    // What cannot be made anew is left out rather than wrong.
+    assert!(!seen.headers.contains_key("x-amz-checksum-crc32c"));
 }
 
 #[tokio::test]
@@ -84,12 +98,13 @@ async fn a_digest_of_a_body_that_is_not_known_when_it_begins_is_left_out_and_tol
         let headers = request.headers_mut();
         headers.insert("content-digest", "sha-256=:AAAA:".parse().unwrap());
         headers.insert("content-md5", "AAAA".parse().unwrap());
+        headers.insert("x-amz-checksum-sha256", "AAAA".parse().unwrap());
         let answer = world.send("api.test", request).await;
         assert!(answer.body.starts_with(b"v4luexxx"));
         assert_eq!(answer.body.len(), (17 << 20) + 5);
         let seen = world.seen();
         let record = world.lab.until_records(Event::Response, 1).await.remove(0);
-        for name in ["content-digest", "content-md5"] {
+        for name in ["content-digest", "content-md5", "x-amz-checksum-sha256"] {
             assert!(!seen.headers.contains_key(name));
             let mut findings = record.entry.findings.iter();
             assert!(findings.any(|f| f.contains(name)), "{record:?}");
