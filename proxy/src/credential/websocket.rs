@@ -179,8 +179,19 @@ impl Frames {
             let taken = self.take(&unread, out)?;
             drop(unread.drain(..taken));
         }
-        self.unread = unread;
+        // Lets a large block go.
+        self.unread = if unread.is_empty() {
+            Vec::new()
+        } else {
+            unread
+        };
         Ok(())
+    }
+
+    /// Octets that wait for the rest of a header or frame.
+    #[must_use]
+    pub const fn held(&self) -> usize {
+        self.unread.capacity()
     }
 
     /// Whether the stream may end here: between messages, or behind a close frame.

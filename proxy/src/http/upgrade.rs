@@ -37,6 +37,8 @@ use crate::{
     caller::Caller,
     credential::{
         body::BodyPlan,
+        memory::Memory,
+        scrub::answer::Returning,
         websocket::{FrameError, Sender, stream::RewrittenStream, without_extensions},
     },
     enforce::request::Asked,
@@ -370,11 +372,16 @@ impl WebSocket {
             self.exchange.spliced(spliced.out, spliced.back, end);
             return;
         }
-        let mut down = RewrittenStream::new(&mut down, messages::outgoing(plan, live.clone()));
+        let memory = plan.as_ref().map(BodyPlan::memory);
+        let memory = memory.or_else(|| returning.as_deref().map(Returning::memory));
+        let memory = memory.map_or_else(Memory::of_sandbox, Arc::clone);
+        let outgoing = messages::outgoing(plan, live.clone());
+        let mut down = RewrittenStream::new(&mut down, outgoing).counted(&memory);
         if let Some(live) = live.clone() {
             down = down.when(Box::new(move || live.readied()));
         }
-        let mut up = RewrittenStream::new(&mut up, messages::incoming(returning, live));
+        let incoming = messages::incoming(returning, live);
+        let mut up = RewrittenStream::new(&mut up, incoming).counted(&memory);
         let spliced = splice_until(Bytes::new(), (&mut down, &mut up), &limits, cut).await;
         let stopped =
             |side: Sender, why: Option<FrameError>| why.map(|why| messages::reason(side, why));

@@ -126,6 +126,12 @@ impl Returning {
         &self.scrub
     }
 
+    /// What its parts are counted in.
+    #[must_use]
+    pub const fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
     /// Replaces values in a header or trailer section.
     pub fn fields(&self, headers: &mut HeaderMap) {
         let mut found = BTreeSet::new();

@@ -1,10 +1,13 @@
 //! A stream whose WebSocket messages are rewritten while they are read.
 //!
-//! It reads like the stream beneath and gives frames of its own making; writing is the stream's.
+//! It reads like the stream beneath and gives frames of its own making; writing is the stream's. What
+//! values make of what was read, and what waits for the rest of a frame, is counted in what the sandbox's
+//! bodies may hold: a stream that needs more is stopped.
 
 use std::{
     fmt, io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -12,7 +15,10 @@ use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{FrameError, Frames};
-use crate::credential::wallet::Readying;
+use crate::credential::{
+    memory::{Memory, Share},
+    wallet::Readying,
+};
 
 /// What has to be waited for before what was read is rewritten.
 pub type MakeReady = Box<dyn FnMut() -> Option<Readying> + Send>;
@@ -29,6 +35,8 @@ pub struct RewrittenStream<S> {
     /// Octets of rewritten frames that were read, and octets that were written to the stream beneath.
     given: u64,
     written: u64,
+    /// What is held beyond what one read brings.
+    share: Option<Share>,
     /// Told once what was ready before has been read.
     stopped: Option<FrameError>,
 }
@@ -45,6 +53,7 @@ impl<S> RewrittenStream<S> {
             ended: false,
             given: 0,
             written: 0,
+            share: None,
             stopped: None,
         }
     }
@@ -53,6 +62,13 @@ impl<S> RewrittenStream<S> {
     #[must_use]
     pub fn when(mut self, make_ready: MakeReady) -> Self {
         self.make_ready = Some(make_ready);
+        self
+    }
+
+    /// Counts what it holds in `memory`.
+    #[must_use]
+    pub fn counted(mut self, memory: &Arc<Memory>) -> Self {
+        self.share = Some(memory.share());
         self
     }
 
@@ -71,7 +87,27 @@ impl<S> RewrittenStream<S> {
         if let Err(error) = self.frames.push(octets, &mut out) {
             self.stopped = Some(error);
         }
-        self.ready.extend_from_slice(&out);
+        if self.counts(out.len()) {
+            self.ready.extend_from_slice(&out);
+        }
+    }
+
+    /// Counts what is held with `ready` octets of frames that wait to be read; stops where that is more
+    /// than there is.
+    fn counts(&mut self, ready: usize) -> bool {
+        let Some(share) = &mut self.share else {
+            return true;
+        };
+        let held = ready.saturating_add(self.frames.held());
+        let counted = if held > LITTLE { held } else { 0 };
+        if let Err(none) = share.set(counted) {
+            if self.stopped.is_none() {
+                self.stopped = Some(FrameError::Rewrite(none.into()));
+            }
+            share.set(0).ok();
+            return false;
+        }
+        true
     }
 }
 
@@ -125,6 +161,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for RewrittenStream<S> {
         if this.ready.is_empty() {
             // Lets a large block go.
             this.ready = BytesMut::new();
+            this.counts(0);
         }
         Poll::Ready(Ok(()))
     }
@@ -152,3 +189,5 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for RewrittenStream<S> {
 
 /// Read by one call.
 const AT_ONCE: usize = 16 * 1024;
+/// Not counted: every stream that is read has as much on its way.
+const LITTLE: usize = 2 * AT_ONCE;

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use tokio::io::AsyncReadExt as _;
 
 use super::{stream::RewrittenStream, *};
+use crate::credential::memory::{Memory, NoMemory};
 
 /// Writes everything in capitals, and a mark at the end of each message.
 struct Shout;
@@ -193,6 +194,60 @@ async fn a_stopped_stream_gives_what_came_before_and_then_the_reason() {
         stream.stopped(),
         Some(FrameError::Rewrite(RewriteError::Misuse))
     );
+}
+
+/// Writes a thousand octets for each.
+struct Grow;
+
+impl Rewrite for Grow {
+    fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        out.extend(octets.iter().flat_map(|octet| [*octet; 1000]));
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Vec<u8>) -> Result<(), RewriteError> {
+        Ok(())
+    }
+
+    fn held(&self) -> usize {
+        0
+    }
+}
+
+#[tokio::test]
+async fn what_a_message_grows_to_is_counted_and_stopped_where_it_is_too_much() {
+    let sent = frame(TEXT, None, &[b'a'; 500]);
+    let grow = || Frames::new(Sender::Server, Box::new(|_| Box::new(Grow)));
+    let memory = Memory::of(600_000);
+    let mut one = RewrittenStream::new(sent.as_slice(), grow()).counted(&memory);
+    let mut read = [0; 1000];
+    one.read_exact(&mut read).await.unwrap();
+    assert!(memory.held() >= 500_000, "{}", memory.held());
+    // Another one of the same sandbox finds nothing left.
+    let mut two = RewrittenStream::new(sent.as_slice(), grow()).counted(&memory);
+    let error = two.read_exact(&mut read).await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::InvalidData);
+    let none = FrameError::Rewrite(RewriteError::NoMemory(NoMemory));
+    assert_eq!(two.stopped(), Some(none));
+    assert_eq!(none.close_code(), CloseCode::Internal);
+    drop(two);
+    let mut rest = Vec::new();
+    one.read_to_end(&mut rest).await.unwrap();
+    assert_eq!(memory.held(), 0);
+    let [(_, message)] = &messages(&[&read[..], &rest].concat(), Sender::Server)[..] else {
+        panic!("another message");
+    };
+    assert_eq!(*message, [b'a'; 500_000]);
+}
+
+#[tokio::test]
+async fn what_waits_for_the_rest_of_a_frame_is_counted() {
+    let sent = frame(TEXT, None, &[b'a'; 60_000]);
+    let memory = Memory::of(50_000);
+    let mut stream = RewrittenStream::new(sent.as_slice(), frames(Sender::Server)).counted(&memory);
+    assert!(stream.read_to_end(&mut Vec::new()).await.is_err());
+    let none = FrameError::Rewrite(RewriteError::NoMemory(NoMemory));
+    assert_eq!((stream.stopped(), memory.held()), (Some(none), 0));
 }
 
 proptest! {
