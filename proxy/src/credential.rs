@@ -7,9 +7,9 @@
 //! ```text
 //! wallet     who holds which sentinels                       sentinel
 //! capture    tokens of logins made inside, kept out          capture::{answer, overlay}
-//! watch      everything that must not go astray              forms, needles, unescape
+//! watch      everything that must not go astray              forms, wide, needles, unescape
 //! spelling   texts in every spelling                         heads
-//! misuse     what is on its way to where it is not bound     watched
+//! misuse     what is on its way to where it is not bound     watched, bare
 //! inject     values in header section and target             place, inject::{fields, target}
 //! body       values in bodies, while they stream             swap
 //! treat      what completes a request before it is sent     sign
@@ -19,6 +19,7 @@
 //! ranges     no pieces of answers
 //! ```
 
+mod bare;
 pub mod body;
 pub mod capture;
 pub mod coding;
@@ -44,5 +45,6 @@ pub mod wallet;
 pub mod watch;
 pub mod watched;
 pub mod websocket;
+mod wide;
 
 pub use wallet::{Border, Held, Readying, Wallet};

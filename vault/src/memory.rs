@@ -4,12 +4,16 @@
 //! between guard pages. A few pages hold hundreds of secrets, so that the usual `RLIMIT_MEMLOCK` is
 //! plenty. Where the limit is too low the octets are still kept, but in pages that could be swapped,
 //! and [`locked`] says so: who hands secrets out refuses then, unless the operator said otherwise.
+//!
+//! Copies that traffic is compared with are many times as long as the secrets themselves. They have pages
+//! of their own, which take no more than half of what may be locked; beyond it they are undumpable and
+//! wiped all the same, and could be swapped, which is told once.
 
 use std::{
     io,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -69,6 +73,54 @@ pub(crate) fn take(length: usize) -> Option<Block> {
     pool().take(length)
 }
 
+/// `length` octets, all zero, for copies that are compared with.
+pub(crate) fn lend(length: usize) -> Option<(Block, Lent)> {
+    // Says what the limit is, after it was raised.
+    let _pool: &Pool = pool();
+    let length = length.next_multiple_of(rustix::param::page_size());
+    let lent = Lent::take(length);
+    let region = Region::map(length, lent.0 > 0).inspect_err(|error| {
+        tracing::error!(%error, "there is no memory for what secrets are compared with");
+    });
+    let block = Arc::new(region.ok()?).take(length)?;
+    if !block.is_locked() {
+        static TOLD: AtomicBool = AtomicBool::new(false);
+        if !TOLD.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "what traffic is compared with is in memory that could be swapped: RLIMIT_MEMLOCK \
+                 is too low for it (ulimit -l, LimitMEMLOCK=)"
+            );
+        }
+    }
+    Some((block, lent))
+}
+
+/// Octets that are locked for copies; given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Lent(usize);
+
+/// What is locked for copies in this process.
+static LENT: AtomicUsize = AtomicUsize::new(0);
+
+impl Lent {
+    /// `length` octets, or none where that were more than half of what may be locked.
+    fn take(length: usize) -> Self {
+        let limit = getrlimit(Resource::Memlock).current;
+        let limit = limit.map_or(usize::MAX, |limit| {
+            usize::try_from(limit).unwrap_or(usize::MAX)
+        });
+        let more = |lent: usize| lent.checked_add(length).filter(|lent| *lent <= limit / 2);
+        let taken = LENT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        Self(if taken.is_ok() { length } else { 0 })
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        LENT.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
 /// The regions of this process.
 #[derive(Debug, Default)]
 struct Pool {
@@ -85,7 +137,7 @@ impl Pool {
             return found;
         }
         regions.retain(|region| !region.is_idle());
-        let region = match Region::map(length.max(REGION)) {
+        let region = match Region::map(length.max(REGION), true) {
             Ok(region) => Arc::new(region),
             Err(error) => {
                 tracing::error!(%error, "there is no memory for a secret");
@@ -177,6 +229,34 @@ mod tests {
     }
 
     #[test]
+    fn copies_that_are_compared_with_are_locked_undumpable_and_not_inherited() {
+        let copy = SecretBytes::compared(&[b"hunter2 hunter2".as_slice(), b"2retnuh"].concat());
+        assert_eq!(copy.expose(), b"hunter2 hunter22retnuh");
+        assert!(copy.is_locked() && copy.len() == 22);
+        let flags = flags(copy.expose().as_ptr() as usize);
+        for flag in ["lo", "dd", "wf"] {
+            let has = flags.iter().any(|f| f == flag);
+            assert!(has, "{flag} is not in {flags:?}");
+        }
+    }
+
+    #[test]
+    fn copies_take_no_more_than_half_of_what_may_be_locked() {
+        let limit = getrlimit(Resource::Memlock).current.unwrap_or(u64::MAX);
+        let Ok(limit) = usize::try_from(limit) else {
+            return;
+        };
+        let most = Lent::take(limit / 2 + 1);
+        assert_eq!(most.0, 0);
+        let before = LENT.load(Ordering::Relaxed);
+        let little = Lent::take(4096);
+        assert!(
+            little.0 == 0 || LENT.load(Ordering::Relaxed) >= 4096,
+            "{before}"
+        );
+    }
+
+    #[test]
     fn guard_pages_stand_on_both_sides() {
         let secret = SecretBytes::new(vec![7; 3 * REGION]);
         let text = fs::read_to_string("/proc/self/maps").unwrap();
@@ -204,7 +284,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_wiped() {
-        let region = Arc::new(Region::map(REGION).unwrap());
+        let region = Arc::new(Region::map(REGION, true).unwrap());
         let mut block = region.take(100).unwrap();
         block.octets_mut().fill(0x5a);
         drop(block);
@@ -215,7 +295,7 @@ mod tests {
 
     #[test]
     fn blocks_never_overlap() {
-        let region = Arc::new(Region::map(REGION).unwrap());
+        let region = Arc::new(Region::map(REGION, true).unwrap());
         let mut blocks = Vec::new();
         while let Some(mut block) = region.take(1 + blocks.len() % 200) {
             let mark = u8::try_from(blocks.len() % 251).unwrap();

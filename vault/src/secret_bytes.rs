@@ -5,7 +5,10 @@ use std::fmt;
 use subtle::ConstantTimeEq as _;
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::{memory, sys::Block};
+use crate::{
+    memory::{self, Lent},
+    sys::Block,
+};
 
 /// A secret's octets. Cloning is deliberate work ([`SecretBytes::duplicate`]); comparing takes the
 /// same time wherever the difference is.
@@ -18,6 +21,14 @@ enum Place {
     #[default]
     Nowhere,
     Block(Block),
+    /// In pages of its own.
+    Lent {
+        block: Block,
+        /// Octets of the block.
+        length: usize,
+        /// What the pages take of what may be locked; given back after them.
+        _lent: Lent,
+    },
     /// The system gave no mapping at all. [`memory::locked`] refuses their use.
     Heap(Zeroizing<Vec<u8>>),
 }
@@ -39,6 +50,26 @@ impl SecretBytes {
         copy
     }
 
+    /// A copy that traffic is compared with: undumpable and wiped, and locked as far as the system's limit
+    /// leaves room beside the secrets themselves.
+    #[must_use]
+    pub fn compared(octets: &[u8]) -> Self {
+        if octets.is_empty() {
+            return Self::default();
+        }
+        let place = match memory::lend(octets.len()) {
+            Some((block, lent)) => Place::Lent {
+                block,
+                length: octets.len(),
+                _lent: lent,
+            },
+            None => Place::Heap(Zeroizing::new(vec![0; octets.len()])),
+        };
+        let mut copy = Self(place);
+        copy.expose_mut().copy_from_slice(octets);
+        copy
+    }
+
     /// `length` octets, all zero, to be written in place.
     #[must_use]
     pub fn zeroed(length: usize) -> Self {
@@ -53,10 +84,12 @@ impl SecretBytes {
 
     /// The octets themselves, for as long as they are looked at.
     #[must_use]
+    #[inline]
     pub fn expose(&self) -> &[u8] {
         match &self.0 {
             Place::Nowhere => &[],
             Place::Block(block) => block.octets(),
+            Place::Lent { block, length, .. } => block.octets().get(..*length).unwrap_or_default(),
             Place::Heap(octets) => octets,
         }
     }
@@ -67,6 +100,9 @@ impl SecretBytes {
         match &mut self.0 {
             Place::Nowhere => &mut [],
             Place::Block(block) => block.octets_mut(),
+            Place::Lent { block, length, .. } => {
+                block.octets_mut().get_mut(..*length).unwrap_or_default()
+            }
             Place::Heap(octets) => octets,
         }
     }
@@ -100,7 +136,7 @@ impl SecretBytes {
     pub fn is_locked(&self) -> bool {
         match &self.0 {
             Place::Nowhere => true,
-            Place::Block(block) => block.is_locked(),
+            Place::Block(block) | Place::Lent { block, .. } => block.is_locked(),
             Place::Heap(_) => false,
         }
     }

@@ -44,8 +44,9 @@ pub(crate) struct Block {
 }
 
 impl Region {
-    /// Maps at least `usable` octets, and locks them if the system allows; says whether it did.
-    pub(crate) fn map(usable: usize) -> io::Result<Self> {
+    /// Maps at least `usable` octets, and locks them if that is wanted and the system allows; says whether
+    /// it did.
+    pub(crate) fn map(usable: usize, lock: bool) -> io::Result<Self> {
         let page = rustix::param::page_size();
         let usable = usable.next_multiple_of(page);
         let mapped = usable + 2 * page;
@@ -74,8 +75,10 @@ impl Region {
             // this process reads.
             unsafe { rustix::mm::madvise(inside, usable, advice) }?;
         }
-        // SAFETY: the pages are this mapping's; locking changes no content.
-        region.locked = unsafe { rustix::mm::mlock(inside, usable) }.is_ok();
+        if lock {
+            // SAFETY: the pages are this mapping's; locking changes no content.
+            region.locked = unsafe { rustix::mm::mlock(inside, usable) }.is_ok();
+        }
         Ok(region)
     }
 
@@ -105,6 +108,7 @@ impl Region {
     }
 
     /// Where the usable octets begin.
+    #[inline]
     const fn inside(&self) -> NonNull<u8> {
         let guard = (self.mapped - self.usable) / 2;
         // SAFETY: the guard page and what follows lie within the one mapping that `start` begins, which
@@ -125,6 +129,7 @@ impl Drop for Region {
 
 impl Block {
     /// The octets.
+    #[inline]
     pub(crate) fn octets(&self) -> &[u8] {
         // SAFETY: `length` octets from the block's first granule lie inside the mapping, readable and
         // initialised (anonymous pages are zero); the region's book gives them to this block alone, and
@@ -143,6 +148,7 @@ impl Block {
         self.region.is_locked()
     }
 
+    #[inline]
     fn begin(&self) -> NonNull<u8> {
         // SAFETY: the book said that the granules from `first` on exist, so that their begin lies
         // inside the mapping.

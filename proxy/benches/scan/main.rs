@@ -21,7 +21,7 @@ use std::{sync::Arc, time::Instant};
 use bytes::Bytes;
 use gig_policy::{SandboxId, SecretGrant};
 use gig_proxy::credential::{
-    misuse::{Bearer, Guard},
+    misuse::{Bearer, Guard, Pieces},
     place::{Escape, Places, Replacement},
     rewrite::Rewrite,
     scrub::{Fit, Scrub},
@@ -55,8 +55,8 @@ fn main() {
                 let pieces = pieces(&body, piece * 1024);
                 let figures = [
                     secrets.answer(&pieces),
-                    secrets.bound(&pieces),
-                    secrets.elsewhere(&pieces),
+                    secrets.bound(&pieces, kind),
+                    secrets.elsewhere(&pieces, kind),
                 ];
                 let [answer, bound, elsewhere] = figures;
                 print!(
@@ -167,10 +167,10 @@ impl Secrets {
         })
     }
 
-    fn bound(&self, pieces: &[Bytes]) -> f64 {
+    fn bound(&self, pieces: &[Bytes], kind: &str) -> f64 {
         best(pieces, || {
             let tally = Arc::new(Tally::default());
-            let mut guard = self.guard(&tally);
+            let mut guard = self.guard(&tally, kind);
             let mut swap = Swap::new(self.replacements.clone(), Escape::Json, &tally);
             let mut out = Vec::with_capacity(2 * pieces[0].len());
             let mut gone = 0;
@@ -186,10 +186,10 @@ impl Secrets {
         })
     }
 
-    fn elsewhere(&self, pieces: &[Bytes]) -> f64 {
+    fn elsewhere(&self, pieces: &[Bytes], kind: &str) -> f64 {
         best(pieces, || {
             let tally = Arc::new(Tally::default());
-            let mut guard = self.guard(&tally);
+            let mut guard = self.guard(&tally, kind);
             for piece in pieces {
                 guard.look(piece).expect("nothing is refused");
             }
@@ -197,12 +197,18 @@ impl Secrets {
         })
     }
 
-    fn guard(&self, tally: &Arc<Tally>) -> Guard {
+    /// As a body of this kind has it: what is in pieces in it is put together.
+    fn guard(&self, tally: &Arc<Tally>, kind: &str) -> Guard {
         let bearer = Bearer {
             sandbox: sandbox(),
             granted: &[],
         };
-        Guard::new(&self.watch, &bearer, ("body", false), tally)
+        let pieces = match kind {
+            "form" => Pieces::form(),
+            kind if kind.contains("json") => Pieces::json(),
+            _ => Pieces::never(),
+        };
+        Guard::new(&self.watch, &bearer, ("body", kind == "form"), tally).in_pieces(pieces)
     }
 }
 

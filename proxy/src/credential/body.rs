@@ -11,7 +11,7 @@ use super::{
     coding::{Coded, Coding, Undone, coded},
     inject::{Stopped, place_trailers},
     memory::{Memory, NoMemory},
-    misuse::{Bearer, Guard},
+    misuse::{Bearer, Guard, Pieces},
     place::{Escape, Replacement},
     rewrite::{Rewrite, RewriteError},
     swap::{Swap, Swappable},
@@ -27,6 +27,8 @@ pub struct BodyPlan {
     granted: Arc<[SecretGrant]>,
     swappable: Vec<Swappable>,
     kind: Kind,
+    /// Of a multipart body: what stands between its parts.
+    boundary: Option<Arc<[u8]>>,
     coded: Coded,
     tally: Arc<Tally>,
     memory: Arc<Memory>,
@@ -115,6 +117,7 @@ impl BodyPlan {
             granted: bearer.granted.into(),
             swappable,
             kind: kind(headers),
+            boundary: boundary(headers),
             coded: coded(headers),
             tally: Arc::clone(tally),
             memory: Arc::clone(memory),
@@ -193,21 +196,22 @@ impl BodyPlan {
                 aside: None,
             };
         }
-        let place = (self.kind.word, self.kind.credential);
-        let mut guard = Guard::new(&self.watch, &self.bearer(), place, &self.tally);
+        let mut guard = self.guard();
         let escape = self.kind.escape.filter(|_| self.may_change());
         let Some(escape) = escape else {
             guard = guard.literal();
             // What cannot be decoded is not looked into: a sentinel in it means nothing where it goes.
             let aside = match &self.coded {
                 Coded::Known(codings) => {
-                    let guard = Guard::new(&self.watch, &self.bearer(), place, &self.tally);
-                    let guard = guard.literal();
+                    let guard = self.guard().literal();
                     Some(self.undone(codings, Guarded { guard, swap: None }))
                 }
                 Coded::Plain | Coded::Unknown => None,
             };
             // A coding has room for other text as well: names, comments, and what follows its end.
+            if aside.is_some() {
+                guard = guard.in_pieces(Pieces::never());
+            }
             return Passes {
                 guard: Some(guard),
                 rewrite: None,
@@ -233,6 +237,19 @@ impl BodyPlan {
                 aside: None,
             },
         }
+    }
+
+    /// Looks at it while it passes.
+    fn guard(&self) -> Guard {
+        let place = (self.kind.word, self.kind.credential);
+        let pieces = match (self.kind.escape, &self.boundary) {
+            (_, Some(boundary)) => Pieces::multipart(boundary),
+            _ if self.kind.untold => Pieces::untold(),
+            (Some(Escape::Percent), _) => Pieces::form(),
+            (Some(Escape::Json), _) => Pieces::json(),
+            _ => Pieces::never(),
+        };
+        Guard::new(&self.watch, &self.bearer(), place, &self.tally).in_pieces(pieces)
     }
 
     /// What is decoded passes through `guarded`.
@@ -320,6 +337,25 @@ fn kind(headers: &HeaderMap) -> Kind {
     }
 }
 
+/// What stands between the parts of a multipart body (RFC 2046 §5.1.1).
+fn boundary(headers: &HeaderMap) -> Option<Arc<[u8]>> {
+    let value = headers.get(CONTENT_TYPE)?.as_bytes();
+    let mut words = value.split(|octet| *octet == b';').map(<[u8]>::trim_ascii);
+    let media = words.next()?;
+    if !media.get(..10)?.eq_ignore_ascii_case(b"multipart/") {
+        return None;
+    }
+    let named = words.find_map(|word| {
+        let (name, value) = word.split_at_checked(9)?;
+        name.eq_ignore_ascii_case(b"boundary=").then_some(value)
+    })?;
+    let named = named.strip_prefix(b"\"").unwrap_or(named);
+    let named = named.strip_suffix(b"\"").unwrap_or(named);
+    (!named.is_empty() && named.len() <= LONGEST_BOUNDARY).then(|| named.into())
+}
+
+/// RFC 2046 §5.1.1 has seventy; nobody is held to it.
+const LONGEST_BOUNDARY: usize = 256;
 /// JSON under other names.
 const JSON: [&str; 5] = ["x-ndjson", "ndjson", "jsonl", "x-json", "json-seq"];
 /// Text that does not say so.

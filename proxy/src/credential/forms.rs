@@ -1,9 +1,13 @@
-//! The shapes in which a text travels without being itself: Base64, hexadecimal, backwards.
+//! The shapes in which a text travels without being itself: Base64, hexadecimal, backwards, in UTF-16 and
+//! UTF-32.
 //!
 //! Escapes (percent, `\u`, entities) are undone by [`super::unescape`] before anything is looked for,
 //! and letter case does not count where it is looked for; so that these few are all there are.
 
 use base64::{Engine, engine::general_purpose};
+use zeroize::Zeroizing;
+
+use super::wide::wide;
 
 /// How a text was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,6 +20,8 @@ pub enum Form {
     Hex,
     /// Last octet first.
     Reversed,
+    /// In UTF-16 or UTF-32.
+    Wide,
     /// In pieces, with something between them.
     Split,
 }
@@ -29,6 +35,7 @@ impl Form {
             Self::Base64 => "base64",
             Self::Hex => "hex",
             Self::Reversed => "reversed",
+            Self::Wide => "UTF-16 or UTF-32",
             Self::Split => "split",
         }
     }
@@ -37,8 +44,8 @@ impl Form {
 /// Every form of a text, each once. Of a form longer than `WHOLE` both ends are given instead: a
 /// search holds back no more than that.
 #[must_use]
-pub fn forms(text: &[u8]) -> Vec<(Form, Vec<u8>)> {
-    let mut forms = vec![(Form::Plain, text.to_vec())];
+pub fn forms(text: &[u8]) -> Vec<(Form, Zeroizing<Vec<u8>>)> {
+    let mut forms = vec![(Form::Plain, Zeroizing::new(text.to_vec()))];
     for skipped in 0..3 {
         for engine in [
             general_purpose::STANDARD_NO_PAD,
@@ -53,32 +60,40 @@ pub fn forms(text: &[u8]) -> Vec<(Form, Vec<u8>)> {
     let hex = text.iter().flat_map(|octet| {
         [octet >> 4, octet & 0xf].map(|digit| HEX.get(usize::from(digit)).copied().unwrap_or(b'0'))
     });
-    forms.push((Form::Hex, hex.collect()));
+    forms.push((Form::Hex, Zeroizing::new(hex.collect())));
     let reversed: Vec<u8> = text.iter().rev().copied().collect();
-    if reversed != text {
+    let reversed = Zeroizing::new(reversed);
+    if *reversed != text {
         forms.push((Form::Reversed, reversed));
     }
-    let ends = |(form, octets): (Form, Vec<u8>)| {
+    forms.extend(wide(text).map(|wide| (Form::Wide, wide.octets)));
+    let ends = |(form, octets): (Form, Zeroizing<Vec<u8>>)| {
         if octets.len() <= WHOLE {
             return vec![(form, octets)];
         }
         let (head, _) = octets.split_at(END);
         let (_, tail) = octets.split_at(octets.len() - END);
-        vec![(form, head.to_vec()), (form, tail.to_vec())]
+        [head, tail]
+            .map(|end| (form, Zeroizing::new(end.to_vec())))
+            .into()
     };
     forms.into_iter().flat_map(ends).collect()
 }
 
 /// The characters that stand for `text` alone, when `skipped` octets of something else come before it
 /// in its group of three (RFC 4648 §4).
-fn base64_core(text: &[u8], skipped: usize, engine: &general_purpose::GeneralPurpose) -> Vec<u8> {
-    let mut padded = vec![0; skipped];
+fn base64_core(
+    text: &[u8],
+    skipped: usize,
+    engine: &general_purpose::GeneralPurpose,
+) -> Zeroizing<Vec<u8>> {
+    let mut padded = Zeroizing::new(vec![0; skipped]);
     padded.extend_from_slice(text);
-    let encoded = engine.encode(&padded).into_bytes();
+    let encoded = Zeroizing::new(engine.encode(&*padded).into_bytes());
     // Characters that hold bits of what stands before or after.
     let before = (skipped * 8).div_ceil(6);
     let whole = padded.len() * 8 / 6;
-    encoded.get(before..whole).unwrap_or_default().to_vec()
+    Zeroizing::new(encoded.get(before..whole).unwrap_or_default().to_vec())
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -105,7 +120,7 @@ mod tests {
                 let encoded = engine.encode(&whole);
                 let found = forms(&text).into_iter().any(|(form, octets)| {
                     form == Form::Base64
-                        && encoded.as_bytes().windows(octets.len()).any(|w| w == octets)
+                        && encoded.as_bytes().windows(octets.len()).any(|w| w == *octets)
                 });
                 prop_assert!(found, "{}", encoded);
             }
@@ -115,8 +130,9 @@ mod tests {
     #[test]
     fn hexadecimal_and_backwards() {
         let forms = forms(b"gigph-0a");
-        assert!(forms.contains(&(Form::Hex, b"67696770682d3061".to_vec())));
-        assert!(forms.contains(&(Form::Reversed, b"a0-hpgig".to_vec())));
+        let holds = |form, text: &[u8]| forms.contains(&(form, Zeroizing::new(text.to_vec())));
+        assert!(holds(Form::Hex, b"67696770682d3061"));
+        assert!(holds(Form::Reversed, b"a0-hpgig"));
     }
 
     #[test]

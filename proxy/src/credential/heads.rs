@@ -4,7 +4,10 @@
 //! The first seven octets of each text hold four rows of four (the first eleven, eight), and wherever a
 //! text begins, one of them stands at a place that is looked at. A set of bits says of nearly every row
 //! that no text begins with it, without waiting for what the place before it said. Letter case does not
-//! count here; whether the text really stands there is for the asker to see.
+//! count here; whether the text really stands there is for the asker to see. What is known of texts here is
+//! wiped when it goes: they may be values.
+
+use zeroize::Zeroize;
 
 /// The beginnings of texts.
 #[derive(Debug, Default)]
@@ -59,6 +62,18 @@ impl Row {
     const fn hash(self, bits: u32) -> u32 {
         self.0.wrapping_mul(0x9e37_79b1) >> (u32::BITS - bits)
     }
+}
+
+impl Drop for Heads {
+    fn drop(&mut self) {
+        wipe(&mut self.entries);
+        self.slots.iter_mut().for_each(|slot| slot.row.zeroize());
+        self.filter.zeroize();
+    }
+}
+
+fn wipe(entries: &mut [Entry]) {
+    entries.iter_mut().for_each(|entry| entry.row.zeroize());
 }
 
 impl Heads {
@@ -239,7 +254,9 @@ fn together(mut entries: Vec<Entry>) -> Vec<Entry> {
         }],
         few => few.to_vec(),
     });
-    groups.collect()
+    let groups = groups.collect();
+    wipe(&mut entries);
+    groups
 }
 
 /// Stands for every text that may begin at a place, where they are many.

@@ -8,11 +8,11 @@
 //! Every header field counts as a place for credentials: APIs invent their own, and nobody writes prose
 //! into one. A value is refused wherever it stands, unless its secret may go to this very request. What
 //! is written in pieces is looked for in the header section (all header values in a row, all cookies,
-//! all query values) and in forms (all values in a row), letters and digits alone.
+//! all query values) and in bodies whose values are told apart (`pieces`), letters and digits alone.
 
 use std::sync::Arc;
 
-use gig_policy::{SandboxId, SecretGrant};
+use gig_policy::{SandboxId, SecretGrant, SecretName};
 use http::{
     HeaderMap,
     header::{COOKIE, HOST},
@@ -20,7 +20,7 @@ use http::{
 
 mod pieces;
 
-use self::pieces::Pieces;
+pub use self::pieces::Pieces;
 use super::{
     rewrite::{Rewrite, RewriteError},
     spelling::Finds,
@@ -243,8 +243,9 @@ pub struct Guard {
     /// The last octets that passed, from where a find may have begun.
     tail: Vec<u8>,
     finds: Finds,
-    /// Of a form.
     pieces: Pieces,
+    /// What was found whole: that it is there when pieces are put together is no news.
+    whole: Vec<(SecretName, What)>,
 }
 
 impl Guard {
@@ -267,8 +268,16 @@ impl Guard {
             tally: Arc::clone(tally),
             tail: Vec::new(),
             finds: Finds::empty(),
-            pieces: Pieces::default(),
+            pieces: Pieces::never(),
+            whole: Vec::new(),
         }
+    }
+
+    /// Puts pieces together as they stand in this body.
+    #[must_use]
+    pub fn in_pieces(mut self, pieces: Pieces) -> Self {
+        self.pieces = pieces;
+        self
     }
 
     /// Notes sentinels that could have been swapped elsewhere: nothing is, in this body.
@@ -324,6 +333,9 @@ impl Guard {
         for hit in finds.hits.iter().filter(|hit| hit.end > joint) {
             if let Some(found) = watch.spelled(hit.text) {
                 verdict.add(self, found);
+                if self.whole.len() < REMEMBERED && !self.is_whole(found) {
+                    self.whole.push((found.name.clone(), found.what));
+                }
             }
         }
         let open = finds.open_from(0).unwrap_or(whole.len());
@@ -333,12 +345,21 @@ impl Guard {
             drop(piece.drain(..open));
         }
         (self.tail, self.finds) = (piece, finds);
-        if self.credential && verdict.result.is_ok() {
+        if verdict.result.is_ok() {
             let mut pieces = std::mem::take(&mut self.pieces);
-            pieces.look(octets, &watch, |found| verdict.add(self, found));
+            pieces.look(octets, &watch, |found| {
+                if !self.is_whole(found) {
+                    verdict.add(self, found);
+                }
+            });
             self.pieces = pieces;
         }
         verdict.result
+    }
+
+    fn is_whole(&self, found: &Found) -> bool {
+        let known = |(name, what): &(SecretName, What)| *name == found.name && *what == found.what;
+        self.whole.iter().any(known)
     }
 }
 
@@ -388,6 +409,9 @@ impl Verdict {
         }
     }
 }
+
+/// More than a record tells.
+const REMEMBERED: usize = 32;
 
 #[cfg(test)]
 mod tests;

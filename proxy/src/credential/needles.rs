@@ -3,16 +3,39 @@
 //! What is looked for is long (eight octets at least) and rarely there: `heads` says where one
 //! may begin, and only there is looked closer. Adding a text costs what its first octets do.
 
+use std::ops::Range;
+
+use gig_vault::SecretBytes;
+use zeroize::Zeroizing;
+
 use super::heads::{ANY, Heads};
 
 /// Texts to look for.
 #[derive(Debug, Default)]
 pub struct Needles {
-    texts: Vec<Box<[u8]>>,
+    /// All texts, one after the other.
+    octets: Octets,
+    /// Where in them each is.
+    texts: Vec<Range<usize>>,
     /// Those that can be found, letter case aside.
     order: Vec<usize>,
     longest: usize,
     heads: Heads,
+}
+
+/// Where texts are kept.
+#[derive(Debug)]
+enum Octets {
+    /// Anybody may see them.
+    Open(Box<[u8]>),
+    /// They are values.
+    Secret(SecretBytes),
+}
+
+impl Default for Octets {
+    fn default() -> Self {
+        Self::Open(Box::default())
+    }
 }
 
 /// One occurrence.
@@ -30,28 +53,55 @@ impl Needles {
     /// Prepares the search. Texts shorter than [`SHORTEST`] are never found.
     #[must_use]
     pub fn new<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> Self {
-        let texts = texts.into_iter().map(|text| text.as_ref().into());
-        let texts: Vec<Box<[u8]>> = texts.collect();
-        let sound = |text: &&[u8]| text.len() >= SHORTEST;
-        let lengths = texts.iter().map(|text| &**text).filter(sound);
-        let heads = texts.iter().map(|text| {
-            let text = &**text;
-            if sound(&text) { text } else { &[] }
-        });
+        let texts: Vec<T> = texts.into_iter().collect();
+        let texts: Vec<&[u8]> = texts.iter().map(AsRef::as_ref).collect();
+        Self::kept(&texts, Octets::Open(texts.concat().into()))
+    }
+
+    /// The same for texts that are values, or hold one.
+    #[must_use]
+    pub fn of_values(texts: &[Zeroizing<Vec<u8>>]) -> Self {
+        let texts: Vec<&[u8]> = texts.iter().map(|text| text.as_slice()).collect();
+        let all = Zeroizing::new(texts.concat());
+        Self::kept(&texts, Octets::Secret(SecretBytes::compared(&all)))
+    }
+
+    fn kept(texts: &[&[u8]], octets: Octets) -> Self {
+        let sound = |text: &&&[u8]| text.len() >= SHORTEST;
+        let lengths = texts.iter().filter(sound);
+        let heads = texts
+            .iter()
+            .map(|text| if sound(&text) { text } else { &[][..] });
         let lower = |text: &usize| {
-            let octets: &[u8] = texts.get(*text).map(|text| &**text).unwrap_or_default();
+            let octets: &[u8] = texts.get(*text).copied().unwrap_or_default();
             octets.iter().map(u8::to_ascii_lowercase)
         };
         let sound_ones = texts.iter().enumerate();
         let sound_ones = sound_ones.filter(|(_, text)| text.len() >= SHORTEST);
         let mut order: Vec<usize> = sound_ones.map(|(number, _)| number).collect();
         order.sort_unstable_by(|one, other| lower(one).cmp(lower(other)));
+        let mut end = 0;
+        let ranges = texts.iter().map(|text| {
+            let start = end;
+            end += text.len();
+            start..end
+        });
         Self {
             order,
-            longest: lengths.map(<[u8]>::len).max().unwrap_or(0),
+            longest: lengths.map(|text| text.len()).max().unwrap_or(0),
             heads: Heads::new(heads),
-            texts,
+            texts: ranges.collect(),
+            octets,
         }
+    }
+
+    /// One of the texts.
+    fn text(&self, number: usize) -> Option<&[u8]> {
+        let octets = match &self.octets {
+            Octets::Open(octets) => octets,
+            Octets::Secret(octets) => octets.expose(),
+        };
+        octets.get(self.texts.get(number)?.clone())
     }
 
     /// The longest text's length; 0 when there is nothing to look for.
@@ -66,7 +116,7 @@ impl Needles {
             if needle == ANY {
                 return self.each_at(octets, start, &mut found);
             }
-            let Some(text) = self.texts.get(needle) else {
+            let Some(text) = self.text(needle) else {
                 return;
             };
             let end = start + text.len();
@@ -82,7 +132,7 @@ impl Needles {
         let mut range = self.order.as_slice();
         for known in 0..=self.longest {
             let here = |text: &usize| {
-                let octet = self.texts.get(*text).and_then(|text| text.get(known));
+                let octet = self.text(*text).and_then(|text| text.get(known));
                 octet.map(u8::to_ascii_lowercase)
             };
             let whole = range.partition_point(|text| here(text).is_none());

@@ -17,8 +17,9 @@
 //! waiting    of which texts a beginning is worth a wait
 //! ```
 
-use std::{fmt, sync::Arc};
+use std::{fmt, ops::Range, sync::Arc};
 
+use gig_vault::SecretBytes;
 use zeroize::Zeroizing;
 
 use self::{
@@ -47,11 +48,19 @@ pub(super) use waiting::Waiting;
 
 /// One text.
 pub(super) struct Text {
-    octets: Zeroizing<Vec<u8>>,
+    octets: Octets,
     /// Letter case does not count.
     fold: bool,
     /// A Base64 character before it that belongs to it: the bits that are known of it, and which.
     lead: Option<Lead>,
+}
+
+/// Where a text's octets are.
+enum Octets {
+    /// As it was made.
+    Made(Zeroizing<Vec<u8>>),
+    /// Among those of all others.
+    Kept(Arc<SecretBytes>, Range<usize>),
 }
 
 /// What is known of a Base64 character.
@@ -179,20 +188,37 @@ impl Text {
             .copied()
             .filter(|octet| !is_line_break(*octet));
         Self {
-            octets: Zeroizing::new(octets.collect()),
+            octets: Octets::Made(Zeroizing::new(octets.collect())),
             fold,
             lead,
         }
     }
 
     /// Its octets, without the lead.
+    #[inline]
     pub(super) fn octets(&self) -> &[u8] {
-        &self.octets
+        match &self.octets {
+            Octets::Made(octets) => octets,
+            Octets::Kept(all, range) => all.expose().get(range.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// Moves the octets of all of them to where values are kept.
+    fn keep(texts: &mut [Self]) {
+        let all: Vec<&[u8]> = texts.iter().map(Self::octets).collect();
+        let all = Zeroizing::new(all.concat());
+        let all = Arc::new(SecretBytes::compared(&all));
+        let mut end = 0;
+        for text in texts {
+            let start = end;
+            end += text.octets().len();
+            text.octets = Octets::Kept(Arc::clone(&all), start..end);
+        }
     }
 
     /// Octets that a spelling may take at most.
     fn room(&self) -> usize {
-        self.octets.len() * SPREAD + FEW
+        self.octets().len() * SPREAD + FEW
     }
 
     #[inline]
@@ -202,7 +228,7 @@ impl Text {
 
     /// The octets of it that are looked at wherever it may begin.
     fn first_octets(&self, head: usize) -> impl Iterator<Item = u8> {
-        self.octets.iter().copied().take(head)
+        self.octets().iter().copied().take(head)
     }
 
     /// Adds at which of the first places which octets stand.
@@ -218,7 +244,7 @@ impl Text {
 
     /// Every octet that it may begin with.
     fn first(&self) -> impl Iterator<Item = u8> + use<> {
-        cases(self.octets.first().copied(), self.fold)
+        cases(self.octets().first().copied(), self.fold)
     }
 }
 
@@ -230,8 +256,9 @@ impl Lead {
 
 impl Spellings {
     /// Prepares the search. Texts shorter than [`super::needles::SHORTEST`] must not be among them.
-    pub(super) fn new(texts: Vec<Text>) -> Self {
-        let heads = Heads::new(texts.iter().map(|text| text.octets.as_slice()));
+    pub(super) fn new(mut texts: Vec<Text>) -> Self {
+        Text::keep(&mut texts);
+        let heads = Heads::new(texts.iter().map(Text::octets));
         let (mut places, mut odd, mut introducers) = ([0; 256], [0; 256], 0);
         let mut begins = vec![Vec::new(); 256];
         for (number, text) in texts.iter().enumerate() {
@@ -241,7 +268,7 @@ impl Spellings {
             }
             for octet in text.first() {
                 if let Some(slot) = begins.get_mut(usize::from(octet)) {
-                    slot.push((number, text.octets.get(1).copied().unwrap_or(0)));
+                    slot.push((number, text.octets().get(1).copied().unwrap_or(0)));
                 }
             }
         }
@@ -433,7 +460,7 @@ impl fmt::Debug for Spellings {
 
 impl fmt::Debug for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Text({})", self.octets.len())
+        write!(f, "Text({})", self.octets().len())
     }
 }
 

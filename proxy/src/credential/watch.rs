@@ -7,8 +7,10 @@ use std::{fmt, sync::Arc};
 
 use gig_policy::{SandboxId, SecretName};
 use gig_vault::Guarded;
+use zeroize::Zeroizing;
 
 use super::{
+    bare::add_bare,
     forms::{Form, forms},
     needles::{Needles, Occurrence, SHORTEST},
     spelling::{Finds, Spellings, Text},
@@ -89,9 +91,9 @@ impl Watch {
                 what,
                 form,
             };
-            let mut seen = Vec::new();
+            let mut seen = Zeroizing::new(Vec::new());
             unescape(text, &mut seen);
-            if seen != text && seen.len() >= SHORTEST {
+            if *seen != text && seen.len() >= SHORTEST {
                 // What looks escaped itself is found in the view that undoes it, too.
                 texts.push(seen);
                 subjects.push(found(Form::Plain));
@@ -100,7 +102,7 @@ impl Watch {
                 texts.push(octets);
                 subjects.push(found(form));
             }
-            let mut bare = Vec::new();
+            let mut bare = Zeroizing::new(Vec::new());
             squeeze(text, &mut bare);
             if bare.len() >= SHORTEST_SPLIT {
                 pieces.push(bare);
@@ -117,11 +119,11 @@ impl Watch {
             }
         }
         Self {
-            needles: Needles::new(&texts),
+            needles: Needles::of_values(&texts),
             subjects,
             spellings: Spellings::new(spelled),
             spelled_subjects,
-            pieces: Needles::new(&pieces),
+            pieces: Needles::of_values(&pieces),
             piece_subjects,
         }
     }
@@ -172,16 +174,15 @@ impl Watch {
     }
 
     /// Tells what `octets` hold when all but letters and digits is left out.
-    pub fn find_split<'a>(&'a self, octets: &[u8], mut tell: impl FnMut(&'a Found)) {
+    pub fn find_split<'a>(&'a self, octets: &[u8], tell: impl FnMut(&'a Found)) {
         let (mut view, mut bare) = (Vec::new(), Vec::with_capacity(octets.len()));
-        let octets = if escapes(octets) {
-            unescape(octets, &mut view);
-            &view
-        } else {
-            octets
-        };
-        squeeze(octets, &mut bare);
-        self.pieces.find_each(&bare, |occurrence| {
+        add_bare(octets, &mut view, &mut bare);
+        self.find_bare(&bare, tell);
+    }
+
+    /// Tells what stands in letters and digits that were put together.
+    pub(super) fn find_bare<'a>(&'a self, bare: &[u8], mut tell: impl FnMut(&'a Found)) {
+        self.pieces.find_each(bare, |occurrence| {
             if let Some(found) = self.piece_subjects.get(occurrence.needle) {
                 tell(found);
             }

@@ -17,6 +17,7 @@ use super::lab::{
     origin::{Got, Origin, echo},
 };
 
+mod apart;
 mod coded;
 mod digests;
 mod misuse;

@@ -87,6 +87,26 @@ fn a_token_in_pieces_stays() {
 }
 
 #[test]
+fn a_value_in_pieces_of_a_body_or_in_wide_letters_stays() {
+    // Whoever knows the value by another way does not send it on either.
+    let _run = towards_the_other(
+        "import json\n\
+         v = ''.join(['real-value-7Q', 'x2mZ0pLr'])\n\
+         a, b = v[:9], v[9:]\n\
+         def send(kind, data): ask(headers={'Content-Type': kind}, data=data)\n\
+         send('application/json', json.dumps({'a': a, 'more': {'b': [b]}}).encode())\n\
+         send('application/json', json.dumps(list(v)).encode())\n\
+         send('application/json', json.dumps({a: 1, b: 2}).encode())\n\
+         part = '--cut\\r\\nContent-Disposition: form-data; name=\"f%d\"\\r\\n\\r\\n%s\\r\\n'\n\
+         parts = ''.join(part % p for p in enumerate([a, b])) + '--cut--\\r\\n'\n\
+         send('multipart/form-data; boundary=cut', parts.encode())\n\
+         send('text/plain; charset=utf-16', ('<' + v + '>').encode('utf-16'))\n\
+         send('text/plain; charset=utf-16be', ('<' + v + '>').encode('utf-16-be'))\n\
+         send('application/octet-stream', v.encode('utf-32'))",
+    );
+}
+
+#[test]
 fn a_token_in_the_target_stays() {
     let _run = towards_the_other(
         "ask('/collect/' + t)\n\

@@ -1,83 +1,160 @@
-//! The values of a form, one after the other, as somebody would put pieces together.
+//! The values of a body, one after the other, as somebody would put pieces together.
+//!
+//! By the body's type: the values of a form, the strings and numbers of JSON (members and elements,
+//! in JSON that says what it is and in text that begins like it), the parts of a multipart body. Only what
+//! is at the ends of a value can be a piece that goes on in the next one, so that of a long one nothing
+//! else is remembered.
 
-use memchr::memchr2;
+use super::super::{
+    bare::add_bare,
+    watch::{Found, Watch},
+};
 
-use crate::credential::watch::{Found, Watch};
+mod form;
+mod json;
+mod multipart;
 
-/// What was read of a form, as far as a find may still come of it.
+use self::{form::Form, json::Json, multipart::Multipart};
+
+/// How pieces of one body are put together.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
-    /// Values alone, escapes as they are.
-    values: Vec<u8>,
-    /// What the pair begins with that is read: its name, or all of it where no `=` comes.
-    name: Vec<u8>,
-    within: Within,
-}
+pub struct Pieces(Way);
 
-/// Where in a pair.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Within {
+/// By the body's type.
+#[derive(Debug, Default)]
+enum Way {
     #[default]
-    Name,
-    Value,
+    Never,
+    /// As JSON, if it begins like it.
+    Untold,
+    Form(Form),
+    Json(Json),
+    Multipart(Box<Multipart>),
 }
 
 impl Pieces {
-    /// Takes the next octets of the form and tells what is in pieces in it so far.
+    /// Not at all: nothing tells its values apart.
+    #[must_use]
+    pub const fn never() -> Self {
+        Self(Way::Never)
+    }
+
+    /// Of a body that does not say what it is: as JSON, if it begins like it.
+    #[must_use]
+    pub const fn untold() -> Self {
+        Self(Way::Untold)
+    }
+
+    /// Of a form.
+    #[must_use]
+    pub fn form() -> Self {
+        Self(Way::Form(Form::default()))
+    }
+
+    /// Of JSON.
+    #[must_use]
+    pub fn json() -> Self {
+        Self(Way::Json(Json::default()))
+    }
+
+    /// Of a body in parts, with `boundary` between them.
+    #[must_use]
+    pub fn multipart(boundary: &[u8]) -> Self {
+        Self(Way::Multipart(Box::new(Multipart::new(boundary))))
+    }
+
+    /// Takes the next octets of the body and tells what is in pieces in it so far.
     pub(super) fn look<'a>(
         &mut self,
         octets: &[u8],
         watch: &'a Watch,
-        tell: impl FnMut(&'a Found),
+        mut tell: impl FnMut(&'a Found),
     ) {
-        self.take(octets);
-        // Until a `=` comes the pair may be a value alone.
-        let whole = self.values.len();
-        self.values.extend_from_slice(&self.name);
-        watch.find_split(&self.values, tell);
-        self.values.truncate(whole);
-        let kept = watch.longest_piece().saturating_mul(SPREAD).min(MOST);
-        drop(self.values.drain(..whole.saturating_sub(kept)));
+        if let Way::Untold = self.0
+            && let Some(first) = octets.iter().find(|octet| !is_before(**octet))
+        {
+            *self = match first {
+                b'{' | b'[' => Self::json(),
+                _ => Self::never(),
+            };
+        }
+        for octets in octets.chunks(AT_ONCE) {
+            match &mut self.0 {
+                Way::Never | Way::Untold => return,
+                Way::Form(form) => form.look(octets, watch, &mut tell),
+                Way::Json(json) => json.look(octets, watch, &mut tell),
+                Way::Multipart(multipart) => multipart.look(octets, watch, &mut tell),
+            }
+        }
     }
 
     /// Octets that are remembered.
     #[cfg(test)]
-    pub(super) const fn kept(&self) -> usize {
-        self.values.len() + self.name.len()
+    pub(super) fn kept(&self) -> usize {
+        match &self.0 {
+            Way::Never | Way::Untold => 0,
+            Way::Form(form) => form.kept(),
+            Way::Json(json) => json.kept(),
+            Way::Multipart(multipart) => multipart.kept(),
+        }
+    }
+}
+
+/// A blank or an octet of a byte order mark: what the text is shows behind it.
+const fn is_before(octet: u8) -> bool {
+    octet.is_ascii_whitespace() || matches!(octet, 0xef | 0xbb | 0xbf)
+}
+
+/// Letters and digits of values, one after the other.
+#[derive(Debug, Default)]
+struct Row {
+    bare: Vec<u8>,
+    view: Vec<u8>,
+}
+
+impl Row {
+    /// Adds a value, or its ends where it is long.
+    fn add(&mut self, value: &[u8], end: usize) {
+        if value.len() <= 2 * end {
+            return add_bare(value, &mut self.view, &mut self.bare);
+        }
+        let (head, _) = value.split_at(end);
+        let (_, tail) = value.split_at(value.len() - end);
+        add_bare(head, &mut self.view, &mut self.bare);
+        self.part();
+        add_bare(tail, &mut self.view, &mut self.bare);
     }
 
-    fn take(&mut self, octets: &[u8]) {
-        let mut rest = octets;
-        while let Some(at) = memchr2(b'&', b'=', rest) {
-            let (before, after) = rest.split_at(at);
-            self.add(before);
-            let ends = after.first() == Some(&b'&');
-            rest = after.get(1..).unwrap_or_default();
-            match (ends, self.within) {
-                (true, Within::Name) => self.values.append(&mut self.name),
-                (true, Within::Value) => self.within = Within::Name,
-                (false, Within::Name) => {
-                    self.name.clear();
-                    self.within = Within::Value;
-                }
-                (false, Within::Value) => self.values.push(b'='),
-            }
-        }
-        self.add(rest);
+    /// What follows goes together with nothing before.
+    fn part(&mut self) {
+        self.bare.push(b'\n');
     }
 
-    fn add(&mut self, octets: &[u8]) {
-        if self.within == Within::Value {
-            self.values.extend_from_slice(octets);
-            return;
-        }
-        self.name.extend_from_slice(octets);
-        if self.name.len() > LONGEST_NAME {
-            // No name: it counts as a value, whatever comes.
-            self.values.append(&mut self.name);
-            self.within = Within::Value;
+    /// Tells what stands in it and in `pending`, of which more may come, and forgets what nothing can come
+    /// of.
+    fn tell<'a>(
+        &mut self,
+        (pending, end): (&[u8], usize),
+        watch: &'a Watch,
+        tell: &mut impl FnMut(&'a Found),
+    ) {
+        let whole = self.bare.len();
+        self.add(pending, end);
+        watch.find_bare(&self.bare, tell);
+        self.bare.truncate(whole);
+        drop(
+            self.bare
+                .drain(..whole.saturating_sub(watch.longest_piece())),
+        );
+        if self.bare.capacity() > ROOMY {
+            self.bare.shrink_to(0);
         }
     }
+}
+
+/// Octets at either end of a value that may be a piece.
+fn end(watch: &Watch) -> usize {
+    watch.longest_piece().saturating_mul(SPREAD).min(MOST)
 }
 
 /// Octets that may stand for a letter or a digit, with what stands between two.
@@ -85,5 +162,10 @@ const SPREAD: usize = 8;
 /// What is remembered is looked at again with whatever comes, be it an octet: longer texts are put together
 /// where they come at once.
 const MOST: usize = 4096;
-/// Longer than anybody's.
-const LONGEST_NAME: usize = 1024;
+/// Octets that are taken before what they came to is looked at.
+const AT_ONCE: usize = 16 * 1024;
+/// A body that waits keeps no more room than this.
+const ROOMY: usize = 2 * AT_ONCE;
+
+#[cfg(test)]
+mod tests;

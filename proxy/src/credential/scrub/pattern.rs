@@ -1,7 +1,8 @@
 //! The real values in every form that they are looked for, compiled once for each sandbox.
 //!
-//! As it is, in Base64 of either alphabet at each of the three alignments, in hexadecimal digits. All of
-//! them are looked for in every spelling, so that escapes and line breaks make no further forms.
+//! As it is, in Base64 of either alphabet at each of the three alignments, in hexadecimal digits, in UTF-16
+//! and UTF-32. All of them are looked for in every spelling, so that escapes and line breaks make no further
+//! forms.
 
 use std::fmt;
 
@@ -12,6 +13,7 @@ use zeroize::Zeroizing;
 use crate::credential::{
     needles::SHORTEST,
     spelling::{Finds, Lead, Spellings, Text, Waiting, unit::canonical},
+    wide::{Wide, WideText, wide},
 };
 
 /// What is looked for.
@@ -37,6 +39,7 @@ pub(super) struct Pattern {
 pub(super) enum Form {
     Plain,
     Hex,
+    Wide(Wide),
     Base64 {
         /// Octets of something else that share its first group of three.
         skipped: usize,
@@ -139,6 +142,9 @@ impl Forms {
         let hex = digits.filter_map(|digit| HEX.get(usize::from(digit)).copied());
         let hex = Zeroizing::new(hex.collect::<Vec<u8>>());
         self.add(Text::new(&hex, true, None), number, Form::Hex);
+        for WideText { octets, wide } in wide(value) {
+            self.add(Text::new(&octets, true, None), number, Form::Wide(wide));
+        }
     }
 }
 

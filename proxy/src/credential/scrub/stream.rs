@@ -303,6 +303,8 @@ impl Scrubber {
         }
         let new = if exact && pattern.form == Form::Plain {
             fitted(sentinel, spelled.len())
+        } else if let (true, Form::Wide(wide)) = (exact, pattern.form) {
+            fitted(sentinel, wide.units(spelled.len()))
         } else if exact {
             fitted(sentinel, length)
         } else {
@@ -311,6 +313,7 @@ impl Scrubber {
         match pattern.form {
             Form::Plain => style.write(&new, out),
             Form::Hex => hex(&new, spelled, out),
+            Form::Wide(wide) => wide.write(&new, out),
             Form::Base64 { skipped, url_safe } => {
                 let known = self.run.take().filter(|(run, _)| run.is_at(skipped));
                 let (mut run, _) = known.unwrap_or_else(|| (Run::new(skipped, url_safe), style));

@@ -449,3 +449,4 @@ proptest! {
 }
 
 mod waits;
+mod wide;

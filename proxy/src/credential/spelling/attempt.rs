@@ -48,9 +48,10 @@ impl Attempt<'_> {
             breaks: 0,
         };
         let limit = start + self.text.room();
+        let wanted = self.text.octets();
         loop {
             while reading.at <= limit {
-                match self.step(&mut reading, &mut outcome) {
+                match self.step(wanted, &mut reading, &mut outcome) {
                     Step::On => {}
                     Step::Over => break,
                     Step::Fork => {
@@ -72,8 +73,8 @@ impl Attempt<'_> {
 
     /// What can only be read in one way.
     #[inline]
-    fn step(&self, reading: &mut Reading, outcome: &mut Outcome) -> Step {
-        let Some(wanted) = self.text.octets.get(reading.known) else {
+    fn step(&self, wanted: &[u8], reading: &mut Reading, outcome: &mut Outcome) -> Step {
+        let Some(wanted) = wanted.get(reading.known) else {
             outcome.end = outcome.end.max(Some(reading.at));
             return Step::Over;
         };
@@ -109,7 +110,7 @@ impl Attempt<'_> {
             {
                 continue;
             }
-            let rest = self.text.octets.get(reading.known..).unwrap_or_default();
+            let rest = self.text.octets().get(reading.known..).unwrap_or_default();
             let octets = unit.octets();
             let here = rest.get(..octets.len());
             if here.is_some_and(|here| octets.iter().zip(here).all(|(a, b)| self.text.same(*a, *b)))
