@@ -30,22 +30,7 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
             role,
             password,
         } => add_user(db, (name.as_str(), *role, password, false), now)?,
-        Change::SetPassword {
-            name,
-            password,
-            end_tokens,
-        } => {
-            sign_on::refuse_theirs(db, name, "they have no password here")?;
-            let folded = rows::folded(name);
-            let own = standing::is_themselves(actor, name);
-            let sql = "UPDATE users SET password = ?2, own_password = ?3 WHERE lower(name) = ?1";
-            one(db, sql, (&folded, password, own), ("user", name))?;
-            let sql = "DELETE FROM sessions WHERE lower(\"user\") = ?1";
-            db.execute(sql, [folded])?;
-            if *end_tokens {
-                end_tokens_of(db, name)?;
-            }
-        }
+        Change::SetPassword { .. } => set_password(db, change, actor)?,
         Change::SetRole { name, role } => {
             sign_on::refuse_theirs(db, name, "their role follows their groups there")?;
             if *role != Role::Admin {
@@ -92,6 +77,28 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         Change::Decide { .. } => {}
     }
     Ok(Applied::default())
+}
+
+fn set_password(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
+    let Change::SetPassword {
+        name,
+        password,
+        end_tokens,
+    } = change
+    else {
+        return Ok(());
+    };
+    sign_on::refuse_theirs(db, name, "they have no password here")?;
+    let folded = rows::folded(name);
+    let own = standing::is_themselves(actor, name);
+    let sql = "UPDATE users SET password = ?2, own_password = ?3 WHERE lower(name) = ?1";
+    one(db, sql, (&folded, password, own), ("user", name))?;
+    let sql = "DELETE FROM sessions WHERE lower(\"user\") = ?1";
+    db.execute(sql, [folded])?;
+    if *end_tokens {
+        end_tokens_of(db, name)?;
+    }
+    Ok(())
 }
 
 fn finish_setup(db: &Transaction<'_>, presented: &Digest, now: i64) -> Outcome {
