@@ -112,6 +112,11 @@ fn without_its_database_a_node_allows_nothing_and_goes_on_when_it_is_back() {
         let ready = Ask::new("GET", "/readyz").send(node);
         ready.status == 503 && ready.json()["parts"]["record"] == false
     });
+    // A server that is back within three seconds is only waited for: this one is not.
+    node.until("it says so", |node| {
+        node.said()
+            .contains("the record cannot be written: egress is refused")
+    });
     assert_eq!(Ask::new("GET", "/healthz").send(&node).status, 200);
     let refused = node.gig(&["server", "start", "asker"], "");
     assert_eq!(refused.status, 125, "{refused:?}");
