@@ -1,6 +1,6 @@
 //! Changes and starts keep out of each other's way, and neither takes what the other needs.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use futures_util::{FutureExt as _, future::join_all, poll};
 use gig_audit::{MemoryLog, Recorder};
