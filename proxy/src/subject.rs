@@ -38,6 +38,8 @@ pub struct Subject {
     clock: fn() -> Moment,
     changes: AtomicU64,
     changed: Notify,
+    /// Connections that were ever let in.
+    accepted: AtomicU64,
     synthetic: SyntheticNames,
     budget: Budget,
     register: Register,
@@ -45,6 +47,8 @@ pub struct Subject {
     wallet: Option<Arc<Wallet>>,
     /// The registered server it runs, for its records.
     server: OnceLock<Arc<str>>,
+    /// Whose it is, for the same.
+    profile: OnceLock<Arc<str>>,
 }
 
 impl Subject {
@@ -71,11 +75,13 @@ impl Subject {
             clock: wall_clock::moment,
             changes: AtomicU64::new(0),
             changed: Notify::new(),
+            accepted: AtomicU64::new(0),
             synthetic: SyntheticNames::new(),
             budget: Budget::new(),
             register: Register::new(),
             places: Arc::default(),
             server: OnceLock::new(),
+            profile: OnceLock::new(),
         })
     }
 
@@ -192,6 +198,18 @@ impl Subject {
         self.server.get()
     }
 
+    /// Says whose it is, as [`Subject::runs`] says what it runs.
+    pub fn belongs_to(&self, profile: Arc<str>) {
+        // Nor whose it is.
+        let _first = self.profile.set(profile);
+    }
+
+    /// Whose it is; nobody's where nobody was named.
+    #[must_use]
+    pub fn profile(&self) -> Option<&Arc<str>> {
+        self.profile.get()
+    }
+
     /// Its counters.
     #[must_use]
     pub const fn budget(&self) -> &Budget {
@@ -210,7 +228,14 @@ impl Subject {
     /// [`DenyReason::ConnectionLimit`] over the policy's `connections`; [`DenyReason::ShuttingDown`]
     /// once [`Subject::close`] was called.
     pub fn accept(self: &Arc<Self>) -> Result<ConnectionGuard, DenyReason> {
+        self.accepted.fetch_add(1, Ordering::Relaxed);
         ConnectionGuard::accepted(Arc::clone(self))
+    }
+
+    /// How often it tried to connect to anything, ever.
+    #[must_use]
+    pub fn tries(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
     }
 
     /// A register entry that is beneath no connection of the sandbox: for a connection to an origin

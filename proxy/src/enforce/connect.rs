@@ -39,6 +39,7 @@ impl Attempt<'_> {
         let mut entry = Entry::new(event);
         entry.sandbox = Some(self.subject.id());
         entry.server = self.subject.server().cloned();
+        entry.profile = self.subject.profile().cloned();
         entry.conn = Some(self.conn);
         entry.src = Some(self.src);
         entry.host = Some(self.host.to_string().into());

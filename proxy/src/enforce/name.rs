@@ -117,6 +117,7 @@ impl NameEnforcer {
         let mut entry = Entry::new(Event::Dns);
         entry.sandbox = Some(subject.id());
         entry.server = subject.server().cloned();
+        entry.profile = subject.profile().cloned();
         entry.protocol = Some("dns".into());
         fill_policy(&mut entry, subject.policy().reference(), None);
         entry.verdict = Some(VerdictWord::Deny);
@@ -151,6 +152,7 @@ impl NameEnforcer {
         let mut entry = Entry::new(Event::Dns);
         entry.sandbox = Some(subject.id());
         entry.server = subject.server().cloned();
+        entry.profile = subject.profile().cloned();
         entry.host = Some(name.into());
         entry.protocol = Some("dns".into());
         entry.method = Some(query_type.into());

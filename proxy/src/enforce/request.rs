@@ -83,6 +83,7 @@ impl Asked {
         let mut entry = Entry::new(event);
         entry.sandbox = Some(self.subject.id());
         entry.server = self.subject.server().cloned();
+        entry.profile = self.subject.profile().cloned();
         entry.conn = Some(self.conn);
         entry.request = Some(Arc::clone(&self.id));
         entry.src = Some(self.src);
