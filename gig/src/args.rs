@@ -27,8 +27,11 @@ pub(crate) enum Command {
     Ps(serve::PsArgs),
     /// End a sandbox of the appliance: SIGTERM, ten seconds later SIGKILL
     Stop(serve::SandboxArgs),
-    /// Show the last of what a sandbox of the appliance printed
-    Logs(serve::SandboxArgs),
+    /// Show the last of what a sandbox of the appliance printed, or search what a server printed
+    Logs(serve::LogsArgs),
+    /// Be a registered server, for an MCP client: its program runs in a sandbox of the appliance, with
+    /// these standard streams
+    Mcp(serve::McpArgs),
     /// Register, start and forget the appliance's servers
     #[command(subcommand)]
     Server(serve::ServerCommand),

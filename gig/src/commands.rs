@@ -4,6 +4,8 @@ mod audit;
 mod backup;
 mod doctor;
 mod identity;
+mod logs;
+mod mcp;
 mod policy;
 mod restore;
 mod sandboxes;
@@ -25,7 +27,8 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Serve(args) => serve::execute(&args),
         Command::Ps(args) => sandboxes::list(&args),
         Command::Stop(args) => sandboxes::stop(&args),
-        Command::Logs(args) => sandboxes::logs(&args),
+        Command::Logs(args) => logs::execute(&args),
+        Command::Mcp(args) => mcp::execute(&args),
         Command::Server(command) => sandboxes::server(command),
         Command::User(command) => identity::user(command),
         Command::Token(command) => identity::token(command),

@@ -10,7 +10,11 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::UnixStream;
 
-use crate::{data_dir, output::printable, serve::SOCKET};
+use crate::{
+    data_dir,
+    output::printable,
+    serve::{SOCKET, SocketPath},
+};
 
 /// What the appliance answered well.
 pub(crate) struct Answer {
@@ -109,13 +113,7 @@ pub(crate) fn ask(method: Method, path: &str, body: Option<&Value>) -> anyhow::R
 }
 
 async fn exchange(asking: Asking<'_>) -> anyhow::Result<(StatusCode, Bytes)> {
-    let socket = socket()?;
-    let stream = UnixStream::connect(&socket).await.with_context(|| {
-        format!(
-            "no appliance answers at {}: start one with gig serve, or set GIG_DATA_DIR to its directory",
-            socket.display()
-        )
-    })?;
+    let stream = connect().await?;
     let lost = "the appliance was lost";
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
@@ -146,7 +144,27 @@ async fn exchange(asking: Asking<'_>) -> anyhow::Result<(StatusCode, Bytes)> {
     }
 }
 
-fn refused(status: StatusCode, octets: &Bytes) -> anyhow::Result<Answer> {
+/// A connection to the appliance of this machine.
+///
+/// # Errors
+/// When none runs.
+pub(crate) async fn connect() -> anyhow::Result<UnixStream> {
+    let socket = socket()?;
+    let none = || {
+        format!(
+            "no appliance answers at {}: start one with gig serve, or set GIG_DATA_DIR to its directory",
+            socket.display()
+        )
+    };
+    let path = SocketPath::of(socket.clone()).with_context(none)?;
+    UnixStream::connect(path.path()).await.with_context(none)
+}
+
+/// Says why the appliance refuses, in its own words.
+///
+/// # Errors
+/// Always.
+pub(crate) fn refused(status: StatusCode, octets: &[u8]) -> anyhow::Result<Answer> {
     let problem: Value = serde_json::from_slice(octets).unwrap_or_default();
     let Some(detail) = problem.get("detail").and_then(Value::as_str) else {
         bail!("the appliance answered {status}");

@@ -24,10 +24,11 @@ use gig_audit::retention::days_of_each;
 use gig_web::{App, AppSettings, Clock as _, Door, Following, Hasher, SystemClock, Traffic};
 use tokio::signal::unix::{SignalKind, signal};
 
-pub(crate) use self::place::SOCKET;
+pub(crate) use self::place::{SOCKET, SocketPath};
 use self::{
     appliance::Appliance,
     fleet::{Fleet, FleetHandle},
+    log::Kept,
     place::Place,
     retention::Retaining,
 };
@@ -49,14 +50,15 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     let traffic = Arc::new(Traffic::default());
     let appliance = Appliance::open(place.dir(), Arc::clone(&traffic))?;
     // The hub is made on this thread, the one that lives as long as gig: it dies with its maker.
-    let fleet = Fleet::start(&appliance, args, local)?;
+    let kept = Kept::start(place.dir().join(log::FOLDER), args.log_days())?;
+    let fleet = Fleet::start(&appliance, args, (local, kept))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .enable_all()
         .build()
         .context("cannot start gig's own runtime")?;
     let database = database::url()?;
-    let retaining = Retaining::start(&args.keep, &appliance)?;
+    let retaining = Retaining::start(&args.records_kept(), &appliance)?;
     let app = App::new(AppSettings {
         store: Arc::clone(&appliance.store),
         recorder: appliance.recorder.clone(),
@@ -78,8 +80,9 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         fleet.run_on(tokio::runtime::Handle::current());
         welcome(&appliance, args, local)?;
         let doors = vec![Door::Tcp(listener), Door::Owner(socket)];
-        let served = gig_web::serve(app, doors, stop).await;
+        let served = gig_web::serve(Arc::clone(&app), doors, stop).await;
         fleet.shutdown().await;
+        app.settle().await;
         served.context("cannot serve")
     });
     drop(following);
@@ -114,21 +117,32 @@ fn about(
         ("Node", appliance.node.clone()),
         ("Record", appliance.record.to_string()),
         ("Retention", kept_for(args)),
+        ("Logs of servers", logs_kept_for(args)),
         ("Vault", format!("SQLite, {file}; of this machine alone")),
     ]
 }
 
 /// How long records are kept: once anything is said of it, what is not named goes by the defaults.
 fn kept_for(args: &ServeArgs) -> String {
-    if args.keep.is_empty() {
+    let keep = args.records_kept();
+    if keep.is_empty() {
         return "for ever, until gig audit prune is run; --keep says how long".to_owned();
     }
-    let each = days_of_each(&args.keep).into_iter();
+    let each = days_of_each(&keep).into_iter();
     let each = each.map(|(class, days)| match days {
         Some(days) => format!("{class}: {days} days"),
         None => format!("{class}: for ever"),
     });
     each.collect::<Vec<_>>().join(", ")
+}
+
+/// How long what servers print is kept.
+fn logs_kept_for(args: &ServeArgs) -> String {
+    let days = args.log_days();
+    days.map_or_else(
+        || "for ever, 64 MiB of each server at most".to_owned(),
+        |days| format!("{days} days, 64 MiB of each server at most"),
+    )
 }
 
 /// Passwords and tokens do not cross a network in clear text.

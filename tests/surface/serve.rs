@@ -2,6 +2,7 @@
 //! over real connections of the real program.
 
 mod approvals;
+mod attach;
 mod backup;
 mod desk;
 mod document;
@@ -16,6 +17,7 @@ mod recorded;
 mod sandboxes;
 mod searches;
 mod secrets;
+mod server_logs;
 mod sign_on;
 
 use std::{

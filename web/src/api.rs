@@ -3,6 +3,7 @@
 //! Bodies are JSON with unknown fields refused; lists come in pages that end with a cursor; errors are
 //! problem documents (RFC 9457). Each handler begins with the permission it needs.
 
+pub(crate) mod attach;
 pub(crate) mod audit;
 pub(crate) mod audit_export;
 pub(crate) mod events;
@@ -13,6 +14,7 @@ pub(crate) mod recorded;
 pub(crate) mod sandboxes;
 pub(crate) mod searches;
 pub(crate) mod secrets;
+pub(crate) mod server_log;
 pub(crate) mod servers;
 pub(crate) mod sessions;
 pub(crate) mod tokens;

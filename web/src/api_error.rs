@@ -140,6 +140,8 @@ impl From<ControlError> for Problem {
             }
             ControlError::Changed(_) => (StatusCode::CONFLICT, "changed_meanwhile"),
             ControlError::Undecided(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            ControlError::Crowded(_) => (StatusCode::TOO_MANY_REQUESTS, "crowded"),
+            ControlError::Log => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
             ControlError::Start { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "not_started"),
         };
         Self::new(word.0, word.1, error.to_string())

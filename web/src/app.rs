@@ -8,7 +8,6 @@ use std::{
     },
 };
 
-use futures_util::future::FutureExt as _;
 use gig_audit::{
     Entry, Event, Home, Recorder, VerdictWord,
     log::{Log, ReadLogError},
@@ -18,8 +17,9 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
-    sync::{OwnedSemaphorePermit, RwLock, Semaphore},
+    sync::{RwLock, Semaphore},
 };
+use tokio_util::task::TaskTracker;
 
 use crate::{
     api::health::Readiness,
@@ -30,15 +30,17 @@ use crate::{
         refusals::Refusals,
     },
     clock::Clock,
-    control::{Control, ControlError, Decide, Decided},
+    control::Control,
     feed::Feed,
     in_force,
     metrics::Figures,
     outbound::Outbound,
     password::Hasher,
     secrets::{Announce, SecretChange, SecretFacts, Secrets},
-    store::{Actor, Applied, Change, ChangeError, Server, Store, StoreError},
+    store::{Actor, Applied, Change, ChangeError, Store, StoreError},
 };
+
+mod starting;
 
 /// What the appliance is made of.
 #[expect(missing_debug_implementations, reason = "its parts are traits")]
@@ -113,6 +115,8 @@ pub struct App {
     working: Arc<Semaphore>,
     /// Who may start a sandbox.
     starting: Arc<Semaphore>,
+    /// Whoever is attached to a sandbox.
+    pub(crate) attachments: TaskTracker,
     /// Taken to write by who changes policies, to read by who starts a sandbox: none starts under a
     /// policy that was replaced meanwhile.
     pub(crate) policies: Arc<RwLock<()>>,
@@ -161,6 +165,7 @@ impl App {
             changing: Arc::new(Semaphore::new(CHANGING)),
             working: Arc::new(Semaphore::new(WORKING)),
             starting: Arc::new(Semaphore::new(STARTING)),
+            attachments: TaskTracker::new(),
             policies: Arc::default(),
             undecided: Arc::default(),
             lately: crate::lately::Kept::default(),
@@ -259,52 +264,6 @@ impl App {
             }
         });
         Ok(applied.await.map_err(Problem::internal)??)
-    }
-
-    /// Starts a sandbox of a registered server, under the policy that is in force for it. Few at once.
-    pub(crate) async fn start(
-        &self,
-        server: String,
-    ) -> Result<crate::control::SandboxFacts, Problem> {
-        let place = Arc::clone(&self.starting).try_acquire_owned();
-        let place = place.map_err(|_| {
-            Problem::unavailable(
-                "as many sandboxes as may be are being started: try again in a moment",
-            )
-        })?;
-        let wanted = server.clone();
-        let found = self.ask(move |store| store.server(&wanted)).await?;
-        let found = found.ok_or_else(|| Problem::missing("server", &server))?;
-        let decide = self.decide(found.clone(), place);
-        Ok(self.control.start(found, decide).await?)
-    }
-
-    /// The policy in force, which stays so as long as what is held with it.
-    fn decide(&self, server: Server, place: OwnedSemaphorePermit) -> Decide {
-        let (policies, store) = (Arc::clone(&self.policies), Arc::clone(&self.store));
-        Box::new(move || {
-            async move {
-                let name: Arc<str> = server.name.as_str().into();
-                let none_changes = policies.read_owned().await;
-                let decided = tokio::task::spawn_blocking(move || {
-                    let now = store.server(&server.name)?;
-                    if now.as_ref() != Some(&server) {
-                        return Ok(None);
-                    }
-                    in_force::effective(store.as_ref(), &server.name).map(Some)
-                });
-                let decided = decided.await.map_err(Problem::internal);
-                let decided = decided.and_then(|read| read.map_err(Problem::internal));
-                let policy = match decided {
-                    Ok(Some(policy)) => policy,
-                    Ok(None) => return Err(ControlError::Changed(name)),
-                    Err(_) => return Err(ControlError::Undecided(name)),
-                };
-                let hold = Box::new((none_changes, place));
-                Ok(Decided { policy, hold })
-            }
-            .boxed()
-        })
     }
 
     /// Does what takes a processor or the disk for long, beside the runtime; others wait in line.

@@ -18,7 +18,6 @@ use http::Request;
 use hyper::body::Incoming;
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
-    server::graceful::GracefulShutdown,
     service::TowerToHyperService,
 };
 use parking_lot::Mutex;
@@ -29,6 +28,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
 };
+use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use crate::{app::App, auth::limits::network, router};
@@ -81,7 +81,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
     let router = router::router(Arc::clone(&app));
-    let graceful = GracefulShutdown::new();
+    let stopping = CancellationToken::new();
     let mut accepting = JoinSet::new();
     let (connections, mut arrived) = tokio::sync::mpsc::channel::<Arrived>(64);
     for door in doors {
@@ -102,10 +102,11 @@ pub async fn serve(
                     .timer(TokioTimer::new())
                     .header_read_timeout(HEAD_WITHIN)
                     .max_buf_size(LONGEST_HEAD)
-                    .serve_connection(TokioIo::new(arrived.stream), service);
-                let connection = graceful.watch(connection);
+                    .serve_connection(TokioIo::new(arrived.stream), service)
+                    .with_upgrades();
+                let stopping = stopping.clone();
                 serving.spawn(async move {
-                    live(connection).await;
+                    live(connection, stopping).await;
                     drop(arrived.places);
                 });
             }
@@ -114,18 +115,34 @@ pub async fn serve(
     }
     accepting.shutdown().await;
     app.feed.close();
-    let finished = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
-    if finished.is_err() {
+    stopping.cancel();
+    let finishing = async { while serving.join_next().await.is_some() {} };
+    if tokio::time::timeout(DRAIN, finishing).await.is_err() {
         tracing::info!("requests were cut because gig goes down");
     }
     serving.shutdown().await;
     Ok(())
 }
 
-/// Serves a connection until it ends or has lived long enough.
-async fn live(connection: impl Future) {
-    // A peer that goes away is no news.
-    let _outcome = tokio::time::timeout(LIFE, connection).await;
+/// One that may become a WebSocket.
+type Connection = hyper::server::conn::http1::UpgradeableConnection<
+    TokioIo<Box<dyn Stream>>,
+    TowerToHyperService<Named>,
+>;
+
+/// Serves a connection until it ends, becomes something else or has lived long enough; when gig stops, the
+/// request that runs is its last.
+async fn live(connection: Connection, stopping: CancellationToken) {
+    let mut connection = std::pin::pin!(connection);
+    let served = async {
+        tokio::select! {
+            _ended = &mut connection => return,
+            () = stopping.cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        // A peer that goes away is no news.
+        let _outcome = connection.await;
+    };
+    let _late = tokio::time::timeout(LIFE, served).await;
 }
 
 /// A connection and its places: among all, and among those from where it comes.
@@ -220,6 +237,8 @@ impl Listener {
     async fn accept_tcp(listener: &TcpListener) -> std::io::Result<(TcpStream, SocketAddr)> {
         let (stream, address) = listener.accept().await?;
         rustix::net::sockopt::set_tcp_user_timeout(&stream, UNREAD_WITHIN)?;
+        // What somebody attached to a program is told is short, and waits for nothing.
+        stream.set_nodelay(true)?;
         Ok((stream, address))
     }
 

@@ -1,4 +1,5 @@
-//! What the appliance asks of the machine: start a registered server's sandbox, list, stop, read a log.
+//! What the appliance asks of the machine: start a registered server's sandbox, attach to one, list,
+//! stop, read a log.
 //!
 //! The trait is implemented by the composition root, which alone knows the hub, the proxy and the
 //! vault. Tests implement it with a fake.
@@ -10,12 +11,20 @@ use gig_policy::{Policy, SandboxId};
 use jiff::Timestamp;
 use serde::Serialize;
 use thiserror::Error;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::mpsc,
+};
 use utoipa::ToSchema;
 
+pub use self::lines::{
+    LogAsked, LogFrom, LogLine, LogPage, LogPlace, LogStream, ParseLogPlaceError,
+};
 use crate::store::Server;
 
 #[cfg(test)]
 pub(crate) mod fake;
+mod lines;
 
 /// Starts and stops sandboxes.
 pub trait Control: Send + Sync + 'static {
@@ -31,14 +40,23 @@ pub trait Control: Send + Sync + 'static {
     /// What runs, and what ran lately, newest first.
     fn sandboxes(&self) -> Vec<SandboxFacts>;
 
-    /// Starts a sandbox for `server`. What may take long, as a secret that is fetched, is done before
-    /// `decide` is asked under which policy. Answers when its program runs. Dropping the future before it
-    /// was decided starts nothing, after that it leaves the sandbox starting or started.
+    /// Starts a sandbox. What may take long, as a secret that is fetched, is done before `decide` is asked
+    /// under which policy. Answers when its program runs. Dropping the future before it was decided starts
+    /// nothing, after that it leaves the sandbox starting or started. It ends when it was idle for as long
+    /// as its server says.
     fn start(
         &self,
-        server: Server,
+        wanted: Wanted,
         decide: Decide,
     ) -> BoxFuture<'_, Result<SandboxFacts, ControlError>>;
+
+    /// The same, with the program's standard streams in the caller's hands. Such a sandbox ends when what
+    /// is answered is dropped, also when nobody takes the answer.
+    fn attach(
+        &self,
+        wanted: Wanted,
+        decide: Decide,
+    ) -> BoxFuture<'_, Result<Attached, ControlError>>;
 
     /// Ends a sandbox: SIGTERM, ten seconds later SIGKILL. Answers when it is asked to end, not when it
     /// has.
@@ -50,8 +68,82 @@ pub trait Control: Send + Sync + 'static {
     /// The last of what a sandbox printed.
     fn log(&self, id: SandboxId) -> Option<SandboxLog>;
 
+    /// What servers printed, kept for some days. Blocks.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn lines(&self, asked: &LogAsked) -> Result<LogPage, ControlError>;
+
     /// Puts another policy in force for the sandboxes of a server and cuts what it no longer allows.
     fn set_policy(&self, server: &str, policy: Policy);
+}
+
+/// A sandbox that is to be.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// What it runs.
+    pub server: Server,
+    /// Its id.
+    pub id: SandboxId,
+    /// Whose it is, as the record names them.
+    pub profile: Arc<str>,
+}
+
+/// The standard streams of a program that runs. Dropping it ends the sandbox: SIGTERM, ten seconds later
+/// SIGKILL.
+#[expect(missing_debug_implementations, reason = "its parts are traits")]
+pub struct Attached {
+    /// The sandbox.
+    pub facts: SandboxFacts,
+    /// Closed by dropping it.
+    pub stdin: Option<Box<dyn AsyncWrite + Send + Unpin>>,
+    /// Ends with the last process that can write to it.
+    pub stdout: Box<dyn AsyncRead + Send + Unpin>,
+    /// The same for standard error, which is kept in the server's log, too: who reads nothing holds the
+    /// program up.
+    pub stderr: mpsc::Receiver<Vec<u8>>,
+    /// How it ended, once all of it has.
+    pub ended: BoxFuture<'static, Ended>,
+    /// Ends the sandbox when it is dropped.
+    pub hold: Box<dyn Send>,
+}
+
+/// How a sandbox ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    /// Its program's exit status, as a shell says it.
+    pub status: u8,
+    /// What brought it about.
+    pub cause: EndCause,
+}
+
+/// What brought a sandbox's end about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndCause {
+    /// Its program ended by itself.
+    Program,
+    /// Somebody stopped it.
+    Stopped,
+    /// Nobody used it for as long as its server says.
+    Idle,
+    /// Whoever was attached to it went away.
+    Detached,
+    /// gig goes down.
+    Shutdown,
+}
+
+impl EndCause {
+    /// In words, for record and people.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Program => "its program ended",
+            Self::Stopped => "it was stopped",
+            Self::Idle => "it was idle",
+            Self::Detached => "whoever was attached went away",
+            Self::Shutdown => "gig goes down",
+        }
+    }
 }
 
 /// Says under which policy a sandbox starts; asked once, when all else is at hand.
@@ -102,6 +194,10 @@ pub struct SandboxFacts {
     pub id: SandboxId,
     /// The server it runs.
     pub server: Arc<str>,
+    /// Whose it is, as the record names them.
+    pub profile: Arc<str>,
+    /// Whether it lives as long as somebody is attached to it.
+    pub attached: bool,
     /// Its address, unless it is disconnected.
     pub address: Option<Ipv4Addr>,
     /// The policy in force.
@@ -149,6 +245,12 @@ pub enum ControlError {
     /// The host could not be examined.
     #[error("this host could not be examined: {0}")]
     Examine(String),
+    /// As many run as may.
+    #[error("{0}")]
+    Crowded(Arc<str>),
+    /// What was printed cannot be read.
+    #[error("what the server printed cannot be read: gig's own log says why")]
+    Log,
     /// The sandbox did not start.
     #[error("the sandbox of {server} did not start: {why}")]
     Start {

@@ -20,8 +20,8 @@ mod problems;
 use problems::Problems;
 
 use crate::api::{
-    audit, audit_export, events, health, policies, proposals, recorded, sandboxes, searches,
-    secrets, servers, sessions, tokens, users,
+    attach, audit, audit_export, events, health, policies, proposals, recorded, sandboxes,
+    searches, secrets, server_log, servers, sessions, tokens, users,
 };
 
 #[derive(OpenApi)]
@@ -40,7 +40,7 @@ use crate::api::{
         audit::search, audit::one, audit_export::export, events::events,
         searches::list, searches::add, searches::remove,
         secrets::list, secrets::one, secrets::add, secrets::rotate, secrets::remove,
-        servers::list, servers::one, servers::save, servers::remove,
+        servers::list, servers::one, servers::save, servers::remove, attach::attach, server_log::search,
         sandboxes::list, sandboxes::one, sandboxes::start, sandboxes::stop, sandboxes::log,
     ),
     security(("token" = []), ("session" = [])),

@@ -14,6 +14,7 @@ pub(crate) mod policy_edit;
 mod records;
 pub(crate) mod sandboxes;
 pub(crate) mod secrets;
+pub(crate) mod server_log;
 pub(crate) mod servers;
 pub(crate) mod settings;
 pub(crate) mod setup;

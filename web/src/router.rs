@@ -15,8 +15,8 @@ use axum::{
 
 use crate::{
     api::{
-        audit, audit_export, events, health, policies, proposals, recorded, sandboxes, searches,
-        secrets, servers, sessions, tokens, users,
+        attach, audit, audit_export, events, health, policies, proposals, recorded, sandboxes,
+        searches, secrets, server_log, servers, sessions, tokens, users,
     },
     api_error::Problem,
     app::App,
@@ -125,6 +125,8 @@ fn api() -> Router<Arc<App>> {
             get(servers::one).put(servers::save).delete(servers::remove),
         )
         .route("/api/v1/servers/{name}/start", post(sandboxes::start))
+        .route("/api/v1/servers/{name}/attach", get(attach::attach))
+        .route("/api/v1/servers/{name}/log", get(server_log::search))
         .route("/api/v1/secrets", get(secrets::list))
         .route(
             "/api/v1/secrets/{name}",
@@ -181,6 +183,7 @@ fn console() -> Router<Arc<App>> {
             get(pages::servers::list).post(pages::servers::add),
         )
         .route("/servers/{name}/start", post(pages::servers::start))
+        .route("/servers/{name}/log", get(pages::server_log::show))
         .route("/servers/{name}/remove", post(pages::servers::remove))
         .route(
             "/secrets",

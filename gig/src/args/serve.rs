@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Subcommand};
-use gig_audit::retention::Keep;
+use gig_audit::retention::{Keep, ParseKeepError};
 use gig_web::Role;
 
 use super::{
@@ -43,16 +43,47 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) outbound_private: Vec<String>,
     /// Remove old records: how many days a class is kept, or `forever`; repeatable. Classes that are not
-    /// named are kept as `gig audit prune` says. Without it everything is kept
+    /// named are kept as `gig audit prune` says. Without it everything is kept. `log=DAYS` is about what
+    /// servers print, which is kept for 30 days unless said
     #[arg(
         long,
         env = "GIG_KEEP",
         value_name = "CLASS=DAYS",
-        value_delimiter = ','
+        value_delimiter = ',',
+        value_parser = kept
     )]
-    pub(crate) keep: Vec<Keep>,
+    keep: Vec<Kept>,
     #[command(flatten)]
     pub(crate) passphrase: PassphraseArgs,
+}
+
+/// What is kept for how long.
+#[derive(Debug, Clone)]
+enum Kept {
+    /// Records of a class.
+    Records(Keep),
+    /// What servers print; `None` for ever.
+    Log(Option<u32>),
+}
+
+impl ServeArgs {
+    /// What was said of records.
+    pub(crate) fn records_kept(&self) -> Vec<Keep> {
+        let records = self.keep.iter().filter_map(|kept| match kept {
+            Kept::Records(keep) => Some(*keep),
+            Kept::Log(_) => None,
+        });
+        records.collect()
+    }
+
+    /// For how many days what servers print is kept; `None` for ever.
+    pub(crate) fn log_days(&self) -> Option<u32> {
+        let mut logs = self.keep.iter().filter_map(|kept| match kept {
+            Kept::Records(_) => None,
+            Kept::Log(days) => Some(*days),
+        });
+        logs.next_back().unwrap_or(Some(LOG_DAYS))
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -191,6 +222,10 @@ pub(crate) struct ServerAddArgs {
     /// Most processor time, in processors: 0.5, 2
     #[arg(long, value_name = "N", value_parser = value::cpus)]
     pub(crate) cpus: Option<gig_sandbox::CpuShare>,
+    /// End a sandbox that prints nothing, has no connection and nobody attached for so long: 90s, 5m, or
+    /// never
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = idle)]
+    pub(crate) idle: u32,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// The program and its arguments, after `--`
@@ -216,6 +251,36 @@ pub(crate) struct SandboxArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// A sandbox's id, or a server's name
+    pub(crate) which: String,
+    /// Not before: `2026-11-21`, `2026-11-21T09:30:00Z`, or ago: `90s`, `12h`, `7d`
+    #[arg(long, value_name = "TIME", value_parser = value::moment)]
+    pub(crate) since: Option<String>,
+    /// Only lines that hold this, whatever the case
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) grep: Option<String>,
+    /// Go on with what is printed from now on
+    #[arg(short, long, conflicts_with = "json")]
+    pub(crate) follow: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct McpArgs {
+    /// A registered server
+    pub(crate) server: String,
+    /// The console's address, of an appliance elsewhere: `https://gig.example.com`. `GIG_TOKEN` holds a
+    /// token that may run sandboxes there
+    #[arg(long, env = "GIG_URL", value_name = "URL", value_parser = public_url)]
+    pub(crate) url: Option<String>,
+    /// Trust these roots for it, too (PEM)
+    #[arg(long, value_name = "FILE", requires = "url")]
+    pub(crate) ca: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct BackupArgs {
     /// Where to; - is standard output. Written over nothing
     pub(crate) file: PathBuf,
@@ -232,6 +297,33 @@ pub(crate) struct RestoreArgs {
     pub(crate) replace: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+fn kept(text: &str) -> Result<Kept, String> {
+    // The same days as those of a class.
+    if let Some(days) = text.strip_prefix("log=") {
+        let keep: Result<Keep, _> = format!("access={days}").parse();
+        return keep
+            .map(|keep| Kept::Log(keep.days))
+            .map_err(|error| error.to_string());
+    }
+    let keep = text.parse().map(Kept::Records);
+    keep.map_err(|error: ParseKeepError| match error {
+        ParseKeepError::Class => format!("{error}, and log"),
+        ParseKeepError::Shape | ParseKeepError::Days => error.to_string(),
+    })
+}
+
+/// Whole seconds; 0 is never.
+fn idle(text: &str) -> Result<u32, String> {
+    if text == "never" {
+        return Ok(0);
+    }
+    let seconds = value::duration(text)?.as_secs();
+    match u32::try_from(seconds) {
+        Ok(seconds @ 1..) => Ok(seconds),
+        _ => Err("idle is a second at least, or never: 5m".to_owned()),
+    }
 }
 
 fn public_url(text: &str) -> Result<String, String> {
@@ -268,6 +360,9 @@ fn public_url(text: &str) -> Result<String, String> {
     }
 }
 
+/// Requirement 003-27: 7 to 90 days.
+const LOG_DAYS: u32 = 30;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,6 +397,19 @@ mod tests {
         ] {
             assert!(public_url(url).is_err(), "{url}");
         }
+    }
+
+    #[test]
+    fn logs_are_kept_as_long_as_is_said_beside_records() {
+        for (text, days) in [("log=7", Some(7)), ("log=forever", None)] {
+            assert!(matches!(kept(text), Ok(Kept::Log(said)) if said == days));
+        }
+        assert!(matches!(kept("dns=7"), Ok(Kept::Records(_))));
+        for text in ["log=0", "log=", "logs=7", "log"] {
+            assert!(kept(text).is_err(), "{text}");
+        }
+        assert_eq!((idle("never"), idle("5m")), (Ok(0), Ok(300)));
+        assert!(idle("0").is_err() && idle("10ms").is_err() && idle("soon").is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! `gig ps|stop|logs` and `gig server …`: asked of the appliance that runs on this machine.
+//! `gig ps|stop` and `gig server …`: asked of the appliance that runs on this machine.
 
-use std::{collections::BTreeMap, io::Write as _};
+use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use gig_web::store::{Network, ServerSpec};
@@ -33,10 +33,11 @@ pub(crate) fn list(args: &PsArgs) -> anyhow::Result<ExitStatus> {
                 None => text(one, "state"),
             };
             format!(
-                "{}  {:<20} {:<10} {} v{}  since {}",
+                "{}  {:<20} {:<10} {}  {} v{}  since {}",
                 text(one, "id"),
                 text(one, "server"),
                 state,
+                printable(&text(one, "profile")),
                 text(one, "policy"),
                 one.get("policy_version")
                     .and_then(Value::as_u64)
@@ -69,34 +70,6 @@ pub(crate) fn stop(args: &SandboxArgs) -> anyhow::Result<ExitStatus> {
         &json!({"stopping": id}),
         &format!("{id} is ending"),
     )?;
-    Ok(ExitStatus::SUCCESS)
-}
-
-/// `gig logs SANDBOX`: the octets as they came, but with control characters escaped on a terminal.
-///
-/// # Errors
-/// When there is no such sandbox.
-pub(crate) fn logs(args: &SandboxArgs) -> anyhow::Result<ExitStatus> {
-    use std::io::IsTerminal as _;
-    let id = sandbox(&args.sandbox, false)?;
-    let path = format!("/api/v1/sandboxes/{}/log", segment(&id));
-    let answer = ask(Method::GET, &path, None)?;
-    if args.output.json {
-        let log = String::from_utf8_lossy(answer.octets());
-        output::print(true, &json!({"sandbox": id, "log": log}), "")?;
-        return Ok(ExitStatus::SUCCESS);
-    }
-    let mut out = std::io::stdout().lock();
-    let written = if out.is_terminal() {
-        let log = String::from_utf8_lossy(answer.octets());
-        let shown: Vec<String> = log.lines().map(printable).collect();
-        writeln!(out, "{}", shown.join("\n"))
-    } else {
-        out.write_all(answer.octets())
-    };
-    written
-        .and_then(|()| out.flush())
-        .context("cannot write to standard output")?;
     Ok(ExitStatus::SUCCESS)
 }
 
@@ -183,6 +156,7 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
         memory: args.memory,
         pids: args.pids,
         cpu_millis: args.cpus.map(gig_sandbox::CpuShare::as_millis),
+        idle_seconds: Some(args.idle),
     };
     let body = serde_json::to_value(&spec)?;
     if let Some(policy) = &args.policy {
@@ -212,7 +186,10 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
 }
 
 /// A sandbox's id: as it was typed, or the newest of a server.
-fn sandbox(wanted: &str, running: bool) -> anyhow::Result<String> {
+///
+/// # Errors
+/// When there is none.
+pub(super) fn sandbox(wanted: &str, running: bool) -> anyhow::Result<String> {
     let document = ask(Method::GET, "/api/v1/sandboxes", None)?.json()?;
     let found = items(&document).find(|one| {
         let named = text(one, "id") == wanted || text(one, "server") == wanted;
@@ -227,7 +204,7 @@ fn sandbox(wanted: &str, running: bool) -> anyhow::Result<String> {
     }
 }
 
-fn items(document: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn items(document: &Value) -> impl Iterator<Item = &Value> {
     document
         .get("items")
         .and_then(Value::as_array)
@@ -235,7 +212,7 @@ fn items(document: &Value) -> impl Iterator<Item = &Value> {
         .flatten()
 }
 
-fn text(one: &Value, field: &str) -> String {
+pub(super) fn text(one: &Value, field: &str) -> String {
     one.get(field)
         .and_then(Value::as_str)
         .unwrap_or_default()

@@ -12,34 +12,36 @@ use std::{
 };
 
 use anyhow::Context;
-use futures_util::future::{BoxFuture, FutureExt as _};
 use gig_audit::Recorder;
 use gig_netns::{HostIds, Hub, HubConfig};
-use gig_policy::{Host, Policy, Port, SandboxId};
+use gig_policy::{Host, Port, SandboxId};
 use gig_proxy::{
     Deadlines, Identity, NeverOpen, Proxy, ProxyListeners, Subject, UpstreamProxy,
     tls::{authority_key::Authority, roots::Roots},
 };
 use gig_web::{
-    Control, ControlError, Decide, SandboxFacts,
-    control::{Examined, Health, SandboxLog},
-    store::Server,
+    ControlError, SandboxFacts,
+    control::{EndCause, Ended},
 };
-use jiff::Timestamp;
 use parking_lot::{Mutex, RwLock};
 use tokio::{
     runtime::Handle,
-    sync::{Notify, Semaphore},
+    sync::{Notify, Semaphore, watch},
 };
 use tokio_util::task::TaskTracker;
 
-use super::{appliance::Appliance, database, doctor, secrets::Secrets};
+use self::seats::Seats;
+use super::{appliance::Appliance, database, log::Kept, secrets::Secrets};
 use crate::{
     args::serve::ServeArgs,
     run::settings::{DEFAULT_PROXY_PORT, DEFAULT_SUBNET, read_roots, variable},
 };
 
+mod control;
+mod idle;
 mod life;
+mod seats;
+mod streams;
 
 /// All of them.
 pub(super) struct Fleet {
@@ -50,6 +52,9 @@ pub(super) struct Fleet {
     ended: Mutex<VecDeque<Arc<Member>>>,
     /// Places of sandboxes without a network; each with one takes a lease.
     without_network: Arc<Semaphore>,
+    seats: Arc<Seats>,
+    /// What servers print.
+    kept: Kept,
     tasks: TaskTracker,
     runtime: OnceLock<Handle>,
 }
@@ -80,6 +85,9 @@ struct Member {
     subject: Option<Arc<Subject>>,
     log: super::log::Log,
     stop: Notify,
+    /// The first reason why it was asked to end.
+    cause: OnceLock<EndCause>,
+    ended: watch::Sender<Option<Ended>>,
 }
 
 impl Fleet {
@@ -90,7 +98,7 @@ impl Fleet {
     pub(super) fn start(
         appliance: &Appliance,
         args: &ServeArgs,
-        listener: SocketAddr,
+        (listener, kept): (SocketAddr, Kept),
     ) -> anyhow::Result<Arc<Self>> {
         let machine = Machine::start(appliance, args, listener)?;
         if let Err(why) = &machine {
@@ -102,6 +110,8 @@ impl Fleet {
             sandboxes: Mutex::default(),
             ended: Mutex::default(),
             without_network: Arc::new(Semaphore::new(SLOTS.into())),
+            seats: Arc::default(),
+            kept,
             tasks: TaskTracker::new(),
             runtime: OnceLock::new(),
         }))
@@ -116,7 +126,7 @@ impl Fleet {
     /// Ends every sandbox, then the proxy.
     pub(super) async fn shutdown(&self) {
         for member in self.sandboxes.lock().values() {
-            member.stop.notify_one();
+            member.ask_to_end(EndCause::Shutdown);
         }
         self.tasks.close();
         if tokio::time::timeout(END_WITHIN, self.tasks.wait())
@@ -216,88 +226,6 @@ impl Machine {
     }
 }
 
-impl Control for FleetHandle {
-    fn health(&self) -> Vec<Health> {
-        let (works, words): (bool, Arc<str>) = match &self.0.machine {
-            Ok(machine) => (true, ids_in_words(machine.hub.ids()).into()),
-            Err(why) => (
-                false,
-                format!("this host cannot have sandboxes: {why}").into(),
-            ),
-        };
-        let part = "sandboxes".into();
-        vec![Health { part, works, words }]
-    }
-
-    fn examine(&self) -> Result<Vec<Examined>, ControlError> {
-        doctor::apart().map_err(|error| ControlError::Examine(causes(&error)))
-    }
-
-    fn sandboxes(&self) -> Vec<SandboxFacts> {
-        let mut members: Vec<Arc<Member>> = self.0.sandboxes.lock().values().cloned().collect();
-        members.extend(self.0.ended.lock().iter().cloned());
-        let mut facts: Vec<SandboxFacts> = members.iter().map(|member| member.look()).collect();
-        facts.sort_by_key(|facts| std::cmp::Reverse(facts.id.as_uuid()));
-        facts.dedup_by_key(|facts| facts.id);
-        facts
-    }
-
-    fn start(
-        &self,
-        server: Server,
-        decide: Decide,
-    ) -> BoxFuture<'_, Result<SandboxFacts, ControlError>> {
-        let fleet = Arc::clone(&self.0);
-        async move {
-            fleet.machine()?;
-            let name: Arc<str> = server.name.as_str().into();
-            let started = life::start(fleet, server, decide).await;
-            started.map_err(|error| match error.downcast::<ControlError>() {
-                Ok(refused) => refused,
-                Err(error) => ControlError::Start {
-                    server: name,
-                    why: causes(&error),
-                },
-            })
-        }
-        .boxed()
-    }
-
-    fn stop(&self, id: SandboxId) -> Result<(), ControlError> {
-        self.0.running(id)?.stop.notify_one();
-        Ok(())
-    }
-
-    fn log(&self, id: SandboxId) -> Option<SandboxLog> {
-        let running = self.0.sandboxes.lock().get(&id).cloned();
-        let found = running.or_else(|| {
-            let ended = self.0.ended.lock();
-            ended
-                .iter()
-                .find(|member| member.facts.lock().id == id)
-                .cloned()
-        });
-        found.map(|member| member.log.read())
-    }
-
-    fn set_policy(&self, server: &str, policy: Policy) {
-        let members: Vec<Arc<Member>> = self.0.sandboxes.lock().values().cloned().collect();
-        for member in members {
-            let mut facts = member.facts.lock();
-            if *facts.server != *server {
-                continue;
-            }
-            let reference = policy.reference();
-            facts.policy = Arc::clone(&reference.name);
-            facts.policy_version = reference.version;
-            drop(facts);
-            if let Some(subject) = &member.subject {
-                subject.set_policy(policy.clone());
-            }
-        }
-    }
-}
-
 impl Member {
     fn look(&self) -> SandboxFacts {
         let mut facts = self.facts.lock().clone();
@@ -310,8 +238,15 @@ impl Member {
         facts
     }
 
-    fn end(&self, at: Timestamp, status: u8) {
-        self.facts.lock().ended = Some((at, status));
+    /// SIGTERM, and SIGKILL later. Only the first reason counts.
+    fn ask_to_end(&self, cause: EndCause) {
+        let _first = self.cause.set(cause);
+        self.stop.notify_one();
+    }
+
+    /// Why it ends or ended.
+    fn cause(&self) -> EndCause {
+        self.cause.get().copied().unwrap_or(EndCause::Program)
     }
 }
 

@@ -1,36 +1,40 @@
-//! The last of what a sandbox printed, kept in memory and bounded: no program fills the disk by talking.
+//! What a sandbox printed: the last of it in memory, octet for octet, and its lines on disk for some days.
+//! Both are bounded: no program fills either by talking.
 
 use std::{collections::VecDeque, os::fd::OwnedFd, sync::Arc};
 
-use anyhow::Context;
 use gig_web::control::SandboxLog;
 use parking_lot::Mutex;
-use rustix::pipe::{PipeFlags, pipe_with};
-use tokio::{io::AsyncReadExt as _, net::unix::pipe::Receiver};
+use tokio::{io::AsyncReadExt as _, net::unix::pipe::Receiver, sync::mpsc};
+
+pub(super) use self::kept::Kept;
+use self::lines::Lines;
+
+mod kept;
+mod lines;
+mod search;
+mod segment;
 
 /// Shared between whoever reads the pipe and whoever asks.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Log(Arc<Mutex<Kept>>);
+pub(super) struct Log(Arc<Mutex<Latest>>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Latest {
     octets: VecDeque<u8>,
     dropped: u64,
 }
 
-/// The program's end of a pipe, and ours.
-pub(super) fn pipe() -> anyhow::Result<(OwnedFd, OwnedFd)> {
-    let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).context("cannot make a pipe")?;
-    Ok((theirs, ours))
-}
-
 impl Log {
-    /// Reads until everybody has closed the other end.
-    pub(super) async fn follow(self, end: OwnedFd) {
-        let receiver = rustix::io::ioctl_fionbio(&end, true)
-            .map_err(std::io::Error::from)
-            .and_then(|()| Receiver::from_owned_fd(end));
-        let mut receiver = match receiver {
+    /// Reads until everybody has closed the other end, and hands it on to whoever is attached: as long as
+    /// they take nothing, nothing is read.
+    pub(super) async fn follow(
+        self,
+        end: OwnedFd,
+        mut lines: Lines,
+        mut tell: Option<mpsc::Sender<Vec<u8>>>,
+    ) {
+        let mut receiver = match Receiver::from_owned_fd(end) {
             Ok(receiver) => receiver,
             Err(error) => {
                 tracing::error!(%error, "what a sandbox prints cannot be read");
@@ -39,8 +43,23 @@ impl Log {
         };
         let mut buffer = vec![0; AT_ONCE];
         while let Ok(read @ 1..) = receiver.read(&mut buffer).await {
-            self.take(buffer.get(..read).unwrap_or_default());
+            let octets = buffer.get(..read).unwrap_or_default();
+            self.take(octets);
+            lines.take(octets).await;
+            if let Some(to) = &tell
+                && to.send(octets.to_vec()).await.is_err()
+            {
+                tell = None;
+            }
         }
+        lines.end().await;
+    }
+
+    /// How many octets came, ever.
+    pub(super) fn printed(&self) -> u64 {
+        let kept = self.0.lock();
+        kept.dropped
+            .saturating_add(u64::try_from(kept.octets.len()).unwrap_or_default())
     }
 
     fn take(&self, octets: &[u8]) {
@@ -61,6 +80,8 @@ impl Log {
     }
 }
 
+/// Of the lines, in the data directory.
+pub(super) const FOLDER: &str = "logs";
 /// A few thousand lines; with sixty-four sandboxes 16 MiB.
 const MOST: usize = 256 * 1024;
 const AT_ONCE: usize = 16 * 1024;

@@ -2,15 +2,18 @@
 
 use std::{
     fs::{self, File},
-    os::unix::{
-        fs::{OpenOptionsExt as _, PermissionsExt as _},
-        net::UnixListener,
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::{
+            fs::{OpenOptionsExt as _, PermissionsExt as _},
+            net::UnixListener,
+        },
     },
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, bail};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
 use crate::data_dir;
 
@@ -67,17 +70,81 @@ impl Place {
         }
         let failed = || {
             format!(
-                "cannot make the socket {} (a path may have 107 octets): set GIG_DATA_DIR to another \
-                 directory",
+                "cannot make the socket {}: set GIG_DATA_DIR to another directory",
                 path.display()
             )
         };
-        let listener = UnixListener::bind(&path).with_context(failed)?;
+        let short = SocketPath::of(path.clone()).with_context(failed)?;
+        let listener = UnixListener::bind(short.path()).with_context(failed)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).with_context(failed)?;
         Ok(listener)
     }
 }
 
+/// A socket's path as the kernel takes it: 107 octets at most (unix(7)). A longer one goes by a descriptor
+/// of its directory.
+#[derive(Debug)]
+pub(crate) struct SocketPath {
+    path: PathBuf,
+    _directory: Option<OwnedFd>,
+}
+
+impl SocketPath {
+    /// Of the socket at `path`, which need not be there yet.
+    ///
+    /// # Errors
+    /// When its directory cannot be opened.
+    pub(crate) fn of(path: PathBuf) -> std::io::Result<Self> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Ok(Self::plain(path));
+        };
+        if path.as_os_str().len() <= LONGEST_PATH {
+            return Ok(Self::plain(path));
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(parent, flags, Mode::empty())?;
+        let short = format!("/proc/self/fd/{}", directory.as_raw_fd());
+        Ok(Self {
+            path: Path::new(&short).join(name),
+            _directory: Some(directory),
+        })
+    }
+
+    const fn plain(path: PathBuf) -> Self {
+        Self {
+            path,
+            _directory: None,
+        }
+    }
+
+    /// For bind(2) and connect(2), as long as this lives.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Of `sun_path`, without the NUL.
+const LONGEST_PATH: usize = 107;
 /// In the data directory.
 pub(crate) const SOCKET: &str = "control.sock";
 const LOCK: &str = "serve.lock";
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn a_socket_in_a_deep_directory_is_made_and_reached() {
+        let folder = tempfile::tempdir().unwrap();
+        let deep = folder.path().join("d".repeat(100)).join("e".repeat(100));
+        fs::create_dir_all(&deep).unwrap();
+        let path = deep.join(SOCKET);
+        assert!(UnixListener::bind(&path).is_err());
+        let listener = UnixListener::bind(SocketPath::of(path.clone()).unwrap().path()).unwrap();
+        assert!(path.exists());
+        let _stream = UnixStream::connect(SocketPath::of(path).unwrap().path()).unwrap();
+        listener.accept().unwrap();
+    }
+}

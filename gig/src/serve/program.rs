@@ -2,8 +2,6 @@
 
 use std::{
     ffi::OsString,
-    fs::File,
-    os::fd::OwnedFd,
     path::{Path, PathBuf},
 };
 
@@ -21,8 +19,7 @@ pub(super) struct Surroundings {
     pub(super) explicit_port: u16,
     /// Variables with sentinels; they win over the server's own.
     pub(super) sentinels: Vec<(OsString, OsString)>,
-    /// Both streams go here.
-    pub(super) output: OwnedFd,
+    pub(super) stdio: Stdio,
 }
 
 /// The specification.
@@ -41,8 +38,6 @@ pub(super) fn spec(server: &ServerSpec, around: Surroundings) -> anyhow::Result<
         .collect();
     env.retain(|(name, _)| !around.sentinels.iter().any(|(taken, _)| taken == name));
     env.extend(around.sentinels);
-    let stdin = File::open("/dev/null").context("cannot open /dev/null")?;
-    let stderr = around.output.try_clone().context("cannot share a pipe")?;
     Ok(Spec {
         id: around.id,
         program: program.into(),
@@ -63,12 +58,7 @@ pub(super) fn spec(server: &ServerSpec, around: Surroundings) -> anyhow::Result<
             cpus: server.cpu_millis.and_then(CpuShare::from_millis),
             tmp_size: None,
         },
-        stdio: Stdio {
-            stdin: stdin.into(),
-            stdout: around.output,
-            stderr,
-            controlling_terminal: false,
-        },
+        stdio: around.stdio,
         seccomp: SeccompProfile::Default,
         server_program: None,
         private: data_dir::path().into_iter().collect(),

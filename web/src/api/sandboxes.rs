@@ -28,6 +28,10 @@ use crate::{
 pub(crate) struct SandboxView {
     pub(crate) id: String,
     pub(crate) server: String,
+    /// Whose it is.
+    pub(crate) profile: String,
+    /// Whether it lives as long as somebody is attached to it.
+    pub(crate) attached: bool,
     /// `running` or `ended`.
     pub(crate) state: &'static str,
     pub(crate) address: Option<String>,
@@ -46,6 +50,8 @@ impl From<SandboxFacts> for SandboxView {
         Self {
             id: facts.id.to_string(),
             server: facts.server.to_string(),
+            profile: facts.profile.to_string(),
+            attached: facts.attached,
             state: if ended.is_some() { "ended" } else { "running" },
             address: facts.address.map(|address| address.to_string()),
             policy: facts.policy.to_string(),
@@ -158,9 +164,16 @@ pub(crate) async fn start_server(
     if known.is_none() || !caller.reaches(name.as_str()) {
         return Err(Problem::missing("server", name.as_str()));
     }
-    app.record(act(app, caller, &server, None, "sandbox start asked for"))
-        .await?;
-    app.start(server).await
+    let id = SandboxId::new(uuid::Uuid::now_v7());
+    app.record(act(
+        app,
+        caller,
+        &server,
+        Some(id),
+        "sandbox start asked for",
+    ))
+    .await?;
+    app.start(server, id, caller.actor(app).name).await
 }
 
 /// Stops a sandbox; the console does the same.
@@ -178,7 +191,14 @@ pub(crate) async fn stop_sandbox(app: &App, caller: &Caller, id: &str) -> Result
     Ok(app.control.stop(found.id)?)
 }
 
-fn act(app: &App, caller: &Caller, server: &str, sandbox: Option<SandboxId>, words: &str) -> Entry {
+/// What somebody does to a sandbox, for the record.
+pub(crate) fn act(
+    app: &App,
+    caller: &Caller,
+    server: &str,
+    sandbox: Option<SandboxId>,
+    words: &str,
+) -> Entry {
     let actor = caller.actor(app);
     let mut entry = Entry::new(Event::Admin);
     entry.profile = Some(actor.name);

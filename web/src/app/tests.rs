@@ -4,11 +4,12 @@ use std::{path::PathBuf, time::Duration};
 
 use futures_util::{FutureExt as _, future::join_all, poll};
 use gig_audit::{MemoryLog, Recorder};
+use gig_policy::SandboxId;
 
 use super::*;
 use crate::{
     clock::SystemClock,
-    control::fake::FakeControl,
+    control::{SandboxFacts, fake::FakeControl},
     outbound::fake::FakeOutbound,
     secrets::SecretError,
     store::{ServerSpec, Standing, fake::FakeStore},
@@ -130,6 +131,12 @@ pub(crate) fn registered(name: &str, program: &str) -> Change {
     }
 }
 
+/// Starts a sandbox for somebody.
+async fn start(lab: &Lab, server: &str) -> Result<SandboxFacts, Problem> {
+    let id = SandboxId::new(uuid::Uuid::now_v7());
+    lab.app.start(server.to_owned(), id, "ana".into()).await
+}
+
 /// Far beyond what any of this takes.
 const LATE: Duration = Duration::from_mins(2);
 
@@ -143,7 +150,7 @@ fn changes_wait_for_a_start_without_a_thread_each() {
         .unwrap();
     let lab = Lab::with(&["one"]);
     let done = runtime.block_on(async {
-        let mut start = lab.app.start("one".to_owned()).boxed();
+        let mut start = start(&lab, "one").boxed();
         while lab.control.decided.available_permits() == 0 {
             assert!(poll!(&mut start).is_pending());
             tokio::task::yield_now().await;
@@ -168,24 +175,22 @@ fn changes_wait_for_a_start_without_a_thread_each() {
 #[tokio::test]
 async fn few_sandboxes_start_at_once() {
     let lab = Lab::with(&["one"]);
-    let mut starts: Vec<_> = (0..STARTING)
-        .map(|_| lab.app.start("one".to_owned()).boxed())
-        .collect();
+    let mut starts: Vec<_> = (0..STARTING).map(|_| start(&lab, "one").boxed()).collect();
     for start in &mut starts {
         assert!(poll!(start).is_pending());
     }
-    let refused = lab.app.start("one".to_owned()).await.unwrap_err();
+    let refused = start(&lab, "one").await.unwrap_err();
     assert_eq!(refused.status(), http::StatusCode::SERVICE_UNAVAILABLE);
     drop(starts);
     lab.control.gate.add_permits(1);
-    assert!(lab.app.start("one".to_owned()).await.is_ok());
+    assert!(start(&lab, "one").await.is_ok());
 }
 
 #[tokio::test]
 async fn what_changed_while_it_was_being_started_does_not_start() {
     let lab = Lab::with(&["one"]);
     lab.control.prepared.forget_permits(1000);
-    let mut start = lab.app.start("one".to_owned()).boxed();
+    let mut start = start(&lab, "one").boxed();
     while lab.app.starting.available_permits() == STARTING
         || lab.store.asked.load(Ordering::SeqCst) == 0
     {

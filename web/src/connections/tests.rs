@@ -35,14 +35,19 @@ fn one_network_has_some_of_the_places_and_gives_them_back() {
 #[tokio::test(start_paused = true)]
 async fn no_connection_lives_for_ever() {
     let (client, server) = tokio::io::duplex(1024);
-    let service = hyper::service::service_fn(|_: Request<Incoming>| async {
-        Ok::<_, std::convert::Infallible>(http::Response::new(String::from("here")))
-    });
+    let router = Router::new().route("/", axum::routing::get(async || "here"));
+    let peer = Peer::Unknown;
+    let server: Box<dyn Stream> = Box::new(server);
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(None)
-        .serve_connection(TokioIo::new(server), service);
-    let lives = tokio::time::timeout(2 * LIFE, live(connection));
+        .serve_connection(
+            TokioIo::new(server),
+            TowerToHyperService::new(Named { router, peer }),
+        )
+        .with_upgrades();
+    let living = live(connection, CancellationToken::new());
+    let lives = tokio::time::timeout(2 * LIFE, living);
     let (mut reading, mut writing) = tokio::io::split(client);
     let asks = async {
         writing

@@ -7,13 +7,19 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use gig_policy::{Policy, SandboxId};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::{
+    io::duplex,
+    sync::{Semaphore, mpsc},
+    task::JoinSet,
+};
 
-use super::{Control, ControlError, Decide, Decided, Examined, Health, SandboxFacts, SandboxLog};
-use crate::store::Server;
+use super::{
+    Attached, Control, ControlError, Decide, Decided, EndCause, Ended, Examined, Health, LogAsked,
+    LogPage, SandboxFacts, SandboxLog, Wanted,
+};
 
 pub(crate) struct FakeControl {
-    running: Mutex<Vec<SandboxFacts>>,
+    running: Arc<Mutex<Vec<SandboxFacts>>>,
     /// Server and policy, as they were put in force.
     pub(crate) put: Mutex<Vec<(String, String)>>,
     /// One for each start that may ask under which policy.
@@ -27,7 +33,7 @@ pub(crate) struct FakeControl {
 impl FakeControl {
     pub(crate) fn new() -> Self {
         Self {
-            running: Mutex::default(),
+            running: Arc::default(),
             put: Mutex::default(),
             prepared: Semaphore::new(1000),
             decided: Semaphore::new(0),
@@ -40,6 +46,8 @@ impl FakeControl {
         let facts = SandboxFacts {
             id: SandboxId::new(uuid::Uuid::now_v7()),
             server: server.into(),
+            profile: "ana".into(),
+            attached: false,
             address: None,
             policy: policy.into(),
             policy_version: 1,
@@ -60,6 +68,19 @@ impl FakeControl {
     }
 }
 
+/// Ends a sandbox when it is dropped.
+struct Ending {
+    id: SandboxId,
+    running: Arc<Mutex<Vec<SandboxFacts>>>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let mut running = self.running.lock();
+        running.retain(|sandbox| sandbox.id != self.id);
+    }
+}
+
 impl Control for FakeControl {
     fn health(&self) -> Vec<Health> {
         Vec::new()
@@ -75,7 +96,7 @@ impl Control for FakeControl {
 
     fn start(
         &self,
-        server: Server,
+        wanted: Wanted,
         decide: Decide,
     ) -> BoxFuture<'_, Result<SandboxFacts, ControlError>> {
         async move {
@@ -84,7 +105,7 @@ impl Control for FakeControl {
             self.decided.add_permits(1);
             self.gate.acquire().await.unwrap().forget();
             let name = policy.reference().name.to_string();
-            let facts = self.run(&server.name, &name);
+            let facts = self.run(&wanted.server.name, &name);
             // As the real one, it needs a thread before it lets go.
             tokio::task::spawn_blocking(move || drop(hold))
                 .await
@@ -92,6 +113,44 @@ impl Control for FakeControl {
             Ok(facts)
         }
         .boxed()
+    }
+
+    fn attach(
+        &self,
+        wanted: Wanted,
+        decide: Decide,
+    ) -> BoxFuture<'_, Result<Attached, ControlError>> {
+        async move {
+            let (stdin, program_reads) = duplex(1024);
+            let (program_writes, stdout) = duplex(1024);
+            let (_, stderr) = mpsc::channel(1);
+            let facts = self.start(wanted, decide).await?;
+            let (id, running) = (facts.id, Arc::clone(&self.running));
+            // A program that says what it hears.
+            let mut programs = JoinSet::new();
+            programs.spawn(async move {
+                let (mut reads, mut writes) = (program_reads, program_writes);
+                tokio::io::copy(&mut reads, &mut writes).await
+            });
+            let ended = async move {
+                let _copied = programs.join_next().await;
+                let cause = EndCause::Program;
+                Ended { status: 3, cause }
+            };
+            Ok(Attached {
+                facts,
+                stdin: Some(Box::new(stdin)),
+                stdout: Box::new(stdout),
+                stderr,
+                ended: ended.boxed(),
+                hold: Box::new(Ending { id, running }),
+            })
+        }
+        .boxed()
+    }
+
+    fn lines(&self, _: &LogAsked) -> Result<LogPage, ControlError> {
+        Ok(LogPage::default())
     }
 
     fn stop(&self, id: SandboxId) -> Result<(), ControlError> {

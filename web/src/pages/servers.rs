@@ -54,6 +54,8 @@ pub(crate) struct Typed {
     secrets: String,
     #[serde(default)]
     network: Network,
+    #[serde(default)]
+    idle: String,
 }
 
 /// `GET /servers`.
@@ -154,7 +156,15 @@ fn spec(typed: &Typed) -> Result<ServerSpec, Problem> {
         };
         env.insert(name.trim().to_owned(), value.to_owned());
     }
+    let idle = typed.idle.trim();
+    let idle_seconds = match idle {
+        "" => None,
+        said => Some(said.parse().map_err(|_| {
+            Problem::invalid(format!("{said:?} is no number of seconds to be idle for"))
+        })?),
+    };
     Ok(ServerSpec {
+        idle_seconds,
         command: lines(&typed.command),
         env,
         secrets: typed

@@ -179,6 +179,10 @@ pub struct ServerSpec {
     /// Thousandths of a processor at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_millis: Option<u32>,
+    /// Seconds after which a sandbox that prints nothing, has no connection and nobody attached ends: 300
+    /// unless said, 0 for never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_seconds: Option<u32>,
 }
 
 impl ServerSpec {
@@ -199,6 +203,10 @@ impl ServerSpec {
                 (
                     "processor",
                     limit(spec.cpu_millis.map(|most| most.to_string())),
+                ),
+                (
+                    "idle seconds",
+                    limit(spec.idle_seconds.map(|most| most.to_string())),
                 ),
             ]
         };

@@ -1,32 +1,39 @@
 //! One sandbox, from its start to its end.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use anyhow::Context;
 use gig_audit::{Entry, Event, VerdictWord};
 use gig_netns::Lease;
-use gig_policy::{Policy, SandboxId};
+use gig_policy::Policy;
 use gig_proxy::{Subject, credential::Wallet};
-use gig_sandbox::{Design, Network as Net, Place, Running};
+use gig_sandbox::{Design, ExitStatus, Network as Net, Place, Running, WaitError};
 use gig_web::{
-    Decide, Decided, SandboxFacts,
-    store::{Network, Server},
+    Attached, Decide, Decided, SandboxFacts, Wanted,
+    control::{EndCause, Ended},
+    store::Network,
 };
 use jiff::Timestamp;
 use rustix::process::Signal;
 use tokio::{
     runtime::Handle,
-    sync::{Notify, OwnedSemaphorePermit},
+    sync::{Notify, OwnedSemaphorePermit, watch},
     time::Instant,
 };
-use uuid::Uuid;
 
-use super::{Fleet, Machine, Member, REMEMBERED};
+use super::{
+    Fleet, Machine, Member, REMEMBERED, idle,
+    seats::Seat,
+    streams::{Held, Streams},
+};
 use crate::{
     exit_status::OUT_OF_MEMORY,
     run::wire::described,
     serve::{
-        log::{self, Log},
+        log::Log,
         program::{self, Surroundings},
         secrets::Given,
     },
@@ -39,53 +46,74 @@ struct Started {
     lease: Option<Lease>,
     /// Of one without a network, which takes no lease.
     place: Option<OwnedSemaphorePermit>,
+    seat: Seat,
+    /// How long it may be idle.
+    idle: Option<Duration>,
+}
+
+/// A sandbox that runs and is seen to.
+pub(super) struct Begun {
+    pub(super) member: Arc<Member>,
+    /// Of one that somebody is attached to.
+    pub(super) attached: Option<Attached>,
 }
 
 /// Starts a sandbox, and sees to its end. Its secrets are at hand before its policy is decided: while that
 /// is held no policy changes, and a service may take its time.
 pub(super) async fn start(
     fleet: Arc<Fleet>,
-    server: Server,
+    wanted: Wanted,
     decide: Decide,
-) -> anyhow::Result<SandboxFacts> {
-    let id = SandboxId::new(Uuid::now_v7());
+    attached: bool,
+) -> anyhow::Result<Begun> {
     let machine = fleet.machine()?;
-    let given = machine.secrets.give(id, &server.spec.secrets).await?;
+    let server: Arc<str> = wanted.server.name.as_str().into();
+    let seat = fleet.seats.take(server, Arc::clone(&wanted.profile))?;
+    let given = machine.secrets.give(wanted.id, &wanted.server.spec.secrets);
+    let given = given.await?;
     let runtime = fleet.runtime.get().cloned().unwrap_or_else(Handle::current);
     let (theirs, runtime_of_start) = (Arc::clone(&fleet), runtime.clone());
     let Decided { policy, hold } = decide().await?;
     let asked = Asked {
-        id,
-        server,
+        wanted,
         policy,
         given,
+        seat,
+        attached,
     };
     // Building a sandbox waits for processes: beside the runtime. It goes on when the caller gives up.
     let started = runtime.spawn_blocking(move || {
         let _hold = hold;
-        let started = begin(&theirs, asked, &runtime_of_start)?;
+        let (started, held) = begin(&theirs, asked, &runtime_of_start)?;
         let member = Arc::clone(&started.member);
         let fleet = Arc::clone(&theirs);
         theirs
             .tasks
-            .spawn_on(watch(fleet, started), &runtime_of_start);
-        anyhow::Ok(member)
+            .spawn_on(see_to(fleet, started), &runtime_of_start);
+        // Whoever gave up lets go of it, and with it of the sandbox.
+        let attached = held.map(|held| held.attached(&member));
+        anyhow::Ok(Begun { member, attached })
     });
-    let member = started.await.context("the start was lost")??;
-    Ok(member.look())
+    started.await.context("the start was lost")?
 }
 
 /// What is to be started.
 struct Asked {
-    id: SandboxId,
-    server: Server,
+    wanted: Wanted,
     policy: Policy,
     given: Option<Given>,
+    seat: Seat,
+    attached: bool,
 }
 
-fn begin(fleet: &Fleet, asked: Asked, runtime: &Handle) -> anyhow::Result<Started> {
+fn begin(fleet: &Fleet, asked: Asked, runtime: &Handle) -> anyhow::Result<(Started, Option<Held>)> {
     let machine = fleet.machine()?;
-    let connected = asked.server.spec.network != Network::Disconnected;
+    let spec = &asked.wanted.server.spec;
+    let connected = spec.network != Network::Disconnected;
+    let idle = match asked.attached {
+        true => None,
+        false => idle::limit(spec.idle_seconds),
+    };
     let place = match connected {
         true => None,
         false => {
@@ -114,12 +142,17 @@ fn begin(fleet: &Fleet, asked: Asked, runtime: &Handle) -> anyhow::Result<Starte
         runtime,
     );
     match built {
-        Ok((member, running)) => Ok(Started {
-            member,
-            running,
-            lease,
-            place,
-        }),
+        Ok(built) => {
+            let started = Started {
+                member: built.member,
+                running: built.running,
+                lease,
+                place,
+                seat: built.seat,
+                idle,
+            };
+            Ok((started, built.held))
+        }
         Err(error) => {
             if let Some(subject) = subject {
                 runtime.block_on(unbind(machine, &subject));
@@ -138,11 +171,21 @@ fn bind(
     wallet: Option<Arc<Wallet>>,
 ) -> Arc<Subject> {
     let ends = (lease.address(), lease.gateway());
-    let subject = Subject::with_wallet(asked.id, ends, asked.policy.clone(), wallet);
-    subject.runs(asked.server.name.as_str().into());
+    let wanted = &asked.wanted;
+    let subject = Subject::with_wallet(wanted.id, ends, asked.policy.clone(), wallet);
+    subject.runs(wanted.server.name.as_str().into());
+    subject.belongs_to(Arc::clone(&wanted.profile));
     let mut bound = machine.bound.0.write();
     bound.insert(lease.address(), Arc::clone(&subject));
     subject
+}
+
+/// A sandbox whose program runs.
+struct Built {
+    member: Arc<Member>,
+    running: Running,
+    held: Option<Held>,
+    seat: Seat,
 }
 
 fn build(
@@ -151,25 +194,31 @@ fn build(
     asked: Asked,
     (lease, subject): (Option<&Lease>, Option<Arc<Subject>>),
     runtime: &Handle,
-) -> anyhow::Result<(Arc<Member>, Running)> {
-    let (theirs, ours) = log::pipe()?;
+) -> anyhow::Result<Built> {
+    let Asked { wanted, .. } = asked;
+    let streams = match asked.attached {
+        true => Streams::attached()?,
+        false => Streams::logged()?,
+    };
     let given = asked.given.map(|given| given.variables);
     let around = Surroundings {
-        id: asked.id,
+        id: wanted.id,
         ca_pem: lease.map(|_| machine.ca_pem.clone()),
         explicit_port: machine.explicit_port,
         sentinels: given.unwrap_or_default(),
-        output: theirs,
+        stdio: streams.theirs,
     };
-    let spec = program::spec(&asked.server.spec, around)?;
+    let spec = program::spec(&wanted.server.spec, around)?;
     let design = Design::new(spec, machine.hub.ids(), lease.map(Place::from))?;
     let layers = design.layers().iter().map(described).collect();
     let network = lease.map_or(Net::Disconnected, Net::Leased);
     let prepared = design.start(&machine.hub, network)?.meet()?;
     let reference = asked.policy.reference();
     let facts = SandboxFacts {
-        id: asked.id,
-        server: asked.server.name.as_str().into(),
+        id: wanted.id,
+        server: wanted.server.name.as_str().into(),
+        profile: wanted.profile,
+        attached: asked.attached,
         address: lease.map(Lease::address),
         policy: Arc::clone(&reference.name),
         policy_version: reference.version,
@@ -181,44 +230,64 @@ fn build(
     let recorded = runtime.block_on(fleet.recorder.record(entry(Event::SandboxStart, &facts)));
     recorded.context("refusing to start the program")?;
     let log = Log::default();
-    fleet.tasks.spawn_on(log.clone().follow(ours), runtime);
+    let (printed, stream) = streams.printed;
+    let lines = fleet.kept.of(Arc::clone(&facts.server), facts.id, stream);
+    let following = log.clone().follow(printed, lines, streams.tell);
+    fleet.tasks.spawn_on(following, runtime);
     let running = prepared.go()?;
     let member = Arc::new(Member {
         facts: facts.into(),
         subject,
         log,
         stop: Notify::new(),
+        cause: OnceLock::new(),
+        ended: watch::Sender::new(None),
     });
-    fleet.sandboxes.lock().insert(asked.id, Arc::clone(&member));
-    Ok((member, running))
+    fleet
+        .sandboxes
+        .lock()
+        .insert(wanted.id, Arc::clone(&member));
+    Ok(Built {
+        member,
+        running,
+        held: streams.held,
+        seat: asked.seat,
+    })
+}
+
+/// Waits for the end, or brings it about: SIGTERM, and SIGKILL later (requirement 003-26).
+async fn end_of(
+    running: &mut Running,
+    member: &Member,
+    idle: Option<Duration>,
+) -> Result<ExitStatus, WaitError> {
+    tokio::select! {
+        ended = running.wait() => return ended,
+        () = member.stop.notified() => {}
+        () = idle::idle(member, idle) => member.ask_to_end(EndCause::Idle),
+    }
+    running.signal(Signal::TERM);
+    match tokio::time::timeout(GRACE, running.wait()).await {
+        Ok(ended) => ended,
+        Err(_) => {
+            running.kill();
+            running.wait().await
+        }
+    }
 }
 
 /// Waits for the end, or brings it about; then takes everything down in order.
-async fn watch(fleet: Arc<Fleet>, started: Started) {
+async fn see_to(fleet: Arc<Fleet>, started: Started) {
     let Started {
         member,
         mut running,
         lease,
         place,
+        seat,
+        idle,
     } = started;
     let begun = Instant::now();
-    let ended = tokio::select! {
-        ended = running.wait() => Some(ended),
-        () = member.stop.notified() => None,
-    };
-    let ended = match ended {
-        Some(ended) => ended,
-        None => {
-            running.signal(Signal::TERM);
-            match tokio::time::timeout(GRACE, running.wait()).await {
-                Ok(ended) => ended,
-                Err(_) => {
-                    running.kill();
-                    running.wait().await
-                }
-            }
-        }
-    };
+    let ended = end_of(&mut running, &member, idle).await;
     let status = ended.map_or_else(
         |error| {
             tracing::error!(%error, "lost sight of a sandbox");
@@ -248,19 +317,28 @@ async fn watch(fleet: Arc<Fleet>, started: Started) {
     if starved {
         entry.findings.push(OUT_OF_MEMORY.into());
     }
+    let cause = member.cause();
+    if cause != EndCause::Program {
+        entry
+            .findings
+            .push(format!("ended: {}", cause.words()).into());
+    }
     entry.status = Some(status.into());
     entry.duration_ms = u64::try_from(begun.elapsed().as_millis()).ok();
     if let Err(error) = fleet.recorder.record(entry).await {
         tracing::error!(%error, "the end of a sandbox is not in the record");
     }
-    member.end(Timestamp::now(), status);
+    member.facts.lock().ended = Some((Timestamp::now(), status));
     let mut remembered = fleet.ended.lock();
     remembered.push_back(Arc::clone(&member));
     while remembered.len() > REMEMBERED {
         drop(remembered.pop_front());
     }
     fleet.sandboxes.lock().remove(&facts.id);
-    drop(place);
+    drop(remembered);
+    drop((place, seat));
+    // Last: whoever is told may come again at once.
+    member.ended.send_replace(Some(Ended { status, cause }));
 }
 
 /// Cuts what is open, and only then frees the address.
@@ -281,6 +359,7 @@ fn entry(event: Event, facts: &SandboxFacts) -> Entry {
     let mut entry = Entry::new(event);
     entry.sandbox = Some(facts.id);
     entry.server = Some(Arc::clone(&facts.server));
+    entry.profile = Some(Arc::clone(&facts.profile));
     entry.policy = Some(Arc::clone(&facts.policy));
     entry.policy_version = Some(facts.policy_version);
     entry.verdict = Some(VerdictWord::Allow);
@@ -292,4 +371,4 @@ fn entry(event: Event, facts: &SandboxFacts) -> Entry {
 /// Between SIGTERM and SIGKILL (requirement 003-26).
 const GRACE: Duration = Duration::from_secs(10);
 /// Of a sandbox whose end nobody saw.
-const LOST: u8 = 125;
+pub(super) const LOST: u8 = 125;

@@ -1,0 +1,153 @@
+//! Who is let in, by what handshake, and what the record says of it, over a connection of its own.
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use gig_audit::Event;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::duplex;
+use tokio_tungstenite::tungstenite::{Error, Message, client::IntoClientRequest as _};
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::{
+    app::tests::Lab, connections::Peer, credential::mint_token, role::Role, router::router,
+    store::Change,
+};
+
+fn token(lab: &Lab, role: Role) -> String {
+    let minted = mint_token().unwrap();
+    lab.make(&Change::AddToken {
+        id: minted.id,
+        digest: minted.digest,
+        name: format!("for-{role}").parse().unwrap(),
+        role,
+        expires: None,
+    });
+    minted.text.to_string()
+}
+
+/// Attaches by a real connection; what was answered otherwise is the status.
+async fn attach(
+    lab: &Lab,
+    server: &str,
+    headers: &[(&'static str, String)],
+) -> Result<WebSocketStream<tokio::io::DuplexStream>, StatusCode> {
+    let (theirs, ours) = duplex(64 * 1024);
+    let router = router(Arc::clone(&lab.app));
+    let service = tower::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
+        let peer = Peer::Network(([192, 0, 2, 1], 7).into());
+        request.extensions_mut().insert(peer);
+        router.clone().oneshot(request.map(Body::new))
+    });
+    lab.app.attachments.spawn(async move {
+        let served = hyper::server::conn::http1::Builder::new()
+            .serve_connection(TokioIo::new(ours), TowerToHyperService::new(service));
+        let _ended = served.with_upgrades().await;
+    });
+    let url = format!("ws://127.0.0.1/api/v1/servers/{server}/attach");
+    let mut request = url.into_client_request().unwrap();
+    for (name, value) in headers {
+        let value = HeaderValue::from_str(value).unwrap();
+        request.headers_mut().insert(*name, value);
+    }
+    match tokio_tungstenite::client_async(request, theirs).await {
+        Ok((socket, _)) => Ok(socket),
+        Err(Error::Http(answer)) => Err(answer.status()),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn bearer(token: &str) -> (&'static str, String) {
+    ("authorization", format!("Bearer {token}"))
+}
+
+fn told(lab: &Lab) -> Vec<String> {
+    let entries = lab.log.records().into_iter().map(|record| record.entry);
+    let admin = entries.filter(|entry| entry.event == Event::Admin && entry.server.is_some());
+    admin.map(|entry| entry.findings[0].to_string()).collect()
+}
+
+#[tokio::test]
+async fn who_may_run_sandboxes_is_attached_and_both_ends_are_recorded() {
+    let lab = Lab::with(&["one"]);
+    lab.control.gate.add_permits(10);
+    let editor = token(&lab, Role::Editor);
+    let protocol = ("sec-websocket-protocol", protocol::PROTOCOL.to_owned());
+    let mut client = attach(&lab, "one", &[bearer(&editor), protocol])
+        .await
+        .unwrap();
+    assert_eq!(told(&lab), ["attach asked for"]);
+    assert_eq!(lab.app.control.sandboxes().len(), 1);
+    client.send(Message::binary(&b"\0hello"[..])).await.unwrap();
+    let mut heard = Vec::new();
+    while heard.len() < 6 {
+        if let Message::Binary(octets) = client.next().await.unwrap().unwrap()
+            && octets.first() == Some(&protocol::STDOUT)
+        {
+            heard.extend_from_slice(&octets);
+        }
+    }
+    assert_eq!(heard, b"\x01hello");
+    drop(client);
+    while told(&lab).len() < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(told(&lab)[1], "detached: the client went away");
+    while !lab.app.control.sandboxes().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let records = lab.log.records().into_iter();
+    let sandboxes: Vec<_> = records.map(|record| record.entry.sandbox).collect();
+    assert!(
+        sandboxes
+            .iter()
+            .all(|id| *id == sandboxes[0] && id.is_some())
+    );
+}
+
+#[tokio::test]
+async fn who_may_not_is_refused_before_anything_starts() {
+    let lab = Lab::with(&["one"]);
+    lab.control.gate.add_permits(10);
+    let refused = async |server: &str, headers: &[(&'static str, String)]| {
+        attach(&lab, server, headers).await.map(drop).unwrap_err()
+    };
+    assert_eq!(refused("one", &[]).await, StatusCode::UNAUTHORIZED);
+    for role in [Role::Viewer, Role::Auditor, Role::Approver] {
+        let token = token(&lab, role);
+        let status = refused("one", &[bearer(&token)]).await;
+        assert_eq!(status, StatusCode::FORBIDDEN, "{role}");
+    }
+    let admin = token(&lab, Role::Admin);
+    let status = refused("two", &[bearer(&admin)]).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert!(lab.app.control.sandboxes().is_empty());
+    assert!(told(&lab).is_empty(), "{:?}", told(&lab));
+}
+
+#[tokio::test]
+async fn what_is_no_websocket_starts_nothing() {
+    let lab = Lab::with(&["one"]);
+    let admin = token(&lab, Role::Admin);
+    for (name, value) in [
+        ("upgrade", "h2c"),
+        ("connection", "close"),
+        ("sec-websocket-version", "8"),
+        ("sec-websocket-key", "c2hvcnQ="),
+    ] {
+        let request = http::Request::builder()
+            .uri("/api/v1/servers/one/attach")
+            .header("host", "127.0.0.1")
+            .header("authorization", format!("Bearer {admin}"))
+            .header("connection", "upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", "AAAAAAAAAAAAAAAAAAAAAA==");
+        let mut request = request.body(Body::empty()).unwrap();
+        request
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+        let answer = router(Arc::clone(&lab.app)).oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), StatusCode::UPGRADE_REQUIRED, "{name}");
+    }
+    assert!(told(&lab).is_empty(), "{:?}", told(&lab));
+}

@@ -1,0 +1,159 @@
+//! What servers printed, searched. The text is a program's own: a client that shows it escapes it.
+#![expect(unused_qualifications, reason = "what utoipa makes of `params(…)`")]
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+};
+use gig_policy::SandboxId;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::Asked;
+use crate::{
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    control::{LogAsked, LogFrom, LogLine, LogPage, LogPlace, ParseLogPlaceError},
+    role::Permission,
+    store::Name,
+};
+
+/// What to find.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LinesAsked {
+    /// Not before: RFC 3339.
+    #[serde(default)]
+    pub(crate) since: String,
+    /// Before: RFC 3339.
+    #[serde(default)]
+    pub(crate) until: String,
+    /// A sandbox, by its whole id.
+    #[serde(default)]
+    pub(crate) sandbox: String,
+    /// What a line holds, whatever the case of its ASCII letters.
+    #[serde(default)]
+    pub(crate) grep: String,
+    /// What `next` said; without it from the oldest line.
+    #[serde(default)]
+    pub(crate) after: String,
+    /// Most lines to answer, up to 1000.
+    #[serde(default)]
+    pub(crate) limit: Option<usize>,
+}
+
+/// A page of lines, oldest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Lines {
+    pub(crate) lines: Vec<Line>,
+    /// For `after`: what comes next, also when it is not there yet.
+    pub(crate) next: String,
+    /// Whether more is there already.
+    pub(crate) more: bool,
+}
+
+/// A line.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Line {
+    pub(crate) time: String,
+    pub(crate) sandbox: String,
+    /// `stderr`, or `output` for both streams together.
+    pub(crate) stream: &'static str,
+    /// As it was printed; octets that are no UTF-8 are replaced.
+    pub(crate) text: String,
+}
+
+impl From<LogLine> for Line {
+    fn from(line: LogLine) -> Self {
+        Self {
+            time: line.time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+            sandbox: line.sandbox.to_string(),
+            stream: line.stream.as_str(),
+            text: line.text,
+        }
+    }
+}
+
+impl From<LogPage> for Lines {
+    fn from(page: LogPage) -> Self {
+        Self {
+            lines: page.lines.into_iter().map(Into::into).collect(),
+            next: page.next.to_string(),
+            more: page.more,
+        }
+    }
+}
+
+/// What a server's sandboxes printed, kept for some days.
+#[utoipa::path(get, path = "/api/v1/servers/{name}/log", tag = "servers", params(LinesAsked),
+    responses((status = 200, body = Lines), (status = 400, body = Problem)))]
+pub(crate) async fn search(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Asked(asked): Asked<LinesAsked>,
+) -> Result<Json<Lines>, Problem> {
+    let from = match asked.after.trim() {
+        "" => LogFrom::Oldest,
+        after => LogFrom::After(place(after)?),
+    };
+    Ok(Json(find(&app, &caller, name, &asked, from).await?))
+}
+
+/// Finds lines; the console does the same. A server that is forgotten may still have some.
+pub(crate) async fn find(
+    app: &Arc<App>,
+    caller: &Caller,
+    name: String,
+    asked: &LinesAsked,
+    from: LogFrom,
+) -> Result<Lines, Problem> {
+    caller.require(Permission::ReadAudit)?;
+    // A name that is one leads nowhere else.
+    let name: Name = name.parse()?;
+    let wanted = LogAsked {
+        server: name.to_string(),
+        sandbox: sandbox(&asked.sandbox)?,
+        since: moment(&asked.since)?,
+        until: moment(&asked.until)?,
+        grep: Some(asked.grep.clone()).filter(|grep| !grep.is_empty()),
+        from,
+        limit: asked.limit.unwrap_or(USUAL).clamp(1, MOST),
+    };
+    let control = Arc::clone(&app.control);
+    let page = app.aside(move || control.lines(&wanted)).await??;
+    Ok(page.into())
+}
+
+fn place(text: &str) -> Result<LogPlace, Problem> {
+    text.parse()
+        .map_err(|error: ParseLogPlaceError| Problem::invalid(error.to_string()))
+}
+
+fn sandbox(text: &str) -> Result<Option<SandboxId>, Problem> {
+    match text.trim() {
+        "" => Ok(None),
+        text => {
+            let id = text.parse::<uuid::Uuid>();
+            let id = id.map_err(|_| Problem::invalid(format!("{text:?} is no sandbox's id")))?;
+            Ok(Some(SandboxId::new(id)))
+        }
+    }
+}
+
+fn moment(text: &str) -> Result<Option<Timestamp>, Problem> {
+    match text.trim() {
+        "" => Ok(None),
+        text => text
+            .parse()
+            .map(Some)
+            .map_err(|_| Problem::invalid(format!("{text:?} is no time: 2026-11-21T09:30:00Z"))),
+    }
+}
+
+const USUAL: usize = 200;
+const MOST: usize = 1000;

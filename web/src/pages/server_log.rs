@@ -1,0 +1,73 @@
+//! What a server printed: the newest lines, or those that hold a word.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Path, State};
+use serde::Deserialize;
+
+use super::{Answer, Frame, records::cut, shown};
+use crate::{
+    api::{
+        Asked,
+        server_log::{Line, LinesAsked, find},
+    },
+    app::App,
+    auth::Caller,
+    control::LogFrom,
+};
+
+/// As it was typed.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Typed {
+    #[serde(default)]
+    grep: String,
+    #[serde(default)]
+    sandbox: String,
+    #[serde(default)]
+    since: String,
+}
+
+#[derive(Template)]
+#[template(path = "server_log.html")]
+struct LogPage {
+    frame: Frame,
+    server: String,
+    typed: Typed,
+    lines: Vec<Line>,
+    more: bool,
+}
+
+/// `GET /servers/{name}/log`.
+pub(crate) async fn show(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(server): Path<String>,
+    Asked(typed): Asked<Typed>,
+) -> Answer {
+    let asked = LinesAsked {
+        grep: typed.grep.clone(),
+        sandbox: typed.sandbox.clone(),
+        since: typed.since.clone(),
+        limit: Some(SHOWN),
+        ..LinesAsked::default()
+    };
+    let found = find(&app, &caller, server.clone(), &asked, LogFrom::Newest).await?;
+    let mut lines = found.lines;
+    for line in &mut lines {
+        line.text = cut(&line.text, LONGEST);
+    }
+    let page = LogPage {
+        frame: Frame::new(&caller, "/servers"),
+        server,
+        typed,
+        lines,
+        more: found.more,
+    };
+    Ok(shown(&page))
+}
+
+/// As many as somebody scrolls through.
+const SHOWN: usize = 500;
+/// Characters of a line; the API gives all of it.
+const LONGEST: usize = 2000;
