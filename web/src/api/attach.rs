@@ -59,7 +59,8 @@ pub(crate) async fn attach(
     let name: Name = name.parse()?;
     let wanted = name.to_string();
     let known = app.ask(move |store| store.server(&wanted)).await?;
-    if known.is_none() {
+    // To a token of other servers it is not there.
+    if known.is_none() || !caller.reaches(name.as_str()) {
         return Err(Problem::missing("server", name.as_str()));
     }
     let (tell, told) = oneshot::channel();

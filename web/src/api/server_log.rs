@@ -115,6 +115,9 @@ pub(crate) async fn find(
     caller.require(Permission::ReadAudit)?;
     // A name that is one leads nowhere else.
     let name: Name = name.parse()?;
+    if !caller.reaches(name.as_str()) {
+        return Err(Problem::missing("server", name.as_str()));
+    }
     let wanted = LogAsked {
         server: name.to_string(),
         sandbox: sandbox(&asked.sandbox)?,

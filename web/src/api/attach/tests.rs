@@ -20,6 +20,7 @@ fn token(lab: &Lab, role: Role) -> String {
         digest: minted.digest,
         name: format!("for-{role}").parse().unwrap(),
         role,
+        narrowing: crate::Narrowing::default(),
         expires: None,
     });
     minted.text.to_string()
