@@ -289,7 +289,7 @@ impl Wake for Waiting {
 }
 
 /// Only gig's own tables are looked at, whatever else the database holds; what is acknowledged is on
-/// the disk, whatever the server does otherwise; and no node that hangs holds the others up for long.
+/// the disk, whatever the server does otherwise and is told later; and no node that hangs holds the others up for long.
 const SESSION: &str = "
     SET search_path TO gig;
     SET default_transaction_isolation TO 'read committed';
@@ -297,5 +297,6 @@ const SESSION: &str = "
     SET statement_timeout TO '8s';
     SET idle_in_transaction_session_timeout TO '30s';
     SET client_min_messages TO warning;
-    SELECT set_config('synchronous_commit', 'on', false)
-        WHERE current_setting('synchronous_commit') IN ('off', 'local')";
+    SELECT set_config('synchronous_commit',
+        CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
+             ELSE current_setting('synchronous_commit') END, false)";

@@ -46,6 +46,24 @@ pub enum OpenPostgresError {
         /// Which.
         place: Arc<str>,
     },
+    /// It does not know what gig asks it.
+    #[error("the server of {place} is PostgreSQL {version}: gig needs 14 or newer")]
+    Old {
+        /// Which.
+        place: Arc<str>,
+        /// As the server names it.
+        version: String,
+    },
+    /// Text would be kept as octets, or not at all.
+    #[error(
+        "the database {place} is in {encoding}: gig needs one in UTF8 (CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0)"
+    )]
+    Encoding {
+        /// Which.
+        place: Arc<str>,
+        /// Its.
+        encoding: String,
+    },
     /// A later gig made the tables.
     #[error("gig's tables in {place} were made by a later gig: use that one")]
     Later {

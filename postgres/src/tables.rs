@@ -31,6 +31,8 @@ pub fn update(server: &Server, tables: Tables) -> Result<(), OpenPostgresError> 
     let newest = versions.map(|one| i64::from(one.version())).max();
     let later = || OpenPostgresError::Later { place: place() };
     let mut link = server.connect(CONNECTING, PATIENCE).map_err(unusable)?;
+    let what = what_it_is(&link).map_err(unusable)?;
+    what.is_usable(server)?;
     match standing(&link, history).map_err(unusable)? {
         Standing::Anothers => return Err(OpenPostgresError::Anothers { place: place() }),
         Standing::At(version) if version > newest => return Err(later()),
@@ -65,6 +67,43 @@ pub fn update(server: &Server, tables: Tables) -> Result<(), OpenPostgresError> 
     }
 }
 
+/// What a server says of itself and the database.
+struct Nature {
+    number: i32,
+    version: String,
+    encoding: String,
+}
+
+impl Nature {
+    fn is_usable(self, server: &Server) -> Result<(), OpenPostgresError> {
+        let place = server.place().clone();
+        if self.number < OLDEST {
+            let version = self.version;
+            return Err(OpenPostgresError::Old { place, version });
+        }
+        if self.encoding != "UTF8" {
+            let encoding = self.encoding;
+            return Err(OpenPostgresError::Encoding { place, encoding });
+        }
+        Ok(())
+    }
+}
+
+fn what_it_is(link: &Link) -> Result<Nature, LinkError> {
+    let look =
+        "SELECT current_setting('server_version_num')::int4, current_setting('server_version'),
+                       current_setting('server_encoding')";
+    let row = link.asked(link.client().query_one(look, &[]))?;
+    let read = || {
+        Ok(Nature {
+            number: row.try_get(0)?,
+            version: row.try_get(1)?,
+            encoding: row.try_get(2)?,
+        })
+    };
+    read().map_err(|error| link.judge(error))
+}
+
 /// How far tables are.
 enum Standing {
     /// There is no schema.
@@ -97,9 +136,37 @@ fn standing(link: &Link, history: &str) -> Result<Standing, LinkError> {
     Ok(Standing::At(version))
 }
 
+/// PostgreSQL 14, whose successors know all that it knows.
+const OLDEST: i32 = 140_000;
 /// Of all locks of the database this one: "gig" and a one.
 const ALONE: i64 = 0x6769_6701;
 /// For all servers that a URL names together.
 const CONNECTING: Duration = Duration::from_secs(10);
 /// Another node may be at it.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_server_and_another_encoding_are_refused_in_words() {
+        let server = Server::new("postgres://gig@localhost/gig", "test").unwrap();
+        let told = |number: i32, encoding: &str| {
+            let nature = Nature {
+                number,
+                version: "13.9".into(),
+                encoding: encoding.into(),
+            };
+            nature.is_usable(&server).map_err(|error| error.to_string())
+        };
+        assert_eq!(told(140_000, "UTF8"), Ok(()));
+        let old = told(139_999, "UTF8").unwrap_err();
+        assert!(old.contains("PostgreSQL 13.9: gig needs 14"), "{old}");
+        let encoding = told(170_000, "SQL_ASCII").unwrap_err();
+        assert!(
+            encoding.contains("in SQL_ASCII: gig needs one in UTF8"),
+            "{encoding}"
+        );
+    }
+}
