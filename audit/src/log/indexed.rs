@@ -25,6 +25,10 @@ pub(crate) fn after(
     let mut found = Vec::new();
     for chain in shelf.chains()? {
         let left = u32::try_from(most - found.len().min(most)).unwrap_or(u32::MAX);
+        // Nothing new: who follows a fleet asks often, and most nodes are gone or quiet.
+        if left == 0 || chain.head.seq <= marks.of(chain.chain) {
+            continue;
+        }
         for (seq, line) in shelf.lines_after(chain.chain, marks.of(chain.chain), left)? {
             let row = Row::read(&line).map_err(|source| ReadLogError::Row {
                 place: shelf.place(),
