@@ -81,6 +81,8 @@ impl PostgresRecord {
         let mut fault = None;
         // Of no chain: whoever fills it does so alone.
         let filled = alone(&link, 0, || {
+            // More than a record at a time: what a node's own session may take is too short for it.
+            link.run("SET LOCAL statement_timeout TO '30s'")?;
             link.run("LOCK TABLE audit_chain, audit_record, audit_checkpoint IN EXCLUSIVE MODE")?;
             let look =
                 "SELECT EXISTS (SELECT FROM audit_chain) OR EXISTS (SELECT FROM audit_record)";
@@ -178,12 +180,33 @@ fn load_chain(
             .into_iter()
             .map(|(seq, line)| (key_of(chain.chain, seq), line))
             .unzip();
-        let fill = "INSERT INTO audit_record (position, line) SELECT * FROM unnest($1::int8[], $2::text[])";
-        link.asked(link.client().execute(fill, &[&places, &lines]))?;
+        fill(link, &places, &lines)?;
     }
 }
 
+/// In slices that a slow server takes in time, however long the lines are.
+fn fill(link: &Link, mut places: &[i64], mut lines: &[String]) -> Result<(), LinkError> {
+    let fill =
+        "INSERT INTO audit_record (position, line) SELECT * FROM unnest($1::int8[], $2::text[])";
+    while !lines.is_empty() {
+        let mut octets = 0;
+        let fits = lines.iter().take_while(|line| {
+            octets += line.len();
+            octets <= MOST_OCTETS
+        });
+        // Never none: a line that is longer goes alone.
+        let count = fits.count().clamp(1, lines.len());
+        let (some, left) = lines.split_at(count);
+        let (at, rest) = places.split_at(count.min(places.len()));
+        link.asked(link.client().execute(fill, &[&at, &some]))?;
+        (places, lines) = (rest, left);
+    }
+    Ok(())
+}
+
 /// For a slice of it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(35);
+/// Of lines, in a statement that fills.
+const MOST_OCTETS: usize = 4 * 1024 * 1024;
 /// Some megabytes.
 const LINES_AT_ONCE: u32 = 4096;
