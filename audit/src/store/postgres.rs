@@ -168,19 +168,35 @@ impl PostgresStore {
         let lost = *self.lost.get_or_insert_with(Moment::now);
         loop {
             match Session::open(&self.record, &self.writer, self.before.as_ref()) {
-                Ok(session) => return Ok(session),
-                Err(NoSession::Taken { .. }) => {
-                    let why = "another gig records by this node's name now: give one of them another \
-                               (GIG_NODE)";
-                    return Err(StoreError {
-                        attempted: "continue",
-                        place: self.record.place().to_owned(),
-                        source: std::io::Error::other(why),
-                    });
+                Ok(session) if session.chain == self.chain => return Ok(session),
+                // Places are counted by the chain's number: ours would be among another chain's.
+                Ok(_) => {
+                    return Err(self.cannot_continue(
+                        "the database no longer has this node's chain: look into it and start gig anew",
+                    ));
                 }
-                Err(NoSession::Link(_)) if lost.elapsed() < GRACE => std::thread::sleep(BETWEEN),
+                // By our own key: a session of ours that the server has yet to miss.
+                Err(NoSession::Link(_) | NoSession::Taken { ours: true })
+                    if lost.elapsed() < GRACE =>
+                {
+                    std::thread::sleep(BETWEEN);
+                }
+                Err(NoSession::Taken { .. }) => {
+                    return Err(self.cannot_continue(
+                        "another gig records by this node's name now: give one of them another \
+                         (GIG_NODE)",
+                    ));
+                }
                 Err(NoSession::Link(error)) => return Err(self.error("reach", error)),
             }
+        }
+    }
+
+    fn cannot_continue(&self, why: &'static str) -> StoreError {
+        StoreError {
+            attempted: "continue",
+            place: self.record.place().to_owned(),
+            source: std::io::Error::other(why),
         }
     }
 
@@ -259,7 +275,9 @@ impl PostgresStore {
             Err(LinkError::Lost(_)) => {
                 let end = self.ask("read", Session::end)?;
                 if end == to {
-                    Ok(true)
+                    // Seen is not kept: a synchronous standby may not have it yet. A commit behind it waits
+                    // for both.
+                    Ok(self.ask("write", |session| session.confirm(to))?)
                 } else {
                     write(self.session()?)
                 }
@@ -294,8 +312,10 @@ impl Store for PostgresStore {
             let found = self.ask("read", Session::end)?;
             repaired = self.judge(found)?;
             self.found = found;
-            if repaired.is_none() {
-                self.head = found;
+            match repaired {
+                None => self.head = found,
+                // Behind the strangers' records, whose places are taken.
+                Some(_) => self.head.seq = self.head.seq.max(found.seq),
             }
         }
         Ok(Tail {

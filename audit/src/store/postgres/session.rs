@@ -150,6 +150,19 @@ impl Session {
         ))?;
         Ok(added > 0)
     }
+
+    /// Whether the chain ends with `end`. When this returns, whatever was committed before is where a commit
+    /// has to be: it is one itself.
+    pub(super) fn confirm(&self, end: Head) -> Result<bool, LinkError> {
+        let confirm =
+            "UPDATE audit_chain SET hash = hash WHERE chain = $1 AND seq = $2 AND hash = $3";
+        let (seq, hash) = (end.seq.cast_signed(), end.hash.0.to_vec());
+        let (client, chain) = (self.link.client(), self.chain.cast_signed());
+        let found = self
+            .link
+            .asked(client.execute(confirm, &[&chain, &seq, &hash]))?;
+        Ok(found > 0)
+    }
 }
 
 /// Whether the chain is this writer's to write to.

@@ -12,6 +12,8 @@ use crate::{
     },
 };
 
+mod failover;
+
 fn database(place: &Place) -> &Database {
     match place {
         Place::Postgres(database) => database,
