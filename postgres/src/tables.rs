@@ -32,7 +32,7 @@ pub fn update(server: &Server, tables: Tables) -> Result<(), OpenPostgresError> 
     let later = || OpenPostgresError::Later { place: place() };
     let mut link = server.connect(CONNECTING, PATIENCE).map_err(unusable)?;
     let what = what_it_is(&link).map_err(unusable)?;
-    what.is_usable(server)?;
+    what.usable(server)?;
     match standing(&link, history).map_err(unusable)? {
         Standing::Anothers => return Err(OpenPostgresError::Anothers { place: place() }),
         Standing::At(version) if version > newest => return Err(later()),
@@ -75,7 +75,7 @@ struct Nature {
 }
 
 impl Nature {
-    fn is_usable(self, server: &Server) -> Result<(), OpenPostgresError> {
+    fn usable(self, server: &Server) -> Result<(), OpenPostgresError> {
         let place = server.place().clone();
         if self.number < OLDEST {
             let version = self.version;
@@ -158,7 +158,7 @@ mod tests {
                 version: "13.9".into(),
                 encoding: encoding.into(),
             };
-            nature.is_usable(&server).map_err(|error| error.to_string())
+            nature.usable(&server).map_err(|error| error.to_string())
         };
         assert_eq!(told(140_000, "UTF8"), Ok(()));
         let old = told(139_999, "UTF8").unwrap_err();
