@@ -35,7 +35,7 @@ pub(crate) struct LinesAsked {
     /// A sandbox, by its whole id.
     #[serde(default)]
     pub(crate) sandbox: String,
-    /// What a line holds, whatever the case of its ASCII letters.
+    /// What a line holds, up to 1000 characters, whatever the case of its ASCII letters.
     #[serde(default)]
     pub(crate) grep: String,
     /// What `next` said; without it from the oldest line.
@@ -65,6 +65,14 @@ pub(crate) struct Line {
     pub(crate) stream: &'static str,
     /// As it was printed; octets that are no UTF-8 are replaced.
     pub(crate) text: String,
+}
+
+impl Line {
+    /// Enough of its sandbox to tell it from others: the end of the id, the beginning is a time.
+    pub(crate) fn short_sandbox(&self) -> &str {
+        let from = self.sandbox.len().saturating_sub(8);
+        self.sandbox.get(from..).unwrap_or_default()
+    }
 }
 
 impl From<LogLine> for Line {
@@ -116,6 +124,7 @@ pub(crate) async fn find(
     // A name that is one leads nowhere else.
     let name: Name = name.parse()?;
     if !caller.reaches(name.as_str()) {
+        app.tell_hidden(caller, "GET /api/v1/servers/{name}/log");
         return Err(Problem::missing("server", name.as_str()));
     }
     let wanted = LogAsked {
@@ -123,7 +132,7 @@ pub(crate) async fn find(
         sandbox: sandbox(&asked.sandbox)?,
         since: moment(&asked.since)?,
         until: moment(&asked.until)?,
-        grep: Some(asked.grep.clone()).filter(|grep| !grep.is_empty()),
+        grep: words(&asked.grep)?,
         from,
         limit: asked.limit.unwrap_or(USUAL).clamp(1, MOST),
     };
@@ -135,6 +144,14 @@ pub(crate) async fn find(
 fn place(text: &str) -> Result<LogPlace, Problem> {
     text.parse()
         .map_err(|error: ParseLogPlaceError| Problem::invalid(error.to_string()))
+}
+
+fn words(text: &str) -> Result<Option<String>, Problem> {
+    if text.chars().count() > LONGEST_WORDS {
+        let words = format!("what a line holds has at most {LONGEST_WORDS} characters");
+        return Err(Problem::invalid(words));
+    }
+    Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
 }
 
 fn sandbox(text: &str) -> Result<Option<SandboxId>, Problem> {
@@ -160,3 +177,5 @@ fn moment(text: &str) -> Result<Option<Timestamp>, Problem> {
 
 const USUAL: usize = 200;
 const MOST: usize = 1000;
+/// Each line that is searched is compared with it.
+const LONGEST_WORDS: usize = 1000;

@@ -55,7 +55,7 @@ pub(crate) async fn show(
     let found = find(&app, &caller, server.clone(), &asked, LogFrom::Newest).await?;
     let mut lines = found.lines;
     for line in &mut lines {
-        line.text = cut(&line.text, LONGEST);
+        line.text = on_one_line(&cut(&line.text, LONGEST));
     }
     let page = LogPage {
         frame: Frame::new(&caller, "/servers"),
@@ -67,7 +67,26 @@ pub(crate) async fn show(
     Ok(shown(&page))
 }
 
+/// Browsers break lines at a carriage return, too: a program would print lines with any time it likes.
+fn on_one_line(text: &str) -> String {
+    text.replace('\r', "⟨U+000D⟩")
+}
+
 /// As many as somebody scrolls through.
 const SHOWN: usize = 500;
 /// Characters of a line; the API gives all of it.
 const LONGEST: usize = 2000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_carriage_return_begins_no_line() {
+        let forged = on_one_line("x\r2026-11-22T09:30:00.000Z  all is well\r");
+        assert_eq!(
+            forged,
+            "x⟨U+000D⟩2026-11-22T09:30:00.000Z  all is well⟨U+000D⟩"
+        );
+    }
+}

@@ -149,7 +149,7 @@ impl Keeper {
             serde_json::to_writer(&mut octets, line)?;
             octets.push(b'\n');
         }
-        let written = match self.open.get_mut(server) {
+        match self.open.get_mut(server) {
             Some(segment) => segment.write(&octets, now),
             None => {
                 let folder = self.folder.join(&**server);
@@ -158,25 +158,18 @@ impl Keeper {
                 self.open.insert(Arc::clone(server), segment);
                 written
             }
-        };
-        if written.is_err() {
-            // It may hold half a line: what comes next begins another file.
-            self.open.remove(server);
         }
-        written
     }
 
     fn sweep(&mut self) {
         let Some(days) = self.days else {
             return;
         };
-        let swept = segment::sweep(&self.folder, days, Timestamp::now());
+        let (gone, outcome) = segment::sweep(&self.folder, days, Timestamp::now());
         // What was removed may have been open for long.
-        if let Ok(gone) = &swept {
-            self.open
-                .retain(|server, _| !gone.contains(&server.to_string()));
-        }
-        self.told(swept.map(drop));
+        self.open
+            .retain(|server, _| !gone.contains(&server.to_string()));
+        self.told(outcome);
     }
 
     /// Once for each time that it begins to fail.

@@ -15,6 +15,11 @@ use super::segment::{numbers, path, written};
 /// One page of what is in this folder.
 pub(super) fn read(folder: &Path, asked: &LogAsked) -> io::Result<LogPage> {
     let numbers = numbers(folder)?;
+    let mut asked = asked.clone();
+    if let Some(words) = &mut asked.grep {
+        words.make_ascii_lowercase();
+    }
+    let asked = &asked;
     match asked.from {
         LogFrom::Oldest => forward(folder, &numbers, asked, LogPlace::default()),
         LogFrom::After(place) => forward(folder, &numbers, asked, place),
@@ -97,11 +102,9 @@ fn is_before(path: &Path, since: Option<Timestamp>) -> bool {
     matches!((written, since), (Some(Ok(written)), Some(since)) if written < since)
 }
 
+/// Whether it is what is asked for; the words are in lower case.
 fn fits(line: &LogLine, asked: &LogAsked) -> bool {
-    let holds = |needle: &String| {
-        let needle = needle.to_ascii_lowercase();
-        line.text.to_ascii_lowercase().contains(&needle)
-    };
+    let holds = |words: &String| line.text.to_ascii_lowercase().contains(words);
     asked.sandbox.is_none_or(|wanted| wanted == line.sandbox)
         && asked.since.is_none_or(|since| line.time >= since)
         && asked.until.is_none_or(|until| line.time < until)
@@ -123,7 +126,9 @@ impl Scan {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        file.seek(SeekFrom::Start(offset))?;
+        // Not every file system can be asked for a place far behind the end.
+        let there = offset.min(file.metadata()?.len());
+        file.seek(SeekFrom::Start(there))?;
         let place = LogPlace {
             file: number,
             offset,

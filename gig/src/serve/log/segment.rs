@@ -20,12 +20,15 @@ pub(super) struct Segment {
     file: File,
     size: u64,
     day: Date,
+    /// Half a line may be at its end.
+    torn: bool,
 }
 
 impl Segment {
-    /// A new one after those that are there.
+    /// A new one after those that are there; the oldest go, where they are too many.
     pub(super) fn begin(folder: &Path, now: Timestamp) -> io::Result<Self> {
         data_dir::make_private(folder).map_err(|error| io::Error::other(format!("{error:#}")))?;
+        trim(folder)?;
         let last = numbers(folder)?.last().copied().unwrap_or_default();
         let file = File::options()
             .create_new(true)
@@ -37,17 +40,22 @@ impl Segment {
             file,
             size: 0,
             day: day(now),
+            torn: false,
         })
     }
 
     /// Writes lines; in a file after it when this one is full or of another day.
     pub(super) fn write(&mut self, lines: &[u8], now: Timestamp) -> io::Result<()> {
         let more = u64::try_from(lines.len()).unwrap_or(u64::MAX);
-        if self.size > 0 && (self.size.saturating_add(more) > LARGEST || self.day != day(now)) {
+        let over = self.size.saturating_add(more) > LARGEST || self.day != day(now);
+        if self.torn || (self.size > 0 && over) {
             *self = Self::begin(&self.folder, now)?;
-            trim(&self.folder)?;
         }
-        self.file.write_all(lines)?;
+        if let Err(error) = self.file.write_all(lines) {
+            // A disk that is full stays so for a while: the same file is tried again, without half a line.
+            self.torn = self.file.set_len(self.size).is_err();
+            return Err(error);
+        }
         self.size = self.size.saturating_add(more);
         Ok(())
     }
@@ -96,33 +104,49 @@ fn trim(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what is older than `days`, and folders with nothing left; tells whose files went.
-pub(super) fn sweep(root: &Path, days: u32, now: Timestamp) -> io::Result<Vec<String>> {
+/// Removes what is older than `days`, and folders with nothing left; tells whose files went, and the last
+/// error. One folder's does not keep the others.
+pub(super) fn sweep(root: &Path, days: u32, now: Timestamp) -> (Vec<String>, io::Result<()>) {
     let age = Duration::from_secs(u64::from(days) * 86_400);
     let oldest = SystemTime::from(now).checked_sub(age);
     let Some(oldest) = oldest else {
-        return Ok(Vec::new());
+        return (Vec::new(), Ok(()));
     };
-    let mut swept = Vec::new();
-    for entry in fs::read_dir(root)? {
-        let folder = entry?.path();
-        let mut left = false;
-        for number in numbers(&folder)? {
-            let path = path(&folder, number);
-            if written(&path)? < oldest {
-                fs::remove_file(&path)?;
-            } else {
-                left = true;
-            }
-        }
-        if !left {
-            // Others may keep something there: then it stays.
-            let _kept = fs::remove_dir(&folder);
-            let name = folder.file_name().map(|name| name.to_string_lossy());
-            swept.extend(name.map(std::borrow::Cow::into_owned));
+    let entries = match fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(error) => return (Vec::new(), Err(error)),
+    };
+    let (mut swept, mut outcome) = (Vec::new(), Ok(()));
+    for entry in entries {
+        match entry.and_then(|entry| sweep_one(&entry, oldest)) {
+            Ok(gone) => swept.extend(gone),
+            Err(error) => outcome = Err(error),
         }
     }
-    Ok(swept)
+    (swept, outcome)
+}
+
+/// One server's folder; its name when nothing is left in it.
+fn sweep_one(entry: &fs::DirEntry, oldest: SystemTime) -> io::Result<Option<String>> {
+    if !entry.file_type()?.is_dir() {
+        return Ok(None);
+    }
+    let folder = entry.path();
+    let mut left = false;
+    for number in numbers(&folder)? {
+        let path = path(&folder, number);
+        if written(&path)? < oldest {
+            fs::remove_file(&path)?;
+        } else {
+            left = true;
+        }
+    }
+    if left {
+        return Ok(None);
+    }
+    // Others may keep something there: then it stays.
+    let _kept = fs::remove_dir(&folder);
+    Ok(Some(entry.file_name().to_string_lossy().into_owned()))
 }
 
 fn day(at: Timestamp) -> Date {

@@ -83,12 +83,14 @@ async fn lines_are_found_by_sandbox_time_and_words_also_after_a_restart() {
 async fn a_program_that_talks_without_end_fills_neither_disk_nor_line() {
     let folder = tempfile::tempdir().unwrap();
     let kept = Kept::start(folder.path().to_owned(), Some(30)).unwrap();
-    let mut lines = kept.of("loud".into(), sandbox(), LogStream::Output);
     let piece = vec![b'x'; 64 * 1024];
-    for _ in 0..1200 {
-        lines.take(&piece).await;
+    for _ in 0..24 {
+        let mut lines = kept.of("loud".into(), sandbox(), LogStream::Output);
+        for _ in 0..60 {
+            lines.take(&piece).await;
+        }
+        lines.end().await;
     }
-    lines.end().await;
     drop(kept);
     let files = std::fs::read_dir(folder.path().join("loud")).unwrap();
     let sizes: Vec<u64> = files
@@ -120,4 +122,44 @@ async fn what_is_older_than_its_days_goes_and_the_rest_stays() {
     drop(kept);
     assert!(!old.exists() && !folder.path().join("old").exists());
     assert!(folder.path().join("new/0000000001.jsonl").exists());
+}
+
+#[tokio::test]
+async fn one_that_talks_without_end_does_not_erase_what_the_others_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = Kept::start(folder.path().to_owned(), Some(30)).unwrap();
+    let mut lines = kept.of("web".into(), sandbox(), LogStream::Output);
+    lines.take(b"said before\n").await;
+    let loud = sandbox();
+    let mut lines = kept.of("web".into(), loud, LogStream::Output);
+    let mut piece = vec![b'x'; 16 * 1024 - 1];
+    piece.push(b'\n');
+    for _ in 0..5000 {
+        lines.take(&piece).await;
+    }
+    lines.end().await;
+    let kept = reopened(kept, folder.path());
+    assert_eq!(texts(&kept.read(&asked("web")).unwrap())[0], "said before");
+    let mut newest = asked("web");
+    (newest.from, newest.limit, newest.sandbox) = (LogFrom::Newest, 1, Some(loud));
+    let page = kept.read(&newest).unwrap();
+    let last = texts(&page)[0];
+    assert!(last.starts_with("gig: ") && last.ends_with(" lines were not kept: too many at once"));
+}
+
+#[tokio::test]
+async fn what_is_no_folder_does_not_keep_the_others_from_being_swept() {
+    let folder = tempfile::tempdir().unwrap();
+    let then = std::time::SystemTime::from(Timestamp::now()) - Duration::from_secs(8 * 86_400);
+    for server in ["a", "z"] {
+        let own = folder.path().join(server);
+        std::fs::create_dir(&own).unwrap();
+        let file = std::fs::File::create(own.join("0000000001.jsonl")).unwrap();
+        file.set_modified(then).unwrap();
+    }
+    std::fs::write(folder.path().join("m"), "somebody's").unwrap();
+    let (gone, outcome) = segment::sweep(folder.path(), 7, Timestamp::now());
+    assert!(outcome.is_ok(), "{outcome:?}");
+    assert_eq!(gone.len(), 2, "{gone:?}");
+    assert!(folder.path().join("m").exists());
 }
