@@ -139,7 +139,9 @@ impl From<ControlError> for Problem {
                 (StatusCode::SERVICE_UNAVAILABLE, "no_sandboxes")
             }
             ControlError::Changed(_) => (StatusCode::CONFLICT, "changed_meanwhile"),
-            ControlError::Undecided(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            ControlError::Undecided(_) | ControlError::Busy => {
+                (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+            }
             ControlError::Crowded(_) => (StatusCode::TOO_MANY_REQUESTS, "crowded"),
             ControlError::Log => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
             ControlError::Start { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "not_started"),

@@ -250,7 +250,10 @@ impl App {
             };
             match store.apply(&change, &actor, &witness) {
                 Ok(applied) => {
-                    if in_force::decide_again(store.as_ref(), control.as_ref()).is_some() {
+                    let said = in_force::decide_again(store.as_ref(), control.as_ref());
+                    if let Some(said) = said {
+                        // Here, and not where it was asked for: whoever asked may be gone.
+                        in_force::end_unknown(&said, control.as_ref());
                         doubt.dispelled();
                     }
                     Ok(applied)

@@ -41,6 +41,8 @@ pub(crate) enum Over {
     TooLong,
     /// Nothing was heard of it for too long.
     Silent,
+    /// The sandbox ended, and what it had printed was not read in time.
+    Unread,
     /// It may be attached no more.
     Lapsed,
 }
@@ -54,6 +56,7 @@ impl Over {
             Self::NotUnderstood => "the client sent what is not understood".to_owned(),
             Self::TooLong => "the client sent a message that is too long".to_owned(),
             Self::Silent => "nothing was heard of the client".to_owned(),
+            Self::Unread => "the sandbox ended and the client did not read the rest".to_owned(),
             Self::Lapsed => "the client may be attached no more".to_owned(),
         }
     }
@@ -68,7 +71,7 @@ impl Over {
             },
             Self::NotUnderstood => protocol::NOT_UNDERSTOOD,
             Self::TooLong => protocol::TOO_LONG,
-            Self::Silent => protocol::SILENT,
+            Self::Silent | Self::Unread => protocol::SILENT,
             Self::Lapsed => protocol::LAPSED,
             Self::Gone => protocol::ENDED,
         }
@@ -120,11 +123,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Joined<S> {
             pulse,
         } = self;
         let stdin = attached.stdin.take();
+        let ended = attached.ended.clone();
         let outgoing = outgoing(sink, attached, pulse);
         tokio::select! {
             over = incoming(stream, stdin, pulse) => over,
             over = outgoing => over,
             over = watch(pulse, may) => over,
+            () = unread(ended) => Over::Unread,
         }
     }
 
@@ -259,10 +264,26 @@ async fn watch<F: Future<Output = bool>>(pulse: &Pulse, may: impl Fn() -> F) -> 
     }
 }
 
+/// Ends some time after the sandbox has: who reads slowly keeps nothing for ever, and a gig that goes down
+/// waits for nobody.
+async fn unread(ended: impl Future<Output = Ended>) {
+    let left = match ended.await.cause {
+        EndCause::Shutdown => SECOND,
+        EndCause::Program | EndCause::Stopped | EndCause::Idle | EndCause::Detached => {
+            HALF_A_MINUTE
+        }
+    };
+    tokio::time::sleep(left).await;
+}
+
 /// Between two questions whether the other side is there and still may.
 const BEAT: Duration = Duration::from_secs(15);
 /// Three questions without an answer.
 const SILENCE: Duration = Duration::from_secs(50);
+/// For the rest of what a program printed.
+const HALF_A_MINUTE: Duration = Duration::from_secs(30);
+/// The same, when gig goes down.
+const SECOND: Duration = Duration::from_secs(1);
 /// For the last word.
 const FAREWELL: Duration = Duration::from_secs(2);
 

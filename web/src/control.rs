@@ -6,7 +6,7 @@
 
 use std::{net::Ipv4Addr, sync::Arc};
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Shared};
 use gig_policy::{Policy, SandboxId};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -103,7 +103,7 @@ pub struct Attached {
     /// program up.
     pub stderr: mpsc::Receiver<Vec<u8>>,
     /// How it ended, once all of it has.
-    pub ended: BoxFuture<'static, Ended>,
+    pub ended: Shared<BoxFuture<'static, Ended>>,
     /// Ends the sandbox when it is dropped.
     pub hold: Box<dyn Send>,
 }
@@ -245,6 +245,9 @@ pub enum ControlError {
     /// The host could not be examined.
     #[error("this host could not be examined: {0}")]
     Examine(String),
+    /// As many are being started as may.
+    #[error("as many sandboxes as may be are being started: try again in a moment")]
+    Busy,
     /// As many run as may.
     #[error("{0}")]
     Crowded(Arc<str>),

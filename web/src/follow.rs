@@ -196,12 +196,7 @@ impl App {
         let Some(said) = said else {
             return false;
         };
-        for sandbox in self.control.sandboxes() {
-            if sandbox.ended.is_none() && !said.knows(&sandbox.server) {
-                // One that ends by itself at this moment is what was wanted.
-                let _ended = self.control.stop(sandbox.id);
-            }
-        }
+        in_force::end_unknown(&said, self.control.as_ref());
         true
     }
 

@@ -46,7 +46,7 @@ impl<'a> InForce<'a> {
     }
 
     /// Whether a server is registered.
-    pub(crate) fn knows(&self, server: &str) -> bool {
+    fn knows(&self, server: &str) -> bool {
         self.servers.contains_key(server)
     }
 
@@ -138,6 +138,16 @@ pub(crate) fn decide_again<'a>(store: &'a dyn Store, control: &dyn Control) -> O
         Err(error) => {
             tracing::error!(%error, "policies cannot be read: what asks for them is denied everything");
             None
+        }
+    }
+}
+
+/// Ends what runs of servers that are no longer registered.
+pub(crate) fn end_unknown(said: &InForce<'_>, control: &dyn Control) {
+    for sandbox in control.sandboxes() {
+        if sandbox.ended.is_none() && !said.knows(&sandbox.server) {
+            // One that ends by itself at this moment is what was wanted.
+            let _ended = control.stop(sandbox.id);
         }
     }
 }

@@ -4,7 +4,13 @@
 //! Who attaches to what is recorded before anything starts, and that it is over before anything is let
 //! go. What happens between is [`crate::attachment`]'s.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use axum::{
     body::Body,
@@ -60,10 +66,14 @@ pub(crate) async fn attach(
     let wanted = name.to_string();
     let known = app.ask(move |store| store.server(&wanted)).await?;
     // To a token of other servers it is not there.
-    if known.is_none() || !caller.reaches(name.as_str()) {
+    if !caller.reaches(name.as_str()) {
+        app.tell_hidden(&caller, "GET /api/v1/servers/{name}/attach");
         return Err(Problem::missing("server", name.as_str()));
     }
-    let (tell, told) = oneshot::channel();
+    if known.is_none() {
+        return Err(Problem::missing("server", name.as_str()));
+    }
+    let (mut tell, told) = oneshot::channel();
     let attaching = Attaching {
         app: Arc::clone(&app),
         caller,
@@ -72,7 +82,7 @@ pub(crate) async fn attach(
     };
     // By itself: whoever asked may go away at any moment, and what was begun is then ended and recorded.
     app.attachments.spawn(async move {
-        let started = attaching.start().await;
+        let started = attaching.start(tell.closed()).await;
         let attached = match started {
             Ok(attached) => attached,
             Err(problem) => {
@@ -151,12 +161,17 @@ struct Attaching {
 }
 
 impl Attaching {
-    async fn start(&self) -> Result<Attached, Problem> {
+    /// Starts it, unless whoever asked is gone before: then what was begun ends by itself.
+    async fn start(&self, gone: impl Future<Output = ()>) -> Result<Attached, Problem> {
         let app = &self.app;
         app.record(self.entry(VerdictWord::Allow, "attach asked for"))
             .await?;
         let profile = self.caller.actor(app).name;
-        let started = app.attach(self.server.clone(), self.id, profile).await;
+        let attaching = app.attach(self.server.clone(), self.id, profile);
+        let started = tokio::select! {
+            started = attaching => started,
+            () = gone => Err(Problem::unavailable("the client went away")),
+        };
         if let Err(problem) = &started {
             let words = format!("not attached: {}", problem.detail);
             self.tell(VerdictWord::Deny, &words).await;
@@ -174,7 +189,8 @@ impl Attaching {
         let io = TokioIo::new(upgraded);
         let socket = WebSocketStream::from_raw_socket(io, Role::Server, limits).await;
         let mut joined = Joined::new(socket);
-        let may = || async { self.caller.still(&self.app).await.is_ok() };
+        let doubts = Doubts::default();
+        let may = || async { doubts.let_stay(self.caller.still(&self.app).await.err()) };
         let over = Box::pin(joined.pass(&mut attached, may)).await;
         let words = format!("detached: {}", over.words());
         self.tell(VerdictWord::Allow, &words).await;
@@ -197,6 +213,28 @@ impl Attaching {
     }
 }
 
+/// How often in a row nobody could say whether a client still may.
+#[derive(Default)]
+struct Doubts(AtomicU32);
+
+impl Doubts {
+    /// A refusal counts at once; a store that does not answer is given a few beats.
+    fn let_stay(&self, why_not: Option<Problem>) -> bool {
+        match why_not {
+            None => {
+                self.0.store(0, Relaxed);
+                true
+            }
+            Some(problem) if problem.status().is_server_error() => {
+                self.0.fetch_add(1, Relaxed) + 1 < MOST_DOUBTS
+            }
+            Some(_) => false,
+        }
+    }
+}
+
+/// Beats without an answer, until a client may no more.
+const MOST_DOUBTS: u32 = 3;
 /// Sixteen octets in base64.
 const KEY: usize = 24;
 /// The answer is on its way already.

@@ -161,7 +161,11 @@ pub(crate) async fn start_server(
     let name: Name = server.parse()?;
     let wanted = name.to_string();
     let known = app.ask(move |store| store.server(&wanted)).await?;
-    if known.is_none() || !caller.reaches(name.as_str()) {
+    if !caller.reaches(name.as_str()) {
+        app.tell_hidden(caller, "POST /api/v1/servers/{name}/start");
+        return Err(Problem::missing("server", name.as_str()));
+    }
+    if known.is_none() {
         return Err(Problem::missing("server", name.as_str()));
     }
     let id = SandboxId::new(uuid::Uuid::now_v7());

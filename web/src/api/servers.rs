@@ -124,16 +124,8 @@ pub(crate) async fn save_server(
 /// Forgets a server and ends its sandboxes.
 pub(crate) async fn remove_server(app: &App, caller: &Caller, name: String) -> Result<(), Problem> {
     caller.require(Permission::ManageServers)?;
-    let server = name.clone();
-    app.change(caller.actor(app), Change::RemoveServer { name })
-        .await?;
-    for sandbox in app.control.sandboxes() {
-        if *sandbox.server == *server && sandbox.ended.is_none() {
-            // One that ends by itself at this moment is what was wanted.
-            let _ended = app.control.stop(sandbox.id);
-        }
-    }
-    Ok(())
+    let change = Change::RemoveServer { name };
+    app.change(caller.actor(app), change).await.map(drop)
 }
 
 fn check(spec: &ServerSpec) -> Result<(), Problem> {

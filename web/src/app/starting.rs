@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::FutureExt as _;
 use gig_policy::SandboxId;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::App;
 use crate::{
@@ -23,9 +22,8 @@ impl App {
         id: SandboxId,
         profile: Arc<str>,
     ) -> Result<SandboxFacts, Problem> {
-        let place = Arc::clone(&self.starting).try_acquire_owned();
-        let place = place.map_err(|_| start_later())?;
-        let (wanted, decide) = self.wanted(server, (id, profile), place).await?;
+        let at_once = Duration::ZERO;
+        let (wanted, decide) = self.wanted(server, (id, profile), at_once).await?;
         Ok(self.control.start(wanted, decide).await?)
     }
 
@@ -37,11 +35,7 @@ impl App {
         id: SandboxId,
         profile: Arc<str>,
     ) -> Result<Attached, Problem> {
-        let place = Arc::clone(&self.starting).acquire_owned();
-        let place = tokio::time::timeout(IN_LINE, place).await;
-        let place = place.map_err(|_| start_later())?;
-        let place = place.map_err(Problem::internal)?;
-        let (wanted, decide) = self.wanted(server, (id, profile), place).await?;
+        let (wanted, decide) = self.wanted(server, (id, profile), IN_LINE).await?;
         Ok(self.control.attach(wanted, decide).await?)
     }
 
@@ -49,12 +43,12 @@ impl App {
         &self,
         name: String,
         (id, profile): (SandboxId, Arc<str>),
-        place: OwnedSemaphorePermit,
+        in_line: Duration,
     ) -> Result<(Wanted, Decide), Problem> {
         let asked = name.clone();
         let found = self.ask(move |store| store.server(&asked)).await?;
         let server = found.ok_or_else(|| Problem::missing("server", &name))?;
-        let decide = self.decide(server.clone(), place);
+        let decide = self.decide(server.clone(), in_line);
         let wanted = Wanted {
             server,
             id,
@@ -70,12 +64,18 @@ impl App {
         let _late = tokio::time::timeout(SETTLED_WITHIN, self.attachments.wait()).await;
     }
 
-    /// The policy in force, which stays so as long as what is held with it.
-    fn decide(&self, server: Server, place: OwnedSemaphorePermit) -> Decide {
+    /// The policy in force, which stays so as long as what is held with it. A place is taken here, where
+    /// all else is at hand: who waits for a secret takes nobody's.
+    fn decide(&self, server: Server, in_line: Duration) -> Decide {
+        let starting = Arc::clone(&self.starting);
         let (policies, store) = (Arc::clone(&self.policies), Arc::clone(&self.store));
         Box::new(move || {
             async move {
                 let name: Arc<str> = server.name.as_str().into();
+                let place = tokio::time::timeout(in_line, starting.acquire_owned()).await;
+                let Ok(Ok(place)) = place else {
+                    return Err(ControlError::Busy);
+                };
                 let none_changes = policies.read_owned().await;
                 let decided = tokio::task::spawn_blocking(move || {
                     let now = store.server(&server.name)?;
@@ -97,10 +97,6 @@ impl App {
             .boxed()
         })
     }
-}
-
-fn start_later() -> Problem {
-    Problem::unavailable("as many sandboxes as may be are being started: try again in a moment")
 }
 
 /// For one of these places.

@@ -176,8 +176,11 @@ fn changes_wait_for_a_start_without_a_thread_each() {
 async fn few_sandboxes_start_at_once() {
     let lab = Lab::with(&["one"]);
     let mut starts: Vec<_> = (0..STARTING).map(|_| start(&lab, "one").boxed()).collect();
-    for start in &mut starts {
-        assert!(poll!(start).is_pending());
+    while lab.control.decided.available_permits() < STARTING {
+        for start in &mut starts {
+            assert!(poll!(start).is_pending());
+        }
+        tokio::task::yield_now().await;
     }
     let refused = start(&lab, "one").await.unwrap_err();
     assert_eq!(refused.status(), http::StatusCode::SERVICE_UNAVAILABLE);
@@ -187,13 +190,27 @@ async fn few_sandboxes_start_at_once() {
 }
 
 #[tokio::test]
+async fn who_waits_for_a_secret_takes_nobodys_place() {
+    let lab = Lab::with(&["one"]);
+    lab.control.prepared.forget_permits(1000);
+    let mut slow: Vec<_> = (0..2 * STARTING)
+        .map(|_| start(&lab, "one").boxed())
+        .collect();
+    while lab.store.asked.load(Ordering::SeqCst) < 2 * STARTING as u64 {
+        for start in &mut slow {
+            assert!(poll!(start).is_pending());
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(lab.app.starting.available_permits(), STARTING);
+}
+
+#[tokio::test]
 async fn what_changed_while_it_was_being_started_does_not_start() {
     let lab = Lab::with(&["one"]);
     lab.control.prepared.forget_permits(1000);
     let mut start = start(&lab, "one").boxed();
-    while lab.app.starting.available_permits() == STARTING
-        || lab.store.asked.load(Ordering::SeqCst) == 0
-    {
+    while lab.store.asked.load(Ordering::SeqCst) == 0 {
         assert!(poll!(&mut start).is_pending());
         tokio::task::yield_now().await;
     }
@@ -205,6 +222,30 @@ async fn what_changed_while_it_was_being_started_does_not_start() {
     let refused = start.await.unwrap_err();
     assert_eq!(refused.status(), http::StatusCode::CONFLICT);
     assert!(lab.control.sandboxes().is_empty());
+}
+
+#[tokio::test]
+async fn a_removed_servers_sandboxes_end_also_when_the_remover_is_gone() {
+    let lab = Lab::with(&["one", "two"]);
+    for server in ["one", "two", "one"] {
+        lab.control.run(server, "p");
+    }
+    let name = "one".to_owned();
+    let mut removing = lab
+        .app
+        .change(owner(), Change::RemoveServer { name })
+        .boxed();
+    while lab.control.put_for("two").is_empty() {
+        // Only until it is made: then nobody asks any more.
+        assert!(poll!(&mut removing).is_pending());
+        tokio::task::yield_now().await;
+    }
+    drop(removing);
+    // Whoever changes something next comes after all of it.
+    let next = lab.app.change(owner(), saved("p"));
+    tokio::time::timeout(LATE, next).await.unwrap().unwrap();
+    let left = lab.control.sandboxes();
+    assert!(left.len() == 1 && &*left[0].server == "two", "{left:?}");
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ pub const FAILED: u16 = 1011;
 pub const STOPPED: u16 = 4000;
 /// Whoever was attached may do so no more.
 pub const LAPSED: u16 = 4003;
-/// Nothing was heard of whoever was attached.
+/// Nothing was heard of whoever was attached, or they did not read the rest in time.
 pub const SILENT: u16 = 4008;
 
 /// Octets in a message, the one that names the stream among them.

@@ -51,7 +51,7 @@ async fn attached(may: fn() -> bool) -> (Client, Program, JoinSet<Over>) {
         stdin: Some(Box::new(stdin)),
         stdout: Box::new(stdout),
         stderr,
-        ended: async { ended.await.unwrap() }.boxed(),
+        ended: async { ended.await.unwrap() }.boxed().shared(),
         hold: Box::new(()),
     };
     let limits = protocol::limits();
@@ -210,4 +210,38 @@ async fn who_answers_stays_however_long_nothing_is_said() {
     assert_eq!(program.stdin.read_u8().await.unwrap(), b'x');
     drop(client);
     assert_eq!(outcome(passing).await, Over::Gone);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_read_the_rest_is_let_go_also_when_they_answer() {
+    for (cause, least, most) in [
+        (EndCause::Program, 30, 31),
+        (EndCause::Stopped, 30, 31),
+        (EndCause::Shutdown, 1, 2),
+    ] {
+        let (mut client, mut program, mut passing) = attached(|| true).await;
+        let mut stdout = program.stdout.take().unwrap();
+        // More than fits between them, and nobody reads it.
+        let writing = tokio::time::timeout(Duration::from_secs(1), async {
+            while stdout.write_all(&[7; 1024]).await.is_ok() {}
+        });
+        assert!(writing.await.is_err());
+        let ended = Ended { status: 0, cause };
+        program.ended.take().unwrap().send(ended).unwrap();
+        let begun = Instant::now();
+        let over = loop {
+            tokio::select! {
+                over = passing.join_next() => break over.unwrap().unwrap(),
+                () = tokio::time::sleep(Duration::from_millis(500)) => {
+                    // It is there, and says so.
+                    let _sent = client.send(Message::Pong(Bytes::new())).await;
+                }
+            }
+        };
+        assert_eq!(over, Over::Unread);
+        let took = begun.elapsed().as_secs();
+        // And two seconds for the last word.
+        assert!((least..=most + 2).contains(&took), "{cause:?}: {took}");
+        drop(stdout);
+    }
 }

@@ -11,7 +11,7 @@ use gig_audit::{Entry, Event, VerdictWord};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
-use super::{cookie, limits::network};
+use super::{Caller, cookie, limits::network};
 use crate::app::App;
 
 /// When each was told last.
@@ -51,6 +51,12 @@ pub(super) fn presents(app: &App, request: &Parts) -> bool {
 }
 
 impl App {
+    /// The same for what somebody is not shown: to a token of other servers a server is not there, and what
+    /// it tries is told all the same.
+    pub(crate) fn tell_hidden(&self, caller: &Caller, route: &str) {
+        self.tell_refusal(Some(Arc::clone(&caller.name)), caller.address, route);
+    }
+
     /// Puts a refusal in the record. It has happened: nobody waits for it.
     pub(crate) fn tell_refusal(
         &self,

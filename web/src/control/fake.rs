@@ -142,7 +142,7 @@ impl Control for FakeControl {
                 stdin: Some(Box::new(stdin)),
                 stdout: Box::new(stdout),
                 stderr,
-                ended: ended.boxed(),
+                ended: ended.boxed().shared(),
                 hold: Box::new(Ending { id, running }),
             })
         }

@@ -46,7 +46,7 @@ struct Started {
     lease: Option<Lease>,
     /// Of one without a network, which takes no lease.
     place: Option<OwnedSemaphorePermit>,
-    seat: Seat,
+    seat: Arc<Seat>,
     /// How long it may be idle.
     idle: Option<Duration>,
 }
@@ -78,20 +78,20 @@ pub(super) async fn start(
         wanted,
         policy,
         given,
-        seat,
+        seat: Arc::new(seat),
         attached,
     };
     // Building a sandbox waits for processes: beside the runtime. It goes on when the caller gives up.
     let started = runtime.spawn_blocking(move || {
         let _hold = hold;
         let (started, held) = begin(&theirs, asked, &runtime_of_start)?;
-        let member = Arc::clone(&started.member);
+        let (member, seat) = (Arc::clone(&started.member), Arc::clone(&started.seat));
         let fleet = Arc::clone(&theirs);
         theirs
             .tasks
             .spawn_on(see_to(fleet, started), &runtime_of_start);
         // Whoever gave up lets go of it, and with it of the sandbox.
-        let attached = held.map(|held| held.attached(&member));
+        let attached = held.map(|held| held.attached(&member, seat));
         anyhow::Ok(Begun { member, attached })
     });
     started.await.context("the start was lost")?
@@ -102,7 +102,7 @@ struct Asked {
     wanted: Wanted,
     policy: Policy,
     given: Option<Given>,
-    seat: Seat,
+    seat: Arc<Seat>,
     attached: bool,
 }
 
@@ -185,7 +185,7 @@ struct Built {
     member: Arc<Member>,
     running: Running,
     held: Option<Held>,
-    seat: Seat,
+    seat: Arc<Seat>,
 }
 
 fn build(

@@ -15,7 +15,7 @@ use tokio::{
     sync::mpsc,
 };
 
-use super::Member;
+use super::{Member, seats::Seat};
 
 /// Both sides of a program's streams.
 pub(super) struct Streams {
@@ -35,11 +35,15 @@ pub(super) struct Held {
 }
 
 /// Ends a sandbox when it is dropped.
-struct Detach(Arc<Member>);
+struct Detach {
+    member: Arc<Member>,
+    /// Taken as long as somebody has the streams, also when the sandbox has ended.
+    _seat: Arc<Seat>,
+}
 
 impl Drop for Detach {
     fn drop(&mut self) {
-        self.0.ask_to_end(EndCause::Detached);
+        self.member.ask_to_end(EndCause::Detached);
     }
 }
 
@@ -85,7 +89,7 @@ impl Streams {
 
 impl Held {
     /// As the appliance hands them on; the sandbox ends with them.
-    pub(super) fn attached(self, member: &Arc<Member>) -> Attached {
+    pub(super) fn attached(self, member: &Arc<Member>, seat: Arc<Seat>) -> Attached {
         let mut ended = member.ended.subscribe();
         let ended = async move {
             let found = ended.wait_for(Option::is_some).await;
@@ -100,8 +104,11 @@ impl Held {
             stdin: Some(Box::new(self.stdin)),
             stdout: Box::new(self.stdout),
             stderr: self.stderr,
-            ended: ended.boxed(),
-            hold: Box::new(Detach(Arc::clone(member))),
+            ended: ended.boxed().shared(),
+            hold: Box::new(Detach {
+                member: Arc::clone(member),
+                _seat: seat,
+            }),
         }
     }
 }

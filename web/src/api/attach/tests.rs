@@ -14,13 +14,17 @@ use crate::{
 };
 
 fn token(lab: &Lab, role: Role) -> String {
+    narrowed(lab, role, crate::Narrowing::default())
+}
+
+fn narrowed(lab: &Lab, role: Role, narrowing: crate::Narrowing) -> String {
     let minted = mint_token().unwrap();
     lab.make(&Change::AddToken {
         id: minted.id,
         digest: minted.digest,
         name: format!("for-{role}").parse().unwrap(),
         role,
-        narrowing: crate::Narrowing::default(),
+        narrowing,
         expires: None,
     });
     minted.text.to_string()
@@ -151,4 +155,72 @@ async fn what_is_no_websocket_starts_nothing() {
         assert_eq!(answer.status(), StatusCode::UPGRADE_REQUIRED, "{name}");
     }
     assert!(told(&lab).is_empty(), "{:?}", told(&lab));
+}
+
+#[tokio::test]
+async fn a_client_that_is_gone_leaves_the_line() {
+    let lab = Lab::with(&["one"]);
+    let editor = token(&lab, Role::Editor);
+    // Its program is never started: the gate stays shut.
+    let headers = [bearer(&editor)];
+    let attaching = attach(&lab, "one", &headers);
+    let late = tokio::time::timeout(Duration::from_millis(300), attaching).await;
+    assert!(late.is_err());
+    while told(&lab).len() < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let expected = ["attach asked for", "not attached: the client went away"];
+    assert_eq!(told(&lab), expected);
+    lab.control.gate.add_permits(1);
+    assert!(lab.app.control.sandboxes().is_empty());
+}
+
+#[test]
+fn a_refusal_counts_at_once_and_a_store_that_fails_the_third_time() {
+    let broken = || Some(Problem::internal(std::io::Error::other("no answer")));
+    let doubts = Doubts::default();
+    assert!(!doubts.let_stay(Some(Problem::forbidden("no more"))));
+    assert!(doubts.let_stay(broken()) && doubts.let_stay(broken()) && doubts.let_stay(None));
+    assert!(doubts.let_stay(broken()) && doubts.let_stay(broken()));
+    assert!(!doubts.let_stay(broken()));
+}
+
+#[tokio::test]
+async fn a_token_of_one_server_reaches_no_other_and_its_tries_are_recorded() {
+    let lab = Lab::with(&["one", "two"]);
+    lab.control.gate.add_permits(10);
+    let of_one = crate::Narrowing::kept("", "one").unwrap();
+    let token = narrowed(&lab, Role::Admin, of_one);
+    let ask = async |method: &str, path: &str| {
+        let request = http::Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "127.0.0.1")
+            .header("authorization", format!("Bearer {token}"));
+        let request = request.body(Body::empty()).unwrap();
+        let answer = router(Arc::clone(&lab.app)).oneshot(request).await.unwrap();
+        answer.status()
+    };
+    let attached = attach(&lab, "two", &[bearer(&token)]).await;
+    assert_eq!(attached.map(drop).unwrap_err(), StatusCode::NOT_FOUND);
+    let start = ask("POST", "/api/v1/servers/two/start").await;
+    let log = ask("GET", "/api/v1/servers/two/log").await;
+    assert_eq!((start, log), (StatusCode::NOT_FOUND, StatusCode::NOT_FOUND));
+    assert!(lab.app.control.sandboxes().is_empty());
+    assert!(told(&lab).is_empty(), "{:?}", told(&lab));
+    let mut refused = Vec::new();
+    while refused.len() < 3 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let entries = lab.log.records().into_iter().map(|record| record.entry);
+        let auth = entries.filter(|entry| entry.event == Event::Auth);
+        refused = auth.map(|entry| entry.findings[0].to_string()).collect();
+    }
+    for (told, end) in refused.iter().zip(["/attach", "/start", "/log"]) {
+        assert!(told.ends_with(end), "{refused:?}");
+    }
+
+    let log = ask("GET", "/api/v1/servers/one/log").await;
+    let start = ask("POST", "/api/v1/servers/one/start").await;
+    assert_eq!((log, start), (StatusCode::OK, StatusCode::CREATED));
+    assert!(attach(&lab, "one", &[bearer(&token)]).await.is_ok());
 }
