@@ -17,12 +17,14 @@
 //! memory     what bodies hold meanwhile, bounded for each sandbox
 //! scrub      values in answers to sentinels                  scrub::{pattern, stream, answer}
 //! ranges     no pieces of answers
+//! digested   fields that say what a body hashes to
 //! ```
 
 mod bare;
 pub mod body;
 pub mod capture;
 pub mod coding;
+pub(crate) mod digested;
 pub mod forms;
 mod heads;
 pub mod inject;

@@ -6,8 +6,8 @@
 //! and [`locked`] says so: who hands secrets out refuses then, unless the operator said otherwise.
 //!
 //! Copies that traffic is compared with are many times as long as the secrets themselves. They have pages
-//! of their own, which take no more than half of what may be locked; beyond it they are undumpable and
-//! wiped all the same, and could be swapped, which is told once.
+//! of their own, which take no more than half of what may be locked, and leave 64 KiB to the secrets; beyond
+//! it they are undumpable and wiped all the same, and could be swapped, which is told once.
 
 use std::{
     io,
@@ -78,12 +78,14 @@ pub(crate) fn lend(length: usize) -> Option<(Block, Lent)> {
     // Says what the limit is, after it was raised.
     let _pool: &Pool = pool();
     let length = length.next_multiple_of(rustix::param::page_size());
-    let lent = Lent::take(length);
+    let mut lent = Lent::take(length);
     let region = Region::map(length, lent.0 > 0).inspect_err(|error| {
         tracing::error!(%error, "there is no memory for what secrets are compared with");
     });
     let block = Arc::new(region.ok()?).take(length)?;
     if !block.is_locked() {
+        // What is not locked takes nothing from others.
+        lent = Lent(0);
         static TOLD: AtomicBool = AtomicBool::new(false);
         if !TOLD.swap(true, Ordering::Relaxed) {
             tracing::warn!(
@@ -103,16 +105,22 @@ pub(crate) struct Lent(usize);
 static LENT: AtomicUsize = AtomicUsize::new(0);
 
 impl Lent {
-    /// `length` octets, or none where that were more than half of what may be locked.
+    /// `length` octets, or none where that were more than copies may take.
     fn take(length: usize) -> Self {
         let limit = getrlimit(Resource::Memlock).current;
         let limit = limit.map_or(usize::MAX, |limit| {
             usize::try_from(limit).unwrap_or(usize::MAX)
         });
-        let more = |lent: usize| lent.checked_add(length).filter(|lent| *lent <= limit / 2);
+        let more = |lent: usize| lent.checked_add(length).filter(|lent| *lent <= most(limit));
         let taken = LENT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         Self(if taken.is_ok() { length } else { 0 })
     }
+}
+
+/// What copies may take where so much may be locked: half of it, and never what secrets themselves need.
+const fn most(limit: usize) -> usize {
+    let (half, rest) = (limit / 2, limit.saturating_sub(KEPT_FOR_SECRETS));
+    if half < rest { half } else { rest }
 }
 
 impl Drop for Lent {
@@ -183,6 +191,8 @@ fn swappable_allowed() -> bool {
 
 /// The operator's leave to keep secrets in memory that can be swapped.
 const SWAPPABLE: &str = "GIG_SWAPPABLE_SECRETS";
+/// For a thousand small secrets. Copies can do without locked pages; secrets are not handed out without.
+const KEPT_FOR_SECRETS: usize = 64 * 1024;
 /// 256 small secrets; well below 64 KiB, the smallest limit in use.
 const REGION: usize = 16 * 1024;
 
@@ -232,9 +242,16 @@ mod tests {
     fn copies_that_are_compared_with_are_locked_undumpable_and_not_inherited() {
         let copy = SecretBytes::compared(&[b"hunter2 hunter2".as_slice(), b"2retnuh"].concat());
         assert_eq!(copy.expose(), b"hunter2 hunter22retnuh");
-        assert!(copy.is_locked() && copy.len() == 22);
+        assert_eq!(copy.len(), 22);
         let flags = flags(copy.expose().as_ptr() as usize);
-        for flag in ["lo", "dd", "wf"] {
+        let limit = getrlimit(Resource::Memlock).current;
+        let locked = limit.is_none_or(|limit| limit > 1 << 20);
+        assert!(copy.is_locked() || !locked);
+        for flag in if locked {
+            &["lo", "dd", "wf"][..]
+        } else {
+            &["dd", "wf"]
+        } {
             let has = flags.iter().any(|f| f == flag);
             assert!(has, "{flag} is not in {flags:?}");
         }
@@ -246,8 +263,11 @@ mod tests {
         let Ok(limit) = usize::try_from(limit) else {
             return;
         };
-        let most = Lent::take(limit / 2 + 1);
-        assert_eq!(most.0, 0);
+        let too_much = Lent::take(limit / 2 + 1);
+        assert_eq!(too_much.0, 0);
+        assert_eq!(most(8 << 20), 4 << 20);
+        assert_eq!(most(96 << 10), 32 << 10);
+        assert_eq!(most(64 << 10), 0, "secrets need what little there is");
         let before = LENT.load(Ordering::Relaxed);
         let little = Lent::take(4096);
         assert!(

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 type Make = fn(usize) -> Vec<u8>;
 
 /// Every kind of body.
-pub(crate) const KINDS: [(&str, Make); 10] = [
+pub(crate) const KINDS: [(&str, Make); 12] = [
     ("json", json),
     ("pretty-json", pretty_json),
     ("json-in-json", json_in_json),
@@ -17,6 +17,8 @@ pub(crate) const KINDS: [(&str, Make); 10] = [
     ("random", random),
     ("form", form),
     ("events", events),
+    ("blanks", blanks),
+    ("breaks", breaks),
 ];
 
 /// Numbers that look like chance (SplitMix64).
@@ -231,6 +233,15 @@ fn events(length: usize) -> Vec<u8> {
         )
         .unwrap();
     })
+}
+
+/// Nothing but escapes, as somebody would write who wants looking to take long.
+fn blanks(length: usize) -> Vec<u8> {
+    repeated(length, 11, |text, _| text.push_str("%20"))
+}
+
+fn breaks(length: usize) -> Vec<u8> {
+    repeated(length, 12, |text, _| text.push_str("\\n"))
 }
 
 const BASE62: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";

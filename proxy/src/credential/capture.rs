@@ -15,7 +15,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use gig_policy::{DenyReason, SecretGrant, SecretName, SecretPlace};
 use http::{
-    HeaderMap, HeaderName, Method, StatusCode,
+    HeaderMap, Method, StatusCode,
     header::{ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, ETAG},
 };
 use zeroize::Zeroizing;
@@ -23,6 +23,7 @@ use zeroize::Zeroizing;
 use self::answer::{Field, Token};
 use super::{
     coding::{Coded, DecodeError, Decoder, accepted, coded},
+    digested::DIGESTS,
     memory::{NoMemory, Share},
     ranges::{ask_for_all, is_piece},
     sentinel::MintSentinelError,
@@ -340,13 +341,6 @@ impl fmt::Debug for Taken {
     }
 }
 
-/// RFC 9530, RFC 3230, RFC 1864.
-const DIGESTS: [HeaderName; 4] = [
-    HeaderName::from_static("content-digest"),
-    HeaderName::from_static("repr-digest"),
-    HeaderName::from_static("digest"),
-    HeaderName::from_static("content-md5"),
-];
 /// No token answer is so long.
 const MOST: usize = 1024 * 1024;
 /// Shorter ones could be guessed (RFC 6749 §10.10).

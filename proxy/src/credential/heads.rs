@@ -7,10 +7,12 @@
 //! count here; whether the text really stands there is for the asker to see. What is known of texts here is
 //! wiped when it goes: they may be values.
 
+use std::fmt;
+
 use zeroize::Zeroize;
 
 /// The beginnings of texts.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Heads {
     /// A bit for each row that may begin a text, by its hash.
     filter: Box<[u64]>,
@@ -64,6 +66,13 @@ impl Row {
     }
 }
 
+impl fmt::Debug for Heads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rows are octets of values.
+        write!(f, "Heads({} rows)", self.entries.len())
+    }
+}
+
 impl Drop for Heads {
     fn drop(&mut self) {
         wipe(&mut self.entries);
@@ -82,7 +91,12 @@ impl Heads {
         let texts: Vec<(usize, &[u8])> = texts.enumerate().collect();
         let mut sound = texts.iter().map(|(_, text)| text.len());
         let wide = sound.all(|length| length < SHORTEST || length >= head(true));
-        let mut entries = Vec::new();
+        // Room for all of them: what grows would leave copies that are not wiped.
+        let rows = texts.iter().map(|(_, text)| {
+            let head = text.len().min(head(wide));
+            (head + 1).saturating_sub(ROW)
+        });
+        let mut entries = Vec::with_capacity(rows.sum());
         for (text, octets) in texts {
             let head = octets.get(..head(wide)).unwrap_or_default();
             for (offset, row) in head.windows(ROW).enumerate() {
@@ -247,14 +261,16 @@ fn has_any<const WORDS: usize, const STRIDE: usize>(filter: &[u64], octets: &[u8
 fn together(mut entries: Vec<Entry>) -> Vec<Entry> {
     entries.sort_unstable_by_key(|entry| (entry.row, entry.offset, entry.text));
     let alike = |one: &Entry, other: &Entry| (one.row, one.offset) == (other.row, other.offset);
-    let groups = entries.chunk_by(alike).flat_map(|group| match group {
-        [first, ..] if group.len() > ALIKE => vec![Entry {
-            text: ANY,
-            ..*first
-        }],
-        few => few.to_vec(),
-    });
-    let groups = groups.collect();
+    let mut groups = Vec::with_capacity(entries.len());
+    for group in entries.chunk_by(alike) {
+        match group {
+            [first, ..] if group.len() > ALIKE => groups.push(Entry {
+                text: ANY,
+                ..*first
+            }),
+            few => groups.extend_from_slice(few),
+        }
+    }
     wipe(&mut entries);
     groups
 }

@@ -183,12 +183,11 @@ fn first_from(places: &[usize], from: usize) -> Option<usize> {
 impl Text {
     /// Line breaks count in no text: they are left out.
     pub(super) fn new(octets: &[u8], fold: bool, lead: Option<Lead>) -> Self {
-        let octets = octets
-            .iter()
-            .copied()
-            .filter(|octet| !is_line_break(*octet));
+        // Room for all of it: what grows would leave copies that are not wiped.
+        let mut made = Zeroizing::new(Vec::with_capacity(octets.len()));
+        made.extend(octets.iter().filter(|octet| !is_line_break(**octet)));
         Self {
-            octets: Octets::Made(Zeroizing::new(octets.collect())),
+            octets: Octets::Made(made),
             fold,
             lead,
         }

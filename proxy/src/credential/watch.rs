@@ -91,7 +91,8 @@ impl Watch {
                 what,
                 form,
             };
-            let mut seen = Zeroizing::new(Vec::new());
+            // Room for all of it: what grows would leave copies that are not wiped.
+            let mut seen = Zeroizing::new(Vec::with_capacity(text.len()));
             unescape(text, &mut seen);
             if *seen != text && seen.len() >= SHORTEST {
                 // What looks escaped itself is found in the view that undoes it, too.
@@ -102,9 +103,9 @@ impl Watch {
                 texts.push(octets);
                 subjects.push(found(form));
             }
-            let mut bare = Zeroizing::new(Vec::new());
+            let mut bare = Zeroizing::new(Vec::with_capacity(text.len()));
             squeeze(text, &mut bare);
-            if bare.len() >= SHORTEST_SPLIT {
+            if bare.len() >= SHORTEST_SPLIT && is_varied(&bare) {
                 pieces.push(bare);
                 piece_subjects.push(found(Form::Split));
             }
@@ -201,5 +202,18 @@ fn squeeze(octets: &[u8], bare: &mut Vec<u8>) {
     bare.extend(octets.iter().filter(|octet| octet.is_ascii_alphanumeric()));
 }
 
+/// Whether it has enough different letters: `[0,0,0]` is no nil UUID in pieces.
+fn is_varied(bare: &[u8]) -> bool {
+    let mut seen = [false; 256];
+    for octet in bare {
+        if let Some(seen) = seen.get_mut(usize::from(octet.to_ascii_lowercase())) {
+            *seen = true;
+        }
+    }
+    seen.into_iter().filter(|seen| *seen).count() >= VARIED
+}
+
+/// Different letters and digits of what is looked for in pieces.
+const VARIED: usize = 5;
 /// Shorter pieces put together are in ordinary text by chance.
 const SHORTEST_SPLIT: usize = 16;

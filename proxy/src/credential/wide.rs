@@ -28,6 +28,8 @@ pub(super) struct Wide {
 pub(super) fn wide(text: &[u8]) -> impl Iterator<Item = WideText> {
     let mut forms: Vec<WideText> = Vec::new();
     let text = std::str::from_utf8(text).unwrap_or_default();
+    // Line breaks count in no text, and would leave half of their letter at its end.
+    let text = text.trim_matches(['\r', '\n']);
     for (width, little) in [(2, true), (2, false), (4, true), (4, false)] {
         let form = WideText::new(text, width, little);
         let known = forms.iter().any(|known| known.octets == form.octets);

@@ -1,14 +1,18 @@
 //! Digests of a body, in a header or trailer section: made anew where the body is another than was sent, or
 //! left out and told. None that is wrong goes on. All of them may be left out (RFC 9530 §2: who sends one
-//! chooses to; S3 and Google make their own where none comes); what a signature demands is not among them,
+//! chooses to; S3 and Google make their own where none comes, and with S3's goes the word that one comes); what a signature demands is not among them,
 //! and is made by who signs.
 
 use aws_lc_rs::digest;
 use base64::{Engine, engine::general_purpose::STANDARD};
+use flate2::Crc;
 use http::{HeaderMap, HeaderName, HeaderValue, header::TRAILER};
 use md5::{Digest as _, Md5};
 
-use crate::credential::tally::Tally;
+use crate::credential::{
+    digested::{CONTENT_MD5, DIGEST, DIGESTS, GOOGLE},
+    tally::Tally,
+};
 
 /// Whether a header section holds one, or says that the trailer section will.
 pub(super) fn announced(headers: &HeaderMap) -> bool {
@@ -34,9 +38,12 @@ pub(super) fn renew(fields: &mut HeaderMap, octets: &[u8], tally: &Tally) {
             Some(value) => {
                 fields.insert(name, value);
             }
-            None => tally.found(format!(
-                "{name} was left out: its algorithm is not known here"
-            )),
+            None => {
+                unname(&name, fields);
+                tally.found(format!(
+                    "{name} was left out: its algorithm is not known here"
+                ));
+            }
         }
     }
 }
@@ -45,10 +52,20 @@ pub(super) fn renew(fields: &mut HeaderMap, octets: &[u8], tally: &Tally) {
 pub(super) fn forget(fields: &mut HeaderMap, tally: &Tally) {
     for name in DIGESTS {
         if fields.remove(&name).is_some() {
+            unname(&name, fields);
             tally.found(format!(
                 "{name} was left out: the body is sent before it is known"
             ));
         }
+    }
+}
+
+/// With the checksum `name` goes the word that it comes.
+fn unname(name: &HeaderName, fields: &mut HeaderMap) {
+    let algorithm = name.as_str().strip_prefix(CHECKSUM);
+    let named = fields.get(SDK_ALGORITHM).zip(algorithm);
+    if named.is_some_and(|(named, gone)| named.as_bytes().eq_ignore_ascii_case(gone.as_bytes())) {
+        fields.remove(SDK_ALGORITHM);
     }
 }
 
@@ -57,6 +74,11 @@ pub(super) fn forget(fields: &mut HeaderMap, tally: &Tally) {
 fn renewed(name: &HeaderName, old: &[u8], octets: &[u8]) -> Option<HeaderValue> {
     if name == CONTENT_MD5 {
         return HeaderValue::try_from(STANDARD.encode(Md5::digest(octets))).ok();
+    }
+    if name == "x-amz-checksum-crc32" {
+        let mut crc = Crc::new();
+        crc.update(octets);
+        return HeaderValue::try_from(STANDARD.encode(crc.sum().to_be_bytes())).ok();
     }
     let checksum = match name.as_str() {
         "x-amz-checksum-sha256" => Some(&digest::SHA256),
@@ -86,19 +108,6 @@ fn renewed(name: &HeaderName, old: &[u8], octets: &[u8]) -> Option<HeaderValue> 
     HeaderValue::try_from(digests.join(", ")).ok()
 }
 
-const DIGEST: HeaderName = HeaderName::from_static("digest");
-const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");
-/// Google Cloud Storage's, written like `Digest`.
-const GOOGLE: HeaderName = HeaderName::from_static("x-goog-hash");
-const DIGESTS: [HeaderName; 10] = [
-    CONTENT_MD5,
-    DIGEST,
-    GOOGLE,
-    HeaderName::from_static("content-digest"),
-    HeaderName::from_static("repr-digest"),
-    HeaderName::from_static("x-amz-checksum-sha256"),
-    HeaderName::from_static("x-amz-checksum-sha1"),
-    HeaderName::from_static("x-amz-checksum-crc32"),
-    HeaderName::from_static("x-amz-checksum-crc32c"),
-    HeaderName::from_static("x-amz-checksum-crc64nvme"),
-];
+/// What a program says that its checksum is made by; S3 refuses a request that says so and holds none.
+const SDK_ALGORITHM: HeaderName = HeaderName::from_static("x-amz-sdk-checksum-algorithm");
+const CHECKSUM: &str = "x-amz-checksum-";

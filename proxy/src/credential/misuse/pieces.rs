@@ -125,21 +125,44 @@ impl Row {
         add_bare(tail, &mut self.view, &mut self.bare);
     }
 
+    /// Adds a value of which `head` was left apart, if it is long.
+    fn add_ends(&mut self, head: &[u8], text: &[u8], end: usize) {
+        if head.is_empty() {
+            return self.add(text, end);
+        }
+        self.add(head, end);
+        self.part();
+        self.add(
+            text.get(text.len().saturating_sub(end)..)
+                .unwrap_or_default(),
+            end,
+        );
+    }
+
+    /// Of a value that goes on, takes what it begins with and leaves what may be its end.
+    fn shorten(&mut self, value: &mut Vec<u8>, end: usize) {
+        let mut head = Vec::new();
+        if leave_ends(&mut head, value, end) {
+            self.add(&head, end);
+            self.part();
+        }
+    }
+
     /// What follows goes together with nothing before.
     fn part(&mut self) {
         self.bare.push(b'\n');
     }
 
-    /// Tells what stands in it and in `pending`, of which more may come, and forgets what nothing can come
-    /// of.
+    /// Tells what stands in it and in `pending` (behind `head`, if that was left apart), of which more may
+    /// come, and forgets what nothing can come of.
     fn tell<'a>(
         &mut self,
-        (pending, end): (&[u8], usize),
+        (head, pending, end): (&[u8], &[u8], usize),
         watch: &'a Watch,
         tell: &mut impl FnMut(&'a Found),
     ) {
         let whole = self.bare.len();
-        self.add(pending, end);
+        self.add_ends(head, pending, end);
         watch.find_bare(&self.bare, tell);
         self.bare.truncate(whole);
         drop(
@@ -150,6 +173,22 @@ impl Row {
             self.bare.shrink_to(0);
         }
     }
+}
+
+/// Of a text that goes on, leaves what it begins with in `head` and what may be its end in `text`, and
+/// says whether it is long enough for that. Whoever does not know yet what the text is keeps both.
+fn leave_ends(head: &mut Vec<u8>, text: &mut Vec<u8>, end: usize) -> bool {
+    if text.len() <= 2 * end.max(1) {
+        return false;
+    }
+    if head.is_empty() {
+        head.extend_from_slice(text.get(..end).unwrap_or_default());
+    }
+    drop(text.drain(..text.len() - end));
+    if text.capacity() > 4 * MOST {
+        text.shrink_to(2 * MOST);
+    }
+    true
 }
 
 /// Octets at either end of a value that may be a piece.

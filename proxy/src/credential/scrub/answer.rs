@@ -32,6 +32,7 @@ use crate::{
     credential::{
         body::BodyPlan,
         coding::{Coded, Coding, Decoder, accepted, coded},
+        digested::DIGESTS,
         inject::Carried,
         memory::{Memory, NoMemory},
         ranges::{ask_for_all, is_piece},
@@ -322,13 +323,6 @@ const GRPC_ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 const GRPC_CODINGS: [HeaderName; 2] = [
     HeaderName::from_static("grpc-encoding"),
     HeaderName::from_static("connect-content-encoding"),
-];
-/// RFC 9530, RFC 3230, RFC 1864.
-const DIGESTS: [HeaderName; 4] = [
-    HeaderName::from_static("content-digest"),
-    HeaderName::from_static("repr-digest"),
-    HeaderName::from_static("digest"),
-    HeaderName::from_static("content-md5"),
 ];
 const TEXT: [&str; 16] = [
     "json",

@@ -139,8 +139,9 @@ impl Forms {
             self.add(Text::new(&standard, false, lead), number, form(false));
         }
         let digits = value.iter().flat_map(|octet| [octet >> 4, octet & 15]);
-        let hex = digits.filter_map(|digit| HEX.get(usize::from(digit)).copied());
-        let hex = Zeroizing::new(hex.collect::<Vec<u8>>());
+        // Room for all of it: what grows would leave copies that are not wiped.
+        let mut hex = Zeroizing::new(Vec::with_capacity(2 * value.len()));
+        hex.extend(digits.filter_map(|digit| HEX.get(usize::from(digit)).copied()));
         self.add(Text::new(&hex, true, None), number, Form::Hex);
         for WideText { octets, wide } in wide(value) {
             self.add(Text::new(&octets, true, None), number, Form::Wide(wide));

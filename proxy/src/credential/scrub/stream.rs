@@ -313,7 +313,15 @@ impl Scrubber {
         match pattern.form {
             Form::Plain => style.write(&new, out),
             Form::Hex => hex(&new, spelled, out),
-            Form::Wide(wide) => wide.write(&new, out),
+            Form::Wide(wide) => {
+                let begun = out.len();
+                let mut letters = Vec::new();
+                wide.write(&new, &mut letters);
+                style.write(&letters, out);
+                if exact {
+                    out.resize(begun + spelled.len(), 0);
+                }
+            }
             Form::Base64 { skipped, url_safe } => {
                 let known = self.run.take().filter(|(run, _)| run.is_at(skipped));
                 let (mut run, _) = known.unwrap_or_else(|| (Run::new(skipped, url_safe), style));

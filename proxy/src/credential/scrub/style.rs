@@ -33,6 +33,9 @@ impl Style {
                     out.extend_from_slice(format!("%{octet:02X}").as_bytes());
                 }
                 (Self::Backslash, octet @ (b'"' | b'\\')) => out.extend_from_slice(&[b'\\', octet]),
+                (Self::Backslash, octet) if octet < b' ' => {
+                    out.extend_from_slice(format!("\\u{octet:04x}").as_bytes());
+                }
                 (Self::Reference, octet @ (b'&' | b'<' | b'>' | b'"' | b'\'')) => {
                     out.extend_from_slice(format!("&#{octet};").as_bytes());
                 }

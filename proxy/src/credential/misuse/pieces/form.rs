@@ -2,7 +2,7 @@
 
 use memchr::memchr2;
 
-use super::{MOST, Row, end};
+use super::{Row, end, leave_ends};
 use crate::credential::watch::{Found, Watch};
 
 /// What was read of a form, as far as a find may still come of it.
@@ -13,6 +13,8 @@ pub(super) struct Form {
     value: Vec<u8>,
     /// What the pair begins with that is read: its name, or all of it where no `=` comes.
     name: Vec<u8>,
+    /// What that begins with, where it is long.
+    head: Vec<u8>,
     within: Within,
 }
 
@@ -35,15 +37,15 @@ impl Form {
         self.take(octets, end);
         // Until a `=` comes the pair may be a value alone.
         let pending = match self.within {
-            Within::Name => &self.name,
-            Within::Value => &self.value,
+            Within::Name => (&*self.head, &*self.name, end),
+            Within::Value => (&[][..], &*self.value, end),
         };
-        self.values.tell((pending, end), watch, tell);
+        self.values.tell(pending, watch, tell);
     }
 
     #[cfg(test)]
     pub(super) const fn kept(&self) -> usize {
-        self.values.bare.len() + self.value.len() + self.name.len()
+        self.values.bare.len() + self.value.len() + self.name.len() + self.head.len()
     }
 
     fn take(&mut self, octets: &[u8], end: usize) {
@@ -59,6 +61,7 @@ impl Form {
                 }
                 (false, Within::Name) => {
                     self.name.clear();
+                    self.head.clear();
                     self.within = Within::Value;
                 }
                 (false, Within::Value) => {
@@ -80,43 +83,20 @@ impl Form {
             self.values.add(before, end);
         } else {
             known.extend_from_slice(before);
-            self.values.add(known, end);
+            self.values.add_ends(&self.head, known, end);
             known.clear();
+            self.head.clear();
         }
     }
 
     fn add(&mut self, octets: &[u8], end: usize) {
         if self.within == Within::Name {
             self.name.extend_from_slice(octets);
-            if self.name.len() <= LONGEST_NAME {
-                return;
-            }
-            // No name: it counts as a value, whatever comes.
-            std::mem::swap(&mut self.value, &mut self.name);
-            self.name.clear();
-            self.within = Within::Value;
+            // Nothing of it is a value before what follows says so.
+            leave_ends(&mut self.head, &mut self.name, end);
         } else {
             self.value.extend_from_slice(octets);
-        }
-        self.values.shorten(&mut self.value, end);
-    }
-}
-
-impl Row {
-    /// Of a value that goes on, takes what it begins with and leaves what may be its end.
-    pub(super) fn shorten(&mut self, value: &mut Vec<u8>, end: usize) {
-        if value.len() <= 2 * end.max(1) {
-            return;
-        }
-        let (head, _) = value.split_at(end);
-        super::add_bare(head, &mut self.view, &mut self.bare);
-        self.part();
-        drop(value.drain(..value.len() - end));
-        if value.capacity() > 4 * MOST {
-            value.shrink_to(2 * MOST);
+            self.values.shorten(&mut self.value, end);
         }
     }
 }
-
-/// Longer than anybody's.
-const LONGEST_NAME: usize = 1024;

@@ -4,7 +4,7 @@
 
 use memchr::memchr2;
 
-use super::{Row, end};
+use super::{Row, end, leave_ends};
 use crate::credential::watch::{Found, Watch};
 
 /// What was read of a text, as far as a find may still come of it.
@@ -14,6 +14,8 @@ pub(super) struct Json {
     names: Row,
     /// Of a string that is not over, or of which it is not known whether it is a name.
     text: Vec<u8>,
+    /// What that begins with, where it is long.
+    head: Vec<u8>,
     within: Within,
 }
 
@@ -45,15 +47,16 @@ impl Json {
                 Within::Behind => self.behind(rest, end),
             };
         }
-        self.values.shorten(&mut self.text, end);
+        leave_ends(&mut self.head, &mut self.text, end);
         // It may be either, and be whole already.
-        self.values.tell((&self.text, end), watch, tell);
-        self.names.tell((&self.text, end), watch, tell);
+        let open = (&*self.head, &*self.text, end);
+        self.values.tell(open, watch, tell);
+        self.names.tell(open, watch, tell);
     }
 
     #[cfg(test)]
     pub(super) const fn kept(&self) -> usize {
-        self.values.bare.len() + self.names.bare.len() + self.text.len()
+        self.values.bare.len() + self.names.bare.len() + self.text.len() + self.head.len()
     }
 
     /// Numbers and words are values.
@@ -111,8 +114,9 @@ impl Json {
         };
         let rest = octets.get(at..).unwrap_or_default();
         let text = std::mem::take(&mut self.text);
+        let head = std::mem::take(&mut self.head);
         if let Some(next) = rest.first() {
-            self.row(*next).add(&text, end);
+            self.row(*next).add_ends(&head, &text, end);
         }
         self.within = Within::Between;
         rest

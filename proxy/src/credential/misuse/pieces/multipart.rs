@@ -1,6 +1,6 @@
 //! Pieces in the parts of a multipart body (RFC 2046 §5.1): what each holds, without its header section.
 
-use memchr::memmem::{self, Finder};
+use memchr::{memchr_iter, memmem::Finder};
 
 use super::{Row, end};
 use crate::credential::watch::{Found, Watch};
@@ -55,7 +55,7 @@ impl Multipart {
             self.contents.shorten(&mut open, end);
             pending = &open;
         }
-        self.contents.tell((pending, end), watch, tell);
+        self.contents.tell((&[], pending, end), watch, tell);
         self.open = open;
     }
 
@@ -94,12 +94,12 @@ impl Multipart {
 
 /// Octets of a header section with the empty line that ends it.
 fn head(octets: &[u8]) -> Option<usize> {
-    let whole = memmem::find(octets, b"\n\r\n").map(|at| at + 3);
-    let bare = memmem::find(octets, b"\n\n").map(|at| at + 2);
-    match (whole, bare) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
+    // In one go: what has one kind of line break alone is not searched to its end for the other.
+    memchr_iter(b'\n', octets).find_map(|at| match octets.get(at + 1..)? {
+        [b'\n', ..] => Some(at + 2),
+        [b'\r', b'\n', ..] => Some(at + 3),
+        _ => None,
+    })
 }
 
 /// Longer than anybody's.

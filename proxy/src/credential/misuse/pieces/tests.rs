@@ -11,6 +11,9 @@ use super::*;
 const BARE: &str = "r3alvalueofit";
 const LONGER: &str = "r3al-value/of+it==&more%of\\it";
 
+/// Long enough, and in ordinary text by chance.
+const MONOTONOUS: &str = "00000000-0000-0000-0000-000000000000";
+
 /// Whether a body with pieces is refused, cut like this.
 fn refused(pieces: Pieces, body: &[&[u8]]) -> bool {
     let watch = long_watch();
@@ -27,7 +30,7 @@ fn long_watch() -> Arc<Watch> {
         value: Arc::new(SecretBytes::new(text.into())),
         current: true,
     };
-    let values = vec![value(VALUE), value(LONGER)];
+    let values = vec![value(VALUE), value(LONGER), value(MONOTONOUS)];
     let guarded = Guarded {
         generation: 1,
         values,
@@ -203,6 +206,44 @@ fn of_long_strings_and_parts_the_ends_are_pieces() {
             &chunks(leak(&parts))
         ));
         assert!(refused(Pieces::form(), &chunks(leak(&form))));
+    }
+}
+
+#[test]
+fn a_long_name_between_two_pieces_hides_nothing_wherever_it_is_cut() {
+    let (head, tail) = LONGER.split_at(12);
+    let tail = tail.replace('\\', "\\\\");
+    for length in [10, 1200, 5000] {
+        let name = "n".repeat(length);
+        let json = format!("{{\"a\":\"{head}\",\"{name}\":\"{tail}\"}}");
+        let form = format!("a={head}&{name}={}", tail.replace('&', "%26"));
+        for at in (0..json.len()).step_by(97).chain([json.len()]) {
+            let (one, other) = json.as_bytes().split_at(at);
+            assert!(refused(Pieces::json(), &[one, other]), "{length}, at {at}");
+        }
+        for at in (0..form.len()).step_by(97).chain([form.len()]) {
+            let (one, other) = form.as_bytes().split_at(at);
+            assert!(refused(Pieces::form(), &[one, other]), "{length}, at {at}");
+        }
+    }
+}
+
+#[test]
+fn a_row_of_zeros_is_no_value_in_pieces() {
+    let zeros = format!("[{}0]", "0,".repeat(60));
+    assert!(!refused(Pieces::json(), &[zeros.as_bytes()]));
+    let whole = format!("[\"{MONOTONOUS}\"]");
+    assert!(refused(Pieces::json(), &[whole.as_bytes()]));
+}
+
+#[test]
+fn a_header_section_ends_with_its_first_empty_line_of_either_kind() {
+    let (head, tail) = LONGER.split_at(12);
+    for (one, other) in [("\n", "\r\n"), ("\r\n", "\n")] {
+        let part =
+            |line: &str, piece: &str| format!("--b0undary{line}A: b{line}{line}{piece}{line}");
+        let body = [part(one, head), part(other, tail)].concat() + "--b0undary--";
+        assert!(refused(Pieces::multipart(b"b0undary"), &[body.as_bytes()]));
     }
 }
 

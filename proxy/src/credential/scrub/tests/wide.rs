@@ -48,6 +48,48 @@ fn a_value_in_wide_letters_becomes_its_sentinel_in_them_wherever_it_is_cut() {
     }
 }
 
+#[test]
+fn escaped_wide_letters_become_escaped_wide_letters() {
+    let value = "k\u{e9}y-0123+Real/Value==xyz";
+    let scrub = scrub_of(&[(value, SENTINEL)]);
+    type Escaped = (fn(&u8) -> String, fn(&str) -> Vec<u8>);
+    let ways: [Escaped; 2] = [
+        (
+            |octet| format!("%{octet:02X}"),
+            |text| percent_encoding::percent_decode_str(text).collect(),
+        ),
+        (
+            |octet| format!("\\u{octet:04x}"),
+            |text| {
+                let text: String = serde_json::from_str(&format!("\"{text}\"")).unwrap();
+                text.chars().map(|c| u8::try_from(c).unwrap()).collect()
+            },
+        ),
+    ];
+    for encoding in ENCODINGS {
+        for (escaped, undone) in ways {
+            let around = |text: &str| wide(&format!("<{text}>"), encoding);
+            let sent: String = around(value).iter().map(escaped).collect();
+            let got = through(&scrub, Fit::Free, &[sent.as_bytes()]);
+            let got = String::from_utf8(got).unwrap();
+            assert!(!got.contains('\0'), "{got:?}");
+            assert_eq!(undone(&got), around(SENTINEL), "{encoding:?} {got}");
+            let exact = through(&scrub, Fit::Exact, &[sent.as_bytes()]);
+            assert_eq!(exact.len(), sent.len());
+        }
+    }
+}
+
+#[test]
+fn a_line_break_at_an_end_of_a_value_leaves_other_letters_whole() {
+    let scrub = scrub_of(&[(&format!("\n{VALUE}\r\n"), SENTINEL)]);
+    for encoding in ENCODINGS {
+        let around = |text: &str| wide(&format!("<\n{text}\r\n>"), encoding);
+        let got = through(&scrub, Fit::Free, &[&around(VALUE)]);
+        assert_eq!(got, around(SENTINEL), "{encoding:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn other_text_in_wide_letters_stays(
