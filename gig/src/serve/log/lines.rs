@@ -1,6 +1,8 @@
 //! What is printed, cut into lines, each with its time, on their way to the disk.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
+
+use tokio::time::Instant;
 
 use gig_policy::SandboxId;
 use gig_web::control::{LogLine, LogStream};

@@ -29,14 +29,15 @@ async fn what_a_standby_has_not_got_is_not_acknowledged_when_the_connection_is_c
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
     let mut number = 2;
     let asked = recorder.clone();
-    let mut writing = tokio::spawn(async move { asked.record(numbered(2)).await });
+    let tasks = tokio::runtime::Handle::current();
+    let mut writing = tasks.spawn(async move { asked.record(numbered(2)).await });
     for _ in 0..500 {
         if writing.is_finished() {
             // The server had not read its settings anew.
             writing.await.unwrap().unwrap();
             number += 1;
             let asked = recorder.clone();
-            writing = tokio::spawn(async move { asked.record(numbered(number)).await });
+            writing = tasks.spawn(async move { asked.record(numbered(number)).await });
         }
         if server.ask("postgres", waits) != "0" {
             break;

@@ -50,7 +50,7 @@ fn a_value_in_wide_letters_becomes_its_sentinel_in_them_wherever_it_is_cut() {
 
 #[test]
 fn escaped_wide_letters_become_escaped_wide_letters() {
-    let value = "k\u{e9}y-0123+Real/Value==xyz";
+    let value = VALUE;
     let scrub = scrub_of(&[(value, SENTINEL)]);
     type Escaped = (fn(&u8) -> String, fn(&str) -> Vec<u8>);
     let ways: [Escaped; 2] = [
