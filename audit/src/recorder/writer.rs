@@ -252,8 +252,9 @@ impl Writer {
     }
 }
 
-/// A command beside an appliance writes a record or two.
-const MOST_MOVES: u32 = 20;
+/// Who finds that the chain moved asks twice where the other asks once, and may lose to a busy one many times in a
+/// row; their callers leave at their own deadline.
+const MOST_MOVES: u32 = 200;
 /// A prober asks more than once meanwhile.
 const LATELY: Duration = Duration::from_secs(30);
 
