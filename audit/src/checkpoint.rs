@@ -67,6 +67,19 @@ pub(crate) struct Statement {
     pub(crate) kept: Option<ChainHash>,
 }
 
+impl Statement {
+    /// That everything behind `covered` up to `head` is there; `None` where that is signed already.
+    pub(crate) fn of_all_behind(covered: u64, head: Head) -> Option<Self> {
+        (covered < head.seq).then(|| Self {
+            first: covered + 1,
+            last: head.seq,
+            hash: head.hash,
+            pruned: Vec::new(),
+            kept: None,
+        })
+    }
+}
+
 /// Why a line is not the next checkpoint of a chain.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum CheckpointFault {

@@ -9,6 +9,7 @@ use crate::{
     row::Row,
     search::{
         Found, Marks, Position,
+        posting::BLOCK,
         walk::{Chain, Shelf, position_of},
     },
     signing::PublicKey,
@@ -43,6 +44,19 @@ pub(crate) fn after(
         }
     }
     Ok(found)
+}
+
+/// Records that a search still reads line by line: usually less than a block a chain.
+pub(crate) fn unindexed(shelf: &mut impl Shelf) -> Result<u64, StoreError> {
+    let mut count = 0;
+    for chain in shelf.chains()? {
+        let newest = shelf.blocks(chain.chain, u64::MAX, 1)?;
+        let floor = newest
+            .first()
+            .map_or(1, |block| block.first() + u64::from(BLOCK));
+        count += (chain.head.seq + 1).saturating_sub(floor);
+    }
+    Ok(count)
 }
 
 /// One record.

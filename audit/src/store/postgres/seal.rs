@@ -23,15 +23,7 @@ pub(super) fn seal(
         let look = "SELECT coalesce(max(last), 0) FROM audit_checkpoint WHERE chain = $1";
         let row = link.asked(link.client().query_one(look, &[&chain.cast_signed()]))?;
         let covered: i64 = get(link, &row, 0)?;
-        let first = covered.cast_unsigned() + 1;
-        if first <= head.seq {
-            let statement = Statement {
-                first,
-                last: head.seq,
-                hash: head.hash,
-                pruned: Vec::new(),
-                kept: None,
-            };
+        if let Some(statement) = Statement::of_all_behind(covered.cast_unsigned(), head) {
             add(link, (chain, node), key, &statement)?;
         }
         Ok(())

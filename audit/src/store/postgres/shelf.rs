@@ -95,15 +95,7 @@ impl PostgresLog {
     /// # Errors
     /// When the database cannot be read.
     pub fn unindexed(&mut self) -> Result<u64, StoreError> {
-        let mut count = 0;
-        for chain in self.chains()? {
-            let newest = self.blocks(chain.chain, u64::MAX, 1)?;
-            let floor = newest
-                .first()
-                .map_or(1, |block| block.first() + u64::from(BLOCK));
-            count += (chain.head.seq + 1).saturating_sub(floor);
-        }
-        Ok(count)
+        indexed::unindexed(self)
     }
 
     /// How many blocks say that a record of theirs has a term.

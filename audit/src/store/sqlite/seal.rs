@@ -22,15 +22,7 @@ pub(super) fn seal(
     let covered: Option<u64> = transaction
         .prepare_cached("SELECT max(last) FROM checkpoint WHERE chain = ?1")?
         .query_row([chain], |row| row.get(0))?;
-    let first = covered.unwrap_or_default() + 1;
-    if first <= head.seq {
-        let statement = Statement {
-            first,
-            last: head.seq,
-            hash: head.hash,
-            pruned: Vec::new(),
-            kept: None,
-        };
+    if let Some(statement) = Statement::of_all_behind(covered.unwrap_or_default(), head) {
         add(&transaction, (chain, node), key, &statement)?;
     }
     transaction.commit()

@@ -46,15 +46,7 @@ impl SqliteLog {
     /// # Errors
     /// When the database cannot be read.
     pub fn unindexed(&mut self) -> Result<u64, StoreError> {
-        let mut count = 0;
-        for chain in self.chains()? {
-            let newest = self.blocks(chain.chain, u64::MAX, 1)?;
-            let floor = newest
-                .first()
-                .map_or(1, |block| block.first() + u64::from(BLOCK));
-            count += (chain.head.seq + 1).saturating_sub(floor);
-        }
-        Ok(count)
+        indexed::unindexed(self)
     }
 
     /// From here on the database is read as it is now, until the transaction ends.
@@ -84,7 +76,7 @@ impl SqliteLog {
             self.connection
                 .prepare_cached(statement)?
                 .query_map((bounds.0, bounds.1, most), |row| {
-                    Ok((seq_of(row.get(0)?), row.get(1)?))
+                    Ok((walk::position_of(row.get(0)?).seq, row.get(1)?))
                 })?
                 .collect()
         };
@@ -106,10 +98,6 @@ pub(super) fn chains(connection: &Connection) -> Result<Vec<Chain>, rusqlite::Er
             })
         })?
         .collect()
-}
-
-const fn seq_of(position: i64) -> u64 {
-    position.cast_unsigned() & ((1 << walk::SEQ_BITS) - 1)
 }
 
 impl Shelf for SqliteLog {

@@ -8,9 +8,10 @@ use std::{
 
 use super::*;
 use crate::{
-    Entry, Event, Recorder, RecorderOwner, RecorderSettings, Sequence, VerdictWord,
+    Recorder, RecorderOwner, RecorderSettings, Sequence,
     log::Log,
     search::{Filter, Marks, Query},
+    store::tests::numbered,
 };
 
 mod tampered;
@@ -20,23 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 fn start(path: &Path, node: &str) -> (Recorder, RecorderOwner) {
     let store = Box::new(SqliteStore::open(path, node).unwrap());
     Recorder::start(store, RecorderSettings::new(node)).unwrap()
-}
-
-fn numbered(n: u64) -> Entry {
-    let mut entry = Entry::new(if n.is_multiple_of(7) {
-        Event::Dns
-    } else {
-        Event::Request
-    });
-    entry.conn = Some(n);
-    entry.host = Some(format!("h{}.example.com", n % 10).into());
-    entry.verdict = Some(if n.is_multiple_of(2) {
-        VerdictWord::Deny
-    } else {
-        VerdictWord::Allow
-    });
-    entry.path = Some(format!("/item/{n}").into());
-    entry
 }
 
 fn verified(path: &Path) -> Vec<u64> {
