@@ -62,7 +62,7 @@ impl Place {
     }
 
     pub(super) fn postgres() -> Self {
-        Self::Postgres(Database::new())
+        Self::Postgres(Database::fresh())
     }
 
     fn file(&self) -> Option<PathBuf> {

@@ -1,5 +1,6 @@
 //! A real PostgreSQL of a test's own: its files in a folder that goes with it, reached by a Unix socket
-//! in that folder or, where a test asks for TLS, by a port of 127.0.0.1 too.
+//! in that folder or, where a test asks for TLS, by a port of 127.0.0.1 too. And databases of a test's own in
+//! one that many share.
 //!
 //! Promises: it is stopped and reaped with its handle; it does not run as root, which it refuses.
 
@@ -9,6 +10,10 @@ use std::{
     os::unix::fs::{PermissionsExt as _, chown},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -210,6 +215,68 @@ impl Postgres {
             }
             thread::sleep(Duration::from_millis(10));
         }
+    }
+}
+
+/// A database that nobody else uses, in a server that tests which run at the same time share.
+#[derive(Debug)]
+pub struct Database {
+    server: Arc<Postgres>,
+    name: String,
+}
+
+impl Database {
+    /// Makes one, empty.
+    ///
+    /// # Panics
+    /// When PostgreSQL is not installed or does not start.
+    #[must_use]
+    pub fn fresh() -> Self {
+        static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = shared.upgrade().unwrap_or_else(|| {
+            let started = Arc::new(Postgres::start());
+            *shared = Arc::downgrade(&started);
+            started
+        });
+        drop(shared);
+        Self::made(server, "")
+    }
+
+    fn made(server: Arc<Postgres>, how: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        server.sql("postgres", &format!("CREATE DATABASE {name} {how}"));
+        Self { server, name }
+    }
+
+    /// Another one that holds the same. Whoever uses this one is cut off.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        let cut = format!(
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+             WHERE datname = '{}' AND pid <> pg_backend_pid()",
+            self.name
+        );
+        drop(self.server.ask("postgres", &cut));
+        Self::made(Arc::clone(&self.server), &format!("TEMPLATE {}", self.name))
+    }
+
+    /// By which it is reached.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.server.url(&self.name)
+    }
+
+    /// Runs statements in it; what they answer, a line a row.
+    ///
+    /// # Panics
+    /// When one fails.
+    pub fn sql(&self, text: &str) -> String {
+        self.server.ask(&self.name, text)
     }
 }
 

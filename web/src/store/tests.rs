@@ -23,7 +23,7 @@ macro_rules! on_both {
         mod postgres {
             $(#[test]
             fn $name() {
-                let database = $crate::store::tests::server::Database::new();
+                let database = $crate::store::tests::server::Database::fresh();
                 let store = $crate::store::PostgresStore::open(&database.url()).unwrap();
                 super::$name(&store);
             })+

@@ -252,7 +252,7 @@ mod tests {
         let sql = "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c
                    WHERE t.type = 'table' ORDER BY t.name, c.name";
         assert_eq!(there(&file, sql), listed());
-        let database = Database::new();
+        let database = Database::fresh();
         let fleet = PostgresStore::open(&database.url()).unwrap();
         let sql = "SELECT table_name::text, column_name::text FROM information_schema.columns
                    WHERE table_schema = 'gig' ORDER BY table_name::text COLLATE \"C\",
@@ -372,7 +372,7 @@ mod tests {
     fn what_a_fleet_keeps_goes_into_a_file_and_back_without_sessions() {
         let folder = tempfile::tempdir().unwrap();
         let file = SqliteStore::open(&folder.path().join("gig.db")).unwrap();
-        let (first, second) = (Database::new(), Database::new());
+        let (first, second) = (Database::fresh(), Database::fresh());
         let fleet = PostgresStore::open(&first.url()).unwrap();
         fill(&fleet);
         let before = told(&fleet);

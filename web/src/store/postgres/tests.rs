@@ -48,7 +48,7 @@ fn policy(expected: Option<u64>) -> Change {
 
 #[test]
 fn of_two_nodes_that_save_the_same_version_one_is_told_to_look_again() {
-    let database = Database::new();
+    let database = Database::fresh();
     let open = || PostgresStore::open(&database.url()).unwrap();
     // Both make the tables at the same time, too.
     let nodes: Vec<_> = std::thread::scope(|scope| {
@@ -79,7 +79,7 @@ fn of_two_nodes_that_save_the_same_version_one_is_told_to_look_again() {
 
 #[test]
 fn two_nodes_do_not_take_the_last_two_admins_away_from_each_other() {
-    let database = Database::new();
+    let database = Database::fresh();
     let nodes = [(); 2].map(|()| PostgresStore::open(&database.url()).unwrap());
     for _ in 0..20 {
         for name in ["one", "two"] {
@@ -103,7 +103,7 @@ fn two_nodes_do_not_take_the_last_two_admins_away_from_each_other() {
 
 #[test]
 fn a_change_that_a_node_cannot_record_is_not_seen_by_another_and_holds_nobody_up() {
-    let database = Database::new();
+    let database = Database::fresh();
     let nodes = [(); 2].map(|()| PostgresStore::open(&database.url()).unwrap());
     let witness = |_: gig_audit::Entry| {
         assert!(nodes[1].users().unwrap().is_empty());
@@ -118,7 +118,7 @@ fn a_change_that_a_node_cannot_record_is_not_seen_by_another_and_holds_nobody_up
 
 #[test]
 fn a_change_made_on_one_node_is_news_on_the_other() {
-    let database = Database::new();
+    let database = Database::fresh();
     let nodes = [(); 2].map(|()| PostgresStore::open(&database.url()).unwrap());
     let mut news = nodes[1].news().unwrap();
     let begun = news.next().unwrap();
@@ -167,7 +167,7 @@ fn a_server_that_went_away_is_found_again_and_what_was_acknowledged_is_there() {
 
 #[test]
 fn a_server_that_takes_connections_and_says_nothing_does_not_hide_the_next() {
-    let database = Database::new();
+    let database = Database::fresh();
     // The kernel takes connections, and nobody ever answers.
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join(".s.PGSQL.5432");
@@ -183,7 +183,7 @@ fn a_server_that_takes_connections_and_says_nothing_does_not_hide_the_next() {
 
 #[test]
 fn a_change_whose_end_is_not_known_is_refused_and_not_made_twice() {
-    let database = Database::new();
+    let database = Database::fresh();
     let store = PostgresStore::open(&database.url()).unwrap();
     // While it is being recorded its connection is cut.
     let cut = |_: gig_audit::Entry| {
@@ -200,7 +200,7 @@ fn a_change_whose_end_is_not_known_is_refused_and_not_made_twice() {
 
 #[test]
 fn names_are_asked_for_as_they_are_typed_and_no_text_breaks_a_question() {
-    let database = Database::new();
+    let database = Database::fresh();
     let store = PostgresStore::open(&database.url()).unwrap();
     apply(&store, &user("Ana", Role::Admin)).unwrap();
     assert_eq!(store.user("aNA").unwrap().unwrap().name, "Ana");
@@ -213,7 +213,7 @@ fn names_are_asked_for_as_they_are_typed_and_no_text_breaks_a_question() {
 
 #[test]
 fn tables_of_a_later_gig_are_left_alone_and_a_password_is_not_repeated() {
-    let database = Database::new();
+    let database = Database::fresh();
     drop(PostgresStore::open(&database.url()).unwrap());
     let later = "INSERT INTO gig.appliance_schema_history VALUES (1000, 'later', '', '')";
     assert_eq!(database.sql(later), "");
@@ -270,7 +270,7 @@ fn across_a_network_only_a_server_with_the_right_certificate_is_spoken_to() {
 
 #[test]
 fn a_schema_of_another_role_is_refused_and_tables_up_to_date_wait_for_nobody() {
-    let database = Database::new();
+    let database = Database::fresh();
     let first = PostgresStore::open(&database.url()).unwrap();
     apply(&first, &user("ana", Role::Admin)).unwrap();
     drop(first);
