@@ -6,7 +6,6 @@
 //! the data directory for this machine's owner.
 
 use std::{
-    collections::{HashMap, hash_map::Entry},
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -20,7 +19,6 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
-use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -31,7 +29,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use crate::{app::App, auth::limits::network, router};
+use crate::{
+    app::App,
+    auth::limits::network,
+    counts::{Counts, Place},
+    router,
+};
 
 /// Where requests come in.
 #[derive(Debug)]
@@ -149,66 +152,42 @@ async fn live(connection: Connection, stopping: CancellationToken) {
 struct Arrived {
     stream: Box<dyn Stream>,
     peer: Peer,
-    places: (OwnedSemaphorePermit, Option<Crowd>),
+    places: (OwnedSemaphorePermit, Option<Place<IpAddr>>),
 }
 
 /// How many come from where.
 struct Crowds {
     /// These speak for many.
     front: Arc<App>,
-    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
-}
-
-/// A place among those of one network; given back when it is dropped.
-struct Crowd {
-    counts: Arc<Mutex<HashMap<IpAddr, usize>>>,
-    network: IpAddr,
+    counts: Counts<IpAddr>,
 }
 
 impl Crowds {
     fn new(app: &Arc<App>) -> Self {
         Self {
             front: Arc::clone(app),
-            counts: Arc::default(),
+            counts: Counts::default(),
         }
     }
 
     /// A place for somebody from there; `Err` where all that may come from there have come. This machine
     /// and what stands in front of gig have all the places there are.
-    fn enter(&self, peer: &Peer) -> Result<Option<Crowd>, Full> {
+    fn enter(&self, peer: &Peer) -> Result<Option<Place<IpAddr>>, Full> {
         let Some(address) = peer.address().map(|address| address.ip().to_canonical()) else {
             return Ok(None);
         };
         if address.is_loopback() || self.front.is_front(address) {
             return Ok(None);
         }
-        let network = network(address);
-        let mut counts = self.counts.lock();
-        let count = counts.entry(network).or_default();
-        if *count >= MOST_OF_ONE {
-            return Err(Full);
-        }
-        *count += 1;
-        let counts = Arc::clone(&self.counts);
-        Ok(Some(Crowd { counts, network }))
+        // The door has a bound of its own for all.
+        let place = self.counts.take(network(address), MOST_OF_ONE, usize::MAX);
+        place.map(Some).ok_or(Full)
     }
 }
 
 /// As many as may have come from one network.
 #[derive(Debug)]
 struct Full;
-
-impl Drop for Crowd {
-    fn drop(&mut self) {
-        let mut counts = self.counts.lock();
-        if let Entry::Occupied(mut kept) = counts.entry(self.network) {
-            *kept.get_mut() = kept.get().saturating_sub(1);
-            if *kept.get() == 0 {
-                kept.remove();
-            }
-        }
-    }
-}
 
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}

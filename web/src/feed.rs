@@ -6,7 +6,7 @@
 //! again while they watch. Who may begin is the handlers' to say.
 
 use std::{
-    collections::{HashMap, VecDeque, hash_map::Entry},
+    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -19,12 +19,17 @@ use gig_audit::search::{Filter, Found, Marks};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
 
-use crate::{api_error::Problem, app::App, auth::Caller};
+use crate::{
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    counts::{Counts, Place},
+};
 
 /// What those who watch share.
 #[derive(Debug, Default)]
 pub(crate) struct Feed {
-    watching: Arc<Mutex<HashMap<Arc<str>, usize>>>,
+    watching: Counts<Arc<str>>,
     reading: tokio::sync::Mutex<()>,
     kept: Mutex<Kept>,
     closed: AtomicBool,
@@ -51,13 +56,6 @@ pub(crate) enum Told {
     End(String),
 }
 
-/// A place among those who watch; given back when it is dropped.
-#[derive(Debug)]
-struct Place {
-    watching: Arc<Mutex<HashMap<Arc<str>, usize>>>,
-    name: Arc<str>,
-}
-
 /// One who watches.
 struct Watcher {
     app: Arc<App>,
@@ -70,7 +68,7 @@ struct Watcher {
     asked: Instant,
     ready: VecDeque<Told>,
     ended: bool,
-    _place: Place,
+    _place: Place<Arc<str>>,
 }
 
 impl Feed {
@@ -79,19 +77,12 @@ impl Feed {
         self.closed.store(true, Ordering::Relaxed);
     }
 
-    fn enter(&self, name: &Arc<str>) -> Result<Place, Problem> {
-        let mut watching = self.watching.lock();
-        let all: usize = watching.values().sum();
-        let own = watching.get(name).copied().unwrap_or_default();
-        if all >= MOST || own >= MOST_OF_ONE {
-            return Err(Problem::unavailable(
+    fn enter(&self, name: &Arc<str>) -> Result<Place<Arc<str>>, Problem> {
+        let place = self.watching.take(Arc::clone(name), MOST_OF_ONE, MOST);
+        place.ok_or_else(|| {
+            Problem::unavailable(
                 "as many watch the record as may: close another page that does, or search instead",
-            ));
-        }
-        watching.insert(Arc::clone(name), own + 1);
-        Ok(Place {
-            watching: Arc::clone(&self.watching),
-            name: Arc::clone(name),
+            )
         })
     }
 
@@ -150,17 +141,6 @@ impl Kept {
         self.first = self.next().saturating_add(1);
         self.records.clear();
         self.read = Some((end, Instant::now()));
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Entry::Occupied(mut kept) = self.watching.lock().entry(Arc::clone(&self.name)) {
-            *kept.get_mut() = kept.get().saturating_sub(1);
-            if *kept.get() == 0 {
-                kept.remove();
-            }
-        }
     }
 }
 

@@ -15,6 +15,7 @@ mod auth;
 mod clock;
 mod connections;
 pub mod control;
+mod counts;
 mod credential;
 mod document;
 mod feed;

@@ -131,6 +131,6 @@ async fn few_watch_at_once_and_all_end_when_gig_does() {
         assert!(matches!(one.next().await, Some(Told::End(_))));
         assert!(one.next().await.is_none());
     }
-    assert!(lab.app.feed.watching.lock().is_empty());
+    assert!(lab.app.feed.watching.is_empty());
     record.end();
 }
