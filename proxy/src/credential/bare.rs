@@ -6,7 +6,7 @@
 
 use memchr::memchr3;
 
-use super::unescape::unescape;
+use super::unescape::{hex, unescape};
 
 /// Appends what is left of `octets`; `view` is room to work in.
 pub(super) fn add_bare(octets: &[u8], view: &mut Vec<u8>, bare: &mut Vec<u8>) {
@@ -61,7 +61,7 @@ fn percent<'a>(behind: &'a [u8], bare: &mut Vec<u8>) -> Option<&'a [u8]> {
     if next(0).is_some_and(is_introducer) || next(1).is_some_and(is_introducer) {
         return None;
     }
-    let digits = next(0).and_then(digit).zip(next(1).and_then(digit));
+    let digits = next(0).and_then(hex).zip(next(1).and_then(hex));
     let Some((high, low)) = digits else {
         return Some(behind);
     };
@@ -105,15 +105,6 @@ const fn is_introducer(octet: u8) -> bool {
 /// Whether it may be part of another escape once it stands there.
 const fn is_joining(octet: u8) -> bool {
     is_introducer(octet) || matches!(octet, b'#' | b';')
-}
-
-const fn digit(octet: u8) -> Option<u8> {
-    match octet {
-        b'0'..=b'9' => Some(octet - b'0'),
-        b'a'..=b'f' => Some(octet - b'a' + 10),
-        b'A'..=b'F' => Some(octet - b'A' + 10),
-        _ => None,
-    }
 }
 
 const OTHER: u8 = 0;

@@ -124,7 +124,7 @@ fn reference(view: &[u8]) -> Option<(usize, Stands)> {
     Some((length, Stands::Character(character)))
 }
 
-const fn hex(digit: u8) -> Option<u8> {
+pub(super) const fn hex(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
         b'a'..=b'f' => Some(digit - b'a' + 10),

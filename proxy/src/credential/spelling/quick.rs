@@ -7,6 +7,7 @@ use super::{
     special::{is_introducer, is_line_break},
     unit::NAMES,
 };
+use crate::credential::unescape::hex;
 
 /// The one reading that can matter, where none of the octets that may begin an escape does as itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub(super) enum Quick {
 pub(super) fn quick(raw: &[u8], at: usize, layers: u8) -> Quick {
     // What texts are full of, without further ado.
     if let Some(&[b'%', high, low]) = raw.get(at..at + 3)
-        && let Some((high, low)) = digit(high).zip(digit(low))
+        && let Some((high, low)) = hex(high).zip(hex(low))
     {
         return stands_for(raw, high << 4 | low, at + 3, layers);
     }
@@ -159,14 +160,3 @@ fn name(raw: &[u8], at: usize, layers: u8, none: Quick) -> Quick {
 
 /// No name is longer.
 const LONGEST: usize = 6;
-
-/// A hexadecimal digit.
-#[inline]
-const fn digit(octet: u8) -> Option<u8> {
-    match octet {
-        b'0'..=b'9' => Some(octet - b'0'),
-        b'a'..=b'f' => Some(octet - b'a' + 10),
-        b'A'..=b'F' => Some(octet - b'A' + 10),
-        _ => None,
-    }
-}
