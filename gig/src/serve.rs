@@ -9,6 +9,7 @@ pub(crate) mod database;
 mod doctor;
 mod fleet;
 mod log;
+mod network;
 mod oidc;
 mod outbound;
 pub(crate) mod place;
@@ -29,6 +30,7 @@ use self::{
     appliance::Appliance,
     fleet::{Fleet, FleetHandle},
     log::Kept,
+    network::Network,
     place::Place,
     retention::Retaining,
 };
@@ -51,7 +53,8 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     let appliance = Appliance::open(place.dir(), Arc::clone(&traffic))?;
     // The hub is made on this thread, the one that lives as long as gig: it dies with its maker.
     let kept = Kept::start(place.dir().join(log::FOLDER), args.log_days())?;
-    let fleet = Fleet::start(&appliance, args, (local, kept))?;
+    let network = Network::around(args, local)?;
+    let fleet = Fleet::start(&appliance, args, (&network, kept))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .enable_all()
@@ -66,7 +69,10 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         control: Arc::new(FleetHandle(Arc::clone(&fleet))),
         secrets: Arc::new(vault_desk::VaultDesk),
         oidc: oidc::settings(&reached_at(args, local))?,
-        outbound: Arc::new(outbound::NetworkOutbound::new(args, local)?),
+        outbound: Arc::new(outbound::NetworkOutbound::new(
+            network,
+            args.outbound_private.clone(),
+        )),
         about: about(&place, &appliance, args, (database.as_deref(), local)),
         clock: Arc::new(SystemClock),
         hasher: Hasher::new()?,

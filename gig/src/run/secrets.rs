@@ -13,15 +13,12 @@ use std::{
 use anyhow::{Context, anyhow, bail};
 use gig_audit::Recorder;
 use gig_policy::{Policy, SandboxId, SecretName};
-use gig_proxy::{
-    UpstreamProxy,
-    credential::{Border, Wallet},
-    tls::roots::Roots,
-};
+use gig_proxy::credential::{Border, Wallet};
 use gig_vault::{
     Clock, Fetch, Keeper, RunKeeper, Secret, SecretBytes, SecretUnavailable, SystemClock, memory,
 };
 
+use super::settings::{own_proxy, read_roots, trusted_roots};
 use crate::{
     args::{run::RunArgs, value::SecretArg},
     fetch::NetworkFetch,
@@ -188,15 +185,8 @@ fn keeper(args: &RunArgs) -> anyhow::Result<(RunKeeper, Option<Changes>)> {
 
 /// The network as providers and kinds of secrets see it.
 fn network(args: &RunArgs) -> anyhow::Result<Arc<dyn Fetch>> {
-    let mut roots = Roots::system();
-    if let Some(pem) = super::settings::read_roots(&args.upstream_ca)? {
-        roots = roots
-            .with_pem(&pem)
-            .context("--upstream-ca: cannot use these roots")?;
-    }
-    let proxy = UpstreamProxy::from_env(|name| std::env::var(name).ok())
-        .context("cannot use the proxy that gig's own environment names")?;
-    Ok(Arc::new(NetworkFetch::new(roots, proxy)))
+    let roots = trusted_roots(read_roots(&args.upstream_ca)?.as_deref())?;
+    Ok(Arc::new(NetworkFetch::new(roots, own_proxy()?)))
 }
 
 /// The first value of each secret, which says how its sentinels look.

@@ -5,7 +5,9 @@ use std::{ffi::OsString, net::Ipv4Addr, path::PathBuf, time::Duration};
 use anyhow::{Context, bail};
 use gig_audit::Durability;
 use gig_policy::Policy;
-use gig_proxy::{resolve::ResolveOverride, upstream::connect_proxy::UpstreamProxy};
+use gig_proxy::{
+    resolve::ResolveOverride, tls::roots::Roots, upstream::connect_proxy::UpstreamProxy,
+};
 use gig_sandbox::{Bind, BindMode, ResourceLimits, SeccompProfile};
 
 use super::{policy, secrets::Secrets, summary::RulesFrom};
@@ -111,8 +113,7 @@ impl Settings {
             quiet: args.quiet,
             resolve: args.resolve,
             upstream_ca: read_roots(&args.upstream_ca)?,
-            upstream_proxy: UpstreamProxy::from_env(|name| std::env::var(name).ok())
-                .context("cannot use the proxy that gig's own environment names")?,
+            upstream_proxy: own_proxy()?,
             explicit_port: variable("GIG_PROXY_PORT", DEFAULT_PROXY_PORT)?,
             subnet: variable("GIG_SUBNET", DEFAULT_SUBNET)?,
             profile: match args.profile {
@@ -175,6 +176,29 @@ pub(crate) fn read_roots(files: &[PathBuf]) -> anyhow::Result<Option<Vec<u8>>> {
         pem.push(b'\n');
     }
     Ok(Some(pem))
+}
+
+/// Whom gig trusts out there: the system's roots, and those that `--upstream-ca` names.
+///
+/// # Errors
+/// When those are none.
+pub(crate) fn trusted_roots(named: Option<&[u8]>) -> anyhow::Result<Roots> {
+    let roots = Roots::system();
+    match named {
+        None => Ok(roots),
+        Some(pem) => roots
+            .with_pem(pem)
+            .context("--upstream-ca: cannot use these roots"),
+    }
+}
+
+/// Through what gig goes out, where its environment names something.
+///
+/// # Errors
+/// When it cannot be used.
+pub(crate) fn own_proxy() -> anyhow::Result<Option<UpstreamProxy>> {
+    UpstreamProxy::from_env(|name| std::env::var(name).ok())
+        .context("cannot use the proxy that gig's own environment names")
 }
 
 /// A variable of gig's own environment, or its default.

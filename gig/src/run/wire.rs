@@ -8,7 +8,7 @@ use gig_netns::{HostIds, Hub, HubConfig, Lease, Listeners};
 use gig_policy::SandboxId;
 use gig_proxy::{
     Proxy, ProxyListeners, credential::Wallet, deadlines::Deadlines, identity::Identity,
-    resolve::NeverOpen, subject::Subject, tls::authority_key::Authority, tls::roots::Roots,
+    resolve::NeverOpen, subject::Subject, tls::authority_key::Authority,
 };
 use gig_sandbox::{Enforcement, LayerReport, Network, Prepared, Running};
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::{
     drawn::Drawn,
     record::Record,
-    settings::Settings,
+    settings::{Settings, trusted_roots},
     summary::Summary,
     terminal::{self, Terminal},
 };
@@ -148,12 +148,7 @@ fn open_egress(
     let policy = settings.policy.clone();
     let ends = (lease.address(), lease.gateway());
     let subject = Subject::with_wallet(sandbox, ends, policy, wallet);
-    let mut roots = Roots::system();
-    if let Some(pem) = &settings.upstream_ca {
-        roots = roots
-            .with_pem(pem)
-            .context("--upstream-ca: cannot use these roots")?;
-    }
+    let roots = trusted_roots(settings.upstream_ca.as_deref())?;
     let proxy_settings = gig_proxy::Settings {
         explicit_port: settings.explicit_port,
         deadlines: Deadlines::DEFAULT,

@@ -6,7 +6,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::Ipv4Addr,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -14,10 +14,9 @@ use std::{
 use anyhow::Context;
 use gig_audit::Recorder;
 use gig_netns::{HostIds, Hub, HubConfig};
-use gig_policy::{Host, Port, SandboxId};
+use gig_policy::SandboxId;
 use gig_proxy::{
-    Deadlines, Identity, NeverOpen, Proxy, ProxyListeners, Subject, UpstreamProxy,
-    tls::{authority_key::Authority, roots::Roots},
+    Deadlines, Identity, Proxy, ProxyListeners, Subject, tls::authority_key::Authority,
 };
 use gig_web::{
     ControlError, SandboxFacts,
@@ -31,10 +30,10 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use self::seats::Seats;
-use super::{appliance::Appliance, database, log::Kept, secrets::Secrets};
+use super::{appliance::Appliance, log::Kept, network::Network, secrets::Secrets};
 use crate::{
     args::serve::ServeArgs,
-    run::settings::{DEFAULT_PROXY_PORT, DEFAULT_SUBNET, read_roots, variable},
+    run::settings::{DEFAULT_PROXY_PORT, DEFAULT_SUBNET, variable},
 };
 
 mod control;
@@ -98,9 +97,9 @@ impl Fleet {
     pub(super) fn start(
         appliance: &Appliance,
         args: &ServeArgs,
-        (listener, kept): (SocketAddr, Kept),
+        (network, kept): (&Network, Kept),
     ) -> anyhow::Result<Arc<Self>> {
-        let machine = Machine::start(appliance, args, listener)?;
+        let machine = Machine::start(appliance, args, network)?;
         if let Err(why) = &machine {
             tracing::warn!(%why, "this host cannot have sandboxes: gig doctor says more");
         }
@@ -167,19 +166,11 @@ impl Machine {
     fn start(
         appliance: &Appliance,
         args: &ServeArgs,
-        listener: SocketAddr,
+        network: &Network,
     ) -> anyhow::Result<Result<Self, Arc<str>>> {
         let explicit_port = variable("GIG_PROXY_PORT", DEFAULT_PROXY_PORT)?;
         let subnet = variable("GIG_SUBNET", DEFAULT_SUBNET)?;
-        let mut roots = Roots::system();
-        if let Some(pem) = read_roots(&args.upstream_ca)? {
-            roots = roots
-                .with_pem(&pem)
-                .context("--upstream-ca: cannot use these roots")?;
-        }
-        let upstream_proxy = UpstreamProxy::from_env(|name| std::env::var(name).ok())
-            .context("cannot use the proxy that gig's own environment names")?;
-        let secrets = Secrets::new(roots.clone(), upstream_proxy.clone());
+        let secrets = Secrets::new(network.roots.clone(), network.upstream_proxy.clone());
         secrets.unlock(&args.passphrase)?;
         let hub = Hub::start(&HubConfig {
             slots: SLOTS,
@@ -198,11 +189,10 @@ impl Machine {
             explicit_port,
             deadlines: Deadlines::DEFAULT,
             resolve: Vec::new(),
-            upstream_roots: roots,
-            upstream_proxy,
+            upstream_roots: network.roots.clone(),
+            upstream_proxy: network.upstream_proxy.clone(),
             authority,
-            // No policy opens the console to a sandbox, whatever it allows.
-            never_open: never_open(args, listener)?,
+            never_open: network.never_open.clone(),
             workers: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         };
         let listeners = ProxyListeners {
@@ -253,34 +243,6 @@ impl Member {
 /// As the appliance holds it.
 #[derive(Clone)]
 pub(super) struct FleetHandle(pub(super) Arc<Fleet>);
-
-/// Where gig and its database are reached, as far as it is told.
-pub(super) fn never_open(args: &ServeArgs, listener: SocketAddr) -> anyhow::Result<NeverOpen> {
-    let mut places = database::places()?;
-    if let Some(url) = &args.public_url {
-        let tls = url.starts_with("https://");
-        let authority = url.split_once("://").map_or("", |(_, authority)| authority);
-        let said = authority.rsplit_once(':');
-        let said = said.and_then(|(host, port)| Some((host, port.parse().ok()?)));
-        let (host, port) = said.unwrap_or((authority, if tls { 443 } else { 80 }));
-        places.push((host.to_owned(), port));
-    }
-    let mut never_open = NeverOpen {
-        listeners: vec![listener],
-        hosts: Vec::new(),
-    };
-    for (host, port) in places {
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        if let Ok(address) = bare.parse::<IpAddr>() {
-            never_open.listeners.push((address, port).into());
-        }
-        // What no policy can name is reached by no sandbox.
-        if let (Ok(host), Some(port)) = (Host::parse(bare), Port::new(port)) {
-            never_open.hosts.push((host, port));
-        }
-    }
-    Ok(never_open)
-}
 
 fn ids_in_words(ids: HostIds) -> &'static str {
     match ids {

@@ -6,13 +6,12 @@
 //! them. No redirect is followed and no connection is kept; a secret's own provider, which the operator
 //! names on the command line, goes by [`crate::fetch`] instead.
 
-use std::{net::SocketAddr, pin::pin, sync::Arc};
+use std::{pin::pin, sync::Arc};
 
-use anyhow::Context;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use gig_policy::{DenyReason, Host, Policy, PolicyBuilder, Verdict};
 use gig_proxy::{
-    Deadlines, UpstreamProxy,
+    Deadlines,
     tls::{
         roots::{LazyVerifier, Roots},
         upstream::{Offer, OriginTls},
@@ -33,12 +32,8 @@ use hyper_util::rt::TokioIo;
 use rustls::crypto::CryptoProvider;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::fleet;
-use crate::{
-    args::serve::ServeArgs,
-    fetch::{Target, chain},
-    run::settings::read_roots,
-};
+use super::network::Network;
+use crate::fetch::{Target, chain};
 
 /// Goes out from the host, as gig itself.
 pub(super) struct NetworkOutbound {
@@ -50,26 +45,15 @@ pub(super) struct NetworkOutbound {
 }
 
 impl NetworkOutbound {
-    /// As the options say, and the environment's `HTTPS_PROXY`.
-    ///
-    /// # Errors
-    /// When one of them is unusable.
-    pub(super) fn new(args: &ServeArgs, listener: SocketAddr) -> anyhow::Result<Self> {
-        let mut roots = Roots::system();
-        if let Some(pem) = read_roots(&args.upstream_ca)? {
-            roots = roots
-                .with_pem(&pem)
-                .context("--upstream-ca: cannot use these roots")?;
-        }
-        let upstream_proxy = UpstreamProxy::from_env(|name| std::env::var(name).ok())
-            .context("cannot use the proxy that gig's own environment names")?;
+    /// Into this network; `private`: what `--outbound-private` opens of it.
+    pub(super) fn new(network: Network, private: Vec<String>) -> Self {
         let settings = DialerSettings {
             overrides: Vec::new(),
-            upstream_proxy,
-            never_open: fleet::never_open(args, listener)?,
+            upstream_proxy: network.upstream_proxy,
+            never_open: network.never_open,
             deadlines: Deadlines::DEFAULT,
         };
-        Ok(Self::with(settings, roots, args.outbound_private.clone()))
+        Self::with(settings, network.roots, private)
     }
 
     fn with(settings: DialerSettings, roots: Roots, private: Vec<String>) -> Self {

@@ -3,13 +3,14 @@
 
 use anyhow::{Context, bail};
 use gig_policy::Port;
-use gig_proxy::{UpstreamProxy, authority::Authority, tls::roots::Roots};
+use gig_proxy::{authority::Authority, tls::roots::Roots};
 use hyper::header::HeaderValue;
 
 use crate::{
     args::serve::McpArgs,
     fetch::{NetworkFetch, Stream},
     local_api,
+    run::settings::own_proxy,
 };
 
 /// An appliance, and how to be let in.
@@ -80,8 +81,7 @@ impl Place {
         } else {
             Port::HTTP
         };
-        let proxy = UpstreamProxy::from_env(|name| std::env::var(name).ok())
-            .context("cannot use the proxy that gig's own environment names")?;
+        let proxy = own_proxy()?;
         let network = NetworkFetch::new(elsewhere.roots.clone(), proxy);
         let port = authority.port.unwrap_or(usual);
         let reached = network.stream(&authority.host, port, elsewhere.tls).await;

@@ -1,6 +1,6 @@
 //! Exchanges with servers on loopback, open and closed, in the clear and by TLS.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use gig_proxy::NeverOpen;
 use rcgen::{CertificateParams, KeyPair};

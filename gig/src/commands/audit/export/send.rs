@@ -7,7 +7,7 @@ use gig_audit::{
     log::Log,
     search::{Filter, Found, Marks},
 };
-use gig_proxy::{UpstreamProxy, tls::roots::Roots};
+use gig_proxy::tls::roots::Roots;
 use gig_vault::SecretBytes;
 
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
     deliver::{Cursor, Delivery, Destination, NotDelivered},
     exit_status::ExitStatus,
     output,
+    run::settings::own_proxy,
 };
 
 /// Sends what the cursor has not, and with `--follow` what comes.
@@ -99,8 +100,7 @@ impl Sender {
                 .with_pem(&pem)
                 .with_context(|| format!("--ca: cannot trust what is in {shown}"))?;
         }
-        let proxy = UpstreamProxy::from_env(|name| std::env::var(name).ok())
-            .context("cannot use the proxy that gig's own environment names")?;
+        let proxy = own_proxy()?;
         let token = match &args.token {
             Some(file) => Some(bearer(file)?),
             None => None,
