@@ -1,5 +1,6 @@
 //! The command line, as typed. What it means is resolved by the commands.
 
+pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod policy;
 pub(crate) mod run;
@@ -41,6 +42,9 @@ pub(crate) enum Command {
     /// Make and end tokens for programs that use the appliance
     #[command(subcommand)]
     Token(serve::TokenCommand),
+    /// Answer requests that wait for a person: policies with `hold` ask before they deny
+    #[command(subcommand)]
+    Approvals(approvals::ApprovalsCommand),
     /// Check, try, compare or suggest a policy document
     #[command(subcommand)]
     Policy(policy::PolicyCommand),

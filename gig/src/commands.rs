@@ -1,5 +1,6 @@
 //! One file a command.
 
+mod approvals;
 mod audit;
 mod backup;
 mod doctor;
@@ -44,6 +45,7 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Policy(PolicyCommand::History(args)) => policy::kept::history(&args),
         Command::Policy(PolicyCommand::Rollback(args)) => policy::kept::roll_back(&args),
         Command::Policy(PolicyCommand::Assign(args)) => policy::kept::assign(&args),
+        Command::Policy(PolicyCommand::Floor(args)) => policy::kept::floor(&args),
         Command::Policy(PolicyCommand::Proposals(args)) => policy::proposals::list(&args),
         Command::Policy(PolicyCommand::Approve(args)) => policy::proposals::approve(&args),
         Command::Policy(PolicyCommand::Reject(args)) => policy::proposals::reject(&args),
@@ -53,6 +55,7 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Secret(SecretCommand::Rm(args)) => secret::remove(&args),
         Command::Secret(SecretCommand::Rotate(args)) => secret::rotate(&args),
         Command::Secret(SecretCommand::Test(args)) => secret::test(&args),
+        Command::Approvals(command) => approvals::execute(command),
         Command::Audit(command) => audit::execute(*command),
         Command::Backup(args) => backup::execute(&args),
         Command::Restore(args) => restore::execute(&args),

@@ -8,6 +8,7 @@ pub(crate) mod appliance;
 pub(crate) mod database;
 mod doctor;
 mod fleet;
+mod held;
 mod log;
 mod network;
 mod oidc;
@@ -22,7 +23,9 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
 use gig_audit::retention::days_of_each;
-use gig_web::{App, AppSettings, Clock as _, Door, Following, Hasher, SystemClock, Traffic};
+use gig_web::{
+    App, AppSettings, Clock as _, Door, Following, Hasher, HeldDesk, SystemClock, Traffic,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) use self::place::{SOCKET, SocketPath};
@@ -51,10 +54,14 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     let socket = place.socket()?;
     let traffic = Arc::new(Traffic::default());
     let appliance = Appliance::open(place.dir(), Arc::clone(&traffic))?;
+    let node = uuid::Uuid::now_v7().to_string();
+    let held = HeldDesk::open(Arc::clone(&appliance.store), Arc::new(SystemClock), node);
+    let held = Arc::new(held.context("cannot start a thread")?);
     // The hub is made on this thread, the one that lives as long as gig: it dies with its maker.
     let kept = Kept::start(place.dir().join(log::FOLDER), args.log_days())?;
     let network = Network::around(args, local)?;
-    let fleet = Fleet::start(&appliance, args, (&network, kept))?;
+    let people = Arc::new(held::People(Arc::clone(&held)));
+    let fleet = Fleet::start(&appliance, args, (&network, kept), people)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .enable_all()
@@ -73,6 +80,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
             network,
             args.outbound_private.clone(),
         )),
+        held,
         about: about(&place, &appliance, args, (database.as_deref(), local)),
         clock: Arc::new(SystemClock),
         hasher: Hasher::new()?,

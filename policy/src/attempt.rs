@@ -168,6 +168,7 @@ impl Policy {
                 policy: self.reference().clone(),
                 rule,
                 hint: String::new(),
+                floor: false,
             }));
         }
         let Asked::Request {

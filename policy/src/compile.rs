@@ -15,6 +15,7 @@ use crate::{
 };
 
 mod entry;
+mod hold;
 mod range;
 
 pub(crate) use range::{address_range, private_range};
@@ -77,6 +78,9 @@ fn settings(document: &Document, problems: &mut Vec<Problem>) -> Settings {
         if let Some(deny) = one_of("deny", deny, &styles, problems) {
             settings.deny = deny;
         }
+    }
+    if let Some(raw) = &document.hold {
+        settings.hold = hold::time(raw, &settings, problems);
     }
     if let Some(raw) = &document.limits {
         settings.limits = limits(raw, problems);

@@ -26,7 +26,7 @@ use crate::{
 /// The difference between an old and a new policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// Mode, denial style, limits.
+    /// Mode, denial style, holding, limits.
     pub settings: Vec<SettingChange>,
     /// Rules of the new policy that the old one has not.
     pub added: Vec<RuleChange>,
@@ -214,7 +214,7 @@ fn settings(old: &Policy, new: &Policy) -> Vec<SettingChange> {
         .collect()
 }
 
-fn told(policy: &Policy) -> [(&'static str, String); 6] {
+fn told(policy: &Policy) -> [(&'static str, String); 7] {
     let Limits {
         requests_per_minute,
         connections,
@@ -230,9 +230,15 @@ fn told(policy: &Policy) -> [(&'static str, String); 6] {
         DenyStyle::Explain => "explain",
         DenyStyle::Reset => "reset",
     };
+    let hold = policy.hold();
+    let hold = hold.map_or_else(
+        || "nobody is asked".to_owned(),
+        |most| format!("{}s", most.as_secs()),
+    );
     [
         ("mode", mode.to_owned()),
         ("deny", deny.to_owned()),
+        ("hold", hold),
         (
             "limits.requests_per_minute",
             limit(requests_per_minute.map(|n| n.to_string())),

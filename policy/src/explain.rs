@@ -73,8 +73,30 @@ pub struct Explanation {
     pub considered: Vec<Considered>,
     /// How many more there are than `considered` holds.
     pub more: usize,
+    /// What the policy and each floor above it say by themselves; empty where there is no floor.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Level>,
     /// What else a person should know.
     pub notes: Vec<String>,
+}
+
+/// What one policy says by itself, of those that decide together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Level {
+    /// Its name.
+    pub policy: String,
+    /// Its version.
+    pub policy_version: u64,
+    /// It is a floor: it bounds what the policy beneath it allows.
+    pub floor: bool,
+    /// `allow`, `deny` or `would_deny`.
+    pub verdict: &'static str,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<DenyReason>,
+    /// The rule that matched or came nearest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
 }
 
 impl Explanation {
@@ -92,6 +114,27 @@ impl Policy {
     /// # Errors
     /// [`ParseUrlError`], when the URL is none that a sandbox could ask for.
     pub fn explain(&self, method: &str, url: &str) -> Result<Explanation, ParseUrlError> {
+        let mut told = self.explain_whole(method, url)?;
+        if !self.floors().is_empty() {
+            told.levels
+                .push(Level::of(&self.alone(), false, (method, url))?);
+        }
+        for floor in self.floors() {
+            told.levels.push(Level::of(floor, true, (method, url))?);
+        }
+        let by_floor = |level: &Level| level.floor && level.verdict == DENY;
+        if let Some(most) = self.hold()
+            && told.reason.is_some_and(DenyReason::is_of_rules)
+            && !told.levels.iter().any(by_floor)
+        {
+            let most = most.as_secs();
+            let note = format!("a person is asked first: it waits for up to {most} seconds");
+            told.notes.push(note);
+        }
+        Ok(told)
+    }
+
+    fn explain_whole(&self, method: &str, url: &str) -> Result<Explanation, ParseUrlError> {
         let url = Url::parse(url)?;
         let mut told = self.frame(method, &url);
         if let Host::Name(name) = &url.host {
@@ -205,6 +248,7 @@ impl Policy {
                 .map(|rule| Considered::of(rule, &rules, method, url))
                 .collect(),
             more: rules.len().saturating_sub(MOST_TOLD),
+            levels: Vec::new(),
             notes: match self.mode() {
                 Mode::Enforce => Vec::new(),
                 Mode::Observe => vec!["the policy only observes: `mode: observe`".to_owned()],
@@ -229,9 +273,29 @@ impl Explanation {
     }
 
     fn tell(&mut self, denial: &Denial) {
+        self.policy = denial.policy.name.to_string();
+        self.policy_version = denial.policy.version;
         self.reason = Some(denial.reason);
         self.rule = denial.rule.as_ref().map(ToString::to_string);
         self.hint = Some(denial.hint.clone()).filter(|hint| !hint.is_empty());
+    }
+}
+
+impl Level {
+    fn of(
+        policy: &Policy,
+        floor: bool,
+        (method, url): (&str, &str),
+    ) -> Result<Self, ParseUrlError> {
+        let told = policy.explain_whole(method, url)?;
+        Ok(Self {
+            policy: told.policy,
+            policy_version: told.policy_version,
+            floor,
+            verdict: told.verdict,
+            reason: told.reason,
+            rule: told.rule,
+        })
     }
 }
 

@@ -50,7 +50,7 @@ pub use compile_error::{CompilePolicyError, Problem};
 pub use deny_reason::DenyReason;
 pub use difference::Difference;
 pub use draft::{Draft, DraftEntry, DraftRule, DraftTarget};
-pub use explain::{Explanation, GrantConsidered, ParseUrlError};
+pub use explain::{Explanation, GrantConsidered, Level, ParseUrlError};
 pub use findings::{Finding, FindingKind};
 pub use fqdn::{Fqdn, ParseFqdnError};
 pub use host::{Host, ParseHostError, Port};

@@ -5,13 +5,12 @@
 //! entries that treat them otherwise do not match. A denial names the last hurdle that was reached:
 //! host, port, protocol, method, path, in that order.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use ipnet::IpNet;
 
 use crate::{
     deny_reason::DenyReason,
-    fqdn::Fqdn,
     hint,
     host::{Host, Port},
     index::{Index, PatternNode, PortTable, RequestMatch, SharedUnion},
@@ -22,30 +21,35 @@ use crate::{
     secret_grant::{Binding, SecretGrant},
     secret_name::SecretName,
     special_purpose::{AddressClass, classify},
-    verdict::{
-        ConnectPermit, Denial, DenyStyle, Grant, Handling, Mode, NamePermit, PolicyRef, Reach,
-        RequestPermit, RuleRef, Verdict,
-    },
+    verdict::{Denial, DenyStyle, Grant, Handling, Mode, PolicyRef, Reach, RuleRef},
 };
 
 mod bound;
+mod decide;
 mod expiry;
+mod floor;
+mod hold;
 mod secret_places;
 
+use floor::Floors;
 pub use secret_places::SecretUse;
 
-/// A compiled policy; cloning shares it. One clone is the snapshot of one decision.
+/// A compiled policy, with the floors that bound it; cloning shares it. One clone is the snapshot of one
+/// decision.
 #[derive(Clone)]
-pub struct Policy(Arc<Compiled>);
+pub struct Policy {
+    own: Arc<Compiled>,
+    floors: Option<Arc<Floors>>,
+}
 
 /// Name, version and size: a hundred thousand rules belong into no log line.
 impl fmt::Debug for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PolicyRef { name, version } = &self.0.reference;
+        let PolicyRef { name, version } = &self.own.reference;
         write!(
             f,
             "Policy({name:?} version {version}, {} rules)",
-            self.0.rules.len()
+            self.own.rules.len()
         )
     }
 }
@@ -73,16 +77,20 @@ pub(crate) struct Settings {
     pub(crate) deny: DenyStyle,
     pub(crate) reach: Reach,
     pub(crate) limits: Limits,
+    /// For how long what is denied for want of a rule waits for a person.
+    pub(crate) hold: Option<Duration>,
 }
 
 impl Settings {
     /// What holds when a document says nothing: enforce (fail closed), explain (a person sees why),
-    /// public addresses only (what is inside a company's network was not built to face strangers).
+    /// public addresses only (what is inside a company's network was not built to face strangers), and
+    /// nobody is asked (somebody must be there to answer).
     pub(crate) const UNSTATED: Self = Self {
         mode: Mode::Enforce,
         deny: DenyStyle::Explain,
         reach: Reach::External,
         limits: Limits::UNSTATED,
+        hold: None,
     };
 }
 
@@ -104,7 +112,7 @@ impl Policy {
         (rules, ended, bindings): (Vec<Rule>, Vec<Rule>, Vec<Binding>),
         index: Index,
     ) -> Self {
-        Self(Arc::new(Compiled {
+        let own = Arc::new(Compiled {
             until: rules.iter().filter_map(|rule| rule.expires).min(),
             reference,
             settings,
@@ -114,47 +122,51 @@ impl Policy {
             index,
             no_secrets: Arc::default(),
             no_nets: Arc::default(),
-        }))
+        });
+        Self { own, floors: None }
     }
 
     /// Name and version, as records carry them.
     #[must_use]
     pub fn reference(&self) -> &PolicyRef {
-        &self.0.reference
+        &self.own.reference
     }
 
     /// Enforce or observe.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.0.settings.mode
+        self.own.settings.mode
     }
 
     /// Whether public or private addresses are reached.
     #[must_use]
     pub fn reach(&self) -> Reach {
-        self.0.settings.reach
+        self.own.settings.reach
     }
 
     /// How a refusal is shown to the program.
     #[must_use]
     pub fn deny_style(&self) -> DenyStyle {
-        self.0.settings.deny
+        self.own.settings.deny
     }
 
-    /// How much the sandbox may do.
+    /// How much the sandbox may do: of policy and floors, the least.
     #[must_use]
     pub fn limits(&self) -> &Limits {
-        &self.0.settings.limits
+        match &self.floors {
+            Some(floors) => floors.limits(),
+            None => &self.own.settings.limits,
+        }
     }
 
     pub(crate) fn rules(&self) -> &[Rule] {
-        &self.0.rules
+        &self.own.rules
     }
 
     /// What `--secret` options bind.
     #[must_use]
     pub fn bindings(&self) -> &[Binding] {
-        &self.0.bindings
+        &self.own.bindings
     }
 
     /// Whether some rule lets a connection be opened and looked into where `binding` says.
@@ -168,13 +180,13 @@ impl Policy {
             let names = pattern.covers(binding.target()) || binding.target().covers(pattern);
             rule.handling == Handling::Inspect && ports && names
         };
-        self.mode() == Mode::Observe || self.0.rules.iter().any(|rule| overlaps(&rule))
+        self.mode() == Mode::Observe || self.own.rules.iter().any(|rule| overlaps(&rule))
     }
 
     /// Whether some rule lets the program hold this secret's value itself.
     #[must_use]
     pub fn entrusts(&self, name: &SecretName) -> bool {
-        let grants = self.0.rules.iter().flat_map(|rule| rule.secrets.iter());
+        let grants = self.own.rules.iter().flat_map(|rule| rule.secrets.iter());
         grants
             .into_iter()
             .any(|grant| grant.entrusted && grant.name == *name)
@@ -193,8 +205,8 @@ impl Policy {
     }
 
     fn names_of(&self, wanted: impl Fn(&SecretGrant) -> bool) -> Vec<SecretName> {
-        let granted = self.0.rules.iter().flat_map(|rule| rule.secrets.iter());
-        let bound = self.0.bindings.iter().map(|binding| &binding.grant);
+        let granted = self.own.rules.iter().flat_map(|rule| rule.secrets.iter());
+        let bound = self.own.bindings.iter().map(|binding| &binding.grant);
         let wanted = granted.chain(bound).filter(|grant| wanted(grant));
         let mut names: Vec<_> = wanted.map(|grant| grant.name.clone()).collect();
         names.sort_unstable();
@@ -206,7 +218,7 @@ impl Policy {
     #[must_use]
     pub fn passes_unopened(&self, binding: &Binding) -> bool {
         let unopened = |rule: &&Rule| rule.handling != Handling::Inspect;
-        self.0
+        self.own
             .rules
             .iter()
             .filter(unopened)
@@ -214,86 +226,6 @@ impl Policy {
                 Target::Names(pattern) => pattern.covers(binding.target()),
                 Target::Addresses(_) => false,
             })
-    }
-
-    /// May the sandbox learn an address for `name`? Asked before anything is sent upstream.
-    pub fn decide_name(&self, name: &Fqdn) -> Verdict<NamePermit> {
-        let grant = match self.0.index.nodes_of_name(name).next() {
-            Some(node) => self.grant(&node.rule),
-            None => {
-                let near = self.0.index.wildcard_on(name).cloned();
-                let denial = self.denial(DenyReason::HostNotAllowed, near, hint::for_name(name));
-                match self.observed(denial) {
-                    Ok(grant) => grant,
-                    Err(denial) => return Verdict::Deny(denial),
-                }
-            }
-        };
-        Verdict::Allow(NamePermit {
-            name: name.clone(),
-            grant,
-        })
-    }
-
-    /// May the sandbox connect to `host` at `port`? `protocol` is `None` while nothing was read yet:
-    /// the answer then says how to treat the bytes; with `Some`, a protocol that no rule of this host
-    /// and port allows is denied.
-    ///
-    /// In observe mode a connection that no rule allows is inspected while its protocol is unknown,
-    /// and opaque once it is known to be `Tcp`.
-    pub fn decide_connect(
-        &self,
-        host: &Host,
-        port: Port,
-        protocol: Option<AppProtocol>,
-    ) -> Verdict<ConnectPermit> {
-        let (handling, allow_private, grant) = match self.find_connection(host, port, protocol) {
-            Ok((handling, rule, allow_private)) => (handling, allow_private, self.grant(rule)),
-            Err(denial) => match self.observed(denial) {
-                Ok(grant) => (
-                    observed_handling(protocol),
-                    Arc::clone(&self.0.no_nets),
-                    grant,
-                ),
-                Err(denial) => return Verdict::Deny(denial),
-            },
-        };
-        let host = host.clone();
-        Verdict::Allow(ConnectPermit {
-            host,
-            port,
-            handling,
-            allow_private,
-            reach: self.0.settings.reach,
-            grant,
-        })
-    }
-
-    /// May this request go, on a connection to `host` and `port`? Decided afresh for each request,
-    /// so that a changed policy holds from the next one on.
-    pub fn decide_request(
-        &self,
-        host: &Host,
-        port: Port,
-        request: &RequestIntent<'_>,
-    ) -> Verdict<RequestPermit> {
-        let (secrets, grant) = match self.find_request(host, port, request) {
-            Ok((rule, secrets)) => (secrets, self.grant(rule)),
-            Err(denial) => match self.observed(denial) {
-                Ok(grant) => {
-                    let mut secrets = SharedUnion::default();
-                    let encrypted = request.protocol == AppProtocol::Https;
-                    self.add_bound((host, port), encrypted, request.path, &mut secrets);
-                    (secrets.into_shared(&self.0.no_secrets), grant)
-                }
-                Err(denial) => return Verdict::Deny(denial),
-            },
-        };
-        Verdict::Allow(RequestPermit {
-            secrets,
-            bound: self.bound(host, port),
-            grant,
-        })
     }
 
     fn find_connection<'a>(
@@ -312,7 +244,7 @@ impl Policy {
             }
         }
         match rule {
-            Some(rule) => Ok((first.handling, rule, private.into_shared(&self.0.no_nets))),
+            Some(rule) => Ok((first.handling, rule, private.into_shared(&self.own.no_nets))),
             None => Err(self.wrong_protocol(host, port, protocol, first)),
         }
     }
@@ -341,13 +273,13 @@ impl Policy {
         };
         if first.handling != Handling::Inspect {
             // Bytes that are not looked into carry any request, and no secret.
-            return Ok((connection_rule, Arc::clone(&self.0.no_secrets)));
+            return Ok((connection_rule, Arc::clone(&self.own.no_secrets)));
         }
         let as_if_encrypted = found.clear_text || protocol == AppProtocol::Https;
         let secrets = &mut found.secrets;
         self.add_bound((host, port), as_if_encrypted, request.path, secrets);
         match found.rule {
-            Some(rule) => Ok((rule, found.secrets.into_shared(&self.0.no_secrets))),
+            Some(rule) => Ok((rule, found.secrets.into_shared(&self.own.no_secrets))),
             None => Err(self.wrong_request(host, port, request, connection_rule)),
         }
     }
@@ -360,7 +292,7 @@ impl Policy {
         path: &str,
         secrets: &mut SharedUnion<'a, SecretGrant>,
     ) {
-        for binding in &self.0.bindings {
+        for binding in &self.own.bindings {
             if binding.covers(host, port, encrypted, path) {
                 secrets.add_one(&binding.grant);
             }
@@ -381,7 +313,7 @@ impl Policy {
             return Err(self.denial(DenyReason::NeverOpenable, None, String::new()));
         }
         let mut nearest: Option<&PatternNode> = None;
-        for node in self.0.index.nodes(host) {
+        for node in self.own.index.nodes(host) {
             if let Some(table) = node.port(port) {
                 return Ok(table);
             }
@@ -393,7 +325,9 @@ impl Policy {
             (None, Host::Name(_)) => DenyReason::HostNotAllowed,
             (None, Host::Ip(_)) => DenyReason::IpNotAllowed,
         };
-        let apex = host.name().and_then(|name| self.0.index.wildcard_on(name));
+        let apex = host
+            .name()
+            .and_then(|name| self.own.index.wildcard_on(name));
         let near = nearest.map(|node| &node.rule).or(apex);
         Err(self.denial(reason, near.cloned(), hint))
     }
@@ -405,7 +339,7 @@ impl Policy {
         handling: Handling,
     ) -> impl Iterator<Item = &'a PortTable> {
         let tables = self
-            .0
+            .own
             .index
             .nodes(host)
             .filter_map(move |node| node.port(port));
@@ -454,18 +388,20 @@ impl Policy {
 
     fn grant(&self, rule: &RuleRef) -> Grant {
         Grant {
-            policy: self.0.reference.clone(),
+            policy: self.own.reference.clone(),
             rule: Some(rule.clone()),
             would_deny: None,
+            released: false,
         }
     }
 
     fn denial(&self, reason: DenyReason, rule: Option<RuleRef>, hint: String) -> Denial {
         Denial {
             reason,
-            policy: self.0.reference.clone(),
+            policy: self.own.reference.clone(),
             rule,
             hint,
+            floor: false,
         }
     }
 
@@ -473,22 +409,16 @@ impl Policy {
     /// opens is not opened to be observed either.
     fn observed(&self, denial: Denial) -> Result<Grant, Box<Denial>> {
         let denial = Box::new(denial);
-        match self.0.settings.mode {
+        match self.own.settings.mode {
             Mode::Enforce => Err(denial),
             Mode::Observe if denial.reason == DenyReason::NeverOpenable => Err(denial),
             Mode::Observe => Ok(Grant {
-                policy: self.0.reference.clone(),
+                policy: self.own.reference.clone(),
                 rule: None,
                 would_deny: Some(denial),
+                released: false,
             }),
         }
-    }
-}
-
-const fn observed_handling(protocol: Option<AppProtocol>) -> Handling {
-    match protocol {
-        Some(AppProtocol::Tcp) => Handling::Opaque,
-        Some(AppProtocol::Https | AppProtocol::Http) | None => Handling::Inspect,
     }
 }
 

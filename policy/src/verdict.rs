@@ -119,6 +119,8 @@ pub(crate) struct Grant {
     pub(crate) policy: PolicyRef,
     pub(crate) rule: Option<RuleRef>,
     pub(crate) would_deny: Option<Box<Denial>>,
+    /// No rule, but a person's word for this one thing.
+    pub(crate) released: bool,
 }
 
 macro_rules! grant_accessors {
@@ -140,6 +142,12 @@ macro_rules! grant_accessors {
             #[must_use]
             pub fn would_deny(&self) -> Option<&Denial> {
                 self.grant.would_deny.as_deref()
+            }
+
+            /// Whether no rule, but a person's word for this one thing allowed it.
+            #[must_use]
+            pub const fn released(&self) -> bool {
+                self.grant.released
             }
         }
     )*};
@@ -221,6 +229,8 @@ pub struct Denial {
     /// What to ask for, in words that a policy or `--allow` takes: `api.example.com:8443`.
     /// Holds nothing that the program did not itself send.
     pub hint: String,
+    /// A floor refused: what the policy beneath it says changes nothing.
+    pub floor: bool,
 }
 
 impl fmt::Display for Denial {

@@ -194,6 +194,7 @@ async fn refuse(
         port: Port::new(port).unwrap_or(crew.explicit_port),
         protocol: None,
         tls: None,
+        heard: None,
     };
     let denial = refuse_connect(worker.recorder(), &attempt, reason).await;
     tracing::info!(sandbox.id = %subject.id(), deny.reason = %denial.reason, "denied");

@@ -68,6 +68,7 @@ impl Caller {
             port,
             protocol,
             tls,
+            heard: None,
         }
     }
 

@@ -32,6 +32,7 @@ use crate::{
     tls::downstream::Application,
 };
 
+mod held;
 mod passing;
 mod secure;
 
@@ -132,12 +133,18 @@ async fn prepare(caller: Arc<Caller>, stream: Stream, at: Destination) -> Option
         FirstBytes::Silent => DenyReason::RequestTimeout,
         FirstBytes::BadTls | FirstBytes::Other => DenyReason::UnsupportedProtocol,
     };
-    let reason = match &verdict {
-        Verdict::Deny(denial) => denial.reason,
-        Verdict::Allow(_) => unheard,
+    let broken = matches!(sniffed.first, FirstBytes::BadTls);
+    let (stream, reason) = match verdict {
+        Verdict::Deny(denial) if !broken => {
+            let reason = denial.reason;
+            let waited = Box::pin(held::wait(&caller, sniffed.stream, &at, denial));
+            (waited.await?, reason)
+        }
+        Verdict::Deny(denial) => (sniffed.stream, denial.reason),
+        Verdict::Allow(_) => (sniffed.stream, unheard),
     };
     refuse(&caller, &at, (Some(AppProtocol::Tcp), reason)).await;
-    reset(sniffed.stream)
+    reset(stream)
 }
 
 /// HTTP in clear text.

@@ -1,6 +1,7 @@
 //! Decide by policy and record, as one step: what cannot be recorded is refused.
 
 pub mod connect;
+pub mod hold;
 pub mod name;
 pub mod request;
 pub mod secret;

@@ -1,6 +1,7 @@
 //! HTTP as the sandbox speaks it: one connection, many requests, each decided by itself.
 
 pub mod activity;
+pub mod admit;
 pub mod body;
 pub mod calm;
 mod captured;

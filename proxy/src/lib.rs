@@ -19,6 +19,7 @@ pub mod detect;
 pub mod dns;
 pub mod enforce;
 pub mod failure;
+pub mod hold;
 pub mod http;
 pub mod identity;
 pub mod opaque;

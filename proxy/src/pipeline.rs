@@ -6,7 +6,8 @@
 //! agree       one name: destination, SNI, Host, :authority   authority, http::target
 //! connect     decide and record the connection               enforce::connect
 //! terminate   TLS with a minted leaf                         tls::downstream
-//! request     decide, put secrets in, record the request     enforce::request, credential::inject
+//! request     decide, or ask a person; put secrets in;       http::admit, enforce::{request, hold},
+//!             record the request                             credential::inject
 //! forward     resolve, vet, dial, verify, send               http::forward, upstream
 //! answer      stream back, record the outcome                http::body, http::exchange
 //! ```
@@ -23,10 +24,11 @@ use crate::{
     credential::inject::{self, Carried, Head, Stopped},
     enforce::{
         connect::denial,
-        request::{Asked, decide_request, record_request, refuse_request},
+        request::{Asked, record_request, refuse_request},
         secret::raise_alarm,
     },
     http::{
+        admit::admit,
         body::Download,
         exchange::Exchange,
         explicit, forward, headers,
@@ -79,16 +81,9 @@ pub async fn exchange(
     };
 
     // May the connection be made, may the request be sent? Recorded before anything leaves.
-    let route = match session.route(&destination).await {
-        Ok(route) => route,
-        Err(denial) => return refused.recording(asked, denial).await,
-    };
-    asked.host_word = Arc::clone(&route.host_word);
-    if let Some(reason) = body_limit(&asked, &request) {
-        return refused.because(asked, reason).await;
-    }
-    let permit = match decide_request(&asked) {
-        Ok(permit) => permit,
+    let announced = headers::content_length(request.headers());
+    let (route, permit) = match admit(session, &mut asked, &destination, announced).await {
+        Ok(admitted) => admitted,
         Err(denial) => return refused.recording(asked, denial).await,
     };
     let carried = match carry(session, &permit, &mut request, &mut target).await {
@@ -167,6 +162,7 @@ fn asked(session: &Session, request: &Request<Incoming>) -> Asked {
         path: Arc::clone(&UNKNOWN),
         tls: session.tls().cloned(),
         changes: caller.subject().changes(),
+        heard: None,
     }
 }
 
@@ -179,13 +175,6 @@ fn agree(
     let authority = target::authority(request.uri(), request.headers(), session.reader())?;
     let destination = session.destination(&authority)?;
     Ok((authority, destination))
-}
-
-/// A body that says itself that it is too large need not begin.
-fn body_limit(asked: &Asked, request: &Request<Incoming>) -> Option<DenyReason> {
-    let most = asked.subject.policy().limits().request_body?;
-    let announced = headers::content_length(request.headers())?;
-    (announced > most.0).then_some(DenyReason::RequestBodyLimit)
 }
 
 /// A word that is not known yet.

@@ -1,9 +1,13 @@
 //! What the proxy is told when it starts.
 
-use std::net::{TcpListener, UdpSocket};
+use std::{
+    net::{TcpListener, UdpSocket},
+    sync::Arc,
+};
 
 use crate::{
     deadlines::Deadlines,
+    hold::Desk,
     resolve::{NeverOpen, ResolveOverride},
     tls::{authority_key::Authority, roots::Roots},
     upstream::connect_proxy::UpstreamProxy,
@@ -26,6 +30,8 @@ pub struct Settings {
     pub authority: Authority,
     /// gig's own listeners.
     pub never_open: NeverOpen,
+    /// Who is asked about what a policy holds; `None`: nobody, and it is denied at once.
+    pub desk: Option<Arc<dyn Desk>>,
     /// Threads, each with a runtime of its own; at least one. One per core is fastest.
     pub workers: usize,
 }

@@ -144,6 +144,7 @@ pub(crate) fn shared(
         provider,
         ids: RequestIds::new(),
         descriptors: Descriptors::of_process(),
+        desk: settings.desk,
     }))
 }
 

@@ -11,6 +11,7 @@ mod early;
 mod frames;
 mod framing;
 mod grpc;
+mod held;
 mod interim;
 mod lab;
 mod limits;

@@ -16,6 +16,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     deadlines::Deadlines,
     descriptors::Descriptors,
+    hold::Desk,
     identity::Identity,
     tls::{downstream::Terminator, roots::LazyVerifier},
     upstream::{dial::Dialer, pool::Pool},
@@ -40,6 +41,8 @@ pub struct Shared {
     pub ids: RequestIds,
     /// What connections may take.
     pub descriptors: Descriptors,
+    /// Who is asked about what a policy holds.
+    pub desk: Option<Arc<dyn Desk>>,
 }
 
 /// One thread's own.

@@ -246,3 +246,31 @@ fn policy_test_honours_when_a_rule_ends() {
     assert_eq!(wrong.status, 1, "{wrong:?}");
     assert!(wrong.output.contains(":4:14: `expires`"), "{wrong:?}");
 }
+
+#[test]
+fn a_run_has_nobody_to_ask() {
+    let asking = Document::new("version: 1\nhold: 30s\negress:\n  - host: api.example.com\n");
+    let checked = gig(&["policy", "check", asking.path()]);
+    assert_eq!(checked.status, 0, "{checked:?}");
+    let refused = gig(&["run", "--policy", asking.path(), "--", "/bin/true"]);
+    assert_eq!(refused.status, 125, "{refused:?}");
+    assert!(refused.errors.contains("nobody to ask"), "{refused:?}");
+    let floor = Document::new("version: 1\nname: company\negress:\n  - host: other.example.com\n");
+    let url = "https://api.example.com/";
+    let words = [
+        "policy",
+        "test",
+        asking.path(),
+        "GET",
+        url,
+        "--floor",
+        floor.path(),
+    ];
+    let told = gig(&words);
+    assert_eq!(told.status, 1, "{told:?}");
+    assert!(
+        told.output.contains("floor    company version 0: deny"),
+        "{told:?}"
+    );
+    assert_eq!(gig(&words[..5]).status, 0);
+}

@@ -2,6 +2,7 @@
 //! over real connections of the real program.
 
 mod approvals;
+mod asked;
 mod attach;
 mod backup;
 mod desk;

@@ -32,6 +32,7 @@ use crate::{
     clock::Clock,
     control::Control,
     feed::Feed,
+    held::HeldDesk,
     in_force,
     metrics::Figures,
     outbound::Outbound,
@@ -65,6 +66,8 @@ pub struct AppSettings {
     pub hasher: Hasher,
     /// Counts what is recorded.
     pub traffic: Arc<Traffic>,
+    /// Where requests wait for a person.
+    pub held: Arc<HeldDesk>,
     /// What it is and where it keeps things, for who looks after it: a name and its words.
     pub about: Vec<(&'static str, String)>,
     /// Where people reach it: `https://gig.example.com`; `None`: as its own listener, without TLS.
@@ -97,6 +100,7 @@ pub struct App {
     secrets: Arc<dyn Secrets>,
     outbound: Arc<dyn Outbound>,
     pub(crate) sign_on: Option<SingleSignOn>,
+    pub(crate) held: Arc<HeldDesk>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) hasher: Hasher,
     pub(crate) traffic: Arc<Traffic>,
@@ -151,6 +155,7 @@ impl App {
             secrets: settings.secrets,
             outbound: settings.outbound,
             sign_on: settings.oidc.map(SingleSignOn::new),
+            held: settings.held,
             clock: settings.clock,
             hasher: settings.hasher,
             traffic: settings.traffic,

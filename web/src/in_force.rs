@@ -1,6 +1,7 @@
 //! Which policy is in force for which server, as the store says it, and putting it so in what runs.
 //!
-//! A server's own assignment, else that of all servers, else one that denies everything. A document that
+//! A server's own assignment, else that of all servers, else one that denies everything; under the floors of
+//! all and of the server, of which one that is gone or cannot be read allows nothing. A document that
 //! this gig cannot read denies everything, too, and so does a server that was removed: its sandboxes get
 //! nothing of what is meant for all others while they end. What is asked for many servers at once is read
 //! once, and where the store fails nothing more is asked of it: each question could wait as long again.
@@ -23,6 +24,7 @@ pub(crate) struct InForce<'a> {
     store: &'a dyn Store,
     servers: HashMap<String, Network>,
     assignments: Vec<Assignment>,
+    floors: Vec<Assignment>,
     kept: HashMap<String, Option<PolicyVersion>>,
     compiled: HashMap<(String, Reach), Policy>,
 }
@@ -39,6 +41,7 @@ impl<'a> InForce<'a> {
                 .map(|server| (server.name, server.spec.network))
                 .collect(),
             assignments: store.assignments()?,
+            floors: store.floors()?,
             store,
             kept: HashMap::new(),
             compiled: HashMap::new(),
@@ -65,6 +68,16 @@ impl<'a> InForce<'a> {
         let Some(name) = assigned(&self.assignments, server) else {
             return Ok(Policy::deny_all("nothing assigned"));
         };
+        let policy = self.read_policy(name, reach)?;
+        let floors = self.floors.iter();
+        let above = floors.filter(|one| one.server.as_deref().is_none_or(|of| of == server));
+        let above: Vec<String> = above.map(|one| one.policy.clone()).collect();
+        let above = above.into_iter().map(|name| self.read_policy(name, reach));
+        Ok(policy.under(above.collect::<Result<_, _>>()?))
+    }
+
+    /// One policy by itself.
+    fn read_policy(&mut self, name: String, reach: Reach) -> Result<Policy, StoreError> {
         let key = (name.clone(), reach);
         if let Some(policy) = self.compiled.get(&key) {
             return Ok(policy.clone());

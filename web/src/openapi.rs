@@ -20,8 +20,8 @@ mod problems;
 use problems::Problems;
 
 use crate::api::{
-    attach, audit, audit_export, events, health, policies, proposals, recorded, sandboxes,
-    searches, secrets, server_log, servers, sessions, tokens, users,
+    attach, audit, audit_export, events, floors, health, held, policies, proposals, recorded,
+    sandboxes, searches, secrets, server_log, servers, sessions, tokens, users,
 };
 
 #[derive(OpenApi)]
@@ -36,6 +36,7 @@ use crate::api::{
         policies::version, policies::roll_back, policies::check, policies::assignments, policies::assign,
         proposals::list, proposals::one, proposals::approve, proposals::reject, proposals::withdraw,
         proposals::rule, proposals::set_rule,
+        floors::list, floors::set, held::list, held::allow, held::deny,
         recorded::simulate, recorded::suggest, recorded::of_proposal,
         audit::search, audit::one, audit_export::export, events::events,
         searches::list, searches::add, searches::remove,

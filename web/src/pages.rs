@@ -74,6 +74,14 @@ impl Frame {
         self.role.may(Permission::ManageServers)
     }
 
+    fn may_answer(&self) -> bool {
+        self.role.may(Permission::AnswerHeld)
+    }
+
+    fn may_floors(&self) -> bool {
+        self.role.may(Permission::SetFloors)
+    }
+
     fn may_people(&self) -> bool {
         self.role.may(Permission::ManageUsers)
     }

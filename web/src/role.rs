@@ -32,6 +32,11 @@ pub enum Permission {
     EditPolicies,
     /// Say which policy is in force where.
     AssignPolicies,
+    /// Say which policies bound all others, and write those.
+    SetFloors,
+    /// Allow or deny one request that waits; where policies are changed by two people it takes
+    /// [`Permission::Approve`], too.
+    AnswerHeld,
     /// Decide on what somebody else proposes, where policies are changed by two people.
     Approve,
     /// Start and stop sandboxes of registered servers.
@@ -68,16 +73,20 @@ impl Role {
     #[must_use]
     pub const fn may(self, permission: Permission) -> bool {
         use Permission::{
-            Approve, AssignPolicies, EditPolicies, Examine, Look, ManageSecrets, ManageServers,
-            ManageUsers, ReadAudit, RunSandboxes,
+            AnswerHeld, Approve, AssignPolicies, EditPolicies, Examine, Look, ManageSecrets,
+            ManageServers, ManageUsers, ReadAudit, RunSandboxes, SetFloors,
         };
         match permission {
             Look => true,
             ReadAudit => !matches!(self, Self::Viewer),
             EditPolicies | RunSandboxes => matches!(self, Self::Editor | Self::Admin),
-            AssignPolicies => matches!(self, Self::Editor | Self::Approver | Self::Admin),
+            AssignPolicies | AnswerHeld => {
+                matches!(self, Self::Editor | Self::Approver | Self::Admin)
+            }
             Approve => matches!(self, Self::Approver | Self::Admin),
-            ManageServers | ManageUsers | ManageSecrets | Examine => matches!(self, Self::Admin),
+            ManageServers | ManageUsers | ManageSecrets | Examine | SetFloors => {
+                matches!(self, Self::Admin)
+            }
         }
     }
 

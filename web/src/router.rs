@@ -15,8 +15,8 @@ use axum::{
 
 use crate::{
     api::{
-        attach, audit, audit_export, events, health, policies, proposals, recorded, sandboxes,
-        searches, secrets, server_log, servers, sessions, tokens, users,
+        attach, audit, audit_export, events, floors, health, held, policies, proposals, recorded,
+        sandboxes, searches, secrets, server_log, servers, sessions, tokens, users,
     },
     api_error::Problem,
     app::App,
@@ -99,6 +99,10 @@ fn api() -> Router<Arc<App>> {
             "/api/v1/assignments",
             get(policies::assignments).put(policies::assign),
         )
+        .route("/api/v1/floors", get(floors::list).put(floors::set))
+        .route("/api/v1/held", get(held::list))
+        .route("/api/v1/held/{id}/allow", post(held::allow))
+        .route("/api/v1/held/{id}/deny", post(held::deny))
         .route("/api/v1/policies/{name}/suggest", post(recorded::suggest))
         .route(
             "/api/v1/proposals/{id}/simulation",
@@ -159,12 +163,14 @@ fn console() -> Router<Arc<App>> {
         )
         .route("/policies/{name}", get(pages::policies::show))
         .route("/policies/{name}/assign", post(pages::policies::assign))
+        .route("/policies/{name}/floor", post(pages::policies::set_floor))
         .route(
             "/policies/{name}/versions/{version}",
             get(pages::policies::version).post(pages::policies::roll_back),
         )
         .route("/approvals", get(pages::approvals::list))
         .route("/approvals/rule", post(pages::approvals::set_rule))
+        .route("/approvals/held/{id}", post(pages::approvals::answer))
         .route(
             "/approvals/{id}",
             get(pages::approvals::show).post(pages::approvals::decide),

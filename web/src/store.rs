@@ -18,6 +18,7 @@ mod change;
 mod changes;
 #[cfg(test)]
 pub(crate) mod fake;
+pub(crate) mod held;
 mod kept;
 mod name;
 mod postgres;
@@ -34,6 +35,7 @@ mod tests;
 mod transfer;
 
 pub use change::{Actor, Applied, Change};
+pub use held::{HeldFacts, HeldRow, HeldWord};
 pub use kept::{
     Account, Assignment, Network, PolicyHead, PolicyVersion, SavedSearch, Server, ServerSpec,
     Session, Token, User,
@@ -149,6 +151,36 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`].
     fn assignments(&self) -> Result<Vec<Assignment>, StoreError>;
+
+    /// Which policies bound others, and where.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn floors(&self) -> Result<Vec<Assignment>, StoreError>;
+
+    /// Requests that wait for a person at `now` and of which nobody has decided, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn held(&self, now: Timestamp) -> Result<Vec<HeldRow>, StoreError>;
+
+    /// Notes that requests wait in a node's proxy, and forgets those whose time is long over.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn put_held(&self, held: &[HeldRow]) -> Result<(), StoreError>;
+
+    /// Notes that they wait no longer.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn end_held(&self, ids: &[String]) -> Result<(), StoreError>;
+
+    /// What people said of those that wait in this node's proxy.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn words_for(&self, node: &str) -> Result<Vec<HeldWord>, StoreError>;
 
     /// The registered servers, by name.
     ///

@@ -90,7 +90,10 @@ fn place(row: &Row) -> Option<Place> {
         .server
         .clone()
         .filter(|_| row.policy_version > Some(0))?;
-    can_be_allowed(row).then(|| (server, row.host.clone().unwrap_or_default(), row.port))
+    // What followed a name that was answered for that has a record of its own.
+    let to_be_held = row.port.is_none() && row.findings.iter().any(|one| one == "held");
+    (!to_be_held && can_be_allowed(row))
+        .then(|| (server, row.host.clone().unwrap_or_default(), row.port))
 }
 
 /// The policy in force for each server that is asked for, read once, as of now.
@@ -123,9 +126,10 @@ impl<'a> Policies<'a> {
     }
 }
 
-/// Whether a policy denies it, too.
+/// Whether a policy denies it, too, and no floor does: what a floor denies no rule beneath it allows.
 fn denies(policy: &Policy, row: &Row) -> bool {
-    asked(row).is_some_and(|asked| policy.covers(&asked, None).is_err())
+    let denied = asked(row).and_then(|asked| policy.covers(&asked, None).err());
+    denied.is_some_and(|denial| !denial.floor)
 }
 
 /// What the record's sandbox asked for.
@@ -183,6 +187,18 @@ mod tests {
         let mut hostile = connection;
         hostile.host = Some("a.example\nb".to_owned());
         assert_eq!(words(&hostile), None);
+    }
+
+    #[test]
+    fn what_a_floor_denies_waits_for_nobody() {
+        let compiled = |text: &str| Policy::compile(text, "p").unwrap();
+        let own = compiled("version: 1\negress: []\n");
+        let denied = row(Some(443), None);
+        assert!(denies(&own, &denied));
+        let open = compiled("version: 1\negress:\n  - host: a.example\n");
+        assert!(denies(&own.under(vec![open.clone()]), &denied));
+        assert!(!denies(&own.under(vec![own.clone()]), &denied));
+        assert!(!denies(&open, &denied));
     }
 
     #[test]

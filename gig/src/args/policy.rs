@@ -41,6 +41,8 @@ pub(crate) enum PolicyCommand {
     Rollback(PolicyRollbackArgs),
     /// Say where a policy is in force
     Assign(PolicyAssignArgs),
+    /// Say which policies bound what others allow; list them
+    Floor(PolicyFloorArgs),
     /// List the changes that wait for a second person in the appliance
     Proposals(PolicyProposalsArgs),
     /// Make a change that waits for a second person, as this machine's owner
@@ -149,6 +151,24 @@ pub(crate) struct PolicyAssignArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct PolicyFloorArgs {
+    /// The policy's name in the appliance; without one, and without --rm, the floors are listed
+    #[arg(conflicts_with = "rm")]
+    pub(crate) name: Option<String>,
+    /// Of this server
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    pub(crate) server: Option<String>,
+    /// Of all servers
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Take the floor away
+    #[arg(long)]
+    pub(crate) rm: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct PolicyCheckArgs {
     /// Policy document, YAML or JSON
     pub(crate) file: PathBuf,
@@ -167,6 +187,9 @@ pub(crate) struct PolicyTestArgs {
     /// Which addresses a run would reach, as for `gig run`
     #[arg(long, value_enum, default_value = "external")]
     pub(crate) profile: run::ProfileArg,
+    /// A document that bounds the first, as a floor in the appliance does; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) floor: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

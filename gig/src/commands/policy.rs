@@ -68,7 +68,14 @@ pub(crate) fn test(args: &PolicyTestArgs) -> anyhow::Result<ExitStatus> {
         }
     };
     let builder = PolicyBuilder::new(&name).document(&text, &name)?;
-    let policy = builder.reach(reach).build()?.as_of(now());
+    let policy = builder.reach(reach).build()?;
+    let mut floors = Vec::with_capacity(args.floor.len());
+    for file in &args.floor {
+        let (name, text) = read(file)?;
+        let floor = PolicyBuilder::new(&name).document(&text, &name)?;
+        floors.push(floor.reach(reach).build()?);
+    }
+    let policy = policy.under(floors).as_of(now());
     let explanation = policy
         .explain(&args.method, &args.url)
         .with_context(|| format!("cannot decide on {:?}", args.url))?;

@@ -41,7 +41,14 @@ pub(crate) fn from_args(args: &RunArgs, connected: bool) -> anyhow::Result<Polic
         ProfileArg::Local => Reach::Local,
         ProfileArg::External | ProfileArg::Disconnected => Reach::External,
     });
-    Ok(builder.build()?)
+    let policy = builder.build()?;
+    if policy.hold().is_some() {
+        bail!(
+            "the policy says `hold`, and a run has nobody to ask: take it out, or register the program with \
+             gig serve (gig server add), whose console shows what waits"
+        );
+    }
+    Ok(policy)
 }
 
 /// What `--policy` and `--allow` say.

@@ -158,6 +158,8 @@ fn open_egress(
         authority,
         // A run listens nowhere on the host: every listener is inside the hub.
         never_open: NeverOpen::default(),
+        // A run has nobody to ask, and a policy that asks is refused.
+        desk: None,
         workers: workers(),
     };
     let listeners = ProxyListeners {

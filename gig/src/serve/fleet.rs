@@ -16,7 +16,7 @@ use gig_audit::Recorder;
 use gig_netns::{HostIds, Hub, HubConfig};
 use gig_policy::SandboxId;
 use gig_proxy::{
-    Deadlines, Identity, Proxy, ProxyListeners, Subject, tls::authority_key::Authority,
+    Deadlines, Identity, Proxy, ProxyListeners, Subject, hold::Desk, tls::authority_key::Authority,
 };
 use gig_web::{
     ControlError, SandboxFacts,
@@ -90,7 +90,7 @@ struct Member {
 }
 
 impl Fleet {
-    /// Makes hub and proxy. Blocks, on the thread that then lives as long as gig does.
+    /// Makes hub and proxy; `desk` is where requests wait for a person. Blocks, on the thread that then lives as long as gig does.
     ///
     /// # Errors
     /// When a setting is unusable. A host that cannot have sandboxes is no error.
@@ -98,8 +98,9 @@ impl Fleet {
         appliance: &Appliance,
         args: &ServeArgs,
         (network, kept): (&Network, Kept),
+        desk: Arc<dyn Desk>,
     ) -> anyhow::Result<Arc<Self>> {
-        let machine = Machine::start(appliance, args, network)?;
+        let machine = Machine::start(appliance, args, network, desk)?;
         if let Err(why) = &machine {
             tracing::warn!(%why, "this host cannot have sandboxes: gig doctor says more");
         }
@@ -167,6 +168,7 @@ impl Machine {
         appliance: &Appliance,
         args: &ServeArgs,
         network: &Network,
+        desk: Arc<dyn Desk>,
     ) -> anyhow::Result<Result<Self, Arc<str>>> {
         let explicit_port = variable("GIG_PROXY_PORT", DEFAULT_PROXY_PORT)?;
         let subnet = variable("GIG_SUBNET", DEFAULT_SUBNET)?;
@@ -193,6 +195,7 @@ impl Machine {
             upstream_proxy: network.upstream_proxy.clone(),
             authority,
             never_open: network.never_open.clone(),
+            desk: Some(desk),
             workers: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         };
         let listeners = ProxyListeners {

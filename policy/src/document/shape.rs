@@ -13,6 +13,7 @@ pub(crate) struct Document {
     pub(crate) name: Option<Located<String>>,
     pub(crate) mode: Option<Located<String>>,
     pub(crate) deny: Option<Located<String>>,
+    pub(crate) hold: Option<Located<String>>,
     pub(crate) egress: Vec<RawEntry>,
     pub(crate) limits: Option<RawLimits>,
 }
@@ -91,11 +92,14 @@ pub(super) fn document(root: Located<Node>, problems: &mut Vec<Problem>) -> Opti
         name: fields.text("name"),
         mode: fields.text("mode"),
         deny: fields.text("deny"),
+        hold: fields.text("hold"),
         ..Document::default()
     };
     let egress = fields.list("egress");
     let limits = fields.take("limits");
-    fields.finish(&["version", "name", "mode", "deny", "egress", "limits"]);
+    fields.finish(&[
+        "version", "name", "mode", "deny", "hold", "egress", "limits",
+    ]);
     let entries = egress.into_iter().flatten().enumerate();
     document.egress = entries
         .filter_map(|(i, node)| entry(i, node, problems))

@@ -57,6 +57,22 @@ impl fmt::Display for Explanation {
         if self.more > 0 {
             writeln!(f, "  - and {} more rules of this host", self.more)?;
         }
+        for level in &self.levels {
+            let word = if level.floor { "floor   " } else { "assigned" };
+            let verdict = level.verdict;
+            write!(
+                f,
+                "  {word} {} version {}: {verdict}",
+                level.policy, level.policy_version
+            )?;
+            if let Some(reason) = level.reason {
+                write!(f, " {reason}")?;
+            }
+            match &level.rule {
+                Some(rule) => writeln!(f, " ({rule})")?,
+                None => writeln!(f)?,
+            }
+        }
         for note in &self.notes {
             writeln!(f, "  note     {note}")?;
         }

@@ -14,10 +14,10 @@ impl Policy {
         for table in self.tables(host, port, Handling::Inspect) {
             bound.add(&table.secrets);
         }
-        let bindings = self.0.bindings.iter();
+        let bindings = self.own.bindings.iter();
         for binding in bindings.filter(|binding| binding.speaks_of(host, port)) {
             bound.add_one(&binding.grant);
         }
-        bound.into_shared(&self.0.no_secrets)
+        bound.into_shared(&self.own.no_secrets)
     }
 }

@@ -8,7 +8,10 @@ impl Policy {
     /// is; from then on as [`Policy::as_of`] makes it.
     #[must_use]
     pub fn until(&self) -> Option<Moment> {
-        self.0.until
+        match &self.floors {
+            Some(floors) => floors.until(),
+            None => self.own.until,
+        }
     }
 
     /// This policy without the rules that have ended at `now`. Where a wider rule treats bytes otherwise
@@ -18,9 +21,18 @@ impl Policy {
         if self.until().is_none_or(|until| now < until) {
             return self.clone();
         }
+        let floors = self.floors().iter().map(|floor| floor.as_of(now));
+        self.own_as_of(now).under(floors.collect())
+    }
+
+    /// The same without its floors.
+    fn own_as_of(&self, now: Moment) -> Self {
+        if self.own.until.is_none_or(|until| now < until) {
+            return self.alone();
+        }
         let mut index = Index::default();
         let mut rules = Vec::new();
-        let mut ended = self.0.ended.clone();
+        let mut ended = self.own.ended.clone();
         for rule in self.rules() {
             let holds = rule.expires.is_none_or(|end| now < end);
             // Rules that agreed with all others agree with some of them; if not, nothing is allowed.
@@ -33,8 +45,8 @@ impl Policy {
         for rule in &ended {
             index.hold(rule);
         }
-        let bindings = self.0.bindings.clone();
-        let (reference, settings) = (self.reference().clone(), self.0.settings.clone());
+        let bindings = self.own.bindings.clone();
+        let (reference, settings) = (self.reference().clone(), self.own.settings.clone());
         Self::assemble(reference, settings, (rules, ended, bindings), index)
     }
 }

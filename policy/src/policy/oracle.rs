@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::rule::Target;
+use crate::{rule::Target, verdict::Verdict};
 
 fn entry() -> impl Strategy<Value = String> {
     let target = prop_oneof![

@@ -1,7 +1,7 @@
 //! Decisions on names, connections and requests.
 
 use super::*;
-use crate::builder::PolicyBuilder;
+use crate::{builder::PolicyBuilder, fqdn::Fqdn, verdict::Verdict};
 
 mod secrets;
 

@@ -10,7 +10,7 @@ use gig_policy::{
     AppProtocol, ConnectPermit, Denial, DenyReason, Host, Policy, PolicyRef, Port, RuleRef, Verdict,
 };
 
-use super::secret::name_is_misused;
+use super::{hold::Heard, secret::name_is_misused};
 use crate::subject::Subject;
 
 /// A connection that asks to be let out.
@@ -30,6 +30,8 @@ pub struct Attempt<'a> {
     pub protocol: Option<AppProtocol>,
     /// What the ClientHello says.
     pub tls: Option<TlsFacts>,
+    /// What came of waiting for a person, where it waited.
+    pub heard: Option<Box<Heard>>,
 }
 
 impl Attempt<'_> {
@@ -79,7 +81,15 @@ pub async fn enforce_connect(
     }
     let policy = attempt.subject.policy();
     let mut entry = attempt.entry(Event::Connect);
-    let verdict = policy.decide_connect(&attempt.host, attempt.port, attempt.protocol);
+    let heard = attempt.heard.as_ref();
+    let (host, port, protocol) = (&attempt.host, attempt.port, attempt.protocol);
+    let verdict = match heard.and_then(|heard| heard.word.as_ref()) {
+        Some(word) => policy.release_connect(host, port, protocol, word),
+        None => policy.decide_connect(host, port, protocol),
+    };
+    if let Some(heard) = heard {
+        entry.findings.clone_from(&heard.findings);
+    }
     match &verdict {
         Verdict::Allow(permit) => {
             let would = permit.would_deny();
@@ -127,7 +137,7 @@ pub async fn refuse_connect(
 async fn refuse(recorder: &Recorder, attempt: &Attempt<'_>, reason: DenyReason) -> Box<Denial> {
     let policy = attempt.subject.policy();
     let mut entry = attempt.entry(Event::Connect);
-    fill_policy(&mut entry, policy.reference(), None);
+    fill_policy(&mut entry, &refusing(&policy, attempt, reason), None);
     entry.verdict = Some(VerdictWord::Deny);
     entry.reason = Some(reason);
     let reason = match recorder.record(entry).await {
@@ -138,6 +148,19 @@ async fn refuse(recorder: &Recorder, attempt: &Attempt<'_>, reason: DenyReason) 
         }
     };
     denial(&policy, reason, String::new())
+}
+
+/// The policy that a refusal names: the floor, where rules decided and one of a floor lacks.
+fn refusing(policy: &Policy, attempt: &Attempt<'_>, reason: DenyReason) -> PolicyRef {
+    if reason.is_of_rules()
+        && !policy.floors().is_empty()
+        && let Verdict::Deny(denial) =
+            policy.decide_connect(&attempt.host, attempt.port, attempt.protocol)
+        && denial.floor
+    {
+        return denial.policy;
+    }
+    policy.reference().clone()
 }
 
 /// Records how a permitted connection ended, as a `response` event. What happened cannot be taken
@@ -187,6 +210,7 @@ pub fn denial(policy: &Policy, reason: DenyReason, hint: String) -> Box<Denial> 
         policy: policy.reference().clone(),
         rule: None,
         hint,
+        floor: false,
     })
 }
 
@@ -223,6 +247,7 @@ mod tests {
             port: Port::HTTPS,
             protocol: Some(AppProtocol::Https),
             tls: None,
+            heard: None,
         }
     }
 

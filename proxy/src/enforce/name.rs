@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     connect::{denial, fill_policy},
+    hold::HELD,
     secret::name_is_misused,
 };
 use crate::subject::Subject;
@@ -79,6 +80,10 @@ impl NameEnforcer {
                 fill_policy(&mut entry, permit.policy(), permit.rule());
                 entry.verdict = Some(would.map_or(VerdictWord::Allow, |_| VerdictWord::WouldDeny));
                 entry.reason = would.map(|denial| denial.reason);
+                if would.is_some() && policy.hold().is_some() {
+                    // Its address is ours: what is asked of it waits for a person.
+                    entry.findings.push(HELD.into());
+                }
             }
             Verdict::Deny(denial) => {
                 fill_policy(&mut entry, &denial.policy, denial.rule.as_ref());
@@ -251,6 +256,21 @@ mod tests {
         assert_eq!(records.len(), 2);
         assert_eq!(&*records[1].entry.findings[0], "repeated:4");
         assert!(enforcer.recent.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_name_that_is_held_is_answered_and_recorded_as_not_allowed() {
+        let (recorder, log) = Recorder::in_memory();
+        let enforcer = NameEnforcer::new(recorder);
+        let (subject, name) = (subject(), Fqdn::parse("new.example").unwrap());
+        let holding = "version: 1\nname: asks\nhold: 30s\negress: []\n";
+        subject.set_policy(Policy::compile(holding, "p").unwrap());
+        let permit = enforcer.enforce(&subject, &name, "A").await.unwrap();
+        assert_eq!(permit.name(), &name);
+        let entry = &log.records()[0].entry;
+        assert_eq!(entry.verdict, Some(VerdictWord::WouldDeny));
+        assert_eq!(entry.reason, Some(DenyReason::HostNotAllowed));
+        assert_eq!(entry.findings, [Arc::from(HELD)]);
     }
 
     #[tokio::test(start_paused = true)]

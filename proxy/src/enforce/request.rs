@@ -11,12 +11,13 @@ use std::{
 
 use gig_audit::{Entry, Event, Recorder, TlsFacts, VerdictWord};
 use gig_policy::{
-    AppProtocol, Denial, DenyReason, Host, PolicyRef, Port, RequestIntent, RequestPermit, RuleRef,
-    SecretGrant, Verdict,
+    AppProtocol, Denial, DenyReason, Host, Policy, PolicyRef, Port, RequestIntent, RequestPermit,
+    RuleRef, SecretGrant, Verdict,
 };
 
 use super::{
     connect::{denial, is_origins_fault},
+    hold::Heard,
     secret::{name_is_misused, raise_alarm},
 };
 use crate::{credential::tally::Tally, subject::Subject};
@@ -48,6 +49,8 @@ pub struct Asked {
     pub tls: Option<TlsFacts>,
     /// [`Subject::changes`] before anything was decided about it.
     pub changes: u64,
+    /// What came of waiting for a person, where it waited.
+    pub heard: Option<Box<Heard>>,
 }
 
 /// Under what a request was allowed; its outcome is recorded with it.
@@ -77,6 +80,32 @@ pub struct Exchanged {
 }
 
 impl Asked {
+    /// What stands for a rule, where a person allowed this one request.
+    #[must_use]
+    pub fn word(&self) -> Option<&RuleRef> {
+        self.heard.as_ref()?.word.as_ref()
+    }
+
+    /// The policy's word about it, by the rules and by what was heard of a person.
+    #[must_use]
+    pub fn decided_by(&self, policy: &Policy) -> Verdict<RequestPermit> {
+        let intent = RequestIntent {
+            protocol: self.protocol,
+            method: &self.method,
+            path: &self.path,
+        };
+        match self.word() {
+            Some(word) => policy.release_request(&self.host, self.port, &intent, word),
+            None => policy.decide_request(&self.host, self.port, &intent),
+        }
+    }
+
+    /// How it waited for a person, where it did.
+    fn findings(&self) -> Vec<Arc<str>> {
+        let heard = self.heard.as_ref();
+        heard.map_or_else(Vec::new, |heard| heard.findings.clone())
+    }
+
     /// A record of `event` that says who asked for what.
     #[must_use]
     pub fn entry(&self, event: Event) -> Entry {
@@ -125,21 +154,22 @@ impl Granted {
     }
 }
 
+/// Counts it against the requests of a minute, once for each request.
+///
+/// # Errors
+/// The denial when there are too many, not recorded.
+pub fn charge_request(asked: &Asked) -> Result<(), Box<Denial>> {
+    let policy = asked.subject.policy();
+    let charged = asked.subject.budget().request(policy.limits());
+    charged.map_err(|reason| denial(&policy, reason, String::new()))
+}
+
 /// Decides on the policy in force. What is allowed is not recorded yet.
 ///
 /// # Errors
 /// The denial, not recorded either.
 pub fn decide_request(asked: &Asked) -> Result<RequestPermit, Box<Denial>> {
-    let policy = asked.subject.policy();
-    if let Err(reason) = asked.subject.budget().request(policy.limits()) {
-        return Err(denial(&policy, reason, String::new()));
-    }
-    let intent = RequestIntent {
-        protocol: asked.protocol,
-        method: &asked.method,
-        path: &asked.path,
-    };
-    match policy.decide_request(&asked.host, asked.port, &intent) {
+    match asked.decided_by(&asked.subject.policy()) {
         Verdict::Allow(permit) => Ok(permit),
         Verdict::Deny(denial) => Err(denial),
     }
@@ -160,6 +190,7 @@ pub async fn record_request(
     let mut entry = asked.entry(Event::Request);
     entry.tls = asked.tls.clone();
     entry.secrets = secrets;
+    entry.findings = asked.findings();
     granted.mark(&mut entry);
     match recorder.record(entry).await {
         Ok(_) => Ok(granted),
@@ -193,6 +224,7 @@ pub async fn refuse_request(
     entry.verdict = Some(VerdictWord::Deny);
     entry.reason = Some(denial.reason);
     entry.status = Some(denial.reason.http_status());
+    entry.findings = asked.findings();
     match recorder.record(entry).await {
         Ok(_) => denial,
         Err(error) => {

@@ -30,6 +30,15 @@ pub fn raise_alarm(recorder: &Recorder, mut entry: Entry, misuse: &Misuse) {
     }
 }
 
+/// Whether a host's name holds a sentinel or a value; raises no alarm.
+#[must_use]
+pub fn name_holds_a_secret(subject: &Subject, host: &str) -> bool {
+    subject.wallet().is_some_and(|wallet| {
+        let watch = wallet.border().watch();
+        in_name(&watch, wallet.sandbox(), host).is_some()
+    })
+}
+
 /// Raises the alarm when a host's name holds a sentinel or a value. Whether it did.
 #[must_use]
 pub fn name_is_misused(

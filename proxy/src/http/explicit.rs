@@ -22,6 +22,7 @@ use crate::{
     authority::{Authority, Destination},
     enforce::{
         connect::{Outcome, denial, refuse_connect},
+        hold::patience,
         request::{Asked, refuse_request},
     },
     upstream::dial::Dialed,
@@ -113,6 +114,8 @@ async fn decide(
     let policy = caller.subject().policy();
     let attempt = caller.attempt(host, port, None, None);
     match policy.decide_connect(host, port, None) {
+        // What is asked for inside waits for a person, who is told of it and not of a tunnel.
+        Verdict::Deny(denial) if patience(caller, host, &denial).is_some() => Ok(None),
         Verdict::Deny(denial) => {
             let mut recorded = refuse_connect(caller.recorder(), &attempt, denial.reason).await;
             if recorded.reason == denial.reason {
@@ -181,6 +184,7 @@ fn asked(session: &Session, destination: &Destination) -> Asked {
         path: "".into(),
         tls: None,
         changes: caller.subject().changes(),
+        heard: None,
     }
 }
 

@@ -6,7 +6,9 @@ use std::sync::{
 };
 
 use gig_audit::TlsFacts;
-use gig_policy::{AppProtocol, ConnectPermit, Denial, DenyReason, Host, Port, Verdict};
+use gig_policy::{
+    AppProtocol, ConnectPermit, Denial, DenyReason, Handling, Host, Port, RuleRef, Verdict,
+};
 use http::HeaderValue;
 use parking_lot::Mutex;
 
@@ -17,6 +19,7 @@ use super::{
 use crate::{
     authority::{Authority, Destination, agree_request},
     caller::Caller,
+    enforce::hold::Heard,
     tls::downstream::Application,
     worker::Worker,
 };
@@ -249,15 +252,25 @@ impl Session {
         }
     }
 
-    /// The permit for `destination`, decided (and recorded) if it is new or the policy changed.
+    /// The permit for `destination`, decided (and recorded) if it is new or the policy changed. `word`: what
+    /// stands for a rule, for this one request.
     ///
     /// # Errors
     /// The denial, not recorded yet: it becomes the request's.
-    pub async fn route(&self, destination: &Destination) -> Result<Arc<Route>, Box<Denial>> {
-        if let Aim::Denied(_, denial) = &self.aim {
-            return Err(denial.clone());
-        }
+    pub async fn route(
+        &self,
+        destination: &Destination,
+        word: Option<&RuleRef>,
+    ) -> Result<Arc<Route>, Box<Denial>> {
         let policy = self.caller.subject().policy();
+        let told = match &self.aim {
+            // Where people are asked, it was opened to hear what is asked for, and may be allowed yet.
+            Aim::Denied(_, denial) if policy.hold().is_none() || !denial.reason.is_of_rules() => {
+                return Err(denial.clone());
+            }
+            Aim::Denied(_, denial) => Some(denial),
+            Aim::Fixed(_) | Aim::ByHost(_) | Aim::Explicit(_) => None,
+        };
         // Without the rules that have ended a policy keeps its reference.
         let changes = self.caller.subject().changes();
         if let Some(route) = &*self.route.lock()
@@ -269,14 +282,29 @@ impl Session {
             return Ok(Arc::clone(route));
         }
         let (host, port) = (&destination.host, destination.port);
-        if let Verdict::Deny(denial) = policy.decide_connect(host, port, Some(self.protocol)) {
-            return Err(denial);
+        let protocol = Some(self.protocol);
+        let verdict = match word {
+            Some(word) => policy.release_connect(host, port, protocol, word),
+            None => policy.decide_connect(host, port, protocol),
+        };
+        match (verdict, told) {
+            (Verdict::Deny(denial), _) => return Err(denial),
+            // It was opened, and these bytes are to pass unopened: not on this connection.
+            (Verdict::Allow(permit), Some(denial)) if permit.handling() != Handling::Inspect => {
+                return Err(denial.clone());
+            }
+            (Verdict::Allow(_), _) => {}
         }
-        let attempt = self
-            .caller
-            .attempt(host, port, Some(self.protocol), self.tls.clone());
-        let route = Route::new(self.caller.permit(&attempt).await?, changes);
-        *self.route.lock() = Some(Arc::clone(&route));
+        let tls = self.tls.clone();
+        let mut attempt = self.caller.attempt(host, port, protocol, tls);
+        attempt.heard = word.map(|word| Box::new(Heard::once(word)));
+        let permit = self.caller.permit(&attempt).await?;
+        let released = permit.released();
+        let route = Route::new(permit, changes);
+        // A word is for one request.
+        if !released {
+            *self.route.lock() = Some(Arc::clone(&route));
+        }
         Ok(route)
     }
 

@@ -53,7 +53,8 @@ impl Standing {
     pub fn new(caller: &Arc<Caller>, route: &Route, asked: &Asked, granted: &Granted) -> Arc<Self> {
         let facts = ConnectionFacts::new(&route.permit, Some(asked.protocol))
             .with_request(Arc::clone(&asked.method), Arc::clone(&asked.path))
-            .with_secrets(granted.secrets());
+            .with_secrets(granted.secrets())
+            .with_word(asked.word());
         Arc::new(Self {
             caller: Arc::clone(caller),
             facts,

@@ -11,7 +11,7 @@ use std::{
 
 use gig_policy::{
     AppProtocol, ConnectPermit, DenyReason, Handling, Host, Policy, Port, Reach, RequestIntent,
-    SecretGrant, Verdict,
+    RuleRef, SecretGrant, Verdict,
 };
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -31,6 +31,8 @@ pub struct ConnectionFacts {
     reach: Reach,
     request: Option<(Arc<str>, Arc<str>)>,
     secrets: Vec<SecretGrant>,
+    /// What stood for a rule: a person's word.
+    word: Option<RuleRef>,
 }
 
 impl ConnectionFacts {
@@ -46,7 +48,15 @@ impl ConnectionFacts {
             reach: permit.reach(),
             request: None,
             secrets: Vec::new(),
+            word: permit.rule().filter(|_| permit.released()).cloned(),
         }
+    }
+
+    /// Adds what stands for a rule of its request, where a person allowed it.
+    #[must_use]
+    pub fn with_word(mut self, word: Option<&RuleRef>) -> Self {
+        self.word = self.word.or_else(|| word.cloned());
+        self
     }
 
     /// Adds that it went to a special-purpose address, which only `allow_private` opened
@@ -72,8 +82,12 @@ impl ConnectionFacts {
     }
 
     fn allowed_by(&self, policy: &Policy) -> bool {
-        let Verdict::Allow(permit) = policy.decide_connect(&self.host, self.port, self.protocol)
-        else {
+        let (host, port) = (&self.host, self.port);
+        let verdict = match &self.word {
+            Some(word) => policy.release_connect(host, port, self.protocol, word),
+            None => policy.decide_connect(host, port, self.protocol),
+        };
+        let Verdict::Allow(permit) = verdict else {
             return false;
         };
         if permit.handling() != self.handling || permit.reach() != self.reach {
@@ -92,7 +106,11 @@ impl ConnectionFacts {
             method,
             path,
         };
-        match policy.decide_request(&self.host, self.port, &intent) {
+        let verdict = match &self.word {
+            Some(word) => policy.release_request(host, port, &intent, word),
+            None => policy.decide_request(host, port, &intent),
+        };
+        match verdict {
             Verdict::Allow(permit) => self
                 .secrets
                 .iter()

@@ -49,6 +49,7 @@ pub(super) struct Arrangement<'a> {
     pub(super) roots: Roots,
     pub(super) keeper: Option<Arc<keeper::Keeper>>,
     pub(super) deadlines: Deadlines,
+    pub(super) desk: Option<Arc<dyn crate::hold::Desk>>,
 }
 
 impl<'a> Arrangement<'a> {
@@ -59,6 +60,7 @@ impl<'a> Arrangement<'a> {
             roots: Roots::none(),
             keeper: None,
             deadlines: Deadlines::DEFAULT,
+            desk: None,
         }
     }
 
@@ -73,6 +75,12 @@ impl<'a> Arrangement<'a> {
     /// The sandbox holds a sentinel for each of the keeper's secrets.
     pub(super) fn keeper(mut self, keeper: &Arc<keeper::Keeper>) -> Self {
         self.keeper = Some(Arc::clone(keeper));
+        self
+    }
+
+    /// Who is asked about what a policy holds.
+    pub(super) fn desk(mut self, desk: &Arc<super::held::FakeDesk>) -> Self {
+        self.desk = Some(Arc::clone(desk) as Arc<dyn crate::hold::Desk>);
         self
     }
 
@@ -110,6 +118,7 @@ impl<'a> Arrangement<'a> {
             upstream_proxy: None,
             authority: authority.clone(),
             never_open: NeverOpen::default(),
+            desk: self.desk,
             workers: 1,
         };
         let worker = Worker::new(

@@ -70,6 +70,7 @@ fn running(policy: &str, origin: &Origin, known: bool) -> Running {
         upstream_proxy: None,
         authority: Authority::generate().unwrap(),
         never_open: NeverOpen::default(),
+        desk: None,
         workers: 2,
     };
     let identity = Arc::new(Only(known.then(|| Arc::clone(&subject))));

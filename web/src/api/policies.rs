@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{
-    Asked, Body, Items,
+    Asked, Body, Items, floors,
     proposals::{self, ProposalView, brief},
     time,
 };
@@ -193,6 +193,7 @@ pub(crate) async fn remove(
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
     caller.require(Permission::EditPolicies)?;
+    floors::guard(&app, &caller, &name).await?;
     let change = Change::RemovePolicy { name };
     let applied = app.change(caller.actor(&app), change).await?;
     Ok(proposals::done(applied))
@@ -332,7 +333,8 @@ pub(crate) enum Saved {
 }
 
 impl Saved {
-    fn answer(self) -> Response {
+    /// As the API answers it.
+    pub(crate) fn answer(self) -> Response {
         match self {
             Self::Version(kept) => {
                 let tag = [(header::ETAG, tag(kept.head.version))];
@@ -354,6 +356,7 @@ pub(crate) async fn save_version(
 ) -> Result<Saved, Problem> {
     caller.require(Permission::EditPolicies)?;
     let name: Name = name.parse()?;
+    floors::guard(app, caller, name.as_str()).await?;
     brief(&reason)?;
     let checked = checked(app, name.to_string(), document.clone()).await?;
     if !checked.problems.is_empty() {

@@ -28,7 +28,7 @@ use crate::{
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ProposalView {
     pub(crate) id: u64,
-    /// `policy.save`, `policy.remove`, `policy.assign`, `user.role`, `rule.off`.
+    /// `policy.save`, `policy.remove`, `policy.assign`, `policy.floor`, `user.role`, `rule.off`.
     pub(crate) kind: &'static str,
     /// The policy, the user, or the server (empty for all servers).
     pub(crate) subject: String,

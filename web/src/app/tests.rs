@@ -48,6 +48,8 @@ impl Lab {
         let outbound = Arc::<FakeOutbound>::default();
         let folder = tempfile::tempdir().unwrap();
         let (recorder, log) = Recorder::in_memory();
+        let shared = Arc::clone(&store) as Arc<dyn Store>;
+        let held = HeldDesk::open(shared, Arc::new(SystemClock), "lab".to_owned()).unwrap();
         let app = App::new(AppSettings {
             store: Arc::clone(&store) as Arc<dyn Store>,
             recorder,
@@ -59,6 +61,7 @@ impl Lab {
             hasher: Hasher::new().unwrap(),
             traffic: Arc::default(),
             secrets: Arc::new(NoSecrets),
+            held: Arc::new(held),
             about: Vec::new(),
             public_url: url.map(str::to_owned),
             front: front.to_vec(),

@@ -19,7 +19,10 @@ use super::{
 };
 use crate::{
     api::{
-        policies::checked,
+        held::{
+            Allowed, Answered, Breadth, For, HeldView, allow_held, answer as answer_held, held,
+        },
+        policies::{Saved, checked},
         proposals::{ProposalView, decide as decide_on, proposal, turn},
         recorded::{simulated, span, week},
     },
@@ -37,6 +40,7 @@ struct ApprovalsPage {
     frame: Frame,
     on: bool,
     problem: String,
+    held: Vec<HeldView>,
     pending: Vec<ProposalRow>,
     decided: Vec<ProposalRow>,
     /// Where the next page of what was decided begins.
@@ -101,11 +105,17 @@ fn words(draft: &Draft) -> String {
         true => "all servers that have none of their own".to_owned(),
         false => format!("server {subject}"),
     };
+    let floored = match subject.is_empty() {
+        true => "all servers".to_owned(),
+        false => place.clone(),
+    };
     match draft.kind {
         ProposalKind::SavePolicy => format!("A version of policy {subject}"),
         ProposalKind::RemovePolicy => format!("Remove policy {subject}"),
         ProposalKind::Assign if value.is_empty() => format!("No policy for {place}"),
         ProposalKind::Assign => format!("Policy {value} in force for {place}"),
+        ProposalKind::SetFloor if value.is_empty() => format!("No floor for {floored}"),
+        ProposalKind::SetFloor => format!("Policy {value} as the floor of {floored}"),
         ProposalKind::SetRole => format!("{subject} becomes {value}"),
         ProposalKind::EndRule => "One person alone changes policies again".to_owned(),
     }
@@ -134,6 +144,47 @@ pub(crate) async fn set_rule(
     match turn(&app, &caller, on).await {
         Ok(applied) => Ok(after(&applied, "/approvals")),
         Err(problem) if problem.status() == StatusCode::CONFLICT => {
+            overview(&app, &caller, None, Some(problem)).await
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+/// `POST /approvals/held/{id}`: says yes or no to a request that waits.
+pub(crate) async fn answer(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Form(decided): Form<Decided>,
+) -> Answer {
+    let allowed = |lasting, width| Allowed {
+        lasting,
+        width,
+        reason: decided.why.trim().to_owned(),
+    };
+    let wanted = match decided.act.as_str() {
+        "deny" => None,
+        "once" => Some(allowed(For::Once, Breadth::Path)),
+        "hour-path" => Some(allowed(For::Hour, Breadth::Path)),
+        "hour-host" => Some(allowed(For::Hour, Breadth::Host)),
+        "ever-path" => Some(allowed(For::Ever, Breadth::Path)),
+        "ever-host" => Some(allowed(For::Ever, Breadth::Host)),
+        _ => return Err(Problem::invalid("once, deny, or hour or ever at path or host").into()),
+    };
+    let answered = match wanted {
+        Some(wanted) => allow_held(&app, &caller, id, wanted).await,
+        None => answer_held(&app, &caller, id, false)
+            .await
+            .map(|()| Answered::Once),
+    };
+    match answered {
+        Ok(Answered::Rule(saved)) => match *saved {
+            Saved::Proposed(proposal) => Ok(to(&format!("/approvals/{}", proposal.id))),
+            Saved::Version(_) => Ok(to("/approvals")),
+        },
+        Ok(Answered::Once) => Ok(to("/approvals")),
+        // Its time was over, or somebody else was faster.
+        Err(problem) if matches!(problem.status().as_u16(), 404 | 409 | 412) => {
             overview(&app, &caller, None, Some(problem)).await
         }
         Err(problem) => Err(problem.into()),
@@ -185,7 +236,7 @@ pub(super) async fn waiting(app: &App, caller: &Caller) -> Result<usize, Problem
         return Ok(0);
     }
     let found = app.ask(|store| store.proposals(true, None, MOST)).await?;
-    Ok(found.len())
+    Ok(found.len() + held(app, caller).await?.len())
 }
 
 async fn overview(
@@ -196,6 +247,7 @@ async fn overview(
 ) -> Answer {
     caller.require(Permission::ReadAudit)?;
     let on = app.ask(|store| store.two_person_rule()).await?;
+    let held = held(app, caller).await?;
     let pending = app.ask(|store| store.proposals(true, None, MOST)).await?;
     let decided = app.ask(move |store| store.proposals(false, before, PAGE));
     let decided = decided.await?;
@@ -204,6 +256,7 @@ async fn overview(
     let page = ApprovalsPage {
         frame: Frame::new(caller, "/approvals"),
         on,
+        held,
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),
         older: decided.last().map(|last| last.id).filter(|_| full),
         pending: pending.into_iter().map(Into::into).collect(),

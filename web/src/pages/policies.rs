@@ -11,7 +11,11 @@ use serde::Deserialize;
 
 use super::{Answer, Frame, approvals::after, in_query, shown, to};
 use crate::{
-    api::policies::{PolicyView, Saved, checked, roll_back_to, version_of},
+    api::{
+        floors,
+        policies::{PolicyView, Saved, checked, roll_back_to, version_of},
+    },
+    api_error::Problem,
     app::App,
     auth::Caller,
     document::{self, Line},
@@ -39,6 +43,8 @@ struct PolicyPage {
     document: String,
     findings: Vec<String>,
     places: Vec<String>,
+    /// What it bounds.
+    floors: Vec<String>,
     servers: Vec<String>,
     versions: Vec<PolicyView>,
 }
@@ -65,6 +71,12 @@ pub(super) struct DiffLine {
 #[derive(Deserialize)]
 pub(crate) struct NewPolicy {
     name: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct FloorPlace {
+    server: String,
+    act: String,
 }
 
 #[derive(Deserialize)]
@@ -105,6 +117,7 @@ pub(crate) async fn show(
     let kept = version_of(&app, &caller, name.clone(), None).await?;
     let found = checked(&app, name.clone(), kept.document.clone()).await?;
     let assignments = app.ask(|store| store.assignments()).await?;
+    let floors = app.ask(|store| store.floors()).await?;
     let servers = app.ask(|store| store.servers()).await?;
     let wanted = name.clone();
     let versions = app
@@ -114,6 +127,7 @@ pub(crate) async fn show(
         frame: Frame::new(&caller, "/policies"),
         findings: found.findings.iter().map(ToString::to_string).collect(),
         places: places(&assignments, &name),
+        floors: bounded(&floors, &name),
         servers: servers.into_iter().map(|server| server.name).collect(),
         versions: versions.into_iter().map(Into::into).collect(),
         document: kept.document,
@@ -136,6 +150,24 @@ pub(crate) async fn assign(
         policy: Some(name),
     };
     let applied = app.change(caller.actor(&app), change).await?;
+    Ok(after(&applied, &back))
+}
+
+/// `POST /policies/{name}/floor`: makes it the floor of a server or of all, or no longer.
+pub(crate) async fn set_floor(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Form(place): Form<FloorPlace>,
+) -> Answer {
+    let back = format!("/policies/{}", in_query(&name));
+    let policy = match place.act.as_str() {
+        "set" => Some(name),
+        "take" => None,
+        _ => return Err(Problem::invalid("set or take").into()),
+    };
+    let server = Some(place.server).filter(|server| !server.is_empty());
+    let applied = floors::set_floor(&app, &caller, server, policy).await?;
     Ok(after(&applied, &back))
 }
 
@@ -193,7 +225,7 @@ pub(super) async fn compared(
     name: String,
     old: String,
     new: String,
-) -> Result<(String, Vec<DiffLine>), crate::api_error::Problem> {
+) -> Result<(String, Vec<DiffLine>), Problem> {
     let compared = app.aside(move || {
         let compile = |text: &str| document::compile(&name, 0, text, None);
         let meaning = match (compile(&old), compile(&new)) {
@@ -219,6 +251,15 @@ fn lines(old: &str, new: &str) -> Vec<DiffLine> {
             DiffLine { class, sign, text }
         })
         .collect()
+}
+
+fn bounded(floors: &[Assignment], policy: &str) -> Vec<String> {
+    let mine = floors.iter().filter(|one| one.policy == policy);
+    mine.map(|one| match &one.server {
+        Some(server) => format!("server {server}"),
+        None => "all servers".to_owned(),
+    })
+    .collect()
 }
 
 fn places(assignments: &[Assignment], policy: &str) -> Vec<String> {

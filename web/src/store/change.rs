@@ -161,6 +161,22 @@ pub enum Change {
         /// Which policy; `None` takes the assignment away.
         policy: Option<String>,
     },
+    /// A policy bounds what is allowed to a server, or to all.
+    SetFloor {
+        /// Which server.
+        server: Option<String>,
+        /// Which policy; `None` takes the floor away.
+        policy: Option<String>,
+    },
+    /// Somebody decides on a request that waits.
+    AnswerHeld {
+        /// Its id.
+        id: String,
+        /// It may go, this once.
+        allow: bool,
+        /// What it is, for the record.
+        what: String,
+    },
     /// A server is registered, or changed.
     SaveServer {
         /// Which.
@@ -252,6 +268,7 @@ impl Change {
             Self::SavePolicy { .. }
                 | Self::RemovePolicy { .. }
                 | Self::Assign { .. }
+                | Self::SetFloor { .. }
                 | Self::SaveServer { .. }
                 | Self::RemoveServer { .. }
                 | Self::Decide { .. }
@@ -322,7 +339,8 @@ impl Change {
                 }
             }
             Self::RemovePolicy { name } => entry.policy = Some(name.as_str().into()),
-            Self::Assign { server, policy } => {
+            Self::AnswerHeld { id, .. } => entry.request = Some(id.as_str().into()),
+            Self::Assign { server, policy } | Self::SetFloor { server, policy } => {
                 entry.policy = policy.as_deref().map(Into::into);
                 entry.server = server.as_deref().map(Into::into);
             }
@@ -337,9 +355,10 @@ impl Change {
             Self::StartSession { .. } | Self::SignOn { .. } | Self::EndSession { .. } => {
                 Event::Auth
             }
-            Self::SavePolicy { .. } | Self::RemovePolicy { .. } | Self::Assign { .. } => {
-                Event::PolicyChange
-            }
+            Self::SavePolicy { .. }
+            | Self::RemovePolicy { .. }
+            | Self::Assign { .. }
+            | Self::SetFloor { .. } => Event::PolicyChange,
             _ => Event::Admin,
         }
     }
@@ -385,6 +404,17 @@ impl Change {
                     Some(policy) => format!("{policy} put in force for {place}"),
                     None => format!("assignment of {place} taken away"),
                 }
+            }
+            Self::SetFloor { server, policy } => {
+                let place = server.as_deref().unwrap_or("all servers");
+                match policy {
+                    Some(policy) => format!("{policy} is the floor of {place}"),
+                    None => format!("floor of {place} taken away"),
+                }
+            }
+            Self::AnswerHeld { allow, what, .. } => {
+                let word = if *allow { "allowed once" } else { "denied" };
+                format!("waiting request {word}: {what}")
             }
             Self::SaveServer { spec, .. } => {
                 let what = if again { "changed" } else { "registered" };

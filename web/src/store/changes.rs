@@ -1,7 +1,7 @@
 //! Each change as statements of one transaction, with the conditions under which it is refused.
 
 use super::{
-    Actor, Applied, Change, ChangeError, alone, proposals, rows, sessions, sign_on, standing,
+    Actor, Applied, Change, ChangeError, alone, held, proposals, rows, sessions, sign_on, standing,
     tables::{DatabaseError, OptionalExtension as _, Params, Refused, Transaction},
 };
 use crate::{credential::Digest, role::Role};
@@ -56,18 +56,15 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         Change::AddToken { .. } | Change::RemoveToken { .. } => token(db, change, actor)?,
         Change::SavePolicy { .. } => return save_policy(db, change, actor),
         Change::RemovePolicy { name } => remove_policy(db, name)?,
-        Change::Assign { server, policy } => assign(db, server.as_deref(), policy.as_deref())?,
-        Change::SaveServer { .. } => return save_server(db, change, actor),
-        Change::RemoveServer { name } => {
-            // Else who registers it again would put it under another policy or give it another reach, alone.
-            if proposals::rule_is_on(db)? {
-                alone::remember_network(db, name)?;
-            } else {
-                db.execute("DELETE FROM assignments WHERE server = ?1", [name])?;
-            }
-            let sql = "DELETE FROM servers WHERE name = ?1";
-            one(db, sql, [name], ("server", name))?;
+        Change::Assign { server, policy } => {
+            assign(db, "assignments", server.as_deref(), policy.as_deref())?;
         }
+        Change::SetFloor { server, policy } => {
+            assign(db, "floors", server.as_deref(), policy.as_deref())?;
+        }
+        Change::AnswerHeld { id, allow, .. } => held::answer(db, id, *allow, actor)?,
+        Change::SaveServer { .. } => return save_server(db, change, actor),
+        Change::RemoveServer { name } => remove_server(db, name)?,
         Change::SaveSearch { .. } => save_search(db, change, actor)?,
         Change::RemoveSearch { id } => {
             let sql = "DELETE FROM searches WHERE id = ?1";
@@ -99,6 +96,18 @@ fn set_password(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome
         end_tokens_of(db, name)?;
     }
     Ok(())
+}
+
+fn remove_server(db: &Transaction<'_>, name: &str) -> Outcome {
+    // Else who registers it again would put it under another policy or give it another reach, alone.
+    if proposals::rule_is_on(db)? {
+        alone::remember_network(db, name)?;
+    } else {
+        db.execute("DELETE FROM assignments WHERE server = ?1", [name])?;
+        db.execute("DELETE FROM floors WHERE server = ?1", [name])?;
+    }
+    let sql = "DELETE FROM servers WHERE name = ?1";
+    one(db, sql, [name], ("server", name))
 }
 
 fn finish_setup(db: &Transaction<'_>, presented: &Digest, now: i64) -> Outcome {
@@ -220,7 +229,8 @@ fn save_policy(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<
 
 fn remove_policy(db: &Transaction<'_>, name: &str) -> Outcome {
     // That of a server that was removed waits for it to come back, and then denies it everything.
-    let sql = "SELECT server FROM assignments WHERE policy = ?1
+    let sql = "SELECT server FROM (SELECT server, policy FROM assignments
+                   UNION ALL SELECT server, policy FROM floors) AS used WHERE policy = ?1
                AND (server = '' OR server IN (SELECT name FROM servers)) LIMIT 1";
     let user: Option<String> = db.query_row(sql, [name], |row| row.get(0)).optional()?;
     if let Some(user) = user {
@@ -238,7 +248,13 @@ fn remove_policy(db: &Transaction<'_>, name: &str) -> Outcome {
     one(db, sql, [name], ("policy", name))
 }
 
-fn assign(db: &Transaction<'_>, server: Option<&str>, policy: Option<&str>) -> Outcome {
+/// In which of two tables: what is in force, or what bounds it.
+fn assign(
+    db: &Transaction<'_>,
+    table: &'static str,
+    server: Option<&str>,
+    policy: Option<&str>,
+) -> Outcome {
     // An assignment may be taken away from a server that went before.
     if let Some(server) = server.filter(|_| policy.is_some()) {
         there(
@@ -250,14 +266,21 @@ fn assign(db: &Transaction<'_>, server: Option<&str>, policy: Option<&str>) -> O
     }
     let place = server.unwrap_or_default();
     let Some(policy) = policy else {
-        let sql = "DELETE FROM assignments WHERE server = ?1";
-        return one(db, sql, [place], ("assignment of", place));
+        let sql = format!("DELETE FROM {table} WHERE server = ?1");
+        let what = if table == "floors" {
+            "floor of"
+        } else {
+            "assignment of"
+        };
+        return one(db, &sql, [place], (what, place));
     };
     let sql = "SELECT 1 FROM policies WHERE name = ?1 AND removed = 0";
     there(db, sql, "policy", policy)?;
-    let sql = "INSERT INTO assignments (server, policy) VALUES (?1, ?2)
-               ON CONFLICT (server) DO UPDATE SET policy = ?2";
-    db.execute(sql, (place, policy))?;
+    let sql = format!(
+        "INSERT INTO {table} (server, policy) VALUES (?1, ?2)
+         ON CONFLICT (server) DO UPDATE SET policy = ?2"
+    );
+    db.execute(&sql, (place, policy))?;
     Ok(())
 }
 

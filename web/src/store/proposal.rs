@@ -61,6 +61,8 @@ pub enum ProposalKind {
     RemovePolicy,
     /// Puts a policy in force, or takes it out.
     Assign,
+    /// A policy bounds what others allow.
+    SetFloor,
     /// Gives somebody a part in changing policies.
     SetRole,
     /// Ends the two-person rule.
@@ -123,6 +125,11 @@ impl Draft {
                 let (server, policy) = (server.unwrap_or_default(), policy.unwrap_or_default());
                 draft(ProposalKind::Assign, server, policy)
             }
+            Change::SetFloor { server, policy } => {
+                let (server, policy) = (server.as_deref(), policy.as_deref());
+                let (server, policy) = (server.unwrap_or_default(), policy.unwrap_or_default());
+                draft(ProposalKind::SetFloor, server, policy)
+            }
             Change::SetRole { name, role } if role.takes_part() => {
                 draft(ProposalKind::SetRole, name, role.as_str())
             }
@@ -136,7 +143,9 @@ impl Draft {
     pub fn policy(&self) -> Option<&str> {
         match self.kind {
             ProposalKind::SavePolicy | ProposalKind::RemovePolicy => Some(&self.subject),
-            ProposalKind::Assign => Some(self.value.as_str()).filter(|name| !name.is_empty()),
+            ProposalKind::Assign | ProposalKind::SetFloor => {
+                Some(self.value.as_str()).filter(|name| !name.is_empty())
+            }
             ProposalKind::SetRole | ProposalKind::EndRule => None,
         }
     }
@@ -161,6 +170,10 @@ impl Proposal {
                 server: Some(subject).filter(|server| !server.is_empty()),
                 policy: Some(value).filter(|policy| !policy.is_empty()),
             },
+            ProposalKind::SetFloor => Change::SetFloor {
+                server: Some(subject).filter(|server| !server.is_empty()),
+                policy: Some(value).filter(|policy| !policy.is_empty()),
+            },
             ProposalKind::SetRole => Change::SetRole {
                 name: subject,
                 role: value.parse()?,
@@ -171,10 +184,11 @@ impl Proposal {
 }
 
 impl ProposalKind {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::SavePolicy,
         Self::RemovePolicy,
         Self::Assign,
+        Self::SetFloor,
         Self::SetRole,
         Self::EndRule,
     ];
@@ -186,6 +200,7 @@ impl ProposalKind {
             Self::SavePolicy => "policy.save",
             Self::RemovePolicy => "policy.remove",
             Self::Assign => "policy.assign",
+            Self::SetFloor => "policy.floor",
             Self::SetRole => "user.role",
             Self::EndRule => "rule.off",
         }

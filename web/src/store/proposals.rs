@@ -233,6 +233,10 @@ fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<Basis, DatabaseError> {
             "SELECT policy FROM assignments WHERE server = ?1",
             &draft.subject,
         )?,
+        ProposalKind::SetFloor => text(
+            "SELECT policy FROM floors WHERE server = ?1",
+            &draft.subject,
+        )?,
         ProposalKind::SetRole => text(
             "SELECT role FROM users WHERE lower(name) = ?1",
             &rows::folded(&draft.subject),
@@ -256,7 +260,10 @@ fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<Basis, DatabaseError> {
             ),
             None => None,
         },
-        ProposalKind::SavePolicy | ProposalKind::RemovePolicy | ProposalKind::EndRule => None,
+        ProposalKind::SavePolicy
+        | ProposalKind::RemovePolicy
+        | ProposalKind::SetFloor
+        | ProposalKind::EndRule => None,
     };
     let digest = digest.map(|text| Digest::of(&text).words());
     let built_on = match draft.policy() {
@@ -318,6 +325,7 @@ const fn needed(kind: ProposalKind) -> Permission {
     match kind {
         ProposalKind::SavePolicy | ProposalKind::RemovePolicy => Permission::EditPolicies,
         ProposalKind::Assign => Permission::AssignPolicies,
+        ProposalKind::SetFloor => Permission::SetFloors,
         ProposalKind::SetRole | ProposalKind::EndRule => Permission::ManageUsers,
     }
 }

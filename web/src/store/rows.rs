@@ -47,6 +47,7 @@ pub(super) const VERSIONS: &str = "SELECT v.name, v.version, v.author, v.reason,
     FROM policies p JOIN policy_versions v ON v.name = p.name
     WHERE p.name = ?1 AND p.removed = 0 AND v.version < ?2 ORDER BY v.version DESC LIMIT ?3";
 pub(super) const ASSIGNMENTS: &str = "SELECT server, policy FROM assignments ORDER BY server";
+pub(super) const FLOORS: &str = "SELECT server, policy FROM floors ORDER BY server";
 pub(super) const SERVERS: &str = "SELECT name, spec, author, changed FROM servers ORDER BY name";
 pub(super) const ONE_SERVER: &str =
     "SELECT name, spec, author, changed FROM servers WHERE name = ?1";

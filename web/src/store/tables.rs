@@ -14,9 +14,9 @@ mod value;
 pub(super) use value::{Params, Row, Value};
 
 use super::{
-    Account, Actor, Applied, Assignment, Change, ChangeError, News, PolicyHead, PolicyVersion,
-    Proposal, SavedSearch, Server, Session, Store, StoreError, Token, User, Witness, proposals,
-    rows,
+    Account, Actor, Applied, Assignment, Change, ChangeError, HeldRow, HeldWord, News, PolicyHead,
+    PolicyVersion, Proposal, SavedSearch, Server, Session, Store, StoreError, Token, User, Witness,
+    held, proposals, rows,
 };
 
 /// A database that keeps the tables.
@@ -236,6 +236,26 @@ impl<T: Tables> Store for T {
 
     fn assignments(&self) -> Result<Vec<Assignment>, StoreError> {
         self.read(|db| db.query_all(rows::ASSIGNMENTS, (), rows::assignment))
+    }
+
+    fn floors(&self) -> Result<Vec<Assignment>, StoreError> {
+        self.read(|db| db.query_all(rows::FLOORS, (), rows::assignment))
+    }
+
+    fn held(&self, now: Timestamp) -> Result<Vec<HeldRow>, StoreError> {
+        self.read(|db| held::waiting(db, now))
+    }
+
+    fn put_held(&self, held: &[HeldRow]) -> Result<(), StoreError> {
+        self.read(|db| held::put(db, held))
+    }
+
+    fn end_held(&self, ids: &[String]) -> Result<(), StoreError> {
+        self.read(|db| held::end(db, ids))
+    }
+
+    fn words_for(&self, node: &str) -> Result<Vec<HeldWord>, StoreError> {
+        self.read(|db| held::words(db, node))
     }
 
     fn servers(&self) -> Result<Vec<Server>, StoreError> {

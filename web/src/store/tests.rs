@@ -32,6 +32,7 @@ macro_rules! on_both {
 }
 
 mod accounts;
+mod held;
 mod second_self;
 mod two_person;
 

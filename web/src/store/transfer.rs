@@ -2,7 +2,8 @@
 //!
 //! Both databases have the same tables, so a copy is every row of each, parents first, in one
 //! transaction on either side: it is of one moment, and it is there whole or not at all. Sessions and
-//! set-up links are left behind: whoever was signed in when a copy was made must not be when it is used.
+//! set-up links are left behind: whoever was signed in when a copy was made must not be when it is used. So
+//! are requests that wait for a person: they end with the process whose proxy has them.
 
 use super::{
     ChangeError, PostgresStore, SqliteStore,
@@ -62,6 +63,11 @@ const COPIED: &[Table] = &[
         key: "server",
     },
     Table {
+        name: "floors",
+        columns: &["server", "policy"],
+        key: "server",
+    },
+    Table {
         name: "settings",
         columns: &["name", "value"],
         key: "name",
@@ -95,7 +101,7 @@ const COPIED: &[Table] = &[
     },
 ];
 /// What belongs to the moment only.
-const PASSING: &[&str] = &["sessions", "setup_link"];
+const PASSING: &[&str] = &["sessions", "setup_link", "held"];
 
 impl PostgresStore {
     /// Puts everything into `file`, in place of what is there, as of one moment; changes of all nodes

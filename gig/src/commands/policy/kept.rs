@@ -11,7 +11,8 @@ use crate::{
     args::{
         OutputArgs,
         policy::{
-            PolicyApplyArgs, PolicyAssignArgs, PolicyGetArgs, PolicyNameArgs, PolicyRollbackArgs,
+            PolicyApplyArgs, PolicyAssignArgs, PolicyFloorArgs, PolicyGetArgs, PolicyNameArgs,
+            PolicyRollbackArgs,
         },
     },
     exit_status::ExitStatus,
@@ -139,6 +140,43 @@ pub(crate) fn assign(args: &PolicyAssignArgs) -> anyhow::Result<ExitStatus> {
         .as_deref()
         .unwrap_or("all servers that have none of their own");
     let said = format!("{} is in force for {place}", args.name);
+    output::print(args.output.json, &body, &said)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// `gig policy floor [NAME] [--server SERVER | --all] [--rm]`.
+///
+/// # Errors
+/// When policy or server is not there.
+pub(crate) fn floor(args: &PolicyFloorArgs) -> anyhow::Result<ExitStatus> {
+    let place = args.server.as_deref().unwrap_or("all servers");
+    if args.name.is_none() && !args.rm {
+        let document = Asking::new(Method::GET, "/api/v1/floors").send()?.json()?;
+        let items = document.get("items").and_then(Value::as_array);
+        let lines = items.into_iter().flatten().map(|one| {
+            let server = one.get("server").and_then(Value::as_str);
+            let server = server.unwrap_or("all servers");
+            format!("{:<20} {}", printable(server), text(one, "policy"))
+        });
+        let lines: Vec<String> = lines.collect();
+        let said = match lines.is_empty() {
+            true => "there is no floor".to_owned(),
+            false => lines.join("\n"),
+        };
+        output::print(args.output.json, &document, &said)?;
+        return Ok(ExitStatus::SUCCESS);
+    }
+    if args.server.is_none() && !args.all {
+        bail!("say of what: --server NAME, or --all for every server");
+    }
+    let body = json!({"server": args.server, "policy": args.name});
+    Asking::new(Method::PUT, "/api/v1/floors")
+        .body(&body)
+        .send()?;
+    let said = match &args.name {
+        Some(name) => format!("{name} is the floor of {place}"),
+        None => format!("{place} has no floor any more"),
+    };
     output::print(args.output.json, &body, &said)?;
     Ok(ExitStatus::SUCCESS)
 }

@@ -4,7 +4,7 @@
 
 use std::{fmt, sync::Arc};
 
-use gig_policy::{RequestIntent, RequestPermit, SecretGrant, Verdict};
+use gig_policy::{RequestPermit, SecretGrant, Verdict};
 
 use crate::{
     credential::{
@@ -36,13 +36,7 @@ impl Live {
     /// What the policy in force says of such a request; `None`: it no longer allows it.
     fn permit(&self) -> Option<RequestPermit> {
         let asked = &self.asked;
-        let intent = RequestIntent {
-            protocol: asked.protocol,
-            method: &asked.method,
-            path: &asked.path,
-        };
-        let policy = asked.subject.policy();
-        match policy.decide_request(&asked.host, asked.port, &intent) {
+        match asked.decided_by(&asked.subject.policy()) {
             Verdict::Allow(permit) => Some(permit),
             Verdict::Deny(_) => None,
         }

@@ -1,0 +1,97 @@
+//! `gig approvals …`: what waits for a person, asked of the appliance that runs on this machine.
+
+use hyper::Method;
+use serde_json::{Value, json};
+
+use crate::{
+    args::approvals::{ApprovalsAllowArgs, ApprovalsCommand, LastingArg, WidthArg},
+    exit_status::ExitStatus,
+    local_api::{ask, segment},
+    output::{self, printable},
+};
+
+/// `gig approvals ls|allow|deny`.
+///
+/// # Errors
+/// When no appliance runs, or it refuses.
+pub(crate) fn execute(command: ApprovalsCommand) -> anyhow::Result<ExitStatus> {
+    match command {
+        ApprovalsCommand::Ls(output) => {
+            let document = ask(Method::GET, "/api/v1/held", None)?.json()?;
+            output::print(output.json, &document, &listed(&document))?;
+        }
+        ApprovalsCommand::Allow(args) => allow(&args)?,
+        ApprovalsCommand::Deny(args) => {
+            let path = format!("/api/v1/held/{}/deny", segment(&args.id));
+            ask(Method::POST, &path, None)?;
+            let said = format!("{} is denied", printable(&args.id));
+            output::print(args.output.json, &json!({"denied": args.id}), &said)?;
+        }
+    }
+    Ok(ExitStatus::SUCCESS)
+}
+
+fn allow(args: &ApprovalsAllowArgs) -> anyhow::Result<()> {
+    let lasting = match args.lasting {
+        LastingArg::Once => "once",
+        LastingArg::Hour => "hour",
+        LastingArg::Ever => "ever",
+    };
+    let width = match args.width {
+        WidthArg::Path => "path",
+        WidthArg::Host => "host",
+    };
+    let body = json!({"for": lasting, "width": width, "reason": args.reason});
+    let path = format!("/api/v1/held/{}/allow", segment(&args.id));
+    let answer = ask(Method::POST, &path, Some(&body))?.json()?;
+    let id = printable(&args.id);
+    let said = if let Some(proposal) = answer.get("state").and(answer.get("id")) {
+        format!("{id} waits for a second person: proposal {proposal}")
+    } else if let Some(version) = answer.get("version") {
+        let policy = answer.get("name").and_then(Value::as_str);
+        let policy = printable(policy.unwrap_or_default());
+        format!("{id} is allowed by a rule of {policy}, version {version}")
+    } else {
+        format!("{id} is allowed once")
+    };
+    let document = json!({"allowed": args.id, "for": lasting, "answer": answer});
+    output::print(args.output.json, &document, &said)
+}
+
+fn listed(document: &Value) -> String {
+    let text = |one: &Value, field: &str| {
+        let text = one.get(field).and_then(Value::as_str);
+        printable(text.unwrap_or_default())
+    };
+    let items = |field: &str| {
+        let items = document.get(field).and_then(Value::as_array);
+        items.cloned().unwrap_or_default()
+    };
+    let mut lines: Vec<String> = Vec::new();
+    for one in items("items") {
+        lines.push(format!(
+            "{}  {}  server {}, policy {}, until {}",
+            text(&one, "id"),
+            text(&one, "asks"),
+            text(&one, "server"),
+            text(&one, "policy"),
+            text(&one, "until"),
+        ));
+    }
+    if lines.is_empty() {
+        lines.push("nothing waits".to_owned());
+    }
+    for one in items("denied") {
+        let count = one.get("count").and_then(Value::as_u64).unwrap_or_default();
+        let port = one.get("port").and_then(Value::as_u64);
+        let port = port.map_or_else(String::new, |port| format!(":{port}"));
+        lines.push(format!(
+            "denied {count} times: {}{port}  server {}, policy {}, record {}",
+            text(&one, "host"),
+            text(&one, "server"),
+            text(&one, "policy"),
+            text(&one, "record"),
+        ));
+    }
+    lines.join("\n")
+}

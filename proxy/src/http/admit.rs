@@ -1,0 +1,140 @@
+//! May this request go, and by which connection? Decided, and where only a rule is lacking, asked for.
+
+use std::sync::Arc;
+
+use gig_policy::{AppProtocol, Denial, DenyReason, Policy, RequestIntent, RequestPermit, Verdict};
+
+use super::session::{Aim, Route, Session};
+use crate::{
+    authority::Destination,
+    enforce::{
+        connect::denial,
+        hold::{Outcome, Waiting, patience},
+        request::{Asked, charge_request, decide_request},
+    },
+    hold::Held,
+};
+
+/// What a request goes by.
+pub type Admitted = (Arc<Route>, RequestPermit);
+
+/// Decides, waiting for a person where the policy says so. `announced`: the length that the body says of
+/// itself. What is allowed is not recorded yet, but for its connection.
+///
+/// # Errors
+/// The denial, not recorded yet: it becomes the request's.
+pub async fn admit(
+    session: &Arc<Session>,
+    asked: &mut Asked,
+    at: &Destination,
+    announced: Option<u64>,
+) -> Result<Admitted, Box<Denial>> {
+    let mut charged = false;
+    let denied = match decide(session, asked, at, (announced, &mut charged)).await {
+        Ok(admitted) => return Ok(admitted),
+        Err(denied) => denied,
+    };
+    let Some(most) = patience(session.caller(), &at.host, &denied) else {
+        return Err(denied);
+    };
+    // Boxed, so that a request that nobody is asked for holds no room for it.
+    Box::pin(async move {
+        let mut busy = session.activity().enter();
+        // It has a deadline of its own.
+        busy.hold();
+        if asked.host_word.is_empty() {
+            asked.host_word = asked.host.to_string().into();
+        }
+        let mut entry = asked.entry(gig_audit::Event::Request);
+        entry.tls.clone_from(&asked.tls);
+        let waiting = Waiting {
+            caller: session.caller(),
+            host: &at.host,
+            held: held(asked, &denied, most),
+            denial: denied,
+            most,
+            entry,
+        };
+        let decide_again = |policy: &Policy| allowed(session, policy, asked, at);
+        // Who serves the connection drops this when the program goes away.
+        let outcome = waiting.wait(decide_again, std::future::pending()).await;
+        match outcome {
+            Outcome::Again(heard) => {
+                asked.heard = Some(Box::new(heard));
+                let admitted = decide(session, asked, at, (announced, &mut charged)).await?;
+                if matches!(session.aim(), Aim::Denied(..)) {
+                    session.set_told();
+                }
+                Ok(admitted)
+            }
+            Outcome::Denied(denial, heard) => {
+                asked.heard = Some(Box::new(heard));
+                Err(denial)
+            }
+        }
+    })
+    .await
+}
+
+async fn decide(
+    session: &Session,
+    asked: &mut Asked,
+    at: &Destination,
+    (announced, charged): (Option<u64>, &mut bool),
+) -> Result<Admitted, Box<Denial>> {
+    let word = asked.word().cloned();
+    let route = session.route(at, word.as_ref()).await?;
+    asked.host_word = Arc::clone(&route.host_word);
+    if let Some(reason) = body_limit(asked, announced) {
+        return Err(denial(&asked.subject.policy(), reason, String::new()));
+    }
+    if !std::mem::replace(charged, true) {
+        charge_request(asked)?;
+    }
+    let permit = decide_request(asked)?;
+    Ok((route, permit))
+}
+
+/// Whether a policy lets it pass by its rules alone.
+fn allowed(
+    session: &Session,
+    policy: &Policy,
+    asked: &Asked,
+    at: &Destination,
+) -> Result<(), Box<Denial>> {
+    let (host, port, protocol) = (&at.host, at.port, session.protocol());
+    if let Verdict::Deny(denial) = policy.decide_connect(host, port, Some(protocol)) {
+        return Err(denial);
+    }
+    let intent = RequestIntent {
+        protocol: asked.protocol,
+        method: &asked.method,
+        path: &asked.path,
+    };
+    match policy.decide_request(host, port, &intent) {
+        Verdict::Allow(_) => Ok(()),
+        Verdict::Deny(denial) => Err(denial),
+    }
+}
+
+/// A body that says itself that it is too large need not begin.
+fn body_limit(asked: &Asked, announced: Option<u64>) -> Option<DenyReason> {
+    let most = asked.subject.policy().limits().request_body?;
+    (announced? > most.0).then_some(DenyReason::RequestBodyLimit)
+}
+
+fn held(asked: &Asked, denied: &Denial, most: std::time::Duration) -> Held {
+    Held {
+        id: Arc::clone(&asked.id),
+        sandbox: asked.subject.id(),
+        server: asked.subject.server().cloned(),
+        host: Arc::clone(&asked.host_word),
+        port: asked.port.get(),
+        protocol: AppProtocol::as_str(asked.protocol),
+        method: Some(Arc::clone(&asked.method)),
+        path: Some(Arc::clone(&asked.path)),
+        policy: (Arc::clone(&denied.policy.name), denied.policy.version),
+        reason: denied.reason,
+        most,
+    }
+}

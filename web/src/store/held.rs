@@ -1,0 +1,159 @@
+//! Requests that wait for a person, as all nodes see them.
+//!
+//! A row is there for as long as some node's proxy has the request. Whoever decides writes a word into it, in
+//! one transaction with its record; the node reads it and takes the row away. What a process left behind that
+//! was killed is over when its time is.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Actor,
+    changes::{Outcome, missing},
+    tables::{DatabaseError, Row, Transaction},
+};
+
+/// What is asked for. Its text comes from a sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldFacts {
+    /// The sandbox's id.
+    pub sandbox: String,
+    /// The registered server it runs.
+    pub server: String,
+    /// Where to.
+    pub host: String,
+    /// At which port.
+    pub port: u16,
+    /// `https`, `http` or `tcp`.
+    pub protocol: String,
+    /// The method, of a request.
+    pub method: Option<String>,
+    /// The path, of a request.
+    pub path: Option<String>,
+    /// The policy that denied it.
+    pub policy: String,
+    /// Its version.
+    pub policy_version: u64,
+    /// Why.
+    pub reason: String,
+}
+
+/// One request that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldRow {
+    /// Its id, as in the record.
+    pub id: String,
+    /// The process whose proxy has it.
+    pub node: String,
+    /// What is asked for.
+    pub facts: HeldFacts,
+    /// Since when.
+    pub created: Timestamp,
+    /// Until when.
+    pub expires: Timestamp,
+}
+
+/// What somebody said of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldWord {
+    /// Which.
+    pub id: String,
+    /// It may go.
+    pub allow: bool,
+    /// Who.
+    pub by: String,
+}
+
+impl HeldFacts {
+    /// `GET https://api.example.com:443/user`, `tcp db.example.com:5432`; cut where it is long.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let (protocol, host, port) = (&self.protocol, &self.host, self.port);
+        let whole = match (&self.method, &self.path) {
+            (Some(method), Some(path)) => format!("{method} {protocol}://{host}:{port}{path}"),
+            _ => format!("{protocol} {host}:{port}"),
+        };
+        match whole.char_indices().nth(LONGEST_WORDS) {
+            Some((cut, _)) => format!("{}…", whole.get(..cut).unwrap_or_default()),
+            None => whole,
+        }
+    }
+}
+
+/// Those that nobody has decided on.
+pub(super) fn waiting(db: &Transaction<'_>, now: Timestamp) -> Result<Vec<HeldRow>, DatabaseError> {
+    let sql = "SELECT id, node, facts, created, expires FROM held
+               WHERE expires > ?1 AND word IS NULL ORDER BY created, id LIMIT 1000";
+    db.query_all(sql, [now.as_second()], row)
+}
+
+/// Puts them there.
+pub(super) fn put(db: &Transaction<'_>, held: &[HeldRow]) -> Result<(), DatabaseError> {
+    for one in held {
+        let old = one.created.as_second() - LONG_OVER.as_secs();
+        db.execute("DELETE FROM held WHERE expires < ?1", [old])?;
+        let facts = serde_json::to_string(&one.facts);
+        let facts = facts.map_err(|error| DatabaseError::Failed(error.into()))?;
+        // Asked a second time where a connection was lost over the answer.
+        let sql = "INSERT INTO held (id, node, facts, created, expires) VALUES (?1, ?2, ?3, ?4, ?5)
+                   ON CONFLICT DO NOTHING";
+        let times = (one.created.as_second(), one.expires.as_second());
+        db.execute(sql, (&one.id, &one.node, facts, times.0, times.1))?;
+    }
+    Ok(())
+}
+
+/// Takes them away.
+pub(super) fn end(db: &Transaction<'_>, ids: &[String]) -> Result<(), DatabaseError> {
+    for id in ids {
+        db.execute("DELETE FROM held WHERE id = ?1", [id])?;
+    }
+    Ok(())
+}
+
+/// What was said of those of one node.
+pub(super) fn words(db: &Transaction<'_>, node: &str) -> Result<Vec<HeldWord>, DatabaseError> {
+    let sql = "SELECT id, word, word_by FROM held WHERE node = ?1 AND word IS NOT NULL";
+    db.query_all(sql, [node], |row| {
+        let word: String = row.get(1)?;
+        Ok(HeldWord {
+            id: row.get(0)?,
+            allow: word == ALLOW,
+            by: row.get(2)?,
+        })
+    })
+}
+
+/// Says something of one that waits; nobody says twice.
+pub(super) fn answer(db: &Transaction<'_>, id: &str, allow: bool, actor: &Actor) -> Outcome {
+    let sql = "UPDATE held SET word = ?2, word_by = ?3
+               WHERE id = ?1 AND word IS NULL AND expires > ?4";
+    let word = if allow { ALLOW } else { "deny" };
+    match db.execute(sql, (id, word, actor.words(), actor.at.as_second()))? {
+        0 => missing("waiting request", id),
+        _ => Ok(()),
+    }
+}
+
+fn row(row: &Row) -> Result<HeldRow, DatabaseError> {
+    let unreadable = |column: usize, why: String| DatabaseError::Unreadable { column, why };
+    let facts: String = row.get(2)?;
+    let facts = serde_json::from_str(&facts);
+    let time = |column| {
+        let time = Timestamp::from_second(row.get(column)?);
+        time.map_err(|error| unreadable(column, error.to_string()))
+    };
+    Ok(HeldRow {
+        id: row.get(0)?,
+        node: row.get(1)?,
+        facts: facts.map_err(|error| unreadable(2, error.to_string()))?,
+        created: time(3)?,
+        expires: time(4)?,
+    })
+}
+
+const ALLOW: &str = "allow";
+/// For a record and a line on a page.
+const LONGEST_WORDS: usize = 200;
+/// Whoever waited that long ago waits no more, whatever two clocks say.
+const LONG_OVER: SignedDuration = SignedDuration::from_mins(10);

@@ -1,0 +1,162 @@
+//! Floors and requests that wait, on both databases.
+
+use super::{
+    super::*,
+    actor, apply, at, policy, registered,
+    two_person::{by, decide, make, proposed, ruled},
+};
+
+on_both! {
+    a_floor_is_set_listed_recorded_and_keeps_its_policy,
+    under_the_two_person_rule_a_floor_waits,
+    a_word_is_said_once_and_in_time,
+    what_is_over_is_forgotten,
+}
+
+fn floor(server: Option<&str>, policy: Option<&str>) -> Change {
+    Change::SetFloor {
+        server: server.map(str::to_owned),
+        policy: policy.map(str::to_owned),
+    }
+}
+
+fn a_floor_is_set_listed_recorded_and_keeps_its_policy(store: &dyn Store) {
+    apply(store, &policy("base", Some(0), "one")).unwrap();
+    apply(store, &registered("docs")).unwrap();
+    let missing = |change| matches!(apply(store, &change), Err(ChangeError::Missing { .. }));
+    assert!(missing(floor(None, Some("none"))));
+    assert!(missing(floor(Some("nobody"), Some("base"))));
+    assert!(missing(floor(None, None)));
+    let told = std::cell::RefCell::new(Vec::new());
+    let witness = |entry: Entry| {
+        told.borrow_mut().push(entry);
+        Ok(())
+    };
+    store
+        .apply(&floor(None, Some("base")), &actor(0), &witness)
+        .unwrap();
+    let entry = told.into_inner().remove(0);
+    assert_eq!(entry.event, gig_audit::Event::PolicyChange);
+    assert_eq!(&*entry.findings[0], "base is the floor of all servers");
+    apply(store, &floor(Some("docs"), Some("base"))).unwrap();
+    let places: Vec<_> = store.floors().unwrap();
+    let places: Vec<_> = places.iter().map(|one| one.server.as_deref()).collect();
+    assert_eq!(places, [None, Some("docs")]);
+    assert!(store.assignments().unwrap().is_empty());
+    let name = "base".to_owned();
+    let used = apply(store, &Change::RemovePolicy { name });
+    assert!(matches!(used, Err(ChangeError::InUse { .. })), "{used:?}");
+    apply(store, &floor(None, None)).unwrap();
+    let name = "docs".to_owned();
+    apply(store, &Change::RemoveServer { name }).unwrap();
+    assert!(
+        store.floors().unwrap().is_empty(),
+        "it goes with its server"
+    );
+    let name = "base".to_owned();
+    apply(store, &Change::RemovePolicy { name }).unwrap();
+}
+
+fn under_the_two_person_rule_a_floor_waits(store: &dyn Store) {
+    ruled(store);
+    let id = proposed(make(store, &floor(None, Some("p")), &by("ana")));
+    assert!(store.floors().unwrap().is_empty());
+    let kept = store.proposal(id).unwrap().unwrap();
+    assert_eq!(kept.draft.kind.as_str(), "policy.floor");
+    assert!(!kept.stale);
+    make(store, &decide(id, Decision::Approve), &by("cem")).unwrap();
+    assert_eq!(store.floors().unwrap()[0].policy, "p");
+    // Asked for by somebody who may not, it cannot be approved.
+    let id = proposed(make(store, &floor(None, None), &by("ben")));
+    let refused = make(store, &decide(id, Decision::Approve), &by("cem"));
+    assert!(
+        matches!(refused, Err(ChangeError::Outdated { .. })),
+        "{refused:?}"
+    );
+}
+
+fn waits(id: &str, node: &str, until: i64) -> HeldRow {
+    HeldRow {
+        id: id.to_owned(),
+        node: node.to_owned(),
+        facts: HeldFacts {
+            sandbox: "s".to_owned(),
+            server: "docs".to_owned(),
+            host: "new.example".to_owned(),
+            port: 443,
+            protocol: "https".to_owned(),
+            method: Some("GET".to_owned()),
+            path: Some("/\u{202e}x".to_owned()),
+            policy: "web".to_owned(),
+            policy_version: 3,
+            reason: "host_not_allowed".to_owned(),
+        },
+        created: at(0),
+        expires: at(until),
+    }
+}
+
+fn said(store: &dyn Store, id: &str, allow: bool, when: i64) -> Result<Applied, ChangeError> {
+    let change = Change::AnswerHeld {
+        id: id.to_owned(),
+        allow,
+        what: "GET x".to_owned(),
+    };
+    store.apply(&change, &actor(when), &|entry| {
+        assert_eq!(entry.request.as_deref(), Some(id));
+        Ok(())
+    })
+}
+
+fn a_word_is_said_once_and_in_time(store: &dyn Store) {
+    let rows = [
+        waits("a", "one", 30),
+        waits("b", "one", 30),
+        waits("c", "two", 10),
+    ];
+    store.put_held(&rows).unwrap();
+    // Asked a second time.
+    store.put_held(&rows[..1]).unwrap();
+    assert_eq!(store.held(at(1)).unwrap(), rows);
+    assert_eq!(
+        store.held(at(10)).unwrap(),
+        rows[..2],
+        "the time of one is over"
+    );
+    assert!(matches!(
+        said(store, "c", true, 10),
+        Err(ChangeError::Missing { .. })
+    ));
+    let refused = Change::AnswerHeld {
+        id: "a".to_owned(),
+        allow: true,
+        what: String::new(),
+    };
+    let refused = store.apply(&refused, &actor(1), &|_| Err("disk full".to_owned()));
+    assert!(matches!(refused, Err(ChangeError::NotRecorded(_))));
+    assert!(store.words_for("one").unwrap().is_empty());
+    said(store, "a", true, 1).unwrap();
+    said(store, "b", false, 1).unwrap();
+    assert!(said(store, "a", false, 2).is_err(), "nobody says twice");
+    let words = store.words_for("one").unwrap();
+    let words: Vec<_> = words
+        .iter()
+        .map(|one| (one.id.as_str(), one.allow))
+        .collect();
+    assert_eq!(words, [("a", true), ("b", false)]);
+    assert!(store.words_for("two").unwrap().is_empty());
+    store.end_held(&["a".to_owned(), "b".to_owned()]).unwrap();
+    assert!(store.words_for("one").unwrap().is_empty());
+}
+
+fn what_is_over_is_forgotten(store: &dyn Store) {
+    let mut old = waits("old", "dead", 30);
+    store.put_held(std::slice::from_ref(&old)).unwrap();
+    said(store, "old", true, 1).unwrap();
+    old.id = "new".to_owned();
+    old.created = at(3600);
+    old.expires = at(3700);
+    store.put_held(&[old]).unwrap();
+    assert!(store.words_for("dead").unwrap().is_empty());
+    assert_eq!(store.held(at(3601)).unwrap().len(), 1);
+}
