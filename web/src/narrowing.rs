@@ -36,9 +36,15 @@ pub enum Scope {
     /// Say which policy is in force where.
     #[serde(rename = "policies:assign")]
     AssignPolicies,
+    /// Say which policies bound all others.
+    #[serde(rename = "policies:floor")]
+    SetFloors,
     /// Decide on what somebody else proposes.
     #[serde(rename = "policies:approve")]
     Approve,
+    /// Allow or deny requests that wait.
+    #[serde(rename = "approvals:answer")]
+    AnswerHeld,
     /// Start and stop sandboxes of registered servers.
     #[serde(rename = "servers:run")]
     RunServers,
@@ -64,7 +70,8 @@ pub enum NarrowingRefused {
     Beyond(&'static str, Role),
     /// It names servers and something that is not of a server.
     #[error(
-        "a token of named servers has no scope but read, audit and servers:run; {0} is not of a server"
+        "a token of named servers has no scope but read, audit, servers:run and approvals:answer; {0} is not \
+         of a server"
     )]
     NotOfServers(&'static str),
     /// Not a server's name.
@@ -73,12 +80,14 @@ pub enum NarrowingRefused {
 }
 
 impl Scope {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::Read,
         Self::Audit,
         Self::WritePolicies,
         Self::AssignPolicies,
+        Self::SetFloors,
         Self::Approve,
+        Self::AnswerHeld,
         Self::RunServers,
         Self::WriteServers,
         Self::WriteSecrets,
@@ -93,7 +102,9 @@ impl Scope {
             Self::Audit => "audit",
             Self::WritePolicies => "policies:write",
             Self::AssignPolicies => "policies:assign",
+            Self::SetFloors => "policies:floor",
             Self::Approve => "policies:approve",
+            Self::AnswerHeld => "approvals:answer",
             Self::RunServers => "servers:run",
             Self::WriteServers => "servers:write",
             Self::WriteSecrets => "secrets:write",
@@ -107,7 +118,9 @@ impl Scope {
             Self::Audit => Permission::ReadAudit,
             Self::WritePolicies => Permission::EditPolicies,
             Self::AssignPolicies => Permission::AssignPolicies,
+            Self::SetFloors => Permission::SetFloors,
             Self::Approve => Permission::Approve,
+            Self::AnswerHeld => Permission::AnswerHeld,
             Self::RunServers => Permission::RunSandboxes,
             Self::WriteServers => Permission::ManageServers,
             Self::WriteSecrets => Permission::ManageSecrets,
@@ -206,7 +219,12 @@ impl Narrowing {
             return true;
         }
         let program = path.starts_with("/api/") || path == "/metrics";
-        let known = ["/api/v1/me", "/api/v1/servers", "/api/v1/sandboxes"];
+        let known = [
+            "/api/v1/me",
+            "/api/v1/servers",
+            "/api/v1/sandboxes",
+            "/api/v1/held",
+        ];
         let below = |one: &str| {
             let rest = path.strip_prefix(one);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -293,6 +311,7 @@ mod tests {
             Permission::Look,
             Permission::ReadAudit,
             Permission::RunSandboxes,
+            Permission::AnswerHeld,
         ] {
             assert!(narrow.lets(permission));
         }
@@ -300,6 +319,7 @@ mod tests {
             Permission::ManageServers,
             Permission::ManageSecrets,
             Permission::EditPolicies,
+            Permission::SetFloors,
         ] {
             assert!(!narrow.lets(permission));
         }
@@ -307,6 +327,8 @@ mod tests {
             "/api/v1/servers",
             "/api/v1/servers/docs/start",
             "/api/v1/sandboxes/x/log",
+            "/api/v1/held",
+            "/api/v1/held/x/allow",
         ] {
             assert!(narrow.opens(path), "{path}");
         }
@@ -316,6 +338,7 @@ mod tests {
             "/api/v1/audit",
             "/metrics",
             "/api/v1/serversx",
+            "/api/v1/floors",
             "/people",
         ] {
             assert!(!narrow.opens(path), "{path}");

@@ -55,7 +55,10 @@ impl Permission {
     /// Whether it is one that is judged by server.
     #[must_use]
     pub const fn is_of_servers(self) -> bool {
-        matches!(self, Self::Look | Self::ReadAudit | Self::RunSandboxes)
+        matches!(
+            self,
+            Self::Look | Self::ReadAudit | Self::RunSandboxes | Self::AnswerHeld
+        )
     }
 }
 
@@ -151,6 +154,7 @@ mod tests {
             assert_eq!(role.may(Permission::ManageServers), admin, "{role}");
             assert_eq!(role.may(Permission::ManageSecrets), admin, "{role}");
             assert_eq!(role.may(Permission::Examine), admin, "{role}");
+            assert_eq!(role.may(Permission::SetFloors), admin, "{role}");
             assert_eq!(role.to_string().parse(), Ok(role));
         }
     }
@@ -167,5 +171,9 @@ mod tests {
         assert!(!Role::Approver.may(Permission::EditPolicies));
         assert!(!Role::Viewer.may(Permission::ReadAudit));
         assert!(!Role::Auditor.may(Permission::RunSandboxes));
+        assert!(
+            !Role::Auditor.may(Permission::AnswerHeld)
+                && Role::Approver.may(Permission::AnswerHeld)
+        );
     }
 }

@@ -99,24 +99,7 @@ fn api() -> Router<Arc<App>> {
             "/api/v1/assignments",
             get(policies::assignments).put(policies::assign),
         )
-        .route("/api/v1/floors", get(floors::list).put(floors::set))
-        .route("/api/v1/held", get(held::list))
-        .route("/api/v1/held/{id}/allow", post(held::allow))
-        .route("/api/v1/held/{id}/deny", post(held::deny))
         .route("/api/v1/policies/{name}/suggest", post(recorded::suggest))
-        .route(
-            "/api/v1/proposals/{id}/simulation",
-            get(recorded::of_proposal),
-        )
-        .route("/api/v1/proposals", get(proposals::list))
-        .route("/api/v1/proposals/{id}", get(proposals::one))
-        .route("/api/v1/proposals/{id}/approve", post(proposals::approve))
-        .route("/api/v1/proposals/{id}/reject", post(proposals::reject))
-        .route("/api/v1/proposals/{id}/withdraw", post(proposals::withdraw))
-        .route(
-            "/api/v1/two-person-rule",
-            get(proposals::rule).put(proposals::set_rule),
-        )
         .route("/api/v1/audit", get(audit::search))
         .route("/api/v1/audit/{id}", get(audit::one))
         .route("/api/v1/audit/export/{format}", get(audit_export::export))
@@ -143,6 +126,29 @@ fn api() -> Router<Arc<App>> {
             get(sandboxes::one).delete(sandboxes::stop),
         )
         .route("/api/v1/sandboxes/{id}/log", get(sandboxes::log))
+        .merge(decisions())
+}
+
+/// What people decide on, and what bounds them.
+fn decisions() -> Router<Arc<App>> {
+    Router::new()
+        .route("/api/v1/floors", get(floors::list).put(floors::set))
+        .route("/api/v1/held", get(held::list))
+        .route("/api/v1/held/{id}/allow", post(held::allow))
+        .route("/api/v1/held/{id}/deny", post(held::deny))
+        .route(
+            "/api/v1/proposals/{id}/simulation",
+            get(recorded::of_proposal),
+        )
+        .route("/api/v1/proposals", get(proposals::list))
+        .route("/api/v1/proposals/{id}", get(proposals::one))
+        .route("/api/v1/proposals/{id}/approve", post(proposals::approve))
+        .route("/api/v1/proposals/{id}/reject", post(proposals::reject))
+        .route("/api/v1/proposals/{id}/withdraw", post(proposals::withdraw))
+        .route(
+            "/api/v1/two-person-rule",
+            get(proposals::rule).put(proposals::set_rule),
+        )
 }
 
 fn console() -> Router<Arc<App>> {

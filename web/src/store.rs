@@ -35,7 +35,7 @@ mod tests;
 mod transfer;
 
 pub use change::{Actor, Applied, Change};
-pub use held::{HeldFacts, HeldRow, HeldWord};
+pub use held::{HeldFacts, HeldRow, HeldWord, shortened};
 pub use kept::{
     Account, Assignment, Network, PolicyHead, PolicyVersion, SavedSearch, Server, ServerSpec,
     Session, Token, User,

@@ -155,8 +155,8 @@ pub(crate) struct TokenAddArgs {
     /// Days until it ends (default: never)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) days: Option<u16>,
-    /// Narrow it to this of its role: read, audit, policies:write, policies:assign, policies:approve,
-    /// servers:run, servers:write, secrets:write, settings:examine; repeatable
+    /// Narrow it to this of its role: read, audit, policies:write, policies:assign, policies:floor,
+    /// policies:approve, approvals:answer, servers:run, servers:write, secrets:write, settings:examine; repeatable
     #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
     pub(crate) scope: Vec<String>,
     /// Narrow it to this server and its sandboxes; repeatable

@@ -45,7 +45,7 @@ fn allow(args: &ApprovalsAllowArgs) -> anyhow::Result<()> {
     let path = format!("/api/v1/held/{}/allow", segment(&args.id));
     let answer = ask(Method::POST, &path, Some(&body))?.json()?;
     let id = printable(&args.id);
-    let said = if let Some(proposal) = answer.get("state").and(answer.get("id")) {
+    let said = if let Some(proposal) = answer.get("state").and_then(|_| answer.get("id")) {
         format!("{id} waits for a second person: proposal {proposal}")
     } else if let Some(version) = answer.get("version") {
         let policy = answer.get("name").and_then(Value::as_str);

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use gig_proxy::hold::{Desk, Held, Ticket, Word};
-use gig_web::{HeldDesk, store::HeldFacts};
+use gig_web::{
+    HeldDesk,
+    store::{HeldFacts, shortened},
+};
 use tokio::sync::oneshot;
 
 /// The appliance's desk, as the proxy asks it.
@@ -20,8 +23,9 @@ impl Desk for People {
             host: text(&held.host),
             port: held.port,
             protocol: held.protocol.to_owned(),
-            method: held.method.as_ref().map(text),
-            path: held.path.as_ref().map(text),
+            // What was cut no rule names: the sign for it is in none.
+            method: held.method.map(|text| shortened(&text, LONGEST)),
+            path: held.path.map(|text| shortened(&text, LONGEST)),
             policy: text(&held.policy.0),
             policy_version: held.policy.1,
             reason: held.reason.to_string(),
@@ -41,3 +45,6 @@ impl Desk for People {
         })
     }
 }
+
+/// In characters, of what a program chose: a rule names no longer path, and people read none.
+const LONGEST: usize = 2048;

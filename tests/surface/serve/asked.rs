@@ -1,4 +1,4 @@
-//! Requests that wait for a person, and floors: a real curl in a real sandbox under `gig serve`, an origin
+//! Requests that wait for a person: a real curl in a real sandbox under `gig serve`, an origin
 //! that counts, and every door that a person can answer by.
 
 use std::{
@@ -12,6 +12,8 @@ use gig_tests::lab::postgres::Postgres;
 use serde_json::{Value, json};
 
 use super::{Appliance, Ask, Reply};
+
+mod bounds;
 
 /// On this machine's loopback; counts what it is asked for.
 struct Origin {
@@ -329,65 +331,4 @@ fn what_waits_at_one_node_is_answered_at_another() {
     assert!(one.printed(&sandbox).starts_with("ok 200"));
     assert_eq!(origin.seen().len(), 1);
     assert!(two.held(&token).is_empty());
-}
-
-#[test]
-fn a_floor_bounds_what_is_assigned_beneath_it_and_is_named() {
-    let appliance = Appliance::start();
-    let token = appliance.token("admin");
-    let origin = Origin::start();
-    let (port, wide) = (
-        origin.port,
-        holding(origin.port, "5m").replace("[/open]", "[/open, /more]"),
-    );
-    appliance.policy(&token, &wide);
-    let floor = holding(port, "5m").replace("hold: 5m\n", "");
-    let put = Ask::new("PUT", "/api/v1/policies/company").token(&token);
-    let put = put
-        .header("If-None-Match", "*")
-        .json(&json!({"document": floor}));
-    assert_eq!(put.send(&appliance).status, 200);
-    let editor = appliance.token("editor");
-    let set = |token: &str, body: Value| {
-        let ask = Ask::new("PUT", "/api/v1/floors").token(token);
-        ask.json(&body).send(&appliance).status
-    };
-    let all = json!({"server": null, "policy": "company"});
-    assert_eq!(set(&editor, all.clone()), 403);
-    let said = appliance.gig(&["policy", "floor", "company", "--all"], "");
-    assert_eq!(said.status, 0, "{said:?}");
-    // Nor does an editor widen the floor itself.
-    let widen = Ask::new("PUT", "/api/v1/policies/company").token(&editor);
-    let widen = widen
-        .header("If-Match", "\"1\"")
-        .json(&json!({"document": wide}));
-    assert_eq!(widen.send(&appliance).status, 403);
-    let ask = |path: &str| curl(port, path);
-    appliance.server(
-        "asker",
-        &format!("{}; {}; echo over; sleep 1000", ask("/open"), ask("/more")),
-    );
-    let sandbox = appliance.run("asker");
-    appliance.until_printed(&sandbox, "over");
-    let printed = appliance.printed(&sandbox);
-    assert!(
-        printed.starts_with("ok 200\n") && printed.contains(" 403"),
-        "{printed}"
-    );
-    assert_eq!(origin.seen(), ["GET /open HTTP/1.1"]);
-    let denied = appliance.records(&token, &format!("sandbox={sandbox}&verdict=deny"));
-    assert_eq!(denied.len(), 1, "{denied:?}");
-    assert_eq!(denied[0]["policy"], "company");
-    assert!(
-        appliance.held(&token).is_empty(),
-        "nobody beneath a floor is asked"
-    );
-    assert_eq!(set(&token, json!({"server": null, "policy": null})), 204);
-    let floors = Ask::new("GET", "/api/v1/floors")
-        .token(&token)
-        .send(&appliance);
-    assert_eq!(floors.json()["items"], json!([]));
-    let again = appliance.run("asker");
-    appliance.until_printed(&again, "over");
-    assert_eq!(appliance.printed(&again), "ok 200\nok 200\nover\n");
 }

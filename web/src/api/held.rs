@@ -20,7 +20,7 @@ use super::{
     time,
 };
 use crate::{
-    allow::{Lasting, Width, propose},
+    allow::{Lasting, Width, has_path, propose},
     api_error::Problem,
     app::App,
     auth::Caller,
@@ -43,6 +43,8 @@ pub(crate) struct HeldView {
     pub(crate) protocol: String,
     pub(crate) method: Option<String>,
     pub(crate) path: Option<String>,
+    /// A rule can be as narrow as this method and path.
+    pub(crate) by_path: bool,
     pub(crate) policy: String,
     pub(crate) policy_version: u64,
     pub(crate) reason: String,
@@ -122,7 +124,7 @@ pub(crate) enum Answered {
 
 impl From<HeldRow> for HeldView {
     fn from(row: HeldRow) -> Self {
-        let asks = row.facts.words();
+        let (asks, by_path) = (row.facts.words(), has_path(&self::row(&row.facts)));
         let HeldFacts {
             sandbox,
             server,
@@ -145,6 +147,7 @@ impl From<HeldRow> for HeldView {
             protocol,
             method,
             path,
+            by_path,
             policy,
             policy_version,
             reason,
@@ -180,9 +183,11 @@ pub(crate) async fn list(
     let items = held(&app, &caller).await?;
     let theirs = Arc::clone(&app);
     let denied = app.aside(move || waiting(&theirs)).await??;
+    let denied = denied.into_iter().map(DeniedView::from);
+    let theirs = |one: &DeniedView| caller.reaches(one.server.as_deref().unwrap_or_default());
     Ok(Json(HeldPage {
         items,
-        denied: denied.into_iter().map(Into::into).collect(),
+        denied: denied.filter(theirs).collect(),
     }))
 }
 
@@ -219,7 +224,10 @@ pub(crate) async fn held(app: &App, caller: &Caller) -> Result<Vec<HeldView>, Pr
     caller.require(Permission::ReadAudit)?;
     let now = app.now();
     let held = app.ask(move |store| store.held(now)).await?;
-    Ok(held.into_iter().map(Into::into).collect())
+    let theirs = held
+        .into_iter()
+        .filter(|one| caller.reaches(&one.facts.server));
+    Ok(theirs.map(Into::into).collect())
 }
 
 /// Lets one go; the console does the same.
@@ -239,7 +247,7 @@ pub(crate) async fn allow_held(
     };
     caller.require(Permission::EditPolicies)?;
     brief(&allowed.reason)?;
-    let facts = one(app, &id).await?.facts;
+    let facts = one(app, caller, &id).await?.facts;
     let wanted = facts.policy.clone();
     let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
     let kept = kept.ok_or_else(|| Problem::missing("policy", &facts.policy))?;
@@ -247,8 +255,14 @@ pub(crate) async fn allow_held(
         Breadth::Path => Width::Path,
         Breadth::Host => Width::Host,
     };
+    let asked = row(&facts);
+    if width == Width::Path && facts.path.is_some() && !has_path(&asked) {
+        // What is offered as narrow must not open the whole host.
+        let words = "no rule can name this path as it is: allow it once, or all of the host";
+        return Err(Problem::new(StatusCode::CONFLICT, "path", words));
+    }
     let until = lasting.until(moment(app.now()));
-    let proposed = propose(&facts.policy, &kept.document, &row(&facts), (width, until));
+    let proposed = propose(&facts.policy, &kept.document, &asked, (width, until));
     let proposed = proposed.ok_or_else(|| Problem::invalid("no rule would let it pass"))?;
     let Some(document) = proposed.document else {
         let words = format!(
@@ -279,17 +293,23 @@ pub(crate) async fn answer(
         // One person alone lets nothing pass that the policy does not.
         caller.require(Permission::Approve)?;
     }
-    let what = one(app, &id).await?.facts.words();
+    let what = one(app, caller, &id).await?.facts.words();
     let change = Change::AnswerHeld { id, allow, what };
     app.change(caller.actor(app), change).await?;
     app.held.ring();
     Ok(())
 }
 
-async fn one(app: &App, id: &str) -> Result<HeldRow, Problem> {
+async fn one(app: &App, caller: &Caller, id: &str) -> Result<HeldRow, Problem> {
     let now = app.now();
     let held = app.ask(move |store| store.held(now)).await?;
     let found = held.into_iter().find(|one| one.id == id);
+    if let Some(found) = &found
+        && !caller.reaches(&found.facts.server)
+    {
+        app.tell_hidden(caller, "POST /api/v1/held/{id}");
+        return Err(Problem::missing("waiting request", id));
+    }
     found.ok_or_else(|| Problem::missing("waiting request", id))
 }
 

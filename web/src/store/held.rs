@@ -8,8 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Actor,
+    Actor, alone,
     changes::{Outcome, missing},
+    proposals,
     tables::{DatabaseError, Row, Transaction},
 };
 
@@ -70,13 +71,23 @@ impl HeldFacts {
     pub fn words(&self) -> String {
         let (protocol, host, port) = (&self.protocol, &self.host, self.port);
         let whole = match (&self.method, &self.path) {
-            (Some(method), Some(path)) => format!("{method} {protocol}://{host}:{port}{path}"),
+            // No method, however long, pushes the host off the line.
+            (Some(method), Some(path)) => {
+                let method = shortened(method, LONGEST_METHOD);
+                format!("{method} {protocol}://{host}:{port}{path}")
+            }
             _ => format!("{protocol} {host}:{port}"),
         };
-        match whole.char_indices().nth(LONGEST_WORDS) {
-            Some((cut, _)) => format!("{}…", whole.get(..cut).unwrap_or_default()),
-            None => whole,
-        }
+        shortened(&whole, LONGEST_WORDS)
+    }
+}
+
+/// `text`, of which no more than so many characters are kept and a sign that there were more.
+#[must_use]
+pub fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((cut, _)) => format!("{}…", text.get(..cut).unwrap_or_default()),
+        None => text.to_owned(),
     }
 }
 
@@ -124,8 +135,12 @@ pub(super) fn words(db: &Transaction<'_>, node: &str) -> Result<Vec<HeldWord>, D
     })
 }
 
-/// Says something of one that waits; nobody says twice.
+/// Says something of one that waits; nobody says twice. Under the two-person rule nobody lets pass whom it
+/// does not take for a person.
 pub(super) fn answer(db: &Transaction<'_>, id: &str, allow: bool, actor: &Actor) -> Outcome {
+    if allow && proposals::rule_is_on(db)? {
+        alone::themselves(db, actor)?;
+    }
     let sql = "UPDATE held SET word = ?2, word_by = ?3
                WHERE id = ?1 AND word IS NULL AND expires > ?4";
     let word = if allow { ALLOW } else { "deny" };
@@ -155,5 +170,7 @@ fn row(row: &Row) -> Result<HeldRow, DatabaseError> {
 const ALLOW: &str = "allow";
 /// For a record and a line on a page.
 const LONGEST_WORDS: usize = 200;
+/// Longer than any that is registered (RFC 9110 §16.1).
+const LONGEST_METHOD: usize = 24;
 /// Whoever waited that long ago waits no more, whatever two clocks say.
 const LONG_OVER: SignedDuration = SignedDuration::from_mins(10);

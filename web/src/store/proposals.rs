@@ -313,7 +313,7 @@ fn dated(db: &Transaction<'_>, mut found: Proposal) -> Result<Proposal, Database
             built_on: found.built_on,
             digest: found.basis.clone(),
         };
-        let right = needed(found.draft.kind);
+        let right = needed(db, &found.draft)?;
         found.stale =
             basis(db, &found.draft)? != built || !standing::may(db, &found.person, right)?;
     }
@@ -321,13 +321,20 @@ fn dated(db: &Transaction<'_>, mut found: Proposal) -> Result<Proposal, Database
 }
 
 /// What its author must still be allowed.
-const fn needed(kind: ProposalKind) -> Permission {
-    match kind {
-        ProposalKind::SavePolicy | ProposalKind::RemovePolicy => Permission::EditPolicies,
+fn needed(db: &Transaction<'_>, draft: &Draft) -> Result<Permission, DatabaseError> {
+    Ok(match draft.kind {
+        // It may have become a floor since.
+        ProposalKind::SavePolicy | ProposalKind::RemovePolicy => {
+            let sql = "SELECT count(*) > 0 FROM floors WHERE policy = ?1";
+            match db.query_row(sql, [&draft.subject], |row| row.get(0))? {
+                true => Permission::SetFloors,
+                false => Permission::EditPolicies,
+            }
+        }
         ProposalKind::Assign => Permission::AssignPolicies,
         ProposalKind::SetFloor => Permission::SetFloors,
         ProposalKind::SetRole | ProposalKind::EndRule => Permission::ManageUsers,
-    }
+    })
 }
 
 /// More than people look through; a bound on what a program with a token can pile up.

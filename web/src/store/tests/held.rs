@@ -3,12 +3,14 @@
 use super::{
     super::*,
     actor, apply, at, policy, registered,
-    two_person::{by, decide, make, proposed, ruled},
+    two_person::{by, decide, make, proposed, ruled, two_people},
 };
 
 on_both! {
     a_floor_is_set_listed_recorded_and_keeps_its_policy,
     under_the_two_person_rule_a_floor_waits,
+    a_policy_that_became_a_floor_is_no_more_an_editors_to_change,
+    under_the_two_person_rule_somebody_known_lets_pass,
     a_word_is_said_once_and_in_time,
     what_is_over_is_forgotten,
 }
@@ -73,6 +75,42 @@ fn under_the_two_person_rule_a_floor_waits(store: &dyn Store) {
         matches!(refused, Err(ChangeError::Outdated { .. })),
         "{refused:?}"
     );
+}
+
+fn a_policy_that_became_a_floor_is_no_more_an_editors_to_change(store: &dyn Store) {
+    ruled(store);
+    let wider = policy("p", Some(1), "wider");
+    let (editors, admins) = (
+        make(store, &wider, &by("ben")),
+        make(store, &wider, &by("ana")),
+    );
+    let (editors, admins) = (proposed(editors), proposed(admins));
+    let set = proposed(make(store, &floor(None, Some("p")), &by("ana")));
+    make(store, &decide(set, Decision::Approve), &by("cem")).unwrap();
+    let refused = make(store, &decide(editors, Decision::Approve), &by("cem"));
+    assert!(
+        matches!(refused, Err(ChangeError::Outdated { .. })),
+        "{refused:?}"
+    );
+    make(store, &decide(admins, Decision::Approve), &by("cem")).unwrap();
+}
+
+fn under_the_two_person_rule_somebody_known_lets_pass(store: &dyn Store) {
+    ruled(store);
+    store
+        .put_held(&[waits("a", "one", 30), waits("b", "one", 30)])
+        .unwrap();
+    let answer = |id: &str, allow, who: &Actor| {
+        let (id, what) = (id.to_owned(), String::new());
+        make(store, &Change::AnswerHeld { id, allow, what }, who)
+    };
+    let nobody = Actor {
+        person: None,
+        ..by("webhook")
+    };
+    two_people(answer("a", true, &nobody));
+    answer("a", false, &nobody).unwrap();
+    answer("b", true, &by("cem")).unwrap();
 }
 
 fn waits(id: &str, node: &str, until: i64) -> HeldRow {
