@@ -38,6 +38,7 @@ pub mod rule;
 pub mod sandbox_id;
 pub mod secret_grant;
 pub mod secret_name;
+pub mod source;
 pub mod special_purpose;
 pub mod suggest;
 pub mod verdict;
@@ -65,6 +66,7 @@ pub use secret_grant::{
     Binding, ParseBindingError, ParseSecretPlaceError, SecretGrant, SecretPlace,
 };
 pub use secret_name::{ParseSecretNameError, SecretName};
+pub use source::{RuleLines, rule_lines};
 pub use suggest::{Suggestion, Width, suggest};
 pub use verdict::{
     ConnectPermit, Denial, DenyStyle, Handling, Mode, NamePermit, PolicyRef, Reach, RequestPermit,

@@ -53,6 +53,9 @@ pub(crate) struct RawSecret {
 /// One entry of `rules`.
 #[derive(Debug)]
 pub(crate) struct RawRequest {
+    pub(crate) at: Position,
+    /// Its number in the list, from 0.
+    pub(crate) number: usize,
     pub(crate) methods: Option<Vec<Located<String>>>,
     pub(crate) paths: Option<Vec<Located<String>>>,
 }
@@ -143,16 +146,21 @@ fn entry(number: usize, node: Located<Node>, problems: &mut Vec<Problem>) -> Opt
         "expires",
     ]);
     entry.rules = rules.map(|rules| {
-        let rules = rules.into_iter();
-        rules.filter_map(|node| request(node, problems)).collect()
+        let rules = rules.into_iter().enumerate();
+        rules
+            .filter_map(|(i, node)| request(i, node, problems))
+            .collect()
     });
     entry.broken = problems.len() > before;
     Some(entry)
 }
 
-fn request(node: Located<Node>, problems: &mut Vec<Problem>) -> Option<RawRequest> {
+fn request(number: usize, node: Located<Node>, problems: &mut Vec<Problem>) -> Option<RawRequest> {
+    let at = node.at;
     let mut fields = Fields::of(node, "a request rule", problems)?;
     let request = RawRequest {
+        at,
+        number,
         methods: fields.list_of("methods", Fields::as_text),
         paths: fields.list_of("paths", Fields::as_text),
     };
