@@ -45,6 +45,8 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Policy(PolicyCommand::History(args)) => policy::kept::history(&args),
         Command::Policy(PolicyCommand::Rollback(args)) => policy::kept::roll_back(&args),
         Command::Policy(PolicyCommand::Assign(args)) => policy::kept::assign(&args),
+        Command::Policy(PolicyCommand::Unassign(args)) => policy::kept::unassign(&args),
+        Command::Policy(PolicyCommand::Rm(args)) => policy::kept::remove(&args),
         Command::Policy(PolicyCommand::Floor(args)) => policy::kept::floor(&args),
         Command::Policy(PolicyCommand::Proposals(args)) => policy::proposals::list(&args),
         Command::Policy(PolicyCommand::Approve(args)) => policy::proposals::approve(&args),

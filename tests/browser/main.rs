@@ -26,6 +26,25 @@ fn a_denial_becomes_a_rule_in_two_clicks_and_the_same_request_passes() {
 }
 
 #[test]
+fn an_allowed_record_is_one_click_from_its_rule() {
+    let stage = Stage::set();
+    stage.play("rule_of_record");
+    assert_eq!(stage.world().asked(), ["GET /wanted"]);
+}
+
+#[test]
+fn a_denial_is_allowed_where_it_is_in_force_now_and_where_nothing_was() {
+    let stage = Stage::set();
+    stage.play("allow_where_now");
+    assert_eq!(stage.world().asked(), ["GET /first", "GET /second"]);
+}
+
+#[test]
+fn a_document_is_checked_while_it_is_typed() {
+    Stage::set().play("typed");
+}
+
+#[test]
 fn what_was_observed_is_suggested_simulated_approved_by_another_and_rolled_back() {
     Stage::set().play("second_person");
 }

@@ -43,7 +43,7 @@
     }
     cell(row, "tight", "Verdict", verdict);
     cell(row, "place", "Where to", record.place);
-    cell(row, "why", "Why", record.why);
+    cell(row, "why", "Why", record.rule ? link(record.rule, record.why) : record.why);
     const to = "/sandboxes/" + encodeURIComponent(record.sandbox);
     cell(row, "who", "Who", record.sandbox ? link(to, record.who) : record.who);
     while (body.rows.length > most) body.deleteRow(-1);

@@ -1,7 +1,7 @@
 //! From a denied record to the rule that would have let it pass: the narrowest, put into the document.
 //!
 //! The document is edited as text, so that comments and order stay; the result is compiled and asked
-//! before anybody sees it. What cannot be put in with certainty is offered as a rule to put in by hand.
+//! whether it lets the request pass before anybody sees it. What cannot be put in with certainty is offered as a rule to put in by hand.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use gig_audit::row::Row;
 use gig_policy::{DenyReason, Moment, Policy};
 use serde::Deserialize;
 
-use crate::document;
+use crate::{document, remedy::asked};
 
 /// How much a rule opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -59,11 +59,13 @@ pub(crate) fn propose(
     (width, until): (Width, Option<Moment>),
 ) -> Option<Proposal> {
     let rule = rule(row, width, until)?;
+    let asked = asked(row)?;
     let with = insert(document, &rule).filter(|with| {
         let old = document::compile(name, 0, document, None);
         let new = document::compile(name, 0, with, None);
         match (old, new) {
-            (Ok(old), Ok(new)) => adds_one(&old, &new),
+            // Another rule may treat the host otherwise and decide all the same.
+            (Ok(old), Ok(new)) => adds_one(&old, &new) && new.covers(&asked, None).is_ok(),
             _ => false,
         }
     });
@@ -81,7 +83,7 @@ pub(crate) fn can_be_allowed(row: &Row) -> bool {
         .iter()
         .find(|known| known.as_str() == reason);
     let by_rules = known.is_some_and(|known| known.is_of_rules());
-    denied && by_rules && rule(row, Width::Host, None).is_some()
+    denied && by_rules && asked(row).is_some() && rule(row, Width::Host, None).is_some()
 }
 
 /// Whether the record names a request, so that a rule can be as narrow as that.
@@ -102,8 +104,11 @@ fn rule(row: &Row, width: Width, until: Option<Moment>) -> Option<String> {
         gig_policy::Host::Ip(ip) => format!("ip: {}", Quoted(&ip.to_string())),
     };
     let port = row.port.map(|port| format!(", ports: [{port}]"));
-    let protocol = match row.protocol.as_deref() {
-        Some("tcp") => ", protocol: tcp",
+    // On 443 and 80 a rule that says nothing means the one that belongs there.
+    let protocol = match (row.protocol.as_deref(), row.port) {
+        (Some("tcp"), _) => ", protocol: tcp",
+        (Some("http"), Some(443)) => ", protocol: http",
+        (Some("https"), Some(80)) => ", protocol: https",
         _ => "",
     };
     let request = match (width, row.method.as_deref(), row.path.as_deref()) {
@@ -286,6 +291,26 @@ mod tests {
                 .document
                 .is_none()
         );
+    }
+
+    #[test]
+    fn the_document_with_the_rule_lets_the_request_pass_on_any_port() {
+        for (port, protocol) in [(443, "http"), (80, "https"), (8443, "https"), (22, "tcp")] {
+            let row = Row {
+                port: Some(port),
+                protocol: Some(protocol.to_owned()),
+                ..denied("b.example", None)
+            };
+            let proposal = propose("p", "version: 1\n", &row, (Width::Host, None)).unwrap();
+            let with = proposal.document.unwrap();
+            let policy = document::compile("p", 0, &with, None).unwrap();
+            assert!(policy.covers(&asked(&row).unwrap(), None).is_ok(), "{with}");
+        }
+        // Bytes that another rule passes unopened there are not looked into for this one.
+        let opaque = "version: 1\negress:\n  - {host: b.example, protocol: tcp, ports: [443]}\n";
+        let row = denied("b.example", Some("/x"));
+        let proposal = propose("p", opaque, &row, (Width::Path, None)).unwrap();
+        assert!(proposal.document.is_none());
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub(crate) mod floors;
 pub(crate) mod health;
 pub(crate) mod held;
 pub(crate) mod policies;
+mod precondition;
 pub(crate) mod proposals;
 pub(crate) mod recorded;
 pub(crate) mod sandboxes;

@@ -122,7 +122,7 @@ const HEADERS: [(HeaderName, &str); 7] = [
         "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
     ),
 ];
-/// The same, for the page with a script.
+/// The same, for a page with a script.
 const WITH_SCRIPT: &str = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; \
      img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 /// A search of ten million records and the start of a sandbox both take less.

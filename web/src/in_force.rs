@@ -49,8 +49,13 @@ impl<'a> InForce<'a> {
     }
 
     /// Whether a server is registered.
-    fn knows(&self, server: &str) -> bool {
+    pub(crate) fn knows(&self, server: &str) -> bool {
         self.servers.contains_key(server)
+    }
+
+    /// What is assigned to a server, by itself or with all others.
+    pub(crate) fn name_for(&self, server: &str) -> Option<String> {
+        assigned(&self.assignments, server)
     }
 
     /// The policy in force for `server`; each version is read and compiled once.

@@ -31,6 +31,7 @@ pub mod outbound;
 mod pages;
 mod password;
 mod recorded;
+mod remedy;
 mod role;
 mod router;
 pub mod secrets;

@@ -11,6 +11,7 @@ pub(crate) mod overview;
 pub(crate) mod people;
 pub(crate) mod policies;
 pub(crate) mod policy_edit;
+pub(crate) mod policy_version;
 mod records;
 pub(crate) mod sandboxes;
 pub(crate) mod secrets;
@@ -177,6 +178,20 @@ pub(crate) async fn stylesheet() -> Response {
         (header::CACHE_CONTROL, "public, max-age=300"),
     ];
     (headers, include_str!("../assets/style.css")).into_response()
+}
+
+/// `GET /edit.js`.
+pub(crate) async fn editor_script() -> Response {
+    script(include_str!("../assets/edit.js"))
+}
+
+/// A script of our own.
+fn script(text: &'static str) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, "text/javascript; charset=utf-8"),
+        (header::CACHE_CONTROL, "public, max-age=300"),
+    ];
+    (headers, text).into_response()
 }
 
 /// `GET /icon.svg`.

@@ -47,6 +47,7 @@ fn public() -> Router<Arc<App>> {
         .route("/style.css", get(pages::stylesheet))
         .route("/icon.svg", get(pages::icon))
         .route("/live.js", get(pages::live::script))
+        .route("/edit.js", get(pages::editor_script))
         .route(
             "/sign-in",
             get(pages::sign_in::form).post(pages::sign_in::submit),
@@ -169,10 +170,12 @@ fn console() -> Router<Arc<App>> {
         )
         .route("/policies/{name}", get(pages::policies::show))
         .route("/policies/{name}/assign", post(pages::policies::assign))
+        .route("/policies/{name}/unassign", post(pages::policies::unassign))
+        .route("/policies/{name}/remove", post(pages::policies::remove))
         .route("/policies/{name}/floor", post(pages::policies::set_floor))
         .route(
             "/policies/{name}/versions/{version}",
-            get(pages::policies::version).post(pages::policies::roll_back),
+            get(pages::policy_version::show).post(pages::policy_version::roll_back),
         )
         .route("/approvals", get(pages::approvals::list))
         .route("/approvals/rule", post(pages::approvals::set_rule))

@@ -2,15 +2,14 @@
 //!
 //! The newest denials are read, at most [`MOST`]; those that the policy that is in force for their server
 //! now would let pass are left out, as the code that enforces says. One line a destination, with its newest record, from which
-//! the rule is two clicks away.
+//! the rule is two clicks away, also where nothing is in force for the server yet.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use gig_audit::{
     row::Row,
     search::{Filter, Found, Query},
 };
-use gig_policy::{AppProtocol, Asked, Host, Moment, Policy, Port};
 use jiff::SignedDuration;
 
 use crate::{
@@ -18,8 +17,7 @@ use crate::{
     api_error::Problem,
     app::App,
     document,
-    in_force::InForce,
-    store::{Store, StoreError},
+    remedy::{Remedies, Remedy},
 };
 
 /// A destination that somebody may want to allow.
@@ -27,8 +25,10 @@ use crate::{
 pub(crate) struct Waiting {
     /// The newest record of it.
     pub(crate) newest: Found,
-    /// The policy that would deny it now.
+    /// The policy that would deny it now; empty where nothing is in force for its server.
     pub(crate) policy: String,
+    /// Where the rule goes that lets it pass.
+    pub(crate) remedy: Remedy,
     /// Denials of it, as far as was read.
     pub(crate) count: u64,
 }
@@ -56,27 +56,35 @@ pub(crate) fn waiting(app: &App) -> Result<Vec<Waiting>, Problem> {
         before: None,
         limit: MOST,
     };
-    let policies = Policies::new(app.store.as_ref(), document::moment(now));
-    let mut policies = policies.map_err(Problem::internal)?;
+    let remedies = Remedies::read(app.store.as_ref(), document::moment(now));
+    let mut remedies = remedies.map_err(Problem::internal)?;
     let mut places: BTreeMap<Place, usize> = BTreeMap::new();
     let mut all: Vec<Waiting> = Vec::new();
     for found in app.page(&query)?.records {
         let Some((server, host, port)) = place(&found.row) else {
             continue;
         };
-        let Some(policy) = policies.of(&server).map_err(Problem::internal)? else {
+        let Some(remedy) = remedies.place(&server).map_err(Problem::internal)? else {
             continue;
         };
-        let place = (policy.reference().name.to_string(), host, port);
+        let place = (remedy.policy.clone(), host, port);
         if let Some(known) = places.get(&place).and_then(|at| all.get_mut(*at)) {
             known.count += 1;
             continue;
         }
-        if all.len() < MOST_LISTED && denies(&policy, &found.row) {
-            places.insert(place.clone(), all.len());
+        if all.len() < MOST_LISTED
+            && remedies
+                .denies(&server, &found.row)
+                .map_err(Problem::internal)?
+        {
+            places.insert(place, all.len());
+            let kept = remedy.assign.is_none();
             all.push(Waiting {
                 newest: found,
-                policy: place.0,
+                policy: Some(remedy.policy.clone())
+                    .filter(|_| kept)
+                    .unwrap_or_default(),
+                remedy,
                 count: 1,
             });
         }
@@ -84,75 +92,13 @@ pub(crate) fn waiting(app: &App) -> Result<Vec<Waiting>, Problem> {
     Ok(all)
 }
 
-/// Of a sandbox of which server, if a policy that is kept denied it and a rule could open it.
+/// Of a sandbox of which server, if a rule could open it.
 fn place(row: &Row) -> Option<Place> {
-    let server = row
-        .server
-        .clone()
-        .filter(|_| row.policy_version > Some(0))?;
+    let server = row.server.clone()?;
     // What followed a name that was answered for that has a record of its own.
     let to_be_held = row.port.is_none() && row.findings.iter().any(|one| one == "held");
     (!to_be_held && can_be_allowed(row))
         .then(|| (server, row.host.clone().unwrap_or_default(), row.port))
-}
-
-/// The policy in force for each server that is asked for, read once, as of now.
-struct Policies<'a> {
-    in_force: InForce<'a>,
-    now: Moment,
-    known: HashMap<String, Policy>,
-}
-
-impl<'a> Policies<'a> {
-    fn new(store: &'a dyn Store, now: Moment) -> Result<Self, StoreError> {
-        Ok(Self {
-            in_force: InForce::read(store)?,
-            now,
-            known: HashMap::new(),
-        })
-    }
-
-    /// The policy that would be asked now, if it is one that is kept.
-    fn of(&mut self, server: &str) -> Result<Option<Policy>, StoreError> {
-        let policy = match self.known.get(server) {
-            Some(known) => known.clone(),
-            None => {
-                let policy = self.in_force.of(server)?.as_of(self.now);
-                self.known.insert(server.to_owned(), policy.clone());
-                policy
-            }
-        };
-        Ok(Some(policy).filter(|policy| policy.reference().version > 0))
-    }
-}
-
-/// Whether a policy denies it, too, and no floor does: what a floor denies no rule beneath it allows.
-fn denies(policy: &Policy, row: &Row) -> bool {
-    let denied = asked(row).and_then(|asked| policy.covers(&asked, None).err());
-    denied.is_some_and(|denial| !denial.floor)
-}
-
-/// What the record's sandbox asked for.
-fn asked(row: &Row) -> Option<Asked> {
-    let host = Host::parse(row.host.as_deref()?).ok()?;
-    let Some(port) = row.port.and_then(Port::new) else {
-        return host.name().cloned().map(Asked::Name);
-    };
-    let protocol = row.protocol.as_deref().and_then(AppProtocol::of_word);
-    Some(match (protocol, &row.method, &row.path) {
-        (Some(protocol), Some(method), Some(path)) => Asked::Request {
-            host,
-            port,
-            protocol,
-            method: method.as_str().into(),
-            path: path.as_str().into(),
-        },
-        _ => Asked::Connection {
-            host,
-            port,
-            protocol,
-        },
-    })
 }
 
 /// Denials that are read for one look at the overview: some tens of milliseconds.
@@ -164,54 +110,20 @@ const MOST_LISTED: usize = 20;
 mod tests {
     use super::*;
 
-    fn row(port: Option<u16>, method: Option<&str>) -> Row {
-        Row {
+    #[test]
+    fn only_what_a_rule_can_open_waits() {
+        let mut denied = Row {
             host: Some("a.example".to_owned()),
-            port,
+            port: Some(443),
             protocol: Some("https".to_owned()),
-            method: method.map(str::to_owned),
-            path: method.map(|_| "/x".to_owned()),
+            verdict: Some("deny".to_owned()),
+            reason: Some("host_not_allowed".to_owned()),
             ..Row::default()
-        }
-    }
-
-    #[test]
-    fn a_record_asks_for_what_it_says_and_no_more() {
-        let words = |row: &Row| asked(row).map(|asked| asked.to_string());
-        let request = row(Some(443), Some("GET"));
-        let want = "GET https://a.example:443/x";
-        assert_eq!(words(&request).as_deref(), Some(want));
-        let connection = row(Some(443), None);
-        assert_eq!(words(&connection).as_deref(), Some("https a.example:443"));
-        assert_eq!(words(&row(None, None)).as_deref(), Some("name a.example"));
-        let mut hostile = connection;
-        hostile.host = Some("a.example\nb".to_owned());
-        assert_eq!(words(&hostile), None);
-    }
-
-    #[test]
-    fn what_a_floor_denies_waits_for_nobody() {
-        let compiled = |text: &str| Policy::compile(text, "p").unwrap();
-        let own = compiled("version: 1\negress: []\n");
-        let denied = row(Some(443), None);
-        assert!(denies(&own, &denied));
-        let open = compiled("version: 1\negress:\n  - host: a.example\n");
-        assert!(denies(&own.under(vec![open.clone()]), &denied));
-        assert!(!denies(&own.under(vec![own.clone()]), &denied));
-        assert!(!denies(&open, &denied));
-    }
-
-    #[test]
-    fn only_what_a_kept_policy_denied_and_a_rule_can_open_waits() {
-        let mut denied = row(Some(443), None);
-        denied.verdict = Some("deny".to_owned());
-        denied.reason = Some("host_not_allowed".to_owned());
-        denied.policy = Some("web".to_owned());
+        };
+        assert_eq!(place(&denied), None, "of no server");
         denied.server = Some("docs".to_owned());
-        assert_eq!(place(&denied), None, "of no version");
-        denied.policy_version = Some(1);
         let want = ("docs".to_owned(), "a.example".to_owned(), Some(443));
-        assert_eq!(place(&denied), Some(want));
+        assert_eq!(place(&denied), Some(want), "whatever was in force then");
         denied.reason = Some("private_address".to_owned());
         assert_eq!(place(&denied), None);
     }

@@ -41,6 +41,10 @@ pub(crate) enum PolicyCommand {
     Rollback(PolicyRollbackArgs),
     /// Say where a policy is in force
     Assign(PolicyAssignArgs),
+    /// Take a policy out of force where it is
+    Unassign(PolicyUnassignArgs),
+    /// Remove a policy that is in force nowhere; its versions can be read on, and rolled back to
+    Rm(PolicyRmArgs),
     /// Say which policies bound what others allow; list them
     Floor(PolicyFloorArgs),
     /// List the changes that wait for a second person in the appliance
@@ -146,6 +150,29 @@ pub(crate) struct PolicyAssignArgs {
     /// For all servers that have none of their own
     #[arg(long)]
     pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyUnassignArgs {
+    /// Of this server
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    pub(crate) server: Option<String>,
+    /// Of all servers that have none of their own
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyRmArgs {
+    /// The policy's name in the appliance
+    pub(crate) name: String,
+    /// Refuse unless this is the newest version
+    #[arg(long, value_name = "N")]
+    pub(crate) on: Option<u64>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -28,8 +28,8 @@ play(async journey => {
   await journey.go(page, () => page.getByRole('table').getByRole('link').first().click());
   await heading(page, 'wanted.test');
   await journey.shot(page, 'record');
-  await journey.click(page, 'link', "The policy's version that decided");
-  check((await page.innerText('main')).includes('wanted.test'), 'not the rule');
+  await journey.click(page, 'link', 'The rule that let it pass');
+  check((await page.locator('.source mark').innerText()).includes('wanted.test'), 'not the rule');
   await journey.to(page, '/');
   check(await page.getByRole('link', { name: 'Allow this host', exact: true }).count() === 0, 'it waits still');
 });

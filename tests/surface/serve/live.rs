@@ -155,21 +155,25 @@ fn a_page_with_a_script_has_our_own_alone() {
     let appliance = Appliance::start();
     let cookie = appliance.first_admin();
     let get = |path: &str| Ask::new("GET", path).cookie(&cookie).send(&appliance);
-    let live = get("/live").head.to_lowercase();
-    assert!(
-        live.contains("script-src 'self'; connect-src 'self'"),
-        "{live}"
-    );
-    assert!(!live.contains("unsafe"), "{live}");
+    for path in ["/live", "/policies/p/edit"] {
+        let head = get(path).head.to_lowercase();
+        assert!(
+            head.contains("script-src 'self'; connect-src 'self'"),
+            "{path}: {head}"
+        );
+        assert!(!head.contains("unsafe"), "{path}: {head}");
+    }
     let audit = get("/audit").head.to_lowercase();
     assert!(
         audit.contains("default-src 'none'") && !audit.contains("script-src"),
         "{audit}"
     );
-    let script = get("/live.js");
-    assert!(script.head.contains("text/javascript"), "{script:?}");
-    assert!(
-        !script.body.contains("innerHTML") && !script.body.contains("eval("),
-        "{script:?}"
-    );
+    for path in ["/live.js", "/edit.js"] {
+        let script = get(path);
+        assert!(script.head.contains("text/javascript"), "{script:?}");
+        assert!(
+            !script.body.contains("innerHTML") && !script.body.contains("eval("),
+            "{script:?}"
+        );
+    }
 }

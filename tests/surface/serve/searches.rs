@@ -78,3 +78,25 @@ fn what_is_no_search_is_not_kept_and_there_are_only_so_many() {
     assert_eq!(full.status, 409, "{full:?}");
     assert!(full.body.contains("remove one first"), "{full:?}");
 }
+
+#[test]
+fn another_filter_keeps_those_that_a_link_set() {
+    let appliance = Appliance::start();
+    let cookie = appliance.first_admin();
+    let asked = "/audit?request=r-1&conn=3&sandbox=s-1&method=GET&status=4xx";
+    let page = Ask::new("GET", asked).cookie(&cookie).send(&appliance);
+    assert_eq!(page.status, 200, "{page:?}");
+    for (name, value) in [
+        ("request", "r-1"),
+        ("conn", "3"),
+        ("sandbox", "s-1"),
+        ("method", "GET"),
+        ("status", "4xx"),
+    ] {
+        let field = format!("name=\"{name}\" value=\"{value}\"");
+        assert!(page.body.contains(&field), "{field}: {}", page.body);
+    }
+    // Nobody types a request or a connection by hand.
+    let plain = Ask::new("GET", "/audit").cookie(&cookie).send(&appliance);
+    assert!(!plain.body.contains("name=\"conn\"") && plain.body.contains("name=\"status\""));
+}

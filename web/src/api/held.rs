@@ -61,6 +61,7 @@ pub(crate) struct DeniedView {
     server: Option<String>,
     host: Option<String>,
     port: Option<u16>,
+    /// That denies it now; empty where nothing is in force for the server.
     policy: String,
     reason: Option<String>,
     time: String,

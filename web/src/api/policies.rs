@@ -17,18 +17,24 @@ use gig_policy::{Finding, Problem as Mistake};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+mod saving;
+
+pub(crate) use saving::{
+    Saved, Written, checked, policy_name, remove_policy, roll_back_to, save_version, save_written,
+};
+
 use super::{
-    Asked, Body, Items, floors,
-    proposals::{self, ProposalView, brief},
+    Asked, Body, Items,
+    precondition::holds,
+    proposals::{self, ProposalView},
     time,
 };
 use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
-    document,
     role::Permission,
-    store::{Change, Name, PolicyHead, PolicyVersion, Proposal},
+    store::{Change, ChangeError, PolicyHead, PolicyVersion},
 };
 
 /// A version, as listed.
@@ -53,6 +59,9 @@ pub(crate) struct NewVersion {
     /// Why; stands in the history and the record.
     #[serde(default)]
     reason: String,
+    /// Puts it in force for this server by the same change.
+    #[serde(default)]
+    server: Option<String>,
 }
 
 /// A version to go back to.
@@ -177,25 +186,38 @@ pub(crate) async fn save(
     headers: HeaderMap,
     Body(new): Body<NewVersion>,
 ) -> Result<Response, Problem> {
-    let expected = expected(&headers)?;
-    let (document, reason) = (new.document, new.reason);
-    let saved = save_version(&app, &caller, name, Some(expected), document, reason).await?;
+    caller.require(Permission::EditPolicies)?;
+    let expected = built_on(&app, &name, &headers).await?.ok_or_else(|| {
+        Problem::new(
+            StatusCode::PRECONDITION_REQUIRED,
+            "precondition_required",
+            "say what this is built on: If-Match with the policy's ETag, or If-None-Match: * for a new one",
+        )
+    })?;
+    let written = Written {
+        document: new.document,
+        reason: new.reason,
+        server: new.server,
+    };
+    let saved = save_written(&app, &caller, name, Some(expected), written).await?;
     Ok(saved.answer())
 }
 
-/// Removes a policy that nothing uses.
+/// Removes a policy that nothing uses; its versions can be read on, and gone back to. With `If-Match`
+/// only the version that it names.
 #[utoipa::path(delete, path = "/api/v1/policies/{name}", tag = "policies",
+    params(("If-Match" = Option<String>, Header, description = "the ETag of what is removed")),
     responses((status = 204), (status = 202, body = ProposalView), (status = 404, body = Problem),
-              (status = 409, body = Problem)))]
+              (status = 409, body = Problem), (status = 412, body = Problem)))]
 pub(crate) async fn remove(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     caller.require(Permission::EditPolicies)?;
-    floors::guard(&app, &caller, &name).await?;
-    let change = Change::RemovePolicy { name };
-    let applied = app.change(caller.actor(&app), change).await?;
+    let expected = built_on(&app, &name, &headers).await?;
+    let applied = remove_policy(&app, &caller, name, expected).await?;
     Ok(proposals::done(applied))
 }
 
@@ -238,8 +260,9 @@ pub(crate) async fn version(
 
 /// Writes an old version again, as the next one. With `If-Match` only on the version that it names.
 #[utoipa::path(post, path = "/api/v1/policies/{name}/rollback", tag = "policies", request_body = RollBack,
+    params(("If-Match" = Option<String>, Header, description = "the ETag of the newest version")),
     responses((status = 200, body = PolicyView), (status = 202, body = ProposalView),
-              (status = 404, body = Problem)))]
+              (status = 404, body = Problem), (status = 412, body = Problem)))]
 pub(crate) async fn roll_back(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -247,10 +270,8 @@ pub(crate) async fn roll_back(
     headers: HeaderMap,
     Body(back): Body<RollBack>,
 ) -> Result<Response, Problem> {
-    let on = match headers.contains_key(header::IF_MATCH) {
-        true => Some(expected(&headers)?),
-        false => None,
-    };
+    caller.require(Permission::EditPolicies)?;
+    let on = built_on(&app, &name, &headers).await?;
     let saved = roll_back_to(&app, &caller, name, (back.version, on), back.reason).await?;
     Ok(saved.answer())
 }
@@ -324,98 +345,17 @@ pub(crate) async fn version_of(
     kept.ok_or_else(|| Problem::missing("policy", &name))
 }
 
-/// What became of a version that was written.
-pub(crate) enum Saved {
-    /// It is in force where the policy is assigned.
-    Version(PolicyVersion),
-    /// It waits for a second person.
-    Proposed(Proposal),
-}
-
-impl Saved {
-    /// As the API answers it.
-    pub(crate) fn answer(self) -> Response {
-        match self {
-            Self::Version(kept) => {
-                let tag = [(header::ETAG, tag(kept.head.version))];
-                (tag, Json(PolicyView::from(kept))).into_response()
-            }
-            Self::Proposed(proposal) => proposals::waits(proposal),
-        }
-    }
-}
-
-/// Writes a version; the console does the same.
-pub(crate) async fn save_version(
-    app: &App,
-    caller: &Caller,
-    name: String,
-    expected: Option<u64>,
-    document: String,
-    reason: String,
-) -> Result<Saved, Problem> {
-    caller.require(Permission::EditPolicies)?;
-    let name: Name = name.parse()?;
-    floors::guard(app, caller, name.as_str()).await?;
-    brief(&reason)?;
-    let checked = checked(app, name.to_string(), document.clone()).await?;
-    if !checked.problems.is_empty() {
-        return Err(Problem::document(checked.problems));
-    }
-    let change = Change::SavePolicy {
-        name: name.clone(),
-        expected,
-        document,
-        reason,
-    };
-    let applied = app.change(caller.actor(app), change).await?;
-    if let Some(proposal) = applied.proposal {
-        return Ok(Saved::Proposed(proposal));
-    }
-    let kept = version_of(app, caller, name.to_string(), applied.version).await;
-    kept.map(Saved::Version)
-}
-
-/// Writes an old version again, on the one that is named.
-pub(crate) async fn roll_back_to(
-    app: &App,
-    caller: &Caller,
-    name: String,
-    (version, on): (u64, Option<u64>),
-    reason: String,
-) -> Result<Saved, Problem> {
-    let old = version_of(app, caller, name.clone(), Some(version)).await?;
-    let reason = match reason.trim() {
-        "" => format!("back to version {version}"),
-        reason => format!("back to version {version}: {reason}"),
-    };
-    save_version(app, caller, name, on, old.document, reason).await
-}
-
-/// Compiling a hundred thousand rules takes its time: beside the runtime.
-pub(crate) async fn checked(
-    app: &App,
-    name: String,
-    text: String,
-) -> Result<document::Checked, Problem> {
-    app.aside(move || document::check(&name, &text)).await
-}
-
-fn expected(headers: &HeaderMap) -> Result<u64, Problem> {
-    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    match (text(header::IF_MATCH), text(header::IF_NONE_MATCH)) {
-        (None, Some("*")) => Ok(0),
-        (Some(tag), None) => {
-            let number = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
-            let number = number.and_then(|number| number.parse().ok());
-            number.ok_or_else(|| Problem::invalid("If-Match takes the ETag of one version"))
-        }
-        _ => Err(Problem::new(
-            StatusCode::PRECONDITION_REQUIRED,
-            "precondition_required",
-            "say what this is built on: If-Match with the policy's ETag, or If-None-Match: * for a new one",
-        )),
-    }
+/// Which version a change is built on, 0 for a new policy, `None` where nothing is said; refuses what is
+/// not so now.
+async fn built_on(app: &App, name: &str, headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let wanted = name.to_owned();
+    let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
+    let current = kept.map_or(0, |kept| kept.head.version);
+    let there = Some(current.to_string()).filter(|_| current > 0);
+    let name = name.to_owned();
+    let changed = || ChangeError::Stale { name, current }.into();
+    let said = holds(headers, there.as_deref(), changed)?;
+    Ok((said.on_this || said.new).then_some(current))
 }
 
 fn tag(version: u64) -> String {

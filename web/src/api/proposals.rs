@@ -28,9 +28,9 @@ use crate::{
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ProposalView {
     pub(crate) id: u64,
-    /// `policy.save`, `policy.remove`, `policy.assign`, `policy.floor`, `user.role`, `rule.off`.
+    /// `policy.save`, `policy.save_for`, `policy.remove`, `policy.assign`, `policy.floor`, `user.role`, `rule.off`.
     pub(crate) kind: &'static str,
-    /// The policy, the user, or the server (empty for all servers).
+    /// The policy, the user, or the server (empty for all servers); of `policy.save_for` `POLICY for SERVER`.
     pub(crate) subject: String,
     /// The document (not in lists), the role, or the policy (empty for none).
     pub(crate) value: String,

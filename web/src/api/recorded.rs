@@ -16,7 +16,7 @@ use crate::{
     auth::Caller,
     recorded::{self, Breadth, MOST_DAYS, Simulation, Span, Suggested},
     role::Permission,
-    store::{Name, ProposalKind},
+    store::Name,
 };
 
 /// A draft, and the traffic that it is to decide.
@@ -89,11 +89,14 @@ pub(crate) async fn of_proposal(
     Path(id): Path<u64>,
 ) -> Result<Json<Simulation>, Problem> {
     let found = proposal(&app, &caller, id).await?;
-    if found.draft.kind != ProposalKind::SavePolicy {
-        return Err(Problem::invalid("this proposal holds no document"));
-    }
-    let name = found.draft.subject;
-    let span = span(&name, week(), None, None)?;
+    let name = found
+        .draft
+        .policy()
+        .filter(|_| found.draft.holds_document());
+    let name = name.map(str::to_owned);
+    let name = name.ok_or_else(|| Problem::invalid("this proposal holds no document"))?;
+    let server = found.draft.server().map(str::to_owned);
+    let span = span(&name, week(), server, None)?;
     let done = simulated(&app, &caller, name, found.draft.value, span).await?;
     Ok(Json(done))
 }

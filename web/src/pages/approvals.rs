@@ -111,6 +111,11 @@ fn words(draft: &Draft) -> String {
     };
     match draft.kind {
         ProposalKind::SavePolicy => format!("A version of policy {subject}"),
+        ProposalKind::SaveFor => {
+            let policy = draft.policy().unwrap_or_default();
+            let server = draft.server().unwrap_or_default();
+            format!("A version of policy {policy}, in force for server {server}")
+        }
         ProposalKind::RemovePolicy => format!("Remove policy {subject}"),
         ProposalKind::Assign if value.is_empty() => format!("No policy for {place}"),
         ProposalKind::Assign => format!("Policy {value} in force for {place}"),
@@ -284,8 +289,9 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
         unread: String::new(),
         one: found.clone().into(),
     };
-    if found.draft.kind == ProposalKind::SavePolicy {
-        let (name, on) = (found.draft.subject, found.built_on);
+    if found.draft.holds_document() {
+        let (name, on) = (page.policy.clone(), found.built_on);
+        let server = found.draft.server().map(str::to_owned);
         let document = found.draft.value;
         let wanted = name.clone();
         let old = app
@@ -296,7 +302,7 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
         page.findings = found.findings.iter().map(ToString::to_string).collect();
         (page.meaning, page.lines) = compared(app, name.clone(), old, document.clone()).await?;
         if pending && (caller.may(Permission::Approve) || caller.may(Permission::EditPolicies)) {
-            let span = span(&name, week(), None, None)?;
+            let span = span(&name, week(), server, None)?;
             match simulated(app, caller, name, document, span).await {
                 Ok(simulation) => page.simulation = Some(simulation),
                 Err(problem) => page.unread = problem.detail,

@@ -7,12 +7,12 @@ use axum::{
     Form,
     extract::{Path, Query, State},
 };
-use gig_audit::{row::Row, search::Found};
+use gig_audit::row::Row;
 use gig_policy::DenyReason;
 
 use super::{
     Answer, Frame, in_query,
-    records::{RecordRow, cut, rows},
+    records::{RecordRow, cut, rows, rule_link},
     shown, to,
 };
 use crate::{
@@ -21,8 +21,11 @@ use crate::{
         audit::{self, AuditAsked},
         searches::{self, NewSearch, SearchView},
     },
+    api_error::Problem,
     app::App,
     auth::Caller,
+    document,
+    remedy::{Remedies, Remedy},
     role::Permission,
 };
 
@@ -53,7 +56,8 @@ struct RecordPage {
     record: RecordRow,
     /// Rules that would let it pass: where to click, and the words.
     offers: Vec<(String, &'static str)>,
-    rule_link: String,
+    /// Where the version that decided stands, and the words.
+    decided: Option<(String, &'static str)>,
     facts: Vec<(&'static str, String)>,
     /// What else belongs to it: the query, and the words.
     same: Vec<(String, &'static str)>,
@@ -132,15 +136,13 @@ pub(crate) async fn show(
 ) -> Answer {
     let found = audit::record(&app, &caller, &id).await?;
     let row = &found.row;
-    let decided = row.policy.as_deref().zip(row.policy_version);
-    let rule_link = decided
-        .filter(|(_, version)| *version > 0)
-        .map(|(name, version)| format!("/policies/{}/versions/{version}", in_query(name)));
+    let remedy = remedy(&app, &caller, row).await?;
+    let offers = remedy.map(|remedy| offers(&caller, row, (&id, &remedy)));
     let page = RecordPage {
         frame: Frame::new(&caller, "/audit"),
         record: RecordRow::of(&found),
-        offers: offers(&caller, &found, &id),
-        rule_link: rule_link.unwrap_or_default(),
+        offers: offers.unwrap_or_default(),
+        decided: decided(row),
         facts: facts(row),
         same: same(row),
         line: found.line,
@@ -165,19 +167,51 @@ fn same(row: &Row) -> Vec<(String, &'static str)> {
     all.into_iter().flatten().collect()
 }
 
-/// One click to the editor with the rule in it; the second saves it.
-pub(super) fn offers(caller: &Caller, found: &Found, id: &str) -> Vec<(String, &'static str)> {
-    let row = &found.row;
-    let named = row.policy.as_deref().zip(row.policy_version);
-    let Some((policy, _)) = named.filter(|(_, version)| *version > 0) else {
-        return Vec::new();
+/// One click to the version that decided, at its rule.
+fn decided(row: &Row) -> Option<(String, &'static str)> {
+    let words = match row.verdict.as_deref() {
+        Some("allow") => "The rule that let it pass",
+        _ => "The rule that came nearest",
     };
+    let link = rule_link(row);
+    if !link.is_empty() {
+        return Some((link, words));
+    }
+    let (policy, version) = row.policy.as_deref().zip(row.policy_version)?;
+    let link = format!("/policies/{}/versions/{version}", in_query(policy));
+    (version > 0).then_some((link, "The policy's version that decided"))
+}
+
+/// Where a rule goes that lets it pass now, for who may write one.
+async fn remedy(app: &Arc<App>, caller: &Caller, row: &Row) -> Result<Option<Remedy>, Problem> {
+    if !caller.may(Permission::EditPolicies) || !can_be_allowed(row) {
+        return Ok(None);
+    }
+    let (theirs, row) = (Arc::clone(app), row.clone());
+    let found = app.aside(move || {
+        let now = document::moment(theirs.now());
+        Remedies::read(theirs.store.as_ref(), now)?.of(&row)
+    });
+    found.await?.map_err(Problem::internal)
+}
+
+/// One click to the editor with the rule in it; the second saves it.
+pub(super) fn offers(
+    caller: &Caller,
+    row: &Row,
+    (id, remedy): (&str, &Remedy),
+) -> Vec<(String, &'static str)> {
     if !caller.may(Permission::EditPolicies) || !can_be_allowed(row) {
         return Vec::new();
     }
+    let assign = match &remedy.assign {
+        Some(_) if !caller.may(Permission::AssignPolicies) => return Vec::new(),
+        Some(server) => format!("&assign={}", in_query(server)),
+        None => String::new(),
+    };
     let edit = |width: &str| {
-        let (policy, id) = (in_query(policy), in_query(id));
-        format!("/policies/{policy}/edit?record={id}&width={width}")
+        let (policy, id) = (in_query(&remedy.policy), in_query(id));
+        format!("/policies/{policy}/edit?record={id}&width={width}{assign}")
     };
     let hour = |width: &str| format!("{}&for=hour", edit(width));
     let mut offers = Vec::new();

@@ -1,14 +1,14 @@
 //! Live traffic: the newest records, and with a script each further one as it is written.
 //!
-//! The one page with a script, our own file. Without it the page is read as it is and loaded again.
+//! With a script of our own; the editor's is the other. Without it the page is read as it is and loaded again.
 
 use std::sync::Arc;
 
 use askama::Template;
 use axum::{
     extract::{Query, State},
-    http::{HeaderMap, header},
-    response::{IntoResponse, Response},
+    http::HeaderMap,
+    response::Response,
 };
 use gig_audit::search::Found;
 use serde::Serialize;
@@ -61,6 +61,7 @@ struct LiveRow<'a> {
     words: &'a str,
     place: String,
     why: String,
+    rule: &'a str,
     who: String,
     sandbox: &'a str,
 }
@@ -115,6 +116,7 @@ fn line(found: &Found) -> String {
         words: row.verdict_words,
         place: visible(row.place),
         why: visible(row.why),
+        rule: &row.rule,
         who: visible(row.who),
         sandbox: &row.sandbox,
     };
@@ -124,11 +126,7 @@ fn line(found: &Found) -> String {
 
 /// `GET /live.js`.
 pub(crate) async fn script() -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, "text/javascript; charset=utf-8"),
-        (header::CACHE_CONTROL, "public, max-age=300"),
-    ];
-    (headers, include_str!("../../assets/live.js")).into_response()
+    super::script(include_str!("../../assets/live.js"))
 }
 
 /// As many as fit a screen or two.

@@ -69,7 +69,7 @@ impl Wanted {
             record: RecordRow::of(&one.newest),
             policy: one.policy.clone(),
             count: one.count,
-            offers: offers(caller, &one.newest, &id(&one.newest)),
+            offers: offers(caller, &one.newest.row, (&id(&one.newest), &one.remedy)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Policies: all of them, one with its history, one version against the one before.
+//! Policies: all of them, one with its history, where it is in force, what a change of it means.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use askama::Template;
 use axum::{
     Form,
     extract::{Path, State},
+    http::StatusCode,
 };
 use serde::Deserialize;
 
@@ -13,14 +14,14 @@ use super::{Answer, Frame, approvals::after, in_query, shown, to};
 use crate::{
     api::{
         floors,
-        policies::{PolicyView, Saved, checked, roll_back_to, version_of},
+        policies::{PolicyView, checked, policy_name, remove_policy},
     },
     api_error::Problem,
     app::App,
     auth::Caller,
     document::{self, Line},
     role::Permission,
-    store::{Assignment, Change, Name},
+    store::{Assignment, Change},
 };
 
 #[derive(Template)]
@@ -42,23 +43,14 @@ struct PolicyPage {
     policy: PolicyView,
     document: String,
     findings: Vec<String>,
-    places: Vec<String>,
+    /// Where it is in force: the server (empty for all), and the words.
+    places: Vec<(String, String)>,
+    /// It was removed: what is shown was its last version.
+    removed: bool,
     /// What it bounds.
     floors: Vec<String>,
     servers: Vec<String>,
     versions: Vec<PolicyView>,
-}
-
-#[derive(Template)]
-#[template(path = "policy_version.html")]
-struct VersionPage {
-    frame: Frame,
-    policy: PolicyView,
-    /// Its number, and whether this is it.
-    on: u64,
-    newest: bool,
-    meaning: String,
-    lines: Vec<DiffLine>,
 }
 
 /// A line of a difference, as shown.
@@ -79,6 +71,12 @@ pub(crate) struct FloorPlace {
     act: String,
 }
 
+/// What somebody looked at when they removed it.
+#[derive(Deserialize)]
+pub(crate) struct Seen {
+    on: u64,
+}
+
 #[derive(Deserialize)]
 pub(crate) struct Place {
     #[serde(default)]
@@ -91,7 +89,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer 
     let heads = app.ask(|store| store.policies()).await?;
     let assignments = app.ask(|store| store.assignments()).await?;
     let rows = heads.into_iter().map(|head| PolicyRow {
-        places: places(&assignments, &head.name).join(", "),
+        places: placed(&assignments, &head.name).join(", "),
         policy: head.into(),
     });
     let page = PoliciesPage {
@@ -104,7 +102,7 @@ pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer 
 /// `POST /policies`: on to the editor.
 pub(crate) async fn new(caller: Caller, Form(new): Form<NewPolicy>) -> Answer {
     caller.require(Permission::EditPolicies)?;
-    let name: Name = new.name.trim().parse()?;
+    let name = policy_name(new.name.trim())?;
     Ok(to(&format!("/policies/{}/edit", in_query(name.as_str()))))
 }
 
@@ -114,7 +112,19 @@ pub(crate) async fn show(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Answer {
-    let kept = version_of(&app, &caller, name.clone(), None).await?;
+    caller.require(Permission::Look)?;
+    let wanted = name.clone();
+    let (kept, removed) = app
+        .ask(move |store| {
+            if let Some(kept) = store.policy(&wanted, None)? {
+                return Ok((Some(kept), false));
+            }
+            let last = store.versions(&wanted, None, 1)?.into_iter().next();
+            let last = last.map(|last| store.policy(&wanted, Some(last.version)));
+            Ok((last.transpose()?.flatten(), true))
+        })
+        .await?;
+    let kept = kept.ok_or_else(|| Problem::missing("policy", &name))?;
     let found = checked(&app, name.clone(), kept.document.clone()).await?;
     let assignments = app.ask(|store| store.assignments()).await?;
     let floors = app.ask(|store| store.floors()).await?;
@@ -127,6 +137,7 @@ pub(crate) async fn show(
         frame: Frame::new(&caller, "/policies"),
         findings: found.findings.iter().map(ToString::to_string).collect(),
         places: places(&assignments, &name),
+        removed,
         floors: bounded(&floors, &name),
         servers: servers.into_iter().map(|server| server.name).collect(),
         versions: versions.into_iter().map(Into::into).collect(),
@@ -171,52 +182,40 @@ pub(crate) async fn set_floor(
     Ok(after(&applied, &back))
 }
 
-/// `GET /policies/{name}/versions/{version}`.
-pub(crate) async fn version(
+/// `POST /policies/{name}/unassign`: takes it out of force where it is.
+pub(crate) async fn unassign(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Path((name, number)): Path<(String, u64)>,
+    Path(name): Path<String>,
+    Form(place): Form<Place>,
 ) -> Answer {
-    let kept = version_of(&app, &caller, name.clone(), Some(number)).await?;
-    let newest = version_of(&app, &caller, name.clone(), None).await?;
-    let before = match number {
-        0 | 1 => None,
-        later => version_of(&app, &caller, name.clone(), Some(later - 1))
-            .await
-            .ok(),
-    };
-    let old = before.map(|before| before.document).unwrap_or_default();
-    let new = kept.document.clone();
-    let (meaning, lines) = compared(&app, name, old, new).await?;
-    let page = VersionPage {
-        frame: Frame::new(&caller, "/policies"),
-        on: newest.head.version,
-        newest: newest.head.version == kept.head.version,
-        meaning,
-        lines,
-        policy: kept.head.into(),
-    };
-    Ok(shown(&page))
-}
-
-/// What somebody looked at when they went back.
-#[derive(Deserialize)]
-pub(crate) struct Back {
-    on: u64,
-}
-
-/// `POST /policies/{name}/versions/{version}`: back to it.
-pub(crate) async fn roll_back(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Path((name, version)): Path<(String, u64)>,
-    Form(seen): Form<Back>,
-) -> Answer {
+    caller.require(Permission::AssignPolicies)?;
     let back = format!("/policies/{}", in_query(&name));
-    match roll_back_to(&app, &caller, name, (version, Some(seen.on)), String::new()).await? {
-        Saved::Version(_) => Ok(to(&back)),
-        Saved::Proposed(proposal) => Ok(to(&format!("/approvals/{}", proposal.id))),
+    let server = Some(place.server).filter(|server| !server.is_empty());
+    let assigned = app.ask(|store| store.assignments()).await?;
+    let mine = |one: &Assignment| one.server == server && one.policy == name;
+    if !assigned.iter().any(mine) {
+        // Somebody put another there meanwhile: that one was not meant.
+        let words = "it is not in force there any more: look again";
+        return Err(Problem::new(StatusCode::CONFLICT, "changed_meanwhile", words).into());
     }
+    let change = Change::Assign {
+        server,
+        policy: None,
+    };
+    let applied = app.change(caller.actor(&app), change).await?;
+    Ok(after(&applied, &back))
+}
+
+/// `POST /policies/{name}/remove`.
+pub(crate) async fn remove(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Form(seen): Form<Seen>,
+) -> Answer {
+    let applied = remove_policy(&app, &caller, name, Some(seen.on)).await?;
+    Ok(after(&applied, "/policies"))
 }
 
 /// What a change means, and its lines.
@@ -262,13 +261,22 @@ fn bounded(floors: &[Assignment], policy: &str) -> Vec<String> {
     .collect()
 }
 
-fn places(assignments: &[Assignment], policy: &str) -> Vec<String> {
+fn places(assignments: &[Assignment], policy: &str) -> Vec<(String, String)> {
     let mine = assignments.iter().filter(|one| one.policy == policy);
     mine.map(|one| match &one.server {
-        Some(server) => format!("server {server}"),
-        None => "all servers that have none of their own".to_owned(),
+        Some(server) => (server.clone(), format!("server {server}")),
+        None => (
+            String::new(),
+            "all servers that have none of their own".to_owned(),
+        ),
     })
     .collect()
+}
+
+/// Where it is in force, in words.
+pub(super) fn placed(assignments: &[Assignment], policy: &str) -> Vec<String> {
+    let places = places(assignments, policy).into_iter();
+    places.map(|(_, words)| words).collect()
 }
 
 const HISTORY: u32 = 50;

@@ -1,66 +1,34 @@
 //! The editor: a document, what is wrong with it by line, what is hardly meant, what would change.
 //!
-//! Opened from a denied record it already holds the rule that allows it: the second click saves.
+//! Opened from a denied record it already holds the rule that allows it: the second click saves, and puts
+//! a new policy in force where nothing was. With a script it is checked while it is typed.
 
 use std::sync::Arc;
 
-use askama::Template;
 use axum::{
     Form,
     extract::{Path, Query, State},
     http::{HeaderMap, StatusCode},
-    response::Response,
 };
 use serde::Deserialize;
 
-use super::{
-    Answer, Frame, in_query,
-    policies::{DiffLine, compared},
-    records::cut,
-    shown_as, to,
-};
+use super::{Answer, in_query, to};
 use crate::{
     allow::{Lasting, Width, propose},
     api::{
         audit,
-        policies::{Saved, checked, save_version},
-        recorded::{simulated, span, suggested, week},
+        policies::{Saved, Written, policy_name, save_written},
     },
     api_error::Problem,
     app::App,
     auth::{Caller, origin},
     document::moment,
-    recorded::{Breadth, Simulation},
     role::Permission,
-    store::Name,
 };
 
-#[derive(Template)]
-#[template(path = "policy_edit.html")]
-struct EditPage {
-    frame: Frame,
-    name: String,
-    version: u64,
-    document: String,
-    reason: String,
-    note: String,
-    note_class: &'static str,
-    rule: String,
-    problems: Vec<String>,
-    findings: Vec<String>,
-    lines: Vec<DiffLine>,
-    /// The button stands above the document: nothing is left to write.
-    save_first: bool,
-    /// Policies are changed by two people: the button proposes.
-    two: bool,
-    /// What it would do with recorded traffic.
-    simulation: Option<Simulation>,
-    days: u16,
-    server: String,
-    servers: Vec<String>,
-    /// What a suggestion left out.
-    left_out: Vec<String>,
-}
+mod sheet;
+
+use sheet::EditPage;
 
 #[derive(Deserialize)]
 pub(crate) struct Opened {
@@ -82,6 +50,9 @@ pub(crate) struct Opened {
     sandbox: String,
     #[serde(default)]
     days: String,
+    /// Saving puts it in force for this server.
+    #[serde(default)]
+    assign: String,
 }
 
 #[derive(Deserialize)]
@@ -96,6 +67,8 @@ pub(crate) struct Edited {
     days: String,
     #[serde(default)]
     server: String,
+    #[serde(default)]
+    assign: String,
 }
 
 /// `GET /policies/{name}/edit`.
@@ -107,7 +80,7 @@ pub(crate) async fn form(
     headers: HeaderMap,
 ) -> Answer {
     caller.require(Permission::EditPolicies)?;
-    let known: Name = name.parse()?;
+    let known = policy_name(&name)?;
     if origin::is_led_here(&headers)
         && let Some(instead) = opened.instead(&name)
     {
@@ -116,6 +89,7 @@ pub(crate) async fn form(
     let wanted = name.clone();
     let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
     let mut page = EditPage::of(&caller, known.as_str());
+    page.assigned(&app, &caller, opened.assign.clone()).await?;
     let old = match kept {
         Some(kept) => {
             page.version = kept.head.version;
@@ -124,35 +98,22 @@ pub(crate) async fn form(
         None => String::new(),
     };
     page.document = match old.is_empty() {
-        true => {
-            format!("version: 1\nname: {name}\nmode: enforce\negress:\n  - host: api.example.com\n")
-        }
+        true => format!("{}egress:\n  - host: api.example.com\n", begin(&name)),
         false => old.clone(),
     };
     if !opened.record.is_empty() {
         let found = audit::record(&app, &caller, &opened.record).await?;
         let until = opened.lasting.until(moment(app.now()));
-        let proposal = propose(&name, &old, &found.row, (opened.width, until));
+        let base = match old.is_empty() {
+            // A new one allows this and nothing else.
+            true => format!("{}egress: []\n", begin(&name)),
+            false => old.clone(),
+        };
+        let proposal = propose(&name, &base, &found.row, (opened.width, until));
         let proposal = proposal
             .ok_or_else(|| Problem::invalid("no rule would let this record's request pass"))?;
         page.reason = format!("allow what record {} was denied", opened.record);
-        match proposal.document {
-            Some(document) => {
-                page.note =
-                    "The rule that allows it is in the document: look at it, and save.".to_owned();
-                page.note_class = "good";
-                page.save_first = true;
-                page.document = document;
-            }
-            None => {
-                page.note =
-                    "This document has no place where gig could put the rule with certainty. \
-                             Put it under egress yourself:"
-                        .to_owned();
-                page.note_class = "warn";
-                page.rule = proposal.rule;
-            }
-        }
+        page.offer(base, proposal);
     }
     if !opened.suggest.is_empty() {
         page.suggest(&app, &caller, opened).await?;
@@ -173,6 +134,7 @@ pub(crate) async fn submit(
     // Forms send CRLF; the document's lines end as its author wrote them elsewhere.
     let document = edited.document.replace("\r\n", "\n");
     let mut page = EditPage::of(&caller, &name);
+    page.assigned(&app, &caller, edited.assign).await?;
     page.version = edited.version;
     page.document.clone_from(&document);
     page.reason.clone_from(&edited.reason);
@@ -193,9 +155,13 @@ pub(crate) async fn submit(
         }
         return Ok(page.shown(StatusCode::OK));
     }
-    let reason = edited.reason.trim().to_owned();
     let back = format!("/policies/{}", in_query(&name));
-    let saved = save_version(&app, &caller, name, Some(edited.version), document, reason).await;
+    let written = Written {
+        document,
+        reason: edited.reason.trim().to_owned(),
+        server: Some(page.assign.clone()).filter(|server| !server.is_empty()),
+    };
+    let saved = save_written(&app, &caller, name, Some(edited.version), written).await;
     match saved {
         Ok(Saved::Version(_)) => Ok(to(&back)),
         Ok(Saved::Proposed(proposal)) => Ok(to(&format!("/approvals/{}", proposal.id))),
@@ -216,133 +182,14 @@ impl Opened {
         if !self.record.is_empty() {
             return Some(format!("/audit/{}", in_query(&self.record)));
         }
+        if !self.assign.is_empty() {
+            return Some("/servers".to_owned());
+        }
         (!self.suggest.is_empty()).then(|| format!("/policies/{}", in_query(policy)))
     }
 }
 
-fn days_of(text: &str) -> Result<u16, Problem> {
-    match text.trim() {
-        "" => Ok(week()),
-        days => days
-            .parse()
-            .map_err(|_| Problem::invalid("days are a number")),
-    }
-}
-
-impl EditPage {
-    fn of(caller: &Caller, name: &str) -> Self {
-        Self {
-            frame: Frame::new(caller, "/policies"),
-            name: name.to_owned(),
-            version: 0,
-            document: String::new(),
-            reason: String::new(),
-            note: String::new(),
-            note_class: "good",
-            rule: String::new(),
-            problems: Vec::new(),
-            findings: Vec::new(),
-            lines: Vec::new(),
-            save_first: false,
-            two: false,
-            simulation: None,
-            days: week(),
-            server: String::new(),
-            servers: Vec::new(),
-            left_out: Vec::new(),
-        }
-    }
-
-    /// What the forms around the document offer.
-    async fn surroundings(&mut self, app: &App) -> Result<(), Problem> {
-        self.two = app.ask(|store| store.two_person_rule()).await?;
-        let servers = app.ask(|store| store.servers()).await?;
-        self.servers = servers.into_iter().map(|server| server.name).collect();
-        Ok(())
-    }
-
-    /// Runs the document over recorded traffic.
-    async fn simulate(
-        &mut self,
-        app: &Arc<App>,
-        caller: &Caller,
-        days: &str,
-    ) -> Result<(), Problem> {
-        self.days = days_of(days)?;
-        let span = span(&self.name, self.days, Some(self.server.clone()), None)?;
-        let (name, document) = (self.name.clone(), self.document.clone());
-        match simulated(app, caller, name, document, span).await {
-            Ok(simulation) => self.simulation = Some(simulation),
-            Err(problem) => {
-                self.note = problem.detail;
-                self.note_class = "warn";
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes the document one for recorded traffic.
-    async fn suggest(
-        &mut self,
-        app: &Arc<App>,
-        caller: &Caller,
-        opened: Opened,
-    ) -> Result<(), Problem> {
-        self.days = days_of(&opened.days)?;
-        self.server.clone_from(&opened.server);
-        let span = span(
-            &self.name,
-            self.days,
-            Some(opened.server),
-            Some(opened.sandbox),
-        )?;
-        let width = match opened.width {
-            Width::Path => Breadth::Path,
-            Width::Host => Breadth::Host,
-        };
-        let made = suggested(app, caller, self.name.clone(), width, span).await?;
-        let part = match made.complete {
-            true => "",
-            false => ", the newest part of that time only",
-        };
-        self.note = format!(
-            "The narrowest document for {} records{part} is in the editor, each rule with what it rests on. \
-             Nothing is saved yet.",
-            made.records
-        );
-        self.reason = "suggested from what was recorded".to_owned();
-        self.document = made.document;
-        self.left_out = made.notes;
-        let uncovered = made.uncovered.iter();
-        self.left_out
-            .extend(uncovered.map(|asked| format!("not covered: {}", cut(asked, 160))));
-        Ok(())
-    }
-
-    /// Whether an option is the one that was chosen.
-    fn is(&self, server: &str) -> bool {
-        self.server == server
-    }
-
-    /// Checks the document, and compares it with what is kept.
-    async fn look(&mut self, app: &App, old: String) -> Result<(), Problem> {
-        let found = checked(app, self.name.clone(), self.document.clone()).await?;
-        let place = |problem: &gig_policy::Problem| {
-            format!(
-                "line {}, column {}: {}",
-                problem.line, problem.column, problem.message
-            )
-        };
-        self.problems = found.problems.iter().map(place).collect();
-        self.findings = found.findings.iter().map(ToString::to_string).collect();
-        if old != self.document && !old.is_empty() {
-            let (_, lines) = compared(app, self.name.clone(), old, self.document.clone()).await?;
-            self.lines = lines;
-        }
-        Ok(())
-    }
-
-    fn shown(&self, status: StatusCode) -> Response {
-        shown_as(status, self)
-    }
+/// How a new document begins.
+fn begin(name: &str) -> String {
+    format!("version: 1\nname: {name}\nmode: enforce\n")
 }

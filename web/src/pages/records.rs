@@ -2,6 +2,7 @@
 
 use gig_audit::{row::Row, search::Found};
 
+use super::in_query;
 use crate::api::audit::id;
 
 /// One record, as listed.
@@ -13,6 +14,8 @@ pub(crate) struct RecordRow {
     pub(super) verdict_words: &'static str,
     pub(super) place: String,
     pub(super) why: String,
+    /// Where the rule stands that let it pass; empty where none did.
+    pub(super) rule: String,
     pub(super) who: String,
     pub(super) sandbox: String,
 }
@@ -39,6 +42,11 @@ impl RecordRow {
             verdict,
             place: place(row),
             why: why(row),
+            rule: if row.reason.is_none() {
+                rule_link(row)
+            } else {
+                String::new()
+            },
             who: who(row),
             sandbox: row.sandbox.clone().unwrap_or_default(),
         }
@@ -67,6 +75,19 @@ fn why(row: &Row) -> String {
         (Some(reason), _) => reason.clone(),
         (None, Some(rule)) => rule.clone(),
         (None, None) => cut(&row.findings.join(", "), 160),
+    }
+}
+
+/// The rule that decided or came nearest, in the version that decided; empty where there is none.
+pub(super) fn rule_link(row: &Row) -> String {
+    let decided = row.policy.as_deref().zip(row.policy_version);
+    match (decided.filter(|(_, version)| *version > 0), &row.rule) {
+        (Some((policy, version)), Some(rule)) => format!(
+            "/policies/{}/versions/{version}?rule={}#rule",
+            in_query(policy),
+            in_query(rule)
+        ),
+        _ => String::new(),
     }
 }
 

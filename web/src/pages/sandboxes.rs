@@ -6,7 +6,7 @@ use askama::Template;
 use axum::extract::{Path, State};
 
 use super::{
-    Answer, Frame,
+    Answer, Frame, in_query,
     records::{RecordRow, rows},
     shown, to,
 };
@@ -15,9 +15,12 @@ use crate::{
         audit::{AuditAsked, find},
         sandboxes::{self, SandboxView, stop_sandbox},
     },
+    api_error::Problem,
     app::App,
     auth::Caller,
     control::SandboxLog,
+    document,
+    remedy::Remedies,
     role::Permission,
 };
 
@@ -36,6 +39,8 @@ struct SandboxPage {
     denials: Vec<RecordRow>,
     log: String,
     dropped: u64,
+    /// Where a policy is suggested for what it tried; empty for who may not write one.
+    suggest: String,
 }
 
 /// `GET /sandboxes`.
@@ -72,7 +77,9 @@ pub(crate) async fn show(
     } else {
         (Vec::new(), SandboxLog::default())
     };
+    let suggest = suggest(&app, &caller, &facts.server, &id).await?;
     let page = SandboxPage {
+        suggest,
         frame: Frame::new(&caller, "/sandboxes"),
         one: facts.into(),
         denials,
@@ -80,6 +87,28 @@ pub(crate) async fn show(
         dropped: log.dropped,
     };
     Ok(shown(&page))
+}
+
+/// The editor of the policy that is in force for its server now, or of a new one for it.
+async fn suggest(app: &App, caller: &Caller, server: &str, id: &str) -> Result<String, Problem> {
+    if !caller.may(Permission::EditPolicies) {
+        return Ok(String::new());
+    }
+    let now = document::moment(app.now());
+    let wanted = server.to_owned();
+    let remedy = app.ask(move |store| Remedies::read(store, now)?.place(&wanted));
+    let Some(remedy) = remedy.await? else {
+        return Ok(String::new());
+    };
+    let assign = remedy
+        .assign
+        .map(|server| format!("&assign={}", in_query(&server)));
+    Ok(format!(
+        "/policies/{}/edit?suggest=1&sandbox={}{}",
+        in_query(&remedy.policy),
+        in_query(id),
+        assign.unwrap_or_default()
+    ))
 }
 
 /// `POST /sandboxes/{id}/stop`.

@@ -149,10 +149,25 @@ pub enum Change {
         /// Why.
         reason: String,
     },
-    /// A policy that nothing uses goes, with its versions.
+    /// The same, and it is in force for a server from then on.
+    SaveFor {
+        /// Which.
+        name: Name,
+        /// The version it is built on (0 for a new policy); `None` whatever there is.
+        expected: Option<u64>,
+        /// As it was written.
+        document: String,
+        /// Why.
+        reason: String,
+        /// For which server.
+        server: String,
+    },
+    /// A policy that nothing uses goes; its versions can be read on, and gone back to.
     RemovePolicy {
         /// Which.
         name: String,
+        /// Its newest version; `None` whatever there is.
+        expected: Option<u64>,
     },
     /// A policy is in force for a server, or for all that have none of their own.
     Assign {
@@ -266,6 +281,7 @@ impl Change {
         matches!(
             self,
             Self::SavePolicy { .. }
+                | Self::SaveFor { .. }
                 | Self::RemovePolicy { .. }
                 | Self::Assign { .. }
                 | Self::SetFloor { .. }
@@ -332,13 +348,16 @@ impl Change {
 
     fn name_subjects(&self, entry: &mut Entry) {
         match self {
-            Self::SavePolicy { name, reason, .. } => {
+            Self::SavePolicy { name, reason, .. } | Self::SaveFor { name, reason, .. } => {
                 entry.policy = Some(name.as_str().into());
+                if let Self::SaveFor { server, .. } = self {
+                    entry.server = Some(server.as_str().into());
+                }
                 if !reason.is_empty() {
                     entry.findings.push(format!("reason: {reason}").into());
                 }
             }
-            Self::RemovePolicy { name } => entry.policy = Some(name.as_str().into()),
+            Self::RemovePolicy { name, .. } => entry.policy = Some(name.as_str().into()),
             Self::AnswerHeld { id, .. } => entry.request = Some(id.as_str().into()),
             Self::Assign { server, policy } | Self::SetFloor { server, policy } => {
                 entry.policy = policy.as_deref().map(Into::into);
@@ -356,6 +375,7 @@ impl Change {
                 Event::Auth
             }
             Self::SavePolicy { .. }
+            | Self::SaveFor { .. }
             | Self::RemovePolicy { .. }
             | Self::Assign { .. }
             | Self::SetFloor { .. } => Event::PolicyChange,
@@ -397,6 +417,7 @@ impl Change {
             } => format!("token {name} ({id}) made as {role}{}", narrowing.words()),
             Self::RemoveToken { id } => format!("token {id} removed"),
             Self::SavePolicy { .. } => "version saved".to_owned(),
+            Self::SaveFor { server, .. } => format!("version saved and put in force for {server}"),
             Self::RemovePolicy { .. } => "policy removed".to_owned(),
             Self::Assign { server, policy } => {
                 let place = server.as_deref().unwrap_or("all servers");

@@ -55,7 +55,12 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         Change::SignOn { .. } => sign_on::sign_on(db, change, actor)?,
         Change::AddToken { .. } | Change::RemoveToken { .. } => token(db, change, actor)?,
         Change::SavePolicy { .. } => return save_policy(db, change, actor),
-        Change::RemovePolicy { name } => remove_policy(db, name)?,
+        Change::SaveFor { name, server, .. } => {
+            let applied = save_policy(db, change, actor)?;
+            assign(db, "assignments", Some(server), Some(name.as_str()))?;
+            return Ok(applied);
+        }
+        Change::RemovePolicy { name, expected } => remove_policy(db, name, *expected)?,
         Change::Assign { server, policy } => {
             assign(db, "assignments", server.as_deref(), policy.as_deref())?;
         }
@@ -193,26 +198,24 @@ fn token(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
 }
 
 fn save_policy(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<Applied> {
-    let Change::SavePolicy {
+    let (Change::SavePolicy {
         name,
         expected,
         document,
         reason,
-    } = change
+    }
+    | Change::SaveFor {
+        name,
+        expected,
+        document,
+        reason,
+        ..
+    }) = change
     else {
         return Ok(Applied::default());
     };
     let name = name.as_str();
-    let sql = "SELECT version, removed FROM policies WHERE name = ?1";
-    let found: Option<(u64, bool)> = db
-        .query_row(sql, [name], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let (last, removed) = found.unwrap_or((0, true));
-    let current = if removed { 0 } else { last };
-    if expected.is_some_and(|expected| expected != current) {
-        let name = name.to_owned();
-        return Err(Refused::Change(ChangeError::Stale { name, current }));
-    }
+    let last = built_on(db, name, *expected)?;
     let version = last + 1;
     let sql = "INSERT INTO policies (name, version) VALUES (?1, ?2)
                ON CONFLICT (name) DO UPDATE SET version = ?2, removed = 0";
@@ -227,7 +230,23 @@ fn save_policy(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<
     })
 }
 
-fn remove_policy(db: &Transaction<'_>, name: &str) -> Outcome {
+/// The last version that there ever was; refuses what is built on another than is there now.
+fn built_on(db: &Transaction<'_>, name: &str, expected: Option<u64>) -> Outcome<u64> {
+    let sql = "SELECT version, removed FROM policies WHERE name = ?1";
+    let found: Option<(u64, bool)> = db
+        .query_row(sql, [name], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (last, removed) = found.unwrap_or((0, true));
+    let current = if removed { 0 } else { last };
+    if expected.is_some_and(|expected| expected != current) {
+        let name = name.to_owned();
+        return Err(Refused::Change(ChangeError::Stale { name, current }));
+    }
+    Ok(last)
+}
+
+fn remove_policy(db: &Transaction<'_>, name: &str, expected: Option<u64>) -> Outcome {
+    built_on(db, name, expected)?;
     // That of a server that was removed waits for it to come back, and then denies it everything.
     let sql = "SELECT server FROM (SELECT server, policy FROM assignments
                    UNION ALL SELECT server, policy FROM floors) AS used WHERE policy = ?1

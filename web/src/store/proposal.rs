@@ -46,7 +46,8 @@ pub struct Proposal {
 pub struct Draft {
     /// What it does.
     pub kind: ProposalKind,
-    /// The policy, the user, or the server (empty for all servers); empty for the rule itself.
+    /// The policy, the user, or the server (empty for all servers); empty for the rule itself; policy and
+    /// server as `POLICY for SERVER`, where both are meant.
     pub subject: String,
     /// The document, the role, or the policy (empty for none); in lists no documents.
     pub value: String,
@@ -57,6 +58,8 @@ pub struct Draft {
 pub enum ProposalKind {
     /// Writes a version of a policy.
     SavePolicy,
+    /// Writes a version of a policy and puts it in force for a server.
+    SaveFor,
     /// Removes a policy.
     RemovePolicy,
     /// Puts a policy in force, or takes it out.
@@ -119,7 +122,17 @@ impl Draft {
             Change::SavePolicy { name, document, .. } => {
                 draft(ProposalKind::SavePolicy, name.as_str(), document)
             }
-            Change::RemovePolicy { name } => draft(ProposalKind::RemovePolicy, name, ""),
+            Change::SaveFor {
+                name,
+                document,
+                server,
+                ..
+            } => draft(
+                ProposalKind::SaveFor,
+                &format!("{name}{FOR}{server}"),
+                document,
+            ),
+            Change::RemovePolicy { name, .. } => draft(ProposalKind::RemovePolicy, name, ""),
             Change::Assign { server, policy } => {
                 let (server, policy) = (server.as_deref(), policy.as_deref());
                 let (server, policy) = (server.unwrap_or_default(), policy.unwrap_or_default());
@@ -143,11 +156,31 @@ impl Draft {
     pub fn policy(&self) -> Option<&str> {
         match self.kind {
             ProposalKind::SavePolicy | ProposalKind::RemovePolicy => Some(&self.subject),
+            ProposalKind::SaveFor => self.subject.split_once(FOR).map(|(policy, _)| policy),
             ProposalKind::Assign | ProposalKind::SetFloor => {
                 Some(self.value.as_str()).filter(|name| !name.is_empty())
             }
             ProposalKind::SetRole | ProposalKind::EndRule => None,
         }
+    }
+
+    /// The server for which a policy is put in force, or taken out; empty for all of them.
+    #[must_use]
+    pub fn server(&self) -> Option<&str> {
+        match self.kind {
+            ProposalKind::SaveFor => self.subject.split_once(FOR).map(|(_, server)| server),
+            ProposalKind::Assign | ProposalKind::SetFloor => Some(&self.subject),
+            ProposalKind::SavePolicy
+            | ProposalKind::RemovePolicy
+            | ProposalKind::SetRole
+            | ProposalKind::EndRule => None,
+        }
+    }
+
+    /// Whether it holds a document.
+    #[must_use]
+    pub const fn holds_document(&self) -> bool {
+        matches!(self.kind, ProposalKind::SavePolicy | ProposalKind::SaveFor)
     }
 }
 
@@ -165,7 +198,22 @@ impl Proposal {
                 document: value,
                 reason: self.reason.clone(),
             },
-            ProposalKind::RemovePolicy => Change::RemovePolicy { name: subject },
+            ProposalKind::SaveFor => {
+                let both = subject.split_once(FOR);
+                let (name, server) =
+                    both.ok_or_else(|| format!("no policy and server: {subject}"))?;
+                Change::SaveFor {
+                    name: name.parse().map_err(|error| format!("{error}"))?,
+                    expected: Some(self.built_on),
+                    document: value,
+                    reason: self.reason.clone(),
+                    server: server.to_owned(),
+                }
+            }
+            ProposalKind::RemovePolicy => Change::RemovePolicy {
+                name: subject,
+                expected: Some(self.built_on),
+            },
             ProposalKind::Assign => Change::Assign {
                 server: Some(subject).filter(|server| !server.is_empty()),
                 policy: Some(value).filter(|policy| !policy.is_empty()),
@@ -184,8 +232,9 @@ impl Proposal {
 }
 
 impl ProposalKind {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::SavePolicy,
+        Self::SaveFor,
         Self::RemovePolicy,
         Self::Assign,
         Self::SetFloor,
@@ -198,6 +247,7 @@ impl ProposalKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::SavePolicy => "policy.save",
+            Self::SaveFor => "policy.save_for",
             Self::RemovePolicy => "policy.remove",
             Self::Assign => "policy.assign",
             Self::SetFloor => "policy.floor",
@@ -262,3 +312,6 @@ impl Decision {
         }
     }
 }
+
+/// Between a policy and a server: no name has a blank.
+const FOR: &str = " for ";

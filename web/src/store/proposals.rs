@@ -108,7 +108,7 @@ fn propose(db: &Transaction<'_>, draft: Draft, change: &Change, actor: &Actor) -
         room(db, &person)?;
     }
     let reason = match change {
-        Change::SavePolicy { reason, .. } => reason.as_str(),
+        Change::SavePolicy { reason, .. } | Change::SaveFor { reason, .. } => reason.as_str(),
         _ => "",
     };
     let sql =
@@ -229,9 +229,9 @@ fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<Basis, DatabaseError> {
     };
     let before = match draft.kind {
         ProposalKind::SavePolicy | ProposalKind::RemovePolicy => String::new(),
-        ProposalKind::Assign => text(
+        ProposalKind::Assign | ProposalKind::SaveFor => text(
             "SELECT policy FROM assignments WHERE server = ?1",
-            &draft.subject,
+            draft.server().unwrap_or_default(),
         )?,
         ProposalKind::SetFloor => text(
             "SELECT policy FROM floors WHERE server = ?1",
@@ -253,13 +253,15 @@ fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<Basis, DatabaseError> {
             let user = user.optional()?;
             user.map(|user| format!("{} {}", user.created.as_second(), user.password))
         }
-        ProposalKind::Assign => match alone::spec_of(db, &draft.subject)? {
-            Some(spec) => Some(
-                serde_json::to_string(&spec)
-                    .map_err(|error| DatabaseError::Failed(error.into()))?,
-            ),
-            None => None,
-        },
+        ProposalKind::Assign | ProposalKind::SaveFor => {
+            match alone::spec_of(db, draft.server().unwrap_or_default())? {
+                Some(spec) => Some(
+                    serde_json::to_string(&spec)
+                        .map_err(|error| DatabaseError::Failed(error.into()))?,
+                ),
+                None => None,
+            }
+        }
         ProposalKind::SavePolicy
         | ProposalKind::RemovePolicy
         | ProposalKind::SetFloor
@@ -324,9 +326,10 @@ fn dated(db: &Transaction<'_>, mut found: Proposal) -> Result<Proposal, Database
 fn needed(db: &Transaction<'_>, draft: &Draft) -> Result<Permission, DatabaseError> {
     Ok(match draft.kind {
         // It may have become a floor since.
-        ProposalKind::SavePolicy | ProposalKind::RemovePolicy => {
+        ProposalKind::SavePolicy | ProposalKind::SaveFor | ProposalKind::RemovePolicy => {
             let sql = "SELECT count(*) > 0 FROM floors WHERE policy = ?1";
-            match db.query_row(sql, [&draft.subject], |row| row.get(0))? {
+            let policy = draft.policy().unwrap_or_default();
+            match db.query_row(sql, [policy], |row| row.get(0))? {
                 true => Permission::SetFloors,
                 false => Permission::EditPolicies,
             }

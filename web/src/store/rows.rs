@@ -40,12 +40,14 @@ pub(super) const ROLE_OF_SESSION: &str = r#"SELECT u.role FROM sessions s
 pub(super) const POLICIES: &str = "SELECT v.name, v.version, v.author, v.reason, v.created
     FROM policies p JOIN policy_versions v ON v.name = p.name AND v.version = p.version
     WHERE p.removed = 0 ORDER BY v.name";
+/// The newest of one that is there; one that is named also of one that was removed.
 pub(super) const ONE_POLICY: &str = "SELECT v.name, v.version, v.author, v.reason, v.created, v.document
     FROM policies p JOIN policy_versions v ON v.name = p.name AND v.version = coalesce(?2, p.version)
-    WHERE p.name = ?1 AND p.removed = 0";
+    WHERE p.name = ?1 AND (p.removed = 0 OR ?2 IS NOT NULL)";
+/// Also of one that was removed: what it allowed is to be found.
 pub(super) const VERSIONS: &str = "SELECT v.name, v.version, v.author, v.reason, v.created
     FROM policies p JOIN policy_versions v ON v.name = p.name
-    WHERE p.name = ?1 AND p.removed = 0 AND v.version < ?2 ORDER BY v.version DESC LIMIT ?3";
+    WHERE p.name = ?1 AND v.version < ?2 ORDER BY v.version DESC LIMIT ?3";
 pub(super) const ASSIGNMENTS: &str = "SELECT server, policy FROM assignments ORDER BY server";
 pub(super) const FLOORS: &str = "SELECT server, policy FROM floors ORDER BY server";
 pub(super) const SERVERS: &str = "SELECT name, spec, author, changed FROM servers ORDER BY name";
@@ -57,12 +59,12 @@ pub(super) const ONE_PROPOSAL: &str = "SELECT id, kind, subject, value, before, 
     author, person, created, state, decided_by, decided, why, version, basis
     FROM proposals WHERE id = ?1";
 pub(super) const PENDING: &str = "SELECT id, kind, subject,
-    CASE kind WHEN 'policy.save' THEN '' ELSE value END, before, built_on, reason,
+    CASE WHEN kind IN ('policy.save', 'policy.save_for') THEN '' ELSE value END, before, built_on, reason,
     author, person, created, state, decided_by, decided, why, version, basis FROM proposals
     WHERE state = 'pending' AND id < ?1 ORDER BY id DESC LIMIT ?2";
 /// Those that wait are few: they are stepped over.
 pub(super) const DECIDED: &str = "SELECT id, kind, subject,
-    CASE kind WHEN 'policy.save' THEN '' ELSE value END, before, built_on, reason,
+    CASE WHEN kind IN ('policy.save', 'policy.save_for') THEN '' ELSE value END, before, built_on, reason,
     author, person, created, state, decided_by, decided, why, version, basis FROM proposals
     WHERE state <> 'pending' AND id < ?1 ORDER BY id DESC LIMIT ?2";
 

@@ -320,14 +320,23 @@ fn versions_count_on_and_stale_changes_are_refused(store: &dyn Store) {
         page.iter().map(|head| head.version).collect::<Vec<_>>(),
         [1]
     );
-    apply(
-        store,
-        &Change::RemovePolicy {
-            name: "p".to_owned(),
-        },
-    )
-    .unwrap();
+    let remove = |expected: Option<u64>| {
+        let name = "p".to_owned();
+        apply(store, &Change::RemovePolicy { name, expected })
+    };
+    for expected in [0, 1, 3] {
+        let refused = remove(Some(expected));
+        assert!(matches!(
+            refused,
+            Err(ChangeError::Stale { current: 2, .. })
+        ));
+    }
+    remove(Some(2)).unwrap();
     assert!(store.policy("p", None).unwrap().is_none() && store.policies().unwrap().is_empty());
+    // What it was can be read on.
+    assert_eq!(store.policy("p", Some(1)).unwrap().unwrap().document, "one");
+    assert_eq!(store.versions("p", None, 10).unwrap().len(), 2);
+    assert!(store.policy("q", Some(1)).unwrap().is_none());
     // A number never means two documents.
     assert_eq!(
         version(apply(store, &policy("p", Some(0), "three"))),
@@ -355,6 +364,7 @@ fn an_assigned_policy_stays_and_goes_with_its_server(store: &dyn Store) {
     apply(store, &assign(Some("s"), Some("p"))).unwrap();
     let remove = Change::RemovePolicy {
         name: "p".to_owned(),
+        expected: None,
     };
     assert!(matches!(
         apply(store, &remove),

@@ -1,4 +1,4 @@
-//! `gig policy ls|get|apply|history|rollback|assign`: the policies that the appliance keeps, asked of
+//! `gig policy ls|get|apply|history|rollback|assign|unassign|rm`: the policies that the appliance keeps, asked of
 //! the one that runs on this machine.
 
 use std::io::IsTerminal as _;
@@ -12,7 +12,7 @@ use crate::{
         OutputArgs,
         policy::{
             PolicyApplyArgs, PolicyAssignArgs, PolicyFloorArgs, PolicyGetArgs, PolicyNameArgs,
-            PolicyRollbackArgs,
+            PolicyRmArgs, PolicyRollbackArgs, PolicyUnassignArgs,
         },
     },
     exit_status::ExitStatus,
@@ -141,6 +141,60 @@ pub(crate) fn assign(args: &PolicyAssignArgs) -> anyhow::Result<ExitStatus> {
         .unwrap_or("all servers that have none of their own");
     let said = format!("{} is in force for {place}", args.name);
     output::print(args.output.json, &body, &said)?;
+    Ok(ExitStatus::SUCCESS)
+}
+
+/// `gig policy unassign (--server SERVER | --all)`.
+///
+/// # Errors
+/// When nothing is assigned there.
+pub(crate) fn unassign(args: &PolicyUnassignArgs) -> anyhow::Result<ExitStatus> {
+    if args.server.is_none() && !args.all {
+        bail!("say where: --server NAME, or --all for every server that has none of its own");
+    }
+    let body = json!({"server": args.server, "policy": null});
+    let answer = Asking::new(Method::PUT, "/api/v1/assignments")
+        .body(&body)
+        .send()?
+        .json()?;
+    let place = args
+        .server
+        .as_deref()
+        .unwrap_or("all servers that have none of their own");
+    let done = format!("nothing is assigned to {place} any more");
+    told(&args.output, &answer, &body, done)
+}
+
+/// `gig policy rm NAME`.
+///
+/// # Errors
+/// When it is not kept, or in force somewhere.
+pub(crate) fn remove(args: &PolicyRmArgs) -> anyhow::Result<ExitStatus> {
+    let path = format!("/api/v1/policies/{}", segment(&args.name));
+    let mut asking = Asking::new(Method::DELETE, &path);
+    if let Some(version) = args.on {
+        asking = asking.header("if-match", &format!("\"{version}\""));
+    }
+    let answer = asking.send()?.json()?;
+    let done = format!("{} is removed; its versions can be read on", args.name);
+    told(&args.output, &answer, &json!({"policy": args.name}), done)
+}
+
+/// What was done, or that it waits for a second person.
+fn told(
+    output: &OutputArgs,
+    answer: &Value,
+    body: &Value,
+    done: String,
+) -> anyhow::Result<ExitStatus> {
+    let (shown, said) = match answer.get("id").and_then(Value::as_u64) {
+        Some(id) => (
+            answer,
+            format!("it waits for a second person, as proposal {id}"),
+        ),
+        None => (body, done),
+    };
+    output::print(output.json, shown, &said)?;
     Ok(ExitStatus::SUCCESS)
 }
 

@@ -46,7 +46,13 @@ fn a_floor_is_set_listed_recorded_and_keeps_its_policy(store: &dyn Store) {
     assert_eq!(places, [None, Some("docs")]);
     assert!(store.assignments().unwrap().is_empty());
     let name = "base".to_owned();
-    let used = apply(store, &Change::RemovePolicy { name });
+    let used = apply(
+        store,
+        &Change::RemovePolicy {
+            name,
+            expected: None,
+        },
+    );
     assert!(matches!(used, Err(ChangeError::InUse { .. })), "{used:?}");
     apply(store, &floor(None, None)).unwrap();
     let name = "docs".to_owned();
@@ -56,7 +62,14 @@ fn a_floor_is_set_listed_recorded_and_keeps_its_policy(store: &dyn Store) {
         "it goes with its server"
     );
     let name = "base".to_owned();
-    apply(store, &Change::RemovePolicy { name }).unwrap();
+    apply(
+        store,
+        &Change::RemovePolicy {
+            name,
+            expected: None,
+        },
+    )
+    .unwrap();
 }
 
 fn under_the_two_person_rule_a_floor_waits(store: &dyn Store) {

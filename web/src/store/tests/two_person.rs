@@ -7,6 +7,7 @@ on_both! {
     what_is_not_recorded_is_neither_proposed_nor_approved,
     what_was_built_on_something_else_is_stale,
     assignments_and_removals_wait_and_what_cannot_be_made_is_not_proposed,
+    a_policy_for_a_server_waits_as_one_change_and_is_made_as_one,
     authors_withdraw_and_others_reject,
     nobody_ends_the_rule_alone_or_makes_a_second_self,
     two_who_may_approve_are_needed_and_stay,
@@ -199,6 +200,7 @@ fn assignments_and_removals_wait_and_what_cannot_be_made_is_not_proposed(store: 
     };
     let remove = Change::RemovePolicy {
         name: "p".to_owned(),
+        expected: None,
     };
     let missing = make(store, &assign(Some("none")), &by("cem"));
     assert!(matches!(missing, Err(ChangeError::Missing { .. })));
@@ -214,6 +216,75 @@ fn assignments_and_removals_wait_and_what_cannot_be_made_is_not_proposed(store: 
     assert_eq!(document(store), "one");
     make(store, &decide(id, Decision::Approve), &by("ana")).unwrap();
     assert!(store.policy("p", None).unwrap().is_none());
+}
+
+fn a_policy_for_a_server_waits_as_one_change_and_is_made_as_one(store: &dyn Store) {
+    let save_for = |server: &str| Change::SaveFor {
+        name: "new".parse().unwrap(),
+        expected: Some(0),
+        document: "narrow".to_owned(),
+        reason: "why".to_owned(),
+        server: server.to_owned(),
+    };
+    apply(store, &registered("docs")).unwrap();
+    // Nothing of it where a part cannot be made.
+    let missing = apply(store, &save_for("nowhere"));
+    assert!(matches!(missing, Err(ChangeError::Missing { .. })));
+    assert!(store.policy("new", None).unwrap().is_none());
+    ruled(store);
+    assert!(make(store, &save_for("nowhere"), &by("ben")).is_err());
+    let id = proposed(make(store, &save_for("docs"), &by("ben")));
+    assert!(store.policies().unwrap().iter().all(|one| one.name == "p"));
+    assert!(store.assignments().unwrap().is_empty());
+    let kept = store.proposal(id).unwrap().unwrap();
+    assert_eq!(
+        (kept.draft.policy(), kept.draft.server()),
+        (Some("new"), Some("docs"))
+    );
+    // No documents in lists.
+    let listed = store.proposals(true, None, 10).unwrap();
+    assert_eq!(listed[0].draft.value, "");
+    let told = RefCell::new(Vec::new());
+    let witness = |entry: Entry| {
+        told.borrow_mut().push(entry);
+        Ok(())
+    };
+    let approve = decide(id, Decision::Approve);
+    let applied = store.apply(&approve, &by("cem"), &witness).unwrap();
+    assert_eq!(applied.version, Some(1));
+    let saved = store.policy("new", None).unwrap().unwrap();
+    assert_eq!(saved.document, "narrow");
+    let assigned = store.assignments().unwrap();
+    assert_eq!(
+        (assigned[0].server.as_deref(), assigned[0].policy.as_str()),
+        (Some("docs"), "new")
+    );
+    let entry = told.into_inner().pop().unwrap();
+    assert_eq!(
+        (entry.policy.as_deref(), entry.server.as_deref()),
+        (Some("new"), Some("docs"))
+    );
+    assert_eq!(
+        &*entry.findings[0],
+        "proposal 1 of ben approved: version saved and put in force for docs"
+    );
+    // Somebody put another there meanwhile: it is not what was looked at.
+    let again = Change::SaveFor {
+        name: "new".parse().unwrap(),
+        expected: Some(1),
+        document: "wider".to_owned(),
+        reason: String::new(),
+        server: "docs".to_owned(),
+    };
+    let id = proposed(make(store, &again, &by("ben")));
+    let other = Change::Assign {
+        server: Some("docs".to_owned()),
+        policy: Some("p".to_owned()),
+    };
+    make(store, &other, &owner()).unwrap();
+    assert!(store.proposal(id).unwrap().unwrap().stale);
+    let late = make(store, &decide(id, Decision::Approve), &by("cem"));
+    assert!(matches!(late, Err(ChangeError::Outdated { .. })));
 }
 
 fn authors_withdraw_and_others_reject(store: &dyn Store) {
@@ -394,6 +465,7 @@ fn a_policy_goes_though_a_server_that_went_had_it(store: &dyn Store) {
     make(store, &assign, &owner()).unwrap();
     let remove = Change::RemovePolicy {
         name: "p".to_owned(),
+        expected: None,
     };
     let used = make(store, &remove, &owner());
     assert!(matches!(used, Err(ChangeError::InUse { .. })));

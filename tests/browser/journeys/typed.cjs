@@ -1,0 +1,33 @@
+// A document is checked while it is typed: its mistakes with their lines, marked beside them, and gone
+// when they are mended. Nothing is pressed.
+const { check, heading, play } = require('./console.cjs');
+
+play(async journey => {
+  const page = await journey.first();
+  await journey.to(page, '/policies/web/edit');
+  await heading(page, 'New policy web');
+  const area = page.getByLabel('Document');
+  const typed = page.locator('#typed');
+  await area.fill('version: 1\negress:\n  - hots: a.example\n');
+  await typed.getByText('This is not a valid policy').waitFor();
+  check((await typed.innerText()).includes('did you mean'), await typed.innerText());
+  check(await page.locator('#gutter b.bad').innerText() === '3', 'the line is not marked');
+  await journey.shot(page, 'wrong');
+  // By keys: to where it is, and mended there.
+  await typed.getByRole('button').first().click();
+  check(await page.evaluate(() => document.activeElement.id === 'document'), 'the place is not gone to');
+  for (let letter = 0; letter < 4; letter += 1) await page.keyboard.press('Delete');
+  await page.keyboard.type('host');
+  await typed.getByText('Valid. Nothing is saved yet.').waitFor();
+  check(await page.locator('#gutter b.bad').count() === 0, 'it is marked still');
+  check((await area.inputValue()).includes('- host: a.example'), await area.inputValue());
+  // Legal, and hardly meant.
+  await area.fill('version: 1\negress:\n  - host: a.example\n  - host: a.example\n');
+  await typed.getByText('Hardly meant').waitFor();
+  check(await page.locator('#gutter b.warn').count() > 0, 'the finding is not marked');
+  // What is typed is text, whatever it is.
+  await area.fill("version: 1\negress:\n  - '<img src=x onerror=alert(1)>': 1\n");
+  await typed.getByText('onerror').waitFor();
+  check(await typed.locator('img').count() === 0, 'markup');
+  await journey.shot(page, 'typed');
+});

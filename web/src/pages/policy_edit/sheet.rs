@@ -1,0 +1,305 @@
+//! The editor's page: what it holds, and what it asks of store, record and compiler for that.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{http::StatusCode, response::Response};
+
+use super::Opened;
+use crate::{
+    allow::{Proposal, Width},
+    api::{
+        policies::checked,
+        recorded::{simulated, span, suggested, week},
+    },
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    guard::Scripted,
+    in_force::InForce,
+    pages::{
+        Frame,
+        policies::{DiffLine, compared},
+        records::cut,
+        shown_as,
+    },
+    recorded::{Breadth, Simulation},
+    role::Permission,
+};
+
+#[derive(Template)]
+#[template(path = "policy_edit.html")]
+pub(super) struct EditPage {
+    frame: Frame,
+    name: String,
+    pub(super) version: u64,
+    pub(super) document: String,
+    pub(super) reason: String,
+    pub(super) note: String,
+    pub(super) note_class: &'static str,
+    rule: String,
+    pub(super) problems: Vec<String>,
+    findings: Vec<String>,
+    lines: Vec<DiffLine>,
+    /// The button stands above the document: nothing is left to write.
+    save_first: bool,
+    /// Policies are changed by two people: the button proposes.
+    two: bool,
+    /// What it would do with recorded traffic.
+    simulation: Option<Simulation>,
+    days: u16,
+    pub(super) server: String,
+    servers: Vec<String>,
+    /// The server for which saving puts it in force; empty for none.
+    pub(super) assign: String,
+    /// Which servers it concerns, in words.
+    reach: String,
+    /// What a suggestion left out.
+    left_out: Vec<String>,
+}
+
+fn days_of(text: &str) -> Result<u16, Problem> {
+    match text.trim() {
+        "" => Ok(week()),
+        days => days
+            .parse()
+            .map_err(|_| Problem::invalid("days are a number")),
+    }
+}
+
+impl EditPage {
+    pub(super) fn of(caller: &Caller, name: &str) -> Self {
+        Self {
+            frame: Frame::new(caller, "/policies"),
+            name: name.to_owned(),
+            version: 0,
+            document: String::new(),
+            reason: String::new(),
+            note: String::new(),
+            note_class: "good",
+            rule: String::new(),
+            problems: Vec::new(),
+            findings: Vec::new(),
+            lines: Vec::new(),
+            save_first: false,
+            two: false,
+            simulation: None,
+            days: week(),
+            server: String::new(),
+            servers: Vec::new(),
+            assign: String::new(),
+            reach: String::new(),
+            left_out: Vec::new(),
+        }
+    }
+
+    /// What the forms around the document offer.
+    pub(super) async fn surroundings(&mut self, app: &App) -> Result<(), Problem> {
+        self.two = app.ask(|store| store.two_person_rule()).await?;
+        let servers = app.ask(|store| store.servers()).await?;
+        self.servers = servers.into_iter().map(|server| server.name).collect();
+        let servers = self.servers.clone();
+        let in_force = app.ask(move |store| {
+            let known = InForce::read(store)?;
+            let of = |server: String| (known.name_for(&server), server);
+            Ok(servers.into_iter().map(of).collect::<Vec<_>>())
+        });
+        self.reach = self.reach_of(&in_force.await?);
+        Ok(())
+    }
+
+    /// Which servers it concerns, of all that there are with what is in force for each.
+    fn reach_of(&self, in_force: &[(Option<String>, String)]) -> String {
+        if !self.assign.is_empty() {
+            let before = in_force.iter().find(|(_, server)| *server == self.assign);
+            let before = before.and_then(|(policy, _)| policy.as_deref());
+            let instead = before.filter(|policy| *policy != self.name);
+            let instead = instead.map(|policy| format!(", in place of policy {policy}"));
+            return format!(
+                "Saving puts it in force for server {}{}.",
+                self.assign,
+                instead.unwrap_or_default()
+            );
+        }
+        let mine = in_force.iter();
+        let mine = mine.filter(|(policy, _)| policy.as_deref() == Some(self.name.as_str()));
+        let mine: Vec<&str> = mine.map(|(_, server)| server.as_str()).collect();
+        match mine.as_slice() {
+            [] => "It is in force for no server.".to_owned(),
+            [one] => format!("It is in force for server {one}."),
+            all => {
+                let named: Vec<&str> = all.iter().take(MOST_NAMED).copied().collect();
+                let more = all.len() - named.len();
+                let more = match more {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                format!(
+                    "It is in force for {} servers: {}{more}. What is allowed here is allowed to each of them.",
+                    all.len(),
+                    named.join(", ")
+                )
+            }
+        }
+    }
+
+    /// Saving is to put it in force for this server, if it names one.
+    pub(super) async fn assigned(
+        &mut self,
+        app: &App,
+        caller: &Caller,
+        server: String,
+    ) -> Result<(), Problem> {
+        if server.is_empty() {
+            return Ok(());
+        }
+        caller.require(Permission::AssignPolicies)?;
+        let wanted = server.clone();
+        let kept = app.ask(move |store| store.server(&wanted)).await?;
+        if kept.is_none() {
+            return Err(Problem::missing("server", &server));
+        }
+        self.assign = server;
+        Ok(())
+    }
+
+    /// Puts the document with the rule into the editor, or the rule beside the one that is there.
+    pub(super) fn offer(&mut self, base: String, proposal: Proposal) {
+        match proposal.document {
+            Some(document) => {
+                self.note =
+                    "The rule that allows it is in the document: look at it, and save.".to_owned();
+                self.note_class = "good";
+                self.save_first = true;
+                self.document = document;
+            }
+            None => {
+                self.note =
+                    "This document has no place where gig could put the rule with certainty. \
+                             Put it under egress yourself:"
+                        .to_owned();
+                self.note_class = "warn";
+                self.rule = proposal.rule;
+                self.document = base;
+            }
+        }
+    }
+
+    /// Runs the document over recorded traffic.
+    pub(super) async fn simulate(
+        &mut self,
+        app: &Arc<App>,
+        caller: &Caller,
+        days: &str,
+    ) -> Result<(), Problem> {
+        self.days = days_of(days)?;
+        let span = span(&self.name, self.days, Some(self.server.clone()), None)?;
+        let (name, document) = (self.name.clone(), self.document.clone());
+        match simulated(app, caller, name, document, span).await {
+            Ok(simulation) => self.simulation = Some(simulation),
+            Err(problem) => {
+                self.note = problem.detail;
+                self.note_class = "warn";
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the document one for recorded traffic.
+    pub(super) async fn suggest(
+        &mut self,
+        app: &Arc<App>,
+        caller: &Caller,
+        opened: Opened,
+    ) -> Result<(), Problem> {
+        self.days = days_of(&opened.days)?;
+        self.server.clone_from(&opened.server);
+        let span = span(
+            &self.name,
+            self.days,
+            Some(opened.server),
+            Some(opened.sandbox),
+        )?;
+        let width = match opened.width {
+            Width::Path => Breadth::Path,
+            Width::Host => Breadth::Host,
+        };
+        let made = suggested(app, caller, self.name.clone(), width, span).await?;
+        let part = match made.complete {
+            true => "",
+            false => ", the newest part of that time only",
+        };
+        self.note = format!(
+            "The narrowest document for {} records{part} is in the editor, each rule with what it rests on. \
+             Nothing is saved yet.",
+            made.records
+        );
+        self.reason = "suggested from what was recorded".to_owned();
+        self.document = made.document;
+        self.left_out = made.notes;
+        let uncovered = made.uncovered.iter();
+        self.left_out
+            .extend(uncovered.map(|asked| format!("not covered: {}", cut(asked, 160))));
+        Ok(())
+    }
+
+    /// Whether an option is the one that was chosen.
+    fn is(&self, server: &str) -> bool {
+        self.server == server
+    }
+
+    /// Checks the document, and compares it with what is kept.
+    pub(super) async fn look(&mut self, app: &App, old: String) -> Result<(), Problem> {
+        let found = checked(app, self.name.clone(), self.document.clone()).await?;
+        let place = |problem: &gig_policy::Problem| {
+            format!(
+                "line {}, column {}: {}",
+                problem.line, problem.column, problem.message
+            )
+        };
+        self.problems = found.problems.iter().map(place).collect();
+        self.findings = found.findings.iter().map(ToString::to_string).collect();
+        if old != self.document && !old.is_empty() {
+            let (_, lines) = compared(app, self.name.clone(), old, self.document.clone()).await?;
+            self.lines = lines;
+        }
+        Ok(())
+    }
+
+    pub(super) fn shown(&self, status: StatusCode) -> Response {
+        let mut response = shown_as(status, self);
+        response.extensions_mut().insert(Scripted);
+        response
+    }
+}
+
+/// As many as fit a line or two.
+const MOST_NAMED: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_editor_says_whom_a_rule_concerns() {
+        let caller = Caller::itself("ana");
+        let mut page = EditPage::of(&caller, "web");
+        let all = |policies: &[&str]| -> Vec<(Option<String>, String)> {
+            let named = policies.iter().enumerate();
+            named
+                .map(|(at, policy)| (Some((*policy).to_owned()), format!("s{at}")))
+                .collect()
+        };
+        assert_eq!(page.reach_of(&all(&["x"])), "It is in force for no server.");
+        let one = page.reach_of(&all(&["x", "web"]));
+        assert_eq!(one, "It is in force for server s1.");
+        let many = page.reach_of(&all(&["web"; 14]));
+        assert!(many.contains("14 servers: s0, s1") && many.contains("s11 and 2 more."));
+        page.assign = "s0".to_owned();
+        let new = page.reach_of(&[(None, "s0".to_owned())]);
+        assert_eq!(new, "Saving puts it in force for server s0.");
+        let other = page.reach_of(&all(&["x"]));
+        let want = "Saving puts it in force for server s0, in place of policy x.";
+        assert_eq!(other, want);
+    }
+}

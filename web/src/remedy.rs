@@ -1,0 +1,278 @@
+//! Where the rule goes that lets a denied record pass: into the policy that is in force for its server
+//! now, whatever denied it then; where nothing is in force, into a new one that is put in force with it.
+//!
+//! Whether it would still be denied is asked of the code that enforces.
+
+use std::collections::{BTreeSet, HashMap};
+
+use gig_audit::row::Row;
+use gig_policy::{AppProtocol, Asked, Host, Moment, Policy, Port};
+
+use crate::{
+    allow::can_be_allowed,
+    api::policies::policy_name,
+    in_force::InForce,
+    store::{Store, StoreError},
+};
+
+/// The policy that a rule is written into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Remedy {
+    /// Its name; of a new one where `assign` says so.
+    pub(crate) policy: String,
+    /// The server for which it is put in force by the same change.
+    pub(crate) assign: Option<String>,
+}
+
+/// What is in force for each server that is asked for, read once, as of now.
+pub(crate) struct Remedies<'a> {
+    store: &'a dyn Store,
+    in_force: InForce<'a>,
+    now: Moment,
+    known: HashMap<String, (Policy, Remedy)>,
+    names: Option<BTreeSet<String>>,
+}
+
+impl<'a> Remedies<'a> {
+    /// Reads who is registered and what is assigned.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn read(store: &'a dyn Store, now: Moment) -> Result<Self, StoreError> {
+        Ok(Self {
+            store,
+            in_force: InForce::read(store)?,
+            now,
+            known: HashMap::new(),
+            names: None,
+        })
+    }
+
+    /// Where a rule for this server goes; `None` where it is not registered.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn place(&mut self, server: &str) -> Result<Option<Remedy>, StoreError> {
+        if !self.in_force.knows(server) {
+            return Ok(None);
+        }
+        Ok(Some(self.known(server)?.1.clone()))
+    }
+
+    /// Whether what a record asked for is denied to this server now, and by no floor: what a floor denies
+    /// no rule beneath it allows.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn denies(&mut self, server: &str, row: &Row) -> Result<bool, StoreError> {
+        Ok(denies(&self.known(server)?.0, row))
+    }
+
+    /// Where the rule goes that lets this record pass; `None` where none could, or nothing denies it now.
+    /// What a server left that is gone goes where it was decided.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn of(&mut self, row: &Row) -> Result<Option<Remedy>, StoreError> {
+        if !can_be_allowed(row) {
+            return Ok(None);
+        }
+        let server = row.server.as_deref();
+        if let Some(server) = server.filter(|server| self.in_force.knows(server)) {
+            return match self.denies(server, row)? {
+                true => self.place(server),
+                false => Ok(None),
+            };
+        }
+        let decided = row.policy.clone().filter(|_| row.policy_version > Some(0));
+        let Some(policy) = decided else {
+            return Ok(None);
+        };
+        let kept = self.store.policy(&policy, None)?;
+        let assign = None;
+        Ok(kept.map(|_| Remedy { policy, assign }))
+    }
+
+    fn known(&mut self, server: &str) -> Result<&(Policy, Remedy), StoreError> {
+        if !self.known.contains_key(server) {
+            let policy = self.in_force.of(server)?.as_of(self.now);
+            let remedy = match self.in_force.name_for(server) {
+                Some(policy) => Remedy {
+                    policy,
+                    assign: None,
+                },
+                None => Remedy {
+                    policy: self.free_name(server)?,
+                    assign: Some(server.to_owned()),
+                },
+            };
+            self.known.insert(server.to_owned(), (policy, remedy));
+        }
+        self.known.get(server).ok_or_else(|| StoreError {
+            attempted: "read",
+            place: "what is in force".into(),
+            source: "a server is not known".into(),
+        })
+    }
+
+    /// The server's own name, unless another policy has it: what that one allows was not asked for.
+    fn free_name(&mut self, server: &str) -> Result<String, StoreError> {
+        if self.names.is_none() {
+            let heads = self.store.policies()?.into_iter();
+            self.names = Some(heads.map(|head| head.name).collect());
+        }
+        let taken = self.names.as_ref();
+        let is_free = |name: &String| {
+            policy_name(name).is_ok() && taken.is_none_or(|taken| !taken.contains(name))
+        };
+        let short: String = server.chars().take(LONGEST_STEM).collect();
+        let others = (2..MOST_NAMES).map(|number| format!("{short}-{number}"));
+        let mut names = std::iter::once(server.to_owned()).chain(others);
+        Ok(names.find(is_free).unwrap_or_else(|| server.to_owned()))
+    }
+}
+
+/// Whether a policy denies it, too, and no floor does.
+fn denies(policy: &Policy, row: &Row) -> bool {
+    let denied = asked(row).and_then(|asked| policy.covers(&asked, None).err());
+    denied.is_some_and(|denial| !denial.floor)
+}
+
+/// What the record's sandbox asked for.
+pub(crate) fn asked(row: &Row) -> Option<Asked> {
+    let host = Host::parse(row.host.as_deref()?).ok()?;
+    let Some(port) = row.port.and_then(Port::new) else {
+        return host.name().cloned().map(Asked::Name);
+    };
+    let protocol = row.protocol.as_deref().and_then(AppProtocol::of_word);
+    Some(match (protocol, &row.method, &row.path) {
+        (Some(protocol), Some(method), Some(path)) => Asked::Request {
+            host,
+            port,
+            protocol,
+            method: method.as_str().into(),
+            path: path.as_str().into(),
+        },
+        _ => Asked::Connection {
+            host,
+            port,
+            protocol,
+        },
+    })
+}
+
+/// With a number behind it a name still has at most 64.
+const LONGEST_STEM: usize = 58;
+/// More of one server than anybody keeps.
+const MOST_NAMES: u32 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        app::tests::{Lab, registered, saved},
+        document::moment,
+        store::Change,
+    };
+
+    fn row(port: Option<u16>, method: Option<&str>) -> Row {
+        Row {
+            host: Some("a.example".to_owned()),
+            port,
+            protocol: Some("https".to_owned()),
+            method: method.map(str::to_owned),
+            path: method.map(|_| "/x".to_owned()),
+            ..Row::default()
+        }
+    }
+
+    /// Denied to a server under a policy.
+    fn denied(server: &str, policy: &str, version: u64) -> Row {
+        Row {
+            verdict: Some("deny".to_owned()),
+            reason: Some("host_not_allowed".to_owned()),
+            server: Some(server.to_owned()),
+            policy: Some(policy.to_owned()),
+            policy_version: Some(version),
+            ..row(Some(443), None)
+        }
+    }
+
+    fn of(lab: &Lab, row: &Row) -> Option<(String, Option<String>)> {
+        let now = moment(lab.app.now());
+        let mut remedies = Remedies::read(lab.store.as_ref(), now).unwrap();
+        let found = remedies.of(row).unwrap();
+        found.map(|remedy| (remedy.policy, remedy.assign))
+    }
+
+    fn assign(lab: &Lab, server: Option<&str>, policy: Option<&str>) {
+        lab.make(&Change::Assign {
+            server: server.map(str::to_owned),
+            policy: policy.map(str::to_owned),
+        });
+    }
+
+    #[test]
+    fn a_record_asks_for_what_it_says_and_no_more() {
+        let words = |row: &Row| asked(row).map(|asked| asked.to_string());
+        let request = row(Some(443), Some("GET"));
+        let want = "GET https://a.example:443/x";
+        assert_eq!(words(&request).as_deref(), Some(want));
+        let connection = row(Some(443), None);
+        assert_eq!(words(&connection).as_deref(), Some("https a.example:443"));
+        assert_eq!(words(&row(None, None)).as_deref(), Some("name a.example"));
+        let mut hostile = connection;
+        hostile.host = Some("a.example\nb".to_owned());
+        assert_eq!(words(&hostile), None);
+    }
+
+    #[test]
+    fn what_a_floor_denies_waits_for_nobody() {
+        let compiled = |text: &str| Policy::compile(text, "p").unwrap();
+        let own = compiled("version: 1\negress: []\n");
+        let denied = row(Some(443), None);
+        assert!(denies(&own, &denied));
+        let open = compiled("version: 1\negress:\n  - host: a.example\n");
+        assert!(denies(&own.under(vec![open.clone()]), &denied));
+        assert!(!denies(&own.under(vec![own.clone()]), &denied));
+        assert!(!denies(&open, &denied));
+    }
+
+    #[test]
+    fn the_rule_goes_where_it_is_in_force_now_and_not_where_it_was() {
+        let lab = Lab::with(&["docs"]);
+        let old = denied("docs", "p", 1);
+        assert_eq!(of(&lab, &old), Some(("p".to_owned(), None)));
+        lab.make(&saved("q"));
+        assign(&lab, Some("docs"), Some("q"));
+        assert_eq!(of(&lab, &old), Some(("q".to_owned(), None)));
+        // Of a server that went, where it was decided; nowhere where that went, too.
+        let gone = denied("gone", "p", 1);
+        assert_eq!(of(&lab, &gone), Some(("p".to_owned(), None)));
+        assert_eq!(of(&lab, &denied("gone", "lost", 1)), None);
+        assert_eq!(of(&lab, &denied("gone", "nothing assigned", 0)), None);
+        // What passes now is offered nothing.
+        lab.make(&Change::SavePolicy {
+            name: "q".parse().unwrap(),
+            expected: None,
+            document: "version: 1\negress:\n  - host: a.example\n".to_owned(),
+            reason: String::new(),
+        });
+        assert_eq!(of(&lab, &old), None);
+    }
+
+    #[test]
+    fn where_nothing_is_in_force_a_new_policy_is_offered_with_its_server() {
+        let lab = Lab::with(&[]);
+        assign(&lab, None, None);
+        for server in ["docs", "p", "check"] {
+            lab.make(&registered(server, "/bin/true"));
+        }
+        let of_server = |server: &str| of(&lab, &denied(server, "nothing assigned", 0));
+        let new = |name: &str, server: &str| Some((name.to_owned(), Some(server.to_owned())));
+        assert_eq!(of_server("docs"), new("docs", "docs"));
+        // Another policy has that name, or nobody may.
+        assert_eq!(of_server("p"), new("p-2", "p"));
+        assert_eq!(of_server("check"), new("check-2", "check"));
+    }
+}
