@@ -18,6 +18,7 @@ mod program;
 mod retention;
 mod secrets;
 mod vault_desk;
+mod webhooks;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -81,6 +82,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
             args.outbound_private.clone(),
         )),
         held,
+        webhooks: Arc::new(webhooks::Folder::of(place.dir())),
         about: about(&place, &appliance, args, (database.as_deref(), local)),
         clock: Arc::new(SystemClock),
         hasher: Hasher::new()?,

@@ -22,6 +22,7 @@ pub(crate) mod servers;
 pub(crate) mod sessions;
 pub(crate) mod tokens;
 pub(crate) mod users;
+pub(crate) mod webhooks;
 
 use axum::{
     Json,

@@ -39,6 +39,7 @@ use crate::{
     password::Hasher,
     secrets::{Announce, SecretChange, SecretFacts, Secrets},
     store::{Actor, Applied, Change, ChangeError, Store, StoreError},
+    webhooks::{WebhookFiles, Webhooks},
 };
 
 mod starting;
@@ -66,6 +67,8 @@ pub struct AppSettings {
     pub hasher: Hasher,
     /// Counts what is recorded.
     pub traffic: Arc<Traffic>,
+    /// What signs for webhooks.
+    pub webhooks: Arc<dyn WebhookFiles>,
     /// Where requests wait for a person.
     pub held: Arc<HeldDesk>,
     /// What it is and where it keeps things, for who looks after it: a name and its words.
@@ -101,6 +104,7 @@ pub struct App {
     outbound: Arc<dyn Outbound>,
     pub(crate) sign_on: Option<SingleSignOn>,
     pub(crate) held: Arc<HeldDesk>,
+    pub(crate) webhooks: Webhooks,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) hasher: Hasher,
     pub(crate) traffic: Arc<Traffic>,
@@ -156,6 +160,7 @@ impl App {
             outbound: settings.outbound,
             sign_on: settings.oidc.map(SingleSignOn::new),
             held: settings.held,
+            webhooks: Webhooks::new(settings.webhooks),
             clock: settings.clock,
             hasher: settings.hasher,
             traffic: settings.traffic,

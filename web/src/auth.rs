@@ -64,6 +64,23 @@ impl Caller {
         }
     }
 
+    /// Somebody who answers by a webhook, which vouches for them: nobody that gig knows as a person.
+    pub(crate) fn of_webhook(name: &str, user: &str, address: Option<SocketAddr>) -> Self {
+        Self {
+            name: format!("webhook {name} ({user})").into(),
+            role: Role::Editor,
+            session: None,
+            narrowing: Narrowing::of_webhook(),
+            person: None,
+            owner: false,
+            standing: Standing::Webhook {
+                name: name.into(),
+                user: user.into(),
+            },
+            address,
+        }
+    }
+
     /// Refuses what the role may not.
     pub(crate) fn require(&self, permission: Permission) -> Result<(), Problem> {
         if self.may(permission) {
@@ -102,6 +119,11 @@ impl Caller {
         let (standing, now) = (self.standing.clone(), app.now());
         let kept = app.ask(move |store| match standing {
             Standing::Itself => Ok(true),
+            Standing::Webhook { name, user } => {
+                let kept = store.webhooks()?;
+                let mut kept = kept.iter().filter(|one| one.name == *name);
+                Ok(kept.any(|one| one.is_answered_by(&user)))
+            }
             Standing::Session { id, role } => {
                 let session = store.session(&id, now)?;
                 Ok(session.is_some_and(|session| session.role == role))

@@ -33,7 +33,7 @@ use crate::{
     app::App,
     auth::limits::network,
     counts::{Counts, Place},
-    router,
+    router, webhooks,
 };
 
 /// Where requests come in.
@@ -95,6 +95,9 @@ pub async fn serve(
         accepting.spawn(accept(listener, connections, (places, crowds)));
     }
     let mut serving = JoinSet::new();
+    if let Some(fresh) = app.held.fresh() {
+        serving.spawn(webhooks::tell(Arc::clone(&app), fresh, stopping.clone()));
+    }
     tokio::pin!(stop);
     loop {
         tokio::select! {

@@ -14,6 +14,7 @@ use std::{
 
 use jiff::SignedDuration;
 use parking_lot::{Condvar, Mutex};
+use tokio::sync::mpsc::{Receiver, Sender};
 
 use crate::{
     clock::Clock,
@@ -50,6 +51,9 @@ struct Shared {
     node: String,
     inner: Mutex<Inner>,
     bell: Condvar,
+    /// To whoever tells of them elsewhere.
+    fresh: Sender<HeldRow>,
+    heard: Mutex<Option<Receiver<HeldRow>>>,
 }
 
 #[derive(Default)]
@@ -79,12 +83,15 @@ impl HeldDesk {
         clock: Arc<dyn Clock>,
         node: String,
     ) -> std::io::Result<Self> {
+        let (fresh, heard) = tokio::sync::mpsc::channel(MOST);
         let shared = Arc::new(Shared {
             store,
             clock,
             node,
             inner: Mutex::default(),
             bell: Condvar::new(),
+            fresh,
+            heard: Mutex::new(Some(heard)),
         });
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -134,6 +141,11 @@ impl HeldDesk {
         })
     }
 
+    /// What is put up at this node, once it stands in the store; for one who asks first.
+    pub(crate) fn fresh(&self) -> Option<Receiver<HeldRow>> {
+        self.shared.heard.lock().take()
+    }
+
     /// Somebody decided at this node: what waits here need not wait for the next look.
     pub(crate) fn ring(&self) {
         self.shared.inner.lock().rung = true;
@@ -169,14 +181,8 @@ impl Drop for HeldPlace {
 impl Shared {
     fn run(&self) {
         while let Some((fresh, ended)) = self.next() {
-            if !fresh.is_empty()
-                && let Err(error) = self.store.put_held(&fresh)
-            {
-                tracing::error!(%error, "nobody can be asked about what waits: it is denied");
-                let mut inner = self.inner.lock();
-                for one in &fresh {
-                    inner.waiting.remove(&one.id);
-                }
+            if !fresh.is_empty() {
+                self.put(fresh);
             }
             if !ended.is_empty()
                 && let Err(error) = self.store.end_held(&ended)
@@ -185,6 +191,23 @@ impl Shared {
                 tracing::debug!(%error, "what waits no longer is still listed");
             }
             self.hear();
+        }
+    }
+
+    fn put(&self, fresh: Vec<HeldRow>) {
+        if let Err(error) = self.store.put_held(&fresh) {
+            tracing::error!(%error, "nobody can be asked about what waits: it is denied");
+            let mut inner = self.inner.lock();
+            for one in &fresh {
+                inner.waiting.remove(&one.id);
+            }
+            return;
+        }
+        for one in fresh {
+            // As many as may wait find room; people see them in the console all the same.
+            if self.fresh.try_send(one).is_err() {
+                tracing::debug!("nobody elsewhere is told of what waits");
+            }
         }
     }
 

@@ -38,6 +38,7 @@ pub mod secrets;
 pub mod store;
 mod visible;
 mod waiting;
+pub mod webhooks;
 
 pub use app::{App, AppSettings, Traffic};
 pub use auth::oidc::{CALLBACK, OidcSettings};
@@ -54,3 +55,4 @@ pub use password::{Hasher, PasswordRefused};
 pub use role::{Permission, Role};
 pub use secrets::Secrets;
 pub use store::{Actor, Change, ChangeError, PostgresStore, SqliteStore, Store};
+pub use webhooks::WebhookFiles;

@@ -54,6 +54,9 @@ pub enum Scope {
     /// Give secrets values.
     #[serde(rename = "secrets:write")]
     WriteSecrets,
+    /// Say where people are told what waits.
+    #[serde(rename = "webhooks:write")]
+    WriteWebhooks,
     /// Try what this machine gives gig.
     #[serde(rename = "settings:examine")]
     Examine,
@@ -80,7 +83,7 @@ pub enum NarrowingRefused {
 }
 
 impl Scope {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Read,
         Self::Audit,
         Self::WritePolicies,
@@ -91,6 +94,7 @@ impl Scope {
         Self::RunServers,
         Self::WriteServers,
         Self::WriteSecrets,
+        Self::WriteWebhooks,
         Self::Examine,
     ];
 
@@ -108,6 +112,7 @@ impl Scope {
             Self::RunServers => "servers:run",
             Self::WriteServers => "servers:write",
             Self::WriteSecrets => "secrets:write",
+            Self::WriteWebhooks => "webhooks:write",
             Self::Examine => "settings:examine",
         }
     }
@@ -124,6 +129,7 @@ impl Scope {
             Self::RunServers => Permission::RunSandboxes,
             Self::WriteServers => Permission::ManageServers,
             Self::WriteSecrets => Permission::ManageSecrets,
+            Self::WriteWebhooks => Permission::ManageWebhooks,
             Self::Examine => Permission::Examine,
         }
     }
@@ -174,6 +180,14 @@ impl Narrowing {
                 Err(NarrowingRefused::NotOfServers(scope.as_str()))
             }
             _ => Ok(made),
+        }
+    }
+
+    /// What somebody may who answers by a webhook: nothing but that, and the rule for an hour.
+    pub(crate) fn of_webhook() -> Self {
+        Self {
+            scopes: vec![Scope::Read, Scope::AnswerHeld, Scope::WritePolicies],
+            servers: Vec::new(),
         }
     }
 

@@ -22,6 +22,7 @@ use problems::Problems;
 use crate::api::{
     attach, audit, audit_export, events, floors, health, held, policies, proposals, recorded,
     sandboxes, searches, secrets, server_log, servers, sessions, tokens, users,
+    webhooks::{self, answer},
 };
 
 #[derive(OpenApi)]
@@ -37,6 +38,7 @@ use crate::api::{
         proposals::list, proposals::one, proposals::approve, proposals::reject, proposals::withdraw,
         proposals::rule, proposals::set_rule,
         floors::list, floors::set, held::list, held::allow, held::deny,
+        webhooks::list, webhooks::save, webhooks::remove, webhooks::test, answer::answer,
         recorded::simulate, recorded::suggest, recorded::of_proposal,
         audit::search, audit::one, audit_export::export, events::events,
         searches::list, searches::add, searches::remove,

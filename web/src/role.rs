@@ -47,6 +47,8 @@ pub enum Permission {
     ManageUsers,
     /// Give secrets values, rotate and remove them. Nobody reads one.
     ManageSecrets,
+    /// Say where people are told what waits, and who answers from there.
+    ManageWebhooks,
     /// Try what this machine gives gig, and see where it keeps things.
     Examine,
 }
@@ -77,7 +79,7 @@ impl Role {
     pub const fn may(self, permission: Permission) -> bool {
         use Permission::{
             AnswerHeld, Approve, AssignPolicies, EditPolicies, Examine, Look, ManageSecrets,
-            ManageServers, ManageUsers, ReadAudit, RunSandboxes, SetFloors,
+            ManageServers, ManageUsers, ManageWebhooks, ReadAudit, RunSandboxes, SetFloors,
         };
         match permission {
             Look => true,
@@ -87,7 +89,7 @@ impl Role {
                 matches!(self, Self::Editor | Self::Approver | Self::Admin)
             }
             Approve => matches!(self, Self::Approver | Self::Admin),
-            ManageServers | ManageUsers | ManageSecrets | Examine | SetFloors => {
+            ManageServers | ManageUsers | ManageSecrets | ManageWebhooks | Examine | SetFloors => {
                 matches!(self, Self::Admin)
             }
         }
@@ -155,6 +157,7 @@ mod tests {
             assert_eq!(role.may(Permission::ManageSecrets), admin, "{role}");
             assert_eq!(role.may(Permission::Examine), admin, "{role}");
             assert_eq!(role.may(Permission::SetFloors), admin, "{role}");
+            assert_eq!(role.may(Permission::ManageWebhooks), admin, "{role}");
             assert_eq!(role.to_string().parse(), Ok(role));
         }
     }

@@ -10,13 +10,14 @@ use axum::{
     extract::DefaultBodyLimit,
     middleware,
     response::IntoResponse as _,
-    routing::{delete, get, patch, post},
+    routing::{delete, get, patch, post, put},
 };
 
 use crate::{
     api::{
         attach, audit, audit_export, events, floors, health, held, policies, proposals, recorded,
         sandboxes, searches, secrets, server_log, servers, sessions, tokens, users,
+        webhooks::{self, answer},
     },
     api_error::Problem,
     app::App,
@@ -43,6 +44,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 fn public() -> Router<Arc<App>> {
     Router::new()
         .route("/healthz", get(health::alive))
+        // Signed by who sends it, not by somebody who signed in.
+        .route("/api/v1/webhooks/{name}/answer", post(answer::answer))
         .route("/readyz", get(health::ready))
         .route("/style.css", get(pages::stylesheet))
         .route("/icon.svg", get(pages::icon))
@@ -134,6 +137,12 @@ fn api() -> Router<Arc<App>> {
 fn decisions() -> Router<Arc<App>> {
     Router::new()
         .route("/api/v1/floors", get(floors::list).put(floors::set))
+        .route("/api/v1/webhooks", get(webhooks::list))
+        .route(
+            "/api/v1/webhooks/{name}",
+            put(webhooks::save).delete(webhooks::remove),
+        )
+        .route("/api/v1/webhooks/{name}/test", post(webhooks::test))
         .route("/api/v1/held", get(held::list))
         .route("/api/v1/held/{id}/allow", post(held::allow))
         .route("/api/v1/held/{id}/deny", post(held::deny))
@@ -212,6 +221,8 @@ fn console() -> Router<Arc<App>> {
             "/settings",
             get(pages::settings::show).post(pages::settings::examine),
         )
+        .route("/settings/webhooks", post(pages::webhooks::save))
+        .route("/settings/webhooks/{name}", post(pages::webhooks::change))
         .route("/people", get(pages::people::show))
         .route("/people/users", post(pages::people::add_user))
         .route("/people/password", post(pages::people::own_password))

@@ -33,6 +33,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 mod transfer;
+pub(crate) mod webhooks;
 
 pub use change::{Actor, Applied, Change};
 pub use held::{HeldFacts, HeldRow, HeldWord, shortened};
@@ -45,6 +46,7 @@ pub use postgres::PostgresStore;
 pub use proposal::{Decided, Decision, Draft, Proposal, ProposalKind, ProposalState};
 pub use sqlite::{OpenStoreError, SqliteStore};
 pub use standing::Standing;
+pub use webhooks::{Webhook, WebhookKind};
 
 /// Is told of a change before it takes effect, and may refuse it.
 pub type Witness<'a> = &'a dyn Fn(Entry) -> Result<(), String>;
@@ -181,6 +183,12 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`].
     fn words_for(&self, node: &str) -> Result<Vec<HeldWord>, StoreError>;
+
+    /// Where people are told what waits, by name.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn webhooks(&self) -> Result<Vec<Webhook>, StoreError>;
 
     /// The registered servers, by name.
     ///

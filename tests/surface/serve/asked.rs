@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{Appliance, Ask, Reply};
 
 mod bounds;
+mod webhooks;
 
 /// On this machine's loopback; counts what it is asked for.
 struct Origin {

@@ -28,7 +28,8 @@ fn asked(appliance: &Appliance, token: &str, more: &[&str]) {
     assert!(run.status.success(), "{said}");
     // One that could ask nothing would find nothing.
     assert!(said.contains(" passed"), "{said}");
-    assert!(!said.contains("Authentication failed"), "{said}");
+    let known = said.replace(SIGNED, "");
+    assert!(!known.contains("Authentication failed"), "{said}");
 }
 
 #[test]
@@ -54,4 +55,7 @@ fn every_answer_of_the_api_is_as_its_document_says() {
     asked(&appliance, &token, &endless);
 }
 
+/// Whoever answers by a webhook signs what they say; a token is nothing there.
+const SIGNED: &str = "Authentication failed: 1 operation returned only 401/403 responses\n\n\
+    401 Unauthorized (1 operation):\n  - POST /api/v1/webhooks/{name}/answer";
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance";

@@ -74,7 +74,9 @@ fn a_token_of_a_server_reaches_that_server_and_nothing_else() {
             "/api/v1/sandboxes",
             "/api/v1/held",
         ];
-        if !path.starts_with("/api/") || open.iter().any(|one| path.starts_with(one)) {
+        // Whoever answers by a webhook signs instead, and a token is nothing there.
+        let signed = path.ends_with("/answer");
+        if signed || !path.starts_with("/api/") || open.iter().any(|one| path.starts_with(one)) {
             continue;
         }
         let filled = path

@@ -15,6 +15,28 @@ use crate::{
     store::{ServerSpec, Standing, fake::FakeStore},
 };
 
+/// A node that has one secret for every webhook but `nosecret`.
+struct OneSecret;
+
+impl WebhookFiles for OneSecret {
+    fn secret(&self, webhook: &str) -> Result<zeroize::Zeroizing<String>, String> {
+        match webhook {
+            "nosecret" => Err("cannot read nosecret/secret".to_owned()),
+            "slack" => Ok(zeroize::Zeroizing::new(SLACK_SECRET.to_owned())),
+            _ => Ok(zeroize::Zeroizing::new(WEBHOOK_SECRET.to_owned())),
+        }
+    }
+
+    fn url(&self, webhook: &str) -> Result<zeroize::Zeroizing<String>, String> {
+        Err(format!("cannot read {webhook}/url"))
+    }
+}
+
+/// Of every webhook but `slack`.
+pub(crate) const WEBHOOK_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+/// Of `slack`.
+pub(crate) const SLACK_SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
+
 /// A vault with nothing in it.
 struct NoSecrets;
 
@@ -62,6 +84,7 @@ impl Lab {
             traffic: Arc::default(),
             secrets: Arc::new(NoSecrets),
             held: Arc::new(held),
+            webhooks: Arc::new(OneSecret),
             about: Vec::new(),
             public_url: url.map(str::to_owned),
             front: front.to_vec(),

@@ -1,4 +1,5 @@
-//! Settings: what this gig is, where it keeps things, whether each part works, and the host examined.
+//! Settings: what this gig is, where it keeps things, whether each part works, who is told what waits, and
+//! the host examined.
 
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use axum::{extract::State, http::StatusCode};
 
 use super::{Answer, Frame, overview::health, shown_as};
 use crate::{
+    api::webhooks::{WebhookView, webhooks},
     api_error::Problem,
     app::App,
     auth::Caller,
@@ -19,6 +21,9 @@ use crate::{
 struct SettingsPage {
     frame: Frame,
     problem: String,
+    /// What came of an act, where it was good.
+    done: String,
+    webhooks: Vec<WebhookView>,
     about: Vec<(&'static str, String)>,
     health: Vec<Health>,
     /// What was found, where somebody asked for it.
@@ -39,7 +44,7 @@ impl SettingsPage {
 /// `GET /settings`.
 pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer {
     caller.require(Permission::Examine)?;
-    page(&app, &caller, None).await
+    page(&app, &caller, Shown::default()).await
 }
 
 /// `POST /settings`: examines the host, one who asks at a time.
@@ -47,7 +52,7 @@ pub(crate) async fn examine(State(app): State<Arc<App>>, caller: Caller) -> Answ
     caller.require(Permission::Examine)?;
     let Ok(place) = Arc::clone(&app.examining).try_acquire_owned() else {
         let busy = "the host is being examined for somebody else: try again in a moment";
-        return page(&app, &caller, Some(Err(Problem::unavailable(busy)))).await;
+        return page(&app, &caller, Shown::not(Problem::unavailable(busy))).await;
     };
     let control = Arc::clone(&app.control);
     let examined = tokio::task::spawn_blocking(move || {
@@ -56,26 +61,54 @@ pub(crate) async fn examine(State(app): State<Arc<App>>, caller: Caller) -> Answ
         examined
     });
     let examined = examined.await.map_err(Problem::internal)?;
-    page(&app, &caller, Some(examined.map_err(Problem::from))).await
+    let shown = match examined {
+        Ok(examined) => Shown {
+            examined: Some(examined),
+            ..Shown::default()
+        },
+        Err(error) => Shown::not(error.into()),
+    };
+    page(&app, &caller, shown).await
 }
 
-async fn page(
-    app: &Arc<App>,
-    caller: &Caller,
-    examined: Option<Result<Vec<Examined>, Problem>>,
-) -> Answer {
-    let (examined, problem) = match examined {
-        Some(Ok(examined)) => (Some(examined), None),
-        Some(Err(problem)) => (None, Some(problem)),
-        None => (None, None),
-    };
+/// What came of what was asked on it.
+#[derive(Default)]
+pub(super) struct Shown {
+    examined: Option<Vec<Examined>>,
+    problem: Option<Problem>,
+    done: String,
+}
+
+impl Shown {
+    /// It was not done.
+    pub(super) fn not(problem: Problem) -> Self {
+        Self {
+            problem: Some(problem),
+            ..Self::default()
+        }
+    }
+
+    /// It was.
+    pub(super) fn done(words: String) -> Self {
+        Self {
+            done: words,
+            ..Self::default()
+        }
+    }
+}
+
+/// The page; `shown` beside what it always has.
+pub(super) async fn page(app: &Arc<App>, caller: &Caller, shown: Shown) -> Answer {
+    let problem = shown.problem;
     let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
     let page = SettingsPage {
         frame: Frame::new(caller, "/settings"),
         problem: problem.map(|problem| problem.detail).unwrap_or_default(),
+        done: shown.done,
+        webhooks: webhooks(app, caller).await?,
         about: app.about.clone(),
         health: health(app).await,
-        examined,
+        examined: shown.examined,
     };
     Ok(shown_as(status, &page))
 }

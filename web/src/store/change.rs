@@ -7,7 +7,9 @@ use std::{net::SocketAddr, sync::Arc};
 use gig_audit::{Entry, Event, VerdictWord};
 use jiff::Timestamp;
 
-use super::{Account, Decision, Name, Proposal, ProposalState, ServerSpec, Standing};
+use super::{
+    Account, Decision, Name, Proposal, ProposalState, ServerSpec, Standing, WebhookKind, webhooks,
+};
 use crate::{credential::Digest, narrowing::Narrowing, role::Role};
 
 /// Who changes something, as the record names them.
@@ -191,6 +193,22 @@ pub enum Change {
         allow: bool,
         /// What it is, for the record.
         what: String,
+    },
+    /// Somewhere else people are told what waits.
+    SaveWebhook {
+        /// What it is called.
+        name: Name,
+        /// What it is told.
+        kind: WebhookKind,
+        /// Where it is; empty: as a file of each node says.
+        url: String,
+        /// Who may answer from there.
+        answerers: Vec<String>,
+    },
+    /// That ends.
+    RemoveWebhook {
+        /// Which.
+        name: String,
     },
     /// A server is registered, or changed.
     SaveServer {
@@ -433,6 +451,8 @@ impl Change {
                     None => format!("floor of {place} taken away"),
                 }
             }
+            Self::SaveWebhook { .. } => webhooks::words(self),
+            Self::RemoveWebhook { name } => format!("webhook {name} removed"),
             Self::AnswerHeld { allow, what, .. } => {
                 let word = if *allow { "allowed once" } else { "denied" };
                 format!("waiting request {word}: {what}")

@@ -3,6 +3,7 @@
 use super::{
     Actor, Applied, Change, ChangeError, alone, held, proposals, rows, sessions, sign_on, standing,
     tables::{DatabaseError, OptionalExtension as _, Params, Refused, Transaction},
+    webhooks,
 };
 use crate::{credential::Digest, role::Role};
 
@@ -68,6 +69,8 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
             assign(db, "floors", server.as_deref(), policy.as_deref())?;
         }
         Change::AnswerHeld { id, allow, .. } => held::answer(db, id, *allow, actor)?,
+        Change::SaveWebhook { .. } => webhooks::save(db, change, actor)?,
+        Change::RemoveWebhook { name } => webhooks::remove(db, name)?,
         Change::SaveServer { .. } => return save_server(db, change, actor),
         Change::RemoveServer { name } => remove_server(db, name)?,
         Change::SaveSearch { .. } => save_search(db, change, actor)?,

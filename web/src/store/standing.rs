@@ -11,6 +11,7 @@ use super::{
     changes::Outcome,
     rows,
     tables::{DatabaseError, OptionalExtension as _, Refused, Transaction},
+    webhooks,
 };
 use crate::role::{Permission, Role};
 
@@ -26,6 +27,13 @@ pub enum Standing {
         /// What its user was when that was looked at.
         role: Role,
     },
+    /// On a webhook that vouches for its users.
+    Webhook {
+        /// Its name.
+        name: Arc<str>,
+        /// Which of them.
+        user: Arc<str>,
+    },
     /// On a token.
     Token {
         /// Its id.
@@ -40,6 +48,12 @@ pub(super) fn holds(db: &Transaction<'_>, actor: &Actor) -> Outcome {
     let now = actor.at.as_second();
     let (kept, role) = match &actor.standing {
         Standing::Itself => return Ok(()),
+        Standing::Webhook { name, user } => {
+            return match webhooks::lets(db, name, user)? {
+                true => Ok(()),
+                false => Err(Refused::Change(ChangeError::Lapsed)),
+            };
+        }
         Standing::Session { id, role } => {
             let found = db.query_row(rows::ROLE_OF_SESSION, (&**id, now), |row| row.get(0));
             (found.optional()?, role)

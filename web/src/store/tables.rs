@@ -15,8 +15,8 @@ pub(super) use value::{Params, Row, Value};
 
 use super::{
     Account, Actor, Applied, Assignment, Change, ChangeError, HeldRow, HeldWord, News, PolicyHead,
-    PolicyVersion, Proposal, SavedSearch, Server, Session, Store, StoreError, Token, User, Witness,
-    held, proposals, rows,
+    PolicyVersion, Proposal, SavedSearch, Server, Session, Store, StoreError, Token, User, Webhook,
+    Witness, held, proposals, rows, webhooks,
 };
 
 /// A database that keeps the tables.
@@ -256,6 +256,10 @@ impl<T: Tables> Store for T {
 
     fn words_for(&self, node: &str) -> Result<Vec<HeldWord>, StoreError> {
         self.read(|db| held::words(db, node))
+    }
+
+    fn webhooks(&self) -> Result<Vec<Webhook>, StoreError> {
+        self.read(webhooks::all)
     }
 
     fn servers(&self) -> Result<Vec<Server>, StoreError> {

@@ -68,6 +68,11 @@ const COPIED: &[Table] = &[
         key: "server",
     },
     Table {
+        name: "webhooks",
+        columns: &["name", "kind", "url", "answerers", "author", "changed"],
+        key: "name",
+    },
+    Table {
         name: "settings",
         columns: &["name", "value"],
         key: "name",

@@ -1,0 +1,235 @@
+//! Webhooks: where people are told what waits for them. Set up by admins; answered from elsewhere in
+//! [`answer`].
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::{Path, State},
+    http::{StatusCode, Uri},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Body, Items, time};
+use crate::{
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    role::Permission,
+    store::{Change, Name, Webhook, WebhookKind, webhooks::place_of},
+    webhooks::{TellError, key, message_id, once},
+};
+
+pub(crate) mod answer;
+
+/// A webhook, as shown.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WebhookView {
+    pub(crate) name: String,
+    pub(crate) kind: WebhookKind,
+    /// Its scheme and host; empty: in a file of each node. What follows may be a secret.
+    pub(crate) place: String,
+    /// Who may answer from there; empty: nobody.
+    pub(crate) answerers: Vec<String>,
+    /// What this node lacks to sign for it; empty: nothing.
+    pub(crate) lacks: String,
+    pub(crate) author: String,
+    pub(crate) changed: String,
+}
+
+/// A webhook to set up.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewWebhook {
+    pub(crate) kind: WebhookKind,
+    /// `https://…`; empty: each node reads it from a file, as one that is a secret. It is not shown again.
+    #[serde(default)]
+    pub(crate) url: String,
+    /// Who may answer from there: Slack's user ids, or what a program calls its users. Empty: nobody.
+    #[serde(default)]
+    pub(crate) answerers: Vec<String>,
+}
+
+/// All webhooks.
+#[utoipa::path(get, path = "/api/v1/webhooks", tag = "approvals",
+    responses((status = 200, body = Items<WebhookView>)))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Result<Json<Items<WebhookView>>, Problem> {
+    let items = webhooks(&app, &caller).await?;
+    Ok(Json(Items { items }))
+}
+
+/// Sets up a webhook, or changes it as a whole.
+#[utoipa::path(put, path = "/api/v1/webhooks/{name}", tag = "approvals", request_body = NewWebhook,
+    responses((status = 204), (status = 400, body = Problem), (status = 409, body = Problem)))]
+pub(crate) async fn save(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Body(new): Body<NewWebhook>,
+) -> Result<StatusCode, Problem> {
+    save_webhook(&app, &caller, name, new).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Takes a webhook away: it is told no more, and nobody answers from there.
+#[utoipa::path(delete, path = "/api/v1/webhooks/{name}", tag = "approvals",
+    responses((status = 204), (status = 404, body = Problem)))]
+pub(crate) async fn remove(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    remove_webhook(&app, &caller, name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Tells a webhook that nothing waits, to try it out.
+#[utoipa::path(post, path = "/api/v1/webhooks/{name}/test", tag = "approvals",
+    responses((status = 204), (status = 404, body = Problem), (status = 422, body = Problem)))]
+pub(crate) async fn test(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Result<StatusCode, Problem> {
+    try_out(&app, &caller, name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// As shown; the console shows the same.
+pub(crate) async fn webhooks(app: &App, caller: &Caller) -> Result<Vec<WebhookView>, Problem> {
+    caller.require(Permission::ManageWebhooks)?;
+    let kept = app.ask(|store| store.webhooks()).await?;
+    let mut shown = Vec::with_capacity(kept.len());
+    for webhook in kept {
+        let lacks = match key(app, &webhook).await {
+            Ok(_) => String::new(),
+            Err(lacks) => lacks.to_string(),
+        };
+        shown.push(WebhookView {
+            place: place_of(&webhook.url),
+            name: webhook.name,
+            kind: webhook.kind,
+            answerers: webhook.answerers,
+            lacks,
+            author: webhook.author,
+            changed: time(webhook.changed),
+        });
+    }
+    Ok(shown)
+}
+
+/// Sets one up; the console does the same.
+pub(crate) async fn save_webhook(
+    app: &App,
+    caller: &Caller,
+    name: String,
+    new: NewWebhook,
+) -> Result<(), Problem> {
+    caller.require(Permission::ManageWebhooks)?;
+    let name: Name = name.parse()?;
+    let url = new.url.trim().to_owned();
+    if !url.is_empty() && !is_place(&url) {
+        return Err(Problem::invalid(
+            "a webhook's address is https://host/path, without a name or password; left empty, each node \
+             reads it from its file",
+        ));
+    }
+    if new.answerers.len() > MOST_ANSWERERS {
+        return Err(Problem::invalid(format!(
+            "at most {MOST_ANSWERERS} people answer from one webhook"
+        )));
+    }
+    let answerers = new.answerers.iter().map(|one| one.parse::<Name>());
+    let answerers: Vec<Name> = answerers.collect::<Result<_, _>>()?;
+    let change = Change::SaveWebhook {
+        name,
+        kind: new.kind,
+        url,
+        answerers: answerers.into_iter().map(Into::into).collect(),
+    };
+    app.change(caller.actor(app), change).await.map(drop)
+}
+
+/// Takes one away; the console does the same.
+pub(crate) async fn remove_webhook(
+    app: &App,
+    caller: &Caller,
+    name: String,
+) -> Result<(), Problem> {
+    caller.require(Permission::ManageWebhooks)?;
+    let change = Change::RemoveWebhook { name };
+    app.change(caller.actor(app), change).await.map(drop)
+}
+
+/// Tries one out; the console does the same.
+pub(crate) async fn try_out(app: &App, caller: &Caller, name: String) -> Result<(), Problem> {
+    caller.require(Permission::ManageWebhooks)?;
+    let webhook = find(app, &name).await?;
+    let webhook = webhook.ok_or_else(|| Problem::missing("webhook", &name))?;
+    let told = once(app, &webhook, (None, &message_id())).await;
+    told.map_err(|error: TellError| {
+        Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "webhook",
+            error.to_string(),
+        )
+    })
+}
+
+/// One by its name.
+pub(crate) async fn find(app: &App, name: &str) -> Result<Option<Webhook>, Problem> {
+    let kept = app.ask(|store| store.webhooks()).await?;
+    Ok(kept.into_iter().find(|one| one.name == name))
+}
+
+/// Whether it is an address at all; which one it leads to is vetted when it is asked.
+fn is_place(url: &str) -> bool {
+    let plain = url.len() <= LONGEST_URL && url.chars().all(|c| c.is_ascii_graphic());
+    let scheme = url.starts_with("https://") || url.starts_with("http://");
+    let parsed = url.parse::<Uri>().ok().filter(|_| plain && scheme);
+    let authority = parsed.as_ref().and_then(Uri::authority);
+    authority.is_some_and(|one| !one.as_str().contains('@') && !one.host().is_empty())
+        && !url.contains('#')
+}
+
+/// They fit a line of a page.
+const MOST_ANSWERERS: usize = 50;
+const LONGEST_URL: usize = 2000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_host_and_no_password_and_is_shown_without_its_path() {
+        for good in [
+            "https://hooks.slack.com/services/T0/B0/x",
+            "http://10.0.0.1:8080/x",
+        ] {
+            assert!(is_place(good), "{good}");
+        }
+        for bad in [
+            "",
+            "hooks.slack.com",
+            "ftp://a/",
+            "https://",
+            "https:///x",
+            "https://u:p@a/",
+            "https://a/#b",
+            "https://a/ b",
+            "file:///etc/passwd",
+            "https://a/\u{e9}",
+        ] {
+            assert!(!is_place(bad), "{bad}");
+        }
+        assert_eq!(
+            place_of("https://hooks.example:8443/T0/secret"),
+            "https://hooks.example:8443"
+        );
+        assert_eq!(place_of(""), "");
+    }
+}

@@ -1,0 +1,275 @@
+//! Answers that come by a webhook: who pressed a button in Slack, or a program of one's own.
+//!
+//! Nobody signs in here. What is heard is signed with the webhook's secret, of now, and new; who answers is
+//! on the webhook's list. They allow one request, or all like it for an hour, or deny it; for ever is for who
+//! signs in, and so is all of it under the two-person rule. The record names the webhook and the user.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::{Extension, Path, State},
+    http::{HeaderMap, StatusCode, Uri},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::find;
+use crate::{
+    api::held::{Allowed, Answered, Breadth, For, allow_held, answer as answer_held},
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    connections::Peer,
+    outbound::OutboundRequest,
+    store::{Name, Webhook, WebhookKind},
+    visible::visible,
+    webhooks::{
+        key,
+        message::{Button, answered},
+        place,
+        signature::NotHeard,
+    },
+};
+
+/// What a program of one's own says. Slack sends a form of its own, with a field `payload`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Said {
+    /// The request that waits.
+    id: String,
+    answer: Word,
+    /// Who says so: one of the webhook's list.
+    user: String,
+}
+
+/// What is said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Word {
+    /// This one may go.
+    Once,
+    /// All like it may, for an hour.
+    Hour,
+    /// It may not.
+    Deny,
+}
+
+/// What came of it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Done {
+    /// In words.
+    done: String,
+}
+
+/// Somebody's answer, whoever brought it.
+struct Heard {
+    id: String,
+    word: Word,
+    user: String,
+    /// Where Slack takes what stands in the message's place.
+    back: Option<String>,
+}
+
+/// Takes an answer to what waits, signed with the webhook's secret: of a `slack` webhook by
+/// `X-Slack-Signature`, of a `generic` one by `webhook-signature` (Standard Webhooks).
+#[utoipa::path(post, path = "/api/v1/webhooks/{name}/answer", tag = "approvals", request_body = Said,
+    security(()),
+    responses((status = 200, body = Done), (status = 401, body = Problem), (status = 403, body = Problem),
+              (status = 404, body = Problem), (status = 409, body = Problem)))]
+pub(crate) async fn answer(
+    State(app): State<Arc<App>>,
+    peer: Option<Extension<Peer>>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Done>, Problem> {
+    let address = peer.as_ref().and_then(|peer| peer.address());
+    let hearing = tokio::time::timeout(PATIENCE, app.webhooks.hearing.acquire()).await;
+    let hearing = hearing.map_err(|_| Problem::unavailable("too many answers come: try again"))?;
+    let hearing = hearing.map_err(Problem::internal)?;
+    let webhook = match signed(&app, &name, (&headers, &body)).await? {
+        Ok(webhook) => webhook,
+        Err(not) => {
+            app.tell_refusal(None, address, "POST /api/v1/webhooks/{name}/answer");
+            return Err(not);
+        }
+    };
+    drop(hearing);
+    let heard = match webhook.kind {
+        WebhookKind::Generic => read(&body)?,
+        WebhookKind::Slack => read_slack(&body)?,
+    };
+    // A name that is none is on no list.
+    let user = heard.user.parse::<Name>().ok();
+    let Some(user) = user.filter(|user| webhook.is_answered_by(user.as_str())) else {
+        app.tell_refusal(
+            Some(format!("webhook {name}").into()),
+            address,
+            "POST /api/v1/webhooks/{name}/answer",
+        );
+        let words = "you are not among those who may answer from here: an admin says who is";
+        let not = Err(Problem::forbidden(words));
+        return told(&app, &webhook, heard.back, not).map(|done| Json(Done { done }));
+    };
+    let caller = Caller::of_webhook(&webhook.name, user.as_str(), address);
+    let done = decide(&app, &caller, &heard).await;
+    let done = done.map(|words| format!("{words} by {user}"));
+    told(&app, &webhook, heard.back, done).map(|done| Json(Done { done }))
+}
+
+/// The webhook, if what came is signed with its secret; what is not known is told as what is not signed.
+async fn signed(
+    app: &App,
+    name: &str,
+    (headers, body): (&HeaderMap, &[u8]),
+) -> Result<Result<Webhook, Problem>, Problem> {
+    let unsigned = || {
+        let words = "no webhook of this name signed this, or not within the last five minutes";
+        Problem::new(StatusCode::UNAUTHORIZED, "unsigned", words)
+    };
+    let Some(webhook) = find(app, name).await? else {
+        return Ok(Err(unsigned()));
+    };
+    let Ok(key) = key(app, &webhook).await else {
+        return Ok(Err(unsigned()));
+    };
+    let now = app.now();
+    let checked = key.check(webhook.kind, (headers, body), now);
+    let heard = checked.and_then(|tag| app.webhooks.heard.note(name, &tag, now));
+    Ok(match heard {
+        Ok(()) => Ok(webhook),
+        Err(NotHeard::Unsigned) => Err(unsigned()),
+        Err(NotHeard::Again) => Err(Problem::new(
+            StatusCode::CONFLICT,
+            "heard",
+            "this was heard before",
+        )),
+        Err(NotHeard::Crowded) => Err(Problem::unavailable("too many answers came: try again")),
+    })
+}
+
+fn read(body: &[u8]) -> Result<Heard, Problem> {
+    let said: Result<Said, _> = serde_json::from_slice(body);
+    let said = said.map_err(|error| Problem::invalid(format!("this is no answer: {error}")))?;
+    Ok(Heard {
+        id: said.id,
+        word: said.answer,
+        user: said.user,
+        back: None,
+    })
+}
+
+/// `application/x-www-form-urlencoded` with one field, which holds JSON.
+fn read_slack(body: &[u8]) -> Result<Heard, Problem> {
+    #[derive(Deserialize)]
+    struct Form {
+        payload: String,
+    }
+    let wrong = || Problem::invalid("this is no button of a message that gig sent");
+    let form = std::str::from_utf8(body).map_err(|_| wrong())?;
+    let uri: Uri = format!("/?{form}").parse().map_err(|_| wrong())?;
+    let form = axum::extract::Query::<Form>::try_from_uri(&uri).map_err(|_| wrong())?;
+    let payload: Value = serde_json::from_str(&form.payload).map_err(|_| wrong())?;
+    let text = |at: &str| {
+        payload
+            .pointer(at)
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+    };
+    let button = text("/actions/0/action_id").and_then(|id| Button::of(&id));
+    let one = payload.pointer("/actions/1").is_none();
+    match (
+        text("/type").as_deref(),
+        button,
+        text("/actions/0/value"),
+        text("/user/id"),
+    ) {
+        (Some("block_actions"), Some(button), Some(id), Some(user)) if one => Ok(Heard {
+            id,
+            word: match button {
+                Button::Once => Word::Once,
+                Button::Hour => Word::Hour,
+                Button::Deny => Word::Deny,
+            },
+            user,
+            back: text("/response_url"),
+        }),
+        _ => Err(wrong()),
+    }
+}
+
+async fn decide(app: &App, caller: &Caller, heard: &Heard) -> Result<&'static str, Problem> {
+    let id = heard.id.clone();
+    let lasting = match heard.word {
+        Word::Deny => {
+            answer_held(app, caller, id, false).await?;
+            return Ok("denied");
+        }
+        Word::Once => For::Once,
+        Word::Hour => For::Hour,
+    };
+    if app.ask(|store| store.two_person_rule()).await? {
+        let words = "the two-person rule is on: who signs in to the console allows it";
+        return Err(Problem::new(StatusCode::CONFLICT, "two_person_rule", words));
+    }
+    let allowed = Allowed {
+        lasting,
+        width: Breadth::Path,
+        reason: String::new(),
+    };
+    match allow_held(app, caller, id, allowed).await? {
+        Answered::Once => Ok("allowed once"),
+        Answered::Rule(_) => Ok("allowed for an hour"),
+    }
+}
+
+/// Says in the message's place what came of it; who pressed the button does not wait for that.
+fn told(
+    app: &Arc<App>,
+    webhook: &Webhook,
+    back: Option<String>,
+    done: Result<String, Problem>,
+) -> Result<String, Problem> {
+    let Some(back) = back else { return done };
+    let words = match &done {
+        Ok(done) => done.clone(),
+        Err(problem) => format!("not done: {}", problem.detail),
+    };
+    let (theirs, webhook) = (Arc::clone(app), webhook.clone());
+    app.attachments.spawn(async move {
+        let Ok(place) = place(&theirs, &webhook).await else {
+            return;
+        };
+        // Slack's own, as the webhook is: what a payload names leads nowhere else.
+        if !same_place(&place, &back) {
+            tracing::info!(webhook = webhook.name, "an answer is to be told to another host: it is not");
+            return;
+        }
+        let body = Bytes::from(answered(&visible(words)));
+        let request = OutboundRequest::post(back, "application/json", body);
+        if let Err(error) = theirs.outbound().send(request).await {
+            tracing::info!(webhook = webhook.name, %error, "what was answered is not in its channel");
+        }
+    });
+    done
+}
+
+fn same_place(one: &str, other: &str) -> bool {
+    let of = |url: &str| {
+        let uri: Uri = url.parse().ok()?;
+        Some((
+            uri.scheme_str()?.to_owned(),
+            uri.authority()?.as_str().to_owned(),
+        ))
+    };
+    of(one).is_some_and(|one| of(other) == Some(one))
+}
+
+/// Slack waits three seconds in all.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+
+#[cfg(test)]
+mod tests;

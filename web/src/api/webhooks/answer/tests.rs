@@ -1,0 +1,277 @@
+//! Answers by webhook: who is heard, once, and how far it goes.
+
+use aws_lc_rs::hmac;
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use jiff::SignedDuration;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    app::tests::{Lab, SLACK_SECRET, WEBHOOK_SECRET, saved},
+    role::Role,
+    store::{Change, HeldFacts, HeldRow},
+};
+
+const SLACK: &str = "https://hooks.slack.example/T0/B0/x";
+
+fn set_up(lab: &Lab, name: &str, kind: WebhookKind, answerers: &[&str]) {
+    lab.make(&Change::SaveWebhook {
+        name: name.parse().unwrap(),
+        kind,
+        url: SLACK.to_owned(),
+        answerers: answerers.iter().map(|one| (*one).to_owned()).collect(),
+    });
+}
+
+/// A lab where these wait.
+fn lab(ids: &[&str]) -> Lab {
+    let lab = Lab::new();
+    lab.make(&saved("p"));
+    let created = lab.app.now();
+    let row = |id: &&str| HeldRow {
+        id: (*id).to_owned(),
+        node: "lab".to_owned(),
+        facts: HeldFacts {
+            sandbox: "s".to_owned(),
+            server: "docs".to_owned(),
+            host: "new.example".to_owned(),
+            port: 443,
+            protocol: "https".to_owned(),
+            method: Some("GET".to_owned()),
+            path: Some("/x".to_owned()),
+            policy: "p".to_owned(),
+            policy_version: 1,
+            reason: "host_not_allowed".to_owned(),
+        },
+        created,
+        expires: created + SignedDuration::from_mins(5),
+    };
+    let rows: Vec<_> = ids.iter().map(row).collect();
+    lab.app.store.put_held(&rows).unwrap();
+    lab
+}
+
+fn tag(key: &[u8], message: &str) -> Vec<u8> {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, key);
+    hmac::sign(&key, message.as_bytes()).as_ref().to_vec()
+}
+
+fn headers(fields: &[(&'static str, String)]) -> HeaderMap {
+    let fields = fields.iter();
+    fields
+        .map(|(name, value)| ((*name).try_into().unwrap(), value.parse().unwrap()))
+        .collect()
+}
+
+/// A button, as Slack sends it.
+fn pressed(lab: &Lab, button: &str, id: &str, user: &str) -> (HeaderMap, String) {
+    let payload = json!({
+        "type": "block_actions",
+        "user": {"id": user, "username": "ana"},
+        "response_url": "https://hooks.slack.example/actions/T0/1/y",
+        "actions": [{"action_id": button, "block_id": "gig", "value": id, "type": "button"}],
+    });
+    let payload = payload.to_string();
+    let escaped: String = payload
+        .bytes()
+        .map(|octet| format!("%{octet:02X}"))
+        .collect();
+    let body = format!("payload={escaped}");
+    let at = lab.app.now().as_second();
+    let octets = tag(SLACK_SECRET.as_bytes(), &format!("v0:{at}:{body}"));
+    let hex: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
+    let fields = [
+        ("x-slack-request-timestamp", at.to_string()),
+        ("x-slack-signature", format!("v0={hex}")),
+    ];
+    (headers(&fields), body)
+}
+
+/// What a program of one's own sends.
+fn said(lab: &Lab, id: &str, body: &Value) -> (HeaderMap, String) {
+    let (at, body) = (lab.app.now().as_second(), body.to_string());
+    let key = BASE64_STANDARD.decode(WEBHOOK_SECRET.strip_prefix("whsec_").unwrap());
+    let octets = tag(&key.unwrap(), &format!("{id}.{at}.{body}"));
+    let fields = [
+        ("webhook-id", id.to_owned()),
+        ("webhook-timestamp", at.to_string()),
+        (
+            "webhook-signature",
+            format!("v1,{}", BASE64_STANDARD.encode(octets)),
+        ),
+    ];
+    (headers(&fields), body)
+}
+
+async fn sent(lab: &Lab, name: &str, (headers, body): &(HeaderMap, String)) -> Result<String, u16> {
+    let (app, body) = (Arc::clone(&lab.app), Bytes::from(body.clone()));
+    let name = Path(name.to_owned());
+    let done = answer(State(app), None, name, headers.clone(), body).await;
+    done.map(|Json(done)| done.done)
+        .map_err(|problem| problem.status().as_u16())
+}
+
+fn words(lab: &Lab) -> Vec<(String, bool, String)> {
+    let words = lab.app.store.words_for("lab").unwrap().into_iter();
+    words.map(|one| (one.id, one.allow, one.by)).collect()
+}
+
+#[tokio::test]
+async fn who_is_on_the_list_answers_by_a_button_once_and_is_named() {
+    let lab = lab(&["a", "b"]);
+    set_up(&lab, "slack", WebhookKind::Slack, &["U1"]);
+    lab.outbound.json(
+        "https://hooks.slack.example/actions/T0/1/y",
+        &json!({"ok": true}),
+    );
+    let stranger = pressed(&lab, "gig_once", "a", "U2");
+    assert_eq!(sent(&lab, "slack", &stranger).await, Err(403));
+    let ever = pressed(&lab, "gig_ever", "a", "U1");
+    assert_eq!(sent(&lab, "slack", &ever).await, Err(400));
+    let mut unsigned = pressed(&lab, "gig_once", "a", "U1");
+    unsigned.1.push('x');
+    assert_eq!(sent(&lab, "slack", &unsigned).await, Err(401));
+    assert!(words(&lab).is_empty());
+    let once = pressed(&lab, "gig_once", "a", "U1");
+    assert_eq!(
+        sent(&lab, "other", &once).await,
+        Err(401),
+        "of another webhook"
+    );
+    let done = sent(&lab, "slack", &once).await;
+    assert_eq!(done, Ok("allowed once by U1".to_owned()));
+    assert_eq!(sent(&lab, "slack", &once).await, Err(409), "a replay");
+    let by = "webhook slack (U1)".to_owned();
+    assert_eq!(words(&lab), [("a".to_owned(), true, by.clone())]);
+    let entry = lab.log.records().into_iter().map(|record| record.entry);
+    let mut acts = entry.filter(|entry| entry.request.as_deref() == Some("a"));
+    let act = acts.next().unwrap();
+    assert_eq!(act.profile.as_deref(), Some(by.as_str()));
+    assert!(
+        act.findings[0].starts_with("waiting request allowed once"),
+        "{act:?}"
+    );
+    let deny = pressed(&lab, "gig_deny", "b", "U1");
+    assert_eq!(
+        sent(&lab, "slack", &deny).await,
+        Ok("denied by U1".to_owned())
+    );
+    assert!(words(&lab).contains(&("b".to_owned(), false, by)));
+    let late = pressed(&lab, "gig_deny", "a", "U1");
+    assert_eq!(
+        sent(&lab, "slack", &late).await,
+        Err(404),
+        "nobody says twice"
+    );
+    lab.app.attachments.close();
+    lab.app.attachments.wait().await;
+    let seen = lab.outbound.seen.lock();
+    let told: Vec<_> = seen
+        .iter()
+        .map(|one| String::from_utf8_lossy(&one.body))
+        .collect();
+    assert!(
+        told.iter().any(|body| body.contains("allowed once by U1")),
+        "{told:?}"
+    );
+    assert!(
+        told.iter()
+            .all(|body| body.contains("\"replace_original\":true"))
+    );
+}
+
+#[tokio::test]
+async fn a_program_allows_for_an_hour_and_no_longer() {
+    let lab = lab(&["a"]);
+    set_up(&lab, "bot", WebhookKind::Generic, &["ana"]);
+    for (id, body) in [
+        ("1", json!({"id": "a", "answer": "ever", "user": "ana"})),
+        (
+            "2",
+            json!({"id": "a", "answer": "once", "user": "ana", "role": "admin"}),
+        ),
+        ("3", json!({"type": "held.waiting", "data": {}})),
+    ] {
+        assert_eq!(
+            sent(&lab, "bot", &said(&lab, id, &body)).await,
+            Err(400),
+            "{body}"
+        );
+    }
+    let hour = json!({"id": "a", "answer": "hour", "user": "ana"});
+    let done = sent(&lab, "bot", &said(&lab, "4", &hour)).await;
+    assert_eq!(done, Ok("allowed for an hour by ana".to_owned()));
+    let kept = lab.app.store.policy("p", None).unwrap().unwrap();
+    assert_eq!(kept.head.author, "webhook bot (ana)");
+    assert!(kept.document.contains("expires:") && kept.document.contains("paths: [/x]"));
+}
+
+#[tokio::test]
+async fn under_the_two_person_rule_a_webhook_denies_and_no_more() {
+    let lab = lab(&["a"]);
+    set_up(&lab, "bot", WebhookKind::Generic, &["ana"]);
+    for name in ["ana", "ben"] {
+        let named = || name.parse().unwrap();
+        lab.make(&Change::AddUser {
+            name: named(),
+            role: Role::Admin,
+            password: "x".to_owned(),
+        });
+        let own = crate::store::Actor {
+            name: name.into(),
+            person: Some(name.into()),
+            owner: false,
+            ..crate::app::tests::owner()
+        };
+        let change = Change::SetPassword {
+            name: name.to_owned(),
+            password: "y".to_owned(),
+            end_tokens: false,
+        };
+        lab.app.store.apply(&change, &own, &|_| Ok(())).unwrap();
+    }
+    lab.make(&Change::TwoPersonRule { on: true });
+    for (id, word) in [("1", "once"), ("2", "hour")] {
+        let body = json!({"id": "a", "answer": word, "user": "ana"});
+        assert_eq!(
+            sent(&lab, "bot", &said(&lab, id, &body)).await,
+            Err(409),
+            "{word}"
+        );
+    }
+    assert!(words(&lab).is_empty());
+    let deny = json!({"id": "a", "answer": "deny", "user": "ana"});
+    assert!(sent(&lab, "bot", &said(&lab, "3", &deny)).await.is_ok());
+    assert_eq!(words(&lab).len(), 1);
+}
+
+#[tokio::test]
+async fn who_was_taken_off_the_list_meanwhile_changes_nothing() {
+    let lab = lab(&["a"]);
+    set_up(&lab, "bot", WebhookKind::Generic, &["ana"]);
+    let caller = Caller::of_webhook("bot", "ana", None);
+    set_up(&lab, "bot", WebhookKind::Generic, &["ben"]);
+    let refused = answer_held(&lab.app, &caller, "a".to_owned(), true).await;
+    assert_eq!(refused.unwrap_err().status(), StatusCode::FORBIDDEN);
+    assert!(caller.still(&lab.app).await.is_err() && words(&lab).is_empty());
+    // Nobody is on the list of one that has none.
+    set_up(&lab, "bot", WebhookKind::Generic, &[]);
+    let body = json!({"id": "a", "answer": "once", "user": ""});
+    assert_eq!(sent(&lab, "bot", &said(&lab, "1", &body)).await, Err(403));
+}
+
+#[test]
+fn what_a_payload_names_leads_nowhere_else() {
+    let slack = "https://hooks.slack.com/services/x";
+    assert!(same_place(slack, "https://hooks.slack.com/actions/y"));
+    for other in [
+        "https://hooks.slack.com.evil.example/",
+        "http://hooks.slack.com/",
+        "https://hooks.slack.com:8443/",
+        "https://a@hooks.slack.com/",
+        "",
+    ] {
+        assert!(!same_place(slack, other), "{other}");
+    }
+    assert!(!same_place("", ""));
+}

@@ -1,0 +1,89 @@
+//! Webhooks, on the page of settings: set up, tried out, taken away.
+
+use std::sync::Arc;
+
+use axum::{
+    Form,
+    extract::{Path, State},
+};
+use serde::Deserialize;
+
+use super::{
+    Answer,
+    settings::{Shown, page},
+    to,
+};
+use crate::{
+    api::webhooks::{NewWebhook, remove_webhook, save_webhook, try_out},
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    role::Permission,
+};
+
+#[derive(Deserialize)]
+pub(crate) struct Typed {
+    name: String,
+    kind: String,
+    #[serde(default)]
+    url: String,
+    /// Parted by blanks or commas.
+    #[serde(default)]
+    answerers: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Act {
+    act: String,
+}
+
+/// `POST /settings/webhooks`: sets one up, or changes it as a whole.
+pub(crate) async fn save(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Form(typed): Form<Typed>,
+) -> Answer {
+    let parted = |c: char| c.is_whitespace() || c == ',';
+    let answerers = typed.answerers.split(parted).filter(|one| !one.is_empty());
+    let answerers = answerers.map(str::to_owned).collect();
+    let saved = match typed.kind.parse() {
+        Ok(kind) => {
+            let new = NewWebhook {
+                kind,
+                url: typed.url,
+                answerers,
+            };
+            save_webhook(&app, &caller, typed.name, new).await
+        }
+        Err(wrong) => Err(Problem::invalid(wrong)),
+    };
+    after(&app, &caller, saved.map(|()| None)).await
+}
+
+/// `POST /settings/webhooks/{name}`: tries it out, or takes it away.
+pub(crate) async fn change(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Form(act): Form<Act>,
+) -> Answer {
+    let done = match act.act.as_str() {
+        "test" => {
+            let words = format!("{name} took the message");
+            try_out(&app, &caller, name).await.map(|()| Some(words))
+        }
+        "remove" => remove_webhook(&app, &caller, name).await.map(|()| None),
+        _ => Err(Problem::invalid("test or remove")),
+    };
+    after(&app, &caller, done).await
+}
+
+async fn after(app: &Arc<App>, caller: &Caller, done: Result<Option<String>, Problem>) -> Answer {
+    // The page itself is an admin's: to nobody else it says why not.
+    caller.require(Permission::ManageWebhooks)?;
+    match done {
+        Ok(None) => Ok(to("/settings")),
+        Ok(Some(words)) => page(app, caller, Shown::done(words)).await,
+        Err(problem) => page(app, caller, Shown::not(problem)).await,
+    }
+}

@@ -1,0 +1,179 @@
+//! Webhooks: where people are told that something waits, and who may answer from there.
+//!
+//! No secret is kept here: what signs a message, and an address that is a secret itself, are files of each
+//! node.
+
+use std::{fmt, str::FromStr};
+
+use http::Uri;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{
+    Actor, Change, ChangeError,
+    changes::{Outcome, missing},
+    tables::{DatabaseError, OptionalExtension as _, Refused, Row, Transaction},
+};
+
+/// What a webhook is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WebhookKind {
+    /// JSON of gig's own, signed by Standard Webhooks.
+    Generic,
+    /// A message as Slack's incoming webhooks take it, with buttons.
+    Slack,
+}
+
+/// A place that is told what waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Webhook {
+    /// What it is called.
+    pub name: String,
+    /// What it is told.
+    pub kind: WebhookKind,
+    /// Where it is; empty: as a file of each node says.
+    pub url: String,
+    /// Who may answer from there, as it calls them; empty: nobody.
+    pub answerers: Vec<String>,
+    /// Who set it up.
+    pub author: String,
+    /// When it was changed last.
+    pub changed: Timestamp,
+}
+
+impl WebhookKind {
+    /// The stable word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Generic => "generic",
+            Self::Slack => "slack",
+        }
+    }
+}
+
+impl fmt::Display for WebhookKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for WebhookKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "generic" => Ok(Self::Generic),
+            "slack" => Ok(Self::Slack),
+            _ => Err("a webhook is generic or slack".to_owned()),
+        }
+    }
+}
+
+impl Webhook {
+    /// Whether this user of it may answer.
+    #[must_use]
+    pub fn is_answered_by(&self, user: &str) -> bool {
+        self.answerers.iter().any(|one| one == user)
+    }
+}
+
+/// What may be shown of an address.
+pub(crate) fn place_of(url: &str) -> String {
+    let parsed = url.parse::<Uri>().ok();
+    let parts = parsed
+        .as_ref()
+        .and_then(|uri| Some((uri.scheme_str()?, uri.authority()?)));
+    parts.map_or_else(String::new, |(scheme, authority)| {
+        format!("{scheme}://{authority}")
+    })
+}
+
+/// A change that sets one up, for the record.
+pub(super) fn words(change: &Change) -> String {
+    let Change::SaveWebhook {
+        name,
+        kind,
+        url,
+        answerers,
+    } = change
+    else {
+        return String::new();
+    };
+    let place = match place_of(url) {
+        place if place.is_empty() => "as each node's file says".to_owned(),
+        place => format!("at {place}"),
+    };
+    let by = match answerers.is_empty() {
+        true => "nobody".to_owned(),
+        false => answerers.join(", "),
+    };
+    format!("webhook {name}: {kind} {place}, answered by {by}")
+}
+
+/// All, by name.
+pub(super) fn all(db: &Transaction<'_>) -> Result<Vec<Webhook>, DatabaseError> {
+    let sql = "SELECT name, kind, url, answerers, author, changed FROM webhooks ORDER BY name";
+    db.query_all(sql, (), row)
+}
+
+/// Sets one up, or changes it.
+pub(super) fn save(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
+    let Change::SaveWebhook {
+        name,
+        kind,
+        url,
+        answerers,
+    } = change
+    else {
+        return Ok(());
+    };
+    let sql = "SELECT count(*) FROM webhooks WHERE name <> ?1";
+    let others: u32 = db.query_row(sql, [name.as_str()], |row| row.get(0))?;
+    if others >= MOST {
+        let (what, most) = ("webhooks", MOST);
+        return Err(Refused::Change(ChangeError::Full { what, most }));
+    }
+    let sql = "INSERT INTO webhooks (name, kind, url, answerers, author, changed)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+               ON CONFLICT (name) DO UPDATE
+               SET kind = ?2, url = ?3, answerers = ?4, author = ?5, changed = ?6";
+    let (kind, answerers) = (kind.as_str(), answerers.join(" "));
+    let (author, now) = (&*actor.name, actor.at.as_second());
+    db.execute(sql, (name.as_str(), kind, url, answerers, author, now))?;
+    Ok(())
+}
+
+/// Takes one away.
+pub(super) fn remove(db: &Transaction<'_>, name: &str) -> Outcome {
+    match db.execute("DELETE FROM webhooks WHERE name = ?1", [name])? {
+        0 => missing("webhook", name),
+        _ => Ok(()),
+    }
+}
+
+/// Whether somebody may answer from there still.
+pub(super) fn lets(db: &Transaction<'_>, name: &str, user: &str) -> Result<bool, DatabaseError> {
+    let sql = "SELECT answerers FROM webhooks WHERE name = ?1";
+    let kept: Option<String> = db.query_row(sql, [name], |row| row.get(0)).optional()?;
+    Ok(kept.is_some_and(|kept| kept.split(' ').any(|one| one == user)))
+}
+
+fn row(row: &Row) -> Result<Webhook, DatabaseError> {
+    let unreadable = |column: usize, why: String| DatabaseError::Unreadable { column, why };
+    let (kind, answerers): (String, String) = (row.get(1)?, row.get(3)?);
+    let changed = Timestamp::from_second(row.get(5)?);
+    Ok(Webhook {
+        name: row.get(0)?,
+        kind: kind.parse().map_err(|why| unreadable(1, why))?,
+        url: row.get(2)?,
+        answerers: answerers.split_whitespace().map(str::to_owned).collect(),
+        author: row.get(4)?,
+        changed: changed.map_err(|error| unreadable(5, error.to_string()))?,
+    })
+}
+
+/// Each is told of everything that waits.
+const MOST: u32 = 10;

@@ -1,0 +1,285 @@
+//! Webhooks: people are told elsewhere what waits for them, and may answer from there.
+//!
+//! The node whose proxy has a request tells of it, once to each webhook, after it stands where people are
+//! asked; nobody waits for that. What cannot be delivered is tried again while it still waits, and is in the
+//! record and the log when it was not. Places are asked as the appliance asks all others, by vetted
+//! addresses; what signs is read from this node's files each time, so that a new one needs no restart.
+
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use gig_audit::{Entry, Event, VerdictWord};
+use http::{HeaderName, HeaderValue, StatusCode};
+use parking_lot::Mutex;
+use thiserror::Error;
+use tokio::{
+    sync::{Semaphore, mpsc::Receiver},
+    task::JoinSet,
+    time::{Instant, sleep},
+};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use zeroize::Zeroizing;
+
+pub(crate) mod message;
+pub(crate) mod signature;
+
+use crate::{
+    app::App,
+    outbound::{OutboundError, OutboundRequest},
+    store::{HeldRow, Webhook},
+};
+use message::Message;
+pub use signature::KeyRefused;
+use signature::{Heard, Key};
+
+/// The files of this node in which the secrets of webhooks are.
+pub trait WebhookFiles: Send + Sync + 'static {
+    /// What signs for this webhook. Blocks.
+    ///
+    /// # Errors
+    /// In words for an admin, when it cannot be read; it tells nothing of what is in the file.
+    fn secret(&self, webhook: &str) -> Result<Zeroizing<String>, String>;
+
+    /// Where it is, when that is a secret itself. Blocks.
+    ///
+    /// # Errors
+    /// The same.
+    fn url(&self, webhook: &str) -> Result<Zeroizing<String>, String>;
+}
+
+/// What all of them stand on.
+pub(crate) struct Webhooks {
+    files: Arc<dyn WebhookFiles>,
+    /// What came in of late.
+    pub(crate) heard: Heard,
+    /// Who may be heard: strangers who sign nothing take no more of the store than these.
+    pub(crate) hearing: Semaphore,
+    told: Mutex<HashMap<String, (Instant, u32)>>,
+}
+
+/// Why a webhook was not told.
+#[derive(Debug, Error)]
+pub(crate) enum TellError {
+    /// This node lacks what it takes.
+    #[error("{0}")]
+    Files(String),
+    /// Its secret is none.
+    #[error("{0}")]
+    Key(#[from] KeyRefused),
+    /// It was not reached.
+    #[error("{0}")]
+    Outbound(#[from] OutboundError),
+    /// It answered otherwise than with success.
+    #[error("it answered with status {0}")]
+    Status(StatusCode),
+    /// Our own fault.
+    #[error("the message cannot be made")]
+    Unmade,
+}
+
+impl TellError {
+    /// Whether the same may be taken later.
+    fn passes(&self) -> bool {
+        match self {
+            Self::Status(status) => {
+                let waits = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
+                status.is_server_error() || waits.contains(status)
+            }
+            Self::Outbound(error) => !matches!(
+                error,
+                OutboundError::Url(_)
+                    | OutboundError::Private { .. }
+                    | OutboundError::NeverOpenable { .. }
+                    | OutboundError::ClearText { .. }
+            ),
+            Self::Files(_) | Self::Key(_) | Self::Unmade => false,
+        }
+    }
+}
+
+impl Webhooks {
+    pub(crate) fn new(files: Arc<dyn WebhookFiles>) -> Self {
+        Self {
+            files,
+            heard: Heard::default(),
+            hearing: Semaphore::new(MOST_HEARD_AT_ONCE),
+            told: Mutex::default(),
+        }
+    }
+
+    /// Whether it may be told one more: a sandbox that asks and asks fills no channel.
+    fn has_room(&self, webhook: &str) -> bool {
+        let now = Instant::now();
+        let mut told = self.told.lock();
+        told.retain(|_, (since, _)| now.duration_since(*since) < MINUTE);
+        let (_, count) = told.entry(webhook.to_owned()).or_insert((now, 0));
+        *count += 1;
+        *count <= MOST_A_MINUTE
+    }
+}
+
+/// Files show nothing.
+impl fmt::Debug for Webhooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhooks").finish_non_exhaustive()
+    }
+}
+
+/// What signs for a webhook at this node.
+pub(crate) async fn key(app: &App, webhook: &Webhook) -> Result<Key, TellError> {
+    let (files, name) = (Arc::clone(&app.webhooks.files), webhook.name.clone());
+    let text = app.aside(move || files.secret(&name)).await;
+    let text = text.map_err(|_| TellError::Unmade)?;
+    Ok(Key::read(webhook.kind, &text.map_err(TellError::Files)?)?)
+}
+
+/// Tells webhooks what waits, until `stopping`. `fresh` brings it.
+pub(crate) async fn tell(app: Arc<App>, mut fresh: Receiver<HeldRow>, stopping: CancellationToken) {
+    let mut telling = JoinSet::new();
+    loop {
+        let room = telling.len() < MOST_AT_ONCE;
+        tokio::select! {
+            biased;
+            () = stopping.cancelled() => break,
+            Some(_) = telling.join_next() => {}
+            row = fresh.recv(), if room => {
+                let Some(row) = row else { break };
+                spread(&app, row, &mut telling).await;
+            }
+        }
+    }
+    telling.shutdown().await;
+}
+
+async fn spread(app: &Arc<App>, row: HeldRow, telling: &mut JoinSet<()>) {
+    // What could not be read is in the log.
+    let Ok(webhooks) = app.ask(|store| store.webhooks()).await else {
+        return;
+    };
+    let row = Arc::new(row);
+    for webhook in webhooks {
+        if app.webhooks.has_room(&webhook.name) {
+            telling.spawn(deliver(Arc::clone(app), webhook, Arc::clone(&row)));
+        } else {
+            let why = "it was told as much as it is in a minute";
+            failed(app, &webhook, &row, why).await;
+        }
+    }
+}
+
+/// Tries until it is told, or waits no more.
+async fn deliver(app: Arc<App>, webhook: Webhook, row: Arc<HeldRow>) {
+    let id = message_id();
+    let mut why = None;
+    for pause in PAUSES {
+        sleep(pause).await;
+        if !pause.is_zero() && !waits(&app, &row).await {
+            break;
+        }
+        match once(&app, &webhook, (Some(&row), &id)).await {
+            Ok(()) => return,
+            Err(error) => {
+                let again = error.passes();
+                why = Some(error);
+                if !again {
+                    break;
+                }
+            }
+        }
+    }
+    if let Some(why) = why {
+        failed(&app, &webhook, &row, &why.to_string()).await;
+    }
+}
+
+/// Whether there is still somebody to be asked for. Where the store cannot say, its time does.
+async fn waits(app: &App, row: &HeldRow) -> bool {
+    let now = app.now();
+    let held = app.ask(move |store| store.held(now)).await;
+    let listed = held.map(|held| held.iter().any(|one| one.id == row.id));
+    listed.unwrap_or(now < row.expires)
+}
+
+/// Tells one webhook once. `None`: somebody tries it out.
+pub(crate) async fn once(
+    app: &App,
+    webhook: &Webhook,
+    (held, id): (Option<&HeldRow>, &str),
+) -> Result<(), TellError> {
+    let (key, now) = (key(app, webhook).await?, app.now());
+    let message = Message {
+        webhook,
+        held,
+        console: app
+            .public_url
+            .as_deref()
+            .map(|url| url.trim_end_matches('/')),
+        now,
+    };
+    let body = message.body();
+    let field = |text: &str| HeaderValue::from_str(text).map_err(|_| TellError::Unmade);
+    let signature = field(&key.sign(id, now, body.as_bytes()))?;
+    let url = place(app, webhook).await?;
+    let request = OutboundRequest::post(url.to_string(), "application/json", Bytes::from(body))
+        .header(HeaderName::from_static("webhook-id"), field(id)?)
+        .header(
+            HeaderName::from_static("webhook-timestamp"),
+            field(&now.as_second().to_string())?,
+        )
+        .header(HeaderName::from_static("webhook-signature"), signature);
+    let answer = app.outbound().send(request).await?;
+    match answer.status.is_success() {
+        true => Ok(()),
+        false => Err(TellError::Status(answer.status)),
+    }
+}
+
+/// Where it is.
+pub(crate) async fn place(app: &App, webhook: &Webhook) -> Result<Zeroizing<String>, TellError> {
+    if !webhook.url.is_empty() {
+        return Ok(Zeroizing::new(webhook.url.clone()));
+    }
+    let (files, name) = (Arc::clone(&app.webhooks.files), webhook.name.clone());
+    let url = app.aside(move || files.url(&name)).await;
+    url.map_err(|_| TellError::Unmade)?
+        .map_err(TellError::Files)
+}
+
+/// The same however often it is tried.
+pub(crate) fn message_id() -> String {
+    format!("msg_{}", Uuid::now_v7().simple())
+}
+
+/// It was not told; people still see it in the console.
+async fn failed(app: &App, webhook: &Webhook, row: &HeldRow, why: &str) {
+    let name = &webhook.name;
+    tracing::error!(webhook = name, why, "a webhook was not told what waits");
+    let mut entry = Entry::new(Event::Admin);
+    entry.verdict = Some(VerdictWord::Deny);
+    entry.server = Some(row.facts.server.as_str().into());
+    entry.request = Some(row.id.as_str().into());
+    entry.findings = vec![format!("webhook {name} was not told what waits: {why}").into()];
+    if let Err(problem) = app.record(entry).await {
+        tracing::error!(why = problem.detail, "that is not in the record either");
+    }
+}
+
+/// Before each try. A person has half a minute left where a policy holds for one.
+const PAUSES: [Duration; 5] = [
+    Duration::ZERO,
+    Duration::from_secs(1),
+    Duration::from_secs(4),
+    Duration::from_secs(15),
+    Duration::from_secs(60),
+];
+const MINUTE: Duration = Duration::from_secs(60);
+/// As Slack takes them, of one webhook.
+const MOST_A_MINUTE: u32 = 60;
+/// Each is a connection.
+const MOST_AT_ONCE: usize = 32;
+/// People press buttons one by one.
+const MOST_HEARD_AT_ONCE: usize = 2;
+
+#[cfg(test)]
+mod tests;

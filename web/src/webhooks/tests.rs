@@ -1,0 +1,170 @@
+//! Telling webhooks, on a network and a clock that do as they are told.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use http::HeaderMap;
+
+use super::*;
+use crate::{
+    app::tests::Lab,
+    outbound::OutboundAnswer,
+    store::{Change, HeldFacts, WebhookKind},
+};
+
+fn saved(lab: &Lab, name: &str, url: &str) -> Webhook {
+    lab.make(&Change::SaveWebhook {
+        name: name.parse().unwrap(),
+        kind: WebhookKind::Generic,
+        url: url.to_owned(),
+        answerers: Vec::new(),
+    });
+    let kept = lab.app.store.webhooks().unwrap();
+    kept.into_iter().find(|one| one.name == name).unwrap()
+}
+
+fn row(lab: &Lab, id: &str) -> HeldRow {
+    let created = lab.app.now();
+    let row = HeldRow {
+        id: id.to_owned(),
+        node: "lab".to_owned(),
+        facts: HeldFacts {
+            sandbox: "s".to_owned(),
+            server: "docs".to_owned(),
+            host: "new.example".to_owned(),
+            port: 443,
+            protocol: "https".to_owned(),
+            method: Some("GET".to_owned()),
+            path: Some("/x".to_owned()),
+            policy: "web".to_owned(),
+            policy_version: 3,
+            reason: "host_not_allowed".to_owned(),
+        },
+        created,
+        expires: created + jiff::SignedDuration::from_mins(5),
+    };
+    let rows = std::slice::from_ref(&row);
+    lab.app.store.put_held(rows).unwrap();
+    row
+}
+
+fn answers(lab: &Lab, url: &str, statuses: &'static [u16]) -> Arc<AtomicU32> {
+    let count = Arc::new(AtomicU32::new(0));
+    let theirs = Arc::clone(&count);
+    lab.outbound.answer(url, move |_| {
+        let at = theirs.fetch_add(1, Ordering::Relaxed) as usize;
+        let status = statuses.get(at).or_else(|| statuses.last()).unwrap();
+        Ok(OutboundAnswer {
+            status: StatusCode::from_u16(*status).unwrap(),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+        })
+    });
+    count
+}
+
+fn failures(lab: &Lab) -> Vec<String> {
+    let records = lab.log.records().into_iter();
+    let words = records.flat_map(|record| record.entry.findings);
+    words
+        .filter(|words| words.contains("was not told"))
+        .map(|words| words.to_string())
+        .collect()
+}
+
+const URL: &str = "https://hooks.example/x";
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_answer_is_tried_again_as_the_same_message() {
+    let lab = Lab::new();
+    let webhook = saved(&lab, "ops", URL);
+    let asked = answers(&lab, URL, &[503, 429, 200]);
+    let row = Arc::new(row(&lab, "a"));
+    deliver(Arc::clone(&lab.app), webhook, row).await;
+    assert_eq!(asked.load(Ordering::Relaxed), 3);
+    assert!(failures(&lab).is_empty());
+    let seen = lab.outbound.seen.lock();
+    let ids: Vec<_> = seen.iter().map(|one| field(one, "webhook-id")).collect();
+    assert!(
+        ids.iter().all(|id| *id == ids[0] && id.starts_with("msg_")),
+        "{ids:?}"
+    );
+    let key = Key::read(WebhookKind::Generic, crate::app::tests::WEBHOOK_SECRET).unwrap();
+    for request in seen.iter() {
+        let headers: HeaderMap = request.headers.iter().cloned().collect();
+        let heard = key.check(
+            WebhookKind::Generic,
+            (&headers, &request.body),
+            lab.app.now(),
+        );
+        assert!(heard.is_ok());
+    }
+}
+
+fn field(request: &OutboundRequest, name: &str) -> String {
+    let found = request.headers.iter().find(|(known, _)| known == name);
+    found.unwrap().1.to_str().unwrap().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_for_good_is_recorded_and_not_asked_again() {
+    let lab = Lab::new();
+    let webhook = saved(&lab, "ops", URL);
+    let asked = answers(&lab, URL, &[404]);
+    deliver(Arc::clone(&lab.app), webhook, Arc::new(row(&lab, "a"))).await;
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    let words = "webhook ops was not told what waits: it answered with status 404 Not Found";
+    assert_eq!(failures(&lab), [words]);
+    let record = lab.log.records().pop().unwrap().entry;
+    assert_eq!(record.request.as_deref(), Some("a"));
+    // Nothing answers at all: tried as often as it is worth, then recorded.
+    let other = saved(&lab, "gone", "https://gone.example/");
+    deliver(Arc::clone(&lab.app), other, Arc::new(row(&lab, "b"))).await;
+    assert_eq!(lab.outbound.asked("https://gone.example/"), PAUSES.len());
+    assert_eq!(failures(&lab).len(), 2);
+    // What was decided on meanwhile is nobody's to hear.
+    let webhook = saved(&lab, "ops", "https://gone.example/");
+    let over = row(&lab, "c");
+    lab.app.store.end_held(&["c".to_owned()]).unwrap();
+    deliver(Arc::clone(&lab.app), webhook, Arc::new(over)).await;
+    assert_eq!(
+        lab.outbound.asked("https://gone.example/"),
+        PAUSES.len() + 1
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_without_a_secret_here_is_not_told() {
+    let lab = Lab::new();
+    let webhook = saved(&lab, "nosecret", URL);
+    let asked = answers(&lab, URL, &[200]);
+    deliver(Arc::clone(&lab.app), webhook, Arc::new(row(&lab, "a"))).await;
+    assert_eq!(
+        asked.load(Ordering::Relaxed),
+        0,
+        "nothing goes out unsigned"
+    );
+    assert_eq!(failures(&lab).len(), 1);
+}
+
+#[tokio::test]
+async fn a_flood_is_told_in_part_and_no_stop_waits_for_it() {
+    let lab = Lab::new();
+    saved(&lab, "ops", URL);
+    let asked = answers(&lab, URL, &[200]);
+    let (send, fresh) = tokio::sync::mpsc::channel(128);
+    for number in 0..70 {
+        send.send(row(&lab, &number.to_string())).await.unwrap();
+    }
+    let stopping = CancellationToken::new();
+    let telling = tell(Arc::clone(&lab.app), fresh, stopping.clone());
+    let ends = async {
+        while failures(&lab).len() < 10 {
+            sleep(Duration::from_millis(10)).await;
+        }
+        sleep(Duration::from_millis(100)).await;
+        stopping.cancel();
+    };
+    tokio::join!(telling, ends);
+    assert_eq!(asked.load(Ordering::Relaxed), MOST_A_MINUTE);
+    assert_eq!(failures(&lab).len(), 10);
+}
