@@ -1,3 +1,5 @@
+//! What policy and floors decide together.
+
 use crate::{
     host::{Host, Port},
     intent::{AppProtocol, RequestIntent},

@@ -1,3 +1,5 @@
+//! What waits for a word, and what a word lets pass.
+
 use super::*;
 use crate::{fqdn::Fqdn, verdict::Handling};
 
