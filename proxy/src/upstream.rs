@@ -2,6 +2,7 @@
 
 pub mod connect_proxy;
 pub mod dial;
+pub mod http1;
 pub mod http2;
 pub mod last_words;
 pub mod origin;

@@ -6,6 +6,7 @@
 
 #![no_main]
 
+mod answers;
 mod audit;
 mod capture;
 mod client_hello;
@@ -28,7 +29,8 @@ use libfuzzer_sys::fuzz_target;
 /// One input in, nothing out.
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 13] = [
+const TARGETS: [(&str, Target); 14] = [
+    ("answers", answers::run),
     ("audit", audit::run),
     ("capture", capture::run),
     ("client_hello", client_hello::run),

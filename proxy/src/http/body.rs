@@ -371,6 +371,8 @@ fn broken(error: &BrokenBody) -> DenyReason {
             })
         }
         BrokenBody::Http2(error) => error.is_library() && !error.is_io(),
+        // An origin's.
+        BrokenBody::Rest(_) => false,
     };
     if malformed {
         DenyReason::MalformedRequest

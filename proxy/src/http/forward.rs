@@ -223,16 +223,19 @@ impl Ready {
         }
     }
 
-    /// A copy to repeat, where repeating changes nothing and costs nothing.
-    fn copy(&self) -> Option<Request<Upload>> {
+    /// Whether repeating changes nothing and costs nothing.
+    fn is_repeatable(&self) -> bool {
         let request = &self.request;
-        if !request.method().is_idempotent() || !matches!(request.body(), Upload::Empty) {
-            return None;
-        }
+        request.method().is_idempotent() && matches!(request.body(), Upload::Empty)
+    }
+
+    /// A copy to repeat.
+    fn copy(&self) -> Request<Upload> {
+        let request = &self.request;
         let mut copy = Request::new(Upload::Empty);
         *copy.method_mut() = request.method().clone();
         *copy.headers_mut() = request.headers().clone();
-        Some(copy)
+        copy
     }
 }
 
@@ -275,11 +278,9 @@ pub(super) async fn send(
     let mut repeated = false;
     loop {
         let mut lease = lease(worker, wanted).await?;
-        let copy = if lease.reused && !repeated {
-            ready.copy()
-        } else {
-            None
-        };
+        let repeatable = lease.reused && !repeated && ready.is_repeatable();
+        let leaves = need != Need::Upgrade && lease.leaves_requests();
+        let copy = (repeatable && !leaves).then(|| ready.copy());
         if need == Need::Upgrade && !lease.takes_websockets().await {
             // It speaks HTTP/2 alone, and without RFC 8441.
             return Err(Failure::new(Side::Upstream, DenyReason::OriginProtocol));
@@ -298,14 +299,14 @@ pub(super) async fn send(
                 drop(permit);
                 return Ok((response, lease));
             }
-            Err(unsent) => match (unsent.kept, copy) {
-                (true, _) if reused => {}
-                (false, Some(copy)) if unsent.unanswered => {
-                    repeated = true;
+            Err(unsent) if unsent.kept && reused => {}
+            Err(unsent) if unsent.unanswered && repeatable && (unsent.left || copy.is_some()) => {
+                repeated = true;
+                if let Some(copy) = copy {
                     ready.request = copy;
                 }
-                _ => return Err(unsent.failure),
-            },
+            }
+            Err(unsent) => return Err(unsent.failure),
         }
     }
 }

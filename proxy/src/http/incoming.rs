@@ -14,13 +14,17 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
 use super::{duplex::Duplex, headers, streams::Reply};
-use crate::upstream::http2::Running;
+use crate::upstream::{http1::Rest, http2::Running};
 
 /// A body that comes.
 #[derive(Debug)]
 pub enum Incoming {
     /// By HTTP/1.1.
     Http1(hyper::body::Incoming),
+    /// An origin's, by HTTP/1.1, that came whole with its header section.
+    Here(Bytes),
+    /// An origin's, by HTTP/1.1, of an announced length.
+    Rest(Box<Rest>),
     /// By HTTP/2.
     Http2(Frames),
     /// The two ways of an extended CONNECT: no body.
@@ -38,6 +42,9 @@ pub enum BrokenBody {
     /// By HTTP/2.
     #[error("a body ended early or is none")]
     Http2(#[source] h2::Error),
+    /// By HTTP/1.1, of an announced length.
+    #[error("a body ended early")]
+    Rest(#[source] std::io::Error),
 }
 
 /// The body of one HTTP/2 stream.
@@ -173,6 +180,11 @@ impl Body for Incoming {
             Self::Http1(body) => Pin::new(body)
                 .poll_frame(cx)
                 .map(|frame| frame.map(|frame| frame.map_err(BrokenBody::Http1))),
+            Self::Here(data) if data.is_empty() => Poll::Ready(None),
+            Self::Here(data) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(data))))),
+            Self::Rest(rest) => rest
+                .poll(cx)
+                .map(|piece| piece.map(|piece| piece.map(Frame::data).map_err(BrokenBody::Rest))),
             Self::Http2(frames) => frames.poll(cx),
             Self::Tunnel(_) | Self::Nothing => Poll::Ready(None),
         }
@@ -181,6 +193,8 @@ impl Body for Incoming {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Http1(body) => body.is_end_stream(),
+            Self::Here(data) => data.is_empty(),
+            Self::Rest(rest) => rest.left() == 0,
             Self::Http2(frames) => frames.stream.is_end_stream(),
             Self::Tunnel(_) | Self::Nothing => true,
         }
@@ -189,6 +203,8 @@ impl Body for Incoming {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Http1(body) => body.size_hint(),
+            Self::Here(data) => SizeHint::with_exact(u64::try_from(data.len()).unwrap_or(u64::MAX)),
+            Self::Rest(rest) => SizeHint::with_exact(rest.left()),
             Self::Http2(frames) => frames
                 .left
                 .map_or_else(SizeHint::default, SizeHint::with_exact),

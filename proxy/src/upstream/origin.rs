@@ -3,19 +3,17 @@
 use std::{pin::pin, sync::Arc};
 
 use gig_policy::{AppProtocol, ConnectPermit, DenyReason};
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
     dial::Dialed,
-    http2,
-    last_words::LastWords,
-    pool::{Lease, Line, Origin, Origins},
+    http1, http2,
+    pool::{Carrier, Lease, Line, Origin, Origins},
 };
 use crate::{
     credential::sign::certificate::ClientIdentity,
     failure::{Failure, Side},
-    http::{body::Upload, calm::Calm, gather::Gathering, limits},
+    http::{calm::Calm, gather::Gathering},
     seldom::Seldom,
     subject::{
         ConnectionFacts, ConnectionGuard, Subject,
@@ -254,12 +252,10 @@ where
 {
     match application {
         Application::Http1 => {
-            let (sender, connection) = limits::http1_client()
-                .handshake::<_, Upload>(TokioIo::new(LastWords::new(Seldom::new(stream))))
-                .await
-                .map_err(no_protocol)?;
-            drive(worker, connection.with_upgrades(), guard);
-            Ok(Line::Http1 { sender, address })
+            let (connection, driving) = http1::open(Box::new(stream));
+            drive(worker, driving, guard);
+            let carrier = Carrier::Own(connection);
+            Ok(Line::Http1 { carrier, address })
         }
         Application::Http2 => {
             let stream = Gathering::new(Calm::client(stream));

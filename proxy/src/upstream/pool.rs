@@ -13,14 +13,12 @@ use std::{
 };
 
 use gig_policy::{Host, Port, SandboxId};
-use hyper::client::conn::http1;
 use parking_lot::Mutex;
 use tokio::{sync::Semaphore, time::Instant};
 use tokio_util::task::TaskTracker;
 
 use crate::{
     credential::sign::certificate::IdentityKey,
-    http::body::Upload,
     subject::{Subject, places::Spare},
     tls::{downstream::Application, upstream::OriginTls},
     upstream::http2::Http2,
@@ -28,7 +26,7 @@ use crate::{
 
 mod lease;
 
-pub use lease::{Lease, Line, Unsent};
+pub use lease::{Carrier, Lease, Line, Unsent};
 
 /// All of one thread.
 #[derive(Debug)]
@@ -70,7 +68,7 @@ struct Known {
 
 #[derive(Debug)]
 struct Idle {
-    sender: http1::SendRequest<Upload>,
+    carrier: Carrier,
     address: Option<SocketAddr>,
     since: Instant,
 }
@@ -106,10 +104,10 @@ impl Pool {
 
     /// Keeps the connection of a lease whose request and answer were whole.
     pub fn give_back(&self, lease: Lease) {
-        let Line::Http1 { sender, address } = lease.line else {
+        let Line::Http1 { carrier, address } = lease.line else {
             return;
         };
-        if sender.is_closed() {
+        if !carrier.is_reusable() {
             return;
         }
         let mut known = lease.origins.known.lock();
@@ -118,7 +116,7 @@ impl Pool {
         };
         if known.idle.len() < MAX_IDLE {
             known.idle.push(Idle {
-                sender,
+                carrier,
                 address,
                 since: Instant::now(),
             });
@@ -233,7 +231,7 @@ impl Origins {
         let mut known = self.known.lock();
         known.retain(|_, known| {
             known.idle.retain(|idle| {
-                !idle.sender.is_closed() && now.duration_since(idle.since) < IDLE_HTTP1
+                idle.carrier.is_free() && now.duration_since(idle.since) < IDLE_HTTP1
             });
             if now.duration_since(known.used) >= IDLE_HTTP2 {
                 known.shared = None;
@@ -283,9 +281,9 @@ impl Known {
     /// The one used last: the others may then grow old and be closed.
     fn live_idle(&mut self) -> Option<Line> {
         while let Some(idle) = self.idle.pop() {
-            if !idle.sender.is_closed() {
+            if idle.carrier.is_free() {
                 return Some(Line::Http1 {
-                    sender: idle.sender,
+                    carrier: idle.carrier,
                     address: idle.address,
                 });
             }

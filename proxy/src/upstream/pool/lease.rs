@@ -15,7 +15,10 @@ use crate::{
         interim::{Interims, TooMuch},
     },
     tls::downstream::Application,
-    upstream::http2::{Http2, SendError},
+    upstream::{
+        http1::{Came, Connection, NoAnswer, Sent},
+        http2::{Http2, SendError},
+    },
 };
 
 /// A connection that may carry one request.
@@ -35,6 +38,8 @@ pub struct Lease {
 pub struct Unsent {
     /// The request is where it was: it certainly did not go.
     pub kept: bool,
+    /// The request is where it was, though it may have gone.
+    pub left: bool,
     /// The connection ended before any octet of an answer.
     pub unanswered: bool,
     /// What to tell.
@@ -50,8 +55,18 @@ impl Unsent {
         };
         Self {
             kept,
+            left: kept,
             unanswered: error.is_incomplete_message() || error.is_closed() || error.is_canceled(),
             failure: Failure::caused(Side::Upstream, reason, error),
+        }
+    }
+
+    fn by_own(error: NoAnswer) -> Self {
+        Self {
+            kept: false,
+            left: true,
+            unanswered: !matches!(error, NoAnswer::Part(_)),
+            failure: Failure::caused(Side::Upstream, DenyReason::DestinationUnavailable, error),
         }
     }
 
@@ -63,6 +78,7 @@ impl Unsent {
         };
         Self {
             kept,
+            left: kept,
             unanswered: error.is_unanswered(),
             failure: Failure::caused(Side::Upstream, reason, error),
         }
@@ -71,6 +87,7 @@ impl Unsent {
     fn too_much() -> Self {
         Self {
             kept: false,
+            left: false,
             unanswered: false,
             failure: Failure::caused(Side::Upstream, DenyReason::OriginProtocol, TooMuch),
         }
@@ -83,12 +100,44 @@ pub enum Line {
     /// Of its own.
     Http1 {
         /// Sends one request at a time.
-        sender: http1::SendRequest<Upload>,
+        carrier: Carrier,
         /// Where it goes.
         address: Option<SocketAddr>,
     },
     /// Shared.
     Http2(Http2),
+}
+
+/// Who speaks HTTP/1.1 on a connection.
+#[derive(Debug)]
+pub enum Carrier {
+    /// Whoever sends a request.
+    Own(Connection),
+    /// hyper, in a task of the connection's.
+    Hyper(http1::SendRequest<Upload>),
+    /// Nobody: it broke on its way to hyper.
+    Broken,
+}
+
+impl Carrier {
+    /// Whether it may carry another request, as far as its last answer says.
+    #[must_use]
+    pub fn is_reusable(&self) -> bool {
+        match self {
+            Self::Own(connection) => connection.is_reusable(),
+            Self::Hyper(sender) => !sender.is_closed(),
+            Self::Broken => false,
+        }
+    }
+
+    /// Whether it can take a request now.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        match self {
+            Self::Own(connection) => connection.is_free(),
+            Self::Hyper(_) | Self::Broken => self.is_reusable(),
+        }
+    }
 }
 
 impl Lease {
@@ -112,6 +161,18 @@ impl Lease {
         }
     }
 
+    /// Whether a request that is sent stays where it is until it is answered.
+    #[must_use]
+    pub const fn leaves_requests(&self) -> bool {
+        matches!(
+            &self.line,
+            Line::Http1 {
+                carrier: Carrier::Own(_),
+                ..
+            }
+        )
+    }
+
     /// Whether a WebSocket can be asked for: always over HTTP/1.1, over HTTP/2 where the origin says so.
     pub async fn takes_websockets(&self) -> bool {
         match &self.line {
@@ -131,7 +192,7 @@ impl Lease {
         interims: &Interims,
     ) -> Result<Response<Incoming>, Unsent> {
         match &mut self.line {
-            Line::Http1 { sender, .. } => send_http1(sender, request, interims).await,
+            Line::Http1 { carrier, .. } => send_http1(carrier, request, interims).await,
             Line::Http2(shared) => {
                 if let Err(error) = shared.is_ready() {
                     return Err(Unsent::by_http2(SendError::Frames(error), true));
@@ -153,6 +214,65 @@ impl Lease {
 }
 
 async fn send_http1(
+    carrier: &mut Carrier,
+    request: &mut Request<Upload>,
+    interims: &Interims,
+) -> Result<Response<Incoming>, Unsent> {
+    let mut came = None;
+    if let Carrier::Own(connection) = carrier {
+        if let Some(sending) = connection.send(request) {
+            match sending.await {
+                Ok(Sent::Answer(response)) => return Ok(response),
+                Ok(Sent::Unusual(unusual)) => came = Some(unusual),
+                Err(error) => return Err(Unsent::by_own(error)),
+            }
+        }
+    }
+    // Boxed, so that most requests hold no room for it.
+    Box::pin(send_by_hyper(carrier, came, request, interims)).await
+}
+
+/// Has hyper send a request, or read the answer to one that went already: then `came` says how far it is.
+async fn send_by_hyper(
+    carrier: &mut Carrier,
+    came: Option<Came>,
+    request: &mut Request<Upload>,
+    interims: &Interims,
+) -> Result<Response<Incoming>, Unsent> {
+    let under_way = came.is_some();
+    if matches!(carrier, Carrier::Own(_))
+        && let Carrier::Own(connection) = std::mem::replace(carrier, Carrier::Broken)
+    {
+        let handed_over = connection.hand_over(came.unwrap_or_default()).await;
+        *carrier = Carrier::Hyper(handed_over.map_err(|error| Unsent {
+            // Where nothing was sent before.
+            kept: !under_way,
+            left: true,
+            unanswered: false,
+            failure: match error {
+                Some(error) => no_protocol(error),
+                None => Unsent::by_own(NoAnswer::Cut).failure,
+            },
+        })?);
+    }
+    let Carrier::Hyper(sender) = carrier else {
+        return Err(Unsent::by_own(NoAnswer::Cut));
+    };
+    let sent = send_on(sender, request, interims).await;
+    sent.map_err(|mut unsent| {
+        if under_way {
+            // The origin had it, and has answered something.
+            (unsent.kept, unsent.unanswered) = (false, false);
+        }
+        unsent
+    })
+}
+
+fn no_protocol(error: impl std::error::Error + Send + Sync + 'static) -> Failure {
+    Failure::caused(Side::Upstream, DenyReason::OriginProtocol, error)
+}
+
+async fn send_on(
     sender: &mut http1::SendRequest<Upload>,
     request: &mut Request<Upload>,
     interims: &Interims,
@@ -173,3 +293,6 @@ async fn send_http1(
         () = watching.too_much() => Err(Unsent::too_much()),
     }
 }
+
+#[cfg(test)]
+mod tests;
