@@ -7,11 +7,16 @@
 //! breaks the protocol is stopped: nobody could say what else it holds. Extensions have to be kept
 //! out of the handshake ([`without_extensions`]): compressed messages would not be looked into.
 
+use std::sync::Arc;
+
 use aws_lc_rs::rand;
 use http::{HeaderMap, header::SEC_WEBSOCKET_EXTENSIONS};
 
 use self::header::{Header, Opcode, Parsed, write_header};
-use super::rewrite::{Rewrite, RewriteError, Unchanged};
+use super::{
+    memory::{Memory, Share},
+    rewrite::{Rewrite, RewriteError, Unchanged},
+};
 
 mod header;
 pub mod stream;
@@ -36,6 +41,8 @@ pub struct Frames {
     unread: Vec<u8>,
     state: State,
     message: Option<Message>,
+    /// What is held beyond what one read brings.
+    share: Option<Share>,
 }
 
 /// Where in the stream we are.
@@ -162,7 +169,29 @@ impl Frames {
             unread: Vec::new(),
             state: State::Header,
             message: None,
+            share: None,
         }
+    }
+
+    /// Counts what is held in `memory`.
+    pub fn count_in(&mut self, memory: &Arc<Memory>) {
+        self.share = Some(memory.share());
+    }
+
+    /// Counts what waits here and `more` octets; where that is more than there is, nothing is.
+    ///
+    /// # Errors
+    /// [`FrameError::Rewrite`]: there is no memory for it.
+    pub fn counts(&mut self, more: usize) -> Result<(), FrameError> {
+        let held = more.saturating_add(self.held());
+        let Some(share) = &mut self.share else {
+            return Ok(());
+        };
+        let counted = if held > LITTLE { held } else { 0 };
+        share.set(counted).map_err(|none| {
+            share.set(0).ok();
+            FrameError::Rewrite(none.into())
+        })
     }
 
     /// Takes the next octets and appends what may go on now.
@@ -287,7 +316,12 @@ impl Frames {
             return Err(FrameError::Protocol("octets of no message"));
         };
         let mut payload = Vec::with_capacity(plain.len());
-        message.rewrite.push(&plain, &mut payload)?;
+        // In steps: a value may be longer than its sentinel by far, and what it comes to is counted before
+        // there is much of it.
+        for step in plain.chunks(STEP) {
+            message.rewrite.push(step, &mut payload)?;
+            self.counts(plain.len() + out.len() + payload.len())?;
+        }
         let last = left == 0 && header.last;
         if last {
             message.rewrite.finish(&mut payload)?;
@@ -370,6 +404,10 @@ impl std::fmt::Debug for Frames {
 
 /// A frame up to this long is waited for, so that it goes on as one frame.
 const WAITED_FOR: u64 = 64 * 1024;
+/// Octets that are rewritten before it is counted what they came to.
+const STEP: usize = 2 * 1024;
+/// Not counted: every stream that is read has as much on its way.
+const LITTLE: usize = 32 * 1024;
 /// RFC 6455 §5.5.
 const CONTROL_MOST: usize = 125;
 

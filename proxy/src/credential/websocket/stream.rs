@@ -15,10 +15,7 @@ use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{FrameError, Frames};
-use crate::credential::{
-    memory::{Memory, Share},
-    wallet::Readying,
-};
+use crate::credential::{memory::Memory, wallet::Readying};
 
 /// What has to be waited for before what was read is rewritten.
 pub type MakeReady = Box<dyn FnMut() -> Option<Readying> + Send>;
@@ -35,8 +32,6 @@ pub struct RewrittenStream<S> {
     /// Octets of rewritten frames that were read, and octets that were written to the stream beneath.
     given: u64,
     written: u64,
-    /// What is held beyond what one read brings.
-    share: Option<Share>,
     /// Told once what was ready before has been read.
     stopped: Option<FrameError>,
 }
@@ -53,7 +48,6 @@ impl<S> RewrittenStream<S> {
             ended: false,
             given: 0,
             written: 0,
-            share: None,
             stopped: None,
         }
     }
@@ -68,7 +62,7 @@ impl<S> RewrittenStream<S> {
     /// Counts what it holds in `memory`.
     #[must_use]
     pub fn counted(mut self, memory: &Arc<Memory>) -> Self {
-        self.share = Some(memory.share());
+        self.frames.count_in(memory);
         self
     }
 
@@ -95,19 +89,11 @@ impl<S> RewrittenStream<S> {
     /// Counts what is held with `ready` octets of frames that wait to be read; stops where that is more
     /// than there is.
     fn counts(&mut self, ready: usize) -> bool {
-        let Some(share) = &mut self.share else {
-            return true;
-        };
-        let held = ready.saturating_add(self.frames.held());
-        let counted = if held > LITTLE { held } else { 0 };
-        if let Err(none) = share.set(counted) {
-            if self.stopped.is_none() {
-                self.stopped = Some(FrameError::Rewrite(none.into()));
-            }
-            share.set(0).ok();
-            return false;
+        let counted = self.frames.counts(ready);
+        if let Err(error) = counted {
+            self.stopped.get_or_insert(error);
         }
-        true
+        counted.is_ok()
     }
 }
 
@@ -189,5 +175,3 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for RewrittenStream<S> {
 
 /// Read by one call.
 const AT_ONCE: usize = 16 * 1024;
-/// Not counted: every stream that is read has as much on its way.
-const LITTLE: usize = 2 * AT_ONCE;

@@ -1,5 +1,10 @@
 //! Messages cut into frames, masks and fragments in every way.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use proptest::prelude::*;
 use tokio::io::AsyncReadExt as _;
 
@@ -238,6 +243,40 @@ async fn what_a_message_grows_to_is_counted_and_stopped_where_it_is_too_much() {
         panic!("another message");
     };
     assert_eq!(*message, [b'a'; 500_000]);
+}
+
+/// Writes a thousand octets for each, and counts them.
+struct GrowCounted(Arc<AtomicUsize>);
+
+impl Rewrite for GrowCounted {
+    fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        self.0.fetch_add(1000 * octets.len(), Ordering::Relaxed);
+        Grow.push(octets, out)
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        Grow.finish(out)
+    }
+
+    fn held(&self) -> usize {
+        0
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_grows_too_much_is_stopped_before_all_of_it_has_grown() {
+    let sent = frame(TEXT, None, &[b'a'; 60_000]);
+    let written = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&written);
+    let make = move |_| -> Box<dyn Rewrite> { Box::new(GrowCounted(Arc::clone(&counting))) };
+    let frames = Frames::new(Sender::Server, Box::new(make));
+    let memory = Memory::of(600_000);
+    let mut stream = RewrittenStream::new(sent.as_slice(), frames).counted(&memory);
+    assert!(stream.read_to_end(&mut Vec::new()).await.is_err());
+    let none = FrameError::Rewrite(RewriteError::NoMemory(NoMemory));
+    assert_eq!((stream.stopped(), memory.held()), (Some(none), 0));
+    // Of sixty million octets no more than one step's came to be.
+    assert!(written.load(Ordering::Relaxed) <= 1000 * STEP);
 }
 
 #[tokio::test]
