@@ -9,7 +9,7 @@
 //! capture    tokens of logins made inside, kept out          capture::{answer, overlay}
 //! watch      everything that must not go astray              forms, wide, needles, unescape
 //! spelling   texts in every spelling                         heads
-//! misuse     what is on its way to where it is not bound     watched, bare
+//! misuse     what is on its way to where it is not bound     watched, bare, letters
 //! inject     values in header section and target             place, inject::{fields, target}
 //! body       values in bodies, while they stream             swap
 //! treat      what completes a request before it is sent     sign
@@ -28,6 +28,7 @@ pub(crate) mod digested;
 pub mod forms;
 mod heads;
 pub mod inject;
+mod letters;
 pub mod memory;
 pub mod misuse;
 pub mod needles;

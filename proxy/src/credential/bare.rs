@@ -4,29 +4,29 @@
 //! The same as [`unescape`] and leaving everything else out, and quick where a text is full of escapes
 //! that stand for nothing that is left. What is not told at a glance is undone in full.
 
-use memchr::memchr3;
-
-use super::unescape::{hex, unescape};
+use super::{
+    letters::{Classes, Letters},
+    unescape::{hex, unescape},
+};
 
 /// Appends what is left of `octets`; `view` is room to work in.
-pub(super) fn add_bare(octets: &[u8], view: &mut Vec<u8>, bare: &mut Vec<u8>) {
+pub(super) fn add_bare(octets: &[u8], view: &mut Vec<u8>, bare: &mut Letters) {
     let begun = bare.len();
     if add_at_a_glance(octets, bare).is_none() {
         bare.truncate(begun);
         view.clear();
         unescape(octets, view);
-        bare.extend(view.iter().filter(|octet| octet.is_ascii_alphanumeric()));
+        bare.add(view, &ALL);
     }
 }
 
 /// The same, if no escape is found that may stand for more, or go together with its neighbours.
-fn add_at_a_glance(octets: &[u8], bare: &mut Vec<u8>) -> Option<()> {
+fn add_at_a_glance(octets: &[u8], bare: &mut Letters) -> Option<()> {
     let mut rest = octets;
     loop {
-        rest = add_plain(rest, bare);
-        let (introducer, behind) = match rest.split_first() {
-            Some((octet, behind)) => (*octet, behind),
-            None => return Some(()),
+        rest = bare.add(rest, &UNESCAPED);
+        let Some((introducer, behind)) = rest.split_first() else {
+            return Some(());
         };
         rest = match introducer {
             b'%' => percent(behind, bare)?,
@@ -36,43 +36,26 @@ fn add_at_a_glance(octets: &[u8], bare: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-/// Takes what stands before the first octet that may begin an escape; gives the rest.
-fn add_plain<'a>(octets: &'a [u8], bare: &mut Vec<u8>) -> &'a [u8] {
-    // Room is made for what is taken here alone: a text may be nothing but escapes.
-    let end = memchr3(b'%', b'\\', b'&', octets).unwrap_or(octets.len());
-    let (plain, rest) = octets.split_at(end);
-    let begun = bare.len();
-    bare.resize(begun + plain.len(), 0);
-    let room = bare.get_mut(begun..).unwrap_or_default();
-    let mut taken = 0;
-    for octet in plain {
-        if let Some(slot) = room.get_mut(taken) {
-            *slot = *octet;
-        }
-        taken += usize::from(CLASSES.get(usize::from(*octet)).copied().unwrap_or(OTHER));
-    }
-    bare.truncate(begun + taken);
-    rest
-}
-
 /// What is behind a percent sign.
-fn percent<'a>(behind: &'a [u8], bare: &mut Vec<u8>) -> Option<&'a [u8]> {
+#[inline]
+fn percent<'a>(behind: &'a [u8], bare: &mut Letters) -> Option<&'a [u8]> {
+    if let Some((&[high, low], rest)) = behind.split_first_chunk()
+        && let Some((high, low)) = hex(high).zip(hex(low))
+    {
+        let octet = high << 4 | low;
+        if is_joining(octet) {
+            return None;
+        }
+        if octet.is_ascii_alphanumeric() {
+            bare.push(octet);
+        }
+        return Some(rest);
+    }
     let next = |at: usize| behind.get(at).copied();
     if next(0).is_some_and(is_introducer) || next(1).is_some_and(is_introducer) {
         return None;
     }
-    let digits = next(0).and_then(hex).zip(next(1).and_then(hex));
-    let Some((high, low)) = digits else {
-        return Some(behind);
-    };
-    let octet = high << 4 | low;
-    if is_joining(octet) {
-        return None;
-    }
-    if octet.is_ascii_alphanumeric() {
-        bare.push(octet);
-    }
-    behind.get(2..)
+    Some(behind)
 }
 
 /// What is behind a backslash.
@@ -107,26 +90,9 @@ const fn is_joining(octet: u8) -> bool {
     is_introducer(octet) || matches!(octet, b'#' | b';')
 }
 
-const OTHER: u8 = 0;
-/// Counts as one octet that is left.
-const LEFT: u8 = 1;
-
-#[expect(
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
-    reason = "it runs to 127, when the program is compiled"
-)]
-const CLASSES: [u8; 256] = {
-    let mut classes = [OTHER; 256];
-    let mut octet = 0;
-    while octet < 128 {
-        if (octet as u8).is_ascii_alphanumeric() {
-            classes[octet] = LEFT;
-        }
-        octet += 1;
-    }
-    classes
-};
+/// Escapes have been undone: what is left of them is text.
+const ALL: Classes = Classes::stopping(b"");
+const UNESCAPED: Classes = Classes::stopping(b"%\\&");
 /// Longer than any name of a reference that is undone.
 const LONGEST_NAME: usize = 8;
 
@@ -137,9 +103,9 @@ mod tests {
     use super::*;
 
     fn bare(text: &[u8]) -> Vec<u8> {
-        let (mut view, mut bare) = (Vec::new(), Vec::new());
+        let (mut view, mut bare) = (Vec::new(), Letters::default());
         add_bare(text, &mut view, &mut bare);
-        bare
+        bare.as_slice().to_vec()
     }
 
     fn in_full(text: &[u8]) -> Vec<u8> {
@@ -174,7 +140,7 @@ b	"c\\nd \/"#,
         for escape in ["%20", r"\n", "& "] {
             let text = [&escape.repeat(400_000), "a1"].concat();
             let left = bare(text.as_bytes());
-            assert!(left.ends_with(b"a1") && left.capacity() < 4096, "{escape}");
+            assert!(left.ends_with(b"a1") && left.len() < 4096, "{escape}");
         }
     }
 

@@ -298,6 +298,7 @@ impl Guard {
     pub fn renew(&mut self, watch: &Arc<Watch>) {
         if !Arc::ptr_eq(&self.watch, watch) {
             self.watch = Arc::clone(watch);
+            self.pieces.renew();
         }
     }
 

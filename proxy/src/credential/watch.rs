@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 use super::{
     bare::add_bare,
     forms::{Form, forms},
+    letters::Letters,
     needles::{Needles, Occurrence, SHORTEST},
     spelling::{Finds, Spellings, Text},
     unescape::{escapes, unescape},
@@ -176,9 +177,9 @@ impl Watch {
 
     /// Tells what `octets` hold when all but letters and digits is left out.
     pub fn find_split<'a>(&'a self, octets: &[u8], tell: impl FnMut(&'a Found)) {
-        let (mut view, mut bare) = (Vec::new(), Vec::with_capacity(octets.len()));
+        let (mut view, mut bare) = (Vec::new(), Letters::default());
         add_bare(octets, &mut view, &mut bare);
-        self.find_bare(&bare, tell);
+        self.find_bare(bare.as_slice(), tell);
     }
 
     /// Tells what stands in letters and digits that were put together.

@@ -7,6 +7,8 @@
 
 use super::super::{
     bare::add_bare,
+    letters::Letters,
+    unescape::escapes,
     watch::{Found, Watch},
 };
 
@@ -88,6 +90,16 @@ impl Pieces {
         }
     }
 
+    /// Has all that is remembered looked at again: others may be looked for now.
+    pub(super) fn renew(&mut self) {
+        match &mut self.0 {
+            Way::Never | Way::Untold => {}
+            Way::Form(form) => form.renew(),
+            Way::Json(json) => json.renew(),
+            Way::Multipart(multipart) => multipart.renew(),
+        }
+    }
+
     /// Octets that are remembered.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
@@ -108,13 +120,25 @@ const fn is_before(octet: u8) -> bool {
 /// Letters and digits of values, one after the other.
 #[derive(Debug, Default)]
 struct Row {
-    bare: Vec<u8>,
+    bare: Letters,
     view: Vec<u8>,
+    /// What stands behind the values: of a text that goes on, its letters as far as it came.
+    open: Option<Open>,
+}
+
+/// What was looked at of a text that goes on.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    /// Letters before it, which stay.
+    before: usize,
+    /// Octets of it that were read, none of which may begin an escape.
+    read: usize,
 }
 
 impl Row {
     /// Adds a value, or its ends where it is long.
     fn add(&mut self, value: &[u8], end: usize) {
+        self.settle();
         if value.len() <= 2 * end {
             return add_bare(value, &mut self.view, &mut self.bare);
         }
@@ -153,24 +177,52 @@ impl Row {
         self.bare.push(b'\n');
     }
 
+    /// The text that went on is over, or is another one now: what was read of it is read anew.
+    fn settle(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.bare.truncate(open.before);
+        }
+    }
+
     /// Tells what stands in it and in `pending` (behind `head`, if that was left apart), of which more may
-    /// come, and forgets what nothing can come of.
+    /// come, and forgets what nothing can come of. A text that only grew since is not read from its
+    /// beginning: octets that come one by one would have all of it read as often.
     fn tell<'a>(
         &mut self,
         (head, pending, end): (&[u8], &[u8], usize),
         watch: &'a Watch,
         tell: &mut impl FnMut(&'a Found),
     ) {
-        let whole = self.bare.len();
-        self.add_ends(head, pending, end);
-        watch.find_bare(&self.bare, tell);
-        self.bare.truncate(whole);
-        drop(
-            self.bare
-                .drain(..whole.saturating_sub(watch.longest_piece())),
-        );
-        if self.bare.capacity() > ROOMY {
-            self.bare.shrink_to(0);
+        let known = self.bare.len();
+        let longest = watch.longest_piece();
+        let plain = head.is_empty() && !escapes(pending);
+        let grown = match self.open {
+            Some(open) if plain => pending.get(open.read..),
+            _ => None,
+        };
+        if let Some(grown) = grown {
+            add_bare(grown, &mut self.view, &mut self.bare);
+        } else {
+            self.settle();
+            let before = self.bare.len();
+            self.add_ends(head, pending, end);
+            self.open = Some(Open { before, read: 0 });
+        }
+        let from = match grown {
+            Some(_) => known.saturating_sub(longest),
+            None => 0,
+        };
+        let letters = self.bare.as_slice().get(from..).unwrap_or_default();
+        watch.find_bare(letters, tell);
+        match &mut self.open {
+            Some(open) if plain && pending.len() <= 2 * end => {
+                open.read = pending.len();
+                open.before -= self.bare.leave(open.before, longest, ROOMY);
+            }
+            _ => {
+                self.settle();
+                self.bare.leave(self.bare.len(), longest, ROOMY);
+            }
         }
     }
 }

@@ -43,6 +43,10 @@ impl Form {
         self.values.tell(pending, watch, tell);
     }
 
+    pub(super) fn renew(&mut self) {
+        self.values.settle();
+    }
+
     #[cfg(test)]
     pub(super) const fn kept(&self) -> usize {
         self.values.bare.len() + self.value.len() + self.name.len() + self.head.len()
@@ -60,6 +64,7 @@ impl Form {
                     self.within = Within::Name;
                 }
                 (false, Within::Name) => {
+                    self.values.settle();
                     self.name.clear();
                     self.head.clear();
                     self.within = Within::Value;
@@ -93,7 +98,9 @@ impl Form {
         if self.within == Within::Name {
             self.name.extend_from_slice(octets);
             // Nothing of it is a value before what follows says so.
-            leave_ends(&mut self.head, &mut self.name, end);
+            if leave_ends(&mut self.head, &mut self.name, end) {
+                self.values.settle();
+            }
         } else {
             self.value.extend_from_slice(octets);
             self.values.shorten(&mut self.value, end);

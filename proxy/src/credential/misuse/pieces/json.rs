@@ -5,7 +5,10 @@
 use memchr::memchr2;
 
 use super::{Row, end, leave_ends};
-use crate::credential::watch::{Found, Watch};
+use crate::credential::{
+    letters::Classes,
+    watch::{Found, Watch},
+};
 
 /// What was read of a text, as far as a find may still come of it.
 #[derive(Debug, Default)]
@@ -47,11 +50,19 @@ impl Json {
                 Within::Behind => self.behind(rest, end),
             };
         }
-        leave_ends(&mut self.head, &mut self.text, end);
+        if leave_ends(&mut self.head, &mut self.text, end) {
+            self.renew();
+        }
         // It may be either, and be whole already.
         let open = (&*self.head, &*self.text, end);
         self.values.tell(open, watch, tell);
         self.names.tell(open, watch, tell);
+    }
+
+    /// Has what is not over read anew.
+    pub(super) fn renew(&mut self) {
+        self.values.settle();
+        self.names.settle();
     }
 
     #[cfg(test)]
@@ -61,6 +72,7 @@ impl Json {
 
     /// Numbers and words are values.
     fn between<'a>(&mut self, octets: &'a [u8]) -> &'a [u8] {
+        self.renew();
         for (at, octet) in octets.iter().enumerate() {
             if *octet == b'"' {
                 self.within = Within::String { escaped: false };
@@ -75,6 +87,12 @@ impl Json {
 
     fn string<'a>(&mut self, octets: &'a [u8], escaped: bool, end: usize) -> &'a [u8] {
         let (mut at, mut escaped) = (0, escaped);
+        if self.text.is_empty() && !escaped {
+            match self.plain(octets, end) {
+                Ok(behind) => return behind,
+                Err(plain) => at = plain,
+            }
+        }
         loop {
             if escaped {
                 at += 1;
@@ -107,6 +125,30 @@ impl Json {
         }
     }
 
+    /// Takes a string, all of it, in which there is no escape: what is behind it is left. Otherwise says how
+    /// far there is neither an escape nor an end.
+    #[inline]
+    fn plain<'a>(&mut self, octets: &'a [u8], end: usize) -> Result<&'a [u8], usize> {
+        self.renew();
+        let letters = &mut self.values.bare;
+        let before = letters.len();
+        // More than this is not taken as a whole.
+        let near = octets.get(..2 * end + 1).unwrap_or(octets);
+        let rest = letters.add(near, &PLAIN);
+        let length = near.len() - rest.len();
+        let behind = octets.get(length + 1..).unwrap_or_default();
+        let next = behind.iter().find(|octet| !octet.is_ascii_whitespace());
+        let (Some(b'"'), Some(next)) = (rest.first(), next) else {
+            letters.truncate(before);
+            return Err(length);
+        };
+        if *next == b':' {
+            letters.move_to(before, &mut self.names.bare);
+        }
+        self.within = Within::Between;
+        Ok(behind)
+    }
+
     /// What follows a string says what it is.
     fn behind<'a>(&mut self, octets: &'a [u8], end: usize) -> &'a [u8] {
         let Some(at) = octets.iter().position(|octet| !octet.is_ascii_whitespace()) else {
@@ -116,6 +158,7 @@ impl Json {
         let text = std::mem::take(&mut self.text);
         let head = std::mem::take(&mut self.head);
         if let Some(next) = rest.first() {
+            self.renew();
             self.row(*next).add_ends(&head, &text, end);
         }
         self.within = Within::Between;
@@ -130,3 +173,6 @@ impl Json {
         }
     }
 }
+
+/// Stops where a string ends or an escape may begin.
+const PLAIN: Classes = Classes::stopping(b"\"%\\&");

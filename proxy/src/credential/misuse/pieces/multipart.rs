@@ -46,6 +46,9 @@ impl Multipart {
         open.extend_from_slice(octets);
         let done = self.take(&open, end);
         drop(open.drain(..done));
+        if done > 0 {
+            self.contents.settle();
+        }
         if self.within == Within::Head && open.len() > LONGEST_HEAD {
             // No header section: it counts as a content, whatever comes.
             self.within = Within::Content;
@@ -57,6 +60,10 @@ impl Multipart {
         }
         self.contents.tell((&[], pending, end), watch, tell);
         self.open = open;
+    }
+
+    pub(super) fn renew(&mut self) {
+        self.contents.settle();
     }
 
     #[cfg(test)]

@@ -151,6 +151,38 @@ proptest! {
         prop_assert!(refused(Pieces::form(), &cut(body.as_bytes(), &cuts)), "{}", body);
     }
 
+    /// What comes in small frames is read on from where it was left: what the whole shows, they show.
+    #[test]
+    fn what_a_whole_body_shows_is_shown_wherever_it_is_cut(
+        parts in prop::collection::vec((prop_oneof![
+            Just("\",\""), Just("\":\""), Just("\" ,7, \""), Just(" - "), Just("="), Just("&k="), Just("&"),
+            Just("\r\n--b0undary\r\n\r\n"), Just("%20"), Just("\\n"), Just(""),
+        ], 1_usize..9), 0..9),
+        before in 0_usize..700,
+        size in 1_usize..40,
+        cuts in cuts(),
+    ) {
+        let (mut body, mut rest) = ("-".repeat(before), LONGER.replace(['%', '\\', '&'], ""));
+        for (between, length) in parts {
+            let after = rest.split_off(length.min(rest.len()));
+            body += &(rest + between);
+            rest = after;
+        }
+        let ways: [(&str, fn() -> Pieces); 3] = [
+            ("[\"", Pieces::json),
+            ("k=", Pieces::form),
+            ("--b0undary\r\n\r\n", || Pieces::multipart(b"b0undary")),
+        ];
+        for (begin, way) in ways {
+            let body = [begin, &body, &rest, "\"]"].concat();
+            let body = body.as_bytes();
+            if refused(way(), &[body]) {
+                prop_assert!(refused(way(), &cut(body, &cuts)));
+                prop_assert!(refused(way(), &body.chunks(size).collect::<Vec<_>>()));
+            }
+        }
+    }
+
     #[test]
     fn other_bodies_pass_and_nothing_is_remembered_without_bound(
         body in prop::collection::vec(prop_oneof![
@@ -268,4 +300,22 @@ fn a_sentinel_in_pieces_of_json_is_noted_once_and_whole_ones_are_no_pieces() {
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].ends_with(told), "{found:?}");
     }
+}
+
+#[test]
+fn a_value_that_comes_octet_by_octet_is_not_read_from_its_beginning() {
+    let watch = long_watch();
+    let end = end(&watch);
+    let text = ["-".repeat(100), LONGER.replace(['%', '\\', '&'], "")].concat();
+    let (mut row, mut found) = (Row::default(), Vec::new());
+    for length in 0..=text.len() {
+        let pending = &text.as_bytes()[..length];
+        row.tell((&[], pending, end), &watch, &mut |_| found.push(length));
+        assert_eq!(row.open.map(|open| open.read), Some(length));
+    }
+    // Told with the octet that completes it, and not again.
+    assert_eq!(found, [text.len()]);
+    // With an escape in it, all of it is: what comes next may change what it stands for.
+    row.tell((&[], b"ab%4", end), &watch, &mut |_| panic!("nothing"));
+    assert!(row.open.is_none());
 }
