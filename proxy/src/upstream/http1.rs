@@ -100,7 +100,6 @@ pub enum NoAnswer {
 
 /// Takes `stream` as a connection; what is given beside it is to be run until it ends. Dropping that cuts
 /// the connection.
-#[must_use]
 pub fn open(
     stream: Box<dyn Stream>,
 ) -> (

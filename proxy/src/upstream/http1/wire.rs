@@ -26,15 +26,24 @@ pub(super) struct Wire {
     /// The header section of the request.
     pub(super) sent: Vec<u8>,
     pub(super) written: usize,
-    flushed: bool,
-    /// It takes no more: what it says is heard all the same ([`super::last_words`]).
-    deaf: bool,
+    sending: Sending,
     /// A request runs.
     pub(super) busy: bool,
     /// It carries no further request.
     pub(super) spent: bool,
     /// How often more of a header section was waited for.
     waits: u8,
+}
+
+/// How far the request's header section is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sending {
+    /// It is not all written and flushed.
+    UnderWay,
+    /// It went.
+    Through,
+    /// The origin takes no more: what it says is heard all the same.
+    Refused,
 }
 
 impl Wire {
@@ -44,8 +53,7 @@ impl Wire {
             buffer: BytesMut::new(),
             sent: Vec::new(),
             written: 0,
-            flushed: true,
-            deaf: false,
+            sending: Sending::Through,
             busy: false,
             spent: false,
             waits: 0,
@@ -57,7 +65,7 @@ impl Wire {
         if !head::write(request, &mut self.sent) {
             return false;
         }
-        (self.written, self.flushed, self.waits) = (0, false, 0);
+        (self.written, self.sending, self.waits) = (0, Sending::UnderWay, 0);
         self.busy = true;
         true
     }
@@ -68,7 +76,7 @@ impl Wire {
 
     /// Writes what is left of the request.
     pub(super) fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while !self.deaf && !self.flushed {
+        while self.sending == Sending::UnderWay {
             let left = self.sent.get(self.written..).unwrap_or_default();
             let stream = Pin::new(&mut *self.stream);
             let went = if left.is_empty() {
@@ -77,16 +85,16 @@ impl Wire {
                 stream.poll_write(cx, left).map_ok(Some)
             };
             match ready!(went) {
-                Ok(None) => self.flushed = true,
+                Ok(None) => self.sending = Sending::Through,
                 Ok(Some(written @ 1..)) => self.written += written,
-                Ok(Some(0)) => self.deaf = true,
+                Ok(Some(0)) => self.sending = Sending::Refused,
                 Err(error) => {
                     tracing::debug!(%error, "an origin takes no more");
-                    self.deaf = true;
+                    self.sending = Sending::Refused;
                 }
             }
         }
-        self.spent |= self.deaf;
+        self.spent |= self.sending == Sending::Refused;
         Poll::Ready(())
     }
 

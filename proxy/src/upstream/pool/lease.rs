@@ -219,13 +219,13 @@ async fn send_http1(
     interims: &Interims,
 ) -> Result<Response<Incoming>, Unsent> {
     let mut came = None;
-    if let Carrier::Own(connection) = carrier {
-        if let Some(sending) = connection.send(request) {
-            match sending.await {
-                Ok(Sent::Answer(response)) => return Ok(response),
-                Ok(Sent::Unusual(unusual)) => came = Some(unusual),
-                Err(error) => return Err(Unsent::by_own(error)),
-            }
+    if let Carrier::Own(connection) = carrier
+        && let Some(sending) = connection.send(request)
+    {
+        match sending.await {
+            Ok(Sent::Answer(response)) => return Ok(response),
+            Ok(Sent::Unusual(unusual)) => came = Some(unusual),
+            Err(error) => return Err(Unsent::by_own(error)),
         }
     }
     // Boxed, so that most requests hold no room for it.

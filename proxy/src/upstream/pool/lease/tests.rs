@@ -4,7 +4,11 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use http_body_util::BodyExt as _;
 use proptest::prelude::*;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream},
+    task::JoinHandle,
+};
+use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::{
@@ -35,6 +39,14 @@ fn request(method: &str) -> Request<Upload> {
         .unwrap()
 }
 
+/// Runs beside its test, which waits for it.
+fn spawn<F>(future: F) -> JoinHandle<F::Output>
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    TaskTracker::new().spawn(future)
+}
+
 /// Answers a header section with `pieces`, and closes.
 async fn origin(mut stream: DuplexStream, pieces: Vec<Vec<u8>>) -> Vec<u8> {
     let mut seen = Vec::new();
@@ -58,17 +70,14 @@ async fn origin(mut stream: DuplexStream, pieces: Vec<Vec<u8>>) -> Vec<u8> {
 
 async fn exchange(own: bool, method: &str, pieces: Vec<Vec<u8>>) -> Exchanged {
     let (near, far) = tokio::io::duplex(64 * 1024);
-    let seen = tokio::spawn(origin(far, pieces));
+    let seen = spawn(origin(far, pieces));
     let (mut carrier, driver) = if own {
         let (connection, driving) = http1::open(Box::new(near));
-        (Carrier::Own(connection), tokio::spawn(driving))
+        (Carrier::Own(connection), spawn(driving))
     } else {
         let io = hyper_util::rt::TokioIo::new(near);
         let (sender, driving) = limits::http1_client().handshake(io).await.unwrap();
-        (
-            Carrier::Hyper(sender),
-            tokio::spawn(driving.with_upgrades()),
-        )
+        (Carrier::Hyper(sender), spawn(driving.with_upgrades()))
     };
     let interims = Interims::new(None, &Arc::<Interjections>::default(), None, None);
     let mut request = request(method);
@@ -229,7 +238,7 @@ async fn a_connection_carries_one_request_after_another_and_hyper_goes_on_where_
     };
     let asking = async {
         let (connection, driving) = http1::open(Box::new(near));
-        let driver = tokio::spawn(driving);
+        let driver = spawn(driving);
         let mut carrier = Carrier::Own(connection);
         let interims = Interims::new(None, &Arc::<Interjections>::default(), None, None);
         for own in [true, true, false, false] {
@@ -256,7 +265,7 @@ async fn a_connection_carries_one_request_after_another_and_hyper_goes_on_where_
 async fn what_is_cut_ends_whoever_reads_it() {
     let (near, mut far) = tokio::io::duplex(1024);
     let (connection, driving) = http1::open(Box::new(near));
-    let driver = tokio::spawn(driving);
+    let driver = spawn(driving);
     let mut carrier = Carrier::Own(connection);
     let interims = Interims::new(None, &Arc::<Interjections>::default(), None, None);
     far.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n1234")
@@ -267,7 +276,7 @@ async fn what_is_cut_ends_whoever_reads_it() {
         panic!("no answer");
     };
     assert!(!carrier.is_reusable());
-    let reading = tokio::spawn(response.into_body().collect());
+    let reading = spawn(response.into_body().collect());
     tokio::task::yield_now().await;
     driver.abort();
     let read = tokio::time::timeout(Duration::from_secs(10), reading).await;
@@ -314,7 +323,7 @@ async fn an_origin_that_speaks_before_it_was_told_all_gets_the_rest_once() {
     };
     let asking = async {
         let (connection, driving) = http1::open(Box::new(near));
-        let driver = tokio::spawn(driving);
+        let driver = spawn(driving);
         let mut carrier = Carrier::Own(connection);
         let interims = Interims::new(None, &Arc::<Interjections>::default(), None, None);
         let mut request = request("GET");
