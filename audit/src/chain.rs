@@ -13,6 +13,7 @@ use crate::{
     entry::Entry,
     line,
     record::{ChainHash, Record, bound_texts, hex},
+    signing::PublicKey,
 };
 
 /// The last record of a chain.
@@ -122,6 +123,21 @@ pub enum ChainFault {
         /// What the line names.
         found: ChainHash,
     },
+}
+
+impl ChainFault {
+    /// Whose checkpoint it is that was not believed, though it is what was signed.
+    #[must_use]
+    pub const fn foreign_key(&self) -> Option<PublicKey> {
+        let Self::Checkpoint {
+            why: CheckpointFault::ForeignKey(key),
+            ..
+        } = self
+        else {
+            return None;
+        };
+        Some(*key)
+    }
 }
 
 /// Appends `entry` to `out` as the line after `head` and answers the record.

@@ -47,8 +47,19 @@ pub(crate) enum Destination {
 pub(crate) struct NotDelivered {
     /// Why.
     pub(crate) why: String,
-    /// Whether to try again; after this time, where the other side said so.
-    pub(crate) again: Option<Option<Duration>>,
+    /// What helps.
+    pub(crate) again: Again,
+}
+
+/// What may help records that were not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// Time; this much of it, where the other side said so.
+    Later(Option<Duration>),
+    /// Less at once.
+    Less,
+    /// Nothing.
+    Never,
 }
 
 impl Destination {
@@ -169,8 +180,23 @@ impl Delivery {
     }
 
     async fn send_otlp(&self, url: &str, batch: &[Found]) -> Result<Option<String>, NotDelivered> {
-        let mut request = FetchRequest::new(FetchMethod::Post, url)
-            .body("application/json", otlp::request(batch).into_bytes());
+        let body = otlp::request(batch);
+        let sent = match body.len() {
+            ..=LARGEST => self.post(url, body).await,
+            octets => Err(less(format!("{octets} octets are too many at once"))),
+        };
+        match (sent, batch) {
+            // Nobody is kept from the rest of the record by one that is long.
+            (Err(not), [one]) if not.again == Again::Less => {
+                self.post(url, otlp::request(&[otlp::shortened(one)])).await
+            }
+            (sent, _) => sent,
+        }
+    }
+
+    async fn post(&self, url: &str, body: String) -> Result<Option<String>, NotDelivered> {
+        let mut request =
+            FetchRequest::new(FetchMethod::Post, url).body("application/json", body.into_bytes());
         request.deadline = self.deadline;
         if let Some(token) = &self.token {
             request = request.header("authorization", token.expose().to_vec());
@@ -180,16 +206,20 @@ impl Delivery {
         let why = format!("the collector answered {}", answer.status);
         match answer.status {
             200..=299 => Ok(rejected(answer.body.expose())),
-            // OTLP/HTTP: these, and no others, may be sent again.
-            429 | 502 | 503 | 504 => {
+            413 => Err(less(why)),
+            // OTLP/HTTP: these may be sent again; and one that the collector did not hear to its end.
+            408 | 429 | 502 | 503 | 504 => {
                 let after = answer.header("retry-after");
                 let after = after.and_then(|seconds| seconds.trim().parse().ok());
                 Err(NotDelivered {
                     why,
-                    again: Some(after.map(Duration::from_secs)),
+                    again: Again::Later(after.map(Duration::from_secs)),
                 })
             }
-            _ => Err(NotDelivered { why, again: None }),
+            _ => Err(NotDelivered {
+                why,
+                again: Again::Never,
+            }),
         }
     }
 }
@@ -214,7 +244,14 @@ fn rejected(body: &[u8]) -> Option<String> {
 const fn later(why: String) -> NotDelivered {
     NotDelivered {
         why,
-        again: Some(None),
+        again: Again::Later(None),
+    }
+}
+
+const fn less(why: String) -> NotDelivered {
+    NotDelivered {
+        why,
+        again: Again::Less,
     }
 }
 
@@ -222,6 +259,8 @@ const fn later(why: String) -> NotDelivered {
 const SYSLOG_TCP: u16 = 601;
 /// RFC 5425 §4.1.
 const SYSLOG_TLS: u16 = 6514;
+/// Half of what web servers in front of collectors take by default.
+const LARGEST: usize = 512 * 1024;
 /// A receiver that takes longer for a thousand records is not well.
 const DEADLINE: Duration = Duration::from_secs(60);
 

@@ -1,15 +1,14 @@
-//! gig's own vault on this machine: opened with the key that the environment leads to, unlocked with a
+//! gig's own vault, of this machine or its fleet: opened with the key that the environment leads to, unlocked with a
 //! passphrase where secrets are in custody.
 //!
 //! Nothing here costs a run without secrets anything: the database is not looked at.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context;
 use gig_policy::SecretName;
 use gig_vault::{
-    RunKeeper, SecretBytes, SystemClock, Vault, master_key::MasterKeySource, memory,
-    store::sqlite::SqliteStore, vault::Witness,
+    RunKeeper, SecretBytes, SystemClock, Vault, master_key::MasterKeySource, memory, vault::Witness,
 };
 
 use self::changes::Changes;
@@ -17,13 +16,15 @@ use crate::{args::secret::PassphraseArgs, data_dir, stderr::tell};
 
 pub(crate) mod changes;
 pub(crate) mod intake;
+mod place;
+pub(crate) mod transfer;
 
 /// Whether there is a vault to look into.
 ///
 /// # Errors
-/// When no variable says where it would be.
+/// When nothing says where it would be, or a fleet's cannot be asked.
 pub(crate) fn exists() -> anyhow::Result<bool> {
-    Ok(database()?.exists())
+    place::is_there()
 }
 
 /// Opens the vault; makes it, and its key, at first use.
@@ -56,12 +57,7 @@ pub(crate) fn open_witnessed(witness: Arc<dyn Witness>) -> anyhow::Result<Vault>
 /// # Errors
 /// When the database cannot be read.
 pub(crate) fn begun() -> anyhow::Result<bool> {
-    use gig_vault::store::Store as _;
-    if !exists()? {
-        return Ok(false);
-    }
-    let store = SqliteStore::open(&database()?)?;
-    Ok(!store.snapshot()?.keys.is_empty())
+    place::is_begun()
 }
 
 fn open_own() -> anyhow::Result<Vault> {
@@ -70,14 +66,19 @@ fn open_own() -> anyhow::Result<Vault> {
     data_dir::make_private(&dir)?;
     data_dir::refuse_shared(&dir)?;
     let source = MasterKeySource::from_env(|name| std::env::var_os(name), &dir)?;
-    let store = SqliteStore::open(&database()?)?;
-    let vault = Vault::open(Arc::new(store), source, Arc::new(SystemClock))
+    let vault = Vault::open(place::open()?, source, Arc::new(SystemClock))
         .context("cannot open the vault")?;
     if let Some(path) = vault.key_file_made() {
+        let everywhere = match place::is_shared()? {
+            true => {
+                "  Every node of the fleet needs it, in its own data directory or by those variables.\n"
+            }
+            false => "",
+        };
         tell(&format!(
             "gig: made a master key: {}\n  Without it every secret in the vault is lost, and with it \
              and the database every one is readable:\n  back it up, apart from the database. \
-             GIG_MASTER_KEY or GIG_MASTER_KEY_FILE put it elsewhere.\n",
+             GIG_MASTER_KEY or GIG_MASTER_KEY_FILE put it elsewhere.\n{everywhere}",
             path.display()
         ));
     }
@@ -121,12 +122,7 @@ pub(crate) fn short(name: &SecretName, value: &SecretBytes) -> Option<String> {
     })
 }
 
-fn database() -> anyhow::Result<PathBuf> {
-    Ok(data_dir::path()?.join(DATABASE))
-}
-
 /// As the border watches for them.
 pub(crate) const SHORTEST: usize = gig_proxy::credential::needles::SHORTEST;
-const DATABASE: &str = "gig.db";
 /// A service is given up after ten seconds.
 const SETTLE: Duration = Duration::from_secs(15);

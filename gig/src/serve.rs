@@ -69,7 +69,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         .build()
         .context("cannot start gig's own runtime")?;
     let database = database::url()?;
-    let retaining = Retaining::start(&args.records_kept(), &appliance)?;
+    let retaining = Retaining::start(&args.records_kept(), &args.audit_key, &appliance)?;
     let app = App::new(AppSettings {
         store: Arc::clone(&appliance.store),
         recorder: appliance.recorder.clone(),

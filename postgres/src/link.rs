@@ -49,6 +49,21 @@ pub enum LinkError {
     Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 
+impl LinkError {
+    /// With all its causes, in one line: what the server said is deep in it.
+    #[must_use]
+    pub fn in_full(&self) -> String {
+        let mut said = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(next) = cause {
+            said.push_str(": ");
+            said.push_str(&next.to_string());
+            cause = next.source();
+        }
+        said
+    }
+}
+
 /// The server is there and does not answer.
 #[derive(Debug, Clone, Copy, Error)]
 #[error("it did not answer within {} s", .0.as_secs())]

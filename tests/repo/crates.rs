@@ -10,7 +10,7 @@ const EDGES: [(&str, &[&str]); 11] = [
     ("postgres", &[]),
     ("audit", &["policy", "postgres"]),
     ("netns", &[]),
-    ("vault", &["policy"]),
+    ("vault", &["policy", "postgres"]),
     ("sandbox", &["policy", "audit", "netns"]),
     ("proxy", &["policy", "audit", "vault"]),
     (

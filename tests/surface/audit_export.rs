@@ -253,13 +253,31 @@ fn a_collector_gets_every_record_and_is_asked_again_only_where_it_says_so() {
     let rejecting = r#"{"partialSuccess":{"rejectedLogRecords":"3","errorMessage":"too old"}}"#;
     let collector = std::thread::spawn(move || {
         let refused = seqs(&collect(&listener, "503 Busy", ""));
-        let first = seqs(&collect(&listener, "200 OK", "{}"));
-        assert_eq!(refused, first);
-        let second = seqs(&collect(&listener, "400 Bad Request", ""));
-        assert_eq!(second, (1001..=1500).collect::<Vec<_>>());
-        let again = seqs(&collect(&listener, "200 OK", rejecting));
-        assert_eq!(again, second);
-        first
+        let mut taken = seqs(&collect(&listener, "200 OK", "{}"));
+        assert_eq!(refused, taken);
+        while taken.len() < 1000 {
+            let some = collect(&listener, "200 OK", "{}");
+            assert!(some.to_string().len() <= 512 * 1024);
+            taken.extend(seqs(&some));
+        }
+        // One that takes less at once gets less at once.
+        let many = seqs(&collect(&listener, "413 Content Too Large", ""));
+        let half = seqs(&collect(&listener, "200 OK", "{}"));
+        assert!(
+            many.starts_with(&half) && half.len() <= many.len() / 2,
+            "{half:?}"
+        );
+        taken.extend(half);
+        let wrong = seqs(&collect(&listener, "400 Bad Request", ""));
+        assert_eq!(Some(&wrong[0]), taken.last().map(|last| last + 1).as_ref());
+        // What was not taken whole is sent whole.
+        let mut again = seqs(&collect(&listener, "200 OK", rejecting));
+        while again.len() < 500 {
+            again.extend(seqs(&collect(&listener, "200 OK", "{}")));
+        }
+        assert_eq!(again, (1001..=1500).collect::<Vec<_>>());
+        taken.truncate(1000);
+        taken
     });
     let token = place.name("token");
     fs::write(&token, "T0ken\n").unwrap();
@@ -277,6 +295,27 @@ fn a_collector_gets_every_record_and_is_asked_again_only_where_it_says_so() {
         "{answer:?}"
     );
     assert_eq!(collector.join().unwrap(), (1..=1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_record_that_is_too_long_for_a_collector_keeps_it_from_no_other() {
+    let place = Place::new();
+    let database = place.database(3);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = format!("http://{}/v1/logs", listener.local_addr().unwrap());
+    let collector = std::thread::spawn(move || {
+        let long = "413 Content Too Large";
+        assert_eq!(seqs(&collect(&listener, long, "")), [1, 2, 3]);
+        assert_eq!(seqs(&collect(&listener, long, "")), [1]);
+        let short = collect(&listener, "200 OK", "{}");
+        let body = &log_records(&short)[0]["body"]["stringValue"];
+        assert!(body.to_string().contains("octets left out"), "{body}");
+        assert_eq!(seqs(&short), [1]);
+        assert_eq!(seqs(&collect(&listener, "200 OK", "{}")), [2, 3]);
+    });
+    let answer = place.send(&database, &to, &[]);
+    assert_eq!(answer.status, 0, "{answer:?}");
+    collector.join().unwrap();
 }
 
 #[test]

@@ -217,60 +217,100 @@ fn an_export_is_proved_where_there_is_no_database() {
     assert_eq!(machine.gig(&part).status, 125);
 }
 
-#[test]
-fn an_appliance_removes_old_records_by_itself_and_says_so() {
-    let machine = Machine::new();
-    let old = machine.old_records(5000);
-    let data = machine.folder.path().join("data");
-    fs::create_dir(data.join("audit")).unwrap();
-    let record = data.join("audit/record.db");
-    fs::rename(&old, &record).unwrap();
-    let record = record.to_str().unwrap();
-    let found = |event: &str| {
-        let answer = machine.gig(&["audit", "search", record, "--event", event, "--json"]);
+impl Machine {
+    /// Old records where an appliance has its own.
+    fn old_appliance(&self, count: u64) -> String {
+        let old = self.old_records(count);
+        let audit = self.folder.path().join("data/audit");
+        fs::create_dir(&audit).unwrap();
+        let record = audit.join("record.db");
+        fs::rename(&old, &record).unwrap();
+        record.to_str().unwrap().to_owned()
+    }
+
+    fn found(&self, record: &str, event: &str) -> Vec<Value> {
+        let answer = self.gig(&["audit", "search", record, "--event", event, "--json"]);
         assert!(answer.status <= 1, "{answer:?}");
         let document: Value = serde_json::from_str(&answer.output).unwrap();
         document["records"].as_array().unwrap().clone()
-    };
-    assert!(!found("dns").is_empty());
-    let mut appliance = Command::new(place::gig())
-        .args(["serve", "--listen", "127.0.0.1:0", "--keep", "dns=7"])
-        .args(["--keep", "request=forever"])
-        .env("GIG_DATA_DIR", &data)
-        .env_remove("GIG_DATABASE_URL")
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let begun = Instant::now();
-    let told = || {
-        found("admin")
-            .iter()
-            .any(|one| one["profile"] == "retention")
-    };
-    while !told() {
-        assert!(begun.elapsed() < PATIENCE, "nothing was removed");
-        thread::sleep(Duration::from_millis(50));
     }
-    appliance.kill().unwrap();
-    appliance.wait().unwrap();
-    let (told, left) = (found("admin"), found("request"));
-    let told = told
-        .iter()
-        .find(|one| one["profile"] == "retention")
-        .unwrap();
+
+    /// What retention records first when an appliance serves with these options.
+    fn serves_until_told(&self, record: &str, options: &[&str]) -> Value {
+        let told = || {
+            let admin = self.found(record, "admin").into_iter();
+            let told = admin.filter(|one| one["profile"] == "retention");
+            told.collect::<Vec<_>>()
+        };
+        let before = told().len();
+        let mut appliance = Command::new(place::gig())
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(options)
+            .env("GIG_DATA_DIR", self.folder.path().join("data"))
+            .env_remove("GIG_DATABASE_URL")
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let begun = Instant::now();
+        while told().len() == before {
+            assert!(begun.elapsed() < PATIENCE, "nothing was told");
+            thread::sleep(Duration::from_millis(50));
+        }
+        appliance.kill().unwrap();
+        appliance.wait().unwrap();
+        // Newest first.
+        told().remove(0)
+    }
+}
+
+#[test]
+fn an_appliance_removes_old_records_by_itself_and_says_so() {
+    let machine = Machine::new();
+    let record = &*machine.old_appliance(5000);
+    assert!(!machine.found(record, "dns").is_empty());
+    let options = ["--keep", "dns=7", "--keep", "request=forever"];
+    let told = machine.serves_until_told(record, &options);
     assert!(
         told["findings"][0].as_str().unwrap().contains("dns 1"),
         "{told}"
     );
     // Only what is signed goes: the end of the chain is not yet.
-    let dns = found("dns");
+    let dns = machine.found(record, "dns");
     assert!(
         dns.iter().all(|one| one["seq"].as_u64() > Some(4096)),
         "{dns:?}"
     );
-    assert!(!left.is_empty());
+    assert!(!machine.found(record, "request").is_empty());
     let whole = machine.gig(&["audit", "verify", record]);
+    assert_eq!(whole.status, 0, "{whole:?}");
+}
+
+#[test]
+fn an_appliance_with_another_key_than_before_says_so_and_goes_on_when_the_former_is_named() {
+    let machine = Machine::new();
+    let record = &*machine.old_appliance(5000);
+    let former = machine.key();
+    fs::remove_file(machine.folder.path().join("data/audit-signing.key")).unwrap();
+    let keep = ["--keep", "dns=7", "--keep", "request=forever"];
+    let told = machine.serves_until_told(record, &keep);
+    let why = told["findings"][0].as_str().unwrap();
+    assert!(
+        told["verdict"] == "deny" && why.contains(&format!("--audit-key {former}")),
+        "{told}"
+    );
+    assert_ne!(machine.key(), former);
+    assert!(machine.found(record, "dns").len() > 1000);
+    let named = [&keep[..], &["--audit-key", &former]].concat();
+    let told = machine.serves_until_told(record, &named);
+    let what = told["findings"][0].as_str().unwrap();
+    assert!(
+        told["verdict"] == "allow" && what.contains("dns 1"),
+        "{told}"
+    );
+    let now = machine.key();
+    let whole = ["audit", "verify", record, "--key", &former, "--key", &now];
+    let whole = machine.gig(&whole);
     assert_eq!(whole.status, 0, "{whole:?}");
 }
 

@@ -2,14 +2,19 @@
 //!
 //! A store knows no key and opens nothing. It promises that a [`Snapshot`] is one moment, that a commit
 //! happens wholly or not at all and only if nothing changed since its snapshot, and that the generation
-//! counts up with every commit of any process. Names in rows are the owner's (`local` on a machine of
+//! counts up with every commit of any process, by one or more. Names in rows are the owner's (`local` on a machine of
 //! one's own), so that a fleet can keep many owners apart.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, fs::File, sync::Arc};
 
+pub mod postgres;
 pub mod sqlite;
+mod transfer;
 
 use gig_policy::SecretName;
+use gig_postgres::Link;
+
+pub use self::transfer::{empty, fill};
 
 use crate::{cipher::Sealed, master_key::KeyId};
 
@@ -44,7 +49,32 @@ pub trait Store: Send + Sync + fmt::Debug {
 /// Leave to be the only one; given back when dropped.
 #[derive(Debug)]
 pub struct Alone {
-    _lock: std::fs::File,
+    _held: Held,
+}
+
+/// By what the system, or a database, knows who has leave.
+#[derive(Debug)]
+enum Held {
+    File { _lock: File },
+    Connection { _link: Box<Link> },
+}
+
+impl Alone {
+    /// As long as `lock` is open.
+    const fn by_file(lock: File) -> Self {
+        Self {
+            _held: Held::File { _lock: lock },
+        }
+    }
+
+    /// As long as `link` is connected.
+    fn by_connection(link: Link) -> Self {
+        Self {
+            _held: Held::Connection {
+                _link: Box::new(link),
+            },
+        }
+    }
 }
 
 /// The store cannot be used.
@@ -85,6 +115,17 @@ pub struct Snapshot {
     pub keys: Vec<KeyRow>,
 }
 
+impl Snapshot {
+    /// Whether there is no row: the vault was never used.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.secrets.is_empty()
+            && self.versions.is_empty()
+            && self.custodies.is_empty()
+            && self.keys.is_empty()
+    }
+}
+
 /// One change.
 #[derive(Debug, Clone)]
 pub enum Change {
@@ -111,6 +152,11 @@ pub enum Change {
         name: Arc<str>,
         /// Of it.
         version: u64,
+    },
+    /// Removes how an owner's custody key is made.
+    DeleteCustody {
+        /// Whose.
+        owner: Arc<str>,
     },
     /// Removes a key's row.
     DeleteKey(KeyId),
@@ -242,3 +288,6 @@ impl KeyState {
             .find(|state| state.as_str() == text)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -38,6 +38,41 @@ pub fn request(records: &[Found]) -> String {
     ascii(&json!({ "resourceLogs": resources }))
 }
 
+/// A record whose texts are so long that a collector may refuse it: they are cut, and what is left of its line
+/// says so. Its hash leads to the whole of it.
+#[must_use]
+pub fn shortened(found: &Found) -> Found {
+    let mut short = found.clone();
+    let row = &mut short.row;
+    let single = [
+        &mut row.server,
+        &mut row.profile,
+        &mut row.request,
+        &mut row.policy,
+        &mut row.rule,
+        &mut row.host,
+        &mut row.protocol,
+        &mut row.method,
+        &mut row.path,
+    ];
+    let listed = row.secrets.iter_mut().chain(&mut row.findings);
+    for text in single.into_iter().flatten().chain(listed) {
+        cut(text);
+    }
+    for list in [&mut row.secrets, &mut row.findings] {
+        let left_out = list.len().saturating_sub(MOST);
+        if left_out > 0 {
+            list.truncate(MOST);
+            list.push(format!("({left_out} more left out)"));
+        }
+    }
+    short.line = format!(
+        "({} octets left out: the record with this hash has them)",
+        found.line.len()
+    );
+    short
+}
+
 fn log_record(found: &Found) -> Value {
     let row = &found.row;
     let (number, word) = match gravity(row) {
@@ -108,6 +143,21 @@ fn attributes(row: &Row) -> Vec<Value> {
     attributes
 }
 
+/// To [`LONGEST`] octets, saying how many are left out.
+fn cut(text: &mut String) {
+    if text.len() <= LONGEST {
+        return;
+    }
+    let octets = text.len();
+    text.truncate(text.floor_char_boundary(LONGEST));
+    *text += &format!("...({} octets cut)", octets - text.len());
+}
+
+/// Of a text in a record that is shortened.
+const LONGEST: usize = 512;
+/// Of a list in one.
+const MOST: usize = 16;
+
 fn text(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
@@ -122,6 +172,30 @@ fn number(key: &str, value: u64) -> Value {
 mod tests {
     use super::*;
     use crate::search::Position;
+
+    #[test]
+    fn a_record_of_any_length_is_shortened_to_what_a_collector_takes() {
+        let long = || Some("\u{1f600}".repeat(2048));
+        let found = Found {
+            at: Position { chain: 0, seq: 7 },
+            line: "x".repeat(1 << 20),
+            row: Row {
+                seq: 7,
+                hash: "ab".repeat(32),
+                host: long(),
+                path: long(),
+                findings: vec![long().unwrap_or_default(); 300],
+                ..Row::default()
+            },
+        };
+        assert!(request(std::slice::from_ref(&found)).len() > 4 << 20);
+        let short = shortened(&found);
+        let text = request(&[short]);
+        assert!(text.len() < 64 * 1024, "{}", text.len());
+        // What leads to the whole of it is there.
+        assert!(text.contains(&found.row.hash) && text.contains("1048576 octets left out"));
+        assert!(text.contains("octets cut") && text.contains("284 more left out"));
+    }
 
     #[test]
     fn records_are_grouped_by_machine_and_keep_their_types() {

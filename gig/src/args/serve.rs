@@ -3,7 +3,10 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Subcommand};
-use gig_audit::retention::{Keep, ParseKeepError};
+use gig_audit::{
+    PublicKey,
+    retention::{Keep, ParseKeepError},
+};
 use gig_web::Role;
 
 use super::{
@@ -53,6 +56,10 @@ pub(crate) struct ServeArgs {
         value_parser = kept
     )]
     keep: Vec<Kept>,
+    /// A former key of this record, whose checkpoints --keep believes beside its own: after a restore
+    /// without `audit-signing.key`, or where a node's name was taken over; as `gig audit verify` shows it; repeatable
+    #[arg(long, env = "GIG_AUDIT_KEY", value_name = "KEY", value_delimiter = ',')]
+    pub(crate) audit_key: Vec<PublicKey>,
     #[command(flatten)]
     pub(crate) passphrase: PassphraseArgs,
 }

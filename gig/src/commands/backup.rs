@@ -21,6 +21,7 @@ use crate::{
     exit_status::ExitStatus,
     node,
     output::{self, printable},
+    secrets::transfer,
     serve::{appliance::Appliance, database},
 };
 
@@ -104,6 +105,7 @@ fn copy(dir: &Path, to: &Path) -> anyhow::Result<()> {
         fleet
             .save_to(&store)
             .context("cannot back up the database")?;
+        transfer::save_to(&to.join(Part::Store.name()))?;
         let record = PostgresRecord::open(&url)?;
         record.save_to(&to.join(Part::Record.name()))?;
     }

@@ -4,13 +4,14 @@
 //! deleted. Nobody is signed in afterwards, and the record says that it was restored.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, bail};
-use gig_audit::{PostgresRecord, SqliteLog, log::Log as _, store::sqlite::check_pages};
+use gig_audit::{PostgresRecord, PublicKey, SqliteLog, log::Log as _, store::sqlite::check_pages};
 use gig_web::{PostgresStore, SqliteStore};
 use serde_json::json;
 
@@ -23,7 +24,9 @@ use crate::{
     data_dir,
     exit_status::ExitStatus,
     output::{self, printable},
+    secrets::transfer,
     serve::{appliance::Appliance, database, place::Place},
+    signing_key,
 };
 
 /// Puts a backup in force.
@@ -46,7 +49,7 @@ pub(super) fn execute(args: &RestoreArgs) -> anyhow::Result<ExitStatus> {
         Box::new(File::open(&args.file).with_context(|| format!("cannot open {shown}"))?)
     };
     let manifest = archive::read(source, unpacked.path()).with_context(|| shown.clone())?;
-    let fault = check(unpacked.path(), &manifest)?;
+    let Checked { fault, signers } = check(unpacked.path(), &manifest)?;
     let kept = fill_fleet(unpacked.path(), &manifest, args.replace)?;
     let aside = put_in_place(dir, unpacked.path(), &manifest)?;
     record(&manifest, fault.as_deref())?;
@@ -64,6 +67,13 @@ pub(super) fn execute(args: &RestoreArgs) -> anyhow::Result<ExitStatus> {
     if kept {
         text += "\n  the database of GIG_DATABASE_URL has a record, which is written over by nothing: the backup's is \
                  in the data directory, audit/record.db, for gig audit to read";
+    }
+    let ours = signing_key::ours()?.public();
+    for key in signers.iter().filter(|key| **key != ours) {
+        text += &format!(
+            "\n  {key} signed the record, and this data directory has another key: gig serve --keep believes it \
+             by --audit-key {key}"
+        );
     }
     if let Some(aside) = &aside {
         text += &format!("\n  what stood there is in {}", aside.display());
@@ -90,16 +100,24 @@ fn refuse_occupied(dir: &Path, replace: bool) -> anyhow::Result<()> {
     }
 }
 
-/// That both databases are whole and of no later gig. What is wrong with the record is an answer: it is
-/// evidence even so.
-fn check(unpacked: &Path, manifest: &Manifest) -> anyhow::Result<Option<String>> {
+/// What the record in a backup is.
+#[derive(Default)]
+struct Checked {
+    /// What is wrong with it. That is an answer: it is evidence even so.
+    fault: Option<String>,
+    /// Who signed it.
+    signers: BTreeSet<PublicKey>,
+}
+
+/// That both databases are whole and of no later gig.
+fn check(unpacked: &Path, manifest: &Manifest) -> anyhow::Result<Checked> {
     if manifest.has(Part::Store) {
         let store = unpacked.join(Part::Store.name());
         check_pages(&store)?;
         SqliteStore::open(&store)?.forget_visitors()?;
     }
     if !manifest.has(Part::Record) {
-        return Ok(None);
+        return Ok(Checked::default());
     }
     let record = unpacked.join(Part::Record.name());
     check_pages(&record)?;
@@ -111,11 +129,18 @@ fn check(unpacked: &Path, manifest: &Manifest) -> anyhow::Result<Option<String>>
         Some(printable(&fault.to_string()))
     });
     let strays = (!verdict.is_whole()).then(|| "records stand in no chain".to_owned());
-    Ok(broken.or(strays))
+    let signed = verdict.chains.iter().filter_map(|chain| {
+        let verified = chain.outcome.as_ref().ok()?;
+        Some(&verified.signed.as_ref()?.keys)
+    });
+    Ok(Checked {
+        signers: signed.flatten().copied().collect(),
+        fault: broken.or(strays),
+    })
 }
 
-/// Where a fleet keeps people, policies and its record, that is where they go, and the file keeps secrets
-/// alone. Answers whether the fleet keeps a record of its own, and the backup's stays a file.
+/// Where a fleet keeps people, policies, secrets and its record, that is where they go, and the file keeps
+/// nothing. Answers whether the fleet keeps a record of its own, and the backup's stays a file.
 fn fill_fleet(unpacked: &Path, manifest: &Manifest, replace: bool) -> anyhow::Result<bool> {
     let Some(url) = database::url()? else {
         return Ok(false);
@@ -131,14 +156,22 @@ fn fill_fleet(unpacked: &Path, manifest: &Manifest, replace: bool) -> anyhow::Re
 }
 
 fn fill_store(unpacked: &Path, url: &str, replace: bool) -> anyhow::Result<()> {
-    let file = SqliteStore::open(&unpacked.join(Part::Store.name()))?;
+    let place = unpacked.join(Part::Store.name());
+    let file = SqliteStore::open(&place)?;
     let fleet = PostgresStore::open(url)?;
+    if !replace && transfer::would_replace(&place)? {
+        bail!(
+            "the database of GIG_DATABASE_URL has secrets already: nothing was changed; --replace puts the \
+             backup's in their place"
+        );
+    }
     if !fleet.load_from(&file, replace)? {
         bail!(
             "the database of GIG_DATABASE_URL has people or policies already: nothing was changed; \
              --replace puts the backup in their place"
         );
     }
+    transfer::load_from(&place)?;
     file.forget_everything()?;
     Ok(())
 }

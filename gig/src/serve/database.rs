@@ -1,7 +1,5 @@
 //! Which database keeps people, policies, servers and the record: the one that `GIG_DATABASE_URL` names, else
-//! files of this appliance's own in its data directory.
-//!
-//! The vault stays in the data directory of each appliance.
+//! files of this appliance's own in its data directory. The vault is there, too (`secrets`).
 
 use std::{path::Path, sync::Arc};
 

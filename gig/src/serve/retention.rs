@@ -5,6 +5,7 @@
 //! shares each node removes its own.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         mpsc::{RecvTimeoutError, Sender, channel},
@@ -15,7 +16,8 @@ use std::{
 
 use anyhow::Context;
 use gig_audit::{
-    Entry, Event, Home, Recorder, SigningKey, VerdictWord,
+    Entry, Event, Home, PublicKey, Recorder, VerdictWord,
+    chain::ChainFault,
     retention::{Keep, Retention, counted},
     store::prune::{Prune, PrunedChain},
 };
@@ -29,18 +31,23 @@ pub(super) struct Retaining {
 }
 
 impl Retaining {
-    /// Begins, if anybody said how long anything is kept.
+    /// Begins, if anybody said how long anything is kept. Checkpoints of this node's own key are believed,
+    /// and those of `former` ones.
     ///
     /// # Errors
     /// When there is no thread to be had.
-    pub(super) fn start(keep: &[Keep], appliance: &Appliance) -> anyhow::Result<Self> {
+    pub(super) fn start(
+        keep: &[Keep],
+        former: &[PublicKey],
+        appliance: &Appliance,
+    ) -> anyhow::Result<Self> {
         if keep.is_empty() {
             return Ok(Self {
                 stop: None,
                 thread: None,
             });
         }
-        let keep = keep.to_vec();
+        let (keep, former) = (keep.to_vec(), former.to_vec());
         let (record, recorder) = (appliance.record.clone(), appliance.recorder.clone());
         let key = Arc::clone(&appliance.key);
         let node = appliance.node.clone();
@@ -48,8 +55,15 @@ impl Retaining {
         let thread = std::thread::Builder::new()
             .name("retention".to_owned())
             .spawn(move || {
+                let mut told = Told::default();
                 loop {
-                    once(&keep, (&record, &node), &recorder, &key);
+                    let what = Prune {
+                        key: &key,
+                        trusted: &former,
+                        retention: &Retention::at(jiff::Timestamp::now(), &keep),
+                        dry_run: false,
+                    };
+                    once(&what, (&record, &node), &recorder, &mut told);
                     match stopped.recv_timeout(PAUSE) {
                         Err(RecvTimeoutError::Timeout) => {}
                         _ => return,
@@ -74,20 +88,16 @@ impl Drop for Retaining {
     }
 }
 
-fn once(keep: &[Keep], (record, node): (&Home, &str), recorder: &Recorder, key: &SigningKey) {
-    let retention = Retention::at(jiff::Timestamp::now(), keep);
-    let what = Prune {
-        key,
-        trusted: &[],
-        retention: &retention,
-        dry_run: false,
-    };
-    match record.prune(&what) {
+/// What was said of chains that nothing could be removed of: said once, not every hour.
+type Told = BTreeMap<String, String>;
+
+fn once(what: &Prune<'_>, (record, node): (&Home, &str), recorder: &Recorder, told: &mut Told) {
+    match record.prune(what) {
         Ok(chains) => {
             // Each node of a fleet removes what it signed; others' keys it does not know.
             let ours = |chain: &PrunedChain| !record.is_shared() || chain.node == node;
             for chain in chains.into_iter().filter(ours) {
-                tell(&chain, recorder);
+                tell(&chain, recorder, told);
             }
         }
         Err(error) => {
@@ -97,27 +107,42 @@ fn once(keep: &[Keep], (record, node): (&Home, &str), recorder: &Recorder, key: 
     }
 }
 
-fn tell(chain: &PrunedChain, recorder: &Recorder) {
+fn tell(chain: &PrunedChain, recorder: &Recorder, told: &mut Told) {
     let mut entry = Entry::new(Event::Admin);
     entry.profile = Some("retention".into());
     let node = &chain.node;
     match &chain.outcome {
-        Ok(counts) if counts.is_empty() => return,
         Ok(counts) => {
+            told.remove(node);
+            if counts.is_empty() {
+                return;
+            }
             entry.verdict = Some(VerdictWord::Allow);
             let what = format!("old records of {node} removed: {}", counted(counts));
             entry.findings.push(what.into());
         }
         Err(fault) => {
-            entry.verdict = Some(VerdictWord::Deny);
-            let what =
-                format!("no old records of {node} removed: the chain does not hold: {fault}");
+            let what = format!("no old records of {node} removed: {}", why(fault));
             tracing::error!(what);
+            if told.insert(node.clone(), what.clone()) == Some(what.clone()) {
+                return;
+            }
+            entry.verdict = Some(VerdictWord::Deny);
             entry.findings.push(what.into());
         }
     }
     if let Err(error) = recorder.queue(entry) {
         tracing::error!(%error, "cannot record what became of old records");
+    }
+}
+
+fn why(fault: &ChainFault) -> String {
+    match fault.foreign_key() {
+        Some(key) => format!(
+            "{key} signed it, which is not this node's key: if it is a former one of this record, say so by \
+             --audit-key {key}"
+        ),
+        None => format!("the chain does not hold: {fault}"),
     }
 }
 

@@ -202,6 +202,8 @@ fn a_fleets_database_goes_into_a_backup_and_into_another_database() {
     let fleet = Appliance::start_on(folder, &[], Some(server.url("postgres")));
     let token = fleet.token("admin");
     fleet.policy(&token, WANTED);
+    let set = fleet.gig(&["secret", "set", "TOKEN"], VALUE);
+    assert_eq!(set.status, 0, "{set:?}");
     let file = fleet.backup_path("backup");
     fleet.backs_up(&file);
     // To a database of the appliance's own, and to one of a fleet.
@@ -218,6 +220,14 @@ fn a_fleets_database_goes_into_a_backup_and_into_another_database() {
         assert_eq!(whole.status, 0, "{whole:?}");
         let found = elsewhere.gig(&["audit", "search", record, "--event", "policy.change"]);
         assert!(found.output.contains("policy=web"), "{found:?}");
+        // And so is its vault; in one place only.
+        let key = elsewhere.folder.path().join("gig/master.key");
+        fs::copy(fleet.path("master.key"), key).expect("bring the key back");
+        let listed = elsewhere.gig(&["secret", "ls"]);
+        assert!(
+            listed.output.contains("TOKEN") && !listed.errors.contains("not used"),
+            "{listed:?}"
+        );
         assert_eq!(elsewhere.start().document(&token), json!(WANTED));
     }
     let occupied = Elsewhere::new(Some(server.url("postgres")));

@@ -6,8 +6,10 @@ use std::{
     net::TcpListener,
     sync::{Arc, Mutex},
     thread,
+    time::Duration,
 };
 
+use gig_tests::lab::postgres::Postgres;
 use serde_json::json;
 
 use super::{Answer, Appliance, Ask, answer, command};
@@ -179,4 +181,72 @@ fn a_server_has_secrets_in_custody_where_the_appliance_was_given_the_passphrase(
     assert_eq!(started.status, 0, "{started:?}");
     assert_eq!(unlocked.says(started.output.trim(), "answer="), "200");
     assert!(neighbour.heads().concat().contains(VALUE));
+}
+
+#[test]
+fn a_fleet_has_one_vault_and_what_one_node_takes_out_of_use_no_other_uses() {
+    const NEWER: &str = "newer-value-of-the-fleet-2Wd8";
+    let server = Postgres::start();
+    let [one, two] = [(); 2].map(|()| {
+        let folder = tempfile::tempdir().expect("a folder");
+        Appliance::start_on(folder, &[], Some(server.url("postgres")))
+    });
+    let set = one.gig(&["secret", "set", "TOKEN"], VALUE);
+    assert!(
+        set.status == 0 && set.errors.contains("Every node of the fleet needs it"),
+        "{set:?}"
+    );
+    // Without the key a node opens nothing and makes none.
+    let listed = two.gig(&["secret", "ls"], "");
+    assert!(
+        listed.status == 125 && listed.errors.contains("bring it back"),
+        "{listed:?}"
+    );
+    fs::copy(one.path("master.key"), two.path("master.key")).expect("bring the key");
+    let neighbour = Neighbour::start();
+    one.with_policy(&neighbour.policy());
+    let own = neighbour.ask("$TOKEN");
+    one.server_with_token("owner", &format!("while :; do {own}; sleep 0.05; done"));
+    let started = two.starts("owner");
+    assert_eq!(started.status, 0, "{started:?}");
+    let sandbox = started.output.trim().to_owned();
+    assert_eq!(two.says(&sandbox, "answer="), "200");
+    let sent = |value: &str| {
+        let heads = neighbour.heads();
+        heads.iter().filter(|head| head.contains(value)).count()
+    };
+    assert!(sent(VALUE) > 0);
+    // What runs there is used anew, and no more, when it is changed here.
+    let rotated = one.gig(&["secret", "rotate", "TOKEN"], NEWER);
+    assert_eq!(rotated.status, 0, "{rotated:?}");
+    two.until("the newer value is used", |_| sent(NEWER) > 0);
+    let removed = one.gig(&["secret", "rm", "TOKEN"], "");
+    assert_eq!(removed.status, 0, "{removed:?}");
+    thread::sleep(Duration::from_secs(1));
+    let before = neighbour.heads().len();
+    two.until("it is refused", |two| {
+        let log = two.gig(&["logs", &sandbox], "").output;
+        log.lines()
+            .any(|line| line.starts_with("answer=") && line != "answer=200")
+    });
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(
+        neighbour.heads().len(),
+        before,
+        "a value left after a second"
+    );
+    let listed = two.gig(&["secret", "ls"], "");
+    assert_eq!(listed.status, 0, "{listed:?}");
+    for node in [&one, &two] {
+        assert!(!node.path("gig.db").exists());
+    }
+    // Nothing of a value is in the database.
+    let dumped = server.ask(
+        "postgres",
+        "SELECT encode(value, 'escape') FROM gig.secret_versions",
+    );
+    assert!(
+        !dumped.is_empty() && !dumped.contains(VALUE) && !dumped.contains(NEWER),
+        "{dumped}"
+    );
 }

@@ -194,7 +194,7 @@ impl Store for SqliteStore {
             .open(&place)
             .map_err(failed)?;
         match lock.try_lock() {
-            Ok(()) => Ok(Some(Alone { _lock: lock })),
+            Ok(()) => Ok(Some(Alone::by_file(lock))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(failed(error)),
         }

@@ -81,28 +81,10 @@ impl PostgresRecord {
         StoreError {
             attempted,
             place: self.place().to_owned(),
-            source: io::Error::other(Told(source)),
+            source: io::Error::other(source.in_full()),
         }
     }
 }
-
-/// An error with all its causes in one line: what the server said is deep in it.
-#[derive(Debug)]
-struct Told(LinkError);
-
-impl std::fmt::Display for Told {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut cause = std::error::Error::source(&self.0);
-        while let Some(next) = cause {
-            write!(f, ": {next}")?;
-            cause = next.source();
-        }
-        Ok(())
-    }
-}
-
-impl std::error::Error for Told {}
 
 /// By the same name as in SQLite; the tables of people and policies have a history of their own.
 const HISTORY: &str = "audit_schema_history";

@@ -148,6 +148,11 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<()> {
             "DELETE FROM secret_versions WHERE owner = ? AND name = ? AND version = ?",
             params![owner, name, version],
         ),
+        Change::DeleteCustody { owner } => run(
+            connection,
+            "DELETE FROM secret_custodies WHERE owner = ?",
+            params![owner],
+        ),
         Change::DeleteKey(id) => run(
             connection,
             "DELETE FROM secret_keys WHERE id = ?",

@@ -12,7 +12,7 @@ use gig_vault::SecretBytes;
 
 use crate::{
     args::audit::SendingArgs,
-    deliver::{Cursor, Delivery, Destination, NotDelivered},
+    deliver::{Again, Cursor, Delivery, Destination, NotDelivered},
     exit_status::ExitStatus,
     output,
     run::settings::own_proxy,
@@ -115,11 +115,22 @@ impl Sender {
         })
     }
 
-    /// Returns when the batch was taken.
+    /// Returns when the batch was taken; in pieces, where it is too much at once.
     fn send(&mut self, batch: &[Found]) -> anyhow::Result<()> {
-        if batch.is_empty() {
-            return Ok(());
+        // What is still to be sent, the next piece last.
+        let mut pieces = vec![batch];
+        while let Some(piece) = pieces.pop() {
+            if piece.is_empty() || self.send_piece(piece)? {
+                continue;
+            }
+            let (first, second) = piece.split_at(piece.len() / 2);
+            pieces.extend([second, first]);
         }
+        Ok(())
+    }
+
+    /// False when it is too much at once.
+    fn send_piece(&mut self, batch: &[Found]) -> anyhow::Result<bool> {
         let mut pause = FIRST_PAUSE;
         let mut tries = 0;
         loop {
@@ -129,14 +140,23 @@ impl Sender {
                     if tries > 0 && self.patient {
                         output::remark(["records are taken again".to_owned()])?;
                     }
-                    return output::remark(remark);
+                    output::remark(remark)?;
+                    return Ok(true);
                 }
                 Err(not) => not,
             };
-            tries += 1;
-            let Some(after) = again else {
-                bail!("records are not taken, and will not be: {why}");
+            let after = match again {
+                Again::Later(after) => after,
+                Again::Less if batch.len() > 1 => return Ok(false),
+                Again::Less | Again::Never => {
+                    let (first, last) = ends(batch);
+                    bail!(
+                        "records {first} to {last} are not taken, and will not be: {why}; the cursor stays \
+                         before them"
+                    );
+                }
             };
+            tries += 1;
             if !self.patient && tries == MOST_TRIES {
                 bail!("records were not taken, {tries} times: {why}");
             }
@@ -147,6 +167,12 @@ impl Sender {
             pause = (pause * 2).min(LAST_PAUSE);
         }
     }
+}
+
+/// The places of the first and the last one.
+fn ends(batch: &[Found]) -> (u64, u64) {
+    let place = |found: Option<&Found>| found.map_or(0, |found| found.at.seq);
+    (place(batch.first()), place(batch.last()))
 }
 
 /// One connection or request each.

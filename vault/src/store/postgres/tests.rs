@@ -1,0 +1,63 @@
+//! Nodes that hear of each other's commits, and a database that is not there.
+
+use tokio::time::Instant;
+
+use super::*;
+use crate::store::tests::{
+    put, secret,
+    server::{Database, Postgres},
+    until,
+};
+
+#[test]
+fn what_a_node_commits_is_known_on_another_within_a_second() {
+    let database = Database::fresh();
+    let [one, two] = [(); 2].map(|()| PostgresStore::open(&database.url()).unwrap());
+    // Both follow by now.
+    for name in ["A", "B", "C"] {
+        put(&one, &Change::PutSecret(secret(name)));
+        let began = Instant::now();
+        until("it is known", || {
+            let known = two.snapshot().unwrap().secrets;
+            known.iter().any(|row| *row.name == *name).then_some(())
+        });
+        assert!(
+            began.elapsed() < Duration::from_secs(1),
+            "{:?}",
+            began.elapsed()
+        );
+    }
+    // One that was told nothing looks: somebody wrote by hand.
+    let by_hand = "SET search_path TO gig; DELETE FROM secrets WHERE name = 'A';
+                   UPDATE secret_generation SET generation = generation + 1";
+    database.sql(by_hand);
+    until("it is seen", || {
+        (two.snapshot().unwrap().secrets.len() == 2).then_some(())
+    });
+}
+
+#[test]
+fn what_cannot_be_confirmed_is_not_answered_and_comes_back_with_the_database() {
+    let mut server = Postgres::start();
+    server.sql("postgres", "CREATE DATABASE vault");
+    let store = PostgresStore::open(&server.url("vault")).unwrap();
+    put(&store, &Change::PutSecret(secret("A")));
+    let generation = store.generation().unwrap();
+    server.crash();
+    // What was known a moment ago still is; for five seconds.
+    assert_eq!(store.generation().unwrap(), generation);
+    let error = until("it is not known any more", || store.snapshot().err());
+    let told = error.to_string();
+    assert!(
+        told.contains("cannot read the store of secrets") && told.len() > 60,
+        "{told}"
+    );
+    assert!(store.generation().is_err());
+    let late = store.commit(generation, &[Change::PutSecret(secret("B"))]);
+    assert!(matches!(late, Err(CommitError::Store(_))), "{late:?}");
+    assert!(store.alone(&"A".parse().unwrap()).is_err());
+    server.start_again();
+    until("it is known again", || store.generation().ok());
+    assert_eq!(store.snapshot().unwrap().secrets, [secret("A")]);
+    put(&store, &Change::PutSecret(secret("B")));
+}
