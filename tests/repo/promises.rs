@@ -57,17 +57,60 @@ fn every_promise_names_tests_that_exist() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
+/// What is required and not promised yet, with what it waits for.
+const NOT_YET: [(&str, &str); 22] = [
+    ("000-04", "images"),
+    ("000-05", "images"),
+    ("000-45", "images"),
+    ("001-01", "the engine without user namespaces"),
+    ("001-02", "the engine without user namespaces"),
+    ("001-14", "the engine without user namespaces"),
+    ("002-06", "macOS"),
+    ("003-02", "gVisor"),
+    ("003-09", "looking into tool calls"),
+    ("003-10", "looking into tool calls"),
+    ("003-12", "looking into tool calls"),
+    ("003-17", "servers from archives"),
+    ("003-18", "servers from archives"),
+    ("003-19", "servers from archives"),
+    ("004-02", "a test that no file of gig's has set-user-ID"),
+    ("004-07", "a test of two runs at the same time"),
+    ("004-11", "the loader of plugins"),
+    ("002-15", "a refusal to build elsewhere"),
+    // Nothing is asked under these numbers.
+    ("000-02", ""),
+    ("000-08", ""),
+    ("000-12", ""),
+    ("000-43", ""),
+];
+
+/// The first and the last number of each system that set the floor.
+const REQUIRED: [(&str, &[(u32, u32)]); 5] = [
+    ("000", &[(1, 21), (23, 42), (44, 45)]),
+    ("001", &[(1, 10), (13, 17)]),
+    ("002", &[(1, 6), (9, 9), (11, 12), (14, 15)]),
+    ("003", &[(2, 14), (16, 27)]),
+    ("004", &[(1, 4), (6, 8), (10, 12)]),
+];
+
 #[test]
-fn the_sandboxs_requirements_all_have_a_promise() {
+fn every_requirement_has_a_promise_or_is_known_to_have_none() {
     let held: BTreeSet<String> = promises()
         .iter()
         .flat_map(|(_, _, ids)| ids.split([',', ' ']).map(str::to_owned).collect::<Vec<_>>())
         .collect();
-    // Images (04, 05) and instances of registered servers (03) come with the appliance.
-    let later = [2, 3, 4, 5, 8, 12, 22, 43];
-    let wanted = (1..=44)
-        .filter(|n| !later.contains(n))
-        .map(|n| format!("000-{n:02}"));
+    let wanted = REQUIRED.iter().flat_map(|(system, ranges)| {
+        let numbers = ranges.iter().flat_map(|(first, last)| *first..=*last);
+        numbers.map(move |number| format!("{system}-{number:02}"))
+    });
     let missing: Vec<String> = wanted.filter(|id| !held.contains(id)).collect();
-    assert!(missing.is_empty(), "no promise for {missing:?}");
+    let known = missing
+        .iter()
+        .filter(|id| NOT_YET.iter().any(|(known, _)| known == id));
+    let known: BTreeSet<&String> = known.collect();
+    let unknown: Vec<_> = missing.iter().filter(|id| !known.contains(id)).collect();
+    assert!(unknown.is_empty(), "no promise for {unknown:?}");
+    let stale = NOT_YET.iter().filter(|(id, _)| held.contains(*id));
+    let stale: Vec<_> = stale.collect();
+    assert!(stale.is_empty(), "promised by now: {stale:?}");
 }

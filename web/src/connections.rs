@@ -36,6 +36,8 @@ use crate::{
     router, webhooks,
 };
 
+mod owner;
+
 /// Where requests come in.
 #[derive(Debug)]
 pub enum Door {
@@ -233,11 +235,14 @@ impl Listener {
             }
             Self::Owner(listener) => {
                 let (stream, _) = listener.accept().await?;
-                let Some(peer) = owner(&stream) else {
-                    tracing::warn!("somebody else than the owner reached gig's own socket");
+                let Some(owner) = owner::owner(&stream) else {
+                    tracing::warn!(
+                        "somebody else than the owner, or somebody in a sandbox or container, reached gig's own \
+                         socket: such a one needs the network's door and a token"
+                    );
                     return Ok(None);
                 };
-                Ok(Some((Box::new(stream), peer)))
+                Ok(Some((Box::new(stream), Peer::Owner(owner.into()))))
             }
         }
     }
@@ -268,13 +273,6 @@ async fn accept(
             Err(error) => pause(&error).await,
         }
     }
-}
-
-/// Root, or whoever runs gig; the kernel says who it is.
-fn owner(stream: &UnixStream) -> Option<Peer> {
-    let uid = stream.peer_cred().ok()?.uid();
-    let own = rustix::process::geteuid().as_raw();
-    (uid == 0 || uid == own).then(|| Peer::Owner(format!("uid {uid} on this machine").into()))
 }
 
 /// Out of descriptors, mostly: until some are given back.

@@ -6,9 +6,10 @@
 //! | `request`, the outcome of a request | HTTP Activity 4002 |
 //! | `connect`, the outcome of a connection | Network Activity 4001 |
 //! | `secret.misuse`, `finding`, `audit.gap` | Detection Finding 2004 |
-//! | `policy.change`, `secret.change` | Entity Management 3004 |
-//! | `auth` | Authentication 3002 |
-//! | `admin` | Account Change 3001 |
+//! | `admin` about somebody's account | Account Change 3001 |
+//! | `auth` about a session or a sign-in | Authentication 3002 |
+//! | `policy.change`, `secret.change`, other `admin` | Entity Management 3004 |
+//! | `auth` about a refusal by role | Base Event 0 |
 //! | `sandbox.start`, `sandbox.exit` | Application Lifecycle 6002 |
 //!
 //! Traffic carries the profile `security_control`: whether it was allowed, by which rule of which policy.
@@ -17,8 +18,10 @@
 use serde_json::{Map, Value, json};
 
 mod class;
+mod doing;
 
 use class::{Class, OTHER};
+use doing::Doing;
 
 use super::{Gravity, gravity, moment};
 use crate::row::Row;
@@ -54,15 +57,19 @@ pub fn event(row: &Row) -> String {
             "message": message(row),
         }),
     );
-    status(&mut event, row);
+    status(&mut event, row, class);
     let parts = match class {
         Class::Dns => dns(row),
         Class::Http => http(row),
         Class::Network => network(row),
         Class::Finding => finding(row),
         Class::Entity => entity(row),
-        Class::Account => json!({ "user": user(row), "actor": { "user": user(row) } }),
-        Class::Authentication => json!({ "user": user(row), "service": { "name": "gig" } }),
+        Class::Account => account(row),
+        Class::Authentication => json!({
+            "user": user(row),
+            "service": { "name": "gig" },
+            "src_endpoint": source(row),
+        }),
         Class::Lifecycle => lifecycle(row),
         Class::Base => json!({}),
     };
@@ -90,7 +97,15 @@ fn metadata(row: &Row, class: Class) -> Value {
 }
 
 /// What was decided, in the words of the schema.
-fn status(event: &mut Map<String, Value>, row: &Row) {
+fn status(event: &mut Map<String, Value>, row: &Row, class: Class) {
+    if class == Class::Finding {
+        // There the field says how far somebody got with it: nobody has looked yet.
+        put(
+            event,
+            json!({ "status_id": 1, "status": "New", "status_detail": row.reason }),
+        );
+        return;
+    }
     let (id, status) = match row.verdict.as_deref() {
         Some("allow" | "would_deny") => (1, "Success"),
         Some("deny") => (2, "Failure"),
@@ -145,7 +160,7 @@ fn network(row: &Row) -> Value {
         .tls
         .as_ref()
         .filter(|tls| tls.version.is_some())
-        .map(|tls| json!({ "version": tls.version, "sni": tls.sni, "alpn": tls.alpn }));
+        .map(|tls| json!({ "version": tls.version, "sni": tls.sni }));
     json!({
         "src_endpoint": {
             "ip": source.map(|source| source.ip().to_string()),
@@ -265,14 +280,41 @@ fn finding(row: &Row) -> Value {
     })
 }
 
-fn entity(row: &Row) -> Value {
-    let (kind, name) = if row.event == "policy.change" {
-        ("policy", row.policy.clone())
-    } else {
-        ("secret", row.secrets.first().cloned())
+/// Whose account was changed, and by whom.
+fn account(row: &Row) -> Value {
+    let whose = match Doing::of(row) {
+        Some(Doing::Account(name, ..)) => name,
+        _ => "unknown",
     };
     json!({
-        "entity": { "name": name.unwrap_or_else(|| kind.to_owned()), "type": kind },
+        "user": { "name": whose, "type": "User", "type_id": 1 },
+        "actor": { "user": user(row) },
+        "src_endpoint": source(row),
+        "comment": super::joined(&row.findings),
+    })
+}
+
+/// Where somebody sat.
+fn source(row: &Row) -> Value {
+    let source = row.src.as_deref();
+    let source = source.and_then(|src| src.parse::<std::net::SocketAddr>().ok());
+    json!({
+        "ip": source.map(|source| source.ip().to_string()),
+        "port": source.map(|source| source.port()).filter(|port| *port > 0),
+    })
+}
+
+fn entity(row: &Row) -> Value {
+    let (kind, name) = match Doing::of(row) {
+        Some(Doing::Thing(kind, name, ..)) => (kind, name),
+        _ => (row.event.as_str(), None),
+    };
+    json!({
+        "entity": {
+            "name": name.unwrap_or(kind),
+            "type": kind,
+            "version": row.policy_version.map(|version| version.to_string()),
+        },
         "comment": super::joined(&row.findings),
         "actor": { "user": user(row) },
     })
@@ -303,6 +345,10 @@ fn unmapped(row: &Row) -> Value {
         "secrets": row.secrets,
         "findings": row.findings,
         "prev": row.prev,
+        "server": row.server,
+        "src": row.src,
+        "policy_version": row.policy_version,
+        "alpn": row.tls.as_ref().and_then(|tls| tls.alpn.clone()),
     })
 }
 

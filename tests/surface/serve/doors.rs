@@ -212,6 +212,48 @@ fn gig_serves_from_a_directory_of_its_own_once_and_never_in_clear_text() {
 }
 
 #[test]
+fn nobody_in_a_sandbox_is_the_owner_of_an_appliance_whose_folder_it_is_shown() {
+    let appliance = Appliance::start();
+    let set = appliance.gig(&["secret", "set", "TOKEN"], "value-behind-the-door");
+    assert_eq!(set.status, 0, "{set:?}");
+    let socket = appliance.path("control.sock").display().to_string();
+    let ask = ["curl", "-s", "-m", "20", "--unix-socket", &socket];
+    let ask = [&ask[..], &["http://gig/api/v1/me"]].concat();
+    let run = |words: &[&str]| {
+        let mut command = std::process::Command::new(words[0]);
+        command.args(&words[1..]);
+        answer(command, "")
+    };
+    let owner = run(&ask);
+    assert!(owner.output.contains("on this machine"), "{owner:?}");
+    // Whose process ids are another namespace's.
+    let apart = ["unshare", "--user", "--map-current-user", "--pid", "--fork"];
+    let refused = run(&[&apart[..], &["--mount-proc"], &ask].concat());
+    assert!(
+        refused.status != 0 && refused.output.is_empty(),
+        "{refused:?}"
+    );
+    appliance.until("it says so", |one| {
+        one.said().contains("somebody in a sandbox or container")
+    });
+    // By another gig, which knows nothing of this one.
+    let other = tempfile::tempdir().expect("a folder");
+    let shown = appliance.folder.path().display().to_string();
+    let look = format!(
+        "{}; echo status=$?; cat {shown}/gig/master.key {shown}/gig/gig.db",
+        ask.join(" ")
+    );
+    let mut sandboxed = command(&other, None);
+    sandboxed.args(["run", "--ro", &shown, "--", "/bin/sh", "-c", &look]);
+    let sandboxed = answer(sandboxed, "");
+    assert!(
+        sandboxed.output.starts_with("status=") && !sandboxed.output.starts_with("status=0"),
+        "{sandboxed:?}"
+    );
+    assert_eq!(sandboxed.output.lines().count(), 1, "{sandboxed:?}");
+}
+
+#[test]
 fn behind_tls_the_cookie_is_bound_to_its_host_and_people_are_told_apart() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = "https://gig.example";

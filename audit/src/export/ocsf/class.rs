@@ -1,5 +1,6 @@
 //! Which class of the schema a record is of, and which of its activities.
 
+use super::doing::Doing;
 use crate::row::Row;
 
 /// A class.
@@ -13,7 +14,7 @@ pub(super) enum Class {
     Account,
     Authentication,
     Lifecycle,
-    /// A later gig's event.
+    /// A refusal by role, or a later gig's event.
     Base,
 }
 
@@ -26,9 +27,12 @@ impl Class {
             "response" if row.method.is_some() => Self::Http,
             "response" => Self::Network,
             "secret.misuse" | "finding" | "audit.gap" => Self::Finding,
-            "policy.change" | "secret.change" => Self::Entity,
-            "admin" => Self::Account,
-            "auth" => Self::Authentication,
+            "policy.change" | "secret.change" | "admin" | "auth" => match Doing::of(row) {
+                Some(Doing::Session(..)) => Self::Authentication,
+                Some(Doing::Account(..)) => Self::Account,
+                Some(Doing::Thing(..)) => Self::Entity,
+                Some(Doing::Refusal) | None => Self::Base,
+            },
             "sandbox.start" | "sandbox.exit" => Self::Lifecycle,
             _ => Self::Base,
         }
@@ -99,9 +103,14 @@ impl Class {
                 _ => (1, "Open"),
             },
             Self::Finding => (1, "Create"),
-            Self::Entity => (3, "Update"),
-            Self::Account => (OTHER, "Administer"),
-            Self::Authentication => (1, "Logon"),
+            Self::Entity | Self::Account | Self::Authentication => match Doing::of(row) {
+                Some(
+                    Doing::Session(id, name)
+                    | Doing::Account(_, id, name)
+                    | Doing::Thing(_, _, id, name),
+                ) => (id, name),
+                Some(Doing::Refusal) | None => (OTHER, row.event.as_str()),
+            },
             Self::Lifecycle if row.event == "sandbox.exit" => (4, "Stop"),
             Self::Lifecycle => (3, "Start"),
             Self::Base => (OTHER, row.event.as_str()),

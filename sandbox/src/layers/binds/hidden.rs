@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::stamp::{Look, Moment, settled};
 
 /// Below every home: where programs keep credentials.
-pub(super) const CREDENTIALS: [&str; 26] = [
+pub(super) const CREDENTIALS: [&str; 31] = [
     ".ssh",
     ".gnupg",
     ".aws",
@@ -43,6 +43,12 @@ pub(super) const CREDENTIALS: [&str; 26] = [
     ".config/rclone",
     ".config/hub",
     ".gem/credentials",
+    // What another gig keeps, in its usual folder or in one that is shown or lies right below.
+    ".local/share/gig",
+    "master.key",
+    "audit-signing.key",
+    "gig.db",
+    "control.sock",
 ];
 /// The directories in a home that hold them, and the home itself.
 const HOLDERS: [&str; 8] = [
