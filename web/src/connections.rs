@@ -22,7 +22,7 @@ use hyper_util::{
 use thiserror::Error;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    net::{TcpListener, TcpStream, UnixListener},
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
 };
