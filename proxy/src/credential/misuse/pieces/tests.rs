@@ -14,6 +14,9 @@ const LONGER: &str = "r3al-value/of+it==&more%of\\it";
 /// Long enough, and in ordinary text by chance.
 const MONOTONOUS: &str = "00000000-0000-0000-0000-000000000000";
 
+/// A way of writing values in pieces.
+type Way = fn() -> Pieces;
+
 /// Whether a body with pieces is refused, cut like this.
 fn refused(pieces: Pieces, body: &[&[u8]]) -> bool {
     let watch = long_watch();
@@ -168,7 +171,7 @@ proptest! {
             body += &(rest + between);
             rest = after;
         }
-        let ways: [(&str, fn() -> Pieces); 3] = [
+        let ways: [(&str, Way); 3] = [
             ("[\"", Pieces::json),
             ("k=", Pieces::form),
             ("--b0undary\r\n\r\n", || Pieces::multipart(b"b0undary")),
