@@ -18,7 +18,7 @@ use thiserror::Error;
 use tokio::{
     runtime::Handle,
     sync::Notify,
-    task::JoinHandle,
+    task::{JoinHandle, unconstrained},
     time::{Instant, timeout},
 };
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, NoTls, Socket, error::SqlState};
@@ -284,7 +284,9 @@ fn wait<T>(runtime: &Handle, within: Duration, work: impl Future<Output = T>) ->
 /// it may be called from anywhere.
 fn wait_for<T>(runtime: &Handle, work: impl Future<Output = T>) -> T {
     let _there = runtime.enter();
-    let mut work = pin!(work);
+    // Within a task of another runtime a task's share of work would run out, and never be given anew: what
+    // waits here is not asked to make way.
+    let mut work = pin!(unconstrained(work));
     let waker = Waker::from(Arc::new(Waiting(std::thread::current())));
     let mut context = Context::from_waker(&waker);
     loop {
@@ -315,3 +317,27 @@ const SESSION: &str = "
     SELECT set_config('synchronous_commit',
         CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
              ELSE current_setting('synchronous_commit') END, false)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_waits_here_for_long_is_not_asked_to_make_way() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let (to, mut from) = tokio::sync::mpsc::unbounded_channel();
+        for n in 0..10_000 {
+            to.send(n).unwrap();
+        }
+        // More than a task may do before it makes way, in one go.
+        let all = wait(runtime.handle(), Duration::from_secs(60), async {
+            let mut sum = 0_u64;
+            for _ in 0..10_000 {
+                sum += from.recv().await.unwrap();
+            }
+            sum
+        });
+        assert_eq!(all, Some(49_995_000));
+        runtime.shutdown_background();
+    }
+}
