@@ -306,7 +306,7 @@ impl Wake for Waiting {
 }
 
 /// Only gig's own tables are looked at, whatever else the database holds; what is acknowledged is on
-/// the disk, whatever the server does otherwise and is told later; and no node that hangs holds the others up for long.
+/// the disk, whatever the server does otherwise and is told later; and no node that hangs, or is gone without a word, holds the others up for long.
 const SESSION: &str = "
     SET search_path TO gig;
     SET default_transaction_isolation TO 'read committed';
@@ -314,6 +314,10 @@ const SESSION: &str = "
     SET statement_timeout TO '8s';
     SET idle_in_transaction_session_timeout TO '30s';
     SET client_min_messages TO warning;
+    SET tcp_keepalives_idle TO 10;
+    SET tcp_keepalives_interval TO 5;
+    SET tcp_keepalives_count TO 3;
+    SET tcp_user_timeout TO '30s';
     SELECT set_config('synchronous_commit',
         CASE WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
              ELSE current_setting('synchronous_commit') END, false)";

@@ -50,7 +50,7 @@ pub(super) fn execute(args: &RestoreArgs) -> anyhow::Result<ExitStatus> {
     };
     let manifest = archive::read(source, unpacked.path()).with_context(|| shown.clone())?;
     let Checked { fault, signers } = check(unpacked.path(), &manifest)?;
-    let kept = fill_fleet(unpacked.path(), &manifest, args.replace)?;
+    let kept = fill_fleet(dir, unpacked.path(), &manifest, args.replace)?;
     let aside = put_in_place(dir, unpacked.path(), &manifest)?;
     record(&manifest, fault.as_deref())?;
     if let Some(fault) = &fault {
@@ -141,12 +141,17 @@ fn check(unpacked: &Path, manifest: &Manifest) -> anyhow::Result<Checked> {
 
 /// Where a fleet keeps people, policies, secrets and its record, that is where they go, and the file keeps
 /// nothing. Answers whether the fleet keeps a record of its own, and the backup's stays a file.
-fn fill_fleet(unpacked: &Path, manifest: &Manifest, replace: bool) -> anyhow::Result<bool> {
+fn fill_fleet(
+    dir: &Path,
+    unpacked: &Path,
+    manifest: &Manifest,
+    replace: bool,
+) -> anyhow::Result<bool> {
     let Some(url) = database::url()? else {
         return Ok(false);
     };
     if manifest.has(Part::Store) {
-        fill_store(unpacked, &url, replace)?;
+        fill_store(dir, unpacked, (&url, replace))?;
     }
     if !manifest.has(Part::Record) {
         return Ok(false);
@@ -155,7 +160,7 @@ fn fill_fleet(unpacked: &Path, manifest: &Manifest, replace: bool) -> anyhow::Re
     Ok(!filled)
 }
 
-fn fill_store(unpacked: &Path, url: &str, replace: bool) -> anyhow::Result<()> {
+fn fill_store(dir: &Path, unpacked: &Path, (url, replace): (&str, bool)) -> anyhow::Result<()> {
     let place = unpacked.join(Part::Store.name());
     let file = SqliteStore::open(&place)?;
     let fleet = PostgresStore::open(url)?;
@@ -171,7 +176,12 @@ fn fill_store(unpacked: &Path, url: &str, replace: bool) -> anyhow::Result<()> {
              --replace puts the backup in their place"
         );
     }
-    transfer::load_from(&place)?;
+    if !transfer::load_from(&place, replace, || new_aside(dir))? {
+        bail!(
+            "people and policies are restored, secrets are not: somebody set one in the database of \
+             GIG_DATABASE_URL meanwhile; --replace puts the backup's in its place"
+        );
+    }
     file.forget_everything()?;
     Ok(())
 }
@@ -207,18 +217,23 @@ fn move_aside(dir: &Path) -> anyhow::Result<Option<PathBuf>> {
     if there.is_empty() {
         return Ok(None);
     }
-    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
-    let aside = tempfile::Builder::new()
-        .prefix(&format!("replaced-{now}-"))
-        .tempdir_in(dir)
-        .with_context(|| format!("cannot make a folder in {}", dir.display()))?
-        .keep();
+    let aside = new_aside(dir)?;
     for path in there {
         let name = path.file_name().unwrap_or_default();
         fs::rename(&path, aside.join(name))
             .with_context(|| format!("cannot move {} aside", path.display()))?;
     }
     Ok(Some(aside))
+}
+
+/// For what is replaced.
+fn new_aside(dir: &Path) -> anyhow::Result<PathBuf> {
+    let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+    let made = tempfile::Builder::new()
+        .prefix(&format!("replaced-{now}-"))
+        .tempdir_in(dir)
+        .with_context(|| format!("cannot make a folder in {}", dir.display()))?;
+    Ok(made.keep())
 }
 
 fn record(manifest: &Manifest, fault: Option<&str>) -> anyhow::Result<()> {

@@ -24,7 +24,7 @@ pub(super) fn open() -> anyhow::Result<Arc<dyn Store>> {
     }
     let opened = PostgresStore::open(&url).context(database::VARIABLE)?;
     let store = Arc::new(opened);
-    tell_of_file()?;
+    tell_of_file();
     *shared = Some(Arc::clone(&store));
     Ok(store)
 }
@@ -60,17 +60,27 @@ pub(super) fn is_begun() -> anyhow::Result<bool> {
 }
 
 /// Whoever had secrets here before the fleet had a vault is told that they are in no use.
-fn tell_of_file() -> anyhow::Result<()> {
-    let file = file()?;
-    if !file.exists() || SqliteStore::open(&file)?.snapshot()?.secrets.is_empty() {
-        return Ok(());
+fn tell_of_file() {
+    let Ok(file) = file() else { return };
+    // One that cannot be read is in no use either.
+    let held = || {
+        Some(
+            !SqliteStore::open(&file)
+                .ok()?
+                .snapshot()
+                .ok()?
+                .secrets
+                .is_empty(),
+        )
+    };
+    if !file.exists() || held() == Some(false) {
+        return;
     }
     tell(&format!(
         "gig: warning: the secrets in {} are not used: with {} they are in its database; set them there\n",
         file.display(),
         database::VARIABLE
     ));
-    Ok(())
 }
 
 fn file() -> anyhow::Result<PathBuf> {

@@ -1,7 +1,7 @@
 //! A fleet's vault into the file of a backup, and back. Where the vault is a file itself that file is what is
 //! copied, and nothing is done here.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use gig_vault::store::{Store as _, empty, fill, sqlite::SqliteStore};
@@ -31,19 +31,35 @@ pub(crate) fn would_replace(file: &Path) -> anyhow::Result<bool> {
         && !SqliteStore::open(file)?.snapshot()?.is_empty())
 }
 
-/// Puts the vault in the database at `file` into the fleet's, in place of what is there, and takes it out of the
-/// file. One that was never used replaces nothing.
+/// Puts the vault in the database at `file` into the fleet's, and takes it out of the file. What is there is put
+/// aside in `aside` where it is to be replaced; else the answer is false, and nothing was changed. One that was
+/// never used replaces nothing.
 ///
 /// # Errors
 /// When one of them cannot be used.
-pub(crate) fn load_from(file: &Path) -> anyhow::Result<()> {
+pub(crate) fn load_from(
+    file: &Path,
+    replace: bool,
+    aside: impl FnOnce() -> anyhow::Result<PathBuf>,
+) -> anyhow::Result<bool> {
     if !place::is_shared()? {
-        return Ok(());
+        return Ok(true);
     }
     let copy = SqliteStore::open(file)?;
     if copy.snapshot()?.is_empty() {
-        return Ok(());
+        return Ok(true);
     }
-    fill(&*place::open()?, &copy, true).context("cannot restore the vault")?;
-    empty(&copy).context("cannot empty the file")
+    let fleet = place::open()?;
+    if replace && !fleet.snapshot()?.is_empty() {
+        let kept = SqliteStore::open(&aside()?.join(KEPT))?;
+        fill(&kept, &*fleet, true).context("cannot put the fleet's vault aside")?;
+    }
+    let filled = fill(&*fleet, &copy, replace).context("cannot restore the vault")?;
+    if filled {
+        empty(&copy).context("cannot empty the file")?;
+    }
+    Ok(filled)
 }
+
+/// The fleet's vault as it was, sealed.
+const KEPT: &str = "vault-of-the-fleet.db";

@@ -89,7 +89,7 @@ impl Policy {
     ) -> Result<ConnectPermit, Box<Denial>> {
         let mut permit = self.own_connect(host, port, protocol);
         if let (Err(denial), Some(word)) = (&permit, word)
-            && denial.reason.is_of_rules()
+            && self.hears(denial)
         {
             permit = Ok(ConnectPermit {
                 host: host.clone(),
@@ -125,7 +125,7 @@ impl Policy {
     ) -> Result<RequestPermit, Box<Denial>> {
         let mut permit = self.own_request(host, port, request);
         if let (Err(denial), Some(word)) = (&permit, word)
-            && denial.reason.is_of_rules()
+            && self.hears(denial)
         {
             // A secret goes where a rule says so, and there is none.
             permit = Ok(RequestPermit {

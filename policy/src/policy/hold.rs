@@ -35,6 +35,12 @@ impl Policy {
         self.hold().filter(|_| lacks_a_rule && openable)
     }
 
+    /// Whether a person's word stands for the rule that is lacking. A policy that asks nobody hears nobody: a
+    /// word does not outlive the policy that it was given under.
+    pub(super) fn hears(&self, denial: &Denial) -> bool {
+        denial.reason.is_of_rules() && self.hold().is_some()
+    }
+
     /// As [`Policy::decide_connect`], with the word of a person for this one connection where only a rule is
     /// lacking. `word` is what the record names as the rule. No floor is passed, no private range opened.
     ///

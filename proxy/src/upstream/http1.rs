@@ -11,7 +11,7 @@
 use std::{
     future::poll_fn,
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{Arc, Weak},
     task::{Context, Poll, Waker},
 };
@@ -24,6 +24,7 @@ use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::oneshot,
+    task::unconstrained,
 };
 
 use super::last_words::LastWords;
@@ -186,7 +187,9 @@ impl Connection {
         }
         // Nobody is to be woken: whoever sends next reads.
         let mut nobody = Context::from_waker(Waker::noop());
-        wire.poll_read(&mut nobody, ROOM).is_pending()
+        // A task that is to make way would take every connection for a silent one.
+        let read = pin!(unconstrained(poll_fn(|cx| wire.poll_read(cx, ROOM))));
+        read.poll(&mut nobody).is_pending()
     }
 }
 
@@ -219,9 +222,12 @@ impl Held {
         };
         let all_sent = wire.poll_send(cx).is_ready();
         loop {
-            match wire.read_head(to_head) {
+            let came = match all_sent {
+                true => wire.read_head(to_head),
+                false => wire.read_early(),
+            };
+            match came {
                 Some(Read::Answer(answer)) => {
-                    wire.spent |= !all_sent;
                     return Poll::Ready(Ok(Sent::Answer(self.answered(wire, answer))));
                 }
                 Some(Read::Unusual(came)) => {

@@ -237,4 +237,15 @@ fn a_fleets_database_goes_into_a_backup_and_into_another_database() {
         "{refused:?}"
     );
     assert_eq!(fleet.document(&token), json!(WANTED));
+    // Where it is to be, what it replaces is put aside, sealed as it was.
+    let replaced = occupied.gig(&["restore", &file, "--replace"]);
+    assert_eq!(replaced.status, 0, "{replaced:?}");
+    let folder = occupied.folder.path().join("gig");
+    let kept = fs::read_dir(folder).expect("its directory").any(|entry| {
+        let entry = entry.expect("an entry").path();
+        entry.join("vault-of-the-fleet.db").exists()
+    });
+    assert!(kept, "{replaced:?}");
+    let listed = fleet.gig(&["secret", "ls"], "");
+    assert!(listed.output.contains("TOKEN"), "{listed:?}");
 }

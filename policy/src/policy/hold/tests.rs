@@ -53,6 +53,21 @@ fn a_name_that_could_be_allowed_is_answered_and_said_to_be_denied() {
 }
 
 #[test]
+fn a_word_is_heard_by_no_policy_that_asks_nobody() {
+    let new = host("new.example");
+    let https = Some(AppProtocol::Https);
+    let silent = policy(&HOLDING.replace("hold: 30s\n", ""));
+    for policy in [silent, Policy::deny_all("nothing")] {
+        let connect = policy.release_connect(&new, Port::HTTPS, https, &word());
+        assert!(matches!(connect, Verdict::Deny(_)), "{connect:?}");
+        let request = policy.release_request(&new, Port::HTTPS, &post("/a"), &word());
+        assert!(matches!(request, Verdict::Deny(_)), "{request:?}");
+    }
+    let heard = policy(HOLDING).release_connect(&new, Port::HTTPS, https, &word());
+    assert!(matches!(heard, Verdict::Allow(_)), "{heard:?}");
+}
+
+#[test]
 fn a_word_lets_one_thing_pass_without_secrets_and_private_ranges() {
     let policy = policy(HOLDING);
     let new = host("new.example");

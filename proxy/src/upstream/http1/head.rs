@@ -89,7 +89,7 @@ fn answer(came: &Bytes, to_head: bool) -> Option<Answer> {
     let status = StatusCode::from_u16(parsed.code?).ok()?;
     // Lines that end otherwise are read by hyper, and so is every answer that is not the last.
     let whole = came.get(..end)?.ends_with(END);
-    if !whole || parsed.version != Some(1) || status.is_informational() {
+    if !whole || end > LONGEST || parsed.version != Some(1) || status.is_informational() {
         return None;
     }
     let mut headers = HeaderMap::with_capacity(parsed.headers.len());
@@ -128,11 +128,15 @@ fn digits(value: &[u8]) -> Option<u64> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    std::str::from_utf8(value).ok()?.parse().ok()
+    let length = std::str::from_utf8(value).ok()?.parse().ok();
+    // hyper has other uses for the two greatest, and refuses them.
+    length.filter(|length| *length < u64::MAX - 1)
 }
 
 /// Of a header section.
 const END: &[u8] = b"\r\n\r\n";
+/// A longer header section is read by hyper, within the limit that there is for it.
+pub const LONGEST: usize = 16 * 1024;
 /// Answers have a dozen or two; those with more are read by hyper.
 const MOST_FIELDS: usize = 48;
 

@@ -115,11 +115,17 @@ impl Wire {
         if self.buffer.is_empty() {
             return None;
         }
-        if head::is_begun(&self.buffer) && self.waits < MOST_WAITS {
+        let waits = self.waits < MOST_WAITS && self.buffer.len() < head::LONGEST;
+        if waits && head::is_begun(&self.buffer) {
             self.waits += 1;
             return None;
         }
         Some(head::read(self.buffer.split().freeze(), to_head))
+    }
+
+    /// What is here though not all was sent yet: who writes on while reading reads it.
+    pub(super) fn read_early(&mut self) -> Option<Read> {
+        (!self.buffer.is_empty()).then(|| Read::Unusual(self.buffer.split().freeze()))
     }
 }
 

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::stamp::{Look, Moment, settled};
 
 /// Below every home: where programs keep credentials.
-pub(super) const CREDENTIALS: [&str; 31] = [
+pub(super) const CREDENTIALS: [&str; 32] = [
     ".ssh",
     ".gnupg",
     ".aws",
@@ -48,6 +48,7 @@ pub(super) const CREDENTIALS: [&str; 31] = [
     "master.key",
     "audit-signing.key",
     "gig.db",
+    "gig.db-wal",
     "control.sock",
 ];
 /// The directories in a home that hold them, and the home itself.

@@ -109,3 +109,17 @@ fn a_request_that_announces_more_than_itself_is_not_written() {
     assert!(written("Transfer-Encoding", "chunked").is_none());
     assert!(written("Upgrade", "websocket").is_none());
 }
+
+#[test]
+fn a_long_header_section_and_a_length_that_no_body_has_are_left_to_hyper() {
+    let long = |octets: usize| {
+        let field = "b".repeat(octets);
+        format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nA: {field}\r\n\r\n")
+    };
+    assert!(read_text(&long(LONGEST - 100), false).is_some());
+    assert!(read_text(&long(LONGEST), false).is_none());
+    let text = |length: u64| format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+    assert!(read_text(&text(u64::MAX - 2), false).is_some());
+    assert!(read_text(&text(u64::MAX - 1), false).is_none());
+    assert!(read_text(&text(u64::MAX), false).is_none());
+}

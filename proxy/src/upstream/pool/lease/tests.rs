@@ -135,6 +135,7 @@ async fn an_answer_is_read_as_hyper_reads_it() {
         "HTTP/1.1 200 OK\r\nA: {}\r\nContent-Length: 1\r\n\r\nx",
         "b".repeat(20_000)
     );
+    let endless = long.replace('b', &"b".repeat(20));
     let large = format!(
         "HTTP/1.1 200 OK\r\nContent-Length: 50000\r\n\r\n{}",
         "y".repeat(50_000)
@@ -177,6 +178,7 @@ async fn an_answer_is_read_as_hyper_reads_it() {
         &many,
         &too_many,
         &long,
+        &endless,
         &large,
     ] {
         for method in ["GET", "HEAD", "DELETE"] {
