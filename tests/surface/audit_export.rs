@@ -313,7 +313,9 @@ fn a_record_that_is_too_long_for_a_collector_keeps_it_from_no_other() {
         assert_eq!(seqs(&short), [1]);
         assert_eq!(seqs(&collect(&listener, "200 OK", "{}")), [2, 3]);
     });
-    let answer = place.send(&database, &to, &[]);
+    let token = place.name("token");
+    fs::write(&token, "T0ken\n").unwrap();
+    let answer = place.send(&database, &to, &["--token", &token]);
     assert_eq!(answer.status, 0, "{answer:?}");
     collector.join().unwrap();
 }

@@ -229,7 +229,8 @@ impl Machine {
     }
 
     fn found(&self, record: &str, event: &str) -> Vec<Value> {
-        let answer = self.gig(&["audit", "search", record, "--event", event, "--json"]);
+        let words = ["audit", "search", record, "--event", event];
+        let answer = self.gig(&[&words[..], &["--limit", "5000", "--json"]].concat());
         assert!(answer.status <= 1, "{answer:?}");
         let document: Value = serde_json::from_str(&answer.output).unwrap();
         document["records"].as_array().unwrap().clone()
@@ -308,9 +309,7 @@ fn an_appliance_with_another_key_than_before_says_so_and_goes_on_when_the_former
         told["verdict"] == "allow" && what.contains("dns 1"),
         "{told}"
     );
-    let now = machine.key();
-    let whole = ["audit", "verify", record, "--key", &former, "--key", &now];
-    let whole = machine.gig(&whole);
+    let whole = machine.gig(&["audit", "verify", record]);
     assert_eq!(whole.status, 0, "{whole:?}");
 }
 
