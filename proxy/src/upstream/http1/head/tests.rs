@@ -1,3 +1,5 @@
+//! Which answers are read here, and which are left to hyper.
+
 use super::*;
 
 fn read_text(text: &str, to_head: bool) -> Option<Answer> {

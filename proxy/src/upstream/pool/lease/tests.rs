@@ -1,3 +1,5 @@
+//! Answers read here are answers as hyper reads them, however they are cut.
+
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
