@@ -2,10 +2,10 @@
 //!
 //! Most requests have no body, and most answers say how long they are. Such an exchange needs no task,
 //! channel or copy beside the request's own: its header section is written here, the answer's is read
-//! here ([`head`]), and the body is taken from the stream as the program takes it ([`rest`]). Whatever
+//! here ([`head`]), and the body is taken from the stream as the program takes it (`rest`). Whatever
 //! asks or answers in another way (a body, an upgrade, interim responses, chunks, another version, what
 //! is odd or malformed) is hyper's to read: the connection is handed over to it together with what was
-//! read ([`replay`]), and stays with it. What is read here is thus a part of what hyper reads, in the
+//! read (`replay`), and stays with it. What is read here is thus a part of what hyper reads, in the
 //! same way, and nothing is decided here about a message that could be read in two ways.
 
 use std::{
