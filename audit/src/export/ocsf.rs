@@ -144,10 +144,6 @@ fn control(row: &Row) -> Value {
 
 /// Both ends, and what went between.
 fn network(row: &Row) -> Value {
-    let source = row
-        .src
-        .as_deref()
-        .and_then(|src| src.parse::<std::net::SocketAddr>().ok());
     let address = row
         .host
         .as_deref()
@@ -162,14 +158,7 @@ fn network(row: &Row) -> Value {
         .filter(|tls| tls.version.is_some())
         .map(|tls| json!({ "version": tls.version, "sni": tls.sni }));
     json!({
-        "src_endpoint": {
-            "ip": source.map(|source| source.ip().to_string()),
-            "port": source.map(|source| source.port()).filter(|port| *port > 0),
-            "uid": row.sandbox,
-            "name": row.server,
-            "type": "Sandbox",
-            "type_id": OTHER,
-        },
+        "src_endpoint": sandbox(row),
         "dst_endpoint": {
             "hostname": row.host.as_ref().filter(|_| address.is_none()),
             "ip": row.dst_ip.as_deref().or(address),
@@ -294,7 +283,19 @@ fn account(row: &Row) -> Value {
     })
 }
 
-/// Where somebody sat.
+/// Whose traffic it is.
+fn sandbox(row: &Row) -> Value {
+    let mut end = source(row);
+    if let Value::Object(end) = &mut end {
+        put(
+            end,
+            json!({ "uid": row.sandbox, "name": row.server, "type": "Sandbox", "type_id": OTHER }),
+        );
+    }
+    end
+}
+
+/// Where somebody sat, or a sandbox has its end.
 fn source(row: &Row) -> Value {
     let source = row.src.as_deref();
     let source = source.and_then(|src| src.parse::<std::net::SocketAddr>().ok());

@@ -10,14 +10,7 @@ use super::{Change, CommitError, Snapshot, Store};
 /// # Errors
 /// When one of them fails, or others change `to` without a pause.
 pub fn fill(to: &dyn Store, from: &dyn Store, replace: bool) -> Result<bool, CommitError> {
-    let from = from.snapshot()?;
-    for _ in 1..TRIES {
-        match put(to, &from, replace) {
-            Err(CommitError::Overtaken) => {}
-            done => return done,
-        }
-    }
-    put(to, &from, replace)
+    put(to, &from.snapshot()?, replace)
 }
 
 /// Removes everything: rows and the keys that they name.
@@ -25,16 +18,21 @@ pub fn fill(to: &dyn Store, from: &dyn Store, replace: bool) -> Result<bool, Com
 /// # Errors
 /// As [`fill`].
 pub fn empty(store: &dyn Store) -> Result<(), CommitError> {
-    for _ in 1..TRIES {
-        match put(store, &Snapshot::default(), true) {
-            Err(CommitError::Overtaken) => {}
-            done => return done.map(drop),
-        }
-    }
     put(store, &Snapshot::default(), true).map(drop)
 }
 
+/// Again where somebody else was first.
 fn put(to: &dyn Store, from: &Snapshot, replace: bool) -> Result<bool, CommitError> {
+    for _ in 1..TRIES {
+        match put_once(to, from, replace) {
+            Err(CommitError::Overtaken) => {}
+            done => return done,
+        }
+    }
+    put_once(to, from, replace)
+}
+
+fn put_once(to: &dyn Store, from: &Snapshot, replace: bool) -> Result<bool, CommitError> {
     let there = to.snapshot()?;
     if !there.is_empty() && !replace {
         return Ok(false);
