@@ -5,6 +5,7 @@
 //! down doors close first, then sandboxes end, and the record last.
 
 pub(crate) mod appliance;
+mod certificate;
 pub(crate) mod database;
 mod doctor;
 mod fleet;
@@ -32,6 +33,7 @@ use tokio::signal::unix::{SignalKind, signal};
 pub(crate) use self::place::{SOCKET, SocketPath};
 use self::{
     appliance::Appliance,
+    certificate::{Certificate, Files},
     fleet::{Fleet, FleetHandle},
     log::Kept,
     network::Network,
@@ -52,6 +54,8 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     let local = listener
         .local_addr()
         .context("cannot tell where gig listens")?;
+    let (certificate, args) = by_tls(args, local)?;
+    let args = &args;
     let socket = place.socket()?;
     let traffic = Arc::new(Traffic::default());
     let appliance = Appliance::open(place.dir(), Arc::clone(&traffic))?;
@@ -88,6 +92,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         hasher: Hasher::new()?,
         traffic,
         public_url: args.public_url.clone(),
+        own_tls: certificate.is_some(),
         front: args.front.clone(),
     });
     let following = Following::start(&app).context("cannot start a thread")?;
@@ -95,7 +100,11 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         let stop = stop_asked_for()?;
         fleet.run_on(tokio::runtime::Handle::current());
         welcome(&appliance, args, local)?;
-        let doors = vec![Door::Tcp(listener), Door::Owner(socket)];
+        let door = match &certificate {
+            Some(certificate) => Door::Tls(listener, Arc::clone(&certificate.config)),
+            None => Door::Tcp(listener),
+        };
+        let doors = vec![door, Door::Owner(socket)];
         let served = gig_web::serve(Arc::clone(&app), doors, stop).await;
         fleet.shutdown().await;
         app.settle().await;
@@ -128,6 +137,7 @@ fn about(
         ("Version", env!("CARGO_PKG_VERSION").to_owned()),
         ("Listens on", local.to_string()),
         ("Reached at", reached_at(args, local)),
+        ("TLS", tls_of(args)),
         ("Data directory", place.dir().display().to_string()),
         ("People and policies", store),
         ("Node", appliance.node.clone()),
@@ -136,6 +146,18 @@ fn about(
         ("Logs of servers", logs_kept_for(args)),
         ("Vault", format!("SQLite, {file}; of this machine alone")),
     ]
+}
+
+/// Who speaks TLS.
+fn tls_of(args: &ServeArgs) -> String {
+    let https = args.public_url.as_deref();
+    match &args.tls_cert {
+        Some(file) => format!("by gig, with {}", file.display()),
+        None if https.is_some_and(|url| url.starts_with("https://")) => {
+            "by what stands in front".to_owned()
+        }
+        None => "nobody: for this machine alone".to_owned(),
+    }
 }
 
 /// How long records are kept: once anything is said of it, what is not named goes by the defaults.
@@ -163,18 +185,44 @@ fn logs_kept_for(args: &ServeArgs) -> String {
 
 /// Passwords and tokens do not cross a network in clear text.
 fn refuse_clear_text(args: &ServeArgs) -> anyhow::Result<()> {
-    let tls = args
-        .public_url
-        .as_deref()
-        .is_some_and(|url| url.starts_with("https://"));
-    if args.listen.ip().is_loopback() || tls {
+    let url = args.public_url.as_deref();
+    let is_https = url.is_some_and(|url| url.starts_with("https://"));
+    if args.tls_cert.is_some() {
+        if url.is_some() && !is_https {
+            bail!("GIG_PUBLIC_URL is in clear text, and a certificate is given: write https://…");
+        }
+        return Ok(());
+    }
+    if args.listen.ip().is_loopback() || is_https {
         return Ok(());
     }
     bail!(
-        "refusing to listen on {}: passwords would cross the network in clear text; listen on 127.0.0.1, \
-         or let something in front speak TLS and name it with GIG_PUBLIC_URL=https://…",
+        "refusing to listen on {}: passwords would cross the network in clear text; give a certificate with \
+         --tls-cert and --tls-key, listen on 127.0.0.1, or let something in front speak TLS and name it with \
+         GIG_PUBLIC_URL=https://…",
         args.listen
     )
+}
+
+/// The certificate, where there is one; people then come by the name in it, unless options name another.
+fn by_tls(args: &ServeArgs, local: SocketAddr) -> anyhow::Result<(Option<Certificate>, ServeArgs)> {
+    let mut args = args.clone();
+    let (Some(certificate), Some(key)) = (args.tls_cert.clone(), args.tls_key.clone()) else {
+        return Ok((None, args));
+    };
+    let certificate = Certificate::open(Files { certificate, key })?;
+    if args.public_url.is_none() {
+        let name = certificate.name.clone();
+        let place = name.map(|name| match local.port() {
+            443 => name,
+            port => format!("{name}:{port}"),
+        });
+        args.public_url = Some(format!(
+            "https://{}",
+            place.unwrap_or_else(|| local.to_string())
+        ));
+    }
+    Ok((Some(certificate), args))
 }
 
 fn listen(at: SocketAddr) -> anyhow::Result<std::net::TcpListener> {
@@ -192,8 +240,10 @@ fn reached_at(args: &ServeArgs, local: SocketAddr) -> String {
 /// Says where the console is, and how to make the first admin.
 fn welcome(appliance: &Appliance, args: &ServeArgs, local: SocketAddr) -> anyhow::Result<()> {
     let url = reached_at(args, local);
-    tell(&format!("gig: listening on http://{local}\n"));
-    if url.starts_with("https://") && args.front.is_empty() {
+    let (by_tls, is_https) = (args.tls_cert.is_some(), url.starts_with("https://"));
+    let scheme = if by_tls { "https" } else { "http" };
+    tell(&format!("gig: listening on {scheme}://{local}\n"));
+    if is_https && !by_tls && args.front.is_empty() {
         tell(
             "gig: addresses in the record are those of what stands in front, and failed sign-ins are counted \
              by name alone: name it with GIG_FRONT=ADDRESS, and it says in X-Forwarded-For for whom it speaks\n",

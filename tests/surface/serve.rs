@@ -20,6 +20,7 @@ mod searches;
 mod secrets;
 mod server_logs;
 mod sign_on;
+mod tls;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -87,10 +88,17 @@ impl Appliance {
         database: Option<String>,
         environment: &[(&str, &str)],
     ) -> Self {
-        let mut child = command(&folder, database.as_deref())
+        let mut command = command(&folder, database.as_deref());
+        command
             .envs(environment.iter().copied())
             .args(["serve", "--listen", "127.0.0.1:0"])
-            .args(options)
+            .args(options);
+        Self::of(command, folder, database)
+    }
+
+    /// By this command, on that folder.
+    fn of(mut command: Command, folder: tempfile::TempDir, database: Option<String>) -> Self {
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -119,9 +127,9 @@ impl Appliance {
             said.contains("/setup/") || said.contains("gig: console:")
         });
         let said = appliance.said();
-        let address = said.split("listening on http://").nth(1);
-        let address = address.and_then(|rest| rest.lines().next());
-        appliance.address = address.expect("its address").trim().to_owned();
+        let address = said.split("listening on http").nth(1);
+        let address = address.and_then(|rest| rest.lines().next()?.split_once("://"));
+        appliance.address = address.expect("its address").1.trim().to_owned();
         appliance
     }
 
@@ -355,6 +363,8 @@ fn command(folder: &tempfile::TempDir, database: Option<&str>) -> Command {
         "GIG_LISTEN",
         "GIG_PUBLIC_URL",
         "GIG_FRONT",
+        "GIG_TLS_CERT",
+        "GIG_TLS_KEY",
         "GIG_MASTER_KEY",
         "GIG_MASTER_KEY_FILE",
     ] {

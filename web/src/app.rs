@@ -75,6 +75,8 @@ pub struct AppSettings {
     pub about: Vec<(&'static str, String)>,
     /// Where people reach it: `https://gig.example.com`; `None`: as its own listener, without TLS.
     pub public_url: Option<String>,
+    /// gig speaks TLS itself: whoever is at the other end is at the other end of the connection.
+    pub own_tls: bool,
     /// The addresses of what stands in front of it, which says for whom it speaks.
     pub front: Vec<IpAddr>,
 }
@@ -110,6 +112,7 @@ pub struct App {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) about: Vec<(&'static str, String)>,
     pub(crate) public_url: Option<String>,
+    own_tls: bool,
     front: Vec<IpAddr>,
     pub(crate) limits: SignInLimits,
     pub(crate) refusals: Refusals,
@@ -166,6 +169,7 @@ impl App {
             traffic: settings.traffic,
             about: settings.about,
             public_url: settings.public_url,
+            own_tls: settings.own_tls,
             front: settings.front.iter().map(IpAddr::to_canonical).collect(),
             limits: SignInLimits::default(),
             refusals: Refusals::default(),
@@ -210,7 +214,7 @@ impl App {
     /// of, all have its address.
     pub(crate) fn whereabouts(&self, address: Option<SocketAddr>) -> Option<IpAddr> {
         let address = address?.ip();
-        let hidden = self.is_tls() && self.front.is_empty();
+        let hidden = self.is_tls() && !self.own_tls && self.front.is_empty();
         (!hidden && !self.is_front(address)).then_some(address)
     }
 

@@ -2,8 +2,9 @@
 //!
 //! Promises that a peer who sends slowly or reads nothing is dropped, that no connection lives for ever,
 //! that no more than [`MOST`] are served at once, not all of them from one place, and that a stop lets
-//! requests finish for a bounded time. Two doors: a TCP listener for people and programs, and a socket in
-//! the data directory for this machine's owner.
+//! requests finish for a bounded time. Two doors: a TCP listener for people and programs, in clear text or by
+//! TLS, and a socket in the data directory for this machine's owner. HTTP/1.1 alone is spoken: the deadlines
+//! of heads, and that a request has a connection to itself, rest on it.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -21,8 +22,6 @@ use hyper_util::{
 };
 use thiserror::Error;
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{TcpListener, TcpStream, UnixListener},
     sync::{OwnedSemaphorePermit, Semaphore},
     task::JoinSet,
 };
@@ -36,16 +35,11 @@ use crate::{
     router, webhooks,
 };
 
+mod door;
 mod owner;
 
-/// Where requests come in.
-#[derive(Debug)]
-pub enum Door {
-    /// For people and programs.
-    Tcp(std::net::TcpListener),
-    /// For the owner of the data directory, whom the kernel names.
-    Owner(std::os::unix::net::UnixListener),
-}
+pub use door::Door;
+use door::{Knocking, Listener, Stream};
 
 /// Who is at the other end.
 #[derive(Debug, Clone)]
@@ -105,18 +99,7 @@ pub async fn serve(
         tokio::select! {
             () = &mut stop => break,
             Some(arrived) = arrived.recv() => {
-                let service = TowerToHyperService::new(Named { router: router.clone(), peer: arrived.peer });
-                let connection = hyper::server::conn::http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(HEAD_WITHIN)
-                    .max_buf_size(LONGEST_HEAD)
-                    .serve_connection(TokioIo::new(arrived.stream), service)
-                    .with_upgrades();
-                let stopping = stopping.clone();
-                serving.spawn(async move {
-                    live(connection, stopping).await;
-                    drop(arrived.places);
-                });
+                serving.spawn(attend(arrived, router.clone(), stopping.clone()));
             }
             Some(_) = serving.join_next() => {}
         }
@@ -130,6 +113,30 @@ pub async fn serve(
     }
     serving.shutdown().await;
     Ok(())
+}
+
+/// Serves who has arrived, from the handshake on.
+async fn attend(arrived: Arrived, router: Router, stopping: CancellationToken) {
+    let Arrived {
+        stream,
+        peer,
+        places,
+    } = arrived;
+    let opened = tokio::select! {
+        opened = stream.open() => opened,
+        () = stopping.cancelled() => None,
+    };
+    if let Some(stream) = opened {
+        let service = TowerToHyperService::new(Named { router, peer });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_WITHIN)
+            .max_buf_size(LONGEST_HEAD)
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades();
+        live(connection, stopping).await;
+    }
+    drop(places);
 }
 
 /// One that may become a WebSocket.
@@ -155,7 +162,7 @@ async fn live(connection: Connection, stopping: CancellationToken) {
 
 /// A connection and its places: among all, and among those from where it comes.
 struct Arrived {
-    stream: Box<dyn Stream>,
+    stream: Knocking,
     peer: Peer,
     places: (OwnedSemaphorePermit, Option<Place<IpAddr>>),
 }
@@ -193,60 +200,6 @@ impl Crowds {
 /// As many as may have come from one network.
 #[derive(Debug)]
 struct Full;
-
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
-
-/// A door that is open.
-enum Listener {
-    Tcp(TcpListener),
-    Owner(UnixListener),
-}
-
-impl Listener {
-    fn open(door: Door) -> std::io::Result<Self> {
-        match door {
-            Door::Tcp(listener) => {
-                listener.set_nonblocking(true)?;
-                TcpListener::from_std(listener).map(Self::Tcp)
-            }
-            Door::Owner(listener) => {
-                listener.set_nonblocking(true)?;
-                UnixListener::from_std(listener).map(Self::Owner)
-            }
-        }
-    }
-
-    /// Whoever reads nothing of an answer keeps their place no longer than [`UNREAD_WITHIN`].
-    async fn accept_tcp(listener: &TcpListener) -> std::io::Result<(TcpStream, SocketAddr)> {
-        let (stream, address) = listener.accept().await?;
-        rustix::net::sockopt::set_tcp_user_timeout(&stream, UNREAD_WITHIN)?;
-        // What somebody attached to a program is told is short, and waits for nothing.
-        stream.set_nodelay(true)?;
-        Ok((stream, address))
-    }
-
-    /// The next connection; `None` for somebody who is not let in.
-    async fn next(&self) -> std::io::Result<Option<(Box<dyn Stream>, Peer)>> {
-        match self {
-            Self::Tcp(listener) => {
-                let (stream, address) = Self::accept_tcp(listener).await?;
-                Ok(Some((Box::new(stream), Peer::Network(address))))
-            }
-            Self::Owner(listener) => {
-                let (stream, _) = listener.accept().await?;
-                let Some(owner) = owner::owner(&stream) else {
-                    tracing::warn!(
-                        "somebody else than the owner, or somebody in a sandbox or container, reached gig's own \
-                         socket: such a one needs the network's door and a token"
-                    );
-                    return Ok(None);
-                };
-                Ok(Some((Box::new(stream), Peer::Owner(owner.into()))))
-            }
-        }
-    }
-}
 
 async fn accept(
     listener: Listener,
@@ -311,8 +264,6 @@ impl tower::Service<Request<Incoming>> for Named {
 const MOST: usize = 512;
 /// Of those, from one IPv4 address or one /64: several browsers behind one address.
 const MOST_OF_ONE: usize = 64;
-/// Milliseconds in which a peer takes what was sent to it.
-const UNREAD_WITHIN: u32 = 30_000;
 /// Longer than anybody looks at one page; what follows events comes again.
 const LIFE: Duration = Duration::from_hours(1);
 /// A head that takes longer is not a browser's.

@@ -76,7 +76,7 @@ pub(crate) struct ValueArgs {
     pub(crate) on_the_command_line: Vec<OsString>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct PassphraseArgs {
     /// Read the passphrase of secrets in custody from this file
     #[arg(long, value_name = "FILE")]

@@ -15,7 +15,7 @@ use super::{
     value::{self, EnvArg},
 };
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ServeArgs {
     /// Where console and API listen; `GIG_LISTEN` says the same
     #[arg(
@@ -25,8 +25,14 @@ pub(crate) struct ServeArgs {
         value_name = "ADDRESS:PORT"
     )]
     pub(crate) listen: std::net::SocketAddr,
-    /// Where people reach the console, when something in front of it speaks TLS:
-    /// `https://gig.example.com`
+    /// Speak TLS with this certificate (PEM, its chain after it), read again when the file changes
+    #[arg(long, env = "GIG_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Its private key (PEM), which nobody else may read
+    #[arg(long, env = "GIG_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Where people reach the console, when something in front of it speaks TLS, or by another name than
+    /// the first in its certificate: `https://gig.example.com`
     #[arg(long, env = "GIG_PUBLIC_URL", value_name = "URL", value_parser = public_url)]
     pub(crate) public_url: Option<String>,
     /// Addresses of what stands in front: its `X-Forwarded-For` is believed, and of nobody else

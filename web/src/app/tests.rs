@@ -87,6 +87,7 @@ impl Lab {
             webhooks: Arc::new(OneSecret),
             about: Vec::new(),
             public_url: url.map(str::to_owned),
+            own_tls: false,
             front: front.to_vec(),
         });
         Self {

@@ -1,8 +1,11 @@
 //! Nobody holds the door for others.
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+};
 
-use super::*;
+use super::{door::UNREAD_WITHIN, *};
 use crate::app::tests::Lab;
 
 #[test]
