@@ -230,10 +230,14 @@ fn vet_one(bind: &Bind, hidden: &Hidden) -> Result<VettedBind, RefuseBindError> 
     })
 }
 
-/// What is hidden below a directory. One inside another is hidden with it.
+/// What is hidden below a directory. One inside another is hidden with it, and not on its own: what keeps a
+/// mask inside from being moved away would show the directory around it.
 fn masks(source: &Path, hidden: &Hidden) -> Vec<Mask> {
     let mut masks: Vec<Mask> = Vec::new();
-    for path in hidden.credentials(source).iter().chain(hidden.private()) {
+    let credentials = hidden.credentials(source);
+    let mut paths: Vec<&PathBuf> = credentials.iter().chain(hidden.private()).collect();
+    paths.sort_by_key(|path| path.components().count());
+    for path in paths {
         let Ok(below) = path.strip_prefix(source) else {
             continue;
         };

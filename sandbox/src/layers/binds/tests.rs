@@ -118,6 +118,22 @@ fn gigs_own_paths_are_refused_and_covered_below_a_parent() {
     assert!(masked(&home, &hidden).contains(&PathBuf::from("project")));
 }
 
+/// A mask of its own inside would be kept in place by a mount that shows the directory around it.
+#[test]
+fn what_lies_in_a_hidden_directory_is_hidden_with_it_alone() {
+    let (_dir, home) = home();
+    let data = home.join("project");
+    for name in ["master.key", "gig.db", "control.sock"] {
+        fs::write(data.join(name), "").unwrap();
+    }
+    let masked = |hidden: &Hidden| masked(&home, hidden);
+    let inside = Path::new("project/master.key").to_owned();
+    assert!(masked(&Hidden::default()).contains(&inside));
+    let masked = masked(&Hidden::read(std::slice::from_ref(&data)));
+    assert!(masked.contains(&PathBuf::from("project")));
+    assert!(!masked.contains(&inside), "{masked:?}");
+}
+
 #[test]
 fn a_place_with_dots_or_none_is_refused() {
     let (_dir, home) = home();
