@@ -15,6 +15,10 @@ fn main() {
 }
 
 fn build() -> Result<(), String> {
+    // The first that a build for another system comes to.
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() != Ok("linux") {
+        return Err("gig needs Linux: run it in a Linux machine, virtual or not".to_owned());
+    }
     let package = path("CARGO_MANIFEST_DIR")?.join("bootstrap");
     let out = path("OUT_DIR")?;
     let target = env::var("TARGET").map_err(|_| "no TARGET")?;

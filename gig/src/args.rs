@@ -54,12 +54,21 @@ pub(crate) enum Command {
     /// Follow, search and prove audit records
     #[command(subcommand)]
     Audit(Box<audit::AuditCommand>),
+    /// Show the certificate authority of the appliance
+    #[command(subcommand)]
+    Ca(CaCommand),
     /// Write everything that the appliance keeps to a file, while it serves; its keys are not in it
     Backup(serve::BackupArgs),
     /// Bring an appliance back to what a backup holds
     Restore(serve::RestoreArgs),
     /// Try every mechanism that gig needs and say what is missing, what that costs and the cure
     Doctor(OutputArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CaCommand {
+    /// Print the certificate that the sandboxes of the appliance on this machine trust, as PEM
+    Show(OutputArgs),
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod audit;
+mod authority;
 mod backup;
 mod doctor;
 mod identity;
@@ -59,6 +60,7 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Secret(SecretCommand::Test(args)) => secret::test(&args),
         Command::Approvals(command) => approvals::execute(command),
         Command::Audit(command) => audit::execute(*command),
+        Command::Ca(command) => authority::execute(&command),
         Command::Backup(args) => backup::execute(&args),
         Command::Restore(args) => restore::execute(&args),
         Command::Doctor(output) => doctor::execute(&output),

@@ -5,6 +5,9 @@
 //! on the command line. Commands live in `commands/`.
 #![forbid(unsafe_code)]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("gig needs Linux: its walls are namespaces, seccomp and nftables of that kernel");
+
 mod args;
 mod backup;
 mod commands;
@@ -17,8 +20,10 @@ mod fetch;
 mod local_api;
 mod node;
 mod output;
+mod private_places;
 mod record_place;
 mod run;
+mod secret_file;
 mod secrets;
 mod serve;
 mod signing_key;
@@ -44,7 +49,7 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(mistake) => return usage(&mistake),
     };
-    start_log();
+    start_log(matches!(arguments.command, args::Command::Serve(_)));
     raise_file_limit();
     if rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
@@ -85,11 +90,17 @@ fn usage(mistake: &clap::Error) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// `GIG_LOG` is a tracing filter. By default only warnings, and only our own (a library's would tell
-/// what a program did to it): standard error belongs to the program.
-fn start_log() {
+/// `GIG_LOG` is a tracing filter. By default only our own words count: a library's would tell what a program
+/// did to it. An appliance says what goes on; a command only what is wrong: standard error of a run belongs to
+/// the program.
+fn start_log(serves: bool) {
+    let default = if serves {
+        OF_AN_APPLIANCE
+    } else {
+        OF_A_COMMAND
+    };
     let filter = tracing_subscriber::EnvFilter::try_from_env("GIG_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(OWN_WARNINGS));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -100,5 +111,7 @@ fn start_log() {
         .init();
 }
 
-/// By prefix: gig and every `gig_*` crate.
-const OWN_WARNINGS: &str = "gig=warn";
+/// By prefix: gig and every `gig_*` crate. What the proxy does for sandboxes is in the record, and a sandbox
+/// must not be able to fill a log, or to wait for one.
+const OF_AN_APPLIANCE: &str = "gig=info,gig_proxy=warn";
+const OF_A_COMMAND: &str = "gig=warn";

@@ -30,7 +30,7 @@ use gig_web::{
 };
 use tokio::signal::unix::{SignalKind, signal};
 
-pub(crate) use self::place::{SOCKET, SocketPath};
+pub(crate) use self::place::{AUTHORITY, LOCK, SOCKET, SocketPath};
 use self::{
     appliance::Appliance,
     certificate::{Certificate, Files},
@@ -57,6 +57,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     let (certificate, args) = by_tls(args, local)?;
     let args = &args;
     let socket = place.socket()?;
+    let _announced = announce(local);
     let traffic = Arc::new(Traffic::default());
     let appliance = Appliance::open(place.dir(), Arc::clone(&traffic))?;
     let node = uuid::Uuid::now_v7().to_string();
@@ -67,6 +68,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     let network = Network::around(args, local)?;
     let people = Arc::new(held::People(Arc::clone(&held)));
     let fleet = Fleet::start(&appliance, args, (&network, kept), people)?;
+    place.show_authority(fleet.authority())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .enable_all()
@@ -229,6 +231,15 @@ fn listen(at: SocketAddr) -> anyhow::Result<std::net::TcpListener> {
     std::net::TcpListener::bind(at).with_context(|| {
         format!("cannot listen on {at}: if another program does, choose another with GIG_LISTEN")
     })
+}
+
+/// Tells the other gigs of this host, which then open it to no sandbox of theirs.
+fn announce(local: SocketAddr) -> Option<gig_proxy::Announced> {
+    let announced = gig_proxy::Announced::listener(local);
+    let told = |error: &std::io::Error| {
+        tracing::warn!(%error, "other gigs of this host do not know that this one listens on {local}");
+    };
+    announced.inspect_err(told).ok()
 }
 
 /// Where people reach the console.

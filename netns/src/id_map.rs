@@ -248,7 +248,7 @@ pub(crate) fn helper(program: &str) -> Option<&'static str> {
         "newuidmap" => ["/usr/bin/newuidmap", "/usr/local/bin/newuidmap"],
         _ => ["/usr/bin/newgidmap", "/usr/local/bin/newgidmap"],
     };
-    places.into_iter().find(|place| Path::new(place).exists())
+    places.into_iter().find(|place| Path::new(place).is_file())
 }
 
 fn may_set_ids() -> bool {

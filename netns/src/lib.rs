@@ -7,6 +7,9 @@
 //! everything. Leaves to others: what a connection may do (`proxy`), and what a
 //! sandbox is made of beyond its network (`sandbox`).
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("gig needs Linux: its walls are namespaces, seccomp and nftables of that kernel");
+
 mod address;
 mod firewall;
 #[cfg(feature = "fuzzing")]

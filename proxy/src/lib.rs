@@ -40,7 +40,7 @@ mod writes;
 
 pub use deadlines::Deadlines;
 pub use identity::Identity;
-pub use resolve::{NeverOpen, ResolveOverride};
+pub use resolve::{Announced, NeverOpen, ResolveOverride};
 pub use settings::{ProxyListeners, Settings};
 pub use start::{Proxy, StartProxyError, start};
 pub use subject::Subject;

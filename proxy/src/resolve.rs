@@ -1,9 +1,11 @@
 //! From a permitted name to addresses that may be dialled: overrides, look-up, vetting.
 
+pub mod announced;
 pub mod overrides;
 pub mod resolver;
 pub mod vet;
 
+pub use announced::Announced;
 pub use overrides::{ParseOverrideError, ResolveOverride};
 pub use resolver::{ResolveError, Resolver};
 pub use vet::{NeverOpen, VetError, VettedAddr, Vetter};

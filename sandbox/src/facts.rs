@@ -160,6 +160,12 @@ impl Facts {
     }
 }
 
+/// Whether a sandbox sees this path of the host's by itself: it is the system's.
+#[must_use]
+pub fn is_shown(path: &Path) -> bool {
+    SYSTEM.iter().any(|system| path.starts_with(system))
+}
+
 /// The host's system directories.
 pub(crate) fn host_system() -> Vec<SystemEntry> {
     SYSTEM

@@ -71,7 +71,7 @@ fn apparmor() -> Check {
     clippy::disallowed_methods,
     reason = "asks a host program for its version"
 )]
-fn version_of(program: &str, argument: &str) -> Option<String> {
+fn version_of(program: &Path, argument: &str) -> Option<String> {
     let output = Command::new(program)
         .arg(argument)
         .env_clear()
@@ -81,23 +81,17 @@ fn version_of(program: &str, argument: &str) -> Option<String> {
     (output.status.success() && !text.is_empty()).then_some(text)
 }
 
-/// Finds `program` where the system keeps it; the search path of whoever calls is not trusted.
-fn system_program(program: &str) -> Option<String> {
-    ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"]
-        .iter()
-        .map(|dir| format!("{dir}/{program}"))
-        .find(|path| Path::new(path).is_file())
-}
-
 fn bubblewrap() -> Check {
     let name = "bubblewrap";
-    let Some(path) = system_program("bwrap") else {
+    // As the engine finds it: another one is not the one that sandboxes get.
+    let Some(path) = gig_sandbox::bwrap() else {
         return Check::missing(name, "bwrap is not installed")
             .costs("no sandbox: it is the engine that gig starts programs with")
             .cure("sudo apt-get install bubblewrap");
     };
+    let shown = path.display();
     let Some(version) = version_of(&path, "--version") else {
-        return Check::missing(name, format!("{path} --version fails"))
+        return Check::missing(name, format!("{shown} --version fails"))
             .costs("no sandbox")
             .cure("sudo apt-get install --reinstall bubblewrap");
     };
@@ -107,12 +101,12 @@ fn bubblewrap() -> Check {
     if numbers < OLDEST_BWRAP {
         return Check::missing(
             name,
-            format!("{version} at {path}; 0.5 is the oldest that works"),
+            format!("{version} at {shown}; 0.5 is the oldest that works"),
         )
         .costs("options that gig needs are younger")
         .cure("upgrade bubblewrap");
     }
-    Check::works(name, format!("{version} at {path}"))
+    Check::works(name, format!("{version} at {shown}"))
 }
 
 /// `cgroup.kill` and the rest of what gig calls (pidfd_open, close_range) are in this one.

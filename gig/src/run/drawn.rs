@@ -19,7 +19,7 @@ use super::{
     terminal::Streams,
     wire::SLOTS,
 };
-use crate::record_place::RecordPlace;
+use crate::{private_places, record_place::RecordPlace};
 
 /// The record, opened before anything else, and the sandbox, worked out.
 pub(super) struct Drawn {
@@ -70,7 +70,7 @@ impl Drawn {
             },
             seccomp: settings.seccomp,
             server_program: None,
-            private: private_paths(&record),
+            private: private_paths(settings, &record),
         };
         let place = match settings.connected {
             true => Some(first_place(settings)?),
@@ -143,8 +143,11 @@ fn refuse_writable_database(settings: &Settings) -> anyhow::Result<()> {
 }
 
 /// What no bind may show: the record is not the program's to read or write.
-fn private_paths(record: &Record) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = crate::data_dir::path().into_iter().collect();
+fn private_paths(settings: &Settings, record: &Record) -> Vec<PathBuf> {
+    if settings.binds.is_empty() && settings.rootfs.is_none() {
+        return Vec::new();
+    }
+    let mut paths = private_places::all();
     paths.extend(record.files());
     paths
 }

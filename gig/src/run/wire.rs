@@ -156,7 +156,7 @@ fn open_egress(
         upstream_roots: roots,
         upstream_proxy: settings.upstream_proxy.clone(),
         authority,
-        // A run listens nowhere on the host: every listener is inside the hub.
+        // A run listens nowhere on the host: every listener is inside the hub. Those of appliances are seen.
         never_open: NeverOpen::default(),
         // A run has nobody to ask, and a policy that asks is refused.
         desk: None,

@@ -117,6 +117,12 @@ impl Fleet {
         }))
     }
 
+    /// The certificate that sandboxes trust, as PEM, where there can be any.
+    pub(super) fn authority(&self) -> Option<&str> {
+        let machine = self.machine.as_ref().ok()?;
+        Some(&machine.ca_pem)
+    }
+
     /// Where sandboxes are watched.
     pub(super) fn run_on(&self, runtime: Handle) {
         // Told once, by whoever starts gig.

@@ -54,6 +54,25 @@ impl Place {
         &self.dir
     }
 
+    /// Puts the certificate of this start in the place of the former one's, for `gig ca show`.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn show_authority(&self, pem: Option<&str>) -> anyhow::Result<()> {
+        let path = self.dir.join(AUTHORITY);
+        let done = match pem {
+            Some(pem) => {
+                let beside = self.dir.join(format!("{AUTHORITY}.new"));
+                fs::write(&beside, pem).and_then(|()| fs::rename(&beside, &path))
+            }
+            None => match fs::remove_file(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+                removed => removed,
+            },
+        };
+        done.with_context(|| format!("cannot replace {}", path.display()))
+    }
+
     /// The socket by which this machine's commands reach the appliance; only its owner can open it.
     ///
     /// # Errors
@@ -127,7 +146,10 @@ impl SocketPath {
 const LONGEST_PATH: usize = 107;
 /// In the data directory.
 pub(crate) const SOCKET: &str = "control.sock";
-const LOCK: &str = "serve.lock";
+/// In the data directory, while an appliance serves.
+pub(crate) const AUTHORITY: &str = "ca.pem";
+/// In the data directory, held while an appliance serves.
+pub(crate) const LOCK: &str = "serve.lock";
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use gig_policy::SandboxId;
 use gig_sandbox::{Bind, BindMode, CpuShare, ResourceLimits, SeccompProfile, Spec, Stdio};
 use gig_web::store::ServerSpec;
 
-use crate::data_dir;
+use crate::private_places;
 
 /// What of a sandbox is the appliance's, and not the server's.
 pub(super) struct Surroundings {
@@ -28,8 +28,13 @@ pub(super) struct Surroundings {
 /// When the server names what is not there.
 pub(super) fn spec(server: &ServerSpec, around: Surroundings) -> anyhow::Result<Spec> {
     let mut command = server.command.iter();
-    let Some(program) = command.next() else {
+    let Some(named) = command.next() else {
         bail!("the server has no command");
+    };
+    let server_program = file_of(named, &server.read_only);
+    let program = match &server_program {
+        Some(_) => SERVER_PROGRAM.into(),
+        None => named.into(),
     };
     let mut env: Vec<(OsString, OsString)> = server
         .env
@@ -40,7 +45,7 @@ pub(super) fn spec(server: &ServerSpec, around: Surroundings) -> anyhow::Result<
     env.extend(around.sentinels);
     Ok(Spec {
         id: around.id,
-        program: program.into(),
+        program,
         args: command.map(Into::into).collect(),
         env,
         binds: server
@@ -60,9 +65,22 @@ pub(super) fn spec(server: &ServerSpec, around: Surroundings) -> anyhow::Result<
         },
         stdio: around.stdio,
         seccomp: SeccompProfile::Default,
-        server_program: None,
-        private: data_dir::path().into_iter().collect(),
+        server_program,
+        private: private_places::all(),
     })
+}
+
+/// The program's file, where nothing else shows it to the sandbox: it is then at [`SERVER_PROGRAM`]. One of
+/// the system, or in a folder that is shown, keeps its place: it may look for its own files beside it.
+fn file_of(program: &str, shown: &[String]) -> Option<PathBuf> {
+    let file = Path::new(program);
+    let seen = gig_sandbox::is_shown(file) || shown.iter().any(|path| file.starts_with(path));
+    // Nothing can be put below what is shown from the host.
+    let taken = shown.iter().any(|path| {
+        Path::new(SERVER_PROGRAM).starts_with(path) || path.starts_with(SERVER_PROGRAM)
+    });
+    let is_file = file.is_absolute() && file.is_file();
+    (is_file && !seen && !taken).then(|| file.to_owned())
 }
 
 fn bind(path: &String) -> anyhow::Result<Bind> {
@@ -74,4 +92,28 @@ fn bind(path: &String) -> anyhow::Result<Bind> {
         dest: PathBuf::from(path),
         mode: BindMode::Ro,
     })
+}
+
+/// Where a registered server's own file is in its sandbox (interface).
+const SERVER_PROGRAM: &str = "/app/server";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_nothing_shows_is_the_servers_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("server");
+        let named = file.to_str().unwrap();
+        assert_eq!(file_of(named, &[]), None, "there is none");
+        std::fs::write(&file, "#!/bin/sh\n").unwrap();
+        assert_eq!(file_of(named, &[]).as_deref(), Some(file.as_path()));
+        let beside = folder.path().to_str().unwrap().to_owned();
+        assert_eq!(file_of(named, &[beside]), None, "it is shown");
+        assert_eq!(file_of(named, &["/app".to_owned()]), None, "no place");
+        assert_eq!(file_of("/bin/sh", &[]), None, "the system's");
+        assert_eq!(file_of("sh", &[]), None, "looked up inside");
+        assert_eq!(file_of(folder.path().to_str().unwrap(), &[]), None);
+    }
 }

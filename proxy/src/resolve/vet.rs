@@ -24,6 +24,8 @@ use gig_policy::{
 use ipnet::IpNet;
 use thiserror::Error;
 
+use super::announced;
+
 /// An address that was vetted for one permit; the only thing that is ever dialled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VettedAddr {
@@ -177,21 +179,22 @@ impl Vetter {
                 "it is this host's own".to_owned(),
             ));
         }
-        if self.is_ours(address, own) {
+        if is_among(&self.never_open.listeners, address, own) {
             let why = "gig itself listens there".to_owned();
             return Err(refuse(DenyReason::NeverOpenable, why));
         }
+        if own {
+            let others = announced::listeners().map_err(|error| {
+                let why = format!("cannot tell whether another gig listens there: {error}");
+                refuse(DenyReason::Internal, why)
+            })?;
+            if is_among(&others, address, own) {
+                let why = "another gig listens there".to_owned();
+                return Err(refuse(DenyReason::NeverOpenable, why));
+            }
+        }
         let private = own || matches!(admit(ip, &[]), Err(AddressRefusal::Private { .. }));
         Ok(VettedAddr { address, private })
-    }
-
-    fn is_ours(&self, address: SocketAddr, own: bool) -> bool {
-        self.never_open.listeners.iter().any(|listener| {
-            let at = listener.ip().to_canonical();
-            let here =
-                at == address.ip() || (at.is_unspecified() && (own || address.ip().is_loopback()));
-            here && listener.port() == address.port()
-        })
     }
 
     /// Asks the kernel, which knows at every moment: an address is the host's own when a socket can
@@ -212,6 +215,16 @@ impl Vetter {
             }
         }
     }
+}
+
+/// Whether one of `listeners` is behind an address, which may be this host's `own`.
+fn is_among(listeners: &[SocketAddr], address: SocketAddr, own: bool) -> bool {
+    listeners.iter().any(|listener| {
+        let at = listener.ip().to_canonical();
+        let here =
+            at == address.ip() || (at.is_unspecified() && (own || address.ip().is_loopback()));
+        here && listener.port() == address.port()
+    })
 }
 
 /// What one permit opens beyond public addresses.

@@ -106,11 +106,13 @@ fn covered_words(covered: &[PathBuf]) -> String {
 }
 
 fn find() -> Result<PathBuf, StartSandboxError> {
-    PLACES
-        .iter()
-        .map(PathBuf::from)
-        .find(|path| path.exists())
-        .ok_or(StartSandboxError::NoEngine)
+    bwrap().ok_or(StartSandboxError::NoEngine)
+}
+
+/// Where bubblewrap is on this host, if it is: the file that sandboxes are started with.
+#[must_use]
+pub fn bwrap() -> Option<PathBuf> {
+    PLACES.iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
 /// What the bootstrap is told, and the layers that it puts on.

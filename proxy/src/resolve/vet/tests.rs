@@ -103,6 +103,21 @@ fn one_address_of_the_core_refuses_the_whole_answer() {
 }
 
 #[test]
+fn another_gigs_listener_stays_closed_as_long_as_it_is_announced() {
+    let vetter = vetter(&[]);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let place = format!("127.0.0.1:{port}");
+    let vet = || vet(&vetter, &[&place], &["127.0.0.0/8"]);
+    assert_eq!(vet(), Ok(vec![place.clone()]));
+    let everywhere = (Ipv4Addr::UNSPECIFIED, port).into();
+    let announced = announced::Announced::listener(everywhere).unwrap();
+    assert_eq!(vet(), Err(DenyReason::NeverOpenable));
+    drop(announced);
+    assert_eq!(vet(), Ok(vec![place.clone()]));
+}
+
+#[test]
 fn loopback_needs_to_be_named_and_our_listeners_stay_closed() {
     let vetter = vetter(&["127.0.0.1:8080", "0.0.0.0:9090", "[::]:7070"]);
     let allow = &["127.0.0.0/8", "::1/128"];
