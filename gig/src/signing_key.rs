@@ -3,15 +3,15 @@
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::{self, Read as _, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
+    io::{self, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use gig_audit::SigningKey;
 
-use crate::data_dir;
+use crate::{data_dir, secret_file};
 
 /// Where the key is, whether it is there or not.
 ///
@@ -45,32 +45,12 @@ pub(crate) fn ours() -> anyhow::Result<SigningKey> {
 /// # Errors
 /// When it cannot be read, or others can read or change it.
 pub(crate) fn there(path: &Path) -> anyhow::Result<Option<SigningKey>> {
-    let shown = path.display();
-    let mut file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
+    let reading = || format!("cannot use the signing key {}", path.display());
+    let Some(text) = secret_file::line_if_there(path).with_context(reading)? else {
+        return Ok(None);
     };
-    let facts = file
-        .metadata()
-        .with_context(|| format!("cannot look at {shown}"))?;
-    let (owner, mode) = (facts.uid(), facts.mode() & 0o777);
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        bail!("the signing key {shown} belongs to another user (uid {owner}), who can change it");
-    }
-    if mode & 0o077 != 0 {
-        bail!(
-            "others can use the signing key {shown} (mode {mode:04o}): chmod 600 it, and replace it if \
-             it was readable for long"
-        );
-    }
-    let mut text = zeroize::Zeroizing::new(String::new());
-    let mut limited = (&mut file).take(LONGEST);
-    limited
-        .read_to_string(&mut text)
-        .with_context(|| format!("cannot read {shown}"))?;
-    let seed = SigningKey::seed_of(text.trim());
-    let seed = seed.with_context(|| format!("{shown} does not hold a signing key"))?;
+    let seed = SigningKey::seed_of(&text);
+    let seed = seed.with_context(|| format!("{} does not hold a signing key", path.display()))?;
     Ok(Some(SigningKey::from_seed(&seed)?))
 }
 
@@ -106,8 +86,6 @@ fn make(folder: &Path, path: &Path) -> anyhow::Result<()> {
 }
 
 const FILE: &str = "audit-signing.key";
-/// A key and some white space.
-const LONGEST: u64 = 256;
 
 #[cfg(test)]
 mod tests {
@@ -127,7 +105,7 @@ mod tests {
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        let refused = there(&path).unwrap_err().to_string();
+        let refused = format!("{:#}", there(&path).unwrap_err());
         assert!(refused.contains("chmod 600"), "{refused}");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "abc").unwrap();

@@ -1,6 +1,9 @@
 //! `gig audit export`: what other programs read, and that nothing is lost on the way to them.
 
-use std::{fs, io::Read as _, net::TcpListener, path::PathBuf, process::Command, time::Duration};
+use std::{
+    fs, io::Read as _, net::TcpListener, os::unix::fs::PermissionsExt as _, path::PathBuf,
+    process::Command, time::Duration,
+};
 
 use gig_audit::{Entry, Event, Recorder, RecorderSettings, SqliteStore, VerdictWord};
 use gig_policy::DenyReason;
@@ -281,6 +284,7 @@ fn a_collector_gets_every_record_and_is_asked_again_only_where_it_says_so() {
     });
     let token = place.name("token");
     fs::write(&token, "T0ken\n").unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
     let options = ["--token", &token];
     let answer = place.send(&database, &to, &options);
     assert_eq!(
@@ -315,6 +319,7 @@ fn a_record_that_is_too_long_for_a_collector_keeps_it_from_no_other() {
     });
     let token = place.name("token");
     fs::write(&token, "T0ken\n").unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
     let answer = place.send(&database, &to, &["--token", &token]);
     assert_eq!(answer.status, 0, "{answer:?}");
     collector.join().unwrap();

@@ -1,12 +1,14 @@
 //! Syslog after RFC 5424: the fields that are searched for as structured data, the record itself as the
-//! message.
+//! message. One that is longer than receivers take is sent without it: the fields, the record's hash, and how
+//! long all of it would have been.
 
 use std::fmt::Write as _;
 
 use gig_policy::printable::printable;
+use serde_json::Value;
 
 use super::{Gravity, gravity};
-use crate::search::Found;
+use crate::{row::Row, search::Found};
 
 /// One message, without framing and without a newline.
 #[must_use]
@@ -18,7 +20,7 @@ pub fn message(found: &Found) -> String {
         Gravity::Denied => WARNING,
         Gravity::Alarm => CRITICAL,
     };
-    let mut out = format!(
+    let head = format!(
         "<{}>1 {} {} gig - {} [{SD_ID}",
         LOG_AUDIT * 8 + severity,
         if row.time.parse::<jiff::Timestamp>().is_ok() {
@@ -29,7 +31,23 @@ pub fn message(found: &Found) -> String {
         word(&row.node, LONGEST_HOSTNAME),
         word(&row.event, LONGEST_MSGID),
     );
+    let record = message_text(&found.line);
+    let whole = format!("{head}{}] {record}", data(row, usize::MAX));
+    if whole.len() <= LONGEST_MESSAGE {
+        return whole;
+    }
+    // A receiver would cut it anywhere: what is left says that it is not all, and of which record.
+    let record: Value = serde_json::from_str(&found.line).unwrap_or_default();
+    let hash = record.get("hash").and_then(Value::as_str).unwrap_or(NIL);
+    let hash = escaped(hash, LONGEST_VALUE);
+    let data = data(row, LONGEST_VALUE);
+    format!("{head}{data} hash=\"{hash}\" cut=\"{}\"]", whole.len())
+}
+
+/// What is searched for, each with so many octets of its value at most.
+fn data(row: &Row, longest: usize) -> String {
     let number = |value: Option<u64>| value.map(|value| value.to_string());
+    let mut out = String::new();
     for (name, value) in [
         ("seq", Some(row.seq.to_string())),
         ("verdict", row.verdict.clone()),
@@ -51,11 +69,9 @@ pub fn message(found: &Found) -> String {
     ] {
         if let Some(value) = value {
             // A string takes everything.
-            let _infallible = write!(out, " {name}=\"{}\"", escaped(&value));
+            let _infallible = write!(out, " {name}=\"{}\"", escaped(&value, longest));
         }
     }
-    out.push_str("] ");
-    out.push_str(&message_text(&found.line));
     out
 }
 
@@ -66,11 +82,15 @@ pub fn framed(message: &str) -> String {
     format!("{} {message}", message.len())
 }
 
-/// §6.3.3: `"`, `\` and `]` are escaped by a backslash; what cannot be seen, before that, by its number.
-fn escaped(value: &str) -> String {
-    let mut out = String::with_capacity(value.len());
+/// So many octets of it at most. §6.3.3: `"`, `\` and `]` are escaped by a backslash; what cannot be seen, before that, by its number.
+fn escaped(value: &str, longest: usize) -> String {
+    let mut out = String::new();
     for character in printable(value).chars() {
-        if matches!(character, '"' | '\\' | ']') {
+        let escape = matches!(character, '"' | '\\' | ']');
+        if out.len() + character.len_utf8() + usize::from(escape) > longest {
+            break;
+        }
+        if escape {
             out.push('\\');
         }
         out.push(character);
@@ -107,6 +127,10 @@ const WARNING: u32 = 4;
 const NOTICE: u32 = 5;
 const INFORMATIONAL: u32 = 6;
 const NIL: &str = "-";
+/// What RFC 5425 §4.3.1 asks receivers to take, and rsyslog takes unless it is told otherwise.
+const LONGEST_MESSAGE: usize = 8192;
+/// Of a message that is cut: all values of one have room beside its header.
+const LONGEST_VALUE: usize = 300;
 /// RFC 5424 §6.
 const LONGEST_HOSTNAME: usize = 255;
 const LONGEST_MSGID: usize = 32;
@@ -116,7 +140,7 @@ const SD_ID: &str = "gig@32473";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{row::Row, search::Position};
+    use crate::search::Position;
 
     fn found(row: Row) -> Found {
         Found {
@@ -162,5 +186,58 @@ mod tests {
         assert!(text.contains(host), "{text}");
         assert!(!text.contains('\n'));
         assert_eq!(framed("ä"), "2 ä");
+    }
+
+    #[test]
+    fn what_is_longer_than_receivers_take_is_sent_without_its_record_and_says_so() {
+        let line_of = |path: usize| {
+            let path = "x".repeat(path);
+            format!("{{\"seq\":1,\"path\":\"{path}\",\"hash\":\"ab12\"}}")
+        };
+        let row = Row {
+            event: "request".into(),
+            host: Some("a.example".into()),
+            ..Row::default()
+        };
+        let of = |path: usize| {
+            message(&Found {
+                line: line_of(path),
+                ..found(row.clone())
+            })
+        };
+        let empty = of(0).len();
+        let longest = of(LONGEST_MESSAGE - empty);
+        assert_eq!(longest.len(), LONGEST_MESSAGE);
+        assert!(longest.ends_with("\"hash\":\"ab12\"}"));
+        let cut = of(LONGEST_MESSAGE - empty + 1);
+        assert!(
+            cut.ends_with(" host=\"a.example\" hash=\"ab12\" cut=\"8193\"]"),
+            "{cut}"
+        );
+        // Whatever else is long as well.
+        let long = Some("]".repeat(LONGEST_MESSAGE));
+        let all = Row {
+            node: "n".repeat(LONGEST_MESSAGE).into(),
+            verdict: long.clone(),
+            reason: long.clone(),
+            sandbox: long.clone(),
+            server: long.clone(),
+            profile: long.clone(),
+            request: long.clone(),
+            policy: long.clone(),
+            rule: long.clone(),
+            src: long.clone(),
+            host: long.clone(),
+            dst_ip: long.clone(),
+            protocol: long.clone(),
+            method: long,
+            ..row
+        };
+        let cut = message(&Found {
+            line: line_of(1),
+            ..found(all)
+        });
+        assert!(cut.len() <= LONGEST_MESSAGE, "{}", cut.len());
+        assert!(cut.contains(" hash=\"ab12\" cut=\""), "{cut}");
     }
 }

@@ -1,11 +1,13 @@
 //! `GIG_OIDC_*`: single sign-on, as the environment has it. A name that is not known, or half of what is
 //! needed, refuses the start: nobody believes that a setting holds which does not.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context, bail};
 use gig_web::{CALLBACK, OidcSettings, Role};
 use zeroize::Zeroizing;
+
+use crate::secret_file;
 
 /// What the environment says; `None` where it says nothing. `reached` is where people reach the console.
 ///
@@ -96,14 +98,8 @@ fn read_roles(text: &str) -> anyhow::Result<Vec<(String, Role)>> {
 }
 
 fn read_secret(file: &str) -> anyhow::Result<Zeroizing<String>> {
-    let text = std::fs::read_to_string(file);
-    let text = text.with_context(|| format!("{PREFIX}CLIENT_SECRET_FILE: cannot read {file}"))?;
-    let text = Zeroizing::new(text);
-    let value = Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned());
-    if value.is_empty() {
-        bail!("{PREFIX}CLIENT_SECRET_FILE: {file} is empty");
-    }
-    Ok(value)
+    let read = secret_file::line(Path::new(file));
+    read.with_context(|| format!("{PREFIX}CLIENT_SECRET_FILE"))
 }
 
 const PREFIX: &str = "GIG_OIDC_";
@@ -175,7 +171,7 @@ mod tests {
             ("ISSUER", "https://a@idp.example", "https://"),
             ("CLIENT_ID", "", "needs GIG_OIDC_CLIENT_ID"),
             ("CLIENT_SECRET_FILE", "/nowhere/at/all", "cannot read"),
-            ("CLIENT_SECRET_FILE", empty.as_str(), "is empty"),
+            ("CLIENT_SECRET_FILE", empty.as_str(), "one line of text"),
         ] {
             let mut pairs = base.to_vec();
             pairs.retain(|(known, _)| *known != word);

@@ -2,7 +2,7 @@
 //!
 //! It is sent as it is read, a page at a time and newest first, so that no export takes more memory than
 //! one page. Whoever takes records away is recorded before the first of them goes. What cannot be read to
-//! its end is cut off, never ended as if it were whole.
+//! its end is cut off, never ended as if it were whole; so is what goes to somebody who may read it no more.
 
 use std::sync::Arc;
 
@@ -108,30 +108,54 @@ pub(crate) async fn export(
         before: Some(next),
         ..query
     });
-    let parts = stream::try_unfold(
-        (app, Some(text), rest),
-        move |(app, ready, rest)| async move {
-            if let Some(text) = ready {
-                return Ok::<_, String>(Some((Bytes::from(text), (app, None, rest))));
-            }
-            let Some(query) = rest else { return Ok(None) };
-            let page = app.search(query.clone()).await;
-            let page = page.map_err(|problem| problem.detail)?;
-            let mut text = String::new();
-            wanted.lines(&page.records, &mut text);
-            let rest = page.next.map(|next| Query {
-                before: Some(next),
-                ..query
-            });
-            Ok(Some((Bytes::from(text), (app, None, rest))))
-        },
-    );
+    let export = Rest {
+        app,
+        caller,
+        wanted,
+        ready: Some(text),
+        rest,
+    };
+    let parts = stream::try_unfold(export, Rest::part);
     let (kind, name) = wanted.headers();
     let headers = [
         (header::CONTENT_TYPE, kind),
         (header::CONTENT_DISPOSITION, name),
     ];
     Ok((headers, Body::from_stream(parts)).into_response())
+}
+
+/// What of an export has not been sent yet.
+struct Rest {
+    app: Arc<App>,
+    caller: Caller,
+    wanted: Format,
+    /// Written out already.
+    ready: Option<String>,
+    /// The page that follows.
+    rest: Option<Query>,
+}
+
+impl Rest {
+    /// The next of it; `None` at its end. An export may take an hour: whoever reads on must still be let.
+    async fn part(mut self) -> Result<Option<(Bytes, Self)>, String> {
+        if let Some(text) = self.ready.take() {
+            return Ok(Some((Bytes::from(text), self)));
+        }
+        let Some(query) = self.rest.take() else {
+            return Ok(None);
+        };
+        let still = self.caller.still(&self.app).await;
+        still.map_err(|problem| problem.detail)?;
+        let page = self.app.search(query.clone()).await;
+        let page = page.map_err(|problem| problem.detail)?;
+        let mut text = String::new();
+        self.wanted.lines(&page.records, &mut text);
+        self.rest = page.next.map(|next| Query {
+            before: Some(next),
+            ..query
+        });
+        Ok(Some((Bytes::from(text), self)))
+    }
 }
 
 /// Who took what.

@@ -4,6 +4,7 @@
 use std::{
     io::{BufRead as _, BufReader, Write as _},
     net::TcpListener,
+    os::unix::fs::PermissionsExt as _,
     sync::{Arc, Mutex},
     thread,
     time::{SystemTime, UNIX_EPOCH},
@@ -116,7 +117,10 @@ impl Appliance {
     fn keep(&self, webhook: &str, file: &str, text: &str) {
         let folder = self.path("webhooks").join(webhook);
         std::fs::create_dir_all(&folder).expect("a folder");
-        std::fs::write(folder.join(file), text).expect("written");
+        let path = folder.join(file);
+        std::fs::write(&path, text).expect("written");
+        let own = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(path, own).expect("nobody else's");
     }
 
     fn webhook(&self, token: &str, name: &str, body: &Value) -> u16 {

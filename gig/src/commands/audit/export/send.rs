@@ -16,6 +16,7 @@ use crate::{
     exit_status::ExitStatus,
     output,
     run::settings::own_proxy,
+    secret_file,
 };
 
 /// Sends what the cursor has not, and with `--follow` what comes.
@@ -61,14 +62,12 @@ pub(super) fn execute(
 
 /// What a collector asks for, from a file of its own: a command line is for everybody to read.
 fn bearer(file: &Path) -> anyhow::Result<SecretBytes> {
-    let shown = file.display();
-    let read = fs::read(file).with_context(|| format!("--token: cannot read {shown}"))?;
-    let token = SecretBytes::new(read);
-    let text = std::str::from_utf8(token.expose())
-        .unwrap_or_default()
-        .trim();
-    if text.is_empty() || !text.bytes().all(|octet| octet.is_ascii_graphic()) {
-        bail!("--token: {shown} holds no token: one line of printable characters");
+    let text = secret_file::line(file).context("--token")?;
+    if !text.bytes().all(|octet| octet.is_ascii_graphic()) {
+        bail!(
+            "--token: {} holds no token: printable characters alone",
+            file.display()
+        );
     }
     Ok(SecretBytes::new([b"Bearer ", text.as_bytes()].concat()))
 }
