@@ -18,6 +18,10 @@ witness='ESCAPED: ([^t]|t[^h]|th[^e]|the[^ ]|the [^c]|the c[^l])'
 # So many failures are not chance, and their second tries would outlast everybody's patience.
 too_many=25
 
+# All of it, in seconds; and when the build was done, which tests/run says.
+longest=3600
+built=
+
 say() { printf '\n== %s\n' "$*"; }
 
 fail() {
@@ -183,6 +187,11 @@ cargo_failures() {
 
 # What was seen, the sums last; the status is 0 only if nothing failed.
 conclude() {
+  local took=$SECONDS
+  say "time: $((took / 60)) min $((took % 60)) s${built:+, of it $((built / 60)) min $((built % 60)) s until all was built}"
+  if [ "$took" -gt "$longest" ] && [ "${GIG_TEST_SLOW:-}" != 1 ]; then
+    fail "longer than $((longest / 60)) minutes (GIG_TEST_SLOW=1 forgives it)"
+  fi
   if [ ${#unstable[@]} -gt 0 ]; then
     say "unstable (failed once, passed alone)"
     printf '%s\n' "${unstable[@]}"

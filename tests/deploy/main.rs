@@ -2,6 +2,7 @@
 //! that gig takes, and does what its comments say. And the benchmark.
 
 mod bench;
+mod quickstart;
 
 use std::{
     fs,

@@ -130,6 +130,8 @@ fn early_hints_pass() {
     ]);
     let _run = run
         .success()
+        .says("HTTP/1.1 103")
+        .says("rel=preload")
         .says("the page")
         .says("200 OK")
         .requested(HOST);

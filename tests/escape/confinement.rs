@@ -36,3 +36,15 @@ fn refused(words: &[&str]) {
         "{words:?}: {run}"
     );
 }
+
+/// Demands that the probe was refused with this very error: another one is the kernel's, that would say the
+/// same to a program that nothing confines.
+fn answered(words: &[&str], number: i32) {
+    let run = probe(words);
+    let text = run.text();
+    let said = [format!("({number})"), format!("[Errno {number}]")];
+    assert!(
+        text.contains("refused:") && said.iter().any(|number| text.contains(number)),
+        "{words:?}: {number} is wanted: {run}"
+    );
+}

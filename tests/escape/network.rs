@@ -6,6 +6,7 @@ mod dns;
 mod explicit_proxy;
 mod fronting;
 mod limits;
+mod metadata;
 mod paths;
 mod private_addresses;
 mod rules;

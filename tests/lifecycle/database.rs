@@ -1,11 +1,9 @@
 //! A run that records to a database.
 
-use std::process::{Command, Stdio};
-
 use gig_audit::Event;
 use gig_tests::lab::{Lab, http_origin::greet, network::text};
 
-use super::verify;
+use super::{verify, without_room};
 
 const HOST: &str = "api.example.com";
 
@@ -80,19 +78,7 @@ fn a_database_without_room_refuses_egress_and_says_so() {
         .recording_to(&file)
         .allow(HOST)
         .command(["sh", "-c", &script]);
-    let mut limited = Command::new("sh");
-    limited
-        .args(["-c", "trap '' XFSZ; ulimit -f 12288; exec \"$@\"", "sh"])
-        .arg(gig.get_program())
-        .args(gig.get_args())
-        .stdin(Stdio::null());
-    for (name, value) in gig.get_envs() {
-        match value {
-            Some(value) => limited.env(name, value),
-            None => limited.env_remove(name),
-        };
-    }
-    let output = limited.current_dir(lab.home()).output().expect("gig");
+    let output = without_room(&lab, &gig);
     let said = format!("{output:?}");
     let counts = String::from_utf8_lossy(&output.stdout).into_owned();
     let with = |status: &str| -> usize {

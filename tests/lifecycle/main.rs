@@ -15,9 +15,29 @@ mod suggestion;
 mod terminal;
 mod upstream;
 
-use std::{path::Path, process::Command};
+use std::{
+    path::Path,
+    process::{Command, Output, Stdio},
+};
 
-use gig_tests::lab::place;
+use gig_tests::lab::{Lab, place};
+
+/// Runs `gig` to its end where no file of its may grow beyond six megabytes.
+fn without_room(lab: &Lab, gig: &Command) -> Output {
+    let mut limited = Command::new("sh");
+    limited
+        .args(["-c", "trap '' XFSZ; ulimit -f 12288; exec \"$@\"", "sh"])
+        .arg(gig.get_program())
+        .args(gig.get_args())
+        .stdin(Stdio::null());
+    for (name, value) in gig.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited.current_dir(lab.home()).output().expect("gig")
+}
 
 /// `gig audit verify`: its status, and all it says.
 fn verify(file: &Path) -> (i32, String) {

@@ -32,6 +32,70 @@ fn a_user_without_sub_ids_can_run_sandboxes() {
         .says("hello from the origin");
 }
 
+/// Nothing on the way gains a right from a file: a kernel that is told to give none still starts it.
+#[test]
+fn a_run_needs_no_file_that_gives_rights() {
+    let lab = Lab::new();
+    let nobody = User {
+        uid: 65534,
+        gid: 65534,
+    };
+    let run = lab.gig().recording_to("-".as_ref()).user(nobody);
+    let run = run.under(["setpriv", "--no-new-privs"]);
+    let _run = run
+        .run(["grep", "NoNewPrivs", "/proc/self/status"])
+        .success()
+        .says("NoNewPrivs:\t1");
+}
+
+/// As `run` would inside what runs containers: namespaces of its own around gig, and what `covered` does
+/// to its /proc before.
+fn contained(lab: &Lab, covered: &str, program: &str) -> std::process::Output {
+    let mut command = lab.network.command(Side::Host, "unshare");
+    command.args(["--user", "--map-root-user", "--mount", "--pid", "--fork"]);
+    command.args(["--mount-proc", "--", "sh", "-c"]);
+    command.arg(format!("{covered} exec {program}")).arg("sh");
+    command.arg(place::gig()).arg(lab.root_file());
+    let output = command.stdin(Stdio::null()).output();
+    output.expect("unshare")
+}
+
+const RUN: &str = "\"$1\" run --quiet --allow api.example.com --upstream-ca \"$2\" -- \
+    curl -sS --fail https://api.example.com/";
+
+#[test]
+fn sandboxes_run_in_a_container_with_processes_of_its_own() {
+    let lab = Lab::new();
+    let _origin = lab.https(HOST, greet);
+    let output = contained(&lab, "", RUN);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "hello from the origin\n"
+    );
+}
+
+/// Docker covers parts of /proc; a kernel then mounts no other one below. It works all the same, or is
+/// refused with what cures it, which `gig doctor` says as well.
+#[test]
+fn a_container_whose_proc_is_covered_works_or_is_told_the_cure() {
+    let lab = Lab::new();
+    let _origin = lab.https(HOST, greet);
+    let covered = "for file in kcore keys timer_list; do [ ! -e /proc/$file ] || mount --bind /dev/null /proc/$file; done && \
+        mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys &&";
+    let output = contained(&lab, covered, RUN);
+    if output.status.success() {
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(said, "hello from the origin\n");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    let doctor = contained(&lab, covered, "\"$1\" doctor");
+    assert_eq!(doctor.status.code(), Some(1), "{doctor:?}");
+    let said = String::from_utf8_lossy(&doctor.stdout);
+    assert!(said.contains("systempaths=unconfined"), "{said}");
+}
+
 #[test]
 fn sandboxes_run_inside_another_user_namespace() {
     let lab = Lab::new();
@@ -79,9 +143,36 @@ fn the_host_sees_another_user_than_gigs_where_it_gives_ids() {
         .expect("its user");
     if lab.user().is_root() {
         assert_ne!(uid, 0, "root's sandboxes have ids of their own");
+    } else if let Some((first, count)) = sub_ids(lab.user().uid) {
+        assert!(
+            (first..first + count).contains(&uid),
+            "{uid} of {first}+{count}"
+        );
+        // And as many of them as programs may ask for.
+        let map = std::fs::read_to_string(format!("/proc/{pid}/uid_map")).expect("its map");
+        let ids: u64 = map
+            .lines()
+            .filter_map(|line| line.split_whitespace().nth(2)?.parse::<u64>().ok())
+            .sum();
+        assert_eq!(ids, 65536, "{map}");
     }
     live.signal(rustix::process::Signal::KILL);
     let _used = text(lab.root_file());
+}
+
+/// What /etc/subuid gives this user: the first id, and how many.
+fn sub_ids(user: u32) -> Option<(u32, u32)> {
+    let name = Command::new("id").args(["-nu", &user.to_string()]).output();
+    let name = name.expect("id");
+    let name = String::from_utf8_lossy(&name.stdout).trim().to_owned();
+    let table = std::fs::read_to_string("/etc/subuid").unwrap_or_default();
+    let mut lines = table.lines().filter_map(|line| {
+        let (who, range) = line.split_once(':')?;
+        let (first, count) = range.split_once(':')?;
+        Some((who, first.parse().ok()?, count.parse().ok()?))
+    });
+    let found = lines.find(|(who, _, _)| *who == name || *who == user.to_string());
+    found.map(|(_, first, count)| (first, count))
 }
 
 #[test]
@@ -127,12 +218,10 @@ fn the_strict_filter_allows_no_call_that_is_not_listed() {
 #[test]
 fn an_engine_that_is_not_here_refuses_the_start() {
     let lab = Lab::new();
-    let run = lab
-        .gig()
-        .option(["--engine", "gvisor"])
-        .run(["true"])
-        .exits(125);
-    let _run = run.complains("gvisor");
+    for engine in ["gvisor", "landlock"] {
+        let run = lab.gig().option(["--engine", engine]).run(["true"]);
+        let _run = run.exits(125).complains(engine);
+    }
 }
 
 #[test]

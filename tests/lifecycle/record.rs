@@ -13,7 +13,7 @@ use gig_tests::lab::{
     network::{Side, text},
 };
 
-use super::verify;
+use super::{verify, without_room};
 
 const HOST: &str = "api.example.com";
 
@@ -44,6 +44,83 @@ fn a_runs_record_is_a_whole_chain() {
         .find(|e| e.status == Some(200));
     let response = response.unwrap_or_else(|| panic!("an outcome; {run}"));
     assert!(response.bytes_in.is_some_and(|n| n >= 22), "{run}");
+    let (status, text) = verify(&file);
+    assert_eq!(status, 0, "{text}");
+}
+
+/// Whatever of it this host gives: each layer of the wall is told, once.
+#[test]
+fn a_start_reports_every_layer_once() {
+    let lab = Lab::new();
+    for options in [&[][..], &["--network", "disconnected"]] {
+        let run = lab.gig().option(options).run(["true"]).success();
+        let starts: Vec<_> = run.audit.of(Event::SandboxStart).collect();
+        assert_eq!(starts.len(), 1, "{run}");
+        let told = starts[0].findings.iter();
+        let mut told: Vec<_> = told
+            .map(|finding| {
+                let (name, state) = finding.split_once(": ").expect("a layer and its state");
+                let known = ["enforced", "partial (missing: ", "off ("];
+                assert!(
+                    known.iter().any(|word| state.starts_with(word)),
+                    "{finding}"
+                );
+                name.to_owned()
+            })
+            .collect();
+        told.sort();
+        assert_eq!(told, LAYERS, "{run}");
+    }
+}
+
+const LAYERS: [&str; 9] = [
+    "capabilities",
+    "cgroup",
+    "landlock",
+    "mounts",
+    "namespaces",
+    "network",
+    "rlimits",
+    "seccomp",
+    "user",
+];
+
+/// No file may grow beyond some megabytes: as on a disk that is full, but for this gig alone.
+#[test]
+fn a_file_without_room_refuses_egress_and_says_so() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    let file = lab.fresh_path("record.jsonl");
+    let path = "x".repeat(7000);
+    let asked = 800;
+    let script = format!(
+        "curl -sS -o /dev/null -w '%{{http_code}}\\n' 'https://api.example.com/{path}[1-{asked}]' | sort | uniq -c"
+    );
+    let gig = lab.gig().recording_to(&file).allow(HOST);
+    let output = without_room(&lab, &gig.command(["sh", "-c", &script]));
+    let said = format!("{output:?}");
+    let counts = String::from_utf8_lossy(&output.stdout).into_owned();
+    let with = |status: &str| -> usize {
+        let line = counts
+            .lines()
+            .find(|line| line.trim_end().ends_with(status));
+        line.and_then(|line| line.split_whitespace().next()?.parse().ok())
+            .unwrap_or(0)
+    };
+    assert!(with("200") > 0 && with("200") < asked, "{said}");
+    assert_eq!(
+        origin.requests().len(),
+        with("200"),
+        "what was refused did not go; {said}"
+    );
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("record"), "{said}");
+    let (status, text) = verify(&file);
+    assert_eq!(status, 0, "{text}");
+    // There is room again.
+    let run = lab.gig().recording_to(&file).allow(HOST);
+    let run = run.run(["curl", "-sS", "--fail", "https://api.example.com/"]);
+    let _run = run.success();
     let (status, text) = verify(&file);
     assert_eq!(status, 0, "{text}");
 }

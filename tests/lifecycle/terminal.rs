@@ -249,3 +249,39 @@ fn the_end_of_input_at_a_terminal_ends_cat() {
         &["cat"],
     );
 }
+
+/// A terminal to type at, and a file for what is printed: each is what it is.
+#[test]
+fn what_goes_to_a_file_from_a_terminal_is_byte_for_byte() {
+    let lab = Lab::new();
+    let program = "trap 'echo got-INT; exit 7' INT; printf 'one\\ntwo\\n'; echo rea\"\"dy >&2; \
+                   while :; do sleep 0.05; done";
+    let gig = quoted(&lab.gig().command(["sh", "-c", program]));
+    let file = lab.home().join("printed");
+    let mut shell = Command::new("bash");
+    shell.args(["-c", &format!("exec {gig} >'{}'", file.display())]);
+    typed(
+        &["expect:ready", "send:\\x03", "status:7", "cooked"],
+        &shell,
+    );
+    let printed = std::fs::read(&file).expect("what was printed");
+    assert_eq!(printed, b"one\ntwo\ngot-INT\n");
+}
+
+/// A pipe to read, and a terminal to print to: a line ends there as every program's does.
+#[test]
+fn what_comes_by_a_pipe_is_shown_at_a_terminal_as_any_programs() {
+    let lab = Lab::new();
+    let gig = quoted(&lab.gig().command(["cat"]));
+    let mut shell = Command::new("bash");
+    let line = format!("set -o pipefail; printf 'one\\ntwo\\n' | {gig}; echo \"status $?\"");
+    shell.args(["-c", &line]);
+    typed(
+        &[
+            "expect:one\\r\\ntwo\\r\\nstatus 0\\r\\n",
+            "status:0",
+            "cooked",
+        ],
+        &shell,
+    );
+}

@@ -133,3 +133,21 @@ fn the_files_that_users_look_for_are_there() {
         );
     }
 }
+
+/// Elsewhere the build ends with a sentence, in each place that a build may come to first.
+#[test]
+fn what_is_no_linux_is_refused_by_name() {
+    for (path, word) in [
+        ("gig/src/main.rs", "compile_error!(\"gig needs Linux"),
+        ("netns/src/lib.rs", "compile_error!(\"gig needs Linux"),
+        ("sandbox/build.rs", "Err(\"gig needs Linux"),
+    ] {
+        let text = read(path.as_ref());
+        let guard = text.split_once(word).map(|(before, _)| before);
+        let guarded = guard.is_some_and(|before| {
+            let lines = before.lines().rev().take(3).collect::<Vec<_>>().join(" ");
+            lines.contains("not(target_os = \"linux\")") || lines.contains("!= Ok(\"linux\")")
+        });
+        assert!(guarded, "{path}: no guard around {word}");
+    }
+}

@@ -95,6 +95,15 @@ fn tests_that_pass_are_counted() {
 }
 
 #[test]
+fn a_run_that_takes_too_long_has_failed() {
+    let late = ["longer than 60 minutes (GIG_TEST_SLOW=1 forgives it)"];
+    let run = tally("suite good\nSECONDS=3700");
+    expect(&run, "1 passed, 1 failed", &[], &late);
+    let run = tally("suite good\nSECONDS=3700\nGIG_TEST_SLOW=1");
+    expect(&run, "1 passed, 0 failed", &[], &[]);
+}
+
+#[test]
 fn a_test_that_fails_once_is_counted_as_passed_and_named() {
     let run = tally("suite good once::upon well");
     expect(&run, "3 passed, 0 failed", &["lab once::upon"], &[]);

@@ -1,9 +1,11 @@
 //! `gig doctor` and `gig audit verify` on what is no record.
 
+use std::{net::UdpSocket, process::Command};
+
 use gig_tests::lab::place;
 use serde_json::Value;
 
-use super::{gig, gig_with};
+use super::{answer, gig, gig_with};
 
 #[test]
 fn doctor_tries_every_mechanism_and_says_so_as_json() {
@@ -94,4 +96,122 @@ fn what_is_no_record_does_not_verify() {
     let answer = gig(&["audit", "verify", "/no/such/file"]);
     assert_ne!(answer.status, 0, "{answer:?}");
     assert!(answer.errors.contains("/no/such/file"), "{answer:?}");
+}
+
+/// The doctor on a host that lacks something: `lacking` is a script that takes it away, in mounts that nobody
+/// else sees, and `as_whom` a command that becomes gig.
+fn examined(lacking: &str, as_whom: &str) -> (i32, Value) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut host = Command::new("unshare");
+    host.args(["--mount", "--propagation", "private", "sh", "-ec"]);
+    host.arg(format!("{lacking}\nexec {as_whom} \"$1\" doctor --json"));
+    host.arg("sh").arg(place::gig());
+    host.env("GIG_DATA_DIR", folder.path().join("data"))
+        .env("FOLDER", folder.path());
+    for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+        host.env_remove(name);
+    }
+    let answer = answer(host, "");
+    let told = serde_json::from_str(&answer.output).unwrap_or_else(|e| panic!("{e}: {answer:?}"));
+    (answer.status, told)
+}
+
+/// That one mechanism is told as it stands, with what its lack costs and what cures it.
+fn told<'a>(findings: &'a Value, name: &str, state: &str) -> &'a Value {
+    let mut checks = findings["checks"].as_array().expect("checks").iter();
+    let check = checks.find(|check| check["name"] == name).expect(name);
+    assert_eq!(check["state"], state, "{check}");
+    for word in ["costs", "cure"] {
+        let said = check[word].as_str().unwrap_or_default();
+        assert_eq!(said.is_empty(), state == "works", "{word}: {check}");
+    }
+    check
+}
+
+fn holds(check: &Value, field: &str, word: &str) {
+    assert!(
+        check[field]
+            .as_str()
+            .is_some_and(|text| text.contains(word)),
+        "{word}: {check}"
+    );
+}
+
+#[test]
+fn a_host_without_an_engine_that_works_is_told_so() {
+    let old = "printf '#!/bin/sh\\necho bubblewrap 0.4.0\\n' >$FOLDER/old; chmod 755 $FOLDER/old; \
+               mount --bind $FOLDER/old /usr/bin/bwrap";
+    for (lacking, found, cure) in [
+        (
+            "mount --bind /dev/null /usr/bin/bwrap",
+            "not installed",
+            "apt-get install bubblewrap",
+        ),
+        (
+            "mount --bind /bin/false /usr/bin/bwrap",
+            "--version fails",
+            "--reinstall bubblewrap",
+        ),
+        (old, "0.5 is the oldest", "upgrade bubblewrap"),
+    ] {
+        let (status, findings) = examined(lacking, "");
+        let check = told(&findings, "bubblewrap", "missing");
+        holds(check, "found", found);
+        holds(check, "cure", cure);
+        told(&findings, "a whole sandbox", "missing");
+        assert_eq!(
+            (status, &findings["sandboxes_work"]),
+            (1, &Value::Bool(false))
+        );
+    }
+}
+
+#[test]
+fn what_gig_itself_is_told_wrongly_is_told_back() {
+    let (status, findings) = examined(
+        "",
+        "env HTTPS_PROXY=ftp://proxy.test:1 GIG_DATA_DIR=/proc/x",
+    );
+    let check = told(&findings, "upstream proxy", "missing");
+    holds(check, "cure", "http://");
+    let check = told(&findings, "the record", "limited");
+    holds(check, "found", "/proc/x");
+    holds(check, "cure", "GIG_DATA_DIR");
+    assert_eq!(status, 1, "gig run refuses such a proxy: {findings}");
+}
+
+#[test]
+fn a_name_server_that_is_silent_is_told() {
+    let silent = UdpSocket::bind("127.66.77.88:53").expect("the port of name servers");
+    let lacking = "echo nameserver 127.66.77.88 >$FOLDER/resolv; \
+                   mount --bind $FOLDER/resolv $(readlink -f /etc/resolv.conf)";
+    let (status, findings) = examined(lacking, "");
+    let check = told(&findings, "name servers", "limited");
+    holds(check, "found", "127.66.77.88");
+    holds(check, "cure", "/etc/resolv.conf");
+    assert_eq!(status, 0, "sandboxes start without: {findings}");
+    let mut asked = [0; 64];
+    silent.set_nonblocking(true).expect("no waiting");
+    assert!(silent.recv(&mut asked).is_ok(), "it was asked for real");
+}
+
+#[test]
+fn a_user_whom_nothing_gives_ids_is_told_what_would() {
+    let ids = "for file in subuid subgid; do echo nobody:200000:65536 >$FOLDER/$file; \
+               mount --bind $FOLDER/$file /etc/$file; done; chmod 755 $FOLDER; mkdir -m 777 $FOLDER/data; ";
+    let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups env GIG_DATA_DIR=$FOLDER/data";
+    let name = "ids of sandboxes";
+    let (status, findings) = examined(ids, nobody);
+    assert_eq!(status, 0, "{findings}");
+    holds(told(&findings, name, "works"), "found", "200000");
+    let helper = format!("{ids} mount --bind /dev/null /usr/bin/newuidmap");
+    let none = "mount --bind /dev/null /etc/subuid; chmod 755 $FOLDER; mkdir -m 777 $FOLDER/data";
+    for (lacking, cure) in [
+        (helper.as_str(), "apt-get install uidmap"),
+        (none, "usermod --add-subuids"),
+    ] {
+        let (status, findings) = examined(lacking, nobody);
+        holds(told(&findings, name, "limited"), "cure", cure);
+        assert_eq!(status, 0, "they run under the user's own: {findings}");
+    }
 }

@@ -5,6 +5,7 @@ mod approvals;
 mod asked;
 mod attach;
 mod backup;
+mod beside;
 mod desk;
 mod document;
 mod doors;

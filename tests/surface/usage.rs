@@ -1,6 +1,21 @@
 //! Help, version, mistakes.
 
+use std::os::unix::fs::PermissionsExt as _;
+
+use gig_tests::lab::place;
+
 use super::gig;
+
+/// Neither it nor what it brings into sandboxes runs with rights of anybody's but its caller.
+#[test]
+fn no_file_of_gigs_gives_rights_to_who_runs_it() {
+    let program = place::gig();
+    let mode = program.metadata().expect("its file").permissions().mode();
+    assert_eq!(mode & 0o6000, 0, "{mode:o}");
+    let mut octets = [0; 64];
+    let capabilities = rustix::fs::getxattr(&program, "security.capability", &mut octets[..]);
+    assert_eq!(capabilities, Err(rustix::io::Errno::NODATA));
+}
 
 #[test]
 fn help_names_the_commands() {

@@ -1,22 +1,20 @@
 //! Network interfaces of the kernel: addresses, routes, links, firewall, settings, other sockets.
 
-use super::refused;
+use super::{answered, refused};
 
 macro_rules! sockets {
-    ($($test:ident = $family:literal),+ $(,)?) => {$(
+    ($number:literal: $($test:ident = $family:literal),+ $(,)?) => {$(
         #[test]
         fn $test() {
-            refused(&["family", $family]);
+            answered(&["family", $family], $number);
         }
     )+};
 }
 
-sockets! {
+// EAFNOSUPPORT.
+sockets! { 97:
     netlink_sockets_are_refused = "netlink",
     packet_sockets_are_refused = "packet",
-    raw_sockets_are_refused = "raw",
-    raw_icmp_sockets_are_refused = "raw-icmp",
-    raw_ipv6_sockets_are_refused = "raw6",
     vsock_sockets_are_refused = "vsock",
     crypto_sockets_are_refused = "alg",
     bluetooth_sockets_are_refused = "bluetooth",
@@ -26,12 +24,23 @@ sockets! {
     rds_sockets_are_refused = "rds",
     can_sockets_are_refused = "can",
     smc_sockets_are_refused = "smc",
+}
+
+// EPROTONOSUPPORT.
+sockets! { 93:
     mptcp_sockets_are_refused = "mptcp",
     mptcp_sockets_over_ipv6_are_refused = "mptcp6",
     udplite_sockets_are_refused = "udplite",
     sctp_sockets_are_refused = "sctp",
     sctp_sockets_by_type_are_refused = "sctp-type",
+}
+
+// EPERM.
+sockets! { 1:
     dccp_sockets_are_refused = "dccp",
+    raw_sockets_are_refused = "raw",
+    raw_icmp_sockets_are_refused = "raw-icmp",
+    raw_ipv6_sockets_are_refused = "raw6",
 }
 
 /// A network tool of the system, run inside: it must fail.

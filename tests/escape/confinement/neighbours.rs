@@ -1,9 +1,9 @@
 //! Other sandboxes, the hub, and the host seen from inside.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use gig_policy::DenyReason;
-use gig_tests::lab::{Lab, denial::Refusal, http_origin::greet};
+use gig_tests::lab::{Lab, denial::Refusal, http_origin::greet, network::text};
 
 #[test]
 fn nobody_can_connect_into_a_sandbox() {
@@ -77,4 +77,30 @@ fn two_runs_at_once_are_told_apart() {
         first.audit.refused_anything() && second.audit.refused_anything(),
         "{first} {second}"
     );
+}
+
+/// Of one user, at the same time: what one keeps in its private places and in a folder that it was given is
+/// nowhere in the other.
+#[test]
+fn nothing_of_a_neighbour_is_seen_while_it_runs() {
+    let lab = Lab::new();
+    let given = lab.folder("given");
+    let leave = "for at in /tmp $HOME /dev/shm /var/tmp \"$1\"; do echo secret-of-one >\"$at/mine\"; done; \
+                 ls \"$1\"; echo up; exec sleep 600";
+    let first = lab.gig().option(["--rw", &text(&given)]);
+    let mut first = first.start(["sh", "-c", leave, "sh", &text(&given)]);
+    first.wait_for("up");
+    let there = fs::read_to_string(given.join("mine"));
+    assert_eq!(there.expect("its file"), "secret-of-one\n");
+    let look = "find / -name mine 2>/dev/null; ls -A /tmp $HOME /dev/shm /var/tmp; \
+                grep -rs secret-of-one /tmp $HOME /dev/shm /var/tmp; \
+                ls -d \"$1\" 2>/dev/null; cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '[s]leep 600'; true";
+    let second = lab.gig().run(["sh", "-c", look, "sh", &text(&given)]);
+    let second = second.success();
+    let seen = second.text();
+    let expected = "/dev/shm:\n\n/home/sandbox:\n\n/tmp:\n\n/var/tmp:\n0\n";
+    assert_eq!(seen, expected, "{second}");
+    // One sees its own.
+    first.signal(rustix::process::Signal::TERM);
+    let _first = first.finish(Duration::from_secs(20));
 }
