@@ -8,6 +8,7 @@ pub(crate) mod appliance;
 mod certificate;
 pub(crate) mod database;
 mod doctor;
+mod factors;
 mod fleet;
 mod held;
 mod log;
@@ -82,6 +83,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         record: appliance.record.clone(),
         control: Arc::new(FleetHandle(Arc::clone(&fleet))),
         secrets: Arc::new(vault_desk::VaultDesk),
+        sealer: Arc::new(factors::VaultSealer),
         oidc: oidc::settings(&reached_at(args, local))?,
         outbound: Arc::new(outbound::NetworkOutbound::new(
             network,

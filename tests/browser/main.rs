@@ -67,6 +67,11 @@ fn a_session_is_ended_and_its_browser_is_out() {
 }
 
 #[test]
+fn a_second_factor_is_set_up_and_asked_for() {
+    Stage::set().play("second_factor");
+}
+
+#[test]
 fn what_is_recorded_is_seen_as_it_is_recorded() {
     Stage::set().play("watch_live");
 }

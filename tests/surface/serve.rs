@@ -9,6 +9,7 @@ mod beside;
 mod desk;
 mod document;
 mod doors;
+mod factors;
 mod held;
 mod live;
 mod narrowed;

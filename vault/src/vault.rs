@@ -15,6 +15,7 @@ mod custody;
 mod error;
 mod keyring;
 mod listing;
+mod own;
 mod rotation;
 mod witness;
 

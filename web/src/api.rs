@@ -7,6 +7,7 @@ pub(crate) mod attach;
 pub(crate) mod audit;
 pub(crate) mod audit_export;
 pub(crate) mod events;
+pub(crate) mod factors;
 pub(crate) mod floors;
 pub(crate) mod health;
 pub(crate) mod held;

@@ -55,6 +55,11 @@ impl Problem {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
+    /// Whether a code was none, or was used.
+    pub(crate) fn is_of_code(&self) -> bool {
+        self.title == "code"
+    }
+
     pub(crate) fn title(&self) -> &str {
         &self.title
     }
@@ -120,6 +125,7 @@ impl From<ChangeError> for Problem {
             ChangeError::LastAdmin { .. } => (StatusCode::CONFLICT, "last_admin"),
             ChangeError::SignOn { .. } => (StatusCode::CONFLICT, "single_sign_on"),
             ChangeError::Lapsed => (StatusCode::FORBIDDEN, "forbidden"),
+            ChangeError::Code => (StatusCode::FORBIDDEN, "code"),
             ChangeError::TwoPeople(_) => (StatusCode::CONFLICT, "two_person_rule"),
             ChangeError::Outdated { .. } => (StatusCode::CONFLICT, "stale"),
             ChangeError::Decided { .. } => (StatusCode::CONFLICT, "decided"),

@@ -31,6 +31,7 @@ use crate::{
     },
     clock::Clock,
     control::Control,
+    factor::{SealError, Sealer},
     feed::Feed,
     held::HeldDesk,
     in_force,
@@ -57,6 +58,8 @@ pub struct AppSettings {
     pub control: Arc<dyn Control>,
     /// The vault.
     pub secrets: Arc<dyn Secrets>,
+    /// Seals second factors.
+    pub sealer: Arc<dyn Sealer>,
     /// Asks other places, as webhooks and sign-on do.
     pub outbound: Arc<dyn Outbound>,
     /// Single sign-on, where there is one.
@@ -103,6 +106,7 @@ pub struct App {
     readers: Mutex<Vec<Box<dyn Log + Send>>>,
     pub(crate) control: Arc<dyn Control>,
     secrets: Arc<dyn Secrets>,
+    sealer: Arc<dyn Sealer>,
     outbound: Arc<dyn Outbound>,
     pub(crate) sign_on: Option<SingleSignOn>,
     pub(crate) held: Arc<HeldDesk>,
@@ -160,6 +164,7 @@ impl App {
             readers: Mutex::new(Vec::new()),
             control: settings.control,
             secrets: settings.secrets,
+            sealer: settings.sealer,
             outbound: settings.outbound,
             sign_on: settings.oidc.map(SingleSignOn::new),
             held: settings.held,
@@ -233,6 +238,25 @@ impl App {
         });
         let answer = answer.await.map_err(Problem::internal)?;
         answer.map_err(Problem::internal)
+    }
+
+    /// Has something sealed or opened, beside the runtime, as few at once as ask the store.
+    pub(crate) async fn with_sealer<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Sealer) -> Result<T, SealError> + Send + 'static,
+    ) -> Result<Result<T, SealError>, Problem> {
+        let place = Arc::clone(&self.asking).acquire_owned().await;
+        let place = place.map_err(Problem::internal)?;
+        let sealer = Arc::clone(&self.sealer);
+        let done = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            work(sealer.as_ref())
+        });
+        let done = done.await.map_err(Problem::internal)?;
+        if let Err(error) = &done {
+            tracing::warn!(%error, "a second factor could be neither sealed nor opened");
+        }
+        Ok(done)
     }
 
     /// Makes a change, recorded before it takes effect; policies that it touches are in force when this

@@ -43,6 +43,8 @@ pub(crate) struct Caller {
     narrowing: Narrowing,
     /// Who this is, or who made the token; `None` where nobody knows.
     person: Option<Arc<str>>,
+    /// Nothing is shown to them but the page on which they set a second factor up.
+    needs_factor: bool,
     owner: bool,
     standing: Standing,
     address: Option<SocketAddr>,
@@ -58,6 +60,7 @@ impl Caller {
             session: None,
             narrowing: Narrowing::default(),
             person: None,
+            needs_factor: false,
             owner: false,
             standing: Standing::Itself,
             address: None,
@@ -72,6 +75,7 @@ impl Caller {
             session: None,
             narrowing: Narrowing::of_webhook(),
             person: None,
+            needs_factor: false,
             owner: false,
             standing: Standing::Webhook {
                 name: name.into(),
@@ -96,6 +100,11 @@ impl Caller {
             "you are {role}, which {}: ask an admin",
             role.meaning()
         )))
+    }
+
+    /// Whether they set a second factor up before anything else.
+    pub(crate) const fn needs_factor(&self) -> bool {
+        self.needs_factor
     }
 
     pub(crate) fn may(&self, permission: Permission) -> bool {
@@ -126,7 +135,7 @@ impl Caller {
             }
             Standing::Session { id, role } => {
                 let session = store.session(&id, now)?;
-                Ok(session.is_some_and(|session| session.role == role))
+                Ok(session.is_some_and(|session| session.role == role && !session.lacks_factor))
             }
             Standing::Token { id, role } => {
                 let token = store.token(&id, now)?;
@@ -168,6 +177,15 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
             app.tell_refusal(Some(caller.name), caller.address, &route);
             let narrowed = "this token is narrowed to less: make another one for this";
             Problem::forbidden(narrowed).into_response()
+        }
+        Ok(caller) if caller.needs_factor && !is_of_factor(parts.uri.path()) => {
+            if api {
+                let words =
+                    "your role needs a second factor: set one up in the console, under People";
+                let problem = Problem::new(StatusCode::FORBIDDEN, "second_factor", words);
+                return problem.into_response();
+            }
+            Redirect::to(FACTOR).into_response()
         }
         Ok(caller) => {
             let (name, address) = (Arc::clone(&caller.name), caller.address);
@@ -230,6 +248,7 @@ async fn identify(app: &App, request: &Parts) -> Result<Caller, Problem> {
             session: None,
             narrowing: Narrowing::default(),
             person: Some(Actor::OWNER.into()),
+            needs_factor: false,
             owner: true,
             standing: Standing::Itself,
             address: None,
@@ -267,6 +286,7 @@ async fn by_token(app: &App, presented: Presented, peer: &Peer) -> Result<Caller
         session: None,
         narrowing: token.narrowing,
         person: Some(token.person.into()).filter(|person: &Arc<str>| !person.is_empty()),
+        needs_factor: false,
         owner: false,
         standing: Standing::Token { id, role },
         address: peer.address(),
@@ -288,6 +308,7 @@ async fn by_session(app: &App, presented: Presented, peer: &Peer) -> Result<Call
         role: session.role,
         narrowing: Narrowing::default(),
         person: Some(session.user.into()),
+        needs_factor: session.lacks_factor,
         owner: false,
         standing: Standing::Session {
             id: Arc::clone(&id),
@@ -296,6 +317,11 @@ async fn by_session(app: &App, presented: Presented, peer: &Peer) -> Result<Call
         session: Some(id),
         address: peer.address(),
     })
+}
+
+/// What is there for who needs a second factor and has none.
+fn is_of_factor(path: &str) -> bool {
+    path == FACTOR || path == "/sign-out"
 }
 
 fn is_safe(method: &Method) -> bool {
@@ -319,5 +345,7 @@ pub(crate) fn agent(headers: &HeaderMap) -> String {
     text.unwrap_or_default().chars().take(200).collect()
 }
 
+/// Where somebody sets a second factor up.
+const FACTOR: &str = "/people/second-factor";
 /// Uses are noted to the minute: a write for each request would be one too many.
 const MINUTE: SignedDuration = SignedDuration::from_secs(60);

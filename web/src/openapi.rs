@@ -20,8 +20,8 @@ mod problems;
 use problems::Problems;
 
 use crate::api::{
-    attach, audit, audit_export, events, floors, health, held, policies, proposals, recorded,
-    sandboxes, searches, secrets, server_log, servers, sessions, tokens, users,
+    attach, audit, audit_export, events, factors, floors, health, held, policies, proposals,
+    recorded, sandboxes, searches, secrets, server_log, servers, sessions, tokens, users,
     webhooks::{self, answer},
 };
 
@@ -32,6 +32,7 @@ use crate::api::{
         health::alive, health::ready,
         sessions::me, sessions::list, sessions::end,
         users::list, users::add, users::change, users::remove,
+        factors::rule, factors::set_rule, factors::remove,
         tokens::list, tokens::add, tokens::remove,
         policies::list, policies::one, policies::save, policies::remove, policies::versions,
         policies::version, policies::roll_back, policies::check, policies::assignments, policies::assign,

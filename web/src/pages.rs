@@ -14,6 +14,7 @@ pub(crate) mod policy_edit;
 pub(crate) mod policy_version;
 mod records;
 pub(crate) mod sandboxes;
+pub(crate) mod second_factor;
 pub(crate) mod secrets;
 pub(crate) mod server_log;
 pub(crate) mod servers;

@@ -15,8 +15,8 @@ use axum::{
 
 use crate::{
     api::{
-        attach, audit, audit_export, events, floors, health, held, policies, proposals, recorded,
-        sandboxes, searches, secrets, server_log, servers, sessions, tokens, users,
+        attach, audit, audit_export, events, factors, floors, health, held, policies, proposals,
+        recorded, sandboxes, searches, secrets, server_log, servers, sessions, tokens, users,
         webhooks::{self, answer},
     },
     api_error::Problem,
@@ -86,6 +86,14 @@ fn api() -> Router<Arc<App>> {
         .route(
             "/api/v1/users/{name}",
             patch(users::change).delete(users::remove),
+        )
+        .route(
+            "/api/v1/users/{name}/second-factor",
+            delete(factors::remove),
+        )
+        .route(
+            "/api/v1/second-factor-rule",
+            get(factors::rule).put(factors::set_rule),
         )
         .route("/api/v1/tokens", get(tokens::list).post(tokens::add))
         .route("/api/v1/tokens/{id}", delete(tokens::remove))
@@ -224,6 +232,11 @@ fn console() -> Router<Arc<App>> {
         .route("/settings/webhooks", post(pages::webhooks::save))
         .route("/settings/webhooks/{name}", post(pages::webhooks::change))
         .route("/people", get(pages::people::show))
+        .route(
+            "/people/second-factor",
+            get(pages::second_factor::show).post(pages::second_factor::submit),
+        )
+        .route("/people/factor-rule", post(pages::people::ask_for_factors))
         .route("/people/users", post(pages::people::add_user))
         .route("/people/password", post(pages::people::own_password))
         .route("/people/users/{name}", post(pages::people::change_user))

@@ -13,9 +13,12 @@ use gig_audit::Entry;
 use jiff::Timestamp;
 use thiserror::Error;
 
+use crate::role::Role;
+
 mod alone;
 mod change;
 mod changes;
+mod factors;
 #[cfg(test)]
 pub(crate) mod fake;
 pub(crate) mod held;
@@ -36,10 +39,11 @@ mod transfer;
 pub(crate) mod webhooks;
 
 pub use change::{Actor, Applied, Change};
+pub use factors::UsedCode;
 pub use held::{HeldFacts, HeldRow, HeldWord, shortened};
 pub use kept::{
-    Account, Assignment, Network, PolicyHead, PolicyVersion, SavedSearch, Server, ServerSpec,
-    Session, Token, User,
+    Account, Assignment, Network, PolicyHead, PolicyVersion, SavedSearch, SecondFactor, Server,
+    ServerSpec, Session, Token, User,
 };
 pub use name::{Name, ParseNameError};
 pub use postgres::PostgresStore;
@@ -81,6 +85,18 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`].
     fn user_of(&self, account: &Account) -> Result<Option<User>, StoreError>;
+
+    /// The second factor of a user, if there is one.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn second_factor(&self, user: &str) -> Result<Option<SecondFactor>, StoreError>;
+
+    /// Whose role asks for a second factor.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn factor_rule(&self) -> Result<Vec<Role>, StoreError>;
 
     /// Sessions that have not ended at `now`, newest first.
     ///
@@ -329,6 +345,9 @@ pub enum ChangeError {
     /// What allowed it ended between the question and the change.
     #[error("what you may do here has changed meanwhile: nothing was changed; sign in again")]
     Lapsed,
+    /// A code that is none, or was used.
+    #[error("the code is not right, or was used already: wait for the next one")]
+    Code,
     /// What the two-person rule forbids one person.
     #[error("two-person rule: {0}")]
     TwoPeople(&'static str),

@@ -110,6 +110,10 @@ pub(crate) enum UserCommand {
     /// Give somebody a new password, from standard input or typed; their sessions end, their tokens
     /// stay unless you say so
     Password(UserPasswordArgs),
+    /// Remove somebody's second factor, whose device is lost: their password alone signs them in
+    Factor(UserFactorArgs),
+    /// Ask for a second factor of these roles, and of no others
+    AskFactor(AskFactorArgs),
     /// Let somebody sign in no more; their sessions end
     Rm(UserArgs),
 }
@@ -138,6 +142,24 @@ pub(crate) struct UserPasswordArgs {
     /// End the tokens that they made, too
     #[arg(long)]
     pub(crate) end_tokens: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UserFactorArgs {
+    #[command(flatten)]
+    pub(crate) user: UserArgs,
+    /// Say that it is to go
+    #[arg(long, required = true)]
+    pub(crate) remove: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AskFactorArgs {
+    /// viewer, auditor, editor, approver, admin; or none
+    #[arg(required = true, value_name = "ROLE", value_delimiter = ',')]
+    pub(crate) roles: Vec<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

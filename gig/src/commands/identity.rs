@@ -4,15 +4,15 @@
 //! gets in again. Each change is recorded first, as in the console.
 
 use anyhow::{Context, bail};
-use gig_web::{Change, Hasher, Narrowing, store::Name};
+use gig_web::{Change, Hasher, Narrowing, Role, store::Name};
 use serde_json::json;
 
 use crate::{
     args::{
         OutputArgs,
         serve::{
-            TokenAddArgs, TokenCommand, TokenRmArgs, UserAddArgs, UserArgs, UserCommand,
-            UserPasswordArgs, UserRoleArgs,
+            AskFactorArgs, TokenAddArgs, TokenCommand, TokenRmArgs, UserAddArgs, UserArgs,
+            UserCommand, UserFactorArgs, UserPasswordArgs, UserRoleArgs,
         },
     },
     exit_status::ExitStatus,
@@ -52,12 +52,19 @@ pub(crate) fn user(command: UserCommand) -> anyhow::Result<ExitStatus> {
             let password = password(&name)?;
             let said = format!("{name} has a new password, and is signed in nowhere");
             let change = Change::SetPassword {
+                code: None,
                 name,
                 password,
                 end_tokens,
             };
             changed(&change, &output, &said)
         }
+        UserCommand::Factor(UserFactorArgs { user, remove: _ }) => {
+            let UserArgs { name, output } = user;
+            let said = format!("{name} signs in by password alone");
+            changed(&Change::RemoveFactor { name, code: None }, &output, &said)
+        }
+        UserCommand::AskFactor(args) => ask_factor(&args),
         UserCommand::Rm(UserArgs { name, output }) => {
             let said = format!("{name} may sign in no more");
             changed(&Change::RemoveUser { name }, &output, &said)
@@ -78,6 +85,25 @@ pub(crate) fn token(command: TokenCommand) -> anyhow::Result<ExitStatus> {
             changed(&Change::RemoveToken { id }, &output, &said)
         }
     }
+}
+
+fn ask_factor(args: &AskFactorArgs) -> anyhow::Result<ExitStatus> {
+    let words: Vec<&str> = args.roles.iter().map(String::as_str).collect();
+    let asked: Vec<Role> = match words.as_slice() {
+        ["none"] => Vec::new(),
+        words => words
+            .iter()
+            .map(|word| word.parse::<Role>().map_err(anyhow::Error::msg))
+            .collect::<Result<_, _>>()?,
+    };
+    // Each once, in their order.
+    let roles = Role::ALL.into_iter().filter(|role| asked.contains(role));
+    let said = match asked.is_empty() {
+        true => "no role asks for a second factor".to_owned(),
+        false => format!("a second factor is asked for of {}", words.join(", ")),
+    };
+    let roles = roles.collect();
+    changed(&Change::FactorRule { roles }, &args.output, &said)
 }
 
 /// What is kept of a password from standard input, or typed.
@@ -101,11 +127,21 @@ fn users(output: &OutputArgs) -> anyhow::Result<ExitStatus> {
         let users = appliance.store.users()?;
         let lines: Vec<String> = users
             .iter()
-            .map(|user| format!("{:<24} {}", user.name, user.role))
+            .map(|user| {
+                let factor = if user.second_factor {
+                    ", second factor"
+                } else {
+                    ""
+                };
+                format!("{:<24} {}{factor}", user.name, user.role)
+            })
             .collect();
         let listed: Vec<_> = users
             .iter()
-            .map(|user| json!({"name": user.name, "role": user.role, "created": user.created}))
+            .map(|user| {
+                json!({"name": user.name, "role": user.role, "created": user.created,
+                    "second_factor": user.second_factor})
+            })
             .collect();
         let text = match lines.is_empty() {
             true => "nobody may sign in".to_owned(),

@@ -162,6 +162,18 @@ async function fits(page) {
   check(wide <= room, `${page.url()} is ${wide} wide on a screen of ${room}`);
 }
 
+// By the devtools protocol, as all that is evaluated: the page's own policy stays in force.
+const AXE = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+// What axe-core finds that is serious.
+async function axe(page) {
+  await page.evaluate(AXE);
+  const found = await page.evaluate(() => window.axe.run({ resultTypes: ['violations'] }));
+  check(found.passes.length > 5, `${page.url()}: axe looked at nothing`);
+  const serious = found.violations.filter(one => ['serious', 'critical'].includes(one.impact));
+  return serious.map(one => `${page.url()}: ${one.id}: ${one.nodes.map(node => `${node.html.slice(0, 200)} ${node.failureSummary}`).join('; ')}`);
+}
+
 function play(journey) {
   const run = async () => {
     const browser = await chromium.launch({
@@ -184,4 +196,4 @@ function play(journey) {
   });
 }
 
-module.exports = { CONSOLE, DESKTOP, OWN_PASSWORD, PASSWORD, PATIENCE, PHONE, check, fits, heading, play };
+module.exports = { CONSOLE, DESKTOP, OWN_PASSWORD, PASSWORD, PATIENCE, PHONE, axe, check, fits, heading, play };

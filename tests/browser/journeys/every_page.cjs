@@ -1,19 +1,7 @@
 // Every page, light and dark: axe-core finds nothing serious, nothing scrolls sideways on a phone.
-const fs = require('fs');
-const { DESKTOP, PHONE, check, fits, play } = require('./console.cjs');
+const { DESKTOP, PHONE, axe, check, fits, play } = require('./console.cjs');
 const everyPage = require('./pages.cjs');
 const furnish = require('./furnish.cjs');
-
-// By the devtools protocol, as all that is evaluated: the page's own policy stays in force.
-const AXE = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
-
-async function axe(page) {
-  await page.evaluate(AXE);
-  const found = await page.evaluate(() => window.axe.run({ resultTypes: ['violations'] }));
-  check(found.passes.length > 5, `${page.url()}: axe looked at nothing`);
-  const serious = found.violations.filter(one => ['serious', 'critical'].includes(one.impact));
-  return serious.map(one => `${page.url()}: ${one.id}: ${one.nodes.map(node => `${node.html.slice(0, 200)} ${node.failureSummary}`).join('; ')}`);
-}
 
 play(async journey => {
   const page = await furnish(journey);

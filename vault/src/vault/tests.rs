@@ -7,6 +7,7 @@ use crate::{clock::StoppedClock, master_key::FILE, store::sqlite::SqliteStore};
 
 mod custody;
 mod keys;
+mod own;
 
 pub(super) struct Lab {
     pub(super) dir: tempfile::TempDir,

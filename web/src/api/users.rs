@@ -34,6 +34,8 @@ pub(crate) struct UserView {
     /// They chose their password, and nobody else has set it since: who does not, neither proposes nor
     /// approves under the two-person rule.
     pub(crate) own_password: bool,
+    /// A code is asked for beside their password.
+    pub(crate) second_factor: bool,
     /// What a sign-on provider calls them, which vouches for them; absent for who has a password.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) single_sign_on: Option<AccountView>,
@@ -76,6 +78,7 @@ impl From<User> for UserView {
             role: user.role,
             created: time(user.created),
             own_password: user.own_password,
+            second_factor: user.second_factor,
             single_sign_on: user.account.map(|account| AccountView {
                 issuer: account.issuer,
                 subject: account.subject,
@@ -207,6 +210,7 @@ pub(crate) async fn set_password(
     }
     let password = app.hasher.hash_aside(&name, password).await?;
     let change = Change::SetPassword {
+        code: None,
         name,
         password,
         end_tokens,

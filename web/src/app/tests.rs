@@ -10,6 +10,7 @@ use super::*;
 use crate::{
     clock::SystemClock,
     control::{SandboxFacts, fake::FakeControl},
+    factor::fake::FakeSealer,
     outbound::fake::FakeOutbound,
     secrets::SecretError,
     store::{ServerSpec, Standing, fake::FakeStore},
@@ -56,6 +57,7 @@ pub(crate) struct Lab {
     pub(crate) store: Arc<FakeStore>,
     pub(crate) control: Arc<FakeControl>,
     pub(crate) outbound: Arc<FakeOutbound>,
+    pub(crate) sealer: Arc<FakeSealer>,
     pub(crate) log: MemoryLog,
     folder: tempfile::TempDir,
 }
@@ -68,6 +70,7 @@ impl Lab {
     pub(crate) fn behind(url: Option<&str>, front: &[IpAddr]) -> Self {
         let (store, control) = (Arc::new(FakeStore::new()), Arc::new(FakeControl::new()));
         let outbound = Arc::<FakeOutbound>::default();
+        let sealer = Arc::<FakeSealer>::default();
         let folder = tempfile::tempdir().unwrap();
         let (recorder, log) = Recorder::in_memory();
         let shared = Arc::clone(&store) as Arc<dyn Store>;
@@ -78,6 +81,7 @@ impl Lab {
             record: Home::Sqlite(folder.path().join("record.db")),
             control: Arc::clone(&control) as Arc<dyn Control>,
             outbound: Arc::clone(&outbound) as Arc<dyn Outbound>,
+            sealer: Arc::clone(&sealer) as Arc<dyn Sealer>,
             oidc: None,
             clock: Arc::new(SystemClock),
             hasher: Hasher::new().unwrap(),
@@ -95,6 +99,7 @@ impl Lab {
             store,
             control,
             outbound,
+            sealer,
             log,
             folder,
         }

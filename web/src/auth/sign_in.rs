@@ -1,6 +1,12 @@
-//! Signing in: the password checked, the failure counted, both recorded.
+//! Signing in: password and code checked, the failure counted, both recorded.
+//!
+//! Both are typed at once, and who is refused is not told which was wrong: a password cannot be tried without
+//! its code.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use gig_audit::{Entry, Event, VerdictWord};
 use jiff::SignedDuration;
@@ -11,46 +17,98 @@ use crate::{
     app::App,
     auth::limits::Tried,
     credential::mint_session,
-    store::{Actor, Change, Standing},
+    store::{Actor, Change, Standing, UsedCode, User},
 };
 
-/// Who wants to sign in.
-pub(crate) struct SignIn {
+/// What somebody typed to prove who they are.
+pub(crate) struct Typed {
     pub(crate) name: String,
     pub(crate) password: Zeroizing<String>,
+    /// Of a second factor; empty for who has none.
+    pub(crate) code: Zeroizing<String>,
     pub(crate) address: Option<SocketAddr>,
-    pub(crate) agent: String,
+}
+
+/// Somebody who has proved who they are, but for the code: the store says whether it is new.
+pub(crate) struct Proven {
+    pub(crate) user: User,
+    pub(crate) code: Option<UsedCode>,
+    from: Option<IpAddr>,
+}
+
+impl Proven {
+    /// What it was for is done: their failures are forgotten.
+    pub(crate) fn done(&self, app: &App) {
+        app.limits
+            .succeeded(Tried::Name(&self.user.name), self.from);
+    }
+}
+
+/// Compares what was typed with what is kept; `None` where any of it is wrong. Counts as failed until it is
+/// [`Proven::done`].
+///
+/// # Errors
+/// 429 for who failed too often, 503 where a factor cannot be opened.
+pub(crate) async fn prove(app: &App, typed: Typed) -> Result<Option<Proven>, Problem> {
+    let (now, from) = (app.now(), app.whereabouts(typed.address));
+    if let Err(seconds) = app.limits.attempt(Tried::Name(&typed.name), from, now) {
+        app.figures.refused();
+        return Err(Problem::too_many(seconds));
+    }
+    let wanted = typed.name.clone();
+    let user = app.ask(move |store| store.user(&wanted)).await?;
+    // Who signs in elsewhere has no password: it takes as long as that of nobody.
+    let user = user.filter(|user| user.account.is_none());
+    // Opened before the password is looked at, so that the time it takes tells nothing of that.
+    let factor = match &user {
+        Some(user) if user.second_factor => app.factor_of(&user.name).await?,
+        _ => None,
+    };
+    let code = factor.as_ref().map(|factor| factor.check(&typed.code, now));
+    let kept = user.as_ref().map(|user| user.password.clone());
+    let right = app.hasher.check(kept, typed.password).await;
+    // With a factor, a code that is one.
+    let right = right && !matches!(code, Some(None));
+    let code = code.flatten();
+    Ok(user
+        .filter(|_| right)
+        .map(|user| Proven { user, code, from }))
 }
 
 /// The cookie of a new session.
 ///
 /// # Errors
-/// 429 for who failed too often, 403 without saying whether name or password was wrong.
-pub(crate) async fn sign_in(app: &App, asked: SignIn) -> Result<Zeroizing<String>, Problem> {
-    let (now, from) = (app.now(), app.whereabouts(asked.address));
-    if let Err(seconds) = app.limits.attempt(Tried::Name(&asked.name), from, now) {
-        app.figures.refused();
-        return Err(Problem::too_many(seconds));
+/// As [`prove`], and 403 without saying what was wrong.
+pub(crate) async fn sign_in(
+    app: &App,
+    typed: Typed,
+    agent: String,
+) -> Result<Zeroizing<String>, Problem> {
+    let (name, address) = (typed.name.clone(), typed.address);
+    if let Some(proven) = prove(app, typed).await? {
+        let user = (proven.user.name.clone(), proven.user.password.clone());
+        let code = proven.code.clone();
+        match start_session(app, (user, code), address, agent).await {
+            // Somebody used it before, or it was none of those that were written down.
+            Err(problem) if problem.is_of_code() => {}
+            started => {
+                let started = started?;
+                proven.done(app);
+                return Ok(started);
+            }
+        }
     }
-    let wanted = asked.name.clone();
-    let user = app.ask(move |store| store.user(&wanted)).await?;
-    // Who signs in elsewhere has no password: it takes as long as that of nobody.
-    let user = user.filter(|user| user.account.is_none());
-    let kept = user.as_ref().map(|user| user.password.clone());
-    let right = app.hasher.check(kept, asked.password).await;
-    let Some(user) = user.filter(|_| right) else {
-        app.figures.refused();
-        app.record(refused(&asked.name, asked.address)).await?;
-        return Err(Problem::forbidden("the name or the password is not right"));
-    };
-    app.limits.succeeded(Tried::Name(&asked.name), from);
-    start_session(app, (user.name, user.password), asked.address, asked.agent).await
+    app.figures.refused();
+    app.record(refused(&name, address)).await?;
+    Err(Problem::forbidden(
+        "the name, the password or the code is not right",
+    ))
 }
 
-/// A session for somebody who has proved who they are, by a password that has this hash.
+/// A session for somebody who has proved who they are, by a password that has this hash and maybe a code.
 pub(crate) async fn start_session(
     app: &App,
-    (user, password): (String, String),
+    ((user, password), code): ((String, String), Option<UsedCode>),
     address: Option<SocketAddr>,
     agent: String,
 ) -> Result<Zeroizing<String>, Problem> {
@@ -70,6 +128,7 @@ pub(crate) async fn start_session(
         digest: minted.digest,
         user,
         password,
+        code,
         expires,
         agent,
     };

@@ -14,13 +14,17 @@ use zeroize::Zeroizing;
 use super::{Answer, Frame, approvals::after, shown_as, to};
 use crate::{
     api::{
+        factors,
         sessions::{self, SessionView},
         tokens::{self, TokenView, Wanted},
         users::{UserView, add_user as add},
     },
     api_error::Problem,
     app::App,
-    auth::{Caller, limits::Tried},
+    auth::{
+        Caller,
+        sign_in::{Typed, prove},
+    },
     role::{Permission, Role},
     store::{Account, Change},
 };
@@ -35,6 +39,8 @@ struct PeoplePage {
     tokens: Vec<TokenView>,
     sessions: Vec<SessionView>,
     roles: [Role; 5],
+    /// Whose role asks for a second factor.
+    asked: Vec<Role>,
     /// Who signs in elsewhere has none here.
     has_password: bool,
 }
@@ -66,6 +72,11 @@ pub(crate) struct NewToken {
 }
 
 impl PeoplePage {
+    /// Whether a role asks for a second factor.
+    fn asks(&self, role: &Role) -> bool {
+        self.asked.contains(role)
+    }
+
     /// Whether an option is the one in force.
     fn is(&self, role: &Role, wanted: &Role) -> bool {
         role == wanted
@@ -80,6 +91,8 @@ pub(crate) struct OwnPassword {
     password: Zeroizing<String>,
     #[serde(deserialize_with = "crate::password::typed")]
     again: Zeroizing<String>,
+    #[serde(default, deserialize_with = "crate::password::typed")]
+    code: Zeroizing<String>,
     /// A box that was ticked.
     end_tokens: Option<String>,
 }
@@ -112,6 +125,10 @@ pub(crate) async fn change_user(
     caller.require(Permission::ManageUsers)?;
     let change = match (change.act.as_str(), change.role) {
         ("remove", _) => Change::RemoveUser { name },
+        ("factor", _) => {
+            let removed = factors::remove_of(&app, &caller, name).await;
+            return done(&app, &caller, removed).await;
+        }
         ("role", Some(role)) => Change::SetRole { name, role },
         _ => return Err(Problem::invalid("nothing to change").into()),
     };
@@ -119,6 +136,22 @@ pub(crate) async fn change_user(
         Ok(applied) => Ok(after(&applied, "/people")),
         Err(problem) => done(&app, &caller, Err(problem)).await,
     }
+}
+
+/// `POST /people/factor-rule`: a box for each role.
+pub(crate) async fn ask_for_factors(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Form(ticked): Form<Vec<(String, String)>>,
+) -> Answer {
+    let ticked = ticked.iter().filter(|(name, _)| name == "role");
+    let roles = ticked.map(|(_, role)| role.parse::<Role>());
+    let roles: Result<Vec<Role>, String> = roles.collect();
+    let asked = match roles {
+        Ok(roles) => factors::ask_for(&app, &caller, &roles).await.map(drop),
+        Err(why) => Err(Problem::invalid(why)),
+    };
+    done(&app, &caller, asked).await
 }
 
 /// `POST /people/tokens`: the only time that the token is shown.
@@ -218,24 +251,24 @@ async fn change_own(app: &App, caller: &Caller, typed: OwnPassword) -> Result<()
     }
     let name = caller.name.to_string();
     // Who finds a session open must not guess here what the sign-in page would not let them guess.
-    let from = app.whereabouts(caller.actor(app).address);
-    app.limits
-        .attempt(Tried::Name(&name), from, app.now())
-        .map_err(Problem::too_many)?;
-    let wanted = name.clone();
-    let kept = app.ask(move |store| store.user(&wanted)).await?;
-    let kept = kept.map(|user| user.password);
-    if !app.hasher.check(kept, typed.current).await {
-        return Err(Problem::forbidden("the current password is not right"));
-    }
-    app.limits.succeeded(Tried::Name(&name), from);
+    let proof = Typed {
+        name: name.clone(),
+        password: typed.current,
+        code: typed.code,
+        address: caller.actor(app).address,
+    };
+    let wrong = || Problem::forbidden("the current password or the code is not right");
+    let proven = prove(app, proof).await?.ok_or_else(wrong)?;
     let password = app.hasher.hash_aside(&name, typed.password).await?;
     let change = Change::SetPassword {
         name,
         password,
         end_tokens: typed.end_tokens.is_some(),
+        code: proven.code.clone(),
     };
-    app.change(caller.actor(app), change).await.map(drop)
+    app.change(caller.actor(app), change).await?;
+    proven.done(app);
+    Ok(())
 }
 
 async fn done(app: &App, caller: &Caller, outcome: Result<(), Problem>) -> Answer {
@@ -271,6 +304,7 @@ async fn page(
         tokens: tokens.into_iter().map(Into::into).collect(),
         sessions: sessions::of(app, caller).await?,
         roles: Role::ALL,
+        asked: app.ask(|store| store.factor_rule()).await?,
         has_password: own_account(app, caller).await?.is_none(),
     };
     Ok(shown_as(status, &page))

@@ -59,7 +59,7 @@ pub(crate) async fn submit(
     match finish(&app, &peer, &link, typed).await {
         Ok(user) => {
             let agent = auth::agent(&headers);
-            let session = start_session(&app, user, peer.address(), agent).await?;
+            let session = start_session(&app, (user, None), peer.address(), agent).await?;
             let cookie = [(header::SET_COOKIE, cookie::set(&app, &session)?)];
             Ok((cookie, to("/")).into_response())
         }

@@ -20,7 +20,7 @@ use crate::{
         self, Caller, cookie,
         oidc::{Refused, Returned, SingleSignOn},
         origin,
-        sign_in::SignIn,
+        sign_in::Typed as Proof,
     },
     connections::Peer,
     store::Change,
@@ -53,6 +53,8 @@ pub(crate) struct Typed {
     name: String,
     #[serde(deserialize_with = "crate::password::typed")]
     password: Zeroizing<String>,
+    #[serde(default, deserialize_with = "crate::password::typed")]
+    code: Zeroizing<String>,
     #[serde(default)]
     next: String,
 }
@@ -77,13 +79,13 @@ pub(crate) async fn submit(
     // Another site must not sign a browser in as somebody of its own.
     origin::check(&app, &headers)?;
     let next = own_path(&typed.next).to_owned();
-    let asked = SignIn {
+    let proof = Proof {
         name: typed.name.clone(),
         password: typed.password,
+        code: typed.code,
         address: peer.address(),
-        agent: auth::agent(&headers),
     };
-    match auth::sign_in::sign_in(&app, asked).await {
+    match auth::sign_in::sign_in(&app, proof, auth::agent(&headers)).await {
         Ok(session) => {
             let cookie = [(header::SET_COOKIE, cookie::set(&app, &session)?)];
             Ok((cookie, to(&next)).into_response())

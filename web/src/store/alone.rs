@@ -7,7 +7,7 @@
 use super::{
     Actor, Change, ChangeError, Network, ServerSpec,
     changes::{self, Outcome},
-    rows,
+    factors, rows,
     tables::{DatabaseError, OptionalExtension as _, Refused, Transaction},
 };
 
@@ -32,6 +32,21 @@ pub(super) fn forbidden(
                 "who changes or approves policies has a password that nobody else chose: they change \
                  it themselves; where it is lost, this machine's owner sets another (`gig user \
                  password`), and they choose one of their own at once",
+            )
+        }
+        Change::RemoveFactor { name, .. } if !actor.is(name) => {
+            let takes_part = user(name)?.is_some_and(|user| user.role.takes_part());
+            takes_part.then_some(
+                "the second factor of who changes or approves policies is removed by nobody else: where a \
+                 device is lost, they use a recovery code, or this machine's owner removes it (`gig user \
+                 factor NAME --remove`)",
+            )
+        }
+        Change::FactorRule { roles } => {
+            let fewer = factors::rule(db)?.iter().any(|role| !roles.contains(role));
+            fewer.then_some(
+                "that a role asks for a second factor is ended by no one person; this machine's owner can \
+                 (`gig user ask-factor`)",
             )
         }
         Change::SetRole { name, role } if role.takes_part() => {

@@ -8,9 +8,11 @@ use gig_audit::{Entry, Event, VerdictWord};
 use jiff::Timestamp;
 
 use super::{
-    Account, Decision, Name, Proposal, ProposalState, ServerSpec, Standing, WebhookKind, webhooks,
+    Account, Decision, Name, Proposal, ProposalState, ServerSpec, Standing, UsedCode, WebhookKind,
 };
 use crate::{credential::Digest, narrowing::Narrowing, role::Role};
+
+mod words;
 
 /// Who changes something, as the record names them.
 #[derive(Debug, Clone)]
@@ -68,6 +70,35 @@ pub enum Change {
         password: String,
         /// The tokens that they made end, too.
         end_tokens: bool,
+        /// Of their second factor, where they have one and do so themselves.
+        code: Option<UsedCode>,
+    },
+    /// A code is asked for beside somebody's password from now on.
+    SetFactor {
+        /// Whose.
+        name: String,
+        /// The hash of their password: it must still be theirs.
+        password: String,
+        /// What their device has, too; sealed.
+        sealed: Vec<u8>,
+        /// When it was sealed.
+        since: Timestamp,
+        /// Of the code that showed that the device has it.
+        step: i64,
+        /// Of the codes that they write down.
+        codes: Vec<Digest>,
+    },
+    /// It is asked for no more.
+    RemoveFactor {
+        /// Of whom.
+        name: String,
+        /// Where they do so themselves.
+        code: Option<UsedCode>,
+    },
+    /// From now on these roles ask for a second factor, and no others.
+    FactorRule {
+        /// Each once.
+        roles: Vec<Role>,
     },
     /// Another role, at once; tokens that they made end unless they stay an admin.
     SetRole {
@@ -91,6 +122,8 @@ pub enum Change {
         user: String,
         /// The hash that their password was checked against: it must still be theirs.
         password: String,
+        /// Of their second factor, where they have one.
+        code: Option<UsedCode>,
         /// When it ends.
         expires: Timestamp,
         /// What the browser calls itself.
@@ -398,77 +431,6 @@ impl Change {
             | Self::Assign { .. }
             | Self::SetFloor { .. } => Event::PolicyChange,
             _ => Event::Admin,
-        }
-    }
-
-    fn words(&self, again: bool) -> String {
-        match self {
-            Self::OpenSetup { .. } => "set-up link made".to_owned(),
-            Self::FinishSetup { name, .. } => format!("set-up done: first admin {name}"),
-            Self::AddUser { name, role, .. } => format!("user {name} added as {role}"),
-            Self::SetPassword {
-                name, end_tokens, ..
-            } => {
-                let tokens = if *end_tokens { "ended" } else { "stay" };
-                format!("password of {name} set, sessions ended, tokens {tokens}")
-            }
-            Self::SetRole { name, role } => format!("user {name} is now {role}"),
-            Self::RemoveUser { name } => format!("user {name} removed"),
-            Self::StartSession { id, .. } => format!("signed in, session {id}"),
-            Self::SignOn {
-                id,
-                account,
-                role,
-                first,
-                ..
-            } => {
-                let first = if *first { " for the first time" } else { "" };
-                format!("signed in{first} through {account} as {role}, session {id}")
-            }
-            Self::EndSession { id } => format!("session {id} ended"),
-            Self::AddToken {
-                id,
-                name,
-                role,
-                narrowing,
-                ..
-            } => format!("token {name} ({id}) made as {role}{}", narrowing.words()),
-            Self::RemoveToken { id } => format!("token {id} removed"),
-            Self::SavePolicy { .. } => "version saved".to_owned(),
-            Self::SaveFor { server, .. } => format!("version saved and put in force for {server}"),
-            Self::RemovePolicy { .. } => "policy removed".to_owned(),
-            Self::Assign { server, policy } => {
-                let place = server.as_deref().unwrap_or("all servers");
-                match policy {
-                    Some(policy) => format!("{policy} put in force for {place}"),
-                    None => format!("assignment of {place} taken away"),
-                }
-            }
-            Self::SetFloor { server, policy } => {
-                let place = server.as_deref().unwrap_or("all servers");
-                match policy {
-                    Some(policy) => format!("{policy} is the floor of {place}"),
-                    None => format!("floor of {place} taken away"),
-                }
-            }
-            Self::SaveWebhook { .. } => webhooks::words(self),
-            Self::RemoveWebhook { name } => format!("webhook {name} removed"),
-            Self::AnswerHeld { allow, what, .. } => {
-                let word = if *allow { "allowed once" } else { "denied" };
-                format!("waiting request {word}: {what}")
-            }
-            Self::SaveServer { spec, .. } => {
-                let what = if again { "changed" } else { "registered" };
-                format!("server {what}: {}", spec.command.join(" "))
-            }
-            Self::RemoveServer { .. } => "server removed".to_owned(),
-            Self::SaveSearch { id, title, query } => {
-                format!("search \"{title}\" ({id}) saved: {query}")
-            }
-            Self::RemoveSearch { id } => format!("saved search {id} removed"),
-            Self::TwoPersonRule { on: true } => "two-person rule turned on".to_owned(),
-            Self::TwoPersonRule { on: false } => "two-person rule turned off".to_owned(),
-            Self::Decide { id, .. } => format!("proposal {id} decided"),
         }
     }
 }

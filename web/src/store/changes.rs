@@ -1,7 +1,8 @@
 //! Each change as statements of one transaction, with the conditions under which it is refused.
 
 use super::{
-    Actor, Applied, Change, ChangeError, alone, held, proposals, rows, sessions, sign_on, standing,
+    Actor, Applied, Change, ChangeError, alone, factors, held, proposals, rows, sessions, sign_on,
+    standing,
     tables::{DatabaseError, OptionalExtension as _, Params, Refused, Transaction},
     webhooks,
 };
@@ -53,6 +54,9 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         Change::StartSession { .. } | Change::EndSession { .. } => {
             sessions::session(db, change, actor)?
         }
+        Change::SetFactor { .. } | Change::RemoveFactor { .. } | Change::FactorRule { .. } => {
+            factors::change(db, change, actor)?;
+        }
         Change::SignOn { .. } => sign_on::sign_on(db, change, actor)?,
         Change::AddToken { .. } | Change::RemoveToken { .. } => token(db, change, actor)?,
         Change::SavePolicy { .. } => return save_policy(db, change, actor),
@@ -89,6 +93,7 @@ fn set_password(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome
         name,
         password,
         end_tokens,
+        code,
     } = change
     else {
         return Ok(());
@@ -96,6 +101,9 @@ fn set_password(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome
     sign_on::refuse_theirs(db, name, "they have no password here")?;
     let folded = rows::folded(name);
     let own = standing::is_themselves(actor, name);
+    if own {
+        factors::spend(db, name, code.as_ref(), actor)?;
+    }
     let sql = "UPDATE users SET password = ?2, own_password = ?3 WHERE lower(name) = ?1";
     one(db, sql, (&folded, password, own), ("user", name))?;
     let sql = "DELETE FROM sessions WHERE lower(\"user\") = ?1";

@@ -23,6 +23,19 @@ pub struct User {
     pub own_password: bool,
     /// What a sign-on provider calls them; `None` for who signs in by password.
     pub account: Option<Account>,
+    /// A code is asked for beside their password.
+    pub second_factor: bool,
+}
+
+/// What is kept of somebody's second factor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecondFactor {
+    /// What their device has, too; sealed.
+    pub sealed: Vec<u8>,
+    /// Since when there is it.
+    pub since: Timestamp,
+    /// How many of the codes that they wrote down are left.
+    pub codes: u32,
 }
 
 /// Somebody, as a sign-on provider calls them.
@@ -64,6 +77,8 @@ pub struct Session {
     pub agent: String,
     /// How it began: `password`, `single sign-on`.
     pub began: String,
+    /// Their role asks for a second factor, and they have none.
+    pub lacks_factor: bool,
 }
 
 /// A program that may use the API.

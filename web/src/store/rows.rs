@@ -9,23 +9,38 @@ use super::{
 };
 use crate::{credential::Digest, narrowing::Narrowing};
 
-pub(super) const USERS: &str = "SELECT name, role, password, created, own_password, issuer, subject FROM users ORDER BY lower(name)";
+pub(super) const USERS: &str = "SELECT name, role, password, created, own_password, issuer, subject,
+    EXISTS (SELECT 1 FROM second_factors f WHERE f.person = users.name) FROM users ORDER BY lower(name)";
 pub(super) const ONE_USER: &str =
-    "SELECT name, role, password, created, own_password, issuer, subject
+    "SELECT name, role, password, created, own_password, issuer, subject,
+    EXISTS (SELECT 1 FROM second_factors f WHERE f.person = users.name)
     FROM users WHERE lower(name) = ?1";
 /// Of who has no account there is no such row.
 pub(super) const USER_OF: &str =
-    "SELECT name, role, password, created, own_password, issuer, subject
+    "SELECT name, role, password, created, own_password, issuer, subject,
+    EXISTS (SELECT 1 FROM second_factors f WHERE f.person = users.name)
     FROM users WHERE issuer = ?1 AND subject = ?2 AND subject <> ''";
 pub(super) const SESSIONS: &str = r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen, s.expires,
-    s.address, s.agent, s.began FROM sessions s JOIN users u ON u.name = s."user"
+    s.address, s.agent, s.began,
+    u.subject = '' AND NOT EXISTS (SELECT 1 FROM second_factors f WHERE f.person = u.name)
+        AND EXISTS (SELECT 1 FROM settings t WHERE t.name = 'second_factor'
+            AND t.value LIKE '% ' || u.role || ' %')
+    FROM sessions s JOIN users u ON u.name = s."user"
     WHERE s.expires > ?1 AND s.seen > ?2 ORDER BY s.created DESC, s.id LIMIT 1000"#;
 pub(super) const SESSIONS_OF: &str = r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen,
-    s.expires, s.address, s.agent, s.began FROM sessions s JOIN users u ON u.name = s."user"
+    s.expires, s.address, s.agent, s.began,
+    u.subject = '' AND NOT EXISTS (SELECT 1 FROM second_factors f WHERE f.person = u.name)
+        AND EXISTS (SELECT 1 FROM settings t WHERE t.name = 'second_factor'
+            AND t.value LIKE '% ' || u.role || ' %')
+    FROM sessions s JOIN users u ON u.name = s."user"
     WHERE s.expires > ?1 AND s.seen > ?2 AND lower(u.name) = ?3
     ORDER BY s.created DESC, s.id LIMIT 1000"#;
 pub(super) const ONE_SESSION: &str = r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen,
-    s.expires, s.address, s.agent, s.began FROM sessions s JOIN users u ON u.name = s."user"
+    s.expires, s.address, s.agent, s.began,
+    u.subject = '' AND NOT EXISTS (SELECT 1 FROM second_factors f WHERE f.person = u.name)
+        AND EXISTS (SELECT 1 FROM settings t WHERE t.name = 'second_factor'
+            AND t.value LIKE '% ' || u.role || ' %')
+    FROM sessions s JOIN users u ON u.name = s."user"
     WHERE s.expires > ?1 AND s.seen > ?2 AND s.id = ?3"#;
 pub(super) const TOKENS: &str = "SELECT id, digest, name, role, author, created, expires, used,
     person, scopes, servers
@@ -86,6 +101,7 @@ pub(super) fn user(row: &Row) -> Result<User, DatabaseError> {
         created: time(row, 3)?,
         own_password: row.get(4)?,
         account: account(row)?,
+        second_factor: row.get(7)?,
     })
 }
 
@@ -109,6 +125,7 @@ pub(super) fn session(row: &Row) -> Result<Session, DatabaseError> {
         address: row.get(7)?,
         agent: row.get(8)?,
         began: row.get(9)?,
+        lacks_factor: row.get(10)?,
     })
 }
 
@@ -214,7 +231,7 @@ fn word<T: std::str::FromStr<Err = String>>(row: &Row, at: usize) -> Result<T, D
     text.parse().map_err(|error: String| unreadable(at, error))
 }
 
-fn time(row: &Row, at: usize) -> Result<Timestamp, DatabaseError> {
+pub(super) fn time(row: &Row, at: usize) -> Result<Timestamp, DatabaseError> {
     Timestamp::from_second(row.get(at)?).map_err(|error| unreadable(at, error))
 }
 

@@ -3,9 +3,9 @@
 use jiff::Timestamp;
 
 use super::{
-    Actor, Change,
+    Actor, Change, UsedCode,
     changes::{Outcome, missing, one},
-    rows,
+    factors, rows,
     tables::{OptionalExtension as _, Transaction},
 };
 use crate::credential::Digest;
@@ -18,6 +18,7 @@ pub(super) fn session(db: &Transaction<'_>, change: &Change, actor: &Actor) -> O
             digest,
             user,
             password,
+            code,
             expires,
             agent,
         } => {
@@ -30,13 +31,14 @@ pub(super) fn session(db: &Transaction<'_>, change: &Change, actor: &Actor) -> O
             let Some(user) = known else {
                 return missing("user", user);
             };
+            factors::spend(db, &user, code.as_ref(), actor)?;
             let session = NewSession {
                 id,
                 digest,
                 user: &user,
                 expires: *expires,
                 agent,
-                began: "password",
+                began: UsedCode::began(code.as_ref()),
             };
             insert_session(db, &session, actor)?;
         }

@@ -9,14 +9,16 @@
 use jiff::Timestamp;
 use thiserror::Error;
 
+use crate::role::Role;
+
 mod value;
 
 pub(super) use value::{Params, Row, Value};
 
 use super::{
     Account, Actor, Applied, Assignment, Change, ChangeError, HeldRow, HeldWord, News, PolicyHead,
-    PolicyVersion, Proposal, SavedSearch, Server, Session, Store, StoreError, Token, User, Webhook,
-    Witness, held, proposals, rows, webhooks,
+    PolicyVersion, Proposal, SavedSearch, SecondFactor, Server, Session, Store, StoreError, Token,
+    User, Webhook, Witness, factors, held, proposals, rows, webhooks,
 };
 
 /// A database that keeps the tables.
@@ -169,6 +171,16 @@ impl<T: Tables> Store for T {
             db.query_row(rows::USER_OF, [issuer, subject], rows::user)
                 .optional()
         })
+    }
+
+    fn second_factor(&self, user: &str) -> Result<Option<SecondFactor>, StoreError> {
+        let user = rows::folded(user);
+        let sql = factors::ONE_FACTOR;
+        self.read(|db| db.query_row(sql, [&user], factors::factor).optional())
+    }
+
+    fn factor_rule(&self) -> Result<Vec<Role>, StoreError> {
+        self.read(factors::rule)
     }
 
     fn sessions(&self, now: Timestamp) -> Result<Vec<Session>, StoreError> {

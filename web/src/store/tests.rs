@@ -32,6 +32,7 @@ macro_rules! on_both {
 }
 
 mod accounts;
+mod factors;
 mod held;
 mod second_self;
 mod two_person;
@@ -185,6 +186,7 @@ fn sessions_end_by_time_by_idleness_with_their_user_and_with_a_new_password(stor
     apply(store, &user("ana", Role::Admin)).unwrap();
     apply(store, &user("ben", Role::Viewer)).unwrap();
     let start = |id: &str, user: &str| Change::StartSession {
+        code: None,
         id: id.to_owned(),
         digest: credential::mint_token().unwrap().digest,
         user: user.to_owned(),
@@ -208,6 +210,7 @@ fn sessions_end_by_time_by_idleness_with_their_user_and_with_a_new_password(stor
     }
     assert!(!alive("a", 12 * 3600));
     let password = Change::SetPassword {
+        code: None,
         name: "ben".to_owned(),
         password: "new".to_owned(),
         end_tokens: false,
@@ -424,6 +427,7 @@ fn a_person_has_twenty_sessions_and_sees_their_own(store: &dyn Store) {
     apply(store, &user("ben", Role::Viewer)).unwrap();
     let start = |id: String, user: &str, second: i64| {
         let change = Change::StartSession {
+            code: None,
             id,
             digest: credential::mint_session().unwrap().digest,
             user: user.to_owned(),

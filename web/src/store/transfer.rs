@@ -35,6 +35,16 @@ const COPIED: &[Table] = &[
         key: "name",
     },
     Table {
+        name: "second_factors",
+        columns: &["person", "sealed", "created", "last_step"],
+        key: "person",
+    },
+    Table {
+        name: "recovery_codes",
+        columns: &["person", "digest", "used"],
+        key: "person, digest",
+    },
+    Table {
         name: "tokens",
         columns: &[
             "id", "digest", "name", "role", "author", "created", "expires", "used", "person",
@@ -294,6 +304,7 @@ mod tests {
             password: "first".to_owned(),
         };
         let choose = Change::SetPassword {
+            code: None,
             name: name.to_owned(),
             password: "hash".to_owned(),
             end_tokens: false,
@@ -311,6 +322,7 @@ mod tests {
         apply(
             store,
             Change::StartSession {
+                code: None,
                 id: "s1".to_owned(),
                 digest: Digest::from_octets([1; 32]),
                 user: "ana".to_owned(),

@@ -69,6 +69,8 @@ impl<'a> Doing<'a> {
         match what.split(' ').next()? {
             "added" => Some(Self::Account(name, 1, "Create")),
             "removed" => Some(Self::Account(name, 6, "Delete")),
+            "enrolled" => Some(Self::Account(name, 10, "MFA Factor Enable")),
+            "has" => Some(Self::Account(name, 11, "MFA Factor Disable")),
             "is" => Some(Self::Account(name, OTHER, "Change Role")),
             _ => None,
         }

@@ -119,6 +119,18 @@ fn what_people_do_is_told_of_whom_they_do_it_to() {
     let set = "password of ben set, sessions ended, tokens stay";
     for (actor, words, user, id) in [
         ("ana", "user ben added as viewer", "ben", 300_101),
+        (
+            "ana",
+            "user ana enrolled a second factor, 10 recovery codes",
+            "ana",
+            300_110,
+        ),
+        (
+            "ana",
+            "user ben has no second factor any more",
+            "ben",
+            300_111,
+        ),
         ("ana", "user ben is now admin", "ben", 300_199),
         ("ana", "user ben removed", "ben", 300_106),
         ("ana", set, "ben", 300_104),

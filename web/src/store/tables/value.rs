@@ -91,6 +91,12 @@ impl From<[u8; 32]> for Value {
     }
 }
 
+impl From<&[u8]> for Value {
+    fn from(octets: &[u8]) -> Self {
+        Self::Octets(octets.to_vec())
+    }
+}
+
 impl<T: Into<Self>> From<Option<T>> for Value {
     fn from(maybe: Option<T>) -> Self {
         maybe.map_or(Self::Null, Into::into)
@@ -142,6 +148,15 @@ impl FromValue for [u8; 32] {
         match value {
             Value::Octets(octets) => octets.as_slice().try_into().ok(),
             _ => None,
+        }
+    }
+}
+
+impl FromValue for Vec<u8> {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Octets(octets) => Some(octets.clone()),
+            Value::Null | Value::Integer(_) | Value::Text(_) => None,
         }
     }
 }

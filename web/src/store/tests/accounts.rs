@@ -47,6 +47,7 @@ fn an_account_elsewhere_has_no_password_and_no_role_of_ours(store: &dyn Store) {
     );
     for change in [
         Change::SetPassword {
+            code: None,
             name: "EVA".to_owned(),
             password: "hash".to_owned(),
             end_tokens: false,
@@ -64,6 +65,7 @@ fn an_account_elsewhere_has_no_password_and_no_role_of_ours(store: &dyn Store) {
     }
     // Nor is the empty hash of theirs a password that was checked.
     let by_password = Change::StartSession {
+        code: None,
         id: "two".to_owned(),
         digest: credential::mint_token().unwrap().digest,
         user: "eva".to_owned(),

@@ -111,6 +111,7 @@ fn a_role_goes_to_the_account_that_was_looked_at(store: &dyn Store) {
 fn who_lost_the_right_meanwhile_changes_nothing(store: &dyn Store) {
     ruled(store);
     let start = Change::StartSession {
+        code: None,
         id: "one".to_owned(),
         digest: credential::mint_token().unwrap().digest,
         user: "cem".to_owned(),

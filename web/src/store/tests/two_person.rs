@@ -60,6 +60,7 @@ pub(super) fn member(store: &dyn Store, name: &str, role: Role) {
 
 pub(super) fn password(name: &str, password: &str) -> Change {
     Change::SetPassword {
+        code: None,
         name: name.to_owned(),
         password: password.to_owned(),
         end_tokens: false,

@@ -224,6 +224,7 @@ async fn under_the_two_person_rule_a_webhook_denies_and_no_more() {
             ..crate::app::tests::owner()
         };
         let change = Change::SetPassword {
+            code: None,
             name: name.to_owned(),
             password: "y".to_owned(),
             end_tokens: false,

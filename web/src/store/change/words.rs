@@ -1,0 +1,82 @@
+//! How each change stands in the record: one wording of each, which exports read, too.
+
+use super::Change;
+use crate::store::{UsedCode, factors, webhooks};
+
+impl Change {
+    pub(super) fn words(&self, again: bool) -> String {
+        match self {
+            Self::OpenSetup { .. } => "set-up link made".to_owned(),
+            Self::FinishSetup { name, .. } => format!("set-up done: first admin {name}"),
+            Self::AddUser { name, role, .. } => format!("user {name} added as {role}"),
+            Self::SetPassword {
+                name, end_tokens, ..
+            } => {
+                let tokens = if *end_tokens { "ended" } else { "stay" };
+                format!("password of {name} set, sessions ended, tokens {tokens}")
+            }
+            Self::SetRole { name, role } => format!("user {name} is now {role}"),
+            Self::RemoveUser { name } => format!("user {name} removed"),
+            Self::SetFactor { .. } | Self::RemoveFactor { .. } | Self::FactorRule { .. } => {
+                factors::words(self)
+            }
+            Self::StartSession { id, code, .. } => {
+                format!("signed in{}, session {id}", UsedCode::words(code.as_ref()))
+            }
+            Self::SignOn {
+                id,
+                account,
+                role,
+                first,
+                ..
+            } => {
+                let first = if *first { " for the first time" } else { "" };
+                format!("signed in{first} through {account} as {role}, session {id}")
+            }
+            Self::EndSession { id } => format!("session {id} ended"),
+            Self::AddToken {
+                id,
+                name,
+                role,
+                narrowing,
+                ..
+            } => format!("token {name} ({id}) made as {role}{}", narrowing.words()),
+            Self::RemoveToken { id } => format!("token {id} removed"),
+            Self::SavePolicy { .. } => "version saved".to_owned(),
+            Self::SaveFor { server, .. } => format!("version saved and put in force for {server}"),
+            Self::RemovePolicy { .. } => "policy removed".to_owned(),
+            Self::Assign { server, policy } => {
+                let place = server.as_deref().unwrap_or("all servers");
+                match policy {
+                    Some(policy) => format!("{policy} put in force for {place}"),
+                    None => format!("assignment of {place} taken away"),
+                }
+            }
+            Self::SetFloor { server, policy } => {
+                let place = server.as_deref().unwrap_or("all servers");
+                match policy {
+                    Some(policy) => format!("{policy} is the floor of {place}"),
+                    None => format!("floor of {place} taken away"),
+                }
+            }
+            Self::SaveWebhook { .. } => webhooks::words(self),
+            Self::RemoveWebhook { name } => format!("webhook {name} removed"),
+            Self::AnswerHeld { allow, what, .. } => {
+                let word = if *allow { "allowed once" } else { "denied" };
+                format!("waiting request {word}: {what}")
+            }
+            Self::SaveServer { spec, .. } => {
+                let what = if again { "changed" } else { "registered" };
+                format!("server {what}: {}", spec.command.join(" "))
+            }
+            Self::RemoveServer { .. } => "server removed".to_owned(),
+            Self::SaveSearch { id, title, query } => {
+                format!("search \"{title}\" ({id}) saved: {query}")
+            }
+            Self::RemoveSearch { id } => format!("saved search {id} removed"),
+            Self::TwoPersonRule { on: true } => "two-person rule turned on".to_owned(),
+            Self::TwoPersonRule { on: false } => "two-person rule turned off".to_owned(),
+            Self::Decide { id, .. } => format!("proposal {id} decided"),
+        }
+    }
+}
