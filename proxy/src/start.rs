@@ -20,7 +20,7 @@ use crate::{
     dns,
     settings::{ProxyListeners, Settings},
     tls::{
-        downstream::{TerminateError, Terminator},
+        downstream::Terminator,
         leaf::{MintError, Minter},
         provider::provider,
         roots::LazyVerifier,
@@ -49,9 +49,6 @@ pub enum StartProxyError {
     /// No key for minted certificates.
     #[error("cannot prepare the certificates that sandboxes will see")]
     Mint(#[from] MintError),
-    /// No TLS.
-    #[error("cannot prepare TLS towards sandboxes")]
-    Tls(#[from] TerminateError),
     /// A socket cannot be shared by threads.
     #[error("cannot share a listening socket between threads")]
     Socket(#[source] io::Error),
@@ -137,7 +134,7 @@ pub(crate) fn shared(
             never_open: settings.never_open,
             deadlines: settings.deadlines.clone(),
         }),
-        terminator: Terminator::new(minter, &provider)?,
+        terminator: Terminator::new(minter, &provider),
         verifier: LazyVerifier::new(settings.upstream_roots, Arc::clone(&provider)),
         deadlines: settings.deadlines,
         recorder,
