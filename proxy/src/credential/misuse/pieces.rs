@@ -3,7 +3,8 @@
 //! By the body's type: the values of a form, the strings and numbers of JSON (members and elements,
 //! in JSON that says what it is and in text that begins like it), the parts of a multipart body. Only what
 //! is at the ends of a value can be a piece that goes on in the next one, so that of a long one nothing
-//! else is remembered.
+//! else is remembered. In forms and JSON this costs several times what all other looking does, so that it
+//! is done for the first [`LOOKED_AT`] octets: whoever would write more before would as well encrypt.
 
 use super::super::{
     bare::add_bare,
@@ -20,7 +21,11 @@ use self::{form::Form, json::Json, multipart::Multipart};
 
 /// How pieces of one body are put together.
 #[derive(Debug, Default)]
-pub struct Pieces(Way);
+pub struct Pieces {
+    way: Way,
+    /// Octets of the body that are still looked at.
+    left: usize,
+}
 
 /// By the body's type.
 #[derive(Debug, Default)]
@@ -38,31 +43,36 @@ impl Pieces {
     /// Not at all: nothing tells its values apart.
     #[must_use]
     pub const fn never() -> Self {
-        Self(Way::Never)
+        Self::by(Way::Never)
     }
 
     /// Of a body that does not say what it is: as JSON, if it begins like it.
     #[must_use]
     pub const fn untold() -> Self {
-        Self(Way::Untold)
+        Self::by(Way::Untold)
     }
 
     /// Of a form.
     #[must_use]
     pub fn form() -> Self {
-        Self(Way::Form(Form::default()))
+        Self::by(Way::Form(Form::default()))
     }
 
     /// Of JSON.
     #[must_use]
     pub fn json() -> Self {
-        Self(Way::Json(Json::default()))
+        Self::by(Way::Json(Json::default()))
     }
 
     /// Of a body in parts, with `boundary` between them.
     #[must_use]
     pub fn multipart(boundary: &[u8]) -> Self {
-        Self(Way::Multipart(Box::new(Multipart::new(boundary))))
+        Self::by(Way::Multipart(Box::new(Multipart::new(boundary))))
+    }
+
+    const fn by(way: Way) -> Self {
+        let left = LOOKED_AT;
+        Self { way, left }
     }
 
     /// Takes the next octets of the body and tells what is in pieces in it so far.
@@ -72,27 +82,41 @@ impl Pieces {
         watch: &'a Watch,
         mut tell: impl FnMut(&'a Found),
     ) {
-        if let Way::Untold = self.0
+        if let Way::Untold = self.way
             && let Some(first) = octets.iter().find(|octet| !is_before(**octet))
         {
-            *self = match first {
-                b'{' | b'[' => Self::json(),
-                _ => Self::never(),
+            self.way = match first {
+                b'{' | b'[' => Way::Json(Json::default()),
+                _ => Way::Never,
             };
         }
+        let octets = self.near(octets);
         for octets in octets.chunks(AT_ONCE) {
-            match &mut self.0 {
+            match &mut self.way {
                 Way::Never | Way::Untold => return,
                 Way::Form(form) => form.look(octets, watch, &mut tell),
                 Way::Json(json) => json.look(octets, watch, &mut tell),
                 Way::Multipart(multipart) => multipart.look(octets, watch, &mut tell),
             }
         }
+        if self.left == 0 {
+            self.way = Way::Never;
+        }
+    }
+
+    /// What of `octets` is to be looked at.
+    fn near<'o>(&mut self, octets: &'o [u8]) -> &'o [u8] {
+        if matches!(self.way, Way::Multipart(_)) {
+            return octets;
+        }
+        let near = octets.get(..self.left).unwrap_or(octets);
+        self.left -= near.len();
+        near
     }
 
     /// Has all that is remembered looked at again: others may be looked for now.
     pub(super) fn renew(&mut self) {
-        match &mut self.0 {
+        match &mut self.way {
             Way::Never | Way::Untold => {}
             Way::Form(form) => form.renew(),
             Way::Json(json) => json.renew(),
@@ -103,7 +127,7 @@ impl Pieces {
     /// Octets that are remembered.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
-        match &self.0 {
+        match &self.way {
             Way::Never | Way::Untold => 0,
             Way::Form(form) => form.kept(),
             Way::Json(json) => json.kept(),
@@ -253,6 +277,8 @@ const SPREAD: usize = 8;
 /// What is remembered is looked at again with whatever comes, be it an octet: longer texts are put together
 /// where they come at once.
 const MOST: usize = 4096;
+/// Octets of a body in which pieces are put together.
+pub(super) const LOOKED_AT: usize = 1024 * 1024;
 /// Octets that are taken before what they came to is looked at.
 const AT_ONCE: usize = 16 * 1024;
 /// A body that waits keeps no more room than this.

@@ -18,6 +18,16 @@ struct Around<'a> {
     last: bool,
 }
 
+/// What a text that goes on would have to go on with.
+enum Next {
+    /// This octet, up to there.
+    Octet(u8, usize),
+    /// Nothing: no text goes on like this.
+    Nothing,
+    /// It takes an attempt to tell.
+    Odd,
+}
+
 impl Spellings {
     /// Finds all that stands in `raw`; where nothing comes after it, it is the `last`.
     pub(in crate::credential) fn look(&self, raw: &[u8], last: bool, finds: &mut Finds) {
@@ -135,12 +145,13 @@ impl Spellings {
     /// What comes after a line break at `here`.
     #[inline]
     fn after_break(&self, here: Around<'_>, places: Places, end: usize, finds: &mut Finds) {
-        if places == 0 {
+        if places == 0 || here.is_followed_by_its_like(end) && !self.may_be_itself(here, &[]) {
             return;
         }
         match self.read(here, &[], end) {
-            Some(next) => self.weigh(here, places, next, finds),
-            None => self.attempt_places(here, places, finds),
+            Next::Octet(octet, end) => self.weigh(here, places, (octet, end), finds),
+            Next::Nothing => {}
+            Next::Odd => self.attempt_places(here, places, finds),
         }
     }
 
@@ -154,27 +165,30 @@ impl Spellings {
     /// The next octet of a text behind what is `known` of it from `here` on, if it has only one reading
     /// that can matter, and where that ends.
     #[inline]
-    fn read(&self, here: Around<'_>, known: &[u8], mut at: usize) -> Option<(u8, usize)> {
+    fn read(&self, here: Around<'_>, known: &[u8], mut at: usize) -> Next {
         for _ in 0..=BREAKS {
-            let octet = *here.raw.get(at)?;
+            let Some(&octet) = here.raw.get(at) else {
+                return Next::Odd;
+            };
             if !is_special(octet) {
-                return Some((octet, at + 1));
+                return Next::Octet(octet, at + 1);
             }
             if is_line_break(octet) {
                 at += 1;
                 continue;
             }
             if self.may_be_itself(here, known) {
-                return None;
+                return Next::Odd;
             }
             match quick(here.raw, at, DEPTH) {
-                Quick::Octet(octet, end) => return Some((octet, end)),
+                Quick::Octet(octet, end) => return Next::Octet(octet, end),
                 Quick::Break(end) => at = end,
-                Quick::Wide(first) if self.places_of(first) == 0 => return Some((first, at)),
-                Quick::Wide(_) | Quick::Odd => return None,
+                Quick::Wide(first) if self.places_of(first) == 0 => return Next::Octet(first, at),
+                Quick::Wide(_) | Quick::Odd => return Next::Odd,
             }
         }
-        None
+        // More breaks than a text may have in a row, and none of them can be read as anything else.
+        Next::Nothing
     }
 
     /// Whether the octet behind what is `known` from `here` on may be meant as one that begins an escape,
@@ -236,9 +250,10 @@ impl Spellings {
         let mut row = [octet, 0, 0, 0];
         for ahead in 1..ROW {
             let known = row.get(..ahead).unwrap_or_default();
-            let Some((octet, next)) = self.read(here, known, end) else {
-                self.attempt_from(here, left, octet, finds);
-                return;
+            let (octet, next) = match self.read(here, known, end) {
+                Next::Octet(octet, next) => (octet, next),
+                Next::Nothing => return,
+                Next::Odd => return self.attempt_from(here, left, octet, finds),
             };
             left &= self.places_of(octet) >> ahead;
             if left == 0 {
@@ -299,6 +314,15 @@ impl Spellings {
 }
 
 impl Around<'_> {
+    /// Whether the line break from here to `end` is followed by more that are written like it than a text
+    /// may have in a row: whoever wants looking to take long would have each of them read as often.
+    #[inline]
+    fn is_followed_by_its_like(&self, end: usize) -> bool {
+        let length = BREAKS * (end - self.at);
+        let here = self.raw.get(self.at..self.at + length);
+        here.is_some() && here == self.raw.get(end..end + length)
+    }
+
     /// At which places of a text this may be by what stands before.
     #[inline]
     fn places_before(&self, of: impl Fn(u8) -> Places) -> Places {

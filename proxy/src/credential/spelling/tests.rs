@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Values that look like escapes, end in one, or are of what escapes are made of.
-const VALUES: [&str; 7] = [
+const VALUES: [&str; 8] = [
     "ghp_0123+Real/Value==xyz",
     "p%41ss\\n&amp;w0rd",
     "ends-in-a-percent%",
@@ -14,6 +14,7 @@ const VALUES: [&str; 7] = [
     "\\\\\\\\\\\\\\\\",
     "abcdef&#x",
     "25252525u0041",
+    "nrnrnrnrn9",
 ];
 
 fn spellings() -> Spellings {
@@ -77,13 +78,16 @@ fn spelled(octet: u8, how: u8) -> String {
         10 => format!("\n{}", char::from(octet)),
         11 => format!("\\r\\n{}", char::from(octet)),
         12 => format!("%0d%0A{}", char::from(octet)),
+        // As many line breaks in a row as a text may have.
+        13 => format!("{}{}", "\\n".repeat(8), char::from(octet)),
+        14 => format!("{}{}", "%0a\\r".repeat(4), char::from(octet)),
         _ => char::from(octet).to_string(),
     }
 }
 
 /// A text of which each octet is written somehow.
 fn written(text: String) -> impl Strategy<Value = String> {
-    prop::collection::vec(prop_oneof![3 => Just(99_u8), 1 => 0_u8..13], text.len()).prop_map(
+    prop::collection::vec(prop_oneof![3 => Just(99_u8), 1 => 0_u8..15], text.len()).prop_map(
         move |how| {
             let octets = text.bytes().zip(how).enumerate();
             octets
@@ -119,6 +123,7 @@ fn adversarial() -> impl Strategy<Value = String> {
         2 => prop::sample::select(vec![
             "%", "\\", "&", "%2", "%25", "\\u", "\\u00", "\\x", "&#", "&#x", "&am", "&amp;", "=", "\n", "\r\n",
             "\\n", "%0a", "g", "u0067", "67", "amp;",
+            "\\n\\n\\n\\n\\n\\n\\n\\n", "\\r\\r\\r\\r\\r\\r\\r\\r\\r", "%0A%0a%0A%0A%0A%0A%0A%0A",
         ]).prop_map(str::to_owned),
         1 => "[ -~\n]{0,12}",
     ];
@@ -195,7 +200,7 @@ proptest! {
         let found = finds.hits.iter().any(|hit| {
             hit.start >= before.len().saturating_sub(slack)
                 && hit.start <= before.len() + 2 * slack
-                && hit.end + slack >= end
+                && hit.end + 2 * slack >= end
         });
         prop_assert!(found, "{} not in {:?}", raw, finds.hits);
     }

@@ -264,6 +264,33 @@ fn a_long_name_between_two_pieces_hides_nothing_wherever_it_is_cut() {
 }
 
 #[test]
+fn a_body_is_put_together_as_far_as_is_said_and_what_is_whole_is_found_anywhere() {
+    let (head, tail) = LONGER.split_at(12);
+    let tail = tail.replace('\\', "\\\\");
+    let json = |before: usize| format!("[\"{}\",\"{head}\",\"{tail}\"]", " ".repeat(before));
+    let form = |before: usize| {
+        let tail = tail.replace('&', "%26");
+        format!("a={}&b={head}&c={tail}&d=", "+".repeat(before))
+    };
+    let room = LOOKED_AT - json(0).len();
+    for (before, found) in [(room - 9, true), (room + 40, false)] {
+        for at_once in [1 << 21, 10_000] {
+            let chunks = |body: String| {
+                let body: &'static [u8] = body.into_bytes().leak();
+                body.chunks(at_once).collect::<Vec<_>>()
+            };
+            assert_eq!(refused(Pieces::json(), &chunks(json(before))), found);
+            assert_eq!(refused(Pieces::form(), &chunks(form(before))), found);
+            let whole = format!("[\"{}\",\"{head}{tail}\"]", " ".repeat(before));
+            assert!(refused(Pieces::json(), &chunks(whole)));
+            // Of parts only the ends are read, so that there is no such bound.
+            let parts = in_parts(&["x".repeat(before), head.to_owned(), LONGER[12..].to_owned()]);
+            assert!(refused(Pieces::multipart(b"b0undary"), &chunks(parts)));
+        }
+    }
+}
+
+#[test]
 fn a_row_of_zeros_is_no_value_in_pieces() {
     let zeros = format!("[{}0]", "0,".repeat(60));
     assert!(!refused(Pieces::json(), &[zeros.as_bytes()]));
