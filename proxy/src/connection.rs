@@ -18,7 +18,7 @@ use crate::{
     authority::Destination,
     caller::Caller,
     detect::{FirstBytes, Patience, Rewind, sniff},
-    enforce::connect::refuse_connect,
+    enforce::{connect::refuse_connect, secret::shown_host},
     http::{
         explicit::Tunnelled,
         interject::Interjecting,
@@ -225,7 +225,8 @@ async fn refuse(
     let attempt = caller.attempt(&at.host, at.port, protocol, None);
     let denial = refuse_connect(caller.recorder(), &attempt, reason).await;
     tracing::info!(
-        deny.reason = %denial.reason, server.address = %at.host, server.port = %at.port, "denied"
+        deny.reason = %denial.reason, server.address = %shown_host(caller.subject(), &at.host.to_string()),
+        server.port = %at.port, "denied"
     );
 }
 

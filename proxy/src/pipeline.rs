@@ -12,7 +12,7 @@
 //! answer      stream back, record the outcome                http::body, http::exchange
 //! ```
 
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use gig_audit::Event;
 use gig_policy::{Denial, DenyReason, RequestPermit};
@@ -126,7 +126,9 @@ async fn carry(
     let Some(wallet) = session.caller().subject().wallet() else {
         return Ok(None);
     };
+    let method = request.method().clone();
     let head = Head {
+        method: &method,
         // The messages of a WebSocket are planned for like a body.
         has_body: !request.body().is_end_stream() || upgrade::wanted(request),
         written: request.uri().path_and_query().cloned(),
@@ -163,6 +165,7 @@ fn asked(session: &Session, request: &Request<Incoming>) -> Asked {
         tls: session.tls().cloned(),
         changes: caller.subject().changes(),
         heard: None,
+        told: OnceLock::new(),
     }
 }
 
@@ -234,8 +237,8 @@ impl Refuser<'_> {
             self.session.set_told();
         }
         tracing::info!(
-            req.id = %asked.id, deny.reason = %denial.reason, server.address = %asked.host_word,
-            server.port = %asked.port, http.request.method = %asked.method, "denied"
+            req.id = %asked.id, deny.reason = %denial.reason, server.address = %asked.shown_host(),
+            server.port = %asked.port, http.request.method = %asked.shown_method(), "denied"
         );
         Box::new(Refusal {
             denial,

@@ -10,7 +10,10 @@ use crate::{
     authority::{Destination, agree_handling, agree_tls},
     caller::Caller,
     client_hello::ClientHelloFacts,
-    enforce::connect::{Attempt, Outcome, refuse_connect},
+    enforce::{
+        connect::{Attempt, Outcome, refuse_connect},
+        secret::shown_host,
+    },
     http::{
         linger::{Ending, Linger},
         session::{Aim, Session},
@@ -120,7 +123,8 @@ async fn terminate(
         Err(error) => {
             tracing::info!(
                 %error, cause = std::error::Error::source(&error).map(tracing::field::display),
-                server.address = %host, "no TLS with a sandbox"
+                server.address = %shown_host(caller.subject(), &host.to_string()),
+                "no TLS with a sandbox"
             );
             Err(error.reason())
         }

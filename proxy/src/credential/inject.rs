@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use gig_policy::{SecretGrant, SecretName, SecretPlace};
 use gig_vault::{Secret, SecretUnavailable, Treatment};
-use http::{HeaderMap, header, uri::PathAndQuery};
+use http::{HeaderMap, Method, header, uri::PathAndQuery};
 
 use super::{
     body::BodyPlan,
     capture::Capture,
     memory::Memory,
-    misuse::{Bearer, HeadText, Matter},
+    misuse::{Bearer, HeadText, Matter, hidden::in_method},
     place::{Places, Replacement, Unplaceable},
     scrub::Scrub,
     sign::{certificate::ClientIdentity, treatment, treats_every_request},
@@ -31,6 +31,8 @@ mod target;
 /// The parts of a request that may hold sentinels; changed in place.
 #[derive(Debug)]
 pub struct Head<'a> {
+    /// The method; nothing may stand in it.
+    pub method: &'a Method,
     /// The target as the program wrote it.
     pub written: Option<PathAndQuery>,
     /// Path and query.
@@ -236,8 +238,11 @@ fn look(watch: &Watch, bearer: &Bearer<'_>, head: &Head<'_>) -> Result<Vec<Secre
     if watch.is_empty() {
         return Ok(Vec::new());
     }
-    let text = HeadText::of(head.target.path(), head.target.query(), head.headers);
-    let (mut wanted, mut misuses) = (Vec::new(), Vec::new());
+    let target = (head.target.path(), head.target.query());
+    let text = HeadText::of(head.method, target, head.headers);
+    let mut wanted = Vec::new();
+    let misused = in_method(watch, bearer.sandbox, head.method);
+    let mut misuses: Vec<Misuse> = misused.into_iter().collect();
     text.find(watch, |found, place| match bearer.judge(found, true) {
         Matter::Fine => {
             let own = matches!(found.what, What::Sentinel(_));

@@ -2,7 +2,7 @@
 //!
 //! | where | a sentinel | a value |
 //! | --- | --- | --- |
-//! | header fields and their names, trailers, path, query, host, form bodies | refused | refused |
+//! | header fields and their names, trailers, path, query, method, host, form bodies | refused | refused |
 //! | other bodies, WebSocket messages | noted | refused |
 //!
 //! Every header field counts as a place for credentials: APIs invent their own, and nobody writes prose
@@ -14,10 +14,11 @@ use std::sync::Arc;
 
 use gig_policy::{SandboxId, SecretGrant, SecretName};
 use http::{
-    HeaderMap,
+    HeaderMap, Method,
     header::{COOKIE, HOST},
 };
 
+pub mod hidden;
 mod pieces;
 
 pub use self::pieces::Pieces;
@@ -122,8 +123,11 @@ impl Place {
 impl HeadText {
     /// Of a request.
     #[must_use]
-    pub fn of(path: &str, query: Option<&str>, headers: &HeaderMap) -> Self {
+    pub fn of(method: &Method, (path, query): (&str, Option<&str>), headers: &HeaderMap) -> Self {
         let mut head = Self::default();
+        if !ORDINARY.contains(method) {
+            head.values.extend_from_slice(method.as_str().as_bytes());
+        }
         head.add(Place::Path, path.as_bytes());
         head.values.extend_from_slice(path.as_bytes());
         if let Some(query) = query {
@@ -411,6 +415,16 @@ impl Verdict {
     }
 }
 
+/// Methods that are no piece of anything.
+const ORDINARY: [Method; 7] = [
+    Method::GET,
+    Method::POST,
+    Method::PUT,
+    Method::HEAD,
+    Method::DELETE,
+    Method::PATCH,
+    Method::OPTIONS,
+];
 /// More than a record tells.
 const REMEMBERED: usize = 32;
 

@@ -119,6 +119,7 @@ impl Rehearsal {
         granted: &[SecretGrant],
     ) -> Result<Rehearsed, Refused> {
         let head = Head {
+            method: &self.method,
             written: None,
             target: &mut self.target,
             headers: &mut self.headers,

@@ -10,7 +10,10 @@ use gig_policy::{
     AppProtocol, ConnectPermit, Denial, DenyReason, Host, Policy, PolicyRef, Port, RuleRef, Verdict,
 };
 
-use super::{hold::Heard, secret::name_is_misused};
+use super::{
+    hold::Heard,
+    secret::{name_is_misused, shown_host, shown_tls},
+};
 use crate::subject::Subject;
 
 /// A connection that asks to be let out.
@@ -44,10 +47,10 @@ impl Attempt<'_> {
         entry.profile = self.subject.profile().cloned();
         entry.conn = Some(self.conn);
         entry.src = Some(self.src);
-        entry.host = Some(self.host.to_string().into());
+        entry.host = Some(shown_host(self.subject, &self.host.to_string()));
         entry.port = Some(self.port.get());
         entry.protocol = self.protocol.map(|protocol| protocol.as_str().into());
-        entry.tls.clone_from(&self.tls);
+        entry.tls = shown_tls(self.subject, self.tls.as_ref());
         entry
     }
 }

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     connect::{denial, fill_policy},
     hold::HELD,
-    secret::name_is_misused,
+    secret::{name_is_misused, shown_host},
 };
 use crate::subject::Subject;
 
@@ -158,7 +158,7 @@ impl NameEnforcer {
         entry.sandbox = Some(subject.id());
         entry.server = subject.server().cloned();
         entry.profile = subject.profile().cloned();
-        entry.host = Some(name.into());
+        entry.host = Some(shown_host(subject, name));
         entry.protocol = Some("dns".into());
         entry.method = Some(query_type.into());
         entry

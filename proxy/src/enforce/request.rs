@@ -5,7 +5,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -18,9 +18,15 @@ use gig_policy::{
 use super::{
     connect::{denial, is_origins_fault},
     hold::Heard,
-    secret::{name_is_misused, raise_alarm},
+    secret::{name_is_misused, raise_alarm, shown_tls},
 };
-use crate::{credential::tally::Tally, subject::Subject};
+use crate::{
+    credential::{
+        misuse::hidden::{method_without_values, without_values},
+        tally::Tally,
+    },
+    subject::Subject,
+};
 
 /// A request that asks to be forwarded, in the words that its records carry.
 #[derive(Debug, Clone)]
@@ -51,6 +57,17 @@ pub struct Asked {
     pub changes: u64,
     /// What came of waiting for a person, where it waited.
     pub heard: Option<Box<Heard>>,
+    /// The words that its records carry instead, where it holds a real value; found out when the first
+    /// is made.
+    pub told: OnceLock<Option<Box<Told>>>,
+}
+
+/// What a request is told as.
+#[derive(Debug, Clone)]
+pub struct Told {
+    host: Arc<str>,
+    method: Arc<str>,
+    path: Arc<str>,
 }
 
 /// Under what a request was allowed; its outcome is recorded with it.
@@ -106,6 +123,46 @@ impl Asked {
         heard.map_or_else(Vec::new, |heard| heard.findings.clone())
     }
 
+    /// The host as records and people are told it.
+    #[must_use]
+    pub fn shown_host(&self) -> &Arc<str> {
+        self.told().map_or(&self.host_word, |told| &told.host)
+    }
+
+    /// The method as they are told it.
+    #[must_use]
+    pub fn shown_method(&self) -> &Arc<str> {
+        self.told().map_or(&self.method, |told| &told.method)
+    }
+
+    /// The path as they are told it.
+    #[must_use]
+    pub fn shown_path(&self) -> &Arc<str> {
+        self.told().map_or(&self.path, |told| &told.path)
+    }
+
+    fn told(&self) -> Option<&Told> {
+        let wallet = self.subject.wallet()?;
+        let told = self.told.get_or_init(|| {
+            let watch = wallet.border().watch();
+            let host = without_values(&watch, &self.host_word, '.');
+            let method = method_without_values(&watch, &self.method);
+            let path = without_values(&watch, &self.path, '/');
+            if host.is_none() && method.is_none() && path.is_none() {
+                return None;
+            }
+            let or = |told: Option<String>, word: &Arc<str>| {
+                told.map_or_else(|| Arc::clone(word), Into::into)
+            };
+            Some(Box::new(Told {
+                host: or(host, &self.host_word),
+                method: or(method, &self.method),
+                path: or(path, &self.path),
+            }))
+        });
+        told.as_deref()
+    }
+
     /// A record of `event` that says who asked for what.
     #[must_use]
     pub fn entry(&self, event: Event) -> Entry {
@@ -116,11 +173,11 @@ impl Asked {
         entry.conn = Some(self.conn);
         entry.request = Some(Arc::clone(&self.id));
         entry.src = Some(self.src);
-        entry.host = Some(Arc::clone(&self.host_word));
+        entry.host = Some(Arc::clone(self.shown_host()));
         entry.port = Some(self.port.get());
         entry.protocol = Some(protocol_word(self.protocol));
-        entry.method = Some(Arc::clone(&self.method));
-        entry.path = Some(Arc::clone(&self.path));
+        entry.method = Some(Arc::clone(self.shown_method()));
+        entry.path = Some(Arc::clone(self.shown_path()));
         entry
     }
 }
@@ -188,7 +245,7 @@ pub async fn record_request(
 ) -> Result<Granted, Box<Denial>> {
     let granted = Granted::of(permit);
     let mut entry = asked.entry(Event::Request);
-    entry.tls = asked.tls.clone();
+    entry.tls = shown_tls(&asked.subject, asked.tls.as_ref());
     entry.secrets = secrets;
     entry.findings = asked.findings();
     granted.mark(&mut entry);
@@ -217,7 +274,7 @@ pub async fn refuse_request(
         denial.hint = String::new();
     }
     let mut entry = asked.entry(Event::Request);
-    entry.tls = asked.tls.clone();
+    entry.tls = shown_tls(&asked.subject, asked.tls.as_ref());
     entry.policy = Some(Arc::clone(&denial.policy.name));
     entry.policy_version = Some(denial.policy.version);
     entry.rule = denial.rule.as_ref().map(|rule| Arc::clone(&rule.0));

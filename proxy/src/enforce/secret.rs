@@ -6,11 +6,14 @@
 
 use std::sync::Arc;
 
-use gig_audit::{Entry, Event, Recorder, VerdictWord};
+use gig_audit::{Entry, Event, Recorder, TlsFacts, VerdictWord};
 use gig_policy::DenyReason;
 
 use crate::{
-    credential::{misuse::in_name, tally::Misuse},
+    credential::{
+        misuse::{hidden::without_values, in_name},
+        tally::Misuse,
+    },
     subject::Subject,
 };
 
@@ -28,6 +31,27 @@ pub fn raise_alarm(recorder: &Recorder, mut entry: Entry, misuse: &Misuse) {
     if let Err(error) = recorder.queue(entry) {
         tracing::error!(%error, "a misuse of a secret could not be recorded");
     }
+}
+
+/// A host's name as records and the log have it: without real values.
+#[must_use]
+pub fn shown_host(subject: &Subject, host: &str) -> Arc<str> {
+    let hidden = subject
+        .wallet()
+        .and_then(|wallet| without_values(&wallet.border().watch(), host, '.'));
+    hidden.map_or_else(|| host.into(), Into::into)
+}
+
+/// A TLS session as records have it: its name without real values.
+#[must_use]
+pub fn shown_tls(subject: &Subject, tls: Option<&TlsFacts>) -> Option<TlsFacts> {
+    let mut shown = tls?.clone();
+    if subject.wallet().is_some()
+        && let Some(sni) = &mut shown.sni
+    {
+        *sni = shown_host(subject, sni);
+    }
+    Some(shown)
 }
 
 /// Whether a host's name holds a sentinel or a value; raises no alarm.

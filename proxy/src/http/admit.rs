@@ -11,6 +11,7 @@ use crate::{
         connect::denial,
         hold::{Outcome, Waiting, patience},
         request::{Asked, charge_request, decide_request},
+        secret::shown_tls,
     },
     hold::Held,
 };
@@ -46,7 +47,7 @@ pub async fn admit(
             asked.host_word = asked.host.to_string().into();
         }
         let mut entry = asked.entry(gig_audit::Event::Request);
-        entry.tls.clone_from(&asked.tls);
+        entry.tls = shown_tls(&asked.subject, asked.tls.as_ref());
         let waiting = Waiting {
             caller: session.caller(),
             host: &at.host,
@@ -128,11 +129,11 @@ fn held(asked: &Asked, denied: &Denial, most: std::time::Duration) -> Held {
         id: Arc::clone(&asked.id),
         sandbox: asked.subject.id(),
         server: asked.subject.server().cloned(),
-        host: Arc::clone(&asked.host_word),
+        host: Arc::clone(asked.shown_host()),
         port: asked.port.get(),
         protocol: AppProtocol::as_str(asked.protocol),
-        method: Some(Arc::clone(&asked.method)),
-        path: Some(Arc::clone(&asked.path)),
+        method: Some(Arc::clone(asked.shown_method())),
+        path: Some(Arc::clone(asked.shown_path())),
         policy: (Arc::clone(&denied.policy.name), denied.policy.version),
         reason: denied.reason,
         most,

@@ -3,7 +3,7 @@
 //! For programs that honour `HTTPS_PROXY`. It opens no other way out: what runs inside an accepted
 //! tunnel is looked at like any transparent connection, with the CONNECT target as its destination.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use gig_policy::{ConnectPermit, DenyReason, Handling, Verdict};
 use http::{Request, Response, uri::Scheme};
@@ -185,6 +185,7 @@ fn asked(session: &Session, destination: &Destination) -> Asked {
         tls: None,
         changes: caller.subject().changes(),
         heard: None,
+        told: OnceLock::new(),
     }
 }
 

@@ -405,7 +405,7 @@ pub(super) fn fail(mut exchange: Exchange, failure: Failure) -> (Asked, DenyReas
     let reason = exchange.ended_for().unwrap_or(failure.reason);
     let asked = exchange.asked().clone();
     tracing::info!(
-        req.id = %asked.id, server.address = %asked.host_word, server.port = %asked.port,
+        req.id = %asked.id, server.address = %asked.shown_host(), server.port = %asked.port,
         error.type = %reason, side = failure.side.as_str(),
         cause = failure.source.as_deref().map(chain), "no answer from the origin"
     );

@@ -23,7 +23,10 @@ use super::{
     interject::Interjecting, limits, session::Session, streams::Streams, upgrade::Tunnel,
 };
 use crate::{
-    enforce::connect::refuse_connect, pipeline, seldom::Seldom, tls::downstream::Application,
+    enforce::{connect::refuse_connect, secret::shown_host},
+    pipeline,
+    seldom::Seldom,
+    tls::downstream::Application,
 };
 
 /// How a connection ended.
@@ -206,7 +209,8 @@ async fn refuse(session: &Session, reason: DenyReason) {
     );
     let denial = refuse_connect(caller.recorder(), &attempt, reason).await;
     tracing::info!(
-        deny.reason = %denial.reason, server.address = %at.host, server.port = %at.port, "denied"
+        deny.reason = %denial.reason, server.address = %shown_host(caller.subject(), &at.host.to_string()),
+        server.port = %at.port, "denied"
     );
 }
 

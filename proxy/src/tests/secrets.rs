@@ -25,6 +25,7 @@ mod opaque;
 mod rehearsal;
 mod renewal;
 mod socket;
+mod unrecorded;
 
 const POLICY: &str = "
 version: 1
@@ -46,6 +47,7 @@ struct World {
     origin: Origin,
     keeper: Arc<Keeper>,
     sentinel: String,
+    value: String,
 }
 
 impl World {
@@ -67,6 +69,7 @@ impl World {
             origin,
             keeper,
             sentinel,
+            value: value.to_owned(),
         }
     }
 
@@ -96,6 +99,14 @@ impl World {
         let alarms = self.lab.until_records(Event::SecretMisuse, 1).await;
         assert_eq!(&*alarms[0].entry.secrets[0], "TOKEN", "{what}");
         self.lab.assert_denied_for(DenyReason::SecretMisuse);
+        self.assert_unrecorded(what);
+    }
+
+    /// No record holds the value, in any letter case.
+    fn assert_unrecorded(&self, what: &str) {
+        let records = format!("{:?}", self.lab.log.records()).to_ascii_lowercase();
+        let value = self.value.to_ascii_lowercase();
+        assert!(!records.contains(&value), "{what}: {records}");
     }
 }
 

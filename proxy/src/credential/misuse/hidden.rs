@@ -1,0 +1,187 @@
+//! What stands in records where a program wrote a real value: the name of its secret.
+//!
+//! Records, what people are shown and the log get these words; what is decided on stays what was asked.
+//! Sentinels stay where they are: they are worth nothing.
+
+use std::ops::Range;
+
+use gig_policy::{SandboxId, SecretName};
+use http::Method;
+
+use super::Bearer;
+use crate::credential::{
+    tally::Misuse,
+    watch::{Found, Watch, What},
+};
+
+/// `text` with the name of the secret for each part, as `between` divides it, that holds a value; for
+/// all of it where a value stands there escaped or in pieces. `None` where it holds none.
+#[must_use]
+pub fn without_values(watch: &Watch, text: &str, between: char) -> Option<String> {
+    if watch.is_empty() {
+        return None;
+    }
+    let mut first: Option<(Range<usize>, &SecretName)> = None;
+    watch.find(text.as_bytes(), |found, at| {
+        if !is_value(found) {
+            return;
+        }
+        let at = at.start..at.end;
+        // Of a long value both ends are looked for: what stands between two finds may be one.
+        let (range, _) = first.get_or_insert_with(|| (at.clone(), &found.name));
+        *range = range.start.min(at.start)..range.end.max(at.end);
+    });
+    let hidden = first.and_then(|(range, name)| {
+        let (before, after) = (text.get(..range.start)?, text.get(range.end..)?);
+        let (head, _) = before.rsplit_once(between).unzip();
+        let (_, tail) = after.split_once(between).unzip();
+        let join = |part: Option<&str>| part.map(str::to_owned);
+        let head = join(head).map_or_else(String::new, |head| format!("{head}{between}"));
+        let tail = join(tail).map_or_else(String::new, |tail| format!("{between}{tail}"));
+        Some(format!("{head}{}{tail}", word(name)))
+    });
+    let seen = hidden.as_deref().unwrap_or(text);
+    let mut rest = None;
+    watch.find_escaped(seen.as_bytes(), |found| note(&mut rest, found));
+    watch.find_split(seen.as_bytes(), |found| note(&mut rest, found));
+    match rest {
+        Some(name) if text.starts_with('/') => Some(format!("/{}", word(name))),
+        Some(name) => Some(word(name)),
+        None => hidden,
+    }
+}
+
+/// The same for a method: there are no parts to it.
+#[must_use]
+pub fn method_without_values(watch: &Watch, method: &str) -> Option<String> {
+    if is_ordinary(method) {
+        return None;
+    }
+    // No method holds it.
+    without_values(watch, method, '/')
+}
+
+/// What a method holds: nothing belongs there.
+#[must_use]
+pub fn in_method(watch: &Watch, sandbox: SandboxId, method: &Method) -> Option<Misuse> {
+    if watch.is_empty() || is_ordinary(method.as_str()) {
+        return None;
+    }
+    let bearer = Bearer {
+        sandbox,
+        granted: &[],
+    };
+    let mut misuse = None;
+    let text = method.as_str().as_bytes();
+    watch.find_escaped(text, |found| {
+        misuse.get_or_insert_with(|| bearer.misuse(found, "the method"));
+    });
+    watch.find_split(text, |found| {
+        misuse.get_or_insert_with(|| bearer.misuse(found, "the method"));
+    });
+    misuse
+}
+
+fn word(name: &SecretName) -> String {
+    format!("[value of {name}]")
+}
+
+fn note<'a>(first: &mut Option<&'a SecretName>, found: &'a Found) {
+    if is_value(found) {
+        first.get_or_insert(&found.name);
+    }
+}
+
+const fn is_value(found: &Found) -> bool {
+    matches!(found.what, What::Value { .. })
+}
+
+/// Most methods are, and then there is nothing to look for.
+fn is_ordinary(method: &str) -> bool {
+    method.len() < SHORTEST_METHOD
+}
+
+/// No shorter text is looked for.
+const SHORTEST_METHOD: usize = crate::credential::needles::SHORTEST;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use gig_vault::{Guarded, GuardedValue, SecretBytes};
+
+    use super::*;
+
+    fn watch(value: &str) -> Watch {
+        let value = GuardedValue {
+            name: "TOKEN".parse().unwrap(),
+            version: 1,
+            value: Arc::new(SecretBytes::from(value)),
+            current: true,
+        };
+        let guarded = Guarded {
+            generation: 1,
+            values: vec![value],
+        };
+        Watch::new(&[], &guarded)
+    }
+
+    #[test]
+    fn the_part_that_holds_a_value_is_named_and_the_rest_stays() {
+        let value = "v4lue-of-the-token-1";
+        let watch = watch(value);
+        for (text, between, wanted) in [
+            ("/a/b", '/', None),
+            ("/a/<", '/', Some("/a/[value of TOKEN]")),
+            ("/bot</getMe", '/', Some("/[value of TOKEN]/getMe")),
+            ("/x/<y/</z", '/', Some("/x/[value of TOKEN]/z")),
+            ("a.<.test", '.', Some("a.[value of TOKEN].test")),
+            ("<", '.', Some("[value of TOKEN]")),
+            ("/a/v4lue-of/the-token-1/b", '/', Some("/[value of TOKEN]")),
+            (
+                "/a/v4lue%2Dof-the-token-1/b",
+                '/',
+                Some("/[value of TOKEN]"),
+            ),
+            (
+                "/a/</v4lue%2Dof-the-token-1",
+                '/',
+                Some("/[value of TOKEN]"),
+            ),
+            ("v4lue-of.the-token-1.test", '.', Some("[value of TOKEN]")),
+        ] {
+            let text = text.replace('<', value);
+            let hidden = without_values(&watch, &text, between);
+            assert_eq!(hidden.as_deref(), wanted, "{text}");
+            let loud = without_values(&watch, &text.to_uppercase(), between);
+            assert_eq!(loud.is_some(), wanted.is_some(), "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_long_value_stays_between_its_ends() {
+        let long: String = (0..4000)
+            .map(|n| char::from(b'a' + (n * 7 % 26) as u8))
+            .collect();
+        let watch = watch(&long);
+        let (one, rest) = long.split_at(1500);
+        let (two, three) = rest.split_at(1000);
+        for text in [
+            format!("/x/{long}/y"),
+            format!("/x/{}/y", long.chars().rev().collect::<String>()),
+            format!("/x/{one}/{two}/{three}/y"),
+        ] {
+            let hidden = without_values(&watch, &text, '/').unwrap();
+            assert!(hidden.len() < 40, "{hidden}");
+        }
+    }
+
+    #[test]
+    fn only_what_could_hold_one_is_looked_at_in_a_method() {
+        let watch = watch("v4lue-of-the-token-1");
+        assert_eq!(method_without_values(&watch, "GET"), None);
+        assert_eq!(method_without_values(&watch, "PROPFIND"), None);
+        let told = method_without_values(&watch, "xv4lue-of-the-token-1");
+        assert_eq!(told.as_deref(), Some("[value of TOKEN]"));
+    }
+}
