@@ -25,7 +25,7 @@
 //! own        the values of one sandbox, and which of them are held back for
 //! pattern    every form of every value
 //! stream     holds back and replaces                         run, style
-//! answer     what happens to one answer: lengths, codings, ranges, validators
+//! answer     what happens to one answer: lengths, codings, ranges     validators
 //! work       one body on its way
 //! grpc       messages that say their own length
 //! ```
@@ -46,6 +46,7 @@ pub(super) mod pattern;
 mod run;
 pub mod stream;
 mod style;
+mod validators;
 pub mod work;
 
 pub(super) use kept::KeptScrub;
@@ -79,11 +80,17 @@ impl Scrub {
     }
 
     /// Replaces values in a header or trailer section, and adds the names of the secrets to `found`.
+    /// Binary metadata keeps its length: messages say their own within (`grpc-status-details-bin`).
     pub fn headers(self: &Arc<Self>, headers: &mut HeaderMap, found: &mut BTreeSet<SecretName>) {
         let mut scrubber = self.scrubber(Fit::Free);
+        let mut binary = None;
         let mut out = Vec::new();
-        for value in headers.values_mut() {
+        for (name, value) in headers.iter_mut() {
             out.clear();
+            let scrubber = match name.as_str().ends_with(BINARY) {
+                true => binary.get_or_insert_with(|| self.scrubber(Fit::Exact)),
+                false => &mut scrubber,
+            };
             if scrubber.whole(value.as_bytes(), &mut out) {
                 let withheld = |_| HeaderValue::from_static(WITHHELD);
                 *value = HeaderValue::from_bytes(&out).unwrap_or_else(withheld);
@@ -102,6 +109,7 @@ impl Scrub {
             headers.remove(name);
         }
         found.extend(scrubber.take_found());
+        found.extend(binary.iter_mut().flat_map(Scrubber::take_found));
     }
 
     /// Whether the other looks for the same and waits for the same.
@@ -141,6 +149,8 @@ impl fmt::Debug for Scrub {
     }
 }
 
+/// Ends the names of gRPC's binary metadata, which is written in Base64.
+const BINARY: &str = "-bin";
 /// Stands in a field that cannot be written with a sentinel.
 const WITHHELD: &str = "gigph-withheld";
 

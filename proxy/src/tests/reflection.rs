@@ -2,7 +2,10 @@
 
 use std::{io::Write, sync::Arc};
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD, STANDARD_NO_PAD},
+};
 use bytes::{BufMut, Bytes, BytesMut};
 use flate2::{Compression, write::GzEncoder};
 use gig_audit::Event;
@@ -138,6 +141,7 @@ async fn reflect(request: Request<Incoming>) -> Response<Body> {
     headers.insert(header::CONTENT_TYPE, json_type);
     headers.insert(header::ETAG, HeaderValue::from_static("\"tag\""));
     headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert("x-amz-checksum-crc32", HeaderValue::from_static("AAAAAA=="));
     let coded = |headers: &mut HeaderMap, coding| {
         headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding));
     };
@@ -164,11 +168,16 @@ async fn reflect(request: Request<Incoming>) -> Response<Body> {
             full(json)
         }
         "/trailers" => {
-            let trailers = HeaderMap::from_iter([(
-                header::HeaderName::from_static("x-token"),
-                HeaderValue::from_str(token).unwrap(),
-            )]);
-            headers.insert(header::TRAILER, HeaderValue::from_static("x-token"));
+            let field = header::HeaderName::from_static;
+            let trailers = HeaderMap::from_iter([
+                (field("x-token"), HeaderValue::from_str(token).unwrap()),
+                (
+                    field("content-digest"),
+                    HeaderValue::from_static("md5=:AA==:"),
+                ),
+            ]);
+            let named = HeaderValue::from_static("x-token, content-digest");
+            headers.insert(header::TRAILER, named);
             chunked(json.as_bytes(), 5, Some(trailers))
         }
         "/gzip" => {
@@ -195,6 +204,18 @@ async fn reflect(request: Request<Incoming>) -> Response<Body> {
         "/range" => {
             assert!(request.headers().get(header::RANGE).is_none());
             full(json)
+        }
+        "/status" => {
+            let message = [
+                &[8, 16, 18, u8::try_from(token.len()).unwrap()],
+                token.as_bytes(),
+            ];
+            let details = STANDARD_NO_PAD.encode(message.concat());
+            let trailers = HeaderMap::from_iter([(
+                header::HeaderName::from_static("grpc-status-details-bin"),
+                HeaderValue::from_str(&details).unwrap(),
+            )]);
+            chunked(b"", 7, Some(trailers))
         }
         "/grpc" | "/grpc-gzip" => grpc(headers, request.uri().path(), json.as_bytes()),
         path => panic!("{path}"),
@@ -299,15 +320,15 @@ async fn a_value_in_a_body_comes_back_as_its_sentinel_however_it_is_sent() {
             let json: serde_json::Value = serde_json::from_str(json).unwrap();
             assert_eq!(json["token"], sentinel, "{path}");
             assert_eq!(answer.header("content-encoding"), "", "{path}");
+            assert_eq!(answer.header("etag"), "W/\"tag\"", "{path}");
+            assert_eq!(answer.header("x-amz-checksum-crc32"), "", "{path}");
             match path {
                 "/plain" => assert_eq!(answer.header("content-length"), body.len().to_string()),
                 "/long" => assert_eq!(answer.header("content-length"), ""),
-                "/gzip" => assert_eq!(answer.header("etag"), "W/\"tag\""),
                 "/trailers" => {
-                    assert_eq!(
-                        answer.trailers.as_ref().unwrap()["x-token"],
-                        sentinel.as_str()
-                    );
+                    let trailers = answer.trailers.as_ref().unwrap();
+                    assert_eq!(trailers["x-token"], sentinel.as_str());
+                    assert!(!trailers.contains_key("content-digest"), "{trailers:?}");
                 }
                 _ => {}
             }
@@ -337,6 +358,37 @@ async fn what_is_not_text_keeps_its_length() {
         "{body}"
     );
     assert_eq!(answer.header("content-length"), body.len().to_string());
+    assert_eq!(answer.header("etag"), "W/\"tag\"");
+    assert_eq!(answer.header("x-amz-checksum-crc32"), "");
+}
+
+#[tokio::test]
+async fn what_was_not_changed_keeps_its_strong_tag_and_its_digest() {
+    let (lab, _sentinel, _origin) = lab("http/1.1").await;
+    let mut client = lab.https("api.test", "http/1.1").await;
+    let mut request = ask("/plain", "", &[]);
+    request.headers_mut().remove("authorization");
+    let answer = client.send(request).await;
+    assert_eq!(answer.header("etag"), "\"tag\"");
+    assert_eq!(answer.header("x-amz-checksum-crc32"), "AAAAAA==");
+}
+
+#[tokio::test]
+async fn binary_metadata_keeps_the_length_that_it_says_within() {
+    let (lab, sentinel, _origin) = lab("h2").await;
+    let mut client = lab.https("api.test", "h2").await;
+    let answer = client
+        .send(ask("/status", &sentinel, &[("te", "trailers")]))
+        .await;
+    let details = answer.trailers.as_ref().unwrap()["grpc-status-details-bin"].to_str();
+    let details = STANDARD_NO_PAD.decode(details.unwrap()).unwrap();
+    // Of google.rpc.Status: the code, and the message with its length.
+    assert_eq!(
+        details[..4],
+        [8, 16, 18, u8::try_from(VALUE.len()).unwrap()]
+    );
+    let told = std::str::from_utf8(&details[4..]).unwrap();
+    assert_eq!(told, sentinel.get(..VALUE.len()).unwrap());
 }
 
 #[tokio::test]
@@ -401,6 +453,8 @@ async fn a_request_with_a_value_asks_for_no_range_and_for_no_unknown_coding() {
         ("range", "bytes=0-9"),
         ("accept-encoding", "compress, gzip"),
         ("if-match", "W/\"tag\""),
+        ("if-none-match", "W/\"tag\""),
+        ("if-modified-since", "Mon, 23 Nov 2026 03:00:00 GMT"),
     ];
     let answer = client.send(ask("/range", &sentinel, &fields)).await;
     assert_scrubbed(&answer, &sentinel);
@@ -408,6 +462,9 @@ async fn a_request_with_a_value_asks_for_no_range_and_for_no_unknown_coding() {
     let seen = origin.seen.requests();
     assert_eq!(seen[0].headers["accept-encoding"], "gzip");
     assert_eq!(seen[0].headers["if-match"], "\"tag\"");
+    // Another sandbox's copy of it holds another sentinel.
+    assert!(!seen[0].headers.contains_key("if-none-match"));
+    assert!(!seen[0].headers.contains_key("if-modified-since"));
 }
 
 #[tokio::test]

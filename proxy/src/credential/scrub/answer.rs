@@ -9,30 +9,29 @@
 //! - A request to where a value may be placed asks for no range, because pieces can be cut anywhere, and none
 //!   comes back: the host may have kept what another request gave it. One that is signed, or whose connection
 //!   shows a certificate, gives no key away that could come back.
-//! - An entity tag of what was coded is weak, as for any other representation of it (RFC 9110 §8.8.1).
+//! - An entity tag of what was coded or may have been changed is weak, as for any other representation of it
+//!   (RFC 9110 §8.8.1), and nobody is asked whether what has a weak tag, or only a date, is still the same:
+//!   another sandbox's copy of it holds other sentinels. What may have been changed is said to hash to nothing.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use gig_policy::DenyReason;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
-    header::{
-        ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG,
-        IF_MATCH,
-    },
+    header::{ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE},
 };
 
 use super::{
     Scrub,
     grpc::Messages,
     stream::Fit,
+    validators::{ask_anew, changed, forget_digests, strengthen},
     work::{Rewriter, Work},
 };
 use crate::{
     credential::{
         body::BodyPlan,
         coding::{Coded, Coding, Decoder, accepted, coded},
-        digested::DIGESTS,
         inject::Carried,
         memory::{Memory, NoMemory},
         ranges::{ask_for_all, is_piece},
@@ -108,6 +107,7 @@ impl Returning {
         let carrying = carried.placed || in_body || told;
         if carrying {
             ask_for_all(method, headers);
+            ask_anew(method, headers);
         }
         strengthen(headers);
         Self {
@@ -207,6 +207,9 @@ impl Returning {
     fn plain(&self, headers: &mut HeaderMap, fit: Fit) -> Result<Plan, Unreadable> {
         let work = Work::passing(self.rewriter(headers, fit)?);
         if fit == Fit::Exact || is_enveloped(headers) {
+            if self.carrying {
+                changed(headers);
+            }
             return Ok(Plan::Stream(work));
         }
         let length = content_length(headers);
@@ -214,7 +217,11 @@ impl Returning {
             return Ok(Plan::Gather(work));
         }
         headers.remove(CONTENT_LENGTH);
-        forget_digests(headers);
+        if self.carrying {
+            changed(headers);
+        } else {
+            forget_digests(headers);
+        }
         Ok(Plan::Stream(work))
     }
 
@@ -240,11 +247,19 @@ impl Returning {
         )))
     }
 
-    /// A body that was read whole came out as `scrubbed`.
-    pub fn settle(headers: &mut HeaderMap, scrubbed: usize, changed: bool) {
-        headers.insert(CONTENT_LENGTH, scrubbed.into());
+    /// Replaces values in a trailer section; behind a body that may have been changed it says nothing of it.
+    pub fn trailers(&self, trailers: &mut HeaderMap, changed: bool) {
+        self.fields(trailers);
         if changed {
-            forget_digests(headers);
+            forget_digests(trailers);
+        }
+    }
+
+    /// A body that was read whole came out as `scrubbed`.
+    pub fn settle(headers: &mut HeaderMap, scrubbed: usize, is_changed: bool) {
+        headers.insert(CONTENT_LENGTH, scrubbed.into());
+        if is_changed {
+            changed(headers);
         }
     }
 }
@@ -254,38 +269,8 @@ fn undo(headers: &mut HeaderMap) {
     headers.remove(CONTENT_ENCODING);
     headers.remove(CONTENT_LENGTH);
     headers.remove(ACCEPT_RANGES);
-    forget_digests(headers);
+    changed(headers);
     headers.append(http::header::VARY, HeaderValue::from_name(ACCEPT_ENCODING));
-    if let Some(tag) = headers.get(ETAG)
-        && tag.as_bytes().starts_with(b"\"")
-        && let Ok(weak) = HeaderValue::from_bytes(&[b"W/", tag.as_bytes()].concat())
-    {
-        headers.insert(ETAG, weak);
-    }
-}
-
-/// `If-Match` compares strongly: tags are given back as the origin made them. One that was weak at the
-/// origin matches nothing there either way (RFC 9110 §13.1.1).
-fn strengthen(headers: &mut HeaderMap) {
-    for value in headers
-        .get_all(IF_MATCH)
-        .iter()
-        .cloned()
-        .collect::<Vec<_>>()
-    {
-        let text = String::from_utf8_lossy(value.as_bytes());
-        if text.contains("W/\"")
-            && let Ok(strong) = HeaderValue::from_str(&text.replace("W/\"", "\""))
-        {
-            headers.insert(IF_MATCH, strong);
-        }
-    }
-}
-
-fn forget_digests(headers: &mut HeaderMap) {
-    for name in DIGESTS {
-        headers.remove(name);
-    }
 }
 
 /// Whether messages in the body say their own length.

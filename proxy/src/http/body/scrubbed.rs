@@ -112,7 +112,7 @@ impl Scrubbed {
             Err(frame) => {
                 if let Ok(mut trailers) = frame.into_trailers() {
                     exchange.ended_with(&trailers);
-                    self.returning.fields(&mut trailers);
+                    self.returning.trailers(&mut trailers, true);
                     self.trailers = Some(trailers);
                 }
             }
@@ -208,7 +208,7 @@ pub async fn gather(
     let changed = !found.is_empty();
     returning.note(found, "the body");
     if let Some(trailers) = &mut trailers {
-        returning.fields(trailers);
+        returning.trailers(trailers, changed);
     }
     Ok((Gathered::of(out.into(), trailers), changed, received))
 }
