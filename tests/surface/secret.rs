@@ -243,6 +243,22 @@ fn an_entrusted_secret_is_shown_with_a_warning() {
 }
 
 #[test]
+fn a_key_that_hands_out_credentials_is_shown_with_a_warning() {
+    let key = "AKIAQ3EGUIDTRPW7BZ5L:vN9wXk2+RqLr/7TbYcE4uHsZ0dGmPfJ1aKoI5xQe";
+    for (text, warned) in [("{}", false), ("{hands_out: true}", true)] {
+        let vault = Vault::new();
+        let file = vault.file("definition.yaml", &format!("kind: {{aws: {text}}}\n"));
+        let set = vault.gig(&["secret", "set", "AWS", "--definition", &file], key);
+        assert_eq!(set.output.contains("WARNING: hands out"), warned, "{set:?}");
+        let listed = vault.gig(&["secret", "ls"], "");
+        let shown = listed.output.contains("WARNING: hands out");
+        assert_eq!(shown, warned, "{listed:?}");
+        let listed = vault.ok(&["secret", "ls"], "");
+        assert_eq!(listed["secrets"][0]["hands_out"], warned, "{listed}");
+    }
+}
+
+#[test]
 fn a_definition_is_checked_before_anything_is_stored() {
     let vault = Vault::new();
     let define = |text: &str, input: &str| {

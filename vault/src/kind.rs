@@ -87,6 +87,11 @@ pub trait Kind: Send + Sync + fmt::Debug {
     /// When it cannot; says what was expected and shows nothing of the value.
     fn check(&self, value: &SecretBytes) -> Result<(), UnusableValueError>;
 
+    /// Whether a program may get credentials with it that work: shown as a warning everywhere.
+    fn hands_out(&self) -> bool {
+        false
+    }
+
     /// Whether handing the value to a program makes sense. It does not for what is minted for a short
     /// time, nor for what only the border can present.
     fn may_be_entrusted(&self) -> bool {

@@ -21,6 +21,14 @@ pub struct Secret {
     pub entrusted: bool,
 }
 
+impl Secret {
+    /// Whether a program may get credentials with it that work, which is worth a warning.
+    #[must_use]
+    pub fn hands_out(&self) -> bool {
+        matches!(&self.treatment, Treatment::Aws(scope) if scope.hands_out)
+    }
+}
+
 /// One value of a secret.
 #[derive(Debug)]
 pub struct Part {
@@ -74,4 +82,6 @@ pub struct AwsScope {
     pub regions: Vec<String>,
     /// Services; all when empty.
     pub services: Vec<String>,
+    /// Also for requests whose answers are credentials.
+    pub hands_out: bool,
 }

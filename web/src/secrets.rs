@@ -37,6 +37,8 @@ pub struct SecretFacts {
     pub provider: &'static str,
     /// Programs may be handed the real value.
     pub entrusted: bool,
+    /// Programs may get credentials with it that work.
+    pub hands_out: bool,
     /// Opening it takes its owner's passphrase.
     pub custody: bool,
     /// Since when it is known.

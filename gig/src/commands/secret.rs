@@ -219,6 +219,9 @@ fn report(
     if listed.entrusted {
         text += "\n  WARNING: entrusted: programs may be handed the real value";
     }
+    if listed.hands_out {
+        text += list::HANDS_OUT;
+    }
     output::print(as_json, &document, &text)?;
     Ok(ExitStatus::SUCCESS)
 }

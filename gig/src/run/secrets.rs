@@ -75,6 +75,7 @@ impl Secrets {
         let (entrusted, guarded): (Vec<_>, Vec<_>) =
             given.iter().cloned().partition(|secret| secret.entrusted);
         check_entrusted(&entrusted, policy)?;
+        note_handing_out(&guarded);
         refuse_other_ways(args, &guarded)?;
         note_unreachable(args, policy);
         note_short(&guarded);
@@ -229,6 +230,16 @@ fn check_entrusted(entrusted: &[Arc<Secret>], policy: &Policy) -> anyhow::Result
         ));
     }
     Ok(())
+}
+
+/// What a program is given for a secret can be as good as the secret.
+fn note_handing_out(guarded: &[Arc<Secret>]) {
+    for Secret { name, .. } in guarded.iter().map(AsRef::as_ref).filter(|s| s.hands_out()) {
+        tell(&format!(
+            "gig: warning: secret {name} hands out: the program may get credentials with it that work, and \
+             can use those wherever it may send anything\n"
+        ));
+    }
 }
 
 /// A binding allows nothing: says so where no rule does.

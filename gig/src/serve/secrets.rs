@@ -102,6 +102,9 @@ impl Secrets {
                      gig run does; unmark it, so that the program gets a sentinel"
                 );
             }
+            if secret.hands_out() {
+                tracing::warn!(secret = %name, "programs may get credentials with it that work, and hold them");
+            }
             wallet
                 .hold(&secret)
                 .with_context(|| format!("secret {name}"))?;

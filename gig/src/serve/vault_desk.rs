@@ -136,6 +136,7 @@ fn facts(listed: Listed) -> SecretFacts {
         kind: listed.kind,
         provider: listed.provider,
         entrusted: listed.entrusted,
+        hands_out: listed.hands_out,
         custody: listed.custody,
         created: listed.created,
         removed: listed.removed,

@@ -64,10 +64,31 @@ fn boto3_signs_with_sentinels_and_aws_takes_what_leaves() {
             .iter()
             .all(|s| services.contains(s))
     );
+    // Nothing that is answered with keys went out: of STS who asks was told who it is.
+    let asked = services.iter().filter(|service| **service == "sts");
+    assert_eq!(asked.count(), 1, "{run}");
+    let unsigned = run.audit.denials(DenyReason::SecretUnplaceable).count();
+    assert_eq!(unsigned, 6, "{run}");
     assert!(
         run.audit.denials(DenyReason::SecretMisuse).count() >= 1,
         "{run}"
     );
+}
+
+#[test]
+fn keys_are_handed_out_where_the_definition_says_so_and_with_a_warning() {
+    let scene = Scene::with_key("kind: {aws: {hands_out: true}}", None);
+    let key = format!("{ID}:{SECRET}");
+    let _origin = serve(&scene.lab, "sdk/aws_origin.py", &HOSTS, &[&key]);
+    let script = "import boto3\n\
+        sts = boto3.client('sts', region_name='eu-central-1')\n\
+        keys = sts.get_session_token()['Credentials']\n\
+        assert len(keys['SecretAccessKey']) == 40\n\
+        print('handed out')\n";
+    let run = scene.python(bound(&scene), script);
+    let _run = run
+        .says("handed out")
+        .complains("warning: secret AWS_ACCESS_KEY_ID hands out");
 }
 
 #[test]

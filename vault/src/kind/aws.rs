@@ -31,6 +31,10 @@ pub struct AwsDefinition {
     /// Services that requests are signed for, such as `s3`; all when empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<String>,
+    /// Requests are signed for whose answers are credentials that work (STS, sessions of S3 Express):
+    /// the program holds those. Shown as a warning everywhere.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hands_out: bool,
 }
 
 /// The kind.
@@ -110,6 +114,10 @@ impl Kind for Aws {
         self.keys(value).map(drop)
     }
 
+    fn hands_out(&self) -> bool {
+        self.0.hands_out
+    }
+
     fn guards(&self, part: usize) -> bool {
         part > 0
     }
@@ -150,6 +158,7 @@ impl Kind for Aws {
                 treatment: Treatment::Aws(Arc::new(AwsScope {
                     regions: self.0.regions.clone(),
                     services: self.0.services.clone(),
+                    hands_out: self.0.hands_out,
                 })),
                 expires: keys.expires,
                 replacement: None,

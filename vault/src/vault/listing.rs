@@ -17,6 +17,8 @@ pub struct Listed {
     pub provider: &'static str,
     /// Its real value may be handed in: shown as a warning everywhere.
     pub entrusted: bool,
+    /// Programs may get credentials with it that work: shown as a warning everywhere.
+    pub hands_out: bool,
     /// Opening it takes the owner's passphrase.
     pub custody: bool,
     /// When it was first set.
@@ -88,6 +90,7 @@ impl Vault {
                 kind: definition.kind.kind().name(),
                 provider: definition.provider.name(),
                 entrusted: definition.entrusted,
+                hands_out: definition.kind.kind().hands_out(),
                 custody: view.versions(&row.name).any(|row| row.custody),
                 created: moment(row.created),
                 removed: row.removed.map(moment),

@@ -25,6 +25,10 @@ use crate::{
 
 /// A secret, as shown.
 #[derive(Debug, Clone, Serialize, ToSchema)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, as the API shows it"
+)]
 pub(crate) struct SecretView {
     pub(crate) name: String,
     /// What is made of the value; empty where only its name is known.
@@ -35,6 +39,8 @@ pub(crate) struct SecretView {
     pub(crate) set: bool,
     /// A warning: programs may be handed the real value.
     pub(crate) entrusted: bool,
+    /// A warning: programs may get credentials with it that work, and hold them.
+    pub(crate) hands_out: bool,
     /// Opening it takes its owner's passphrase.
     pub(crate) custody: bool,
     pub(crate) created: Option<String>,
@@ -301,6 +307,7 @@ impl SecretView {
             provider: "",
             set: false,
             entrusted: false,
+            hands_out: false,
             custody: false,
             created: None,
             removed: None,
@@ -326,6 +333,7 @@ impl From<SecretFacts> for SecretView {
             provider: facts.provider,
             set: true,
             entrusted: facts.entrusted,
+            hands_out: facts.hands_out,
             custody: facts.custody,
             created: Some(time(facts.created)),
             removed: facts.removed.map(time),

@@ -5,6 +5,10 @@ use serde_json::json;
 
 use crate::{args::secret::SecretLsArgs, exit_status::ExitStatus, output, secrets};
 
+/// Said of a secret with which programs get what they then hold.
+pub(super) const HANDS_OUT: &str =
+    "\n  WARNING: hands out: programs may get credentials with it that work, and hold them";
+
 /// Lists what the vault has, without a value.
 ///
 /// # Errors
@@ -75,6 +79,9 @@ fn remarks(secret: &Listed) -> String {
     let mut text = String::new();
     if secret.entrusted {
         text += "\n  WARNING: entrusted: programs may be handed the real value";
+    }
+    if secret.hands_out {
+        text += HANDS_OUT;
     }
     if secret.custody {
         text += "\n  in its owner's custody: needs the passphrase";

@@ -61,7 +61,8 @@ fn without_a_rule(reason: DenyReason) -> &'static str {
             "the secret cannot be had: revoked, expired, or its provider does not answer"
         }
         DenyReason::SecretUnplaceable => {
-            "the secret's value holds line breaks or other controls: set it again without them"
+            "the secret's value holds line breaks or other controls: set it again without them; or AWS was \
+             asked for credentials, which takes `hands_out: true` in its definition"
         }
         DenyReason::TokenUnreadable => {
             "the answer holds tokens nowhere where they are known, or is no token answer: is the \

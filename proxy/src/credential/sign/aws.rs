@@ -4,7 +4,8 @@
 //! signed by the sentinel's secret key is none of a program that holds them. It is checked against what
 //! the program wrote. The new signature covers what gig sends: the same date and scope, and those of the
 //! covered fields that are still there, as they are now. Forms: `Authorization` field, presigned query,
-//! chunks that are signed one by one with or without a trailer, unsigned payload.
+//! chunks that are signed one by one with or without a trailer, unsigned payload. Requests whose answers are
+//! credentials are not signed (`handing_out`).
 
 use std::sync::Arc;
 
@@ -23,11 +24,13 @@ use crate::credential::{
 mod canonical;
 mod chunks;
 mod date;
+mod handing_out;
 mod key;
 mod request;
 
 use canonical::{Canonical, Covered, hex, hex_digest};
 use chunks::Chunks;
+use handing_out::{handing_out, reads_body};
 use key::{Algorithm, Key};
 use request::{Form, Signed};
 
@@ -103,6 +106,21 @@ impl Aws {
             return Ok(());
         };
         Err(self.unplaceable(format!("its definition does not list the region {strange}")))
+    }
+
+    /// Whether the answer may hold what it holds.
+    fn check_answer(&self, signed: &Signed, request: &Signable<'_>) -> Result<(), Untreatable> {
+        let handed = match self.scope.hands_out {
+            true => None,
+            false => handing_out(signed, request),
+        };
+        handed.map_or(Ok(()), |why| Err(self.unplaceable(why)))
+    }
+
+    /// Whether the program signed without saying what the body hashes to, so that the body has to be seen.
+    fn hash_unsaid(headers: &HeaderMap, signed: Option<&Signed>) -> bool {
+        let presigned_s3 = signed.is_some_and(|s| s.form == Form::Query && s.is_s3());
+        !headers.contains_key(&CONTENT_SHA256) && !presigned_s3
     }
 
     /// The program's date stays, so it has to be one that the service takes.
@@ -251,12 +269,9 @@ impl Treat for Aws {
     }
 
     fn wants_body(&self, headers: &HeaderMap, target: &PathAndQuery) -> Option<usize> {
-        if headers.contains_key(&CONTENT_SHA256) {
-            return None;
-        }
-        let presigned_s3 = Signed::read(target, headers)
-            .is_some_and(|signed| signed.form == Form::Query && signed.is_s3());
-        (!presigned_s3).then_some(LONGEST_BODY)
+        let signed = Signed::read(target, headers);
+        let asks = !self.scope.hands_out && signed.as_ref().is_some_and(reads_body);
+        (asks || Self::hash_unsaid(headers, signed.as_ref())).then_some(LONGEST_BODY)
     }
 
     fn covers_body(&self, headers: &HeaderMap) -> Option<usize> {
@@ -277,7 +292,8 @@ impl Treat for Aws {
             .ok_or_else(|| self.unplaceable("it has no access key"))?;
         self.check_scope(&signed, request.headers)?;
         self.check_date(&signed)?;
-        if request.changed && self.wants_body(request.headers, request.target).is_some() {
+        self.check_answer(&signed, &request)?;
+        if request.changed && Self::hash_unsaid(request.headers, Some(&signed)) {
             // What it hashed to is not known any more.
             let why = "a secret's value went into a body whose hash the program signed unsaid";
             return Err(self.unplaceable(why));

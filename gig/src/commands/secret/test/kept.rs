@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 
 use crate::{
     args::secret::SecretTestArgs,
+    commands::secret::list::HANDS_OUT,
     secrets::{self as vault, short},
 };
 
@@ -144,6 +145,9 @@ impl Kept {
                 "WARNING: entrusted: where a rule entrusts it too, the program is handed the value"
                     .to_owned(),
             );
+        }
+        if listed.hands_out {
+            kept.notes.push(HANDS_OUT.trim_start().to_owned());
         }
         if kept.unusable.is_some() {
             return Ok(kept);

@@ -9,6 +9,7 @@ use http::Method;
 use super::*;
 
 mod changed;
+mod handed_out;
 mod refused;
 
 const SENTINEL: [&str; 2] = [

@@ -52,6 +52,7 @@ fn a_key_signs_only_for_what_its_definition_lists() {
         treat.scope = Arc::new(AwsScope {
             regions: words(regions),
             services: words(services),
+            hands_out: false,
         });
         let mut case = get().signed_with(SENTINEL, V4, S3[1], USUAL);
         treat.treat(case.signable()).is_ok()

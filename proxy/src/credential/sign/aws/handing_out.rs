@@ -1,0 +1,178 @@
+//! Requests whose answer holds credentials that work: AWS STS and its like.
+//!
+//! What they answer is unknown to the vault, so that nothing would take it out of the answer, and it works
+//! outside of gig until it ends. Signed for such a request is none, unless the key's definition says
+//! `hands_out: true`. What an action is called is read wherever AWS reads it; of STS, which does little else,
+//! only what is known to hand out nothing is signed for.
+
+use std::borrow::Cow;
+
+use http::{HeaderMap, HeaderName};
+use percent_encoding::percent_decode;
+
+use super::request::Signed;
+use crate::credential::treat::Signable;
+
+/// Why a request is not signed for, where its answer would hold credentials.
+pub(super) fn handing_out(signed: &Signed, request: &Signable<'_>) -> Option<&'static str> {
+    let service = signed.service.to_ascii_lowercase();
+    let path = request.target.path();
+    if service.starts_with("s3") {
+        return gives_session(request).then_some(S3);
+    }
+    if REST.contains(&&*service) && path.split('/').any(|word| hands_out(word.as_bytes())) {
+        return Some(OTHER);
+    }
+    if service == "sso-oauth" {
+        return Some(OTHER);
+    }
+    let mut actions = targets(request.headers);
+    if !FORMS.contains(&&*service) {
+        return actions
+            .iter()
+            .any(|action| hands_out(action))
+            .then_some(OTHER);
+    }
+    actions.extend(named(request.target.query().unwrap_or_default().as_bytes()));
+    let Some(body) = request.body else {
+        return Some(UNTOLD);
+    };
+    actions.extend(named(body));
+    // RPC by path, or a body that is no form: what is asked for stands elsewhere.
+    if actions.is_empty() || path != "/" {
+        return Some(UNTOLD);
+    }
+    let harmless = |action: &Vec<u8>| {
+        let known = HARMLESS.iter().any(|h| action.eq_ignore_ascii_case(h));
+        known || (service != "sts" && !hands_out(action))
+    };
+    (!actions.iter().all(harmless)).then_some(match &*service {
+        "sts" => STS,
+        _ => OTHER,
+    })
+}
+
+/// Whether the body has to be seen to know what is asked for.
+pub(super) fn reads_body(signed: &Signed) -> bool {
+    FORMS.contains(&&*signed.service.to_ascii_lowercase())
+}
+
+/// S3 Express `CreateSession` and S3 Access Grants `GetDataAccess`.
+fn gives_session(request: &Signable<'_>) -> bool {
+    let query = request.target.query().unwrap_or_default();
+    let mut names = query.split('&').map(|member| {
+        let name = member.split('=').next().unwrap_or_default();
+        decoded(name.as_bytes())
+    });
+    names.any(|name| name.eq_ignore_ascii_case(b"session"))
+        || decoded(request.target.path().as_bytes())
+            .to_ascii_lowercase()
+            .ends_with(b"/accessgrantsinstance/dataaccess")
+}
+
+/// The actions that `X-Amz-Target` names: what follows the last dot.
+fn targets(headers: &HeaderMap) -> Vec<Vec<u8>> {
+    let lines = headers.get_all(&TARGET).iter();
+    let action = |line: &[u8]| {
+        line.rsplit(|octet| *octet == b'.')
+            .next()
+            .map(<[u8]>::to_vec)
+    };
+    lines.filter_map(|line| action(line.as_bytes())).collect()
+}
+
+/// The values of `Action` in a query or a form.
+fn named(form: &[u8]) -> Vec<Vec<u8>> {
+    let members = form.split(|octet| *octet == b'&');
+    let action = |member: &[u8]| {
+        let mut halves = member.splitn(2, |octet| *octet == b'=');
+        let (name, value) = (halves.next()?, halves.next()?);
+        let is_action = decoded(name).trim_ascii().eq_ignore_ascii_case(b"action");
+        is_action.then(|| decoded(value).trim_ascii().to_vec())
+    };
+    members.filter_map(action).collect()
+}
+
+fn decoded(octets: &[u8]) -> Cow<'_, [u8]> {
+    percent_decode(octets).into()
+}
+
+/// Whether an action is called as those are that answer with credentials.
+fn hands_out(action: &[u8]) -> bool {
+    let letters = action.iter().filter(|octet| octet.is_ascii_alphanumeric());
+    let word: Vec<u8> = letters.map(u8::to_ascii_lowercase).collect();
+    let holds = |part: &str| word.windows(part.len()).any(|some| some == part.as_bytes());
+    let asks = ["get", "create", "reset", "request", "generate"];
+    let asks = asks.iter().any(|verb| word.starts_with(verb.as_bytes()));
+    let credentials = holds("credential") && !holds("credentialreport") && asks;
+    credentials || TOKENS.iter().any(|part| holds(part))
+}
+
+const STS: &str = "only GetCallerIdentity and its like are asked of STS: what else it answers are keys \
+                   that work, which the program would hold; `hands_out: true` in its definition allows it";
+const S3: &str = "the answer would be keys of a session that work, which the program would hold; \
+                  `hands_out: true` in its definition allows it";
+const OTHER: &str = "the answer would be credentials that work, which the program would hold; \
+                     `hands_out: true` in its definition allows it";
+const UNTOLD: &str = "it does not say as a form which action it asks for, and the answer may be credentials \
+                      that work; `hands_out: true` in its definition allows it";
+
+const TARGET: HeaderName = HeaderName::from_static("x-amz-target");
+/// Services that are asked by a form and can answer with credentials.
+const FORMS: [&str; 3] = ["sts", "iam", "redshift"];
+/// Services that are asked by paths and can answer with credentials.
+const REST: [&str; 3] = ["codeartifact", "lakeformation", "connect"];
+/// Of STS; what follows from its answers is nothing.
+const HARMLESS: [&[u8]; 3] = [
+    b"GetCallerIdentity",
+    b"DecodeAuthorizationMessage",
+    b"GetAccessKeyInfo",
+];
+/// In the names of actions, in lower case.
+const TOKENS: [&str; 7] = [
+    "authorizationtoken",
+    "createaccesskey",
+    "federationtoken",
+    "openidtoken",
+    "sessiontoken",
+    "webidentitytoken",
+    "delegatedaccesstoken",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_are_told_by_their_names() {
+        for action in [
+            "GetAuthorizationToken",
+            "authorization-token",
+            "GetCredentialsForIdentity",
+            "GetTemporaryGlueTableCredentials",
+            "GetClusterCredentialsWithIAM",
+            "CreateServiceSpecificCredential",
+            "CreateAccessKey",
+            "GetOpenIdTokenForDeveloperIdentity",
+            "GetSessionToken",
+        ] {
+            assert!(hands_out(action.as_bytes()), "{action}");
+        }
+        for action in [
+            "GetCredentialReport",
+            "ListServiceSpecificCredentials",
+            "DeleteAccessKey",
+            "ListAccessKeys",
+            "BatchGetImage",
+            "GetItem",
+        ] {
+            assert!(!hands_out(action.as_bytes()), "{action}");
+        }
+    }
+
+    #[test]
+    fn an_action_is_read_however_it_is_written() {
+        let all = named(b"Version=1&%41ction=Assume%52ole&x&action=+B&Action");
+        assert_eq!(all, [b"AssumeRole".to_vec(), b"+B".to_vec()]);
+    }
+}

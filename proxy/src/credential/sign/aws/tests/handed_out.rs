@@ -1,0 +1,180 @@
+//! Requests whose answers would be credentials.
+
+use super::*;
+
+const DATE: &str = "20130524T000000Z";
+
+/// What becomes of a request to a service, with a definition that lets credentials out or not.
+fn treated(hands_out: bool, service: &str, mut asked: Case) -> Result<(), Untreatable> {
+    asked.headers.insert("x-amz-date", DATE.parse().unwrap());
+    let scope = format!("20130524/us-east-1/{service}");
+    let mut asked = asked.signed_with(SENTINEL, V4, &scope, "host;x-amz-date");
+    let mut treat = aws(SENTINEL, KEYS, DATE);
+    treat.scope = Arc::new(AwsScope {
+        hands_out,
+        ..AwsScope::default()
+    });
+    // What has to be seen is asked for.
+    if treat.wants_body(&asked.headers, &asked.target).is_none() {
+        asked.body = None;
+    }
+    treat.treat(asked.signable()).map(drop)
+}
+
+fn of(method: &str, target: &str, headers: &[(&'static str, &str)], body: &str) -> Case {
+    let mut case = case(method, "service.us-east-1.amazonaws.com", target, headers);
+    case.body = Some(body.into());
+    case
+}
+
+const TARGET: &str = "x-amz-target";
+/// The program says what the body hashes to: it need not be read for the signature.
+const HASHED: &str = "x-amz-content-sha256";
+
+#[test]
+fn nothing_is_signed_whose_answer_would_be_credentials() {
+    let form = |text: &str| of("POST", "/", &[], text);
+    for (service, asked) in [
+        ("sts", form("Action=GetSessionToken&Version=2011-06-15")),
+        (
+            "sts",
+            form("Version=2011-06-15&%41ction=Assume%52ole&RoleArn=x"),
+        ),
+        ("sts", form("Action=GetCallerIdentity&Action=AssumeRole")),
+        ("sts", form("Action=SomethingNew")),
+        ("sts", form("{}")),
+        ("STS", form("Action=GetSessionToken")),
+        (
+            "sts",
+            of("GET", "/?Action=GetFederationToken&Name=a", &[], ""),
+        ),
+        (
+            "sts",
+            of(
+                "POST",
+                "/?Action=GetCallerIdentity",
+                &[],
+                "Action=AssumeRole",
+            ),
+        ),
+        (
+            "sts",
+            of("POST", "/", &[(HASHED, UNSIGNED)], "Action=GetSessionToken"),
+        ),
+        (
+            "sts",
+            of(
+                "POST",
+                "/?Action=GetCallerIdentity",
+                &[(TARGET, "STS.AssumeRole")],
+                "",
+            ),
+        ),
+        (
+            "sts",
+            of(
+                "POST",
+                "/service/STS/operation/AssumeRole?Action=GetCallerIdentity",
+                &[],
+                "",
+            ),
+        ),
+        ("iam", form("Action=CreateAccessKey&UserName=u")),
+        ("redshift", form("Action=GetClusterCredentials")),
+        (
+            "s3express",
+            of("GET", "/?session", &[(HASHED, NOTHING)], ""),
+        ),
+        (
+            "s3express",
+            of("GET", "/?a=b&%73ession=", &[(HASHED, NOTHING)], ""),
+        ),
+        (
+            "s3",
+            of(
+                "GET",
+                "/v20180820/accessgrantsinstance/dataaccess?target=x",
+                &[(HASHED, NOTHING)],
+                "",
+            ),
+        ),
+        (
+            "ecr",
+            of(
+                "POST",
+                "/",
+                &[(
+                    TARGET,
+                    "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken",
+                )],
+                "{}",
+            ),
+        ),
+        (
+            "cognito-identity",
+            of(
+                "POST",
+                "/",
+                &[(
+                    TARGET,
+                    "AWSCognitoIdentityService.GetCredentialsForIdentity",
+                )],
+                "{}",
+            ),
+        ),
+        (
+            "codeartifact",
+            of("POST", "/v1/authorization-token?domain=d", &[], ""),
+        ),
+    ] {
+        let refused = treated(false, service, asked.clone()).err();
+        let refused = refused.unwrap_or_else(|| panic!("signed for: {service} {:?}", asked.target));
+        assert_eq!(refused.reason, DenyReason::SecretUnplaceable, "{service}");
+        assert!(refused.why.contains("hands_out"), "{}", refused.why);
+        assert_eq!(treated(true, service, asked), Ok(()), "{service}");
+    }
+}
+
+#[test]
+fn what_hands_out_nothing_is_signed_for() {
+    for (service, asked) in [
+        (
+            "sts",
+            of(
+                "POST",
+                "/",
+                &[],
+                "Action=GetCallerIdentity&Version=2011-06-15",
+            ),
+        ),
+        ("sts", of("GET", "/?Action=GetCallerIdentity", &[], "")),
+        (
+            "iam",
+            of("POST", "/", &[], "Action=ListAccessKeys&Version=2010-05-08"),
+        ),
+        ("iam", of("POST", "/", &[], "Action=GetCredentialReport")),
+        (
+            "s3",
+            of(
+                "GET",
+                "/get-session-token?prefix=session",
+                &[(HASHED, NOTHING)],
+                "",
+            ),
+        ),
+        (
+            "s3express",
+            of("GET", "/AssumeRole", &[(HASHED, NOTHING)], ""),
+        ),
+        (
+            "dynamodb",
+            of("POST", "/", &[(TARGET, "DynamoDB_20120810.GetItem")], "{}"),
+        ),
+        (
+            "ecr",
+            of("POST", "/", &[(TARGET, "X_V20150921.BatchGetImage")], "{}"),
+        ),
+    ] {
+        assert_eq!(treated(false, service, asked), Ok(()), "{service}");
+    }
+}
