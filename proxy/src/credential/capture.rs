@@ -6,6 +6,7 @@
 //! nothing in it is long enough to be a token.
 //!
 //! ```text
+//! names      what they are called
 //! answer     where tokens stand in JSON and in forms
 //! fields     where they stand in header fields and cookies
 //! overlay    the wallet's tokens: bounded, expiring, gone with the sandbox
@@ -20,7 +21,7 @@ use http::{
 };
 use zeroize::Zeroizing;
 
-use self::answer::{Field, Token};
+use self::{answer::Token, names::Field};
 use super::{
     coding::{Coded, DecodeError, Decoder, accepted, coded},
     digested::DIGESTS,
@@ -33,6 +34,7 @@ use super::{
 
 mod answer;
 mod fields;
+mod names;
 pub mod overlay;
 
 /// What becomes of the tokens in one answer.

@@ -175,7 +175,7 @@ async fn mint(request: Request<Incoming>) -> Response<Body> {
             )
             .body(empty()),
         "/token/html" => answer(200, "text/html").body(full(format!("<p>{ACCESS}"))),
-        "/token/elsewhere" => answer(200, json).body(full(format!("{{\"token\": \"{ACCESS}\"}}"))),
+        "/token/elsewhere" => answer(200, json).body(full(format!("{{\"data\": \"{ACCESS}\"}}"))),
         "/token/cut" => answer(200, json).body(full(tokens().chars().take(60).collect::<String>())),
         "/token/coded" => answer(200, json)
             .header("content-encoding", "zip")

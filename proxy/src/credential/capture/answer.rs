@@ -11,21 +11,11 @@ use percent_encoding::percent_decode;
 use serde_json::Value;
 use zeroize::{Zeroize, Zeroizing};
 
-use super::CaptureError;
+use super::{
+    CaptureError, SHORTEST_TOKEN,
+    names::{Field, is_credential},
+};
 use crate::credential::place::Escape;
-
-/// What a token is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Field {
-    /// For requests to an API.
-    Access,
-    /// Says who logged in; some APIs take it instead of an access token.
-    Identity,
-    /// For more tokens.
-    Refresh,
-    /// For tokens, once somebody agreed (RFC 8628).
-    Device,
-}
 
 /// A token that was found.
 #[derive(Debug)]
@@ -42,41 +32,6 @@ pub(super) struct Shown {
     pub(super) body: Vec<u8>,
     /// It holds a token or says why there is none.
     pub(super) told: bool,
-}
-
-impl Field {
-    /// `access_token`, `accessToken`, and what some servers put before it, such as `bot_`.
-    pub(super) fn named(name: &str) -> Option<Self> {
-        let plain = |c: &char| *c != '_' && *c != '-';
-        let bare: String = name.chars().filter(plain).collect();
-        let bare = bare.to_ascii_lowercase();
-        let fields = [
-            ("accesstoken", Self::Access),
-            ("refreshtoken", Self::Refresh),
-            ("idtoken", Self::Identity),
-            ("devicecode", Self::Device),
-        ];
-        let mut ends = fields.iter().filter(|(word, _)| bare.ends_with(word));
-        ends.next().map(|(_, field)| *field)
-    }
-
-    /// As the RFC calls it.
-    pub(super) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Access => "access_token",
-            Self::Identity => "id_token",
-            Self::Refresh => "refresh_token",
-            Self::Device => "device_code",
-        }
-    }
-
-    /// The fields that say how long such a token lives.
-    const fn lifetimes(self) -> &'static [&'static str] {
-        match self {
-            Self::Access | Self::Identity | Self::Device => &["expires_in", "expiresIn"],
-            Self::Refresh => &["refresh_token_expires_in", "refresh_expires_in"],
-        }
-    }
 }
 
 /// The media type, in lower case.
@@ -109,10 +64,14 @@ pub(super) fn take_apart(
 pub(super) fn holds_token_parameter(value: &[u8]) -> bool {
     let mut names = value.split(|octet| matches!(octet, b'?' | b'#' | b'&' | b' ' | b';'));
     names.any(|pair| {
-        let name = pair.split(|octet| *octet == b'=').next();
-        let pairs = pair.contains(&b'=');
-        let field = name.and_then(|name| std::str::from_utf8(name).ok());
-        pairs && field.is_some_and(|name| Field::named(name).is_some())
+        let Some(equals) = memchr::memchr(b'=', pair) else {
+            return false;
+        };
+        let (name, value) = pair.split_at(equals);
+        std::str::from_utf8(name).is_ok_and(|name| {
+            let long = value.len() > SHORTEST_TOKEN;
+            Field::named(name).is_some() || (long && is_credential(name))
+        })
     })
 }
 
@@ -124,9 +83,11 @@ fn json(
     let mut walk = Walk {
         keep: &mut keep,
         told: is_empty(&value),
+        error: false,
+        long: false,
     };
-    let walked = walk.value(&mut value);
-    let told = walk.told;
+    let walked = walk.value(&mut value, false);
+    let told = walk.told || (walk.error && !walk.long);
     if let Err(error) = walked {
         wipe(&mut value);
         return Err(error);
@@ -145,21 +106,82 @@ fn is_error(name: &str) -> bool {
     name == "error"
 }
 
+/// What explains it is no token either: `error_description`, `error_uri`.
+fn is_of_error(name: &str) -> bool {
+    name.get(..5)
+        .is_some_and(|head| head.eq_ignore_ascii_case("error"))
+}
+
 struct Walk<'a, K> {
     keep: &'a mut K,
+    /// A token was found.
     told: bool,
+    /// It says that it holds none.
+    error: bool,
+    /// And holds something else that is long enough to be one.
+    long: bool,
 }
 
 impl<K: FnMut(Token) -> Result<Arc<str>, CaptureError>> Walk<'_, K> {
-    fn value(&mut self, value: &mut Value) -> Result<(), CaptureError> {
+    /// `explains`: it stands in what says why there is no token.
+    fn value(&mut self, value: &mut Value, explains: bool) -> Result<(), CaptureError> {
         match value {
-            Value::Array(items) => items.iter_mut().try_for_each(|item| self.value(item)),
-            Value::Object(fields) => self.object(fields),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+            Value::Array(items) => {
+                let mut items = items.iter_mut();
+                items.try_for_each(|item| self.value(item, explains))
+            }
+            Value::Object(fields) => self.object(fields, explains),
+            Value::String(text) => {
+                self.long |= !explains && text.len() >= SHORTEST_TOKEN;
+                Ok(())
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => Ok(()),
         }
     }
 
-    fn object(&mut self, fields: &mut serde_json::Map<String, Value>) -> Result<(), CaptureError> {
+    /// What is called a credential: words, or more that is looked through.
+    fn credential(&mut self, value: &mut Value, explains: bool) -> Result<(), CaptureError> {
+        match value {
+            Value::String(text) if text.len() >= SHORTEST_CREDENTIAL => {
+                self.take(text, Field::Access, None)
+            }
+            Value::Array(items) => {
+                let mut items = items.iter_mut();
+                items.try_for_each(|item| self.credential(item, explains))
+            }
+            value => self.value(value, explains),
+        }
+    }
+
+    /// `{"channel": …, "url": …}`: whoever has the address may post there.
+    fn webhook(&mut self, value: &mut Value, explains: bool) -> Result<(), CaptureError> {
+        if let Some(url) = value.get_mut("url") {
+            self.credential(url, explains)?;
+        }
+        self.value(value, explains)
+    }
+
+    fn take(
+        &mut self,
+        text: &mut String,
+        field: Field,
+        lives: Option<u64>,
+    ) -> Result<(), CaptureError> {
+        let token = Token {
+            field,
+            value: SecretBytes::new(std::mem::take(text).into_bytes()),
+            lives,
+        };
+        *text = (self.keep)(token)?.as_ref().to_owned();
+        self.told = true;
+        Ok(())
+    }
+
+    fn object(
+        &mut self,
+        fields: &mut serde_json::Map<String, Value>,
+        explains: bool,
+    ) -> Result<(), CaptureError> {
         let number = |name: &&str| {
             let value = fields.get(*name)?;
             value.as_u64().or_else(|| value.as_str()?.parse().ok())
@@ -174,8 +196,16 @@ impl<K: FnMut(Token) -> Result<Arc<str>, CaptureError>> Walk<'_, K> {
         let lifetimes = all.map(|field| (field, lives(field)));
         for (name, value) in fields.iter_mut() {
             let Some(field) = Field::named(name) else {
-                self.told |= is_error(name) && !value.is_null();
-                self.value(value)?;
+                if name == WEBHOOK {
+                    self.webhook(value, explains)?;
+                    continue;
+                }
+                if is_credential(name) {
+                    self.credential(value, explains)?;
+                    continue;
+                }
+                self.error |= is_error(name) && says(value);
+                self.value(value, explains || is_of_error(name))?;
                 continue;
             };
             match value {
@@ -183,13 +213,7 @@ impl<K: FnMut(Token) -> Result<Arc<str>, CaptureError>> Walk<'_, K> {
                 Value::String(text) if text.is_empty() => {}
                 Value::String(text) => {
                     let lives = lifetimes.iter().find(|(of, _)| *of == field);
-                    let token = Token {
-                        field,
-                        value: SecretBytes::new(std::mem::take(text).into_bytes()),
-                        lives: lives.and_then(|(_, lives)| *lives),
-                    };
-                    *text = (self.keep)(token)?.as_ref().to_owned();
-                    self.told = true;
+                    self.take(text, field, lives.and_then(|(_, lives)| *lives))?;
                 }
                 Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
                     return Err(CaptureError::Strange);
@@ -197,6 +221,15 @@ impl<K: FnMut(Token) -> Result<Arc<str>, CaptureError>> Walk<'_, K> {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether there is any word in it.
+fn says(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !text.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => false,
     }
 }
 
@@ -231,28 +264,33 @@ fn form(
         std::str::from_utf8(value).ok()?.parse().ok()
     };
     let (mut out, mut told) = (Vec::new(), false);
+    let (mut error, mut long) = (false, false);
     for (name, value) in &pairs {
         if !out.is_empty() {
             out.push(b'&');
         }
         Escape::Percent.write(name.as_bytes(), &mut out);
         out.push(b'=');
-        match Field::named(name).filter(|_| !value.is_empty()) {
+        let named = Field::named(name).filter(|_| !value.is_empty());
+        let other = value.len() >= SHORTEST_CREDENTIAL && is_credential(name);
+        match named.or_else(|| other.then_some(Field::Access)) {
             Some(field) => {
                 let token = Token {
                     field,
                     value: SecretBytes::copy_of(value),
-                    lives: lives(field),
+                    lives: named.and_then(lives),
                 };
                 Escape::Percent.write(keep(token)?.as_bytes(), &mut out);
                 told = true;
             }
             None => {
-                told |= is_error(name);
+                error |= is_error(name) && !value.is_empty();
+                long |= !is_of_error(name) && value.len() >= SHORTEST_TOKEN;
                 Escape::Percent.write(value, &mut out);
             }
         }
     }
+    let told = told || (error && !long);
     Ok(Shown { body: out, told })
 }
 
@@ -265,6 +303,11 @@ fn unescaped(text: &[u8]) -> Zeroizing<Vec<u8>> {
         .into();
     Zeroizing::new(percent_decode(&spaced).collect())
 }
+
+/// Slack's: who has its `url` may post.
+const WEBHOOK: &str = "incoming_webhook";
+/// What is shorter is not looked for anywhere, so that keeping it back would keep nothing.
+const SHORTEST_CREDENTIAL: usize = 8;
 
 #[cfg(test)]
 mod tests;

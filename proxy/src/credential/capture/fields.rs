@@ -16,7 +16,8 @@ use http::{
 
 use super::{
     CaptureError,
-    answer::{Field, Token, holds_token_parameter},
+    answer::{Token, holds_token_parameter},
+    names::Field,
 };
 
 /// Hands every token in the header section to `keep` and puts what that gives in its place. Whether there

@@ -74,7 +74,23 @@ fn what_says_no_is_told_and_what_says_nothing_is_not() {
             .1
     );
     assert!(taken("{}", json).unwrap().1);
-    assert!(!taken(r#"{"token":"somewhere else"}"#, json).unwrap().1);
+    assert!(!taken(r#"{"note":"somewhere else"}"#, json).unwrap().1);
+    // Words that say nothing, and what an error has no room for.
+    for sly in [
+        r#"{"error":"","data":"T"}"#,
+        r#"{"error":0,"data":"T"}"#,
+        r#"{"error":false,"data":"T"}"#,
+        r#"{"error":{},"data":"T"}"#,
+        r#"{"error":"x","data":["T"]}"#,
+    ] {
+        let sly = sly.replace('T', TOKEN);
+        assert!(!taken(&sly, json).unwrap().1, "{sly}");
+    }
+    let form = "application/x-www-form-urlencoded";
+    assert!(!taken(&format!("error=&data={TOKEN}"), form).unwrap().1);
+    assert!(!taken(&format!("error=x&data={TOKEN}"), form).unwrap().1);
+    let told = r#"{"error":"x","error_description":"What was given has expired."}"#;
+    assert!(taken(told, json).unwrap().1);
     assert!(!taken("a=b", "text/plain").unwrap().1);
     for strange in [
         r#"{"access_token":{"value":"T"}}"#,
@@ -99,11 +115,46 @@ fn what_says_no_is_told_and_what_says_nothing_is_not() {
 }
 
 #[test]
+fn credentials_under_other_names_are_found_beside_a_token() {
+    let cases = [
+        // Supabase.
+        r#"{"access_token":"T","token_type":"bearer","refresh_token":"T","provider_token":"T","provider_refresh_token":"T"}"#,
+        // Slack's oauth.v2.access.
+        r##"{"ok":true,"access_token":"T","incoming_webhook":{"channel":"#a","configuration_url":"https://a.test","url":"T"}}"##,
+        // Cognito identity.
+        r#"{"Credentials":{"AccessKeyId":"A","Expiration":1,"SecretKey":"T","SessionToken":"T"},"IdentityId":"i"}"#,
+        // RFC 7591.
+        r#"{"client_id":"c","client_secret":"T","registration_access_token":"T","client_secret_expires_at":0}"#,
+        // With a word that says nothing.
+        r#"{"error":"","token":"T"}"#,
+        r#"{"tokens":[],"session":{"key":"k","jwt":"T","api-key":"T","Password":"T"},"token":["T"]}"#,
+    ];
+    for body in cases {
+        let body = body.replace("\"T\"", &format!("\"{TOKEN}\""));
+        let (shown, told, fields) = taken(&body, "application/json").unwrap();
+        assert!(told && !fields.is_empty(), "{body}");
+        assert!(!shown.contains(TOKEN), "{shown}");
+    }
+    let form = "application/x-www-form-urlencoded";
+    let body = "access_token=abc&provider_token=r3al%2btoken%2Fof%3dit&password_grant=password";
+    let (shown, ..) = taken(body, form).unwrap();
+    assert_eq!(
+        shown,
+        "access_token=S0&provider_token=S0&password_grant=password"
+    );
+    // What is called so and holds none is what it is.
+    let plain = r#"{"error":"x","password":false,"token":{"expires_at":"2026-11-23T03:00:00Z"},"token_type":"bearer"}"#;
+    assert_eq!(taken(plain, "application/json").unwrap().0, plain);
+}
+
+#[test]
 fn a_token_in_a_header_field_is_seen() {
     for value in [
         "https://app.test/#access_token=T&state=x",
         "https://app.test/?x=1&id_token=T",
         "access_token=T; Path=/",
+        "https://app.test/?token=r3al-token-of-it-1",
+        "https://app.test/#x=1&client_secret=r3al-token-of-it-1",
     ] {
         assert!(holds_token_parameter(value.as_bytes()), "{value}");
     }
@@ -112,10 +163,23 @@ fn a_token_in_a_header_field_is_seen() {
         "application/json",
         "no-store",
         "access_token",
+        "https://app.test/?token=short",
     ] {
         assert!(!holds_token_parameter(value.as_bytes()), "{value}");
     }
 }
+
+/// Names of tokens and other credentials, as servers have them.
+const CALLED: [&str; 8] = [
+    "access_token",
+    "refreshToken",
+    "provider_token",
+    "client_secret",
+    "SecretKey",
+    "session-token",
+    "jwt",
+    "password",
+];
 
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -126,8 +190,7 @@ fn any_json() -> impl Strategy<Value = Value> {
         Just(Value::from(TOKEN)),
     ];
     let name = prop_oneof![
-        Just("access_token".to_owned()),
-        Just("refreshToken".to_owned()),
+        prop::sample::select(&CALLED[..]).prop_map(str::to_owned),
         "[a-z]{1,4}"
     ];
     leaf.prop_recursive(4, 24, 4, move |inner| {
@@ -146,7 +209,7 @@ fn is_shown(value: &Value, field: bool) -> bool {
         Value::Array(items) => items.iter().any(|item| is_shown(item, false)),
         Value::Object(fields) => fields
             .iter()
-            .any(|(name, value)| is_shown(value, Field::named(name).is_some())),
+            .any(|(name, value)| is_shown(value, CALLED.contains(&name.as_str()))),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
 }

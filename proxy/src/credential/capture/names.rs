@@ -1,0 +1,74 @@
+//! What tokens and other credentials are called in the answers of token endpoints.
+
+/// What a token is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Field {
+    /// For requests to an API.
+    Access,
+    /// Says who logged in; some APIs take it instead of an access token.
+    Identity,
+    /// For more tokens.
+    Refresh,
+    /// For tokens, once somebody agreed (RFC 8628).
+    Device,
+}
+
+impl Field {
+    /// `access_token`, `accessToken`, and what some servers put before it, such as `bot_`.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let plain = |c: &char| *c != '_' && *c != '-';
+        let bare: String = name.chars().filter(plain).collect();
+        let bare = bare.to_ascii_lowercase();
+        let fields = [
+            ("accesstoken", Self::Access),
+            ("refreshtoken", Self::Refresh),
+            ("idtoken", Self::Identity),
+            ("devicecode", Self::Device),
+        ];
+        let mut ends = fields.iter().filter(|(word, _)| bare.ends_with(word));
+        ends.next().map(|(_, field)| *field)
+    }
+
+    /// As the RFC calls it.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Access => "access_token",
+            Self::Identity => "id_token",
+            Self::Refresh => "refresh_token",
+            Self::Device => "device_code",
+        }
+    }
+
+    /// The fields that say how long such a token lives.
+    pub(super) const fn lifetimes(self) -> &'static [&'static str] {
+        match self {
+            Self::Access | Self::Identity | Self::Device => &["expires_in", "expiresIn"],
+            Self::Refresh => &["refresh_token_expires_in", "refresh_expires_in"],
+        }
+    }
+}
+
+/// Whether something is called as credentials are (`provider_token`, `client_secret`, `SecretKey`): it opens
+/// something, and nobody said that the program may have it. What guards a form is none.
+pub(super) fn is_credential(name: &str) -> bool {
+    let letters = name.bytes().filter(u8::is_ascii_alphanumeric);
+    let bare: Vec<u8> = letters.map(|letter| letter.to_ascii_lowercase()).collect();
+    let holds = |part: &str| bare.windows(part.len()).any(|some| some == part.as_bytes());
+    let ends = |word: &&str| bare.ends_with(word.as_bytes());
+    CREDENTIALS.iter().any(ends) && !holds("csrf") && !holds("xsrf")
+}
+
+/// How names of credentials end, in lower case and without what divides words.
+const CREDENTIALS: [&str; 11] = [
+    "token",
+    "secret",
+    "jwt",
+    "password",
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "privatekey",
+    "sessionkey",
+    "assertion",
+    "webhookurl",
+];
