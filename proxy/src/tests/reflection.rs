@@ -167,19 +167,7 @@ async fn reflect(request: Request<Incoming>) -> Response<Body> {
             headers.insert(header::CONTENT_TYPE, binary);
             full(json)
         }
-        "/trailers" => {
-            let field = header::HeaderName::from_static;
-            let trailers = HeaderMap::from_iter([
-                (field("x-token"), HeaderValue::from_str(token).unwrap()),
-                (
-                    field("content-digest"),
-                    HeaderValue::from_static("md5=:AA==:"),
-                ),
-            ]);
-            let named = HeaderValue::from_static("x-token, content-digest");
-            headers.insert(header::TRAILER, named);
-            chunked(json.as_bytes(), 5, Some(trailers))
-        }
+        "/trailers" => with_trailers(headers, token, json.as_bytes()),
         "/gzip" => {
             coded(headers, "gzip");
             chunked(&gzip(json.as_bytes()), 11, None)
@@ -205,23 +193,41 @@ async fn reflect(request: Request<Incoming>) -> Response<Body> {
             assert!(request.headers().get(header::RANGE).is_none());
             full(json)
         }
-        "/status" => {
-            let message = [
-                &[8, 16, 18, u8::try_from(token.len()).unwrap()],
-                token.as_bytes(),
-            ];
-            let details = STANDARD_NO_PAD.encode(message.concat());
-            let trailers = HeaderMap::from_iter([(
-                header::HeaderName::from_static("grpc-status-details-bin"),
-                HeaderValue::from_str(&details).unwrap(),
-            )]);
-            chunked(b"", 7, Some(trailers))
-        }
+        "/status" => with_status(token),
         "/grpc" | "/grpc-gzip" => grpc(headers, request.uri().path(), json.as_bytes()),
         path => panic!("{path}"),
     };
     *answer.body_mut() = body;
     std::future::ready(answer).await
+}
+
+/// A body with the token, and a trailer section with it and a digest.
+fn with_trailers(headers: &mut HeaderMap, token: &str, body: &[u8]) -> Body {
+    let field = header::HeaderName::from_static;
+    let trailers = HeaderMap::from_iter([
+        (field("x-token"), HeaderValue::from_str(token).unwrap()),
+        (
+            field("content-digest"),
+            HeaderValue::from_static("md5=:AA==:"),
+        ),
+    ]);
+    let named = HeaderValue::from_static("x-token, content-digest");
+    headers.insert(header::TRAILER, named);
+    chunked(body, 5, Some(trailers))
+}
+
+/// gRPC's binary details of a status, which hold the token.
+fn with_status(token: &str) -> Body {
+    let message = [
+        &[8, 16, 18, u8::try_from(token.len()).unwrap()],
+        token.as_bytes(),
+    ];
+    let details = STANDARD_NO_PAD.encode(message.concat());
+    let trailers = HeaderMap::from_iter([(
+        header::HeaderName::from_static("grpc-status-details-bin"),
+        HeaderValue::from_str(&details).unwrap(),
+    )]);
+    chunked(b"", 7, Some(trailers))
 }
 
 fn grpc(headers: &mut HeaderMap, path: &str, message: &[u8]) -> Body {

@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn nothing_of_a_long_value_stays_between_its_ends() {
-        let long: String = (0..4000)
-            .map(|n| char::from(b'a' + (n * 7 % 26) as u8))
+        let long: String = (0_u32..4000)
+            .map(|n| char::from(b'a' + u8::try_from(n * 7 % 26).unwrap()))
             .collect();
         let watch = watch(&long);
         let (one, rest) = long.split_at(1500);
