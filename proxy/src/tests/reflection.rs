@@ -380,47 +380,6 @@ async fn what_was_not_changed_keeps_its_strong_tag_and_its_digest() {
 }
 
 #[tokio::test]
-async fn binary_metadata_keeps_the_length_that_it_says_within() {
-    let (lab, sentinel, _origin) = lab("h2").await;
-    let mut client = lab.https("api.test", "h2").await;
-    let answer = client
-        .send(ask("/status", &sentinel, &[("te", "trailers")]))
-        .await;
-    let details = answer.trailers.as_ref().unwrap()["grpc-status-details-bin"].to_str();
-    let details = STANDARD_NO_PAD.decode(details.unwrap()).unwrap();
-    // Of google.rpc.Status: the code, and the message with its length.
-    assert_eq!(
-        details[..4],
-        [8, 16, 18, u8::try_from(VALUE.len()).unwrap()]
-    );
-    let told = std::str::from_utf8(&details[4..]).unwrap();
-    assert_eq!(told, sentinel.get(..VALUE.len()).unwrap());
-}
-
-#[tokio::test]
-async fn grpc_messages_keep_their_framing() {
-    let (lab, sentinel, _origin) = lab("h2").await;
-    let mut client = lab.https("api.test", "h2").await;
-    for path in ["/grpc", "/grpc-gzip"] {
-        let answer = client.send(ask(path, &sentinel, &[])).await;
-        let mut rest = answer.body.clone();
-        for _ in 0..2 {
-            let head = rest.split_to(5);
-            assert_eq!(head[0], 0, "{path}");
-            let length = u32::from_be_bytes(head[1..].try_into().unwrap());
-            let message = rest.split_to(usize::try_from(length).unwrap());
-            let json: serde_json::Value = serde_json::from_slice(&message).unwrap();
-            assert_eq!(
-                json["token"],
-                sentinel.get(..VALUE.len()).unwrap(),
-                "{path}"
-            );
-        }
-        assert!(rest.is_empty(), "{path}");
-    }
-}
-
-#[tokio::test]
 async fn what_cannot_be_looked_into_does_not_come_back_from_where_a_secret_is_bound() {
     let (lab, sentinel, _origin) = lab("http/1.1").await;
     let mut client = lab.https("api.test", "http/1.1").await;

@@ -1,4 +1,4 @@
-//! WebSocket messages and coded request bodies: the value goes, the sentinel comes back.
+//! WebSocket messages, gRPC messages and coded request bodies: the value goes, the sentinel comes back.
 
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -208,4 +208,45 @@ async fn a_coded_request_body_takes_the_value_and_goes_plain() {
         .unwrap();
     let answer = client.send(broken).await;
     assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn binary_metadata_keeps_the_length_that_it_says_within() {
+    let (lab, sentinel, _origin) = lab("h2").await;
+    let mut client = lab.https("api.test", "h2").await;
+    let answer = client
+        .send(ask("/status", &sentinel, &[("te", "trailers")]))
+        .await;
+    let details = answer.trailers.as_ref().unwrap()["grpc-status-details-bin"].to_str();
+    let details = STANDARD_NO_PAD.decode(details.unwrap()).unwrap();
+    // Of google.rpc.Status: the code, and the message with its length.
+    assert_eq!(
+        details[..4],
+        [8, 16, 18, u8::try_from(VALUE.len()).unwrap()]
+    );
+    let told = std::str::from_utf8(&details[4..]).unwrap();
+    assert_eq!(told, sentinel.get(..VALUE.len()).unwrap());
+}
+
+#[tokio::test]
+async fn grpc_messages_keep_their_framing() {
+    let (lab, sentinel, _origin) = lab("h2").await;
+    let mut client = lab.https("api.test", "h2").await;
+    for path in ["/grpc", "/grpc-gzip"] {
+        let answer = client.send(ask(path, &sentinel, &[])).await;
+        let mut rest = answer.body.clone();
+        for _ in 0..2 {
+            let head = rest.split_to(5);
+            assert_eq!(head[0], 0, "{path}");
+            let length = u32::from_be_bytes(head[1..].try_into().unwrap());
+            let message = rest.split_to(usize::try_from(length).unwrap());
+            let json: serde_json::Value = serde_json::from_slice(&message).unwrap();
+            assert_eq!(
+                json["token"],
+                sentinel.get(..VALUE.len()).unwrap(),
+                "{path}"
+            );
+        }
+        assert!(rest.is_empty(), "{path}");
+    }
 }
