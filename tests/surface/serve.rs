@@ -14,6 +14,7 @@ mod held;
 mod live;
 mod narrowed;
 mod nodes;
+mod once;
 mod people;
 mod policies;
 mod recorded;

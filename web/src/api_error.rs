@@ -106,6 +106,12 @@ impl Problem {
         problem
     }
 
+    /// The same, with the seconds to wait before the next try.
+    pub(crate) const fn retried_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
     pub(crate) fn document(problems: Vec<gig_policy::Problem>) -> Self {
         let detail = "the document is not a valid policy";
         let mut problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_policy", detail);
@@ -125,6 +131,7 @@ impl From<ChangeError> for Problem {
             ChangeError::LastAdmin { .. } => (StatusCode::CONFLICT, "last_admin"),
             ChangeError::SignOn { .. } => (StatusCode::CONFLICT, "single_sign_on"),
             ChangeError::Lapsed => (StatusCode::FORBIDDEN, "forbidden"),
+            ChangeError::Overtaken => (StatusCode::CONFLICT, "in_progress"),
             ChangeError::Code => (StatusCode::FORBIDDEN, "code"),
             ChangeError::TwoPeople(_) => (StatusCode::CONFLICT, "two_person_rule"),
             ChangeError::Outdated { .. } => (StatusCode::CONFLICT, "stale"),

@@ -28,7 +28,7 @@ use crate::{
     narrowing::Narrowing,
     role::{Permission, Role},
     router::LONGEST_BODY,
-    store::{Actor, ChangeError, Standing},
+    store::{Actor, ChangeError, Once, Standing},
 };
 
 /// Who asks, known.
@@ -47,6 +47,8 @@ pub(crate) struct Caller {
     needs_factor: bool,
     owner: bool,
     standing: Standing,
+    /// The request, where it is to be made once.
+    once: Option<Arc<Once>>,
     address: Option<SocketAddr>,
 }
 
@@ -63,6 +65,7 @@ impl Caller {
             needs_factor: false,
             owner: false,
             standing: Standing::Itself,
+            once: None,
             address: None,
         }
     }
@@ -81,6 +84,7 @@ impl Caller {
                 name: name.into(),
                 user: user.into(),
             },
+            once: None,
             address,
         }
     }
@@ -148,6 +152,27 @@ impl Caller {
         }
     }
 
+    /// Whose keys of requests these are.
+    pub(crate) fn known_as(&self) -> String {
+        match &self.standing {
+            Standing::Token { id, .. } => format!("token {id}"),
+            Standing::Itself | Standing::Session { .. } | Standing::Webhook { .. } => {
+                format!("user {}", self.name.to_ascii_lowercase())
+            }
+        }
+    }
+
+    /// What they may, in words: the same words, the same rights.
+    pub(crate) fn terms(&self) -> String {
+        format!("{}{}", self.role, self.narrowing.words())
+    }
+
+    /// The same in a request that is made once.
+    pub(crate) fn with(mut self, once: Once) -> Self {
+        self.once = Some(Arc::new(once));
+        self
+    }
+
     /// For a change.
     pub(crate) fn actor(&self, app: &App) -> Actor {
         Actor {
@@ -155,6 +180,7 @@ impl Caller {
             person: self.person.clone(),
             owner: self.owner,
             standing: self.standing.clone(),
+            once: self.once.clone(),
             address: self.address,
             at: app.now(),
         }
@@ -251,6 +277,7 @@ async fn identify(app: &App, request: &Parts) -> Result<Caller, Problem> {
             needs_factor: false,
             owner: true,
             standing: Standing::Itself,
+            once: None,
             address: None,
         });
     }
@@ -289,6 +316,7 @@ async fn by_token(app: &App, presented: Presented, peer: &Peer) -> Result<Caller
         needs_factor: false,
         owner: false,
         standing: Standing::Token { id, role },
+        once: None,
         address: peer.address(),
     })
 }
@@ -315,6 +343,7 @@ async fn by_session(app: &App, presented: Presented, peer: &Peer) -> Result<Call
             role: session.role,
         },
         session: Some(id),
+        once: None,
         address: peer.address(),
     })
 }

@@ -44,6 +44,10 @@ impl Digest {
         Self(Sha256::digest(text.as_bytes()).into())
     }
 
+    pub(crate) fn of_octets(octets: &[u8]) -> Self {
+        Self(Sha256::digest(octets).into())
+    }
+
     /// Compares in a time that tells nothing.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {

@@ -27,6 +27,7 @@ mod in_force;
 mod lately;
 mod metrics;
 mod narrowing;
+mod once;
 mod openapi;
 pub mod outbound;
 mod pages;

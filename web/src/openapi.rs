@@ -15,8 +15,10 @@ use utoipa::{
     },
 };
 
+mod once;
 mod problems;
 
+use once::Keys;
 use problems::Problems;
 
 use crate::api::{
@@ -49,7 +51,7 @@ use crate::api::{
     ),
     security(("token" = []), ("session" = [])),
     components(schemas(proposals::Wanted)),
-    modifiers(&Schemes, &Problems)
+    modifiers(&Schemes, &Keys, &Problems)
 )]
 struct Document;
 

@@ -22,18 +22,20 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::{self, oidc::CALLBACK},
-    document, guard, metrics, openapi, pages,
+    document, guard, metrics, once, openapi, pages,
 };
 
 /// Everything that is served.
 pub(crate) fn router(app: Arc<App>) -> Router {
     let known = middleware::from_fn_with_state(Arc::clone(&app), auth::require);
+    let once = middleware::from_fn_with_state(Arc::clone(&app), once::once);
     let guarded = middleware::from_fn_with_state(Arc::clone(&app), guard::guard);
     Router::new()
         .merge(api())
         .merge(console())
         .route("/metrics", get(metrics::show))
         .fallback(missing)
+        .layer(once)
         .layer(known)
         .merge(public())
         .layer(DefaultBodyLimit::max(LONGEST_BODY))

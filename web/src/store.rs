@@ -24,6 +24,7 @@ pub(crate) mod fake;
 pub(crate) mod held;
 mod kept;
 mod name;
+mod once;
 mod postgres;
 mod proposal;
 mod proposals;
@@ -34,7 +35,7 @@ mod sqlite;
 mod standing;
 mod tables;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod transfer;
 pub(crate) mod webhooks;
 
@@ -46,6 +47,7 @@ pub use kept::{
     ServerSpec, Session, Token, User,
 };
 pub use name::{Name, ParseNameError};
+pub use once::{Asked, Begun, Finish, KeptAnswer, Once};
 pub use postgres::PostgresStore;
 pub use proposal::{Decided, Decision, Draft, Proposal, ProposalKind, ProposalState};
 pub use sqlite::{OpenStoreError, SqliteStore};
@@ -97,6 +99,18 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`].
     fn factor_rule(&self) -> Result<Vec<Role>, StoreError>;
+
+    /// Takes a request down that is to be made once, or says what became of it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn begin_once(&self, asked: &Asked, now: Timestamp) -> Result<Begun, StoreError>;
+
+    /// Takes down what was answered to it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn finish_once(&self, once: &Once, finish: &Finish) -> Result<(), StoreError>;
 
     /// Sessions that have not ended at `now`, newest first.
     ///
@@ -345,6 +359,9 @@ pub enum ChangeError {
     /// What allowed it ended between the question and the change.
     #[error("what you may do here has changed meanwhile: nothing was changed; sign in again")]
     Lapsed,
+    /// Another try of the same request has its place.
+    #[error("another try of this request is under way: ask again in a second")]
+    Overtaken,
     /// A code that is none, or was used.
     #[error("the code is not right, or was used already: wait for the next one")]
     Code,

@@ -64,7 +64,9 @@ fn who_guesses_passwords_waits_and_every_try_is_recorded() {
         let reply = wrong.send(&appliance);
         assert_eq!(reply.status, 403, "{reply:?}");
         assert!(
-            reply.body.contains("the name or the password is not right"),
+            reply
+                .body
+                .contains("the name, the password or the code is not right"),
             "{reply:?}"
         );
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::{
-    Json,
+    Extension, Json,
     extract::{Path, State},
     http::StatusCode,
 };
@@ -19,6 +19,7 @@ use crate::{
     auth::Caller,
     credential::mint_token,
     narrowing::{Narrowing, Scope},
+    once::ShownOnce,
     role::{Permission, Role},
     store::{Change, Name, Token},
 };
@@ -112,7 +113,7 @@ pub(crate) async fn add(
     State(app): State<Arc<App>>,
     caller: Caller,
     Body(new): Body<NewToken>,
-) -> Result<(StatusCode, Json<MintedToken>), Problem> {
+) -> Result<(StatusCode, Extension<ShownOnce>, Json<MintedToken>), Problem> {
     let wanted = Wanted {
         name: new.name,
         role: new.role,
@@ -122,7 +123,8 @@ pub(crate) async fn add(
     };
     let (id, text) = make(&app, &caller, wanted).await?;
     let token = text.to_string();
-    Ok((StatusCode::CREATED, Json(MintedToken { id, token })))
+    let minted = Json(MintedToken { id, token });
+    Ok((StatusCode::CREATED, Extension(ShownOnce), minted))
 }
 
 /// Makes a token worthless.

@@ -134,6 +134,7 @@ impl Lab {
 
 pub(crate) fn owner() -> Actor {
     Actor {
+        once: None,
         name: "uid 0 on this machine".into(),
         person: Some(Actor::OWNER.into()),
         owner: true,

@@ -293,6 +293,7 @@ impl SingleSignOn {
             let expires = now.checked_add(super::sign_in::LONGEST);
             let person: Arc<str> = name.as_str().into();
             let actor = Actor {
+                once: None,
                 name: Arc::clone(&person),
                 person: Some(person),
                 owner: false,

@@ -116,6 +116,7 @@ pub(crate) async fn start_session(
     let now = app.now();
     let expires = now.checked_add(LONGEST).map_err(Problem::internal)?;
     let actor = Actor {
+        once: None,
         name: user.as_str().into(),
         person: Some(user.as_str().into()),
         owner: false,

@@ -8,7 +8,8 @@ use gig_audit::{Entry, Event, VerdictWord};
 use jiff::Timestamp;
 
 use super::{
-    Account, Decision, Name, Proposal, ProposalState, ServerSpec, Standing, UsedCode, WebhookKind,
+    Account, Decision, Name, Once, Proposal, ProposalState, ServerSpec, Standing, UsedCode,
+    WebhookKind,
 };
 use crate::{credential::Digest, narrowing::Narrowing, role::Role};
 
@@ -27,6 +28,8 @@ pub struct Actor {
     pub owner: bool,
     /// What it rests on that they may: it must still be so when the change is made.
     pub standing: Standing,
+    /// The request, where it is to be made once.
+    pub once: Option<Arc<Once>>,
     /// From where; `None` on this machine.
     pub address: Option<SocketAddr>,
     /// When.

@@ -16,9 +16,10 @@ mod value;
 pub(super) use value::{Params, Row, Value};
 
 use super::{
-    Account, Actor, Applied, Assignment, Change, ChangeError, HeldRow, HeldWord, News, PolicyHead,
-    PolicyVersion, Proposal, SavedSearch, SecondFactor, Server, Session, Store, StoreError, Token,
-    User, Webhook, Witness, factors, held, proposals, rows, webhooks,
+    Account, Actor, Applied, Asked, Assignment, Begun, Change, ChangeError, Finish, HeldRow,
+    HeldWord, News, Once, PolicyHead, PolicyVersion, Proposal, SavedSearch, SecondFactor, Server,
+    Session, Store, StoreError, Token, User, Webhook, Witness, factors, held, once, proposals,
+    rows, webhooks,
 };
 
 /// A database that keeps the tables.
@@ -149,6 +150,7 @@ impl<T: Tables> Store for T {
         witness: Witness<'_>,
     ) -> Result<Applied, ChangeError> {
         self.change(change.touches_policies(), |db| {
+            once::hold(db, actor)?;
             let applied = proposals::apply(db, change, actor)?;
             let told = witness(change.entry(actor, &applied));
             told.map_err(|why| Refused::Change(ChangeError::NotRecorded(why)))?;
@@ -181,6 +183,16 @@ impl<T: Tables> Store for T {
 
     fn factor_rule(&self) -> Result<Vec<Role>, StoreError> {
         self.read(factors::rule)
+    }
+
+    fn begin_once(&self, asked: &Asked, now: Timestamp) -> Result<Begun, StoreError> {
+        let begun = self.change(false, |db| once::begin(db, asked, now));
+        begun.map_err(once::failed)
+    }
+
+    fn finish_once(&self, of: &Once, finish: &Finish) -> Result<(), StoreError> {
+        let finished = self.change(false, |db| once::finish(db, of, finish));
+        finished.map_err(once::failed)
     }
 
     fn sessions(&self, now: Timestamp) -> Result<Vec<Session>, StoreError> {

@@ -34,6 +34,7 @@ macro_rules! on_both {
 mod accounts;
 mod factors;
 mod held;
+pub(crate) mod once;
 mod second_self;
 mod two_person;
 
@@ -58,6 +59,7 @@ fn at(seconds: i64) -> Timestamp {
 
 fn actor(seconds: i64) -> Actor {
     Actor {
+        once: None,
         name: "ana".into(),
         person: Some("ana".into()),
         owner: false,
@@ -130,14 +132,8 @@ fn a_set_up_link_works_once_before_it_ends_and_for_the_first_user_only(store: &d
         credential::mint_setup().unwrap(),
     );
     let expires = at(3600);
-    apply(
-        store,
-        &Change::OpenSetup {
-            digest: link.digest,
-            expires,
-        },
-    )
-    .unwrap();
+    let open = |digest| Change::OpenSetup { digest, expires };
+    apply(store, &open(link.digest)).unwrap();
     let finish = |digest, name: &str| Change::FinishSetup {
         digest,
         name: name.parse().unwrap(),
@@ -148,14 +144,7 @@ fn a_set_up_link_works_once_before_it_ends_and_for_the_first_user_only(store: &d
     refused(store.apply(&finish(link.digest, "eve"), &actor(3600), &|_| Ok(())));
     apply(store, &finish(link.digest, "ana")).unwrap();
     refused(apply(store, &finish(link.digest, "eve")));
-    apply(
-        store,
-        &Change::OpenSetup {
-            digest: other.digest,
-            expires,
-        },
-    )
-    .unwrap();
+    apply(store, &open(other.digest)).unwrap();
     refused(apply(store, &finish(other.digest, "eve")));
     let users = store.users().unwrap();
     assert_eq!((users.len(), users[0].role), (1, Role::Admin));

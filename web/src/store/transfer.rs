@@ -3,7 +3,8 @@
 //! Both databases have the same tables, so a copy is every row of each, parents first, in one
 //! transaction on either side: it is of one moment, and it is there whole or not at all. Sessions and
 //! set-up links are left behind: whoever was signed in when a copy was made must not be when it is used. So
-//! are requests that wait for a person: they end with the process whose proxy has them.
+//! are requests that wait for a person: they end with the process whose proxy has them; and the answers to
+//! requests that are made once: what they tell of may be gone.
 
 use super::{
     ChangeError, PostgresStore, SqliteStore,
@@ -116,7 +117,7 @@ const COPIED: &[Table] = &[
     },
 ];
 /// What belongs to the moment only.
-const PASSING: &[&str] = &["sessions", "setup_link", "held"];
+const PASSING: &[&str] = &["sessions", "setup_link", "held", "answers"];
 
 impl PostgresStore {
     /// Puts everything into `file`, in place of what is there, as of one moment; changes of all nodes
@@ -283,6 +284,7 @@ mod tests {
 
     fn actor(name: &str) -> Actor {
         Actor {
+            once: None,
             name: name.into(),
             person: Some(name.into()),
             owner: false,

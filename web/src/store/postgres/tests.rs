@@ -20,6 +20,7 @@ fn apply(store: &PostgresStore, change: &Change) -> Result<Applied, ChangeError>
 
 fn actor() -> Actor {
     Actor {
+        once: None,
         name: "ana".into(),
         person: Some("ana".into()),
         owner: false,

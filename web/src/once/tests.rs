@@ -1,0 +1,158 @@
+//! What a key is, and whom it belongs to.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::{Router, middleware, routing::post};
+use tower::ServiceExt as _;
+
+use super::*;
+use crate::{
+    app::tests::Lab,
+    role::Role,
+    store::{Change, tests::once::is_made},
+};
+
+#[test]
+fn a_key_is_a_text_in_quotation_marks_and_nothing_else() {
+    assert_eq!(string("\"a\"").as_deref(), Some("a"));
+    assert_eq!(string(" \"a b ~!\" ").as_deref(), Some("a b ~!"));
+    assert_eq!(string(r#""a\"b\\c""#).as_deref(), Some(r#"a"b\c"#));
+    let longest = format!("\"{}\"", "x".repeat(LONGEST_KEY));
+    assert!(string(&longest).is_some());
+    for wrong in [
+        "",
+        "\"",
+        "\"\"",
+        "a",
+        "'a'",
+        "\"a",
+        "a\"",
+        "\"a\"b\"",
+        "\"a\\\"",
+        "\"a\\n\"",
+        "\"a\";b=1",
+        "\"a\", \"b\"",
+        "\"\u{e4}\"",
+        "\"\t\"",
+        &format!("\"{}\"", "x".repeat(LONGEST_KEY + 1)),
+    ] {
+        assert_eq!(string(wrong), None, "{wrong}");
+    }
+}
+
+#[test]
+fn what_changes_nothing_is_asked_as_often_as_anybody_likes() {
+    for (method, path, kept) in [
+        (Method::POST, "/api/v1/users", true),
+        (Method::PUT, "/api/v1/policies/p", true),
+        (Method::PATCH, "/api/v1/users/ana", true),
+        (Method::DELETE, "/api/v1/tokens/1", true),
+        (Method::GET, "/api/v1/users", false),
+        (Method::POST, "/api/v1/policies/check", false),
+        (Method::POST, "/api/v1/policies/p/simulate", false),
+        (Method::POST, "/people/users", false),
+    ] {
+        assert_eq!(may_be_kept(&method, path), kept, "{method} {path}");
+    }
+    for (path, is_more) in [
+        ("/api/v1/servers/one/start", true),
+        ("/api/v1/secrets/TOKEN", true),
+        ("/api/v1/webhooks/ops/test", true),
+        ("/api/v1/webhooks/ops", false),
+        ("/api/v1/policies/p", false),
+    ] {
+        assert_eq!(acts(path), is_more, "{path}");
+    }
+}
+
+/// A handler that adds a user, and one whose outcome is given.
+fn router(lab: &Lab, runs: &'static AtomicUsize) -> Router {
+    let add = move |State(app): State<Arc<App>>, caller: Caller, name: String| async move {
+        runs.fetch_add(1, Ordering::SeqCst);
+        let change = Change::AddUser {
+            name: name.parse().unwrap(),
+            role: Role::Viewer,
+            password: "hash".to_owned(),
+        };
+        app.change(caller.actor(&app), change).await?;
+        Ok::<_, Problem>((StatusCode::CREATED, [(header::LOCATION, "/there")], name))
+    };
+    let busy = move || async move {
+        runs.fetch_add(1, Ordering::SeqCst);
+        Problem::unavailable("not now")
+    };
+    let once = middleware::from_fn_with_state(Arc::clone(&lab.app), once);
+    Router::new()
+        .route("/api/v1/users", post(add))
+        .route("/api/v1/busy", post(busy))
+        .layer(once)
+        .with_state(Arc::clone(&lab.app))
+}
+
+async fn send(router: &Router, path: &str, key: &str, body: &'static str) -> Response {
+    let request = Request::builder()
+        .method("POST")
+        .uri(path)
+        .header("idempotency-key", key)
+        .extension(Caller::itself("ana"))
+        .body(Body::from(body))
+        .unwrap();
+    router.clone().oneshot(request).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_request_is_made_once_and_answered_the_same_again() {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    let lab = Lab::new();
+    let router = router(&lab, &RUNS);
+    for again in [false, true, true] {
+        let answer = send(&router, "/api/v1/users", "\"k\"", "ben").await;
+        assert_eq!(answer.status(), StatusCode::CREATED);
+        assert_eq!(answer.headers()[header::LOCATION], "/there");
+        assert_eq!(answer.headers().contains_key(REPLAYED), again);
+        let body = to_bytes(answer.into_body(), 100).await.unwrap();
+        assert_eq!(body, "ben");
+    }
+    assert_eq!(RUNS.load(Ordering::SeqCst), 1);
+    let other = send(&router, "/api/v1/users", "\"k\"", "cem").await;
+    assert_eq!(other.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    // A conflict is an answer, too; who is refused for now has another try.
+    for (path, runs, status) in [
+        ("/api/v1/users", 1, StatusCode::CONFLICT),
+        ("/api/v1/busy", 2, StatusCode::SERVICE_UNAVAILABLE),
+    ] {
+        let before = RUNS.load(Ordering::SeqCst);
+        for _ in 0..2 {
+            let answer = send(&router, path, &format!("\"{path}\""), "ben").await;
+            assert_eq!(answer.status(), status);
+        }
+        assert_eq!(RUNS.load(Ordering::SeqCst) - before, runs, "{path}");
+    }
+    assert!(is_made(lab.store.as_ref(), "ben") && !is_made(lab.store.as_ref(), "cem"));
+}
+
+#[tokio::test]
+async fn who_goes_away_meanwhile_finds_the_answer_later() {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    let lab = Lab::new();
+    let router = router(&lab, &RUNS);
+    {
+        let asked = send(&router, "/api/v1/users", "\"k\"", "ben");
+        let mut asked = std::pin::pin!(asked);
+        while RUNS.load(Ordering::SeqCst) == 0 {
+            assert!(futures_util::poll!(&mut asked).is_pending());
+            tokio::task::yield_now().await;
+        }
+    }
+    loop {
+        let answer = send(&router, "/api/v1/users", "\"k\"", "ben").await;
+        if answer.status() == StatusCode::CREATED {
+            assert!(answer.headers().contains_key(REPLAYED));
+            break;
+        }
+        assert_eq!(answer.status(), StatusCode::CONFLICT);
+        assert_eq!(answer.headers()[header::RETRY_AFTER], "1");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(RUNS.load(Ordering::SeqCst), 1);
+}
