@@ -19,7 +19,12 @@ macro_rules! pass_writes {
             cx: &mut std::task::Context<'_>,
             slices: &[std::io::IoSlice<'_>],
         ) -> std::task::Poll<std::io::Result<usize>> {
-            std::pin::Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
+            let inner = std::pin::Pin::new(&mut self.inner);
+            match slices {
+                // Of a socket: send(2) does without what writev(2) does for files.
+                [slice] => inner.poll_write(cx, slice),
+                _ => inner.poll_write_vectored(cx, slices),
+            }
         }
 
         fn is_write_vectored(&self) -> bool {
