@@ -30,6 +30,7 @@ mod proposal;
 mod proposals;
 mod rows;
 mod sessions;
+mod setup;
 mod sign_on;
 mod sqlite;
 mod standing;

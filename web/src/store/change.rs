@@ -39,12 +39,14 @@ pub struct Actor {
 /// One change.
 #[derive(Debug)]
 pub enum Change {
-    /// A new set-up link is the only one.
+    /// There is a new set-up link.
     OpenSetup {
         /// Of the link.
         digest: Digest,
         /// When it ends.
         expires: Timestamp,
+        /// Links that other nodes made stay good; otherwise it is the only one.
+        beside: bool,
     },
     /// The first admin is made by whoever has the link.
     FinishSetup {

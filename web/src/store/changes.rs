@@ -1,12 +1,12 @@
 //! Each change as statements of one transaction, with the conditions under which it is refused.
 
 use super::{
-    Actor, Applied, Change, ChangeError, alone, factors, held, proposals, rows, sessions, sign_on,
-    standing,
+    Actor, Applied, Change, ChangeError, alone, factors, held, proposals, rows, sessions, setup,
+    sign_on, standing,
     tables::{DatabaseError, OptionalExtension as _, Params, Refused, Transaction},
     webhooks,
 };
-use crate::{credential::Digest, role::Role};
+use crate::role::Role;
 
 pub(super) type Outcome<T = ()> = Result<T, Refused>;
 
@@ -14,17 +14,17 @@ pub(super) type Outcome<T = ()> = Result<T, Refused>;
 pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<Applied> {
     let now = actor.at.as_second();
     match change {
-        Change::OpenSetup { digest, expires } => {
-            let sql = "INSERT INTO setup_link (one, digest, expires) VALUES (1, ?1, ?2)
-                       ON CONFLICT (one) DO UPDATE SET digest = ?1, expires = ?2";
-            db.execute(sql, (digest.octets(), expires.as_second()))?;
-        }
+        Change::OpenSetup {
+            digest,
+            expires,
+            beside,
+        } => setup::open(db, (digest, expires.as_second()), *beside, now)?,
         Change::FinishSetup {
             digest,
             name,
             password,
         } => {
-            finish_setup(db, digest, now)?;
+            setup::finish(db, digest, now)?;
             add_user(db, (name.as_str(), Role::Admin, password, true), now)?;
         }
         Change::AddUser {
@@ -124,19 +124,6 @@ fn remove_server(db: &Transaction<'_>, name: &str) -> Outcome {
     }
     let sql = "DELETE FROM servers WHERE name = ?1";
     one(db, sql, [name], ("server", name))
-}
-
-fn finish_setup(db: &Transaction<'_>, presented: &Digest, now: i64) -> Outcome {
-    let sql = "SELECT count(*) > 0 FROM users";
-    let anybody: bool = db.query_row(sql, (), |row| row.get(0))?;
-    let sql = "SELECT digest FROM setup_link WHERE expires > ?1";
-    let kept: Option<[u8; 32]> = db.query_row(sql, [now], |row| row.get(0)).optional()?;
-    let fits = kept.is_some_and(|kept| Digest::from_octets(kept).is(presented));
-    if anybody || !fits {
-        return Err(Refused::Change(ChangeError::Setup));
-    }
-    db.execute("DELETE FROM setup_link", ())?;
-    Ok(())
 }
 
 fn add_user(

@@ -8,6 +8,7 @@ use super::*;
 use crate::{credential, role::Role};
 
 pub(super) mod server;
+mod setup;
 
 /// Makes two tests of each function: one on either database.
 macro_rules! on_both {
@@ -41,7 +42,6 @@ mod two_person;
 on_both! {
     what_is_not_recorded_does_not_happen,
     a_refused_change_is_not_recorded,
-    a_set_up_link_works_once_before_it_ends_and_for_the_first_user_only,
     the_last_admin_stays,
     sessions_end_by_time_by_idleness_with_their_user_and_with_a_new_password,
     tokens_end_with_who_made_them,
@@ -124,30 +124,6 @@ fn a_refused_change_is_not_recorded(store: &dyn Store) {
     };
     let refused = store.apply(&change, &actor(0), &witness);
     assert!(matches!(refused, Err(ChangeError::Missing { .. })));
-}
-
-fn a_set_up_link_works_once_before_it_ends_and_for_the_first_user_only(store: &dyn Store) {
-    let (link, other) = (
-        credential::mint_setup().unwrap(),
-        credential::mint_setup().unwrap(),
-    );
-    let expires = at(3600);
-    let open = |digest| Change::OpenSetup { digest, expires };
-    apply(store, &open(link.digest)).unwrap();
-    let finish = |digest, name: &str| Change::FinishSetup {
-        digest,
-        name: name.parse().unwrap(),
-        password: "hash".to_owned(),
-    };
-    let refused = |outcome| assert!(matches!(outcome, Err(ChangeError::Setup)));
-    refused(apply(store, &finish(other.digest, "eve")));
-    refused(store.apply(&finish(link.digest, "eve"), &actor(3600), &|_| Ok(())));
-    apply(store, &finish(link.digest, "ana")).unwrap();
-    refused(apply(store, &finish(link.digest, "eve")));
-    apply(store, &open(other.digest)).unwrap();
-    refused(apply(store, &finish(other.digest, "eve")));
-    let users = store.users().unwrap();
-    assert_eq!((users.len(), users[0].role), (1, Role::Admin));
 }
 
 fn the_last_admin_stays(store: &dyn Store) {

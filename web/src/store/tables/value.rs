@@ -85,6 +85,12 @@ impl From<String> for Value {
     }
 }
 
+impl From<Vec<u8>> for Value {
+    fn from(octets: Vec<u8>) -> Self {
+        Self::Octets(octets)
+    }
+}
+
 impl From<[u8; 32]> for Value {
     fn from(octets: [u8; 32]) -> Self {
         Self::Octets(octets.to_vec())
@@ -138,6 +144,15 @@ impl FromValue for String {
     fn from_value(value: &Value) -> Option<Self> {
         match value {
             Value::Text(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl FromValue for Vec<u8> {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Octets(octets) => Some(octets.clone()),
             _ => None,
         }
     }
