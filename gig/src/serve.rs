@@ -273,7 +273,12 @@ fn welcome(appliance: &Appliance, args: &ServeArgs, local: SocketAddr) -> anyhow
         let now = SystemClock.now();
         let expires = now.checked_add(SETUP_LASTS)?;
         let (digest, link) = (minted.digest, minted.text);
-        appliance.change(&gig_web::Change::OpenSetup { digest, expires })?;
+        appliance.change(&gig_web::Change::OpenSetup {
+            digest,
+            expires,
+            // Each node of a fleet prints one, and none knows which of them is read.
+            beside: database::url()?.is_some(),
+        })?;
         tell(&format!(
             "gig: nobody can sign in yet: make the first admin with this link, once, within an hour:\n  \
              {url}/setup/{}\n",

@@ -217,7 +217,7 @@ mod tests {
         // Whatever else is long as well.
         let long = Some("]".repeat(LONGEST_MESSAGE));
         let all = Row {
-            node: "n".repeat(LONGEST_MESSAGE).into(),
+            node: "n".repeat(LONGEST_MESSAGE),
             verdict: long.clone(),
             reason: long.clone(),
             sandbox: long.clone(),

@@ -31,6 +31,16 @@ struct Kept {
     marks: String,
     /// The hash of the last record of each chain.
     last: BTreeMap<u32, String>,
+    /// Where the record ended when delivery began: what was removed before that, nobody waited for.
+    #[serde(default = "start")]
+    began: String,
+    /// Records that were removed before they were delivered.
+    #[serde(default)]
+    missed: u64,
+}
+
+fn start() -> String {
+    Marks::default().to_string()
 }
 
 impl Cursor {
@@ -38,7 +48,7 @@ impl Cursor {
     ///
     /// # Errors
     /// When it cannot be read or belongs to another destination.
-    pub(crate) fn open(path: &Path, to: &str) -> anyhow::Result<Self> {
+    pub(crate) fn open(path: &Path, to: &str, log: &mut dyn Log) -> anyhow::Result<Self> {
         let shown = path.display();
         let kept = match fs::read(path) {
             Ok(octets) => serde_json::from_slice(&octets)
@@ -47,6 +57,8 @@ impl Cursor {
                 to: to.to_owned(),
                 marks: Marks::default().to_string(),
                 last: BTreeMap::new(),
+                began: log.end().context("cannot read the record")?.to_string(),
+                missed: 0,
             },
             Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
         };
@@ -97,6 +109,31 @@ impl Cursor {
         Ok(marks)
     }
 
+    /// How many records are not there any more of those that should have come behind `marks`, by what came:
+    /// places of a database without a record. A file loses none of its lines.
+    ///
+    /// # Errors
+    /// When the file is damaged.
+    pub(crate) fn missing(&self, marks: &Marks, came: &[Found]) -> anyhow::Result<u64> {
+        let damaged = || format!("{} is damaged", self.path.display());
+        let began: Marks = self.kept.began.parse().with_context(damaged)?;
+        let mut behind = marks.clone();
+        let mut missing = 0_u64;
+        for at in came.iter().map(|found| found.at) {
+            if at.chain != FILE {
+                let last = behind.of(at.chain).max(began.of(at.chain));
+                missing = missing.saturating_add(at.seq.saturating_sub(last.saturating_add(1)));
+            }
+            behind.set(at);
+        }
+        Ok(missing)
+    }
+
+    /// Notes that so many will never be delivered; kept with the next batch.
+    pub(crate) fn miss(&mut self, missing: u64) {
+        self.kept.missed = self.kept.missed.saturating_add(missing);
+    }
+
     /// Notes that a batch was taken, up to `marks`.
     ///
     /// # Errors
@@ -115,6 +152,7 @@ impl Cursor {
     /// Another record is delivered from its beginning now.
     pub(crate) fn begin_anew(&mut self) {
         self.kept.last.clear();
+        self.kept.began = start();
     }
 
     fn write(&self) -> anyhow::Result<()> {
@@ -136,5 +174,59 @@ impl Cursor {
         };
         File::open(folder)?.sync_all()?;
         Ok(())
+    }
+}
+
+/// The only chain of a file, whose places are octets.
+const FILE: u32 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gig_audit::row::Row;
+
+    fn came(places: &[(u32, u64)]) -> Vec<Found> {
+        let found = |&(chain, seq)| Found {
+            at: Position { chain, seq },
+            line: String::new(),
+            row: Row::default(),
+        };
+        places.iter().map(found).collect()
+    }
+
+    #[test]
+    fn what_was_removed_before_it_came_is_counted_and_nothing_else() {
+        let cursor = |began: &str| Cursor {
+            path: "cursor".into(),
+            kept: Kept {
+                to: String::new(),
+                marks: start(),
+                last: BTreeMap::new(),
+                began: began.to_owned(),
+                missed: 0,
+            },
+        };
+        let missing = |began: &str, marks: &str, places: &[(u32, u64)]| {
+            let marks = marks.parse().unwrap();
+            cursor(began).missing(&marks, &came(places)).unwrap()
+        };
+        assert_eq!(missing("start", "1:10", &[(1, 11), (1, 12)]), 0);
+        assert_eq!(missing("start", "1:10", &[(1, 13), (1, 14), (1, 20)]), 7);
+        assert_eq!(
+            missing("start", "1:10", &[(1, 11), (2, 3)]),
+            2,
+            "a new node's"
+        );
+        assert_eq!(
+            missing("1:30", "start", &[(1, 5), (1, 20), (1, 31)]),
+            0,
+            "of before"
+        );
+        assert_eq!(missing("1:30", "start", &[(1, 5), (1, 33)]), 2);
+        assert_eq!(
+            missing("start", "0:100", &[(0, 180), (0, 300)]),
+            0,
+            "a file"
+        );
     }
 }

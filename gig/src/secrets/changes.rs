@@ -126,6 +126,16 @@ impl Changes {
         Ok(())
     }
 
+    /// Tells of what is no change of a secret, and is this machine's to tell.
+    ///
+    /// # Errors
+    /// When it cannot be recorded.
+    pub(crate) fn tell(&self, entry: Entry) -> anyhow::Result<()> {
+        let recorded = self.told.recorder.record(entry);
+        self.told.runtime.block_on(recorded)?;
+        Ok(())
+    }
+
     /// Closes the record, after what was told succeeded or failed: a failure is recorded too.
     ///
     /// # Errors

@@ -170,3 +170,47 @@ fn taken(app: &App, caller: &Caller, format: &str, asked: &AuditAsked) -> Entry 
     entry.findings = vec![format!("record exported as {format}: {what}").into()];
     entry
 }
+
+#[cfg(test)]
+mod tests {
+    use gig_audit::search::Filter;
+
+    use super::*;
+    use crate::{
+        app::tests::Lab,
+        store::{Change, WebhookKind},
+    };
+
+    fn webhook(lab: &Lab, answerer: &str) {
+        lab.make(&Change::SaveWebhook {
+            name: "bot".parse().unwrap(),
+            kind: WebhookKind::Generic,
+            url: "https://hooks.example/x".to_owned(),
+            answerers: vec![answerer.to_owned()],
+        });
+    }
+
+    #[tokio::test]
+    async fn who_may_read_the_record_no_more_gets_no_more_of_it() {
+        let lab = Lab::new();
+        webhook(&lab, "ana");
+        let export = || Rest {
+            app: Arc::clone(&lab.app),
+            caller: Caller::of_webhook("bot", "ana", None),
+            wanted: Format::Jsonl,
+            ready: Some("first".to_owned()),
+            rest: Some(Query {
+                filter: Filter::default(),
+                before: None,
+                limit: MOST,
+            }),
+        };
+        let (first, rest) = export().part().await.unwrap().unwrap();
+        assert_eq!(&first[..], b"first");
+        let (_page, rest) = rest.part().await.unwrap().unwrap();
+        assert!(rest.part().await.unwrap().is_none(), "all of it");
+        let (_first, rest) = export().part().await.unwrap().unwrap();
+        webhook(&lab, "ben");
+        assert!(rest.part().await.is_err(), "cut, not ended");
+    }
+}

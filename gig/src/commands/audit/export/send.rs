@@ -4,6 +4,7 @@ use std::{fs, path::Path, time::Duration};
 
 use anyhow::{Context, bail};
 use gig_audit::{
+    Entry, Event,
     log::Log,
     search::{Filter, Found, Marks},
 };
@@ -17,6 +18,7 @@ use crate::{
     output,
     run::settings::own_proxy,
     secret_file,
+    secrets::changes::Changes,
 };
 
 /// Sends what the cursor has not, and with `--follow` what comes.
@@ -33,19 +35,30 @@ pub(super) fn execute(
         bail!("--to needs --cursor FILE: it holds how far the record was delivered");
     };
     let reading = || format!("cannot read {}", file.display());
-    let mut cursor = Cursor::open(path, to.url())?;
+    let url = to.url().to_owned();
+    let mut cursor = Cursor::open(path, &url, log.as_mut())?;
+    let mut missed = 0;
     let mut marks = cursor.resume(log.as_mut())?;
     let mut sender = Sender::new(to, &args)?;
     loop {
         let some = log.after(&marks, AT_ONCE).with_context(reading)?;
         if !some.is_empty() {
+            let missing = cursor.missing(&marks, &some)?;
+            if missing > 0 {
+                gap(missing, &url)?;
+                cursor.miss(missing);
+                missed += missing;
+            }
             some.iter().for_each(|found| marks.set(found.at));
             let ends: Vec<Found> = last_of_each(&some);
             let wanted = some.into_iter().filter(|found| filter.matches(&found.row));
             sender.send(&wanted.collect::<Vec<_>>())?;
             cursor.commit(&marks, &ends)?;
         } else if !args.follow {
-            return Ok(ExitStatus::SUCCESS);
+            return Ok(match missed {
+                0 => ExitStatus::SUCCESS,
+                _ => ExitStatus::NO,
+            });
         } else if log.replaced(&marks).with_context(reading)?
             // What was written to the old one until it was replaced comes first.
             && log.after(&marks, 1).with_context(reading)?.is_empty()
@@ -58,6 +71,26 @@ pub(super) fn execute(
             std::thread::sleep(PAUSE);
         }
     }
+}
+
+/// Says, here and in the record of this machine, that the receiver will never have some records: whoever removes
+/// old ones did so before they went.
+fn gap(missing: u64, url: &str) -> anyhow::Result<()> {
+    let what = format!(
+        "{missing} records were removed before they were delivered to {url}: keep them longer, or deliver sooner"
+    );
+    let recorded = Changes::open(None).and_then(|record| {
+        let mut entry = Entry::new(Event::AuditGap);
+        entry.findings = vec![what.as_str().into()];
+        let told = record.tell(entry);
+        record.close(told)
+    });
+    output::remark([what.clone()])?;
+    // The receiver does not wait for this machine's record.
+    let why = recorded
+        .err()
+        .map(|error| format!("that is not recorded: {error:#}"));
+    output::remark(why)
 }
 
 /// What a collector asks for, from a file of its own: a command line is for everybody to read.
