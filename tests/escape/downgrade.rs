@@ -1,11 +1,15 @@
 //! HTTP/2 that would become another message in HTTP/1.1.
 //!
-//! Apart from `network`, because an open proxy translates nothing and so cannot fail here.
+//! Apart from `network`, because an open proxy translates nothing and so cannot fail here: what `naive` offers
+//! does.
 
 use gig_policy::DenyReason;
 use gig_tests::lab::{Lab, denial::Refusal, fixture, network::text, place};
 
-use crate::network::smuggling::{HOST, POLICY, origin, smuggled};
+use crate::{
+    naive::Naive,
+    network::smuggling::{HOST, POLICY, origin, smuggled},
+};
 
 fn h2(fields: &str, body: &str) {
     let lab = Lab::new();
@@ -47,31 +51,51 @@ while not ended and (data := s.recv(65536)):
             ended = True
 "#;
 
+/// Fields and body, each of which hides a request.
+const FIELD: (&str, &str) = (
+    r"[('x', 'a\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com')]",
+    "b'x'",
+);
+const NAME: (&str, &str) = (r"[('x: a\r\n\r\nGET /secret HTTP/1.1\r\nx', 'a')]", "b'x'");
+const CODING: (&str, &str) = (
+    "[('transfer-encoding', 'chunked')]",
+    r"b'0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n'",
+);
+const LENGTH: (&str, &str) = (
+    "[('content-length', '0')]",
+    r"b'GET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n'",
+);
+
 #[test]
 fn h2_field_with_a_line_break() {
-    h2(
-        r"[('x', 'a\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com')]",
-        "b'x'",
-    );
+    h2(FIELD.0, FIELD.1);
 }
 
 #[test]
 fn h2_field_name_with_a_line_break() {
-    h2(r"[('x: a\r\n\r\nGET /secret HTTP/1.1\r\nx', 'a')]", "b'x'");
+    h2(NAME.0, NAME.1);
 }
 
 #[test]
 fn h2_transfer_encoding() {
-    h2(
-        "[('transfer-encoding', 'chunked')]",
-        r"b'0\r\n\r\nGET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n'",
-    );
+    h2(CODING.0, CODING.1);
 }
 
 #[test]
 fn h2_length_that_lies() {
-    h2(
-        "[('content-length', '0')]",
-        r"b'GET /secret HTTP/1.1\r\nHost: api.example.com\r\n\r\n'",
-    );
+    h2(LENGTH.0, LENGTH.1);
+}
+
+/// Else the tests above would prove nothing.
+#[test]
+fn each_of_them_smuggles_a_request_through_a_naive_gateway() {
+    for (fields, body) in [FIELD, NAME, CODING, LENGTH] {
+        let lab = Lab::new();
+        let origin = origin(&lab);
+        let naive = Naive::start(lab, HOST, Some(origin.address().ip()));
+        let script = fixture::text("wire.py") + &H2.replace("FIELDS", fields).replace("BODY", body);
+        let said = naive.client(&script, &[]);
+        assert!(said.contains("answered"), "{fields}: {said}");
+        assert!(smuggled(&origin), "{fields}: {}", origin.text());
+    }
 }

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use gig_tests::lab::{Finished, Lab, fixture, http_origin::greet, network::text, place};
 
+use crate::naive::Naive;
+
 const HOST: &str = "api.example.com";
 
 fn flood(which: &str) -> Finished {
@@ -41,6 +43,21 @@ fn peak_kib(pid: u32) -> u64 {
         std::thread::sleep(Duration::from_millis(20));
     }
     peak
+}
+
+/// Else "cut off" would prove nothing.
+#[test]
+fn a_server_without_limits_takes_every_flood_to_its_end() {
+    let naive = Naive::start(Lab::new(), HOST, None);
+    let script = fixture::text("wire.py") + &fixture::text("h2_hostile.py");
+    for which in ["rapid_reset", "continuation_flood"] {
+        let said = naive.client(&script, &[which]);
+        assert!(
+            said.contains("took ") && !said.contains("cut off"),
+            "{which}: {said}"
+        );
+        assert!(said.contains("still served: True"), "{which}: {said}");
+    }
 }
 
 #[test]

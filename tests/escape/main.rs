@@ -6,4 +6,5 @@
 mod confinement;
 mod downgrade;
 mod floods;
+mod naive;
 mod network;

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::TcpListener,
     os::unix::fs::PermissionsExt as _,
     path::Path,
     process::{Command, Stdio},
@@ -145,6 +146,49 @@ fn old_records_are_removed_by_class_and_the_rest_is_proved() {
     assert_eq!(answer.status, 1, "{answer:?}");
     let answer = stranger.gig(&["audit", "verify", &database]);
     assert!(answer.output.contains("not this machine's"), "{answer:?}");
+}
+
+/// A receiver that has seen the first ten is told of what came next by nobody: gig says so, once, here and in the
+/// record of its machine. One that begins now waits for nothing of before.
+#[test]
+fn what_is_removed_before_it_was_delivered_is_told_and_recorded() {
+    let machine = Machine::new();
+    let database = machine.old_records(30);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = format!("syslog+tcp://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut stream = stream;
+            let _read = std::io::copy(&mut stream, &mut std::io::sink());
+        }
+    });
+    let cursor = |name: &str| machine.folder.path().join(name).display().to_string();
+    let send = |cursor: &str| {
+        machine.gig(&[
+            "audit", "export", &database, "--to", &to, "--cursor", cursor,
+        ])
+    };
+    let (old, new) = (cursor("old"), cursor("new"));
+    let seen = serde_json::json!({ "to": to, "marks": "1:10", "last": {} });
+    fs::write(&old, seen.to_string()).unwrap();
+    let pruned = machine.gig(&["audit", "prune", &database]);
+    assert_eq!(pruned.status, 0, "{pruned:?}");
+    let told = "19 records were removed before they were delivered";
+    let answer = send(&old);
+    assert_eq!(answer.status, 1, "{answer:?}");
+    assert!(answer.errors.contains(told), "{answer:?}");
+    let record = machine.folder.path().join("data/audit.jsonl");
+    let record = fs::read_to_string(record).unwrap();
+    assert!(
+        record.contains("audit.gap") && record.contains(told),
+        "{record}"
+    );
+    let kept: Value = serde_json::from_str(&fs::read_to_string(&old).unwrap()).unwrap();
+    assert_eq!(kept["missed"], 19, "{kept}");
+    for cursor in [&old, &new] {
+        let answer = send(cursor);
+        assert_eq!((answer.status, answer.errors.as_str()), (0, ""), "{cursor}");
+    }
 }
 
 #[test]

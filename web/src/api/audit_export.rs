@@ -193,6 +193,7 @@ mod tests {
     #[tokio::test]
     async fn who_may_read_the_record_no_more_gets_no_more_of_it() {
         let lab = Lab::new();
+        let _record = gig_audit::SqliteStore::open(&lab.record(), "here").unwrap();
         webhook(&lab, "ana");
         let export = || Rest {
             app: Arc::clone(&lab.app),

@@ -8,7 +8,6 @@ use super::*;
 use crate::{credential, role::Role};
 
 pub(super) mod server;
-mod setup;
 
 /// Makes two tests of each function: one on either database.
 macro_rules! on_both {
@@ -37,6 +36,7 @@ mod factors;
 mod held;
 pub(crate) mod once;
 mod second_self;
+mod setup;
 mod two_person;
 
 on_both! {

@@ -149,15 +149,6 @@ impl FromValue for String {
     }
 }
 
-impl FromValue for Vec<u8> {
-    fn from_value(value: &Value) -> Option<Self> {
-        match value {
-            Value::Octets(octets) => Some(octets.clone()),
-            _ => None,
-        }
-    }
-}
-
 impl FromValue for [u8; 32] {
     fn from_value(value: &Value) -> Option<Self> {
         match value {
