@@ -236,7 +236,8 @@ fn masks(source: &Path, hidden: &Hidden) -> Vec<Mask> {
     let mut masks: Vec<Mask> = Vec::new();
     let credentials = hidden.credentials(source);
     let mut paths: Vec<&PathBuf> = credentials.iter().chain(hidden.private()).collect();
-    paths.sort_by_key(|path| path.components().count());
+    // What is around comes first.
+    paths.sort();
     for path in paths {
         let Ok(below) = path.strip_prefix(source) else {
             continue;
