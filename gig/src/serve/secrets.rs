@@ -18,7 +18,7 @@ use crate::{
     secrets::{self as vault, changes::Changes},
 };
 
-/// The border, made when the first server wants a secret.
+/// The border, made when the first server starts that has secrets, or beside which there are some.
 #[derive(Debug)]
 pub(super) struct Secrets {
     roots: Roots,
@@ -72,7 +72,7 @@ impl Secrets {
         }
     }
 
-    /// Sentinels for a sandbox; `None` where it wants no secret.
+    /// Sentinels for a sandbox; `None` where it wants no secret and there is no vault.
     ///
     /// # Errors
     /// When a secret is not to be had, or would be handed in as it is.
@@ -82,15 +82,9 @@ impl Secrets {
         names: &[String],
     ) -> anyhow::Result<Option<Given>> {
         if names.is_empty() {
-            return Ok(None);
+            return Ok(self.watching(sandbox).await);
         }
-        let kept = self.kept.get_or_try_init(|| async {
-            let (roots, proxy) = (self.roots.clone(), self.proxy.clone());
-            // It reads files, and a record that was opened in vain is closed, which blocks.
-            let opened = tokio::task::spawn_blocking(|| open(roots, proxy)).await?;
-            opened.map(|(kept, _)| kept)
-        });
-        let border = &kept.await?.border;
+        let border = self.border().await?;
         let wallet = border.wallet(sandbox);
         for name in names {
             let name: SecretName = name.parse()?;
@@ -118,6 +112,39 @@ impl Secrets {
             variables.push(("GIG_PLACEHOLDER".into(), (&*first.sentinel).into()));
         }
         Ok(Some(Given { wallet, variables }))
+    }
+
+    /// An empty wallet: what the sandbox sends is looked through for values of the vault all the same, once
+    /// there were any. What cannot be opened gave nobody a value.
+    async fn watching(&self, sandbox: SandboxId) -> Option<Given> {
+        let opened = async {
+            if !tokio::task::spawn_blocking(vault::begun).await?? {
+                return Ok(None);
+            }
+            self.border().await.map(Some)
+        };
+        let border = opened.await.unwrap_or_else(|error: anyhow::Error| {
+            tracing::warn!(
+                sandbox.id = %sandbox, error = format!("{error:#}"),
+                "values of the vault are not looked for in what this sandbox sends"
+            );
+            None
+        })?;
+        Some(Given {
+            wallet: border.wallet(sandbox),
+            variables: Vec::new(),
+        })
+    }
+
+    /// The border, made when it is first asked for.
+    async fn border(&self) -> anyhow::Result<&Arc<Border>> {
+        let kept = self.kept.get_or_try_init(|| async {
+            let (roots, proxy) = (self.roots.clone(), self.proxy.clone());
+            // It reads files, and a record that was opened in vain is closed, which blocks.
+            let opened = tokio::task::spawn_blocking(|| open(roots, proxy)).await?;
+            opened.map(|(kept, _)| kept)
+        });
+        Ok(&kept.await?.border)
     }
 }
 

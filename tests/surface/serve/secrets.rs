@@ -137,6 +137,70 @@ fn a_servers_sentinel_becomes_the_value_at_the_border_and_is_nothing_in_another_
 }
 
 #[test]
+fn a_server_without_secrets_sends_no_value_of_the_vault() {
+    let neighbour = Neighbour::start();
+    let appliance = Appliance::start();
+    let set = appliance.gig(&["secret", "set", "TOKEN"], VALUE);
+    assert_eq!(set.status, 0, "{set:?}");
+    appliance.with_policy(&neighbour.policy().replace(", secrets: [TOKEN]", ""));
+    let second = neighbour.ask(VALUE).replace("answer=", "second=");
+    let script = format!("{}; {second}", neighbour.ask("harmless"));
+    let words = [
+        "server", "add", "plain", "--policy", "web", "--", "/bin/sh", "-c",
+    ];
+    let added = appliance.gig(&[&words[..], &[&script]].concat(), "");
+    assert_eq!(added.status, 0, "{added:?}");
+    let started = appliance.starts("plain");
+    assert_eq!(started.status, 0, "{started:?}");
+    let plain = started.output.trim().to_owned();
+    assert_eq!(appliance.says(&plain, "answer="), "200");
+    assert_eq!(appliance.says(&plain, "second="), "403");
+    let heads = neighbour.heads();
+    assert!(
+        heads.len() == 1 && heads[0].contains("harmless"),
+        "{heads:?}"
+    );
+    let token = appliance.token("auditor");
+    let alarms = appliance.records(&token, &format!("event=secret.misuse&sandbox={plain}"));
+    assert_eq!(alarms.len(), 1, "{alarms:?}");
+    assert_eq!(alarms[0]["secrets"], json!(["TOKEN"]));
+    let all = appliance.records(&token, &format!("sandbox={plain}"));
+    assert!(!json!(all).to_string().contains(VALUE), "{all:?}");
+}
+
+#[test]
+fn a_secret_that_warns_does_so_in_the_api_and_the_console() {
+    let appliance = Appliance::start();
+    let set = appliance.gig(&["secret", "set", "TOKEN", "--entrusted"], VALUE);
+    assert_eq!(set.status, 0, "{set:?}");
+    let definition = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(definition.path(), "kind: {aws: {hands_out: true}}\n").expect("write");
+    let file = definition.path().to_str().expect("UTF-8");
+    let key = "AKIAQ3EGUIDTRPW7BZ5L:vN9wXk2+RqLr/7TbYcE4uHsZ0dGmPfJ1aKoI5xQe";
+    let set = appliance.gig(&["secret", "set", "AWS", "--definition", file], key);
+    assert_eq!(set.status, 0, "{set:?}");
+    let cookie = appliance.first_admin();
+    let get = |path: &str| {
+        let reply = Ask::new("GET", path).cookie(&cookie).send(&appliance);
+        assert_eq!(reply.status, 200, "{path}: {reply:?}");
+        reply
+    };
+    for (name, warns) in [("TOKEN", "entrusted"), ("AWS", "hands_out")] {
+        let one = get(&format!("/api/v1/secrets/{name}")).json();
+        for field in ["entrusted", "hands_out"] {
+            assert_eq!(one[field], field == warns, "{one}");
+        }
+    }
+    let listed = get("/secrets").body;
+    assert!(
+        listed.contains(">entrusted<") && listed.contains(">hands out<"),
+        "{listed}"
+    );
+    assert!(get("/secrets/TOKEN").body.contains("Entrusted."));
+    assert!(get("/secrets/AWS").body.contains("Hands out."));
+}
+
+#[test]
 fn a_server_is_handed_no_real_value() {
     let neighbour = Neighbour::start();
     let appliance = Appliance::start();
