@@ -119,6 +119,19 @@ impl World {
 }
 
 #[test]
+fn what_stands_beside_a_token_under_another_name_is_kept_out_too() {
+    let world = World::new();
+    let run = world.python(
+        "import requests\n\
+         url = 'https://auth.example.com/oauth2/token?provider=1'\n\
+         login = {'grant_type': 'password', 'username': 'me', 'password': 'open sesame'}\n\
+         r = requests.post(url, data=login, auth=('notes', os.environ['CLIENT_SECRET'])).json()\n\
+         print('kept', r['provider_token'][:6], r['access_token'][:6])\n",
+    );
+    let _run = run.says("kept gigph- gigph-");
+}
+
+#[test]
 fn requests_oauthlib_logs_in_refreshes_and_calls_the_api() {
     let world = World::new();
     let run = world.python(

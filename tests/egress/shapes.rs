@@ -164,11 +164,17 @@ fn an_entrusted_secret_is_handed_in_where_the_policy_says_so_and_a_warning_every
     let run = gig()
         .policy(entrusting)
         .sh("echo \"held: $TOKEN\"; for host in api other; do \
-         curl -sS -H \"X-Token: $TOKEN\" https://$host.example.com/; done");
+         curl -sS -H \"X-Token: $TOKEN\" https://$host.example.com/; \
+         curl -sS https://$host.example.com/bot$TOKEN/getMe; done");
     let run = run.success().says(&format!("held: {ENTRUSTED}"));
     let run = run.complains("warning: secret TOKEN is entrusted");
     let run = run.complains("warning: secret TOKEN was entrusted");
     assert_eq!(bound.requests()[0].field("x-token"), Some(ENTRUSTED));
+    let target = format!("/bot{ENTRUSTED}/getMe");
+    assert_eq!(bound.requests()[1].target, target, "{run}");
+    // The record says that the secret stood there, and not what it is.
+    let told = format!("{:?}", run.audit);
+    assert!(told.contains("/[value of TOKEN]/getMe"), "{run}");
     // Handed in, it is still stopped where it is seen to go astray.
     assert_eq!(other.raw().wire_octets(), 0, "{run}");
     assert!(
