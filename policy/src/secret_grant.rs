@@ -71,7 +71,7 @@ impl fmt::Display for SecretGrant {
 /// A place in a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SecretPlace {
-    /// A header field, its name in lower case; of `authorization` the Basic credentials too.
+    /// A header field, its name in lower case; of `authorization` the Basic credentials too. `*` is any.
     Header(Box<str>),
     /// User or password of Basic credentials (RFC 7617).
     Basic,
@@ -88,7 +88,7 @@ pub enum SecretPlace {
 /// Not a place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is not a place in a request: write header:NAME, basic, cookie:NAME, query:NAME, path or body"
+    "{0:?} is not a place in a request: write header:NAME, header:*, basic, cookie:NAME, query:NAME, path or body"
 )]
 pub struct ParseSecretPlaceError(String);
 
@@ -112,6 +112,20 @@ impl FromStr for SecretPlace {
             }
             _ => return Err(wrong()),
         })
+    }
+}
+
+impl SecretPlace {
+    /// Any header field.
+    #[must_use]
+    pub fn any_header() -> Self {
+        Self::Header("*".into())
+    }
+
+    /// Whether it is the header field of this name, which is in lower case.
+    #[must_use]
+    pub fn is_header(&self, name: &str) -> bool {
+        matches!(self, Self::Header(own) if **own == *name || **own == *"*")
     }
 }
 
@@ -182,6 +196,19 @@ impl Binding {
             port,
             path: None,
         })
+    }
+
+    /// Where in a request alone it may stand; `None`: anywhere.
+    #[must_use]
+    pub fn places(&self) -> Option<&[SecretPlace]> {
+        self.grant.places.as_deref()
+    }
+
+    /// The same for these places alone.
+    #[must_use]
+    pub fn within(mut self, places: Arc<[SecretPlace]>) -> Self {
+        self.grant.places = Some(places);
+        self
     }
 
     /// Whether it speaks of this request. What is captured is captured on every port, and in clear

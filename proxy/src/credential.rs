@@ -11,7 +11,7 @@
 //! spelling   texts in every spelling                         heads
 //! misuse     what is on its way to where it is not bound     watched, bare, letters
 //! inject     values in header section and target             place, inject::{fields, target}
-//! body       values in bodies, while they stream             swap
+//! body       values in bodies, while they stream             swap, parts
 //! treat      what completes a request before it is sent     sign
 //! coding     content codings undone, so that bodies can be looked into
 //! memory     what bodies hold meanwhile, bounded for each sandbox
@@ -32,6 +32,7 @@ mod letters;
 pub mod memory;
 pub mod misuse;
 pub mod needles;
+mod parts;
 pub mod place;
 mod ranges;
 pub mod rehearsal;

@@ -65,6 +65,9 @@ pub enum Treatment {
     /// Each sentinel is replaced by its value wherever it stands.
     #[default]
     Replace,
+    /// The same for a token that gig got: such go in header fields. Elsewhere it is replaced only where the
+    /// policy names the place.
+    Bearer,
     /// What the program signed with sentinels is signed again with the real keys: AWS Signature
     /// Version 4 and 4A. The parts are key id, secret key and, for temporary keys, session token.
     Aws(Arc<AwsScope>),

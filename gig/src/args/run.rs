@@ -31,8 +31,8 @@ pub(crate) struct RunArgs {
     pub(crate) upstream_ca: Vec<PathBuf>,
     /// Give the program a sentinel for a secret, whose value is swapped in on the way to these hosts and
     /// nowhere else: from gig's own environment variable NAME, or else from the vault. A host needs a
-    /// rule of its own
-    #[arg(long, value_name = "NAME@HOST[,HOST…]", value_parser = value::secret)]
+    /// rule of its own. With places (NAME:header:Authorization,basic@HOST) it stands in those alone
+    #[arg(long, value_name = "NAME[:PLACE,…]@HOST[,HOST…]", value_parser = value::secret)]
     pub(crate) secret: Vec<SecretArg>,
     /// Keep the tokens of a login made inside from the program: those that this OAuth 2.0 token endpoint
     /// gives it become sentinels of secret NAME, swapped in on the way to these hosts, and refresh

@@ -1,9 +1,10 @@
 //! Values of options, read with messages that say what was given and what is taken.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use gig_policy::{
     Binding, ParseAllowError, ParseSecretNameError, PolicyBuilder, SandboxId, SecretName,
+    SecretPlace,
 };
 use gig_sandbox::CpuShare;
 use jiff::{SignedDuration, Timestamp};
@@ -24,7 +25,7 @@ pub(crate) struct EnvArg {
     pub(crate) value: Option<String>,
 }
 
-/// `NAME@HOST[:PORT][,HOST[:PORT]…]`, or `NAME` alone.
+/// `NAME[:PLACE[,PLACE…]]@HOST[:PORT][,HOST[:PORT]…]`, or `NAME` alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SecretArg {
     pub(crate) name: SecretName,
@@ -33,8 +34,8 @@ pub(crate) struct SecretArg {
 }
 
 pub(crate) fn secret(text: &str) -> Result<SecretArg, String> {
-    let (name, places) = match text.split_once('@') {
-        Some((name, places)) => (name, Some(places)),
+    let (name, hosts) = match text.rsplit_once('@') {
+        Some((name, hosts)) => (name, Some(hosts)),
         None => (text, None),
     };
     if name.contains('=') {
@@ -44,15 +45,37 @@ pub(crate) fn secret(text: &str) -> Result<SecretArg, String> {
                 .to_owned(),
         );
     }
+    // A name holds no colon.
+    let (name, places) = match name.split_once(':') {
+        Some((name, places)) => (name, Some(self::places(places)?)),
+        None => (name, None),
+    };
+    if places.is_some() && hosts.is_none() {
+        return Err(format!(
+            "{text:?}: places go with a host, as in NAME:header:Authorization@HOST; for the hosts of a \
+             policy write `in` there"
+        ));
+    }
     let name: SecretName = name
         .parse()
         .map_err(|error: ParseSecretNameError| error.to_string())?;
-    let bindings = places
-        .into_iter()
-        .flat_map(|places| places.split(','))
-        .map(|place| Binding::parse(name.clone(), place).map_err(|error| error.to_string()))
-        .collect::<Result<_, _>>()?;
+    let bound = |host: &str| {
+        let binding = Binding::parse(name.clone(), host).map_err(|error| error.to_string())?;
+        Ok(match &places {
+            Some(places) => binding.within(Arc::clone(places)),
+            None => binding,
+        })
+    };
+    let hosts = hosts.into_iter().flat_map(|hosts| hosts.split(','));
+    let bindings = hosts.map(bound).collect::<Result<_, String>>()?;
     Ok(SecretArg { name, bindings })
+}
+
+/// Where in a request a value may stand.
+fn places(text: &str) -> Result<Arc<[SecretPlace]>, String> {
+    let places = text.split(',').map(str::parse::<SecretPlace>);
+    let places = places.map(|place| place.map_err(|error| error.to_string()));
+    places.collect()
 }
 
 /// An address or range that is not public and may be opened.
@@ -239,6 +262,37 @@ pub(crate) fn cpus(text: &str) -> Result<CpuShare, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_stand_between_name_and_host() {
+        let arg = secret("T:header:Authorization,basic,query:a@b@one.test,two.test:8443").unwrap();
+        assert_eq!(arg.name.as_str(), "T");
+        let bound: Vec<_> = arg
+            .bindings
+            .iter()
+            .map(|b| (b.host(), b.port().get()))
+            .collect();
+        assert_eq!(
+            bound,
+            [("one.test".to_owned(), 443), ("two.test".to_owned(), 8443)]
+        );
+        let places = ["header:authorization", "basic", "query:a@b"];
+        for binding in &arg.bindings {
+            let told = binding.places().unwrap().iter().map(ToString::to_string);
+            assert_eq!(told.collect::<Vec<_>>(), places);
+        }
+        assert!(secret("T@one.test").unwrap().bindings[0].places().is_none());
+        assert_eq!(secret("T:header:*@a.test").unwrap().bindings.len(), 1);
+        for (wrong, why) in [
+            ("T:@a.test", "not a place"),
+            ("T:anywhere@a.test", "not a place"),
+            ("T:header:Authorization", "go with a host"),
+            ("T=v:body@a.test", "never taken from the command line"),
+        ] {
+            let error = secret(wrong).unwrap_err();
+            assert!(error.contains(why), "{wrong}: {error}");
+        }
+    }
 
     #[test]
     fn sizes_and_durations_have_units() {

@@ -286,7 +286,11 @@ fn from(raw: &RawSecret, problems: &mut Vec<Problem>) -> Arc<[SecretPlace]> {
     let mut from = Vec::new();
     for text in raw.from.iter().flatten() {
         match text.value.parse::<SecretPlace>() {
-            Ok(place @ (SecretPlace::Header(_) | SecretPlace::Cookie(_))) => from.push(place),
+            Ok(place @ (SecretPlace::Header(_) | SecretPlace::Cookie(_)))
+                if place != SecretPlace::any_header() =>
+            {
+                from.push(place);
+            }
             Ok(_) | Err(_) => {
                 let message = format!(
                     "`from`: {:?}: write header:NAME or cookie:NAME; a body is looked through anyway",

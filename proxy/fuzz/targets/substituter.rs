@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use gig_policy::{SandboxId, SecretGrant};
 use gig_proxy::credential::{
-    body::BodyPlan,
+    body::{BodyPlan, Trailing},
     memory::Memory,
     misuse::Bearer,
     place::{Places, Replacement},
@@ -74,7 +74,7 @@ fn plan(media: &'static str, bound: bool) -> BodyPlan {
     BodyPlan::new(
         &headers,
         (watch, &bearer),
-        swappable,
+        (swappable, Trailing::default()),
         (&Arc::new(Tally::default()), &Memory::of_sandbox()),
     )
 }

@@ -4,16 +4,18 @@
 
 use std::{fmt, sync::Arc};
 
-use gig_policy::{SandboxId, SecretGrant};
+use gig_policy::{SandboxId, SecretGrant, SecretName};
+use gig_vault::SecretUnavailable;
 use http::{HeaderMap, header::CONTENT_TYPE};
 
 use super::{
     coding::{Coded, Coding, Undone, coded},
-    inject::{Stopped, place_trailers},
+    inject::{Stopped, trailers::place_trailers},
     memory::{Memory, NoMemory},
-    misuse::{Bearer, Guard, Pieces},
-    place::{Escape, Replacement},
+    misuse::{Bearer, Guard, Pieces, Standing},
+    place::Escape,
     rewrite::{Rewrite, RewriteError},
+    scrub::grpc::{Compressed, Messages, compressed, is_enveloped},
     swap::{Swap, Swappable},
     tally::Tally,
     watch::Watch,
@@ -26,12 +28,25 @@ pub struct BodyPlan {
     sandbox: SandboxId,
     granted: Arc<[SecretGrant]>,
     swappable: Vec<Swappable>,
+    /// What may stand in its trailers beside these.
+    trailing: Trailing,
     kind: Kind,
     /// Of a multipart body: what stands between its parts.
     boundary: Option<Arc<[u8]>>,
     coded: Coded,
+    /// Messages that say their own length, where such may be compressed by this.
+    messages: Option<Coding>,
     tally: Arc<Tally>,
     memory: Arc<Memory>,
+}
+
+/// Secrets that may stand in trailers and in no body, and any that cannot be had.
+#[derive(Debug, Clone, Default)]
+pub struct Trailing {
+    /// Their sentinels with their values.
+    pub(super) swappable: Vec<Swappable>,
+    /// A trailer section that holds their sentinels is stopped.
+    pub(super) lost: Vec<SecretName>,
 }
 
 /// A body's type, as far as it matters here.
@@ -44,6 +59,8 @@ struct Kind {
     untold: bool,
     /// A place for credentials, where a sentinel that goes astray is refused.
     credential: bool,
+    /// Its parts are fields of a form, or files.
+    fields: bool,
 }
 
 /// What a body passes through.
@@ -108,7 +125,7 @@ impl BodyPlan {
     pub fn new(
         headers: &HeaderMap,
         (watch, bearer): (&Arc<Watch>, &Bearer<'_>),
-        swappable: Vec<Swappable>,
+        (swappable, trailing): (Vec<Swappable>, Trailing),
         (tally, memory): (&Arc<Tally>, &Arc<Memory>),
     ) -> Self {
         Self {
@@ -116,9 +133,11 @@ impl BodyPlan {
             sandbox: bearer.sandbox,
             granted: bearer.granted.into(),
             swappable,
+            trailing,
             kind: kind(headers),
             boundary: boundary(headers),
             coded: coded(headers),
+            messages: messages(headers),
             tally: Arc::clone(tally),
             memory: Arc::clone(memory),
         }
@@ -206,7 +225,13 @@ impl BodyPlan {
                     let guard = self.guard().literal();
                     Some(self.undone(codings, Guarded { guard, swap: None }))
                 }
-                Coded::Plain | Coded::Unknown => None,
+                Coded::Plain => self.messages.map(|coding| -> Box<dyn Rewrite> {
+                    let guard = self.guard().literal();
+                    let looks = Guarded { guard, swap: None };
+                    let memory = Arc::clone(&self.memory);
+                    Box::new(Messages::new(looks, Some(coding), memory))
+                }),
+                Coded::Unknown => None,
             };
             // A coding has room for other text as well: names, comments, and what follows its end.
             if aside.is_some() {
@@ -221,6 +246,10 @@ impl BodyPlan {
         let swap = match self.kind.untold {
             true => Swap::untold(self.swappable.clone(), &self.tally),
             false => Swap::new(self.swappable.clone(), escape, &self.tally),
+        };
+        let swap = match &self.boundary {
+            Some(boundary) => swap.in_parts(boundary),
+            None => swap,
         };
         match &self.coded {
             Coded::Known(codings) => {
@@ -249,7 +278,15 @@ impl BodyPlan {
             (Some(Escape::Json), _) => Pieces::json(),
             _ => Pieces::never(),
         };
-        Guard::new(&self.watch, &self.bearer(), place, &self.tally).in_pieces(pieces)
+        let standing = match &self.boundary {
+            Some(boundary) if self.kind.fields => Standing::parts(boundary),
+            None if self.kind.untold || self.kind.escape == Some(Escape::Json) => {
+                Standing::members()
+            }
+            _ => Standing::default(),
+        };
+        let guard = Guard::new(&self.watch, &self.bearer(), place, &self.tally);
+        guard.in_pieces(pieces).standing(standing)
     }
 
     /// What is decoded passes through `guarded`.
@@ -260,23 +297,22 @@ impl BodyPlan {
         }
     }
 
-    /// Places values in the body's trailers.
+    /// Places the values of one secret in the body's trailers.
     ///
     /// # Errors
     /// [`Stopped`]: they may not go.
-    pub fn place_in(&self, trailers: &mut HeaderMap) -> Result<(), Stopped> {
+    pub fn place_in(&self, name: &SecretName, trailers: &mut HeaderMap) -> Result<(), Stopped> {
+        if self.trailing.lost.contains(name) {
+            let name = name.clone();
+            return Err(Stopped::Unavailable(SecretUnavailable::Expired { name }));
+        }
         let ready = |swappable: &Swappable| match swappable {
             Swappable::Ready(replacement) => Some(replacement.clone()),
             Swappable::Unavailable(_) => None,
         };
-        let mut ready: Vec<Replacement> = self.swappable.iter().filter_map(ready).collect();
-        while let Some(first) = ready.first() {
-            let name = first.secret.name.clone();
-            let (of_one, rest) = ready.into_iter().partition(|r| r.secret.name == name);
-            place_trailers(of_one, trailers, &self.tally)?;
-            ready = rest;
-        }
-        Ok(())
+        let all = self.swappable.iter().chain(&self.trailing.swappable);
+        let ready = all.filter_map(ready).filter(|r| r.secret.name == *name);
+        place_trailers(ready.collect(), trailers, &self.tally)
     }
 }
 
@@ -308,6 +344,7 @@ fn kind(headers: &HeaderMap) -> Kind {
         escape,
         untold: false,
         credential: false,
+        fields: false,
     };
     let Some(value) = headers.get(CONTENT_TYPE) else {
         return Kind {
@@ -320,20 +357,30 @@ fn kind(headers: &HeaderMap) -> Kind {
     let (main, sub) = media.split_once('/').unwrap_or((media, ""));
     match (main, sub) {
         ("application", "x-www-form-urlencoded") => Kind {
-            word: "form body",
-            escape: Some(Escape::Percent),
-            untold: false,
             credential: true,
+            ..of("form body", Some(Escape::Percent))
         },
         (_, sub) if sub == "json" || sub.ends_with("+json") || JSON.contains(&sub) => {
             of("JSON body", Some(Escape::Json))
         }
         ("text", "html") => of("HTML body", Some(Escape::Markup)),
         (_, sub) if sub == "xml" || sub.ends_with("+xml") => of("XML body", Some(Escape::Markup)),
+        ("multipart", "form-data") => Kind {
+            fields: true,
+            ..of("multipart body", Some(Escape::Raw))
+        },
         ("multipart", _) => of("multipart body", Some(Escape::Raw)),
         ("text", _) => of("text body", Some(Escape::Raw)),
         ("application", sub) if TEXT.contains(&sub) => of("text body", Some(Escape::Raw)),
         _ => of("binary body", None),
+    }
+}
+
+/// How its messages may be compressed, where it is one of gRPC's kind and that is known here.
+fn messages(headers: &HeaderMap) -> Option<Coding> {
+    match is_enveloped(headers).then(|| compressed(headers))? {
+        Compressed::By(coding) => Some(coding),
+        Compressed::Not | Compressed::Strangely => None,
     }
 }
 

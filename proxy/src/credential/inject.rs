@@ -11,7 +11,7 @@ use gig_vault::{Secret, SecretUnavailable, Treatment};
 use http::{HeaderMap, Method, header, uri::PathAndQuery};
 
 use super::{
-    body::BodyPlan,
+    body::{BodyPlan, Trailing},
     capture::Capture,
     memory::Memory,
     misuse::{Bearer, HeadText, Matter, hidden::in_method},
@@ -27,6 +27,7 @@ use super::{
 
 mod fields;
 mod target;
+pub mod trailers;
 
 /// The parts of a request that may hold sentinels; changed in place.
 #[derive(Debug)]
@@ -112,6 +113,7 @@ pub async fn carry(
     head: Head<'_>,
 ) -> Result<Carried, Stopped> {
     wallet.forget_expired();
+    let granted = &*wallet.placed(granted);
     let watch = wallet.border().watch();
     let tally = Arc::new(Tally::default());
     let bearer = Bearer {
@@ -311,17 +313,28 @@ async fn plan_body(
     tally: &Arc<Tally>,
     headers: &HeaderMap,
 ) -> BodyPlan {
-    let mut swappable = Vec::new();
+    let (mut swappable, mut trailing) = (Vec::new(), Trailing::default());
     let held = wallet.held();
-    for name in in_bodies(bearer.granted) {
-        let secret = match of(&held, name).next() {
-            Some(_) => fetch(wallet, name).await.ok(),
-            None => None,
+    for name in names(bearer.granted) {
+        let in_body = may_stand_in_body(name, bearer.granted);
+        let is_held = of(&held, name).next().is_some();
+        let secret = match (is_held, in_body) {
+            (true, true) => fetch(wallet, name).await.ok(),
+            // Hardly ever is it in the trailers: nobody is asked for it.
+            (true, false) => wallet.border().keeper().usable(name),
+            (false, _) => None,
         };
-        add_swappable((&held, name, bearer.granted), secret, &mut swappable);
+        if is_held && secret.is_none() {
+            trailing.lost.push(name.clone());
+        }
+        let to = match in_body {
+            true => &mut swappable,
+            false => &mut trailing.swappable,
+        };
+        add_swappable((&held, name, bearer.granted), secret, to);
     }
     let shared = (tally, wallet.memory());
-    BodyPlan::new(headers, (watch, bearer), swappable, shared)
+    BodyPlan::new(headers, (watch, bearer), (swappable, trailing), shared)
 }
 
 /// What may be swapped into a body now, without waiting for anything.
@@ -345,11 +358,21 @@ pub(crate) fn readied(wallet: &Wallet, granted: &[SecretGrant]) -> Option<Readyi
 
 /// The secrets that may stand in a body.
 fn in_bodies(granted: &[SecretGrant]) -> Vec<&SecretName> {
+    let mut names = names(granted);
+    names.retain(|name| may_stand_in_body(name, granted));
+    names
+}
+
+/// Each secret once.
+fn names(granted: &[SecretGrant]) -> Vec<&SecretName> {
     let mut names: Vec<&SecretName> = granted.iter().map(|grant| &grant.name).collect();
     names.sort_unstable();
     names.dedup();
-    names.retain(|name| Places::of(name, granted).allow(|place| *place == SecretPlace::Body));
     names
+}
+
+fn may_stand_in_body(name: &SecretName, granted: &[SecretGrant]) -> bool {
+    Places::of(name, granted).allow(|place| *place == SecretPlace::Body)
 }
 
 /// The sentinels of one secret, with the values of `secret` if it can be had.
@@ -412,66 +435,5 @@ impl Placer {
                 .into(),
         };
         self.misplaced.iter().map(misuse).collect()
-    }
-}
-
-/// Readies a trailer section.
-///
-/// # Errors
-/// [`Stopped`]: it may not go.
-pub fn carry_trailers(plan: &BodyPlan, trailers: &mut HeaderMap) -> Result<(), Stopped> {
-    let watch = plan.watch();
-    if watch.is_empty() {
-        return Ok(());
-    }
-    let bearer = plan.bearer();
-    let mut misuses = Vec::new();
-    let mut any = false;
-    HeadText::of_trailers(trailers).find(watch, |found, place| match bearer.judge(found, true) {
-        Matter::Fine => any |= matches!(found.what, What::Sentinel(_)),
-        Matter::Noted | Matter::Refused => {
-            misuses.push(bearer.misuse(found, &place));
-        }
-    });
-    if !misuses.is_empty() {
-        return Err(Stopped::Misuse(misuses));
-    }
-    if any {
-        plan.place_in(trailers)?;
-    }
-    Ok(())
-}
-
-/// Places ready replacements in a trailer section.
-pub(super) fn place_trailers(
-    replacements: Vec<Replacement>,
-    trailers: &mut HeaderMap,
-    tally: &Tally,
-) -> Result<(), Stopped> {
-    let Some(first) = replacements.first() else {
-        return Ok(());
-    };
-    let (name, version) = (first.secret.name.clone(), first.secret.version);
-    let mut placer = Placer {
-        replacements,
-        misplaced: Vec::new(),
-    };
-    let mut any = false;
-    let fields: Vec<_> = trailers.keys().cloned().collect();
-    for field in fields {
-        if let header::Entry::Occupied(mut entry) = trailers.entry(&field) {
-            for value in entry.iter_mut() {
-                any |= fields::place(&mut placer, &field, value)
-                    .map_err(|_| Stopped::Unplaceable(name.clone()))?;
-            }
-        }
-    }
-    if any {
-        tally.swapped(&name, version);
-    }
-    if placer.misplaced.is_empty() {
-        Ok(())
-    } else {
-        Err(Stopped::Misuse(placer.misuses(&name)))
     }
 }

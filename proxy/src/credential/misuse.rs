@@ -3,6 +3,7 @@
 //! | where | a sentinel | a value |
 //! | --- | --- | --- |
 //! | header fields and their names, trailers, path, query, method, host, form bodies | refused | refused |
+//! | fields of multipart forms, JSON strings that are called a key, token, secret, password … | refused | refused |
 //! | other bodies, WebSocket messages | noted | refused |
 //!
 //! Every header field counts as a place for credentials: APIs invent their own, and nobody writes prose
@@ -12,7 +13,7 @@
 
 use std::sync::Arc;
 
-use gig_policy::{SandboxId, SecretGrant, SecretName};
+use gig_policy::{SandboxId, SecretGrant, SecretName, SecretPlace};
 use http::{
     HeaderMap, Method,
     header::{COOKIE, HOST},
@@ -20,9 +21,12 @@ use http::{
 
 pub mod hidden;
 mod pieces;
+mod standing;
 
 pub use self::pieces::Pieces;
+pub(super) use self::standing::Standing;
 use super::{
+    place::Places,
     rewrite::{Rewrite, RewriteError},
     spelling::Finds,
     tally::{Misuse, Tally},
@@ -55,6 +59,11 @@ impl Bearer<'_> {
     fn may_carry(&self, found: &Found) -> bool {
         let mut granted = self.granted.iter().filter(|grant| !grant.captures);
         granted.any(|grant| grant.name == found.name)
+    }
+
+    /// Whether the policy takes it in a body.
+    fn may_stand_in_body(&self, found: &Found) -> bool {
+        Places::of(&found.name, self.granted).allow(|place| *place == SecretPlace::Body)
     }
 
     /// What a find comes to, in a place for credentials or in other text.
@@ -248,6 +257,7 @@ pub struct Guard {
     tail: Vec<u8>,
     finds: Finds,
     pieces: Pieces,
+    standing: Standing,
     /// What was found whole: that it is there when pieces are put together is no news.
     whole: Vec<(SecretName, What)>,
 }
@@ -273,6 +283,7 @@ impl Guard {
             tail: Vec::new(),
             finds: Finds::empty(),
             pieces: Pieces::never(),
+            standing: Standing::default(),
             whole: Vec::new(),
         }
     }
@@ -281,6 +292,13 @@ impl Guard {
     #[must_use]
     pub fn in_pieces(mut self, pieces: Pieces) -> Self {
         self.pieces = pieces;
+        self
+    }
+
+    /// Tells places for credentials from other text.
+    #[must_use]
+    pub(super) fn standing(mut self, standing: Standing) -> Self {
+        self.standing = standing;
         self
     }
 
@@ -320,7 +338,7 @@ impl Guard {
             watch.find(&piece, |found, at| {
                 // What ends before was told before.
                 if at.end > joint {
-                    verdict.add(self, found);
+                    verdict.add(self, found, self.credential);
                 }
             });
             drop(piece.drain(..piece.len().saturating_sub(watch.longest())));
@@ -328,6 +346,7 @@ impl Guard {
             return verdict.result;
         }
         let mut finds = std::mem::take(&mut self.finds);
+        self.standing.read(octets);
         let whole = if joint == 0 {
             octets
         } else {
@@ -337,13 +356,17 @@ impl Guard {
         watch.look(whole, &mut finds);
         for hit in finds.hits.iter().filter(|hit| hit.end > joint) {
             if let Some(found) = watch.spelled(hit.text) {
-                verdict.add(self, found);
+                let place = (hit.start, hit.end);
+                let credential =
+                    self.credential || self.standing.is_credential(whole, joint, place);
+                verdict.add(self, found, credential);
                 if self.whole.len() < REMEMBERED && !self.is_whole(found) {
                     self.whole.push((found.name.clone(), found.what));
                 }
             }
         }
         let open = finds.open_from(0).unwrap_or(whole.len());
+        self.standing.passed(whole.get(..open).unwrap_or_default());
         if joint == 0 {
             piece.extend_from_slice(octets.get(open..).unwrap_or_default());
         } else {
@@ -354,7 +377,7 @@ impl Guard {
             let mut pieces = std::mem::take(&mut self.pieces);
             pieces.look(octets, &watch, |found| {
                 if !self.is_whole(found) {
-                    verdict.add(self, found);
+                    verdict.add(self, found, self.credential);
                 }
             });
             self.pieces = pieces;
@@ -396,13 +419,26 @@ impl Default for Verdict {
 }
 
 impl Verdict {
-    fn add(&mut self, guard: &Guard, found: &Found) {
+    fn add(&mut self, guard: &Guard, found: &Found, credential: bool) {
         let bearer = Bearer {
             sandbox: guard.sandbox,
             granted: &guard.granted,
         };
-        match bearer.judge(found, guard.credential) {
-            Matter::Fine if guard.literal && matches!(found.what, What::Sentinel(_)) => {
+        let own = matches!(found.what, What::Sentinel(_));
+        match bearer.judge(found, credential) {
+            Matter::Fine if own && !bearer.may_stand_in_body(found) => {
+                let text = bearer.told(found, guard.place);
+                let text = format!("{text}, where the policy does not take it");
+                if credential {
+                    let name = found.name.clone();
+                    let text = text.into();
+                    guard.tally.misused(Misuse { name, text });
+                    self.result = Err(RewriteError::Misuse);
+                } else {
+                    guard.tally.found(text);
+                }
+            }
+            Matter::Fine if guard.literal && own => {
                 guard.tally.found(bearer.told(found, guard.place));
             }
             Matter::Fine => {}

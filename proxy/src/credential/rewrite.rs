@@ -92,6 +92,9 @@ pub enum RewriteError {
     /// A sentinel of a secret that cannot be had now.
     #[error("a secret that the body asks for cannot be had")]
     Unavailable,
+    /// A value cannot stand where its sentinel stands.
+    #[error("a secret's value cannot stand where its sentinel stands in the body")]
+    Unplaceable,
     /// Its content coding is broken, so that nobody can say what it holds.
     #[error("the body is not what its content coding says")]
     Undecodable,
@@ -110,6 +113,7 @@ impl RewriteError {
         match self {
             Self::Misuse => DenyReason::SecretMisuse,
             Self::Unavailable => DenyReason::SecretUnavailable,
+            Self::Unplaceable => DenyReason::SecretUnplaceable,
             Self::Undecodable => DenyReason::MalformedRequest,
             Self::Bomb => DenyReason::DecompressionBomb,
             Self::NoMemory(_) => DenyReason::DecoderLimit,

@@ -22,7 +22,7 @@ use super::treat::{Treat, Untreatable};
 #[must_use]
 pub fn treatment(secret: &Arc<Secret>, sentinels: &[Arc<str>]) -> Option<Arc<dyn Treat>> {
     match &secret.treatment {
-        Treatment::Replace => None,
+        Treatment::Replace | Treatment::Bearer => None,
         Treatment::Aws(scope) => Some(Arc::new(aws::Aws::new(secret, scope, sentinels))),
         Treatment::Hmac(definition) => Some(Arc::new(hmac::Hmac::new(secret, definition))),
         Treatment::ClientCertificate => Some(Arc::new(certificate::Nowhere::new(secret))),
@@ -33,7 +33,7 @@ pub fn treatment(secret: &Arc<Secret>, sentinels: &[Arc<str>]) -> Option<Arc<dyn
 #[must_use]
 pub const fn treats_every_request(treatment: &Treatment) -> bool {
     match treatment {
-        Treatment::Replace | Treatment::Aws(_) => false,
+        Treatment::Replace | Treatment::Bearer | Treatment::Aws(_) => false,
         Treatment::Hmac(_) | Treatment::ClientCertificate => true,
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::{
     needles::{Needles, SHORTEST},
+    parts::Parts,
     place::{Escape, Replacement},
     rewrite::{Rewrite, RewriteError},
     tally::Tally,
@@ -27,6 +28,8 @@ pub struct Swap {
     unknown: bool,
     tally: Arc<Tally>,
     held: Vec<u8>,
+    /// In a multipart body: what stands where.
+    parts: Option<Parts>,
 }
 
 /// A sentinel that may stand in the body.
@@ -79,7 +82,16 @@ impl Swap {
             unknown: false,
             tally: Arc::clone(tally),
             held: Vec::new(),
+            parts: None,
         }
+    }
+
+    /// The same in parts that `boundary` divides: in JSON a value is written as such, and none ends the head
+    /// that it stands in.
+    #[must_use]
+    pub fn in_parts(mut self, boundary: &Arc<[u8]>) -> Self {
+        self.parts = Some(Parts::of(boundary));
+        self
     }
 
     /// The same for text that does not say what it is: what begins like JSON is taken for it, so that no
@@ -119,8 +131,26 @@ impl Swap {
         found
     }
 
-    /// Appends `octets` with what is replaced, up to where a sentinel may have begun; gives how far.
-    fn replace(&self, octets: &[u8], out: &mut Vec<u8>, last: bool) -> Result<usize, RewriteError> {
+    /// How a value is written whose sentinel ends with the octet at `at` of the last ones.
+    fn escape_at(&self, at: usize, value: &[u8]) -> Result<Escape, RewriteError> {
+        let Some(parts) = &self.parts else {
+            return Ok(self.escape);
+        };
+        let spot = parts.spot(at);
+        if spot.head && value.iter().any(|octet| ENDS_HEAD.contains(octet)) {
+            return Err(RewriteError::Unplaceable);
+        }
+        Ok(if spot.json { Escape::Json } else { self.escape })
+    }
+
+    /// Appends `octets`, of which the last ones that came begin at `joint`, with what is replaced, up to where
+    /// a sentinel may have begun; gives how far.
+    fn replace(
+        &self,
+        (octets, joint): (&[u8], usize),
+        out: &mut Vec<u8>,
+        last: bool,
+    ) -> Result<usize, RewriteError> {
         let mut from = 0;
         for (start, end, number) in self.occurrences(octets) {
             if start < from {
@@ -131,7 +161,8 @@ impl Swap {
                 Some(Swappable::Ready(replacement)) => {
                     let value = replacement.value();
                     let value = value.map_err(|_| RewriteError::Unavailable)?;
-                    self.escape.write(value, out);
+                    let escape = self.escape_at(end.saturating_sub(joint + 1), value)?;
+                    escape.write(value, out);
                     let secret = &replacement.secret;
                     self.tally.swapped(&secret.name, secret.version);
                     self.tally.changed_body();
@@ -171,15 +202,19 @@ impl Rewrite for Swap {
         if self.unknown {
             self.recognise(octets);
         }
+        if let Some(parts) = &mut self.parts {
+            parts.read(octets);
+        }
         if self.held.is_empty() {
-            let gone = self.replace(octets, out, false)?;
+            let gone = self.replace((octets, 0), out, false)?;
             self.held
                 .extend_from_slice(octets.get(gone..).unwrap_or_default());
             return Ok(());
         }
         let mut held = std::mem::take(&mut self.held);
+        let joint = held.len();
         held.extend_from_slice(octets);
-        let gone = self.replace(&held, out, false)?;
+        let gone = self.replace((&held, joint), out, false)?;
         drop(held.drain(..gone));
         self.held = held;
         Ok(())
@@ -187,7 +222,7 @@ impl Rewrite for Swap {
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
         let held = std::mem::take(&mut self.held);
-        self.replace(&held, out, true)?;
+        self.replace((&held, 0), out, true)?;
         Ok(())
     }
 
@@ -199,6 +234,9 @@ impl Rewrite for Swap {
         self.held.len()
     }
 }
+
+/// What would end a field of a part's head, or a quoted word in it.
+const ENDS_HEAD: [u8; 4] = *b"\r\n\"\0";
 
 /// A blank, an octet of a byte order mark (Unicode 16.0 §23.8), or the first half of a letter in UTF-16: none
 /// of them says what the text is.
@@ -268,6 +306,45 @@ mod tests {
                 let mut swap = Swap::untold(swappable("a\"b\\c"), &Arc::default());
                 let (one, two) = text.as_bytes().split_at(cut);
                 assert_eq!(pushed(&mut swap, &[one, two]), expected, "{text} at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_is_written_as_its_part_wants_it_and_ends_no_head() {
+        let boundary: Arc<[u8]> = b"b"[..].into();
+        let of = |value: &str, text: &str, cut: usize| {
+            let text = text.replace('<', SENTINEL);
+            let mut swap =
+                Swap::new(swappable(value), Escape::Raw, &Arc::default()).in_parts(&boundary);
+            let (one, two) = text.as_bytes().split_at(cut.min(text.len()));
+            let mut out = Vec::new();
+            swap.push(one, &mut out)?;
+            swap.push(two, &mut out)?;
+            swap.finish(&mut out)?;
+            Ok(String::from_utf8(out).unwrap())
+        };
+        let plain = "--b\r\nA: b\r\n\r\n<\r\n--b--";
+        let json = "--b\r\nContent-Type: application/json\r\n\r\n{\"k\":\"<\"}\r\n--b--";
+        let head = "--b\r\nA: b; filename=\"<\"\r\n\r\nx\r\n--b--";
+        for cut in 0..80 {
+            assert_eq!(
+                of("a\"b", plain, cut),
+                Ok(plain.replace('<', "a\"b")),
+                "{cut}"
+            );
+            assert_eq!(
+                of("a\"b", json, cut),
+                Ok(json.replace('<', "a\\\"b")),
+                "{cut}"
+            );
+            assert_eq!(of("a-b", head, cut), Ok(head.replace('<', "a-b")), "{cut}");
+            for value in ["a\"b", "a\r\nX: y", "a\nb"] {
+                assert_eq!(
+                    of(value, head, cut),
+                    Err(RewriteError::Unplaceable),
+                    "{cut}"
+                );
             }
         }
     }

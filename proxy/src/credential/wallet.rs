@@ -4,6 +4,7 @@
 //! [`Wallet`] with its own. When a wallet goes, its sentinels stand for nothing any more.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     pin::Pin,
     sync::{
@@ -13,8 +14,8 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use gig_policy::{SandboxId, SecretGrant, SecretName};
-use gig_vault::{Guarded, GuardedValue, Keeper, Secret, Shape};
+use gig_policy::{SandboxId, SecretGrant, SecretName, SecretPlace};
+use gig_vault::{Guarded, GuardedValue, Keeper, Secret, Shape, Treatment};
 use parking_lot::Mutex;
 
 use super::{
@@ -67,6 +68,8 @@ pub struct Wallet {
     pub(super) held: ArcSwap<Vec<Held>>,
     /// Secrets that treat every request they are granted to; hardly ever any.
     treating: ArcSwap<Vec<SecretName>>,
+    /// Tokens that go in header fields alone, where no place is named.
+    bearers: ArcSwap<Vec<SecretName>>,
     pub(super) changing: Mutex<()>,
     scrub: KeptScrub,
     memory: Arc<Memory>,
@@ -137,6 +140,7 @@ impl Border {
             sandbox,
             held: ArcSwap::default(),
             treating: ArcSwap::default(),
+            bearers: ArcSwap::default(),
             changing: Mutex::new(()),
             scrub: KeptScrub::default(),
             memory: Memory::of_sandbox(),
@@ -252,14 +256,20 @@ impl Wallet {
         for (part, of) in secret.parts.iter().enumerate() {
             self.hold_part(&secret.name, part, &of.variable, &of.shape)?;
         }
-        if treats_every_request(&secret.treatment) {
-            self.treating.rcu(|known| {
+        let add = |to: &ArcSwap<Vec<SecretName>>| {
+            to.rcu(|known| {
                 let mut names = Vec::clone(known);
                 if !names.contains(&secret.name) {
                     names.push(secret.name.clone());
                 }
                 names
             });
+        };
+        if treats_every_request(&secret.treatment) {
+            add(&self.treating);
+        }
+        if matches!(secret.treatment, Treatment::Bearer) {
+            add(&self.bearers);
         }
         Ok(())
     }
@@ -329,6 +339,24 @@ impl Wallet {
         let keeper = &*self.border.keeper;
         let own = self.scrub.of(held, keeper.guarded(), keeper)?;
         Some(Scrub::granted(own, granted))
+    }
+
+    /// What a request may carry, and where: a token that gig got goes in header fields, where no place is
+    /// named for it.
+    #[must_use]
+    pub fn placed<'a>(&self, granted: &'a [SecretGrant]) -> Cow<'a, [SecretGrant]> {
+        let bearers = self.bearers.load();
+        let narrowed = |grant: &SecretGrant| {
+            !grant.captures && grant.places.is_none() && bearers.contains(&grant.name)
+        };
+        if bearers.is_empty() || !granted.iter().any(narrowed) {
+            return Cow::Borrowed(granted);
+        }
+        let mut granted = granted.to_vec();
+        for grant in granted.iter_mut().filter(|grant| narrowed(grant)) {
+            grant.places = Some([SecretPlace::any_header()].into());
+        }
+        Cow::Owned(granted)
     }
 
     /// The secrets that treat every request they are granted to.

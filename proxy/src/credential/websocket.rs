@@ -147,7 +147,7 @@ impl FrameError {
             Self::Protocol(_) | Self::Rewrite(RewriteError::Undecodable | RewriteError::Bomb) => {
                 CloseCode::Protocol
             }
-            Self::Rewrite(RewriteError::Misuse) => CloseCode::Policy,
+            Self::Rewrite(RewriteError::Misuse | RewriteError::Unplaceable) => CloseCode::Policy,
             Self::Rewrite(RewriteError::Unavailable | RewriteError::NoMemory(_))
             | Self::NoRandomness => CloseCode::Internal,
         }

@@ -378,12 +378,31 @@ async fn places_are_narrowed_by_the_policy() {
         let answer = world.send("narrow.test", request(&world.sentinel)).await;
         world.assert_misuse(&answer, &number.to_string()).await;
     }
-    // In a body it stays what it is.
+    // In text it stays what it is, and is noted.
     let world = World::new("narrow.test", value).await;
     let mut request = post("application/json", format!("\"{}\"", world.sentinel));
     *request.uri_mut() = "/with/x".parse().unwrap();
     let answer = world.send("narrow.test", request).await;
     assert_eq!(answer.body, format!("\"{}\"", world.sentinel));
+    let record = world.lab.until_records(Event::Response, 1).await.remove(0);
+    let note = &record.entry.findings[0];
+    assert!(
+        note.ends_with("where the policy does not take it"),
+        "{note}"
+    );
+    // As a credential it does not pass.
+    let parts = "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\n<\r\n--b--\r\n";
+    for (kind, body) in [
+        ("application/x-www-form-urlencoded", "a=1&key=<"),
+        ("application/json", "{\"key\": \"<\"}"),
+        ("multipart/form-data; boundary=b", parts),
+    ] {
+        let world = World::new("narrow.test", value).await;
+        let mut request = post(kind, body.replace('<', &world.sentinel));
+        *request.uri_mut() = "/with/x".parse().unwrap();
+        let answer = world.send("narrow.test", request).await;
+        world.assert_misuse(&answer, kind).await;
+    }
 }
 
 #[tokio::test]

@@ -135,7 +135,7 @@ impl Kind for GithubApp {
                 })?;
             Ok(Minted {
                 parts: vec![token_part(&request, minted.token.0)],
-                treatment: Treatment::Replace,
+                treatment: Treatment::Bearer,
                 expires: Some(minted.expires_at),
                 replacement: None,
             })

@@ -113,7 +113,7 @@ impl Kind for GoogleServiceAccount {
             Ok(Minted {
                 expires: ends(now, granted.expires_in),
                 parts: vec![token_part(&request, granted.access_token)],
-                treatment: Treatment::Replace,
+                treatment: Treatment::Bearer,
                 replacement: None,
             })
         })

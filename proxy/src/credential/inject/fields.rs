@@ -42,8 +42,7 @@ fn one(
     text: &[u8],
     replacement: &Replacement,
 ) -> Result<Option<Vec<u8>>, Unplaceable> {
-    let field =
-        |place: &SecretPlace| matches!(place, SecretPlace::Header(h) if **h == *name.as_str());
+    let field = |place: &SecretPlace| place.is_header(name.as_str());
     if name == AUTHORIZATION
         && let Some(credentials) = basic_credentials(text)
     {

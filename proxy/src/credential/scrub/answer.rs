@@ -23,7 +23,7 @@ use http::{
 
 use super::{
     Scrub,
-    grpc::Messages,
+    grpc::{Compressed, Messages, compressed, is_enveloped},
     stream::Fit,
     validators::{ask_anew, changed, forget_digests, strengthen},
     work::{Rewriter, Work},
@@ -229,15 +229,11 @@ impl Returning {
         if !is_enveloped(headers) {
             return Ok(Rewriter::Body(self.scrub.scrubber(fit)));
         }
-        let coding = GRPC_CODINGS.iter().find_map(|name| headers.get(name));
-        let coding = match coding.map(HeaderValue::as_bytes) {
-            None | Some(b"identity") => None,
-            Some(b"gzip") => Some(Coding::Gzip),
-            Some(b"deflate") => Some(Coding::Deflate),
-            Some(b"br") => Some(Coding::Brotli),
-            Some(b"zstd") => Some(Coding::Zstd),
-            Some(_) if self.bound => return Err(Unreadable::Coding),
-            Some(_) => None,
+        let coding = match compressed(headers) {
+            Compressed::Not => None,
+            Compressed::By(coding) => Some(coding),
+            Compressed::Strangely if self.bound => return Err(Unreadable::Coding),
+            Compressed::Strangely => None,
         };
         let scrubber = self.scrub.scrubber(Fit::Exact);
         Ok(Rewriter::Messages(Messages::new(
@@ -273,14 +269,6 @@ fn undo(headers: &mut HeaderMap) {
     headers.append(http::header::VARY, HeaderValue::from_name(ACCEPT_ENCODING));
 }
 
-/// Whether messages in the body say their own length.
-fn is_enveloped(headers: &HeaderMap) -> bool {
-    let media = media(headers);
-    let grpc =
-        media.starts_with("application/grpc") && !media.starts_with("application/grpc-web-text");
-    grpc || media.starts_with("application/connect+")
-}
-
 /// Text may change its length; what is not known to be text may not.
 fn fit(headers: &HeaderMap) -> Fit {
     let media = media(headers);
@@ -297,7 +285,8 @@ fn fit(headers: &HeaderMap) -> Fit {
     if text { Fit::Free } else { Fit::Exact }
 }
 
-fn media(headers: &HeaderMap) -> String {
+/// The media type, in lower case.
+pub(super) fn media(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     let text = String::from_utf8_lossy(value.unwrap_or_default());
     let media = text.split(';').next().unwrap_or_default();
@@ -305,10 +294,6 @@ fn media(headers: &HeaderMap) -> String {
 }
 
 const GRPC_ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
-const GRPC_CODINGS: [HeaderName; 2] = [
-    HeaderName::from_static("grpc-encoding"),
-    HeaderName::from_static("connect-content-encoding"),
-];
 const TEXT: [&str; 16] = [
     "json",
     "x-ndjson",

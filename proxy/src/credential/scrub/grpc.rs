@@ -1,4 +1,4 @@
-//! Messages that say their own length: gRPC, gRPC-Web and Connect streams.
+//! Messages that say their own length: gRPC, gRPC-Web and Connect streams, on their way in and out.
 //!
 //! A field inside a message has a length as well, so a sentinel takes exactly the room of its value here.
 //! A compressed message is read whole and sent on plain, which every recipient takes, with its own length
@@ -6,17 +6,30 @@
 
 use std::sync::Arc;
 
-use super::stream::Scrubber;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{answer::media, stream::Scrubber};
 use crate::credential::{
     coding::{Coding, Decoder},
     memory::{Memory, Share},
     rewrite::{Rewrite, RewriteError},
 };
 
-/// Replaces values in a stream of messages; none spans two.
+/// How the compressed ones among messages are coded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::credential) enum Compressed {
+    /// None is.
+    Not,
+    /// By this.
+    By(Coding),
+    /// In a way that is not known here.
+    Strangely,
+}
+
+/// Changes, or looks at, a stream of messages; none spans two.
 #[derive(Debug)]
-pub struct Messages {
-    scrubber: Scrubber,
+pub struct Messages<R = Scrubber> {
+    scrubber: R,
     coding: Option<Coding>,
     memory: Arc<Memory>,
     at: At,
@@ -37,10 +50,10 @@ enum At {
     },
 }
 
-impl Messages {
+impl<R: Rewrite> Messages<R> {
     /// For messages that may be compressed by `coding`; what is held of them is taken from `memory`.
     #[must_use]
-    pub const fn new(scrubber: Scrubber, coding: Option<Coding>, memory: Arc<Memory>) -> Self {
+    pub const fn new(scrubber: R, coding: Option<Coding>, memory: Arc<Memory>) -> Self {
         Self {
             scrubber,
             coding,
@@ -50,7 +63,7 @@ impl Messages {
     }
 
     /// What looks at the messages.
-    pub(super) const fn scrubber(&mut self) -> &mut Scrubber {
+    pub(super) const fn scrubber(&mut self) -> &mut R {
         &mut self.scrubber
     }
 
@@ -100,7 +113,7 @@ impl Messages {
     }
 }
 
-impl Rewrite for Messages {
+impl<R: Rewrite> Rewrite for Messages<R> {
     fn push(&mut self, mut octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
         loop {
             let at = std::mem::replace(&mut self.at, At::Prefix(Vec::new()));
@@ -176,6 +189,31 @@ impl Rewrite for Messages {
     }
 }
 
+/// Whether messages in the body say their own length.
+pub(in crate::credential) fn is_enveloped(headers: &HeaderMap) -> bool {
+    let media = media(headers);
+    let grpc =
+        media.starts_with("application/grpc") && !media.starts_with("application/grpc-web-text");
+    grpc || media.starts_with("application/connect+")
+}
+
+/// What the header section says of the compressed ones.
+pub(in crate::credential) fn compressed(headers: &HeaderMap) -> Compressed {
+    let coding = GRPC_CODINGS.iter().find_map(|name| headers.get(name));
+    match coding.map(HeaderValue::as_bytes) {
+        None | Some(b"identity") => Compressed::Not,
+        Some(b"gzip") => Compressed::By(Coding::Gzip),
+        Some(b"deflate") => Compressed::By(Coding::Deflate),
+        Some(b"br") => Compressed::By(Coding::Brotli),
+        Some(b"zstd") => Compressed::By(Coding::Zstd),
+        Some(_) => Compressed::Strangely,
+    }
+}
+
+const GRPC_CODINGS: [HeaderName; 2] = [
+    HeaderName::from_static("grpc-encoding"),
+    HeaderName::from_static("connect-content-encoding"),
+];
 const PREFIX: usize = 5;
 const COMPRESSED: u8 = 1;
 /// Four times what gRPC's own libraries take by default.

@@ -157,7 +157,8 @@ impl Standing {
             secret.parts.iter().position(|p| same(p.value.expose()))
         });
         let of_part = own.find(|held| Some(held.part) == part);
-        let replaces = |secret: &Secret| matches!(secret.treatment, Treatment::Replace);
+        let replaces =
+            |secret: &Secret| matches!(secret.treatment, Treatment::Replace | Treatment::Bearer);
         Some(Self {
             sentinel: Arc::clone(&of_part.unwrap_or(first).sentinel),
             placed: of_part.is_some() && secret.is_some_and(|secret| replaces(&secret)),

@@ -85,6 +85,7 @@ impl From<RewriteError> for Stopped {
             RewriteError::Misuse
             | RewriteError::Unavailable
             | RewriteError::Undecodable
+            | RewriteError::Unplaceable
             | RewriteError::Bomb => Self::Broken,
         }
     }

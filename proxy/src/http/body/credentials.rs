@@ -15,7 +15,7 @@ use tokio::time::Sleep;
 
 use crate::credential::{
     body::{BodyPlan, Passes},
-    inject::{Stopped, carry_trailers},
+    inject::{Stopped, trailers::carry_trailers},
     rewrite::{Rewrite, RewriteError},
 };
 use crate::http::digests;

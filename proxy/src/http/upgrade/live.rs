@@ -45,7 +45,9 @@ impl Live {
     /// What it grants to such a request.
     fn granted(&self) -> Vec<SecretGrant> {
         let permit = self.permit();
-        permit.map_or_else(Vec::new, |permit| permit.secrets().to_vec())
+        permit.map_or_else(Vec::new, |permit| {
+            self.wallet.placed(permit.secrets()).into_owned()
+        })
     }
 
     /// What has to be waited for before the next message.

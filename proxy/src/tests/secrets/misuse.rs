@@ -9,12 +9,18 @@ use base64::{
 use bytes::Bytes;
 use flate2::{Compression, GzBuilder};
 use gig_audit::Event;
-use gig_policy::SandboxId;
+use gig_policy::{DenyReason, SandboxId};
+use gig_vault::Treatment;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, StreamBody};
 
-use super::{World, post, with};
-use crate::tests::lab::client::{Body, empty};
+use super::{POLICY, World, post, with};
+use crate::tests::lab::{
+    Arrangement,
+    client::{Body, empty},
+    keeper::Keeper,
+    origin::{Origin, echo},
+};
 
 /// Writes a text in a form of its own.
 type Form = fn(&str) -> String;
@@ -147,6 +153,149 @@ async fn a_prompt_that_quotes_a_sentinel_passes_and_is_noted() {
     assert!(note.starts_with("sentinel of TOKEN in JSON body"), "{note}");
     assert!(record.entry.secrets.is_empty());
     assert!(world.lab.records(Event::SecretMisuse).is_empty());
+}
+
+const FIELD: &str = "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nb\r\n--b\r\n\
+                     Content-Disposition: form-data; name=\"password\"\r\n\r\n<\r\n--b--\r\n";
+const FILE: &str = "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a.txt\"\r\n\r\n\
+                    it was <.\r\n--b--\r\n";
+
+#[tokio::test]
+async fn a_sentinel_where_credentials_stand_in_a_body_is_refused_and_elsewhere_noted() {
+    let (json, form) = ("application/json", "multipart/form-data; boundary=b");
+    for (kind, text, refused) in [
+        (json, r#"{"api_key": "<"}"#, true),
+        (json, r#"{"headers": {"Authorization": "Bearer <"}}"#, true),
+        (
+            json,
+            r#"{"query": "q", "variables": {"authToken": "<"}}"#,
+            true,
+        ),
+        (json, r#"{"prompt": "<"}"#, false),
+        (json, r#"{"api_key": "is it <?"}"#, false),
+        (form, FIELD, true),
+        (form, FILE, false),
+    ] {
+        let world = World::new("other.test", "v4lue-of-the-token").await;
+        let body = text.replace('<', &world.sentinel);
+        let answer = world.send("other.test", post(kind, body.clone())).await;
+        if refused {
+            world.assert_misuse(&answer, text).await;
+            continue;
+        }
+        assert_eq!(answer.body, body);
+        let record = world.lab.until_records(Event::Response, 1).await.remove(0);
+        assert!(
+            record.entry.findings[0].starts_with("sentinel of TOKEN in"),
+            "{text}"
+        );
+        assert!(world.lab.records(Event::SecretMisuse).is_empty(), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_compressed_grpc_message_is_looked_into() {
+    let value = "v4lue-of-the-token";
+    for (text, refused) in [(value, true), ("harmless", false)] {
+        let world = World::new("other.test", value).await;
+        let mut to = GzBuilder::new().write(Vec::new(), Compression::fast());
+        to.write_all(format!("\n\u{12}{text}").as_bytes()).unwrap();
+        let message = to.finish().unwrap();
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        let body = [&[1][..], &length, &message].concat();
+        let mut request = post("application/grpc", body);
+        let coding = "gzip".parse().unwrap();
+        request.headers_mut().insert("grpc-encoding", coding);
+        let answer = world.send("other.test", request).await;
+        let seen = world.origin.seen.requests().len();
+        assert_eq!(seen, usize::from(!refused), "{answer:?}");
+        if refused {
+            let alarms = world.lab.until_records(Event::SecretMisuse, 1).await;
+            assert_eq!(&*alarms[0].entry.secrets[0], "TOKEN");
+            world.lab.assert_denied_for(DenyReason::SecretMisuse);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_gig_got_goes_in_header_fields_alone() {
+    let value = "v4lue-of-the-token";
+    let origin = Origin::https("api.test", &["http/1.1"], echo).await;
+    let keeper = Keeper::with(&[]);
+    keeper.put("TOKEN", &[value], Treatment::Bearer);
+    let lab = Arrangement::new(POLICY)
+        .origin("api.test:443", &origin)
+        .keeper(&keeper)
+        .lab();
+    let sentinel = lab.subject.wallet().unwrap().held()[0].sentinel.to_string();
+    let send = async |mut request: Request<Body>| {
+        let host = "api.test".parse().unwrap();
+        request.headers_mut().insert("host", host);
+        let mut client = lab.https("api.test", "http/1.1").await;
+        client.send(request).await
+    };
+    let basic = STANDARD.encode(format!("x-access-token:{sentinel}"));
+    for (name, text, gone) in [
+        (
+            "authorization",
+            format!("Bearer {sentinel}"),
+            format!("Bearer {value}"),
+        ),
+        ("x-api-key", sentinel.clone(), value.to_owned()),
+        ("authorization", format!("Basic {basic}"), String::new()),
+    ] {
+        assert_eq!(
+            send(with(name, &text)).await.status,
+            StatusCode::OK,
+            "{name}"
+        );
+        let seen = origin.seen.requests().pop().unwrap();
+        assert!(gone.is_empty() || seen.header(name) == gone, "{name}");
+    }
+    let seen = origin.seen.requests().len();
+    for request in [
+        Request::get(format!("/?key={sentinel}"))
+            .body(empty())
+            .unwrap(),
+        Request::get(format!("/{sentinel}")).body(empty()).unwrap(),
+        post("application/x-www-form-urlencoded", format!("a={sentinel}")),
+        post("application/json", format!("{{\"token\":\"{sentinel}\"}}")),
+    ] {
+        let answer = send(request).await;
+        assert_eq!(answer.json()["reason"], "secret_misuse");
+    }
+    assert_eq!(origin.seen.requests().len(), seen);
+    // In other text it stays what it is.
+    let text = format!("it is {sentinel}");
+    assert_eq!(send(post("text/plain", text.clone())).await.body, text);
+}
+
+#[tokio::test]
+async fn trailers_take_the_value_where_the_policy_says_and_refuse_what_cannot_be_had() {
+    let value = "v4lue-of-the-token";
+    for (name, revoked, reason) in [
+        ("x-key", false, None),
+        ("x-other", false, Some(DenyReason::SecretMisuse)),
+        ("x-key", true, Some(DenyReason::SecretUnavailable)),
+    ] {
+        let world = World::speaking("narrow.test", value, "h2").await;
+        if revoked {
+            world.keeper.revoke("TOKEN");
+        }
+        let request = with_trailer("https://narrow.test/with/x", name, &world.sentinel);
+        let mut client = world.lab.https("narrow.test", "h2").await;
+        let Some(reason) = reason else {
+            // The origin sends them back, and they come back with the sentinel; the record says that they went.
+            let answer = client.send(request).await;
+            assert_eq!(answer.trailers.unwrap()[name], world.sentinel.as_str());
+            let record = world.lab.until_records(Event::Response, 1).await.remove(0);
+            assert_eq!(&*record.entry.secrets[0], "TOKEN");
+            continue;
+        };
+        drop(client.start(request).await);
+        world.lab.until_denied().await;
+        world.lab.assert_denied_for(reason);
+    }
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ impl Kind for Oauth2ClientCredentials {
             Ok(Minted {
                 expires: ends(request.clock.now(), granted.expires_in),
                 parts: vec![token_part(&request, granted.access_token)],
-                treatment: Treatment::Replace,
+                treatment: Treatment::Bearer,
                 replacement: None,
             })
         })

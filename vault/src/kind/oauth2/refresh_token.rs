@@ -171,7 +171,7 @@ impl Kind for Oauth2RefreshToken {
                 expires: ends(request.clock.now(), granted.expires_in),
                 replacement: rotated.map(|new| stored.with(new)),
                 parts: vec![token_part(&request, granted.access_token)],
-                treatment: Treatment::Replace,
+                treatment: Treatment::Bearer,
             })
         })
     }

@@ -159,7 +159,7 @@ impl<'a> Stage<'a> {
 
     /// Readies the request, in all the ways that are asked for.
     pub(super) fn act(&self, policy: &Policy, explanation: &Explanation) -> anyhow::Result<Shown> {
-        if matches!(self.real.treatment, Treatment::Replace) {
+        if matches!(self.real.treatment, Treatment::Replace | Treatment::Bearer) {
             return self.try_places(policy, explanation);
         }
         let attempt = self.whole();
@@ -305,7 +305,8 @@ impl<'a> Stage<'a> {
         let of = |part: usize| held.get(part).map_or("", |held| &*held.sentinel);
         let sentinel = of(0);
         match place {
-            SecretPlace::Header(name) if **name == *"authorization" => {
+            // Of any field, the one that most have.
+            SecretPlace::Header(name) if ["authorization", "*"].contains(&&**name) => {
                 attempt
                     .fields
                     .push(format!("authorization: Bearer {sentinel}"));
@@ -390,7 +391,7 @@ impl<'a> Stage<'a> {
             Treatment::ClientCertificate => {
                 "the request's connection shows the origin the certificate".to_owned()
             }
-            Treatment::Replace => String::new(),
+            Treatment::Replace | Treatment::Bearer => String::new(),
         }
     }
 }

@@ -1,0 +1,75 @@
+//! Values in trailer sections: looked at like header sections, placed in the fields that the policy takes them in.
+
+use http::{HeaderMap, header};
+
+use super::{Placer, Stopped, fields};
+use crate::credential::{
+    body::BodyPlan,
+    misuse::{HeadText, Matter},
+    place::Replacement,
+    tally::Tally,
+    watch::What,
+};
+
+/// Readies a trailer section.
+///
+/// # Errors
+/// [`Stopped`]: it may not go.
+pub fn carry_trailers(plan: &BodyPlan, trailers: &mut HeaderMap) -> Result<(), Stopped> {
+    let watch = plan.watch();
+    if watch.is_empty() {
+        return Ok(());
+    }
+    let bearer = plan.bearer();
+    let (mut misuses, mut wanted) = (Vec::new(), Vec::new());
+    HeadText::of_trailers(trailers).find(watch, |found, place| match bearer.judge(found, true) {
+        Matter::Fine => {
+            let own = matches!(found.what, What::Sentinel(_));
+            if own && !wanted.contains(&found.name) {
+                wanted.push(found.name.clone());
+            }
+        }
+        Matter::Noted | Matter::Refused => {
+            misuses.push(bearer.misuse(found, &place));
+        }
+    });
+    if !misuses.is_empty() {
+        return Err(Stopped::Misuse(misuses));
+    }
+    let mut wanted = wanted.iter();
+    wanted.try_for_each(|name| plan.place_in(name, trailers))
+}
+
+/// Places ready replacements in a trailer section.
+pub(in crate::credential) fn place_trailers(
+    replacements: Vec<Replacement>,
+    trailers: &mut HeaderMap,
+    tally: &Tally,
+) -> Result<(), Stopped> {
+    let Some(first) = replacements.first() else {
+        return Ok(());
+    };
+    let (name, version) = (first.secret.name.clone(), first.secret.version);
+    let mut placer = Placer {
+        replacements,
+        misplaced: Vec::new(),
+    };
+    let mut any = false;
+    let fields: Vec<_> = trailers.keys().cloned().collect();
+    for field in fields {
+        if let header::Entry::Occupied(mut entry) = trailers.entry(&field) {
+            for value in entry.iter_mut() {
+                any |= fields::place(&mut placer, &field, value)
+                    .map_err(|_| Stopped::Unplaceable(name.clone()))?;
+            }
+        }
+    }
+    if any {
+        tally.swapped(&name, version);
+    }
+    if placer.misplaced.is_empty() {
+        Ok(())
+    } else {
+        Err(Stopped::Misuse(placer.misuses(&name)))
+    }
+}

@@ -1,0 +1,220 @@
+//! The parts of a multipart body (RFC 2046 §5.1.1), while it streams: what is a head, and of what its content is.
+//!
+//! Read leniently, as recipients do: lines may end without a carriage return, and a head may be empty.
+
+use std::sync::Arc;
+
+use memchr::memmem;
+
+/// What an octet of the body belongs to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Spot {
+    /// The head of a part.
+    pub(super) head: bool,
+    /// The value of a form's field (RFC 7578): no head, and no file.
+    pub(super) field: bool,
+    /// JSON.
+    pub(super) json: bool,
+}
+
+/// Follows the parts.
+#[derive(Debug)]
+pub(super) struct Parts {
+    /// A line end and what divides parts.
+    delimiter: Vec<u8>,
+    /// What the last octet that was read belongs to.
+    spot: Spot,
+    /// What has to be read again with the next octets.
+    rest: Vec<u8>,
+    /// From where on in the octets that were read last it was what.
+    turns: Vec<(usize, Spot)>,
+    /// What was before the first of these.
+    before: Spot,
+}
+
+impl Parts {
+    /// Of a body in which `boundary` divides parts.
+    pub(super) fn of(boundary: &Arc<[u8]>) -> Self {
+        Self {
+            delimiter: [b"\n--", &**boundary].concat(),
+            spot: Spot::default(),
+            // The first boundary may be what the body begins with.
+            rest: b"\n".to_vec(),
+            turns: Vec::new(),
+            before: Spot::default(),
+        }
+    }
+
+    /// Takes the next octets, before they are asked about.
+    pub(super) fn read(&mut self, octets: &[u8]) {
+        let kept = self.rest.len();
+        let mut all = std::mem::take(&mut self.rest);
+        all.extend_from_slice(octets);
+        self.turns.clear();
+        self.before = self.spot;
+        let mut at = 0;
+        loop {
+            let rest = all.get(at..).unwrap_or_default();
+            let next = if self.spot.head {
+                self.head(rest)
+            } else {
+                self.content(rest)
+            };
+            let Some(next) = next else {
+                break;
+            };
+            at += next;
+            self.turns.push((at.saturating_sub(kept), self.spot));
+        }
+        let rest = all.get(at..).unwrap_or_default();
+        let keep = if self.spot.head {
+            rest.len()
+        } else {
+            rest.len().min(self.delimiter.len() - 1)
+        };
+        self.rest = rest.get(rest.len() - keep..).unwrap_or_default().to_vec();
+    }
+
+    /// What the octet at `at` of those that were read last belongs to.
+    pub(super) fn spot(&self, at: usize) -> Spot {
+        let past = self.turns.partition_point(|(turn, _)| *turn <= at);
+        let last = past.checked_sub(1).and_then(|last| self.turns.get(last));
+        last.map_or(self.before, |(_, spot)| *spot)
+    }
+
+    /// Up to where a head begins.
+    fn content(&mut self, rest: &[u8]) -> Option<usize> {
+        let at = memmem::find(rest, &self.delimiter)?;
+        self.spot = Spot {
+            head: true,
+            ..Spot::default()
+        };
+        Some(at + self.delimiter.len())
+    }
+
+    /// Up to where a content begins; one octet before it is, since an empty one ends with the next line.
+    fn head(&mut self, rest: &[u8]) -> Option<usize> {
+        let ends = [&b"\n\r\n"[..], b"\n\n"];
+        let ends = ends
+            .iter()
+            .filter_map(|end| Some(memmem::find(rest, end)? + end.len() - 1));
+        let end = match ends.min() {
+            Some(end) => end,
+            None if rest.len() > LONGEST_HEAD => rest.len(),
+            None => return None,
+        };
+        let head = rest.get(..end).unwrap_or_default();
+        self.spot = Spot {
+            head: false,
+            field: !names_file(head),
+            json: says_json(head),
+        };
+        Some(end)
+    }
+}
+
+/// Whether a part's head says `filename=` or `filename*=` (RFC 7578 §4.2).
+fn names_file(head: &[u8]) -> bool {
+    let mut words = head.split(|octet| *octet == b';').map(<[u8]>::trim_ascii);
+    words.any(|word| {
+        let Some((name, rest)) = word.split_at_checked(8) else {
+            return false;
+        };
+        let next = rest.trim_ascii_start().first().copied();
+        name.eq_ignore_ascii_case(b"filename") && matches!(next, Some(b'=' | b'*'))
+    })
+}
+
+/// Whether a part's head says that its content is JSON.
+fn says_json(head: &[u8]) -> bool {
+    head.split(|octet| *octet == b'\n').any(|line| {
+        let line = line.to_ascii_lowercase();
+        let Some(media) = line.trim_ascii().strip_prefix(b"content-type:") else {
+            return false;
+        };
+        let media = media.split(|octet| *octet == b';').next();
+        media.is_some_and(|media| media.trim_ascii_end().ends_with(b"json"))
+    })
+}
+
+/// A longer head is taken for its end.
+const LONGEST_HEAD: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `<` belongs to, read in pieces of `size`.
+    fn spot(text: &str, size: usize) -> Spot {
+        let octets = text.as_bytes();
+        let wanted = octets.iter().position(|octet| *octet == b'<').unwrap();
+        let mut parts = Parts::of(&b"b1"[..].into());
+        for (number, piece) in octets.chunks(size).enumerate() {
+            parts.read(piece);
+            let from = number * size;
+            if (from..from + piece.len()).contains(&wanted) {
+                return parts.spot(wanted - from);
+            }
+        }
+        unreachable!();
+    }
+
+    #[test]
+    fn fields_files_and_heads_are_told_apart_wherever_they_are_cut() {
+        let (head, field, file) = ("head", "field", "file");
+        for (text, expected) in [
+            (
+                "--b1\r\nA: form-data; name=\"p\"\r\n\r\n<\r\n--b1--\r\n",
+                field,
+            ),
+            (
+                "--b1\r\nA: b; name=\"f\"; filename=\"a\"\r\n\r\n<\r\n--b1--",
+                file,
+            ),
+            (
+                "--b1\r\nA: b; name=\"f\"; FileName*=utf-8''a\r\n\r\n<",
+                file,
+            ),
+            ("--b1\r\nA: b; name=\"filename\"\r\n\r\n<", field),
+            (
+                "--b1\r\nA: b; filename=x\r\n\r\nt\r\n--b1\r\nA: b\r\n\r\n<",
+                field,
+            ),
+            (
+                "--b1\r\nA: b\r\n\r\nt\r\n--b1\r\nA: b; filename=x\r\n\r\n<",
+                file,
+            ),
+            (
+                "--b1\r\nA: b\r\n\r\n\r\n--b1\r\nA: b; filename=x\r\n\r\n<",
+                file,
+            ),
+            ("before\r\n--b1\nA: b\n\n<", field),
+            ("--b1\r\n\r\n<", field),
+            ("--b1\r\nA: b; name=\"<\"\r\n\r\nx", head),
+            ("no parts <", ""),
+            (
+                "--b1\r\nA: b\r\ncontent-type: application/JSON; a=b\r\n\r\n<",
+                "field json",
+            ),
+            (
+                "--b1\r\nA: b\r\n\r\n{}\r\n--b1\r\nContent-Type: text/plain\r\n\r\n<",
+                field,
+            ),
+        ] {
+            for size in [1, 3, 1000] {
+                let found = spot(text, size);
+                let mut told = match (found.head, found.field) {
+                    (true, _) => head,
+                    (false, true) => field,
+                    (false, false) if text.starts_with("no") => "",
+                    (false, false) => file,
+                }
+                .to_owned();
+                if found.json {
+                    told += " json";
+                }
+                assert_eq!(told, expected, "{text:?} by {size}");
+            }
+        }
+    }
+}
