@@ -11,6 +11,7 @@ mod document;
 mod doors;
 mod factors;
 mod held;
+mod known;
 mod live;
 mod narrowed;
 mod nodes;

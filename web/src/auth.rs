@@ -14,6 +14,7 @@ use axum::{
 use jiff::SignedDuration;
 
 pub(crate) mod cookie;
+pub(crate) mod known;
 pub(crate) mod limits;
 pub(crate) mod oidc;
 pub(crate) mod origin;

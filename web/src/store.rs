@@ -101,6 +101,12 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn factor_rule(&self) -> Result<Vec<Role>, StoreError>;
 
+    /// What signs that a browser was here before; `fresh` where there is nothing yet.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn device_key(&self, fresh: &[u8; 32]) -> Result<[u8; 32], StoreError>;
+
     /// Takes a request down that is to be made once, or says what became of it.
     ///
     /// # Errors

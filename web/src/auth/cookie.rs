@@ -1,4 +1,4 @@
-//! The cookies of sessions and of rounds to a sign-on provider: host-only, unreadable by scripts, sent by our own pages and links to them.
+//! The cookies of sessions, of browsers that were here before and of rounds to a sign-on provider: host-only, unreadable by scripts, sent by our own pages and links to them.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 
@@ -12,6 +12,16 @@ pub(crate) fn read(app: &App, headers: &HeaderMap) -> Option<String> {
 /// What this browser keeps of a round to the sign-on provider.
 pub(crate) fn round(app: &App, headers: &HeaderMap) -> Option<String> {
     read_one(round_name(app), headers)
+}
+
+/// What this browser keeps of having been here before.
+pub(crate) fn device(app: &App, headers: &HeaderMap) -> Option<String> {
+    read_one(device_name(app), headers)
+}
+
+/// The header that has a browser keep that for so many seconds.
+pub(crate) fn set_device(app: &App, text: &str, seconds: i64) -> Result<HeaderValue, Problem> {
+    header(app, device_name(app), text, &format!("; Max-Age={seconds}"))
 }
 
 fn read_one(name: &str, headers: &HeaderMap) -> Option<String> {
@@ -66,5 +76,13 @@ fn round_name(app: &App) -> &'static str {
         "__Host-gig-sso"
     } else {
         "gig-sso"
+    }
+}
+
+fn device_name(app: &App) -> &'static str {
+    if app.is_tls() {
+        "__Host-gig-known"
+    } else {
+        "gig-known"
     }
 }

@@ -1,7 +1,8 @@
 //! How often somebody may fail to sign in: counted by name and address, by address, and by name.
 //!
 //! The first stops guessing at one account, the second guessing at many, the third guessing from many
-//! places; its bound is the highest, so that nobody is locked out by a stranger in a moment. Where nothing
+//! places; its bound is the highest, so that nobody is locked out by a stranger in a moment, and a browser that
+//! somebody signed in with before is counted by itself, so that its owner is locked out by no stranger at all. Where nothing
 //! tells one place from another only names are counted. The set-up link has a counter of its own, which no
 //! name can be, and so have answers of a sign-on provider. Kept in memory, bounded.
 
@@ -19,6 +20,7 @@ enum Key {
     Pair(String, IpAddr),
     Address(IpAddr),
     Name(String),
+    Known(String),
     SetUp(Option<IpAddr>),
     Provider(Option<IpAddr>),
 }
@@ -28,6 +30,8 @@ enum Key {
 pub(crate) enum Tried<'a> {
     /// A password for this name.
     Name(&'a str),
+    /// The same from a browser that was here before, by its id.
+    Known(&'a str),
     /// The set-up link.
     SetUp,
     /// A sign-on provider's answer.
@@ -60,7 +64,12 @@ impl SignInLimits {
         for (key, most) in &keys {
             let Some(kept) = counters.get(key) else {
                 // Full of counters that run: strangers flood. Who is known by none of them waits.
-                if counters.len() >= MOST {
+                // Browsers that were here are few.
+                let most = match key {
+                    Key::Known(_) => 2 * MOST,
+                    _ => MOST,
+                };
+                if counters.len() >= most {
                     return Err(60);
                 }
                 continue;
@@ -92,7 +101,9 @@ impl SignInLimits {
         let mut counters = self.0.lock();
         for (key, _) in keys(tried, address) {
             match key {
-                Key::Pair(..) | Key::SetUp(_) | Key::Provider(_) => drop(counters.remove(&key)),
+                Key::Pair(..) | Key::Known(_) | Key::SetUp(_) | Key::Provider(_) => {
+                    counters.remove(&key);
+                }
                 Key::Address(_) | Key::Name(_) => {
                     if let Some(kept) = counters.get_mut(&key) {
                         kept.count = kept.count.saturating_sub(1);
@@ -107,6 +118,7 @@ fn keys(tried: Tried<'_>, address: Option<IpAddr>) -> Vec<(Key, u32)> {
     let network = address.map(network);
     let name = match tried {
         Tried::Name(name) => name,
+        Tried::Known(id) => return vec![(Key::Known(id.to_owned()), 5)],
         Tried::SetUp => return vec![(Key::SetUp(network), 30)],
         // Where nobody is told apart it is everybody's.
         Tried::Provider => {
@@ -164,6 +176,31 @@ mod tests {
         limits
             .attempt(Tried::Name("ana"), here, at(15 * 60))
             .unwrap();
+    }
+
+    #[test]
+    fn a_browser_that_was_here_has_tries_of_its_own_whoever_guesses_at_the_name() {
+        let limits = SignInLimits::default();
+        for n in 0..100_u8 {
+            let from = Some(IpAddr::from([198, 51, 100, n]));
+            limits.attempt(Tried::Name("ana"), from, at(0)).unwrap();
+        }
+        // Three counters each, until there is room for no more.
+        let each = u32::try_from(MOST / 3 + 1).unwrap();
+        for n in 0..each {
+            let from = Some(IpAddr::from(n.to_be_bytes()));
+            let _refused = limits.attempt(Tried::Name(&n.to_string()), from, at(0));
+        }
+        assert!(limits.0.lock().len() >= MOST);
+        let here = Some([192, 0, 2, 1].into());
+        assert!(limits.attempt(Tried::Name("ana"), here, at(1)).is_err());
+        for _ in 0..5 {
+            limits.attempt(Tried::Known("one"), here, at(1)).unwrap();
+        }
+        assert!(limits.attempt(Tried::Known("one"), here, at(1)).is_err());
+        limits.attempt(Tried::Known("two"), here, at(1)).unwrap();
+        limits.succeeded(Tried::Known("one"), here);
+        limits.attempt(Tried::Known("one"), here, at(1)).unwrap();
     }
 
     #[test]

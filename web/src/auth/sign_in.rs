@@ -26,6 +26,8 @@ pub(crate) struct Typed {
     pub(crate) password: Zeroizing<String>,
     /// Of a second factor; empty for who has none.
     pub(crate) code: Zeroizing<String>,
+    /// The id of a browser that was here before.
+    pub(crate) known: Option<String>,
     pub(crate) address: Option<SocketAddr>,
 }
 
@@ -33,15 +35,21 @@ pub(crate) struct Typed {
 pub(crate) struct Proven {
     pub(crate) user: User,
     pub(crate) code: Option<UsedCode>,
+    known: Option<String>,
     from: Option<IpAddr>,
 }
 
 impl Proven {
     /// What it was for is done: their failures are forgotten.
     pub(crate) fn done(&self, app: &App) {
-        app.limits
-            .succeeded(Tried::Name(&self.user.name), self.from);
+        let tried = tried(self.known.as_deref(), &self.user.name);
+        app.limits.succeeded(tried, self.from);
     }
+}
+
+/// As whom somebody's failures count.
+fn tried<'a>(known: Option<&'a str>, name: &'a str) -> Tried<'a> {
+    known.map_or(Tried::Name(name), Tried::Known)
 }
 
 /// Compares what was typed with what is kept; `None` where any of it is wrong. Counts as failed until it is
@@ -51,7 +59,8 @@ impl Proven {
 /// 429 for who failed too often, 503 where a factor cannot be opened.
 pub(crate) async fn prove(app: &App, typed: Typed) -> Result<Option<Proven>, Problem> {
     let (now, from) = (app.now(), app.whereabouts(typed.address));
-    if let Err(seconds) = app.limits.attempt(Tried::Name(&typed.name), from, now) {
+    let tried = tried(typed.known.as_deref(), &typed.name);
+    if let Err(seconds) = app.limits.attempt(tried, from, now) {
         app.figures.refused();
         return Err(Problem::too_many(seconds));
     }
@@ -70,9 +79,12 @@ pub(crate) async fn prove(app: &App, typed: Typed) -> Result<Option<Proven>, Pro
     // With a factor, a code that is one.
     let right = right && !matches!(code, Some(None));
     let code = code.flatten();
-    Ok(user
-        .filter(|_| right)
-        .map(|user| Proven { user, code, from }))
+    Ok(user.filter(|_| right).map(|user| Proven {
+        user,
+        code,
+        known: typed.known,
+        from,
+    }))
 }
 
 /// The cookie of a new session.

@@ -59,6 +59,7 @@ async fn signed_in(lab: &Lab, password: &str, code: &str) -> Result<(), Problem>
         name: "ANA".to_owned(),
         password: Zeroizing::new(password.to_owned()),
         code: Zeroizing::new(code.to_owned()),
+        known: None,
         // Another place each time: what counts tries is not asked here.
         address: None,
     };

@@ -255,6 +255,7 @@ async fn change_own(app: &App, caller: &Caller, typed: OwnPassword) -> Result<()
         name: name.clone(),
         password: typed.current,
         code: typed.code,
+        known: None,
         address: caller.actor(app).address,
     };
     let wrong = || Problem::forbidden("the current password or the code is not right");

@@ -159,6 +159,7 @@ async fn proven(app: &App, caller: &Caller, sent: Sent) -> Result<Proven, Proble
         name: caller.name.to_string(),
         password: sent.password,
         code: sent.code,
+        known: None,
         address: caller.actor(app).address,
     };
     let proven = prove(app, typed).await?;

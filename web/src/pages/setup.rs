@@ -6,17 +6,17 @@ use askama::Template;
 use axum::{
     Extension, Form,
     extract::{Path, State},
-    http::{HeaderMap, header},
+    http::HeaderMap,
     response::{IntoResponse as _, Response},
 };
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{Answer, shown, shown_as, to};
+use super::{Answer, shown, shown_as, sign_in::signed_in, to};
 use crate::{
     api_error::Problem,
     app::App,
-    auth::{self, cookie, limits::Tried, origin, sign_in::start_session},
+    auth::{self, limits::Tried, origin, sign_in::start_session},
     connections::Peer,
     credential::read_setup,
     store::{Actor, Change, ChangeError, Name, Standing},
@@ -60,8 +60,8 @@ pub(crate) async fn submit(
         Ok(user) => {
             let agent = auth::agent(&headers);
             let session = start_session(&app, (user, None), peer.address(), agent).await?;
-            let cookie = [(header::SET_COOKIE, cookie::set(&app, &session)?)];
-            Ok((cookie, to("/")).into_response())
+            let cookies = signed_in(&app, &name, &session).await?;
+            Ok((cookies, to("/")).into_response())
         }
         Err(problem) => Ok(shown_as(
             problem.status(),

@@ -6,8 +6,8 @@ use askama::Template;
 use axum::{
     Extension, Form,
     extract::{Query, State},
-    http::{HeaderMap, header},
-    response::{IntoResponse as _, Redirect, Response},
+    http::{HeaderMap, HeaderName, HeaderValue, header},
+    response::{AppendHeaders, IntoResponse as _, Redirect, Response},
 };
 use serde::Deserialize;
 use zeroize::Zeroizing;
@@ -17,7 +17,7 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::{
-        self, Caller, cookie,
+        self, Caller, cookie, known,
         oidc::{Refused, Returned, SingleSignOn},
         origin,
         sign_in::Typed as Proof,
@@ -83,12 +83,13 @@ pub(crate) async fn submit(
         name: typed.name.clone(),
         password: typed.password,
         code: typed.code,
+        known: known::device(&app, &headers, &typed.name).await,
         address: peer.address(),
     };
     match auth::sign_in::sign_in(&app, proof, auth::agent(&headers)).await {
         Ok(session) => {
-            let cookie = [(header::SET_COOKIE, cookie::set(&app, &session)?)];
-            Ok((cookie, to(&next)).into_response())
+            let cookies = signed_in(&app, &typed.name, &session).await?;
+            Ok((cookies, to(&next)).into_response())
         }
         Err(problem) => Ok(shown_as(
             problem.status(),
@@ -100,6 +101,20 @@ pub(crate) async fn submit(
             },
         )),
     }
+}
+
+/// The session for the browser, and that it was here.
+pub(super) async fn signed_in(
+    app: &App,
+    name: &str,
+    session: &str,
+) -> Result<AppendHeaders<Vec<(HeaderName, HeaderValue)>>, Problem> {
+    let mut cookies = vec![(header::SET_COOKIE, cookie::set(app, session)?)];
+    // Who is not known again has the tries of a stranger: no reason to keep somebody out.
+    if let Ok((text, seconds)) = known::remembered(app, name).await {
+        cookies.push((header::SET_COOKIE, cookie::set_device(app, &text, seconds)?));
+    }
+    Ok(AppendHeaders(cookies))
 }
 
 /// `POST /sign-out`.

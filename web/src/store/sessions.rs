@@ -1,12 +1,13 @@
 //! Sessions as statements: begun by who has proved who they are, ended by themselves or an admin.
 
+use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use jiff::Timestamp;
 
 use super::{
     Actor, Change, UsedCode,
     changes::{Outcome, missing, one},
     factors, rows,
-    tables::{OptionalExtension as _, Transaction},
+    tables::{DatabaseError, OptionalExtension as _, Transaction},
 };
 use crate::credential::Digest;
 
@@ -91,6 +92,27 @@ pub(super) fn insert_session(
     );
     db.execute(sql, values)?;
     Ok(())
+}
+
+/// What signs that a browser was here before; nothing that cannot be used.
+pub(super) fn device_key(db: &Transaction<'_>) -> Result<Option<[u8; 32]>, DatabaseError> {
+    let sql = "SELECT value FROM settings WHERE name = 'device_key'";
+    let kept = db.query_row(sql, (), |row| row.get::<String>(0));
+    let octets = kept
+        .optional()?
+        .and_then(|text| BASE64_URL_SAFE_NO_PAD.decode(text).ok());
+    Ok(octets.and_then(|octets| octets.try_into().ok()))
+}
+
+/// The same, made where there is none: another may have been quicker.
+pub(super) fn make_device_key(db: &Transaction<'_>, fresh: &[u8; 32]) -> Outcome<[u8; 32]> {
+    if let Some(kept) = device_key(db)? {
+        return Ok(kept);
+    }
+    db.execute("DELETE FROM settings WHERE name = 'device_key'", ())?;
+    let sql = "INSERT INTO settings (name, value) VALUES ('device_key', ?1)";
+    db.execute(sql, [BASE64_URL_SAFE_NO_PAD.encode(fresh)])?;
+    Ok(*fresh)
 }
 
 /// Of one person beside a new one: a few browsers, and programs that forget to sign out.

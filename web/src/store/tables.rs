@@ -19,7 +19,7 @@ use super::{
     Account, Actor, Applied, Asked, Assignment, Begun, Change, ChangeError, Finish, HeldRow,
     HeldWord, News, Once, PolicyHead, PolicyVersion, Proposal, SavedSearch, SecondFactor, Server,
     Session, Store, StoreError, Token, User, Webhook, Witness, factors, held, once, proposals,
-    rows, webhooks,
+    rows, sessions, webhooks,
 };
 
 /// A database that keeps the tables.
@@ -183,6 +183,14 @@ impl<T: Tables> Store for T {
 
     fn factor_rule(&self) -> Result<Vec<Role>, StoreError> {
         self.read(factors::rule)
+    }
+
+    fn device_key(&self, fresh: &[u8; 32]) -> Result<[u8; 32], StoreError> {
+        if let Some(kept) = self.read(sessions::device_key)? {
+            return Ok(kept);
+        }
+        let made = self.change(false, |db| sessions::make_device_key(db, fresh));
+        made.map_err(once::failed)
     }
 
     fn begin_once(&self, asked: &Asked, now: Timestamp) -> Result<Begun, StoreError> {
