@@ -33,7 +33,7 @@ fn asked(attempt: &str) -> Asked {
 }
 
 fn add(store: &dyn Store, name: &str, asked: &Asked) -> Result<Applied, ChangeError> {
-    let once = Some(std::sync::Arc::new(asked.once.clone()));
+    let once = Some(Arc::new(asked.once.clone()));
     let actor = Actor { once, ..actor(0) };
     store.apply(&user(name, Role::Viewer), &actor, &|_| Ok(()))
 }
