@@ -44,7 +44,8 @@ fn directories(table: &str) -> Vec<PathBuf> {
 }
 
 /// Variables that name a file, or a folder of files, with a secret of gig's own.
-const FILES: [&str; 4] = [
+const FILES: [&str; 5] = [
+    "GIG_TLS_KEY",
     "GIG_MASTER_KEY_FILE",
     "GIG_MASTER_KEY_NEW_FILE",
     "GIG_OIDC_CLIENT_SECRET_FILE",

@@ -4,9 +4,10 @@
 //! cure. No error shows anything of what the file holds.
 
 use std::{
-    fs::File,
+    env,
+    fs::{File, Metadata},
     io::{self, Read as _},
-    os::unix::fs::MetadataExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::Path,
 };
 
@@ -29,7 +30,7 @@ pub(crate) fn line(path: &Path) -> anyhow::Result<Zeroizing<String>> {
 pub(crate) fn line_if_there(path: &Path) -> anyhow::Result<Option<Zeroizing<String>>> {
     let shown = path.display();
     let reading = || format!("cannot read {shown}");
-    let file = match File::open(path) {
+    let file = match open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(reading),
@@ -39,7 +40,7 @@ pub(crate) fn line_if_there(path: &Path) -> anyhow::Result<Option<Zeroizing<Stri
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
         bail!("{shown} belongs to another user (uid {owner}), who can change it");
     }
-    if mode & 0o077 != 0 {
+    if is_shared(path, &facts) {
         bail!(
             "others can read or change {shown} (mode {mode:04o}): chmod 600 it, and replace what it holds if \
              that was so for long"
@@ -55,6 +56,26 @@ pub(crate) fn line_if_there(path: &Path) -> anyhow::Result<Option<Zeroizing<Stri
         bail!("{shown} does not hold one line of text");
     }
     Ok(Some(Zeroizing::new(text.to_owned())))
+}
+
+/// Opens a file, and waits for nobody to write into a pipe.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    let flags = rustix::fs::OFlags::NONBLOCK.bits();
+    options.read(true).custom_flags(flags.cast_signed());
+    options.open(path)
+}
+
+/// Whether others can read or change a file. What systemd hands a service (`LoadCredential=`) is root's, and
+/// its mask for the service's user looks like a group's.
+pub(crate) fn is_shared(path: &Path, facts: &Metadata) -> bool {
+    let handed = env::var_os("CREDENTIALS_DIRECTORY")
+        .is_some_and(|directory| !directory.is_empty() && path.starts_with(directory));
+    match facts.mode() & 0o077 {
+        0 => false,
+        0o040 => !(handed && facts.uid() == 0),
+        _ => true,
+    }
 }
 
 /// In octets: the longest tokens of collectors and providers are shorter. Room for all of it is made at once,

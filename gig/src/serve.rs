@@ -217,6 +217,12 @@ fn by_tls(args: &ServeArgs, local: SocketAddr) -> anyhow::Result<(Option<Certifi
     let certificate = Certificate::open(Files { certificate, key })?;
     if args.public_url.is_none() {
         let name = certificate.name.clone();
+        if name.is_none() && local.ip().is_unspecified() {
+            bail!(
+                "the certificate names no host that people come by (a wildcard is none): name it with \
+                 GIG_PUBLIC_URL=https://…"
+            );
+        }
         let place = name.map(|name| match local.port() {
             443 => name,
             port => format!("{name}:{port}"),

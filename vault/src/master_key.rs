@@ -262,6 +262,19 @@ impl MasterKeySource {
         };
         Ok(Found { key, made: None })
     }
+
+    /// Where gig keeps the key itself, the file that is to take the place of the one that it is in.
+    pub(crate) fn next_file(&self) -> Option<PathBuf> {
+        match self {
+            Self::Default(path) => Some(path.with_extension("next")),
+            Self::Variable { .. } | Self::File(_) => None,
+        }
+    }
+
+    /// The key in that file, if there is one.
+    pub(crate) fn successor(&self) -> Option<MasterKey> {
+        read_file(&self.next_file()?).ok()
+    }
 }
 
 /// Reads a key file that only this user (or root) can read and write.

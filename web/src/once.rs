@@ -173,9 +173,9 @@ async fn taken_down(app: &App, once: Once, response: Response) -> Response {
                 headers: serde_json::to_string(&headers).unwrap_or_default(),
                 body: body.to_vec(),
             };
-            match is_passing(status) {
-                true => Finish::Passing(answer),
-                false => Finish::Kept(answer),
+            match status.is_success() {
+                true => Finish::Kept(answer),
+                false => Finish::Refused(answer),
             }
         }
     };
@@ -188,21 +188,12 @@ async fn taken_down(app: &App, once: Once, response: Response) -> Response {
     Response::from_parts(parts, Body::from(body))
 }
 
-/// Who is refused for now may ask again under the same key.
-fn is_passing(status: StatusCode) -> bool {
-    let for_now = [
-        StatusCode::UNAUTHORIZED,
-        StatusCode::FORBIDDEN,
-        StatusCode::TOO_MANY_REQUESTS,
-    ];
-    status.is_server_error() || for_now.contains(&status)
-}
-
 /// What changes something. All else may be asked as often as anybody likes: the field is ignored there.
 pub(crate) fn may_be_kept(method: &Method, path: &str) -> bool {
     let changes = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(method);
-    let only_asks = ["/check", "/simulate", "/suggest"].iter();
-    changes && path.starts_with("/api/v1/") && !only_asks.clone().any(|end| path.ends_with(end))
+    let asks = ["/check", "/simulate", "/suggest"];
+    let only_asks = *method == Method::POST && asks.iter().any(|end| path.ends_with(end));
+    changes && path.starts_with("/api/v1/") && !only_asks
 }
 
 /// What does something that is no change of the store.

@@ -6,7 +6,6 @@
 
 use std::{
     fmt::Write as _,
-    fs::File,
     io::Read as _,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
@@ -31,7 +30,7 @@ use sha2::{Digest as _, Sha256};
 use x509_parser::extensions::GeneralName;
 use zeroize::Zeroizing;
 
-use crate::{error_chain, stderr::tell};
+use crate::{error_chain, secret_file, stderr::tell};
 
 /// The two files, as options name them.
 #[derive(Debug, Clone)]
@@ -242,7 +241,7 @@ fn octets(
     look: impl FnOnce(&Looked<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Zeroizing<Vec<u8>>> {
     let shown = path.display();
-    let file = File::open(path).with_context(|| format!("cannot read {shown}"))?;
+    let file = secret_file::open(path).with_context(|| format!("cannot read {shown}"))?;
     let facts = file.metadata();
     let facts = facts.with_context(|| format!("cannot look at {shown}"))?;
     if !facts.is_file() {
@@ -275,7 +274,7 @@ fn refuse_shared(file: &Looked<'_>) -> anyhow::Result<()> {
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
         bail!("the private key {shown} belongs to another user (uid {owner}), who can change it");
     }
-    if mode & 0o077 != 0 {
+    if secret_file::is_shared(file.path, file.facts) {
         bail!(
             "others can use the private key {shown} (mode {mode:04o}): chmod 600 it, or let what renews it \
              leave gig a copy of its own"

@@ -7,6 +7,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     net::Ipv4Addr,
+    path::PathBuf,
     sync::{Arc, OnceLock},
     time::Duration,
 };
@@ -54,6 +55,8 @@ pub(super) struct Fleet {
     seats: Arc<Seats>,
     /// What servers print.
     kept: Kept,
+    /// The key of the console's certificate.
+    tls_key: Option<PathBuf>,
     tasks: TaskTracker,
     runtime: OnceLock<Handle>,
 }
@@ -112,6 +115,7 @@ impl Fleet {
             without_network: Arc::new(Semaphore::new(SLOTS.into())),
             seats: Arc::default(),
             kept,
+            tls_key: args.tls_key.clone(),
             tasks: TaskTracker::new(),
             runtime: OnceLock::new(),
         }))

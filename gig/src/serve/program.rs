@@ -20,6 +20,8 @@ pub(super) struct Surroundings {
     /// Variables with sentinels; they win over the server's own.
     pub(super) sentinels: Vec<(OsString, OsString)>,
     pub(super) stdio: Stdio,
+    /// What the server's own folders must not show, beside all that no sandbox may see.
+    pub(super) private: Option<PathBuf>,
 }
 
 /// The specification.
@@ -66,7 +68,10 @@ pub(super) fn spec(server: &ServerSpec, around: Surroundings) -> anyhow::Result<
         stdio: around.stdio,
         seccomp: SeccompProfile::Default,
         server_program,
-        private: private_places::all(),
+        private: private_places::all()
+            .into_iter()
+            .chain(around.private)
+            .collect(),
     })
 }
 

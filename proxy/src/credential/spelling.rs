@@ -471,4 +471,4 @@ const SPREAD: usize = 16;
 /// Room for an escape or two.
 const FEW: usize = 256;
 /// Octets of a lead and the line breaks after it.
-const LEAD: usize = 24;
+const LEAD: usize = 31;

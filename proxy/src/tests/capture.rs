@@ -288,6 +288,8 @@ async fn a_login_gets_sentinels_for_the_tokens_that_the_server_minted() {
                 .map(|f| &**f)
                 .collect::<Vec<_>>(),
             [
+                // Of a header field that is called a token, whose life nobody tells.
+                "access_token captured as LOGIN",
                 "access_token captured as LOGIN, lives 3600 s",
                 "refresh_token captured as LOGIN"
             ]

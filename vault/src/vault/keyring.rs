@@ -28,7 +28,11 @@ impl Keyring {
         let wanted = current(snapshot);
         let given = Arc::new(source.read(wanted)?.key);
         let given_id = given.id().clone();
-        let ring = Self::from_keys([given], snapshot);
+        let ring = Self::from_keys([given], snapshot).or_else(|| {
+            // A change of keys was cut off before the file was replaced, and leaves the old key no time.
+            let next = source.successor()?;
+            Self::from_keys([Arc::new(next)], snapshot)
+        });
         ring.ok_or_else(|| UseVaultError::WrongKey {
             wanted: wanted.cloned().unwrap_or_else(|| given_id.clone()),
             given: given_id,

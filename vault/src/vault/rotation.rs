@@ -255,11 +255,10 @@ impl Rotation<'_> {
 
     /// The key file and its successor, where gig keeps the key itself.
     fn files(&self) -> Option<Files<'_>> {
-        match &self.vault.source {
-            MasterKeySource::Default(path) => Some(Files {
-                path,
-                next: path.with_extension("next"),
-            }),
+        let source = &self.vault.source;
+        let next = source.next_file()?;
+        match source {
+            MasterKeySource::Default(path) => Some(Files { path, next }),
             MasterKeySource::Variable { .. } | MasterKeySource::File(_) => None,
         }
     }

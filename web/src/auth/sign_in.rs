@@ -68,14 +68,17 @@ pub(crate) async fn prove(app: &App, typed: Typed) -> Result<Option<Proven>, Pro
     let user = app.ask(move |store| store.user(&wanted)).await?;
     // Who signs in elsewhere has no password: it takes as long as that of nobody.
     let user = user.filter(|user| user.account.is_none());
-    // Opened before the password is looked at, so that the time it takes tells nothing of that.
-    let factor = match &user {
-        Some(user) if user.second_factor => app.factor_of(&user.name).await?,
-        _ => None,
+    // While the password is looked at, which takes longer: the time tells nothing of either.
+    let factor = async {
+        match &user {
+            Some(user) if user.second_factor => app.factor_of(&user.name).await,
+            _ => Ok(None),
+        }
     };
-    let code = factor.as_ref().map(|factor| factor.check(&typed.code, now));
     let kept = user.as_ref().map(|user| user.password.clone());
-    let right = app.hasher.check(kept, typed.password).await;
+    let (factor, right) = tokio::join!(factor, app.hasher.check(kept, typed.password));
+    let factor = factor?;
+    let code = factor.as_ref().map(|factor| factor.check(&typed.code, now));
     // With a factor, a code that is one.
     let right = right && !matches!(code, Some(None));
     let code = code.flatten();

@@ -267,7 +267,12 @@ async fn change_own(app: &App, caller: &Caller, typed: OwnPassword) -> Result<()
         end_tokens: typed.end_tokens.is_some(),
         code: proven.code.clone(),
     };
-    app.change(caller.actor(app), change).await?;
+    let changed = app.change(caller.actor(app), change).await;
+    // Not which of the two it was.
+    changed.map_err(|problem| match problem.is_of_code() {
+        true => wrong(),
+        false => problem,
+    })?;
     proven.done(app);
     Ok(())
 }

@@ -108,6 +108,16 @@ async fn begin(
     caller: &Caller,
     (session, sent): (&str, Sent),
 ) -> Result<Stage, Problem> {
+    // What nothing is done with must not be a place to try codes at.
+    let name = caller.name.to_string();
+    if app
+        .ask(move |store| store.second_factor(&name))
+        .await?
+        .is_some()
+    {
+        let words = "you have a second factor: remove it first";
+        return Err(Problem::new(StatusCode::CONFLICT, "exists", words));
+    }
     proven(app, caller, sent).await?.done(app);
     let draft = app.draft_factor(&caller.name, session).await?;
     begun(app, caller, &draft)
@@ -148,9 +158,18 @@ async fn remove(app: &App, caller: &Caller, sent: Sent) -> Result<(), Problem> {
         name: caller.name.to_string(),
         code: proven.code.clone(),
     };
-    app.change(caller.actor(app), change).await?;
+    let changed = app.change(caller.actor(app), change).await;
+    // Not which of the two it was.
+    changed.map_err(|problem| match problem.is_of_code() {
+        true => wrong(),
+        false => problem,
+    })?;
     proven.done(app);
     Ok(())
+}
+
+fn wrong() -> Problem {
+    Problem::forbidden("the password or the code is not right")
 }
 
 /// Whoever found a session open must not guess here what the sign-in page would not let them guess.
@@ -163,7 +182,7 @@ async fn proven(app: &App, caller: &Caller, sent: Sent) -> Result<Proven, Proble
         address: caller.actor(app).address,
     };
     let proven = prove(app, typed).await?;
-    proven.ok_or_else(|| Problem::forbidden("the password or the code is not right"))
+    proven.ok_or_else(wrong)
 }
 
 async fn stage(app: &App, caller: &Caller) -> Result<Stage, Problem> {

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use super::{
     Actor, Change, ChangeError, SecondFactor,
     changes::{self, Outcome, one},
-    rows, sign_on, standing,
+    rows, sign_on,
+    standing::{self, Standing},
     tables::{DatabaseError, OptionalExtension as _, Refused, Row, Transaction},
 };
 use crate::{credential::Digest, role::Role};
@@ -121,6 +122,13 @@ fn set(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
         let sql = "INSERT INTO recovery_codes (person, digest) VALUES (?1, ?2)";
         db.execute(sql, (&person, code.octets()))?;
     }
+    // Who came by the password alone before may be anybody who knows it.
+    let own = match &actor.standing {
+        Standing::Session { id, .. } => &**id,
+        _ => "",
+    };
+    let sql = "DELETE FROM sessions WHERE lower(\"user\") = ?1 AND id <> ?2";
+    db.execute(sql, (rows::folded(name), own))?;
     Ok(())
 }
 

@@ -56,8 +56,8 @@ pub enum Finish {
     Kept(KeptAnswer),
     /// It held what is shown one time.
     Shown(u16),
-    /// Nothing was done, and who asks again may have more luck; repeated only if something was done.
-    Passing(KeptAnswer),
+    /// It was refused or failed: repeated only if something was done; begun again only if nothing was.
+    Refused(KeptAnswer),
 }
 
 /// Whether a request is made.
@@ -202,17 +202,30 @@ pub(super) fn hold(db: &Transaction<'_>, actor: &Actor) -> Outcome {
 /// Takes down what was answered.
 pub(super) fn finish(db: &Transaction<'_>, once: &Once, finish: &Finish) -> Outcome {
     let row = || (&once.caller, once.key.octets(), &once.attempt);
-    if let Finish::Passing(_) = finish {
-        let sql = "DELETE FROM answers WHERE caller = ?1 AND key_digest = ?2 AND attempt = ?3
-                   AND state IN ('running', 'acting')";
+    // What acts and breaks off in the midst of it has done nobody knows what.
+    let unknown = matches!(finish, Finish::Refused(answer) if answer.status >= 500);
+    if matches!(finish, Finish::Refused(_)) {
+        // Nothing was made: who asks again is answered again, and what an answer may quote is not kept.
+        let sql = if unknown {
+            "DELETE FROM answers WHERE caller = ?1 AND key_digest = ?2 AND attempt = ?3
+             AND state = 'running'"
+        } else {
+            "DELETE FROM answers WHERE caller = ?1 AND key_digest = ?2 AND attempt = ?3
+             AND state IN ('running', 'acting')"
+        };
         db.execute(sql, row())?;
     }
     let (state, status, answer) = match finish {
-        Finish::Kept(answer) | Finish::Passing(answer) => (DONE, answer.status, Some(answer)),
+        Finish::Kept(answer) | Finish::Refused(answer) => (DONE, answer.status, Some(answer)),
         Finish::Shown(status) => (SHOWN, *status, None),
     };
-    let sql = "UPDATE answers SET state = ?4, status = ?5, headers = ?6, body = ?7
-               WHERE caller = ?1 AND key_digest = ?2 AND attempt = ?3";
+    let sql = if unknown {
+        "UPDATE answers SET state = ?4, status = ?5, headers = ?6, body = ?7
+         WHERE caller = ?1 AND key_digest = ?2 AND attempt = ?3 AND state = 'made'"
+    } else {
+        "UPDATE answers SET state = ?4, status = ?5, headers = ?6, body = ?7
+         WHERE caller = ?1 AND key_digest = ?2 AND attempt = ?3"
+    };
     let (caller, key, attempt) = row();
     let headers = answer.map(|answer| answer.headers.as_str());
     let body = answer.map(|answer| answer.body.as_slice());

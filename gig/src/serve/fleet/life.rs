@@ -207,6 +207,7 @@ fn build(
         explicit_port: machine.explicit_port,
         sentinels: given.unwrap_or_default(),
         stdio: streams.theirs,
+        private: fleet.tls_key.clone(),
     };
     let spec = program::spec(&wanted.server.spec, around)?;
     let design = Design::new(spec, machine.hub.ids(), lease.map(Place::from))?;

@@ -15,9 +15,9 @@ use http::{
 };
 
 use super::{
-    CaptureError,
+    CaptureError, SHORTEST_TOKEN,
     answer::{Token, holds_token_parameter},
-    names::Field,
+    names::{Field, is_credential},
 };
 
 /// Hands every token in the header section to `keep` and puts what that gives in its place. Whether there
@@ -61,7 +61,10 @@ fn find(name: &HeaderName, value: &HeaderValue, from: &[SecretPlace]) -> Option<
         cookie(octets, from)?
     } else {
         let named = SecretPlace::Header(name.as_str().into());
-        let known = KNOWN.contains(name) || *name == AUTHORIZATION || from.contains(&named);
+        let known = KNOWN.contains(name)
+            || *name == AUTHORIZATION
+            || from.contains(&named)
+            || is_long_credential(name.as_str(), octets);
         let field = Field::named(name.as_str()).or_else(|| known.then_some(Field::Access))?;
         // `Bearer TOKEN`, or the token alone.
         let end = octets.trim_ascii_end().len();
@@ -84,9 +87,10 @@ fn cookie(octets: &[u8], from: &[SecretPlace]) -> Option<Found> {
     let (name, _) = pair.split_at(equals);
     let name = str::from_utf8(name.trim_ascii()).ok()?;
     let named = from.contains(&SecretPlace::Cookie(name.into()));
+    let value = pair.get(equals + 1..)?;
+    let named = named || is_long_credential(name, value);
     let field = Field::named(name).or_else(|| named.then_some(Field::Access))?;
     let blank = |octet: &u8| octet.is_ascii_whitespace() || *octet == b'"';
-    let value = pair.get(equals + 1..)?;
     let before = value.iter().take_while(|octet| blank(octet)).count();
     let after = value.iter().rev().take_while(|octet| blank(octet)).count();
     let lives = attributes.find_map(|attribute| {
@@ -101,6 +105,11 @@ fn cookie(octets: &[u8], from: &[SecretPlace]) -> Option<Found> {
         end: pair.len().saturating_sub(after),
         lives,
     })
+}
+
+/// Whether it is called as credentials are, and long enough to be one.
+fn is_long_credential(name: &str, value: &[u8]) -> bool {
+    is_credential(name) && value.trim_ascii().len() >= SHORTEST_TOKEN
 }
 
 fn put(

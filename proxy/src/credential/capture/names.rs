@@ -55,9 +55,11 @@ pub(super) fn is_credential(name: &str) -> bool {
     let bare: Vec<u8> = letters.map(|letter| letter.to_ascii_lowercase()).collect();
     let holds = |part: &str| bare.windows(part.len()).any(|some| some == part.as_bytes());
     let ends = |word: &&str| bare.ends_with(word.as_bytes());
-    CREDENTIALS.iter().any(ends) && !holds("csrf") && !holds("xsrf")
+    CREDENTIALS.iter().any(ends) && !FORMS.iter().any(|part| holds(part))
 }
 
+/// In names of what guards a form against other sites.
+const FORMS: [&str; 4] = ["csrf", "xsrf", "verificationtoken", "authenticitytoken"];
 /// How names of credentials end, in lower case and without what divides words.
 const CREDENTIALS: [&str; 11] = [
     "token",

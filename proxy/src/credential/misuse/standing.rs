@@ -60,12 +60,14 @@ impl Standing {
             Kept::Nothing => false,
             Kept::Parts(parts) => parts.spot(end.saturating_sub(joint + 1)).field,
             Kept::Members(before) => {
-                let lead = [&**before, piece.get(..start).unwrap_or_default()].concat();
+                let near = piece.get(start.saturating_sub(LONGEST_LEAD)..start);
+                let near = near.unwrap_or_default();
                 // What does not end here may end with the next octets.
-                let ends = piece
-                    .get(end)
-                    .is_none_or(|next| matches!(next, b'"' | b'\\'));
-                ends && is_called(&lead)
+                let ends = piece.get(end).is_none_or(|next| *next == b'"');
+                ends && match start < LONGEST_LEAD {
+                    true => is_called(&[&**before, near].concat()),
+                    false => is_called(near),
+                }
             }
         }
     }
@@ -98,13 +100,11 @@ fn is_called(lead: &[u8]) -> bool {
     NAMES.iter().any(|word| bare.ends_with(word.as_bytes()))
 }
 
-/// What stands before `octet`, blanks and what escapes it aside: JSON may stand in a string of JSON.
+/// What stands before `octet`, blanks aside. JSON in a string of JSON is quoted, not sent: the history of a
+/// conversation has what programs printed.
 fn strip(lead: &[u8], octet: u8) -> Option<&[u8]> {
-    let mut lead = lead.trim_ascii_end().strip_suffix(&[octet])?;
-    while let Some(shorter) = lead.strip_suffix(b"\\") {
-        lead = shorter;
-    }
-    Some(lead.trim_ascii_end())
+    let lead = lead.trim_ascii_end().strip_suffix(&[octet])?;
+    (!lead.ends_with(b"\\")).then(|| lead.trim_ascii_end())
 }
 
 /// How names of members end that hold credentials, in lower case and without what divides words.
@@ -139,7 +139,7 @@ mod tests {
             (r#"{"a":[{"accessToken" : "<", "b":1}]}"#, true),
             (r#"{"headers":{"Authorization":"Bearer <"}}"#, true),
             (r#"{"Password":"<"}"#, true),
-            (r#"{"body":"{\"client_secret\":\"<\"}"}"#, true),
+            (r#"{"body":"{\"client_secret\":\"<\"}"}"#, false),
             (r#"{"prompt":"<"}"#, false),
             (r#"{"api_key":"what is <?"}"#, false),
             (r#"{"key":"<?"}"#, false),

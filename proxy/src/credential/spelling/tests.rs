@@ -80,7 +80,7 @@ fn spelled(octet: u8, how: u8) -> String {
         12 => format!("%0d%0A{}", char::from(octet)),
         // As many line breaks in a row as a text may have.
         13 => format!("{}{}", "\\n".repeat(8), char::from(octet)),
-        14 => format!("{}{}", "%0a\\r".repeat(4), char::from(octet)),
+        14 => format!("{}%0a\\r{}", "\\n".repeat(6), char::from(octet)),
         _ => char::from(octet).to_string(),
     }
 }

@@ -242,8 +242,19 @@ fn a_role_that_asks_for_a_factor_asks_sessions_that_are_there(store: &dyn Store)
     rule(&[Role::Approver, Role::Admin]);
     assert_eq!(store.factor_rule().unwrap(), [Role::Approver, Role::Admin]);
     assert!(lacks("a") && !lacks("b"));
-    make(store, &enrolled("ana", 0), &by("ana")).unwrap();
+    apply(store, &session("c", "ana", None)).unwrap();
+    let at_a = Actor {
+        standing: Standing::Session {
+            id: "a".into(),
+            role: Role::Admin,
+        },
+        ..by("ana")
+    };
+    make(store, &enrolled("ana", 0), &at_a).unwrap();
     assert!(!lacks("a"));
+    // Whoever else came by the password alone is out, and nobody else is.
+    assert!(store.session("c", at(1)).unwrap().is_none());
+    assert!(store.session("b", at(1)).unwrap().is_some());
     rule(&[]);
     assert!(store.factor_rule().unwrap().is_empty());
     rule(&[Role::Viewer]);

@@ -88,7 +88,7 @@ fn a_change_is_of_the_try_that_holds_its_row(store: &dyn Store) {
     assert_eq!(store.begin_once(&third, at(240)).unwrap(), lost);
     // Nor is a change forgotten because its answer was that something is amiss.
     store
-        .finish_once(&second.once, &Finish::Passing(answer()))
+        .finish_once(&second.once, &Finish::Refused(answer()))
         .unwrap();
     assert_eq!(
         store.begin_once(&third, at(240)).unwrap(),
@@ -108,10 +108,16 @@ fn what_is_more_than_a_change_is_not_begun_again(store: &dyn Store) {
     );
     let unknown = store.begin_once(&acting("2"), at(500)).unwrap();
     assert_eq!(unknown, Begun::Lost { made: false });
+    // Nobody knows what was done before it broke off.
     let once = acting("1").once;
-    store
-        .finish_once(&once, &Finish::Passing(answer()))
-        .unwrap();
+    let answered = |status| {
+        let refused = Finish::Refused(KeptAnswer { status, ..answer() });
+        store.finish_once(&once, &refused).unwrap();
+    };
+    answered(503);
+    assert_eq!(store.begin_once(&acting("2"), at(501)).unwrap(), unknown);
+    // What is refused was not done, and nothing of its answer is kept.
+    answered(422);
     assert_eq!(store.begin_once(&acting("2"), at(501)).unwrap(), Begun::Now);
     let once = acting("2").once;
     store.finish_once(&once, &Finish::Shown(201)).unwrap();

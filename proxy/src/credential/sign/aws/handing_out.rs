@@ -7,7 +7,10 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderName};
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{CONTENT_ENCODING, CONTENT_TYPE},
+};
 use percent_encoding::percent_decode;
 
 use super::request::Signed;
@@ -23,7 +26,8 @@ pub(super) fn handing_out(signed: &Signed, request: &Signable<'_>) -> Option<&'s
     if REST.contains(&&*service) && path.split('/').any(|word| hands_out(word.as_bytes())) {
         return Some(OTHER);
     }
-    if service == "sso-oauth" {
+    // By its path: `GetFederationToken` of Amazon Connect.
+    if service == "sso-oauth" || service == "connect" && path.starts_with("/user/federate") {
         return Some(OTHER);
     }
     let mut actions = targets(request.headers);
@@ -37,7 +41,12 @@ pub(super) fn handing_out(signed: &Signed, request: &Signable<'_>) -> Option<&'s
     let Some(body) = request.body else {
         return Some(UNTOLD);
     };
-    actions.extend(named(body));
+    let asked = named(body);
+    // What cannot be read could ask for anything, whatever the query says.
+    if !body.is_empty() && (asked.is_empty() || !is_form(request.headers)) {
+        return Some(UNTOLD);
+    }
+    actions.extend(asked);
     // RPC by path, or a body that is no form: what is asked for stands elsewhere.
     if actions.is_empty() || path != "/" {
         return Some(UNTOLD);
@@ -81,6 +90,17 @@ fn targets(headers: &HeaderMap) -> Vec<Vec<u8>> {
     lines.filter_map(|line| action(line.as_bytes())).collect()
 }
 
+/// Whether the body is a form, as it is.
+fn is_form(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let mut parts = kind.unwrap_or_default().split(|octet| *octet == b';');
+    let media = parts.next().unwrap_or_default().trim_ascii();
+    let plain = |part: &[u8]| part.trim_ascii().eq_ignore_ascii_case(b"charset=utf-8");
+    media.eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
+        && parts.all(plain)
+        && !headers.contains_key(CONTENT_ENCODING)
+}
+
 /// The values of `Action` in a query or a form.
 fn named(form: &[u8]) -> Vec<Vec<u8>> {
     let members = form.split(|octet| *octet == b'&');
@@ -105,7 +125,7 @@ fn hands_out(action: &[u8]) -> bool {
     let asks = ["get", "create", "reset", "request", "generate"];
     let asks = asks.iter().any(|verb| word.starts_with(verb.as_bytes()));
     let credentials = holds("credential") && !holds("credentialreport") && asks;
-    credentials || TOKENS.iter().any(|part| holds(part))
+    credentials || word.starts_with(b"assume") || TOKENS.iter().any(|part| holds(part))
 }
 
 const STS: &str = "only GetCallerIdentity and its like are asked of STS: what else it answers are keys \
@@ -121,7 +141,7 @@ const TARGET: HeaderName = HeaderName::from_static("x-amz-target");
 /// Services that are asked by a form and can answer with credentials.
 const FORMS: [&str; 3] = ["sts", "iam", "redshift"];
 /// Services that are asked by paths and can answer with credentials.
-const REST: [&str; 3] = ["codeartifact", "lakeformation", "connect"];
+const REST: [&str; 2] = ["codeartifact", "lakeformation"];
 /// Of STS; what follows from its answers is nothing.
 const HARMLESS: [&[u8]; 3] = [
     b"GetCallerIdentity",
@@ -129,8 +149,12 @@ const HARMLESS: [&[u8]; 3] = [
     b"GetAccessKeyInfo",
 ];
 /// In the names of actions, in lower case.
-const TOKENS: [&str; 7] = [
+const TOKENS: [&str; 11] = [
+    "accesstoken",
     "authorizationtoken",
+    "authtoken",
+    "createbucketaccesskey",
+    "computeaccess",
     "createaccesskey",
     "federationtoken",
     "openidtoken",
@@ -155,11 +179,18 @@ mod tests {
             "CreateAccessKey",
             "GetOpenIdTokenForDeveloperIdentity",
             "GetSessionToken",
+            "AssumeDecoratedRoleWithSAML",
+            "CreateBucketAccessKey",
+            "GetIdentityCenterAuthToken",
+            "GetAccessToken",
+            "GetComputeAccess",
         ] {
             assert!(hands_out(action.as_bytes()), "{action}");
         }
         for action in [
             "GetCredentialReport",
+            "UpdateAssumeRolePolicy",
+            "DeleteBucketAccessKey",
             "ListServiceSpecificCredentials",
             "DeleteAccessKey",
             "ListAccessKeys",

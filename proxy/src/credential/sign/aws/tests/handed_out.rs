@@ -24,8 +24,13 @@ fn treated(hands_out: bool, service: &str, mut asked: Case) -> Result<(), Untrea
 fn of(method: &str, target: &str, headers: &[(&'static str, &str)], body: &str) -> Case {
     let mut case = case(method, "service.us-east-1.amazonaws.com", target, headers);
     case.body = Some(body.into());
+    let kind = case.headers.entry("content-type");
+    kind.or_insert_with(|| HeaderValue::from_static(FORM));
     case
 }
+
+/// As the SDKs write it.
+const FORM: &str = "application/x-www-form-urlencoded; charset=utf-8";
 
 const TARGET: &str = "x-amz-target";
 /// The program says what the body hashes to: it need not be read for the signature.
@@ -34,7 +39,30 @@ const HASHED: &str = "x-amz-content-sha256";
 /// Of STS, in every way in which an action is written.
 fn of_sts() -> Vec<(&'static str, Case)> {
     let form = |text: &str| of("POST", "/", &[], text);
+    let beside = |kind: (&'static str, &str), body: &str| {
+        of("POST", "/?Action=GetCallerIdentity", &[kind], body)
+    };
     vec![
+        // What is in a body that cannot be read as a form is not excused by the query.
+        (
+            "sts",
+            beside(("content-encoding", "gzip"), "Action=GetCallerIdentity"),
+        ),
+        (
+            "sts",
+            beside(("content-type", "multipart/form-data; boundary=b"), "--b"),
+        ),
+        (
+            "sts",
+            beside(
+                (
+                    "content-type",
+                    "application/x-www-form-urlencoded; charset=utf-16",
+                ),
+                "A\0c\0t\0i\0o\0n\0",
+            ),
+        ),
+        ("sts", beside(("content-type", FORM), "Version=2011-06-15")),
         ("sts", form("Action=GetSessionToken&Version=2011-06-15")),
         (
             "sts",
@@ -129,6 +157,7 @@ fn of_others() -> Vec<(&'static str, Case)> {
                 "{}",
             ),
         ),
+        ("connect", of("GET", "/user/federate/instance", &[], "")),
         (
             "codeartifact",
             of("POST", "/v1/authorization-token?domain=d", &[], ""),
