@@ -66,7 +66,7 @@ fn key() -> Parameter {
              quotation marks that nobody guesses, such as a UUID. The same request under the same key is answered \
              the same for a day, with `Idempotent-Replayed: true`; 409 while it runs (`in_progress`), where its answer \
              held a secret (`shown_already`) or its end is not known (`unknown_outcome`, `answer_lost`); 422 for \
-             another request (`other_request`). What is refused for now (401, 403, 429, 5xx) may be asked again",
+             another request (`other_request`). What was refused may be asked again under the same key",
         ))
         .schema(Some(schema))
         .build()
