@@ -26,7 +26,7 @@ pub(crate) fn line(path: &Path) -> anyhow::Result<Zeroizing<String>> {
 /// The same; `None` where there is no file.
 ///
 /// # Errors
-/// As [`line`].
+/// As [`line()`].
 pub(crate) fn line_if_there(path: &Path) -> anyhow::Result<Option<Zeroizing<String>>> {
     let shown = path.display();
     let reading = || format!("cannot read {shown}");

@@ -159,8 +159,21 @@ fn a_second_factor_is_set_up_asked_for_and_removed_and_no_code_serves_twice() {
         let auditor = appliance.token("auditor");
         let guess = appliance.send_factor(&cookie, "act=begin&password=wrong+wrong+wrong");
         assert_eq!(guess.status, 403, "{guess:?}");
+        let stranger = appliance.takes(PASSWORD, "");
         let (device, codes) = appliance.enrol(&cookie, PASSWORD);
 
+        // Whoever came by the password alone is out.
+        let seen = |cookie: &str| {
+            let ask = Ask::new("GET", "/people").cookie(cookie);
+            ask.send(&appliance).status
+        };
+        assert_eq!((seen(&cookie), seen(&stranger)), (200, 303));
+        // To begin anew is no way to try passwords and codes.
+        for password in [PASSWORD, "wrong wrong wrong"] {
+            let password = password.replace(' ', "+");
+            let fields = format!("act=begin&password={password}&code=aaaa-aaaa-aaaa-aaaa");
+            assert_eq!(appliance.send_factor(&cookie, &fields).status, 409);
+        }
         appliance.refuses(PASSWORD, "");
         // That which set it up.
         appliance.refuses(PASSWORD, &device.same());
@@ -197,6 +210,16 @@ fn a_second_factor_is_set_up_asked_for_and_removed_and_no_code_serves_twice() {
             appliance.send_factor(&again, &fields).status
         };
         assert_eq!((remove(&new, ""), remove(&old, &codes[2])), (403, 403));
+        // Nor does an answer say which of the two is wrong.
+        for password in [&old, &new] {
+            let fields = format!("act=remove&password={password}&code=aaaa-aaaa-aaaa-aaaa");
+            let answer = appliance.send_factor(&again, &fields);
+            let told = "the password or the code is not right";
+            assert!(
+                answer.status == 403 && answer.body.contains(told),
+                "{answer:?}"
+            );
+        }
         assert_eq!(remove(&new, &codes[2]), 303);
         appliance.takes(OWN_PASSWORD, "");
 
