@@ -269,8 +269,10 @@ async fn a_removed_servers_sandboxes_end_also_when_the_remover_is_gone() {
         .change(owner(), Change::RemoveServer { name })
         .boxed();
     while lab.control.put_for("two").is_empty() {
-        // Only until it is made: then nobody asks any more.
-        assert!(poll!(&mut removing).is_pending());
+        // Only until it is made: then nobody asks any more. On a busy machine all of it may be over by then.
+        if poll!(&mut removing).is_ready() {
+            break;
+        }
         tokio::task::yield_now().await;
     }
     drop(removing);
