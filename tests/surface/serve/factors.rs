@@ -149,6 +149,20 @@ impl Appliance {
     }
 }
 
+/// Whoever came by the password alone is out, and to begin anew is no way to try passwords and codes.
+fn assert_others_are_out(appliance: &Appliance, cookie: &str, stranger: &str) {
+    let seen = |cookie: &str| {
+        let ask = Ask::new("GET", "/people").cookie(cookie);
+        ask.send(appliance).status
+    };
+    assert_eq!((seen(cookie), seen(stranger)), (200, 303));
+    for password in [PASSWORD, "wrong wrong wrong"] {
+        let password = password.replace(' ', "+");
+        let fields = format!("act=begin&password={password}&code=aaaa-aaaa-aaaa-aaaa");
+        assert_eq!(appliance.send_factor(cookie, &fields).status, 409);
+    }
+}
+
 #[test]
 fn a_second_factor_is_set_up_asked_for_and_removed_and_no_code_serves_twice() {
     let server = Postgres::start();
@@ -162,18 +176,7 @@ fn a_second_factor_is_set_up_asked_for_and_removed_and_no_code_serves_twice() {
         let stranger = appliance.takes(PASSWORD, "");
         let (device, codes) = appliance.enrol(&cookie, PASSWORD);
 
-        // Whoever came by the password alone is out.
-        let seen = |cookie: &str| {
-            let ask = Ask::new("GET", "/people").cookie(cookie);
-            ask.send(&appliance).status
-        };
-        assert_eq!((seen(&cookie), seen(&stranger)), (200, 303));
-        // To begin anew is no way to try passwords and codes.
-        for password in [PASSWORD, "wrong wrong wrong"] {
-            let password = password.replace(' ', "+");
-            let fields = format!("act=begin&password={password}&code=aaaa-aaaa-aaaa-aaaa");
-            assert_eq!(appliance.send_factor(&cookie, &fields).status, 409);
-        }
+        assert_others_are_out(&appliance, &cookie, &stranger);
         appliance.refuses(PASSWORD, "");
         // That which set it up.
         appliance.refuses(PASSWORD, &device.same());
