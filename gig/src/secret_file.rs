@@ -36,15 +36,15 @@ pub(crate) fn line_if_there(path: &Path) -> anyhow::Result<Option<Zeroizing<Stri
         Err(error) => return Err(error).with_context(reading),
     };
     let facts = file.metadata().with_context(reading)?;
-    let (owner, mode) = (facts.uid(), facts.mode() & 0o777);
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        bail!("{shown} belongs to another user (uid {owner}), who can change it");
-    }
-    if is_shared(path, &facts) {
-        bail!(
+    match others(path, &facts) {
+        None => {}
+        Some(Others::Owner(owner)) => {
+            bail!("{shown} belongs to another user (uid {owner}), who can change it")
+        }
+        Some(Others::Mode(mode)) => bail!(
             "others can read or change {shown} (mode {mode:04o}): chmod 600 it, and replace what it holds if \
              that was so for long"
-        );
+        ),
     }
     let mut octets = Zeroizing::new(Vec::with_capacity(LONGEST));
     let bound = u64::try_from(LONGEST).unwrap_or_default();
@@ -66,15 +66,32 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Whether others can read or change a file. What systemd hands a service (`LoadCredential=`) is root's, and
-/// its mask for the service's user looks like a group's.
-pub(crate) fn is_shared(path: &Path, facts: &Metadata) -> bool {
+/// Who else can read or change a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Others {
+    /// Its owner, by this number.
+    Owner(u32),
+    /// Whoever this mode lets.
+    Mode(u32),
+}
+
+/// Whether anybody but its reader and root can read or change a file, and who.
+pub(crate) fn others(path: &Path, facts: &Metadata) -> Option<Others> {
     let handed = env::var_os("CREDENTIALS_DIRECTORY")
         .is_some_and(|directory| !directory.is_empty() && path.starts_with(directory));
-    match facts.mode() & 0o077 {
-        0 => false,
-        0o040 => !(handed && facts.uid() == 0),
-        _ => true,
+    among((facts.uid(), facts.mode() & 0o777), handed)
+}
+
+/// What systemd hands a service (`LoadCredential=`) is root's, and its mask for the service's user looks like a
+/// group's.
+fn among((owner, mode): (u32, u32), handed: bool) -> Option<Others> {
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Some(Others::Owner(owner));
+    }
+    match mode & 0o077 {
+        0 => None,
+        0o040 if handed && owner == 0 => None,
+        _ => Some(Others::Mode(mode)),
     }
 }
 
@@ -124,6 +141,22 @@ mod tests {
                 refused.ends_with("does not hold one line of text"),
                 "{refused}"
             );
+        }
+    }
+
+    #[test]
+    fn what_systemd_hands_a_service_is_not_shared() {
+        let own = rustix::process::geteuid().as_raw();
+        for (facts, handed, expected) in [
+            ((0, 0o400), false, None),
+            ((own, 0o600), true, None),
+            ((0, 0o440), true, None),
+            ((0, 0o440), false, Some(Others::Mode(0o440))),
+            ((0, 0o444), true, Some(Others::Mode(0o444))),
+            ((0, 0o460), true, Some(Others::Mode(0o460))),
+            ((own + 1, 0o440), true, Some(Others::Owner(own + 1))),
+        ] {
+            assert_eq!(among(facts, handed), expected, "{facts:?} {handed}");
         }
     }
 

@@ -154,12 +154,9 @@ fn about(
 
 /// Who speaks TLS.
 fn tls_of(args: &ServeArgs) -> String {
-    let https = args.public_url.as_deref();
     match &args.tls_cert {
         Some(file) => format!("by gig, with {}", file.display()),
-        None if https.is_some_and(|url| url.starts_with("https://")) => {
-            "by what stands in front".to_owned()
-        }
+        None if is_https(args) => "by what stands in front".to_owned(),
         None => "nobody: for this machine alone".to_owned(),
     }
 }
@@ -189,15 +186,13 @@ fn logs_kept_for(args: &ServeArgs) -> String {
 
 /// Passwords and tokens do not cross a network in clear text.
 fn refuse_clear_text(args: &ServeArgs) -> anyhow::Result<()> {
-    let url = args.public_url.as_deref();
-    let is_https = url.is_some_and(|url| url.starts_with("https://"));
     if args.tls_cert.is_some() {
-        if url.is_some() && !is_https {
+        if args.public_url.is_some() && !is_https(args) {
             bail!("GIG_PUBLIC_URL is in clear text, and a certificate is given: write https://…");
         }
         return Ok(());
     }
-    if args.listen.ip().is_loopback() || is_https {
+    if args.listen.ip().is_loopback() || is_https(args) {
         return Ok(());
     }
     bail!(
@@ -206,6 +201,12 @@ fn refuse_clear_text(args: &ServeArgs) -> anyhow::Result<()> {
          GIG_PUBLIC_URL=https://…",
         args.listen
     )
+}
+
+/// Whether people come by TLS, as far as options say.
+fn is_https(args: &ServeArgs) -> bool {
+    let url = args.public_url.as_deref();
+    url.is_some_and(|url| url.starts_with("https://"))
 }
 
 /// The certificate, where there is one; people then come by the name in it, unless options name another.

@@ -18,6 +18,7 @@
 //! scrub      values in answers to sentinels                  scrub::{pattern, stream, answer}
 //! ranges     no pieces of answers
 //! digested   fields that say what a body hashes to
+//! media      what a header section says that a body is
 //! ```
 
 mod bare;
@@ -29,6 +30,7 @@ pub mod forms;
 mod heads;
 pub mod inject;
 mod letters;
+mod media;
 pub mod memory;
 pub mod misuse;
 pub mod needles;

@@ -263,18 +263,18 @@ impl MasterKeySource {
         Ok(Found { key, made: None })
     }
 
-    /// Where gig keeps the key itself, the file that is to take the place of the one that it is in.
-    pub(crate) fn next_file(&self) -> Option<PathBuf> {
+    /// Where gig keeps the key itself, the one that is to take its place, if there is one.
+    pub(crate) fn successor(&self) -> Option<MasterKey> {
         match self {
-            Self::Default(path) => Some(path.with_extension("next")),
+            Self::Default(path) => read_file(&next_file(path)).ok(),
             Self::Variable { .. } | Self::File(_) => None,
         }
     }
+}
 
-    /// The key in that file, if there is one.
-    pub(crate) fn successor(&self) -> Option<MasterKey> {
-        read_file(&self.next_file()?).ok()
-    }
+/// The file that is to take the place of the one that gig keeps its key in.
+pub(crate) fn next_file(path: &Path) -> PathBuf {
+    path.with_extension("next")
 }
 
 /// Reads a key file that only this user (or root) can read and write.

@@ -3,8 +3,8 @@
 //!
 //! Who sends the same again under the same key gets the same answer again; whoever asks for something else
 //! under it, or while it runs, is refused. Whether it was made is the store's to say, in the transaction of the
-//! change; an answer that holds a secret is never kept, nor a refusal, which may quote one. Who the caller is and what they may is asked anew each
-//! time, before any of this.
+//! change; an answer that holds a secret is never kept, nor a refusal, which may quote one. Who the caller is
+//! and what they may is asked anew each time, before any of this.
 
 use std::{sync::Arc, time::Duration};
 

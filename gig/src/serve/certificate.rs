@@ -6,8 +6,8 @@
 
 use std::{
     fmt::Write as _,
+    fs::Metadata,
     io::Read as _,
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -30,7 +30,11 @@ use sha2::{Digest as _, Sha256};
 use x509_parser::extensions::GeneralName;
 use zeroize::Zeroizing;
 
-use crate::{error_chain, secret_file, stderr::tell};
+use crate::{
+    error_chain,
+    secret_file::{self, Others},
+    stderr::tell,
+};
 
 /// The two files, as options name them.
 #[derive(Debug, Clone)]
@@ -152,7 +156,7 @@ struct Texts {
 impl Texts {
     fn of(files: &Files) -> anyhow::Result<Self> {
         Ok(Self {
-            certificate: octets(&files.certificate, |_| Ok(()))?.to_vec(),
+            certificate: octets(&files.certificate, |_, _| Ok(()))?.to_vec(),
             key: octets(&files.key, refuse_shared)?,
         })
     }
@@ -238,7 +242,7 @@ fn address(name: &GeneralName<'_>) -> Option<String> {
 /// All of a file that passes the look at it.
 fn octets(
     path: &Path,
-    look: impl FnOnce(&Looked<'_>) -> anyhow::Result<()>,
+    look: impl FnOnce(&Path, &Metadata) -> anyhow::Result<()>,
 ) -> anyhow::Result<Zeroizing<Vec<u8>>> {
     let shown = path.display();
     let file = secret_file::open(path).with_context(|| format!("cannot read {shown}"))?;
@@ -247,10 +251,7 @@ fn octets(
     if !facts.is_file() {
         bail!("{shown} is no file");
     }
-    look(&Looked {
-        path,
-        facts: &facts,
-    })?;
+    look(path, &facts)?;
     let mut octets = Zeroizing::new(Vec::with_capacity(LONGEST));
     let bound = u64::try_from(LONGEST).unwrap_or_default();
     let read = file.take(bound).read_to_end(&mut octets);
@@ -261,26 +262,21 @@ fn octets(
     Ok(octets)
 }
 
-/// A file that is open, and what the kernel says of it.
-struct Looked<'a> {
-    path: &'a Path,
-    facts: &'a std::fs::Metadata,
-}
-
 /// As for gig's own keys: its owner alone, or root, reads and writes it.
-fn refuse_shared(file: &Looked<'_>) -> anyhow::Result<()> {
-    let shown = file.path.display();
-    let (owner, mode) = (file.facts.uid(), file.facts.mode() & 0o777);
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        bail!("the private key {shown} belongs to another user (uid {owner}), who can change it");
-    }
-    if secret_file::is_shared(file.path, file.facts) {
-        bail!(
+fn refuse_shared(path: &Path, facts: &Metadata) -> anyhow::Result<()> {
+    let shown = path.display();
+    match secret_file::others(path, facts) {
+        None => Ok(()),
+        Some(Others::Owner(owner)) => {
+            bail!(
+                "the private key {shown} belongs to another user (uid {owner}), who can change it"
+            )
+        }
+        Some(Others::Mode(mode)) => bail!(
             "others can use the private key {shown} (mode {mode:04o}): chmod 600 it, or let what renews it \
              leave gig a copy of its own"
-        );
+        ),
     }
-    Ok(())
 }
 
 /// How often the files are looked at: a renewal has weeks.

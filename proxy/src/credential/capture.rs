@@ -25,6 +25,7 @@ use self::{answer::Token, names::Field};
 use super::{
     coding::{Coded, DecodeError, Decoder, accepted, coded},
     digested::DIGESTS,
+    media::media,
     memory::{NoMemory, Share},
     ranges::{ask_for_all, is_piece},
     sentinel::MintSentinelError,
@@ -166,7 +167,7 @@ impl Capture {
         let body = if plain.iter().all(u8::is_ascii_whitespace) {
             plain.to_vec()
         } else {
-            let media = answer::media(headers);
+            let media = media(headers);
             let keep = |token: Token| self.keep(token, &mut kinds);
             let bare = told || !status.is_success();
             match answer::take_apart(&plain, &media, keep) {

@@ -242,9 +242,17 @@ fn look(watch: &Watch, bearer: &Bearer<'_>, head: &Head<'_>) -> Result<Vec<Secre
     }
     let target = (head.target.path(), head.target.query());
     let text = HeadText::of(head.method, target, head.headers);
-    let mut wanted = Vec::new();
     let misused = in_method(watch, bearer.sandbox, head.method);
-    let mut misuses: Vec<Misuse> = misused.into_iter().collect();
+    judged(&text, (watch, bearer), misused.into_iter().collect())
+}
+
+/// The secrets whose sentinels a section holds, if nothing in it goes astray beside what did.
+fn judged(
+    text: &HeadText,
+    (watch, bearer): (&Watch, &Bearer<'_>),
+    mut misuses: Vec<Misuse>,
+) -> Result<Vec<SecretName>, Stopped> {
+    let mut wanted = Vec::new();
     text.find(watch, |found, place| match bearer.judge(found, true) {
         Matter::Fine => {
             let own = matches!(found.what, What::Sentinel(_));

@@ -139,6 +139,12 @@ impl Letters {
     }
 }
 
+/// What is left of a name when its letters' case and all that divides its words is gone.
+pub(super) fn word(name: &[u8]) -> Vec<u8> {
+    let letters = name.iter().filter(|octet| octet.is_ascii_alphanumeric());
+    letters.map(u8::to_ascii_lowercase).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

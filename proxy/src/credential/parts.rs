@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use memchr::memmem;
+use memchr::{memchr_iter, memmem};
 
 /// What an octet of the body belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl Parts {
     /// Of a body in which `boundary` divides parts.
     pub(super) fn of(boundary: &Arc<[u8]>) -> Self {
         Self {
-            delimiter: [b"\n--", &**boundary].concat(),
+            delimiter: delimiter(boundary),
             spot: Spot::default(),
             // The first boundary may be what the body begins with.
             rest: b"\n".to_vec(),
@@ -94,12 +94,8 @@ impl Parts {
 
     /// Up to where a content begins; one octet before it is, since an empty one ends with the next line.
     fn head(&mut self, rest: &[u8]) -> Option<usize> {
-        let ends = [&b"\n\r\n"[..], b"\n\n"];
-        let ends = ends
-            .iter()
-            .filter_map(|end| Some(memmem::find(rest, end)? + end.len() - 1));
-        let end = match ends.min() {
-            Some(end) => end,
+        let end = match head(rest) {
+            Some(length) => length - 1,
             None if rest.len() > LONGEST_HEAD => rest.len(),
             None => return None,
         };
@@ -111,6 +107,21 @@ impl Parts {
         };
         Some(end)
     }
+}
+
+/// A line break and what begins the line between two parts.
+pub(super) fn delimiter(boundary: &[u8]) -> Vec<u8> {
+    [b"\n--", boundary].concat()
+}
+
+/// Octets of a header section with the empty line that ends it.
+pub(super) fn head(octets: &[u8]) -> Option<usize> {
+    // In one go: what has one kind of line break alone is not searched to its end for the other.
+    memchr_iter(b'\n', octets).find_map(|at| match octets.get(at + 1..)? {
+        [b'\n', ..] => Some(at + 2),
+        [b'\r', b'\n', ..] => Some(at + 3),
+        _ => None,
+    })
 }
 
 /// Whether a part's head says `filename=` or `filename*=` (RFC 7578 §4.2).

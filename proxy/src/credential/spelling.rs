@@ -470,5 +470,5 @@ type Places = u16;
 const SPREAD: usize = 16;
 /// Room for an escape or two.
 const FEW: usize = 256;
-/// Octets of a lead and the line breaks after it.
+/// Octets of a lead and the line breaks after it; fewer than `leading` has bits.
 const LEAD: usize = 31;

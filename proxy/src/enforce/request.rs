@@ -141,6 +141,19 @@ impl Asked {
         self.told().map_or(&self.path, |told| &told.path)
     }
 
+    /// The TLS session as they are told it. What it is for is looked at once.
+    #[must_use]
+    pub fn shown_tls(&self) -> Option<TlsFacts> {
+        let tls = self.tls.as_ref()?;
+        if tls.sni.as_deref() != Some(&*self.host_word) {
+            return shown_tls(&self.subject, Some(tls));
+        }
+        Some(TlsFacts {
+            sni: Some(Arc::clone(self.shown_host())),
+            ..tls.clone()
+        })
+    }
+
     fn told(&self) -> Option<&Told> {
         let wallet = self.subject.wallet()?;
         let told = self.told.get_or_init(|| {
@@ -245,7 +258,7 @@ pub async fn record_request(
 ) -> Result<Granted, Box<Denial>> {
     let granted = Granted::of(permit);
     let mut entry = asked.entry(Event::Request);
-    entry.tls = shown_tls(&asked.subject, asked.tls.as_ref());
+    entry.tls = asked.shown_tls();
     entry.secrets = secrets;
     entry.findings = asked.findings();
     granted.mark(&mut entry);
@@ -274,7 +287,7 @@ pub async fn refuse_request(
         denial.hint = String::new();
     }
     let mut entry = asked.entry(Event::Request);
-    entry.tls = shown_tls(&asked.subject, asked.tls.as_ref());
+    entry.tls = asked.shown_tls();
     entry.policy = Some(Arc::clone(&denial.policy.name));
     entry.policy_version = Some(denial.policy.version);
     entry.rule = denial.rule.as_ref().map(|rule| Arc::clone(&rule.0));

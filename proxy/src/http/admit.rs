@@ -11,7 +11,6 @@ use crate::{
         connect::denial,
         hold::{Outcome, Waiting, patience},
         request::{Asked, charge_request, decide_request},
-        secret::shown_tls,
     },
     hold::Held,
 };
@@ -47,7 +46,7 @@ pub async fn admit(
             asked.host_word = asked.host.to_string().into();
         }
         let mut entry = asked.entry(gig_audit::Event::Request);
-        entry.tls = shown_tls(&asked.subject, asked.tls.as_ref());
+        entry.tls = asked.shown_tls();
         let waiting = Waiting {
             caller: session.caller(),
             host: &at.host,

@@ -170,7 +170,7 @@ fn a_sandbox_is_started_once_and_who_may_less_is_answered_nothing_again() {
         Some(1),
         "{listed}"
     );
-    // What is refused for now is not the answer for the day.
+    // A refusal is not the answer for the day.
     let viewer = appliance.token("viewer");
     for _ in 0..2 {
         let refused = ask("POST", "/api/v1/servers/one/start", &viewer, KEY).send(&appliance);

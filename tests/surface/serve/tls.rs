@@ -328,6 +328,29 @@ fn a_slow_handshake_is_cut_and_keeps_nobody_waiting() {
     );
 }
 
+/// A server that is shown the folder of the certificate.
+#[test]
+fn the_certificates_key_is_shown_to_no_sandbox() {
+    let (files, authority) = (Files::new(None), Authority::new());
+    files.put(&authority.leaf(&[NAME]));
+    let appliance = files.appliance(&[], &[]);
+    let folder = files.folder.path().to_str().expect("UTF-8");
+    // A sandbox with an id of its own: nothing but gig keeps it out.
+    files.mode("key.pem", 0o644);
+    let look = format!("cd {folder} && cat chain.pem; cat key.pem; echo looked");
+    let add = [
+        "server", "add", "look", "--ro", folder, "--", "sh", "-c", &look,
+    ];
+    let added = appliance.gig(&add, "");
+    assert_eq!(added.status, 0, "{added:?}");
+    let sandbox = appliance.run("look");
+    appliance.until("it has ended", |one| one.ended(&sandbox).is_some());
+    let log = appliance.gig(&["logs", &sandbox], "");
+    assert!(log.output.contains("BEGIN CERTIFICATE"), "{log:?}");
+    assert!(log.output.contains("looked"), "{log:?}");
+    assert!(!log.output.contains("PRIVATE KEY"), "{log:?}");
+}
+
 #[test]
 fn a_certificate_that_cannot_be_used_refuses_the_start() {
     let (files, authority) = (Files::new(None), Authority::new());
@@ -359,6 +382,9 @@ fn a_certificate_that_cannot_be_used_refuses_the_start() {
         &words,
         &["is not that of the certificate", "key.pem", "chain.pem"],
     );
+    // A wildcard says not where: by 0.0.0.0 nobody could sign in.
+    files.put(&authority.leaf(&["*.gig.example"]));
+    refused(&words, &["names no host", "GIG_PUBLIC_URL=https://"]);
     refused(&[], &["in clear text", "--tls-cert"]);
     let clear = [&words[..], &["--public-url", "http://localhost:1"]].concat();
     refused(&clear, &["GIG_PUBLIC_URL is in clear text"]);

@@ -255,10 +255,11 @@ impl Rotation<'_> {
 
     /// The key file and its successor, where gig keeps the key itself.
     fn files(&self) -> Option<Files<'_>> {
-        let source = &self.vault.source;
-        let next = source.next_file()?;
-        match source {
-            MasterKeySource::Default(path) => Some(Files { path, next }),
+        match &self.vault.source {
+            MasterKeySource::Default(path) => Some(Files {
+                path,
+                next: master_key::next_file(path),
+            }),
             MasterKeySource::Variable { .. } | MasterKeySource::File(_) => None,
         }
     }

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use crate::{
     api_error::Problem,
     app::App,
-    auth::limits::Tried,
+    auth::{Caller, limits::Tried},
     credential::mint_session,
     store::{Actor, Change, Standing, UsedCode, User},
 };
@@ -39,7 +39,42 @@ pub(crate) struct Proven {
     from: Option<IpAddr>,
 }
 
+impl Typed {
+    /// Of somebody who is signed in: who finds a session open must not guess here what the sign-in page would
+    /// not let them guess.
+    pub(crate) fn again(
+        app: &App,
+        caller: &Caller,
+        (password, code): (Zeroizing<String>, Zeroizing<String>),
+    ) -> Self {
+        Self {
+            name: caller.name.to_string(),
+            password,
+            code,
+            known: None,
+            address: caller.actor(app).address,
+        }
+    }
+}
+
 impl Proven {
+    /// Makes a change that uses the code; `wrong` is said of a code that is none as of a password.
+    pub(crate) async fn change(
+        self,
+        app: &App,
+        caller: &Caller,
+        change: Change,
+        wrong: impl FnOnce() -> Problem,
+    ) -> Result<(), Problem> {
+        let changed = app.change(caller.actor(app), change).await;
+        changed.map_err(|problem| match problem.is_of_code() {
+            true => wrong(),
+            false => problem,
+        })?;
+        self.done(app);
+        Ok(())
+    }
+
     /// What it was for is done: their failures are forgotten.
     pub(crate) fn done(&self, app: &App) {
         let tried = tried(self.known.as_deref(), &self.user.name);

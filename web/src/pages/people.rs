@@ -250,14 +250,7 @@ async fn change_own(app: &App, caller: &Caller, typed: OwnPassword) -> Result<()
         return Err(Problem::invalid("the new password is the current one"));
     }
     let name = caller.name.to_string();
-    // Who finds a session open must not guess here what the sign-in page would not let them guess.
-    let proof = Typed {
-        name: name.clone(),
-        password: typed.current,
-        code: typed.code,
-        known: None,
-        address: caller.actor(app).address,
-    };
+    let proof = Typed::again(app, caller, (typed.current, typed.code));
     let wrong = || Problem::forbidden("the current password or the code is not right");
     let proven = prove(app, proof).await?.ok_or_else(wrong)?;
     let password = app.hasher.hash_aside(&name, typed.password).await?;
@@ -267,14 +260,7 @@ async fn change_own(app: &App, caller: &Caller, typed: OwnPassword) -> Result<()
         end_tokens: typed.end_tokens.is_some(),
         code: proven.code.clone(),
     };
-    let changed = app.change(caller.actor(app), change).await;
-    // Not which of the two it was.
-    changed.map_err(|problem| match problem.is_of_code() {
-        true => wrong(),
-        false => problem,
-    })?;
-    proven.done(app);
-    Ok(())
+    proven.change(app, caller, change, wrong).await
 }
 
 async fn done(app: &App, caller: &Caller, outcome: Result<(), Problem>) -> Answer {

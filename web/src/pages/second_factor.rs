@@ -158,29 +158,15 @@ async fn remove(app: &App, caller: &Caller, sent: Sent) -> Result<(), Problem> {
         name: caller.name.to_string(),
         code: proven.code.clone(),
     };
-    let changed = app.change(caller.actor(app), change).await;
-    // Not which of the two it was.
-    changed.map_err(|problem| match problem.is_of_code() {
-        true => wrong(),
-        false => problem,
-    })?;
-    proven.done(app);
-    Ok(())
+    proven.change(app, caller, change, wrong).await
 }
 
 fn wrong() -> Problem {
     Problem::forbidden("the password or the code is not right")
 }
 
-/// Whoever found a session open must not guess here what the sign-in page would not let them guess.
 async fn proven(app: &App, caller: &Caller, sent: Sent) -> Result<Proven, Problem> {
-    let typed = Typed {
-        name: caller.name.to_string(),
-        password: sent.password,
-        code: sent.code,
-        known: None,
-        address: caller.actor(app).address,
-    };
+    let typed = Typed::again(app, caller, (sent.password, sent.code));
     let proven = prove(app, typed).await?;
     proven.ok_or_else(wrong)
 }

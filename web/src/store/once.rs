@@ -201,37 +201,28 @@ pub(super) fn hold(db: &Transaction<'_>, actor: &Actor) -> Outcome {
 
 /// Takes down what was answered.
 pub(super) fn finish(db: &Transaction<'_>, once: &Once, finish: &Finish) -> Outcome {
-    let row = || (&once.caller, once.key.octets(), &once.attempt);
-    // What acts and breaks off in the midst of it has done nobody knows what.
-    let unknown = matches!(finish, Finish::Refused(answer) if answer.status >= 500);
-    if matches!(finish, Finish::Refused(_)) {
-        // Nothing was made: who asks again is answered again, and what an answer may quote is not kept.
-        let sql = if unknown {
-            "DELETE FROM answers WHERE caller = ?1 AND key_digest = ?2 AND attempt = ?3
-             AND state = 'running'"
-        } else {
-            "DELETE FROM answers WHERE caller = ?1 AND key_digest = ?2 AND attempt = ?3
-             AND state IN ('running', 'acting')"
-        };
-        db.execute(sql, row())?;
-    }
+    let (caller, key, attempt) = (&once.caller, once.key.octets(), &once.attempt);
+    let this = "WHERE caller = ?1 AND key_digest = ?2 AND attempt = ?3";
     let (state, status, answer) = match finish {
         Finish::Kept(answer) | Finish::Refused(answer) => (DONE, answer.status, Some(answer)),
         Finish::Shown(status) => (SHOWN, *status, None),
     };
-    let sql = if unknown {
-        "UPDATE answers SET state = ?4, status = ?5, headers = ?6, body = ?7
-         WHERE caller = ?1 AND key_digest = ?2 AND attempt = ?3 AND state = 'made'"
-    } else {
-        "UPDATE answers SET state = ?4, status = ?5, headers = ?6, body = ?7
-         WHERE caller = ?1 AND key_digest = ?2 AND attempt = ?3"
-    };
-    let (caller, key, attempt) = row();
+    let mut of = "";
+    if let Finish::Refused(_) = finish {
+        // Nothing was made: who asks again is answered again, and what an answer may quote is not kept. What
+        // acts and breaks off in the midst of it has done nobody knows what: that is left as it is.
+        let refused = if status < 500 { ACTING } else { RUNNING };
+        let sql = format!("DELETE FROM answers {this} AND state IN ('running', ?4)");
+        db.execute(&sql, (caller, key, attempt, refused))?;
+        of = "AND state = 'made'";
+    }
+    let sql =
+        format!("UPDATE answers SET state = ?4, status = ?5, headers = ?6, body = ?7 {this} {of}");
     let headers = answer.map(|answer| answer.headers.as_str());
     let body = answer.map(|answer| answer.body.as_slice());
     let status = u32::from(status);
     let values = (caller, key, attempt, state, status, headers, body);
-    db.execute(sql, values)?;
+    db.execute(&sql, values)?;
     Ok(())
 }
 

@@ -9,39 +9,39 @@ use super::{
 };
 use crate::{credential::Digest, narrowing::Narrowing};
 
-pub(super) const USERS: &str = "SELECT name, role, password, created, own_password, issuer, subject,
-    EXISTS (SELECT 1 FROM second_factors f WHERE f.person = users.name) FROM users ORDER BY lower(name)";
-pub(super) const ONE_USER: &str =
-    "SELECT name, role, password, created, own_password, issuer, subject,
-    EXISTS (SELECT 1 FROM second_factors f WHERE f.person = users.name)
-    FROM users WHERE lower(name) = ?1";
+/// Of people, and whether they have a second factor.
+macro_rules! users {
+    ($of:literal) => {
+        concat!(
+            "SELECT name, role, password, created, own_password, issuer, subject,
+            EXISTS (SELECT 1 FROM second_factors f WHERE f.person = users.name) FROM users ",
+            $of
+        )
+    };
+}
+
+/// Of sessions that are alive, and whether their role asks for a second factor that they lack.
+macro_rules! sessions {
+    ($of:literal) => {
+        concat!(
+            r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen, s.expires, s.address, s.agent, s.began,
+            u.subject = '' AND NOT EXISTS (SELECT 1 FROM second_factors f WHERE f.person = u.name)
+                AND EXISTS (SELECT 1 FROM settings t WHERE t.name = 'second_factor'
+                    AND t.value LIKE '% ' || u.role || ' %')
+            FROM sessions s JOIN users u ON u.name = s."user" WHERE s.expires > ?1 AND s.seen > ?2 "#,
+            $of
+        )
+    };
+}
+
+pub(super) const USERS: &str = users!("ORDER BY lower(name)");
+pub(super) const ONE_USER: &str = users!("WHERE lower(name) = ?1");
 /// Of who has no account there is no such row.
-pub(super) const USER_OF: &str =
-    "SELECT name, role, password, created, own_password, issuer, subject,
-    EXISTS (SELECT 1 FROM second_factors f WHERE f.person = users.name)
-    FROM users WHERE issuer = ?1 AND subject = ?2 AND subject <> ''";
-pub(super) const SESSIONS: &str = r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen, s.expires,
-    s.address, s.agent, s.began,
-    u.subject = '' AND NOT EXISTS (SELECT 1 FROM second_factors f WHERE f.person = u.name)
-        AND EXISTS (SELECT 1 FROM settings t WHERE t.name = 'second_factor'
-            AND t.value LIKE '% ' || u.role || ' %')
-    FROM sessions s JOIN users u ON u.name = s."user"
-    WHERE s.expires > ?1 AND s.seen > ?2 ORDER BY s.created DESC, s.id LIMIT 1000"#;
-pub(super) const SESSIONS_OF: &str = r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen,
-    s.expires, s.address, s.agent, s.began,
-    u.subject = '' AND NOT EXISTS (SELECT 1 FROM second_factors f WHERE f.person = u.name)
-        AND EXISTS (SELECT 1 FROM settings t WHERE t.name = 'second_factor'
-            AND t.value LIKE '% ' || u.role || ' %')
-    FROM sessions s JOIN users u ON u.name = s."user"
-    WHERE s.expires > ?1 AND s.seen > ?2 AND lower(u.name) = ?3
-    ORDER BY s.created DESC, s.id LIMIT 1000"#;
-pub(super) const ONE_SESSION: &str = r#"SELECT s.id, s.digest, u.name, u.role, s.created, s.seen,
-    s.expires, s.address, s.agent, s.began,
-    u.subject = '' AND NOT EXISTS (SELECT 1 FROM second_factors f WHERE f.person = u.name)
-        AND EXISTS (SELECT 1 FROM settings t WHERE t.name = 'second_factor'
-            AND t.value LIKE '% ' || u.role || ' %')
-    FROM sessions s JOIN users u ON u.name = s."user"
-    WHERE s.expires > ?1 AND s.seen > ?2 AND s.id = ?3"#;
+pub(super) const USER_OF: &str = users!("WHERE issuer = ?1 AND subject = ?2 AND subject <> ''");
+pub(super) const SESSIONS: &str = sessions!("ORDER BY s.created DESC, s.id LIMIT 1000");
+pub(super) const SESSIONS_OF: &str =
+    sessions!("AND lower(u.name) = ?3 ORDER BY s.created DESC, s.id LIMIT 1000");
+pub(super) const ONE_SESSION: &str = sessions!("AND s.id = ?3");
 pub(super) const TOKENS: &str = "SELECT id, digest, name, role, author, created, expires, used,
     person, scopes, servers
     FROM tokens ORDER BY created DESC, id";

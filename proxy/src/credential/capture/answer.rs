@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use gig_vault::SecretBytes;
-use http::{HeaderMap, header::CONTENT_TYPE};
 use percent_encoding::percent_decode;
 use serde_json::Value;
 use zeroize::{Zeroize, Zeroizing};
@@ -15,7 +14,7 @@ use super::{
     CaptureError, SHORTEST_TOKEN,
     names::{Field, is_credential},
 };
-use crate::credential::place::Escape;
+use crate::credential::{needles::SHORTEST, place::Escape};
 
 /// A token that was found.
 #[derive(Debug)]
@@ -32,14 +31,6 @@ pub(super) struct Shown {
     pub(super) body: Vec<u8>,
     /// It holds a token or says why there is none.
     pub(super) told: bool,
-}
-
-/// The media type, in lower case.
-pub(super) fn media(headers: &HeaderMap) -> String {
-    let value = headers.get(CONTENT_TYPE).map(http::HeaderValue::as_bytes);
-    let text = String::from_utf8_lossy(value.unwrap_or_default());
-    let media = text.split(';').next().unwrap_or_default();
-    media.trim().to_ascii_lowercase()
 }
 
 /// Hands every token to `keep` and writes what that gives in its place.
@@ -307,7 +298,7 @@ fn unescaped(text: &[u8]) -> Zeroizing<Vec<u8>> {
 /// Slack's: who has its `url` may post.
 const WEBHOOK: &str = "incoming_webhook";
 /// What is shorter is not looked for anywhere, so that keeping it back would keep nothing.
-const SHORTEST_CREDENTIAL: usize = 8;
+const SHORTEST_CREDENTIAL: usize = SHORTEST;
 
 #[cfg(test)]
 mod tests;

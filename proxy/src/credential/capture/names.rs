@@ -1,5 +1,9 @@
 //! What tokens and other credentials are called in the answers of token endpoints.
 
+use memchr::memmem;
+
+use crate::credential::letters::word;
+
 /// What a token is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Field {
@@ -51,11 +55,10 @@ impl Field {
 /// Whether something is called as credentials are (`provider_token`, `client_secret`, `SecretKey`): it opens
 /// something, and nobody said that the program may have it. What guards a form is none.
 pub(super) fn is_credential(name: &str) -> bool {
-    let letters = name.bytes().filter(u8::is_ascii_alphanumeric);
-    let bare: Vec<u8> = letters.map(|letter| letter.to_ascii_lowercase()).collect();
-    let holds = |part: &str| bare.windows(part.len()).any(|some| some == part.as_bytes());
+    let bare = word(name.as_bytes());
+    let holds = |part: &&str| memmem::find(&bare, part.as_bytes()).is_some();
     let ends = |word: &&str| bare.ends_with(word.as_bytes());
-    CREDENTIALS.iter().any(ends) && !FORMS.iter().any(|part| holds(part))
+    CREDENTIALS.iter().any(ends) && !FORMS.iter().any(holds)
 }
 
 /// In names of what guards a form against other sites.

@@ -2,14 +2,8 @@
 
 use http::{HeaderMap, header};
 
-use super::{Placer, Stopped, fields};
-use crate::credential::{
-    body::BodyPlan,
-    misuse::{HeadText, Matter},
-    place::Replacement,
-    tally::Tally,
-    watch::What,
-};
+use super::{Placer, Stopped, fields, judged};
+use crate::credential::{body::BodyPlan, misuse::HeadText, place::Replacement, tally::Tally};
 
 /// Readies a trailer section.
 ///
@@ -20,22 +14,8 @@ pub fn carry_trailers(plan: &BodyPlan, trailers: &mut HeaderMap) -> Result<(), S
     if watch.is_empty() {
         return Ok(());
     }
-    let bearer = plan.bearer();
-    let (mut misuses, mut wanted) = (Vec::new(), Vec::new());
-    HeadText::of_trailers(trailers).find(watch, |found, place| match bearer.judge(found, true) {
-        Matter::Fine => {
-            let own = matches!(found.what, What::Sentinel(_));
-            if own && !wanted.contains(&found.name) {
-                wanted.push(found.name.clone());
-            }
-        }
-        Matter::Noted | Matter::Refused => {
-            misuses.push(bearer.misuse(found, &place));
-        }
-    });
-    if !misuses.is_empty() {
-        return Err(Stopped::Misuse(misuses));
-    }
+    let text = HeadText::of_trailers(trailers);
+    let wanted = judged(&text, (watch, &plan.bearer()), Vec::new())?;
     let mut wanted = wanted.iter();
     wanted.try_for_each(|name| plan.place_in(name, trailers))
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::credential::parts::Parts;
+use crate::credential::{letters::word, parts::Parts};
 
 /// What is known of the body so far.
 #[derive(Debug, Default)]
@@ -95,8 +95,7 @@ fn is_called(lead: &[u8]) -> bool {
     let Some(name) = name() else {
         return false;
     };
-    let letters = name.iter().filter(|octet| octet.is_ascii_alphanumeric());
-    let bare: Vec<u8> = letters.map(u8::to_ascii_lowercase).collect();
+    let bare = word(name);
     NAMES.iter().any(|word| bare.ends_with(word.as_bytes()))
 }
 
@@ -112,6 +111,7 @@ const NAMES: [&str; 5] = ["token", "key", "secret", "password", "authorization"]
 const SCHEMES: [&str; 2] = ["bearer", "token"];
 /// A name, and what stands between it and its string.
 const LONGEST_LEAD: usize = 128;
+
 #[cfg(test)]
 mod tests {
     use super::*;

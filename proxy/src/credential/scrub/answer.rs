@@ -18,7 +18,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use gig_policy::DenyReason;
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
-    header::{ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE},
+    header::{ACCEPT_ENCODING, ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH},
 };
 
 use super::{
@@ -33,6 +33,7 @@ use crate::{
         body::BodyPlan,
         coding::{Coded, Coding, Decoder, accepted, coded},
         inject::Carried,
+        media::media,
         memory::{Memory, NoMemory},
         ranges::{ask_for_all, is_piece},
         tally::Tally,
@@ -283,14 +284,6 @@ fn fit(headers: &HeaderMap) -> Fit {
         || sub.ends_with("+xml")
         || (main == "application" && TEXT.contains(&sub));
     if text { Fit::Free } else { Fit::Exact }
-}
-
-/// The media type, in lower case.
-pub(super) fn media(headers: &HeaderMap) -> String {
-    let value = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let text = String::from_utf8_lossy(value.unwrap_or_default());
-    let media = text.split(';').next().unwrap_or_default();
-    media.trim().to_ascii_lowercase()
 }
 
 const GRPC_ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");

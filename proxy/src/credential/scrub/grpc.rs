@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{answer::media, stream::Scrubber};
+use super::stream::Scrubber;
 use crate::credential::{
     coding::{Coding, Decoder},
+    media::media,
     memory::{Memory, Share},
     rewrite::{Rewrite, RewriteError},
 };

@@ -1,9 +1,12 @@
 //! Pieces in the parts of a multipart body (RFC 2046 §5.1): what each holds, without its header section.
 
-use memchr::{memchr_iter, memmem::Finder};
+use memchr::memmem::Finder;
 
 use super::{Row, end};
-use crate::credential::watch::{Found, Watch};
+use crate::credential::{
+    parts::{delimiter, head},
+    watch::{Found, Watch},
+};
 
 /// What was read of a body, as far as a find may still come of it.
 #[derive(Debug)]
@@ -25,7 +28,7 @@ enum Within {
 
 impl Multipart {
     pub(super) fn new(boundary: &[u8]) -> Self {
-        let delimiter = [b"\n--", boundary].concat();
+        let delimiter = delimiter(boundary);
         Self {
             contents: Row::default(),
             delimiter: Finder::new(&delimiter).into_owned(),
@@ -97,16 +100,6 @@ impl Multipart {
             }
         }
     }
-}
-
-/// Octets of a header section with the empty line that ends it.
-fn head(octets: &[u8]) -> Option<usize> {
-    // In one go: what has one kind of line break alone is not searched to its end for the other.
-    memchr_iter(b'\n', octets).find_map(|at| match octets.get(at + 1..)? {
-        [b'\n', ..] => Some(at + 2),
-        [b'\r', b'\n', ..] => Some(at + 3),
-        _ => None,
-    })
 }
 
 /// Longer than anybody's.

@@ -11,10 +11,11 @@ use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{CONTENT_ENCODING, CONTENT_TYPE},
 };
+use memchr::memmem;
 use percent_encoding::percent_decode;
 
 use super::request::Signed;
-use crate::credential::treat::Signable;
+use crate::credential::{letters::word, treat::Signable};
 
 /// Why a request is not signed for, where its answer would hold credentials.
 pub(super) fn handing_out(signed: &Signed, request: &Signable<'_>) -> Option<&'static str> {
@@ -119,9 +120,8 @@ fn decoded(octets: &[u8]) -> Cow<'_, [u8]> {
 
 /// Whether an action is called as those are that answer with credentials.
 fn hands_out(action: &[u8]) -> bool {
-    let letters = action.iter().filter(|octet| octet.is_ascii_alphanumeric());
-    let word: Vec<u8> = letters.map(u8::to_ascii_lowercase).collect();
-    let holds = |part: &str| word.windows(part.len()).any(|some| some == part.as_bytes());
+    let word = word(action);
+    let holds = |part: &str| memmem::find(&word, part.as_bytes()).is_some();
     let asks = ["get", "create", "reset", "request", "generate"];
     let asks = asks.iter().any(|verb| word.starts_with(verb.as_bytes()));
     let credentials = holds("credential") && !holds("credentialreport") && asks;
