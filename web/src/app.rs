@@ -45,6 +45,9 @@ use crate::{
 
 mod starting;
 
+pub(crate) use starting::Instance;
+use starting::UnderWay;
+
 /// What the appliance is made of.
 #[expect(missing_debug_implementations, reason = "its parts are traits")]
 pub struct AppSettings {
@@ -130,6 +133,8 @@ pub struct App {
     working: Arc<Semaphore>,
     /// Who may start a sandbox.
     starting: Arc<Semaphore>,
+    /// Which sandboxes are being started.
+    under_way: UnderWay,
     /// Whoever is attached to a sandbox.
     pub(crate) attachments: TaskTracker,
     /// Taken to write by who changes policies, to read by who starts a sandbox: none starts under a
@@ -184,6 +189,7 @@ impl App {
             changing: Arc::new(Semaphore::new(CHANGING)),
             working: Arc::new(Semaphore::new(WORKING)),
             starting: Arc::new(Semaphore::new(STARTING)),
+            under_way: UnderWay::default(),
             attachments: TaskTracker::new(),
             policies: Arc::default(),
             undecided: Arc::default(),

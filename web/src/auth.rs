@@ -113,7 +113,13 @@ impl Caller {
     }
 
     pub(crate) fn may(&self, permission: Permission) -> bool {
-        self.role.may(permission) && self.narrowing.lets(permission)
+        self.role.may(permission) && (self.owner || self.narrowing.lets(permission))
+    }
+
+    /// Whose sandboxes they start: the person that this is, or who made the token; where nobody knows, the
+    /// token's own.
+    pub(crate) fn profile(&self) -> Arc<str> {
+        Arc::clone(self.person.as_ref().unwrap_or(&self.name))
     }
 
     /// Whether a server is there for the caller: to a token of others it is not.

@@ -20,7 +20,7 @@ use utoipa::ToSchema;
 pub use self::lines::{
     LogAsked, LogFrom, LogLine, LogPage, LogPlace, LogStream, ParseLogPlaceError,
 };
-use crate::store::Server;
+use crate::store::{Server, ServerSpec};
 
 #[cfg(test)]
 pub(crate) mod fake;
@@ -57,6 +57,9 @@ pub trait Control: Send + Sync + 'static {
         wanted: Wanted,
         decide: Decide,
     ) -> BoxFuture<'_, Result<Attached, ControlError>>;
+
+    /// Notes that somebody asked for a sandbox again: it is not idle. `false` when it ends or has ended.
+    fn used(&self, id: SandboxId) -> bool;
 
     /// Ends a sandbox: SIGTERM, ten seconds later SIGKILL. Answers when it is asked to end, not when it
     /// has.
@@ -194,6 +197,8 @@ pub struct SandboxFacts {
     pub id: SandboxId,
     /// The server it runs.
     pub server: Arc<str>,
+    /// As it was registered then.
+    pub spec: Arc<ServerSpec>,
     /// Whose it is, as the record names them.
     pub profile: Arc<str>,
     /// Whether it lives as long as somebody is attached to it.

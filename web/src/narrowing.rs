@@ -48,6 +48,9 @@ pub enum Scope {
     /// Start and stop sandboxes of registered servers.
     #[serde(rename = "servers:run")]
     RunServers,
+    /// Start them for those whom a gateway serves; only a token that names it has it.
+    #[serde(rename = "profiles:act")]
+    ActForProfiles,
     /// Register servers.
     #[serde(rename = "servers:write")]
     WriteServers,
@@ -73,8 +76,8 @@ pub enum NarrowingRefused {
     Beyond(&'static str, Role),
     /// It names servers and something that is not of a server.
     #[error(
-        "a token of named servers has no scope but read, audit, servers:run and approvals:answer; {0} is not \
-         of a server"
+        "a token of named servers has no scope but read, audit, servers:run, profiles:act and approvals:answer; {0} \
+         is not of a server"
     )]
     NotOfServers(&'static str),
     /// Not a server's name.
@@ -83,7 +86,7 @@ pub enum NarrowingRefused {
 }
 
 impl Scope {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Read,
         Self::Audit,
         Self::WritePolicies,
@@ -92,6 +95,7 @@ impl Scope {
         Self::Approve,
         Self::AnswerHeld,
         Self::RunServers,
+        Self::ActForProfiles,
         Self::WriteServers,
         Self::WriteSecrets,
         Self::WriteWebhooks,
@@ -110,6 +114,7 @@ impl Scope {
             Self::Approve => "policies:approve",
             Self::AnswerHeld => "approvals:answer",
             Self::RunServers => "servers:run",
+            Self::ActForProfiles => "profiles:act",
             Self::WriteServers => "servers:write",
             Self::WriteSecrets => "secrets:write",
             Self::WriteWebhooks => "webhooks:write",
@@ -127,6 +132,7 @@ impl Scope {
             Self::Approve => Permission::Approve,
             Self::AnswerHeld => Permission::AnswerHeld,
             Self::RunServers => Permission::RunSandboxes,
+            Self::ActForProfiles => Permission::ActForProfiles,
             Self::WriteServers => Permission::ManageServers,
             Self::WriteSecrets => Permission::ManageSecrets,
             Self::WriteWebhooks => Permission::ManageWebhooks,
@@ -215,7 +221,9 @@ impl Narrowing {
             .scopes
             .iter()
             .any(|scope| scope.permission() == permission);
-        let scoped = self.scopes.is_empty() || in_scope;
+        // To act for others is given by name, never with all the rest.
+        let named = permission == Permission::ActForProfiles;
+        let scoped = in_scope || (self.scopes.is_empty() && !named);
         let of_servers = self.servers.is_empty() || permission.is_of_servers();
         let people = self.is_any() && permission == Permission::ManageUsers;
         scoped && of_servers && !people
@@ -296,6 +304,13 @@ mod tests {
             assert_eq!(serde_json::to_value(scope).unwrap(), scope.as_str());
         }
         assert!(Narrowing::default().lets(Permission::ManageUsers));
+        let unnamed = [
+            Narrowing::default(),
+            of(Role::Admin, &[], &["docs"]).unwrap(),
+        ];
+        for narrow in unnamed {
+            assert!(!narrow.lets(Permission::ActForProfiles), "{narrow:?}");
+        }
         let words = of(Role::Admin, &["people:write"], &[])
             .unwrap_err()
             .to_string();

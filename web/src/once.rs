@@ -22,7 +22,7 @@ use crate::{
     app::App,
     auth::Caller,
     credential::Digest,
-    document,
+    document, profile,
     role::Permission,
     router::LONGEST_BODY,
     store::{Asked, Begun, Finish, KeptAnswer, Once},
@@ -256,6 +256,7 @@ fn fingerprint(key: &str, parts: &Parts, body: &Bytes) -> Digest {
         header::IF_MATCH,
         header::IF_NONE_MATCH,
         header::CONTENT_TYPE,
+        HeaderName::from_static(profile::HEADER),
     ] {
         let values = parts.headers.get_all(&name).iter();
         let values: Vec<&[u8]> = values.map(HeaderValue::as_bytes).collect();

@@ -41,6 +41,9 @@ pub enum Permission {
     Approve,
     /// Start and stop sandboxes of registered servers.
     RunSandboxes,
+    /// Start them for somebody else, as a gateway does for those whom it serves; no role has it by itself, a
+    /// token is given it.
+    ActForProfiles,
     /// Register servers: what runs on this machine and which of its files it sees.
     ManageServers,
     /// Users, tokens, other people's sessions.
@@ -59,7 +62,11 @@ impl Permission {
     pub const fn is_of_servers(self) -> bool {
         matches!(
             self,
-            Self::Look | Self::ReadAudit | Self::RunSandboxes | Self::AnswerHeld
+            Self::Look
+                | Self::ReadAudit
+                | Self::RunSandboxes
+                | Self::ActForProfiles
+                | Self::AnswerHeld
         )
     }
 }
@@ -78,13 +85,16 @@ impl Role {
     #[must_use]
     pub const fn may(self, permission: Permission) -> bool {
         use Permission::{
-            AnswerHeld, Approve, AssignPolicies, EditPolicies, Examine, Look, ManageSecrets,
-            ManageServers, ManageUsers, ManageWebhooks, ReadAudit, RunSandboxes, SetFloors,
+            ActForProfiles, AnswerHeld, Approve, AssignPolicies, EditPolicies, Examine, Look,
+            ManageSecrets, ManageServers, ManageUsers, ManageWebhooks, ReadAudit, RunSandboxes,
+            SetFloors,
         };
         match permission {
             Look => true,
             ReadAudit => !matches!(self, Self::Viewer),
-            EditPolicies | RunSandboxes => matches!(self, Self::Editor | Self::Admin),
+            EditPolicies | RunSandboxes | ActForProfiles => {
+                matches!(self, Self::Editor | Self::Admin)
+            }
             AssignPolicies | AnswerHeld => {
                 matches!(self, Self::Editor | Self::Approver | Self::Admin)
             }

@@ -191,8 +191,8 @@ pub(crate) struct TokenAddArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) days: Option<u16>,
     /// Narrow it to this of its role: read, audit, policies:write, policies:assign, policies:floor,
-    /// policies:approve, approvals:answer, servers:run, servers:write, secrets:write,
-    /// webhooks:write, settings:examine; repeatable
+    /// policies:approve, approvals:answer, servers:run, profiles:act, servers:write,
+    /// secrets:write, webhooks:write, settings:examine; repeatable
     #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
     pub(crate) scope: Vec<String>,
     /// Narrow it to this server and its sandboxes; repeatable
@@ -218,8 +218,17 @@ pub(crate) enum ServerCommand {
     Ls(OutputArgs),
     /// Forget a server; its sandboxes end
     Rm(ServerArgs),
-    /// Start a sandbox of a server
-    Start(ServerArgs),
+    /// Start a sandbox of a server, unless yours runs already
+    Start(ServerStartArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServerStartArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Start it for this person instead, as a gateway does for those whom it serves
+    #[arg(long = "for", value_name = "PROFILE")]
+    pub(crate) profile: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -314,6 +323,10 @@ pub(crate) struct McpArgs {
     /// Trust these roots for it, too (PEM)
     #[arg(long, value_name = "FILE", requires = "url")]
     pub(crate) ca: Option<PathBuf>,
+    /// Be it for this person instead, as a gateway is for those whom it serves; elsewhere the token needs
+    /// the scope profiles:act
+    #[arg(long = "for", value_name = "PROFILE")]
+    pub(crate) profile: Option<String>,
 }
 
 #[derive(Debug, Args)]

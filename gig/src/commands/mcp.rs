@@ -12,7 +12,7 @@ use futures_util::{
     SinkExt as _, StreamExt as _,
     stream::{SplitSink, SplitStream},
 };
-use gig_web::attachment::protocol;
+use gig_web::{PROFILE_HEADER, attachment::protocol};
 use http_body_util::{BodyExt as _, Empty, Limited};
 use hyper::{Request, StatusCode, header, upgrade::Upgraded};
 use hyper_util::rt::TokioIo;
@@ -53,7 +53,7 @@ pub(crate) fn execute(args: &McpArgs) -> anyhow::Result<ExitStatus> {
     let status = runtime.block_on(async {
         let place = Place::of(args)?;
         let (stream, place) = place.connect().await?;
-        let socket = attach(stream, &place, &args.server).await?;
+        let socket = attach(stream, &place, args).await?;
         pass(socket).await
     });
     // A thread may wait for standard input for ever.
@@ -67,7 +67,7 @@ type Socket = WebSocketStream<TokioIo<Upgraded>>;
 async fn attach(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     place: &Place,
-    server: &str,
+    args: &McpArgs,
 ) -> anyhow::Result<Socket> {
     let lost = "the appliance was lost";
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
@@ -75,7 +75,7 @@ async fn attach(
         .context(lost)?;
     let key = generate_key();
     let mut request = Request::builder()
-        .uri(format!("/api/v1/servers/{}/attach", segment(server)))
+        .uri(format!("/api/v1/servers/{}/attach", segment(&args.server)))
         .header(header::HOST, place.authority())
         .header(header::CONNECTION, "upgrade")
         .header(header::UPGRADE, "websocket")
@@ -84,6 +84,9 @@ async fn attach(
         .header(header::SEC_WEBSOCKET_KEY, &key);
     if let Some(token) = place.token() {
         request = request.header(header::AUTHORIZATION, token);
+    }
+    if let Some(profile) = &args.profile {
+        request = request.header(PROFILE_HEADER, profile);
     }
     let request = request.body(Empty::<Bytes>::new())?;
     let asked = async {

@@ -3,17 +3,20 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
-use gig_web::store::{Network, ServerSpec};
+use gig_web::{
+    PROFILE_HEADER,
+    store::{Network, ServerSpec},
+};
 use hyper::Method;
 use serde_json::{Value, json};
 
 use crate::{
     args::{
         run::ProfileArg,
-        serve::{PsArgs, SandboxArgs, ServerAddArgs, ServerArgs, ServerCommand},
+        serve::{PsArgs, SandboxArgs, ServerAddArgs, ServerArgs, ServerCommand, ServerStartArgs},
     },
     exit_status::ExitStatus,
-    local_api::{ask, segment},
+    local_api::{Asking, ask, segment},
     output::{self, printable},
 };
 
@@ -110,9 +113,14 @@ pub(crate) fn server(command: ServerCommand) -> anyhow::Result<ExitStatus> {
             )?;
             Ok(ExitStatus::SUCCESS)
         }
-        ServerCommand::Start(ServerArgs { name, output }) => {
+        ServerCommand::Start(ServerStartArgs { server, profile }) => {
+            let ServerArgs { name, output } = server;
             let path = format!("/api/v1/servers/{}/start", segment(&name));
-            let document = ask(Method::POST, &path, None)?.json()?;
+            let mut asking = Asking::new(Method::POST, &path);
+            if let Some(profile) = &profile {
+                asking = asking.header(PROFILE_HEADER, profile);
+            }
+            let document = asking.send()?.json()?;
             output::print(output.json, &document, &text(&document, "id"))?;
             Ok(ExitStatus::SUCCESS)
         }

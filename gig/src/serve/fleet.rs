@@ -8,7 +8,10 @@ use std::{
     collections::{HashMap, VecDeque},
     net::Ipv4Addr,
     path::PathBuf,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -87,6 +90,8 @@ struct Member {
     subject: Option<Arc<Subject>>,
     log: super::log::Log,
     stop: Notify,
+    /// How often it was asked for when it ran already.
+    asked: AtomicU64,
     /// The first reason why it was asked to end.
     cause: OnceLock<EndCause>,
     ended: watch::Sender<Option<Ended>>,
@@ -239,6 +244,12 @@ impl Member {
                 .map_or(0, |subject| subject.connections());
         }
         facts
+    }
+
+    /// It is wanted, so not idle; `false` when it ends already.
+    fn is_asked_for(&self) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.cause.get().is_none() && self.ended.borrow().is_none()
     }
 
     /// SIGTERM, and SIGKILL later. Only the first reason counts.

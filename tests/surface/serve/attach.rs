@@ -126,7 +126,7 @@ fn octets_pass_unchanged_and_the_status_is_the_programs() {
     assert!(told.contains(&"attach asked for".to_owned()), "{told:?}");
     let started = appliance.records(&token, "server=echo&event=sandbox.start");
     let profile = started[0]["profile"].as_str().expect("whose it is");
-    assert!(profile.contains("on this machine"), "{profile}");
+    assert_eq!(profile, "owner of this machine");
     // Who attached and what it led to have the same sandbox.
     let asked = appliance.records(&token, "server=echo&event=admin");
     let ids: Vec<_> = asked.iter().map(|one| &one["sandbox"]).collect();
@@ -150,7 +150,7 @@ fn each_client_has_a_process_of_its_own_that_ends_with_it() {
     for one in &running {
         assert_eq!(one["attached"], true, "{one}");
         let profile = one["profile"].as_str().expect("whose it is");
-        assert!(profile.contains("on this machine"), "{profile}");
+        assert_eq!(profile, "owner of this machine");
     }
     // As the kernel ends it: nothing is said.
     first.child.kill().expect("kill it");
@@ -215,7 +215,7 @@ fn real_mcp_servers_answer_a_real_client_and_stay_behind_their_policy() {
     assert_eq!(seen["answers"][0]["failed"], true, "{seen}");
     let denied = appliance.records(&token, "server=fetch&host=blocked.test&verdict=deny");
     let profile = denied[0]["profile"].as_str().expect("whose it is");
-    assert!(profile.contains("on this machine"), "{denied:?}");
+    assert_eq!(profile, "owner of this machine");
     // Each client is gone, and its program with it.
     appliance.until("nothing runs", |one| one.sandboxes().is_empty());
 }

@@ -192,13 +192,28 @@ fn sandboxes_end_with_the_appliance_and_others_run_side_by_side() {
     let token = appliance.token("admin");
     appliance.policy(&token, "version: 1\negress: []\n");
     appliance.server("sleeper", "echo here; exec sleep 1000");
-    let (one, two) = (appliance.run("sleeper"), appliance.run("sleeper"));
+    let ask = |who: &str| {
+        let started = appliance.gig(&["server", "start", "sleeper", "--for", who], "");
+        assert_eq!(started.status, 0, "{started:?}");
+        started.output.trim().to_owned()
+    };
+    // Of each profile there is one, however many ask at once.
+    let (one, same) = thread::scope(|scope| {
+        let [one, same] = [0, 1].map(|_| scope.spawn(|| ask("ana")));
+        (one.join().expect("its id"), same.join().expect("its id"))
+    });
+    let two = ask("ben");
+    assert_eq!(one, same);
+    assert_eq!(ask("ana"), one);
     assert_ne!(one, two);
     let listed = appliance.gig(&["ps", "--json"], "");
     let document: Value = serde_json::from_str(&listed.output).expect("JSON");
     let items = document["items"].as_array().expect("items").clone();
     let addresses: Vec<_> = items.iter().map(|one| one["address"].clone()).collect();
     assert_eq!(items.len(), 2, "{items:?}");
+    let started = appliance.records(&token, "event=sandbox.start&server=sleeper");
+    let whose: Vec<_> = started.iter().map(|one| one["profile"].clone()).collect();
+    assert_eq!(whose, ["ben", "ana"], "newest first");
     assert_ne!(addresses[0], addresses[1]);
     appliance.until("both have spoken", |appliance| {
         [&one, &two]

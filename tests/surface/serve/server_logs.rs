@@ -35,6 +35,7 @@ fn what_a_server_printed_is_found_after_a_restart_and_shown_escaped() {
     add(&appliance, "loud", HOSTILE);
     add(&appliance, "other", "echo not this");
     let sandbox = appliance.run("loud");
+    appliance.until("it ends", |one| one.ended(&sandbox).is_some());
     let second = appliance.run("loud");
     let third = appliance.run("other");
     for id in [&sandbox, &second, &third] {

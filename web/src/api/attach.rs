@@ -35,15 +35,18 @@ use crate::{
     attachment::{Joined, Over, protocol},
     auth::{Caller, origin},
     control::Attached,
+    profile::Whose,
     role::Permission,
     store::Name,
 };
 
-/// Starts a program of this server for the caller alone and joins its standard streams to a WebSocket
-/// (`gig.attach.v1`). A binary message begins with an octet that names the stream (0 standard input, 1
+/// Starts a program of this server for this client alone, beside the sandbox that `start` gives a profile, and
+/// joins its standard streams to a WebSocket (`gig.attach.v1`). A binary message begins with an octet that names the stream (0 standard input, 1
 /// standard output, 2 standard error); with nothing after it that stream has ended. The program's exit
 /// status comes last, `{"exit": 0}`. The program ends with the connection.
 #[utoipa::path(get, path = "/api/v1/servers/{name}/attach", tag = "servers",
+    params(("Gig-Profile" = Option<String>, Header, description = "whose it is, where a token acts for others: \
+        its scopes name `profiles:act`")),
     responses((status = 101, description = "the program runs; a WebSocket follows"),
               (status = 404, body = Problem), (status = 422, body = Problem), (status = 426, body = Problem),
               (status = 429, body = Problem), (status = 503, body = Problem)))]
@@ -59,6 +62,7 @@ pub(crate) async fn attach(
         origin::check(&app, request.headers())?;
     }
     let asked = Handshake::read(&request)?;
+    let whose = Whose::of(&app, &caller, request.headers()).await?;
     let upgrade = request.extensions_mut().remove::<OnUpgrade>();
     let upgrade = upgrade.ok_or_else(not_a_websocket)?;
     // What is no server's name is not for the record, whoever sends it.
@@ -77,6 +81,7 @@ pub(crate) async fn attach(
     let attaching = Attaching {
         app: Arc::clone(&app),
         caller,
+        whose,
         server: name.to_string(),
         id: SandboxId::new(uuid::Uuid::now_v7()),
     };
@@ -156,6 +161,7 @@ fn not_a_websocket() -> Problem {
 struct Attaching {
     app: Arc<App>,
     caller: Caller,
+    whose: Whose,
     server: String,
     id: SandboxId,
 }
@@ -166,7 +172,7 @@ impl Attaching {
         let app = &self.app;
         app.record(self.entry(VerdictWord::Allow, "attach asked for"))
             .await?;
-        let profile = self.caller.actor(app).name;
+        let profile = Arc::clone(&self.whose.profile);
         let attaching = app.attach(self.server.clone(), self.id, profile);
         let started = tokio::select! {
             started = attaching => started,
@@ -209,6 +215,7 @@ impl Attaching {
     fn entry(&self, verdict: VerdictWord, words: &str) -> Entry {
         let mut entry = act(&self.app, &self.caller, &self.server, Some(self.id), words);
         entry.verdict = Some(verdict);
+        entry.findings.extend(self.whose.words());
         entry
     }
 }

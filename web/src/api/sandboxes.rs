@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::{Path, State},
-    http::{StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use gig_audit::{Entry, Event, VerdictWord};
@@ -16,9 +16,10 @@ use utoipa::ToSchema;
 use super::{Items, time};
 use crate::{
     api_error::Problem,
-    app::App,
+    app::{App, Instance},
     auth::Caller,
     control::{SandboxFacts, SandboxLog},
+    profile::Whose,
     role::Permission,
     store::Name,
 };
@@ -95,17 +96,30 @@ pub(crate) async fn one(
     Ok(Json(find(&app, &caller, &id)?.into()))
 }
 
-/// Starts a sandbox of a server.
+/// The caller's sandbox of a server: the one that runs (200), or one that is started (201). Whoever asks while
+/// it is being started waits for that start, and two profiles never share one. A server that clients speak
+/// with by its standard streams has a process for each of them instead: `attach`.
 #[utoipa::path(post, path = "/api/v1/servers/{name}/start", tag = "sandboxes",
-    responses((status = 201, body = SandboxView), (status = 404, body = Problem),
+    params(("Gig-Profile" = Option<String>, Header, description = "whose it is, where a token acts for others: \
+        its scopes name `profiles:act`")),
+    responses((status = 200, description = "it runs already, or was being started", body = SandboxView),
+              (status = 201, body = SandboxView), (status = 404, body = Problem),
               (status = 422, body = Problem), (status = 503, body = Problem)))]
 pub(crate) async fn start(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
+    headers: HeaderMap,
 ) -> Result<(StatusCode, Json<SandboxView>), Problem> {
-    let started = start_server(&app, &caller, name).await?;
-    Ok((StatusCode::CREATED, Json(started.into())))
+    caller.require(Permission::RunSandboxes)?;
+    let whose = Whose::of(&app, &caller, &headers).await?;
+    let (new, started) = start_server(&app, &caller, name, whose).await?;
+    let status = if new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    Ok((status, Json(started.into())))
 }
 
 /// Asks a sandbox to end: SIGTERM, ten seconds later SIGKILL.
@@ -150,12 +164,13 @@ pub(crate) fn log_of(app: &App, caller: &Caller, id: &str) -> Result<SandboxLog,
     Ok(app.control.log(found.id).unwrap_or_default())
 }
 
-/// Starts a sandbox; the console does the same.
+/// The sandbox of a server for somebody, and whether it was started for this; the console does the same.
 pub(crate) async fn start_server(
-    app: &App,
+    app: &Arc<App>,
     caller: &Caller,
     server: String,
-) -> Result<SandboxFacts, Problem> {
+    whose: Whose,
+) -> Result<(bool, SandboxFacts), Problem> {
     caller.require(Permission::RunSandboxes)?;
     // What is no server's name is not for the record, whoever sends it.
     let name: Name = server.parse()?;
@@ -165,19 +180,29 @@ pub(crate) async fn start_server(
         app.tell_hidden(caller, "POST /api/v1/servers/{name}/start");
         return Err(Problem::missing("server", name.as_str()));
     }
-    if known.is_none() {
-        return Err(Problem::missing("server", name.as_str()));
+    let known = known.ok_or_else(|| Problem::missing("server", name.as_str()))?;
+    let profile = Arc::clone(&whose.profile);
+    let tell = {
+        let (app, caller) = (Arc::clone(app), caller.clone());
+        move |id, words: &str| {
+            let mut entry = act(&app, &caller, name.as_str(), Some(id), words);
+            entry.findings.extend(whose.words());
+            entry
+        }
+    };
+    match app.instance(&known, &profile, tell.clone()) {
+        Instance::Runs(facts) => {
+            app.record(tell(facts.id, "sandbox start asked for: it runs"))
+                .await?;
+            Ok((false, facts))
+        }
+        Instance::UnderWay(id, start) => {
+            let words = "sandbox start asked for: it is being started";
+            app.record(tell(id, words)).await?;
+            Ok((false, start.await?))
+        }
+        Instance::New(start) => Ok((true, start.await?)),
     }
-    let id = SandboxId::new(uuid::Uuid::now_v7());
-    app.record(act(
-        app,
-        caller,
-        &server,
-        Some(id),
-        "sandbox start asked for",
-    ))
-    .await?;
-    app.start(server, id, caller.actor(app).name).await
 }
 
 /// Stops a sandbox; the console does the same.

@@ -1,20 +1,93 @@
 //! Sandboxes are started under the policy that is in force for their server, few at once, and none under
-//! one that was replaced meanwhile.
+//! one that was replaced meanwhile. Of a server and a profile one runs beside those that somebody is attached
+//! to: who asks for it while it is being started waits for that start, and a start that failed is told to all
+//! who waited and stands in nobody's way.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures_util::future::FutureExt as _;
+use futures_util::future::{BoxFuture, FutureExt as _, Shared, WeakShared};
+use gig_audit::Entry;
 use gig_policy::SandboxId;
+use parking_lot::Mutex;
 
 use super::App;
 use crate::{
     api_error::Problem,
     control::{Attached, ControlError, Decide, Decided, SandboxFacts, Wanted},
     in_force,
+    profile::folded,
     store::Server,
 };
 
+/// Starts that are under way, by server and profile.
+#[derive(Default)]
+pub(crate) struct UnderWay(Mutex<HashMap<(String, String), Begun>>);
+
+/// One of them; it ends with the last who waits for it.
+struct Begun {
+    id: SandboxId,
+    start: WeakShared<Starting>,
+}
+
+type Starting = BoxFuture<'static, Result<SandboxFacts, Problem>>;
+
+/// The sandbox of a server and a profile.
+pub(crate) enum Instance {
+    /// It runs.
+    Runs(SandboxFacts),
+    /// Somebody asked for it before.
+    UnderWay(SandboxId, Shared<Starting>),
+    /// Nobody did.
+    New(Shared<Starting>),
+}
+
 impl App {
+    /// The sandbox of a registered server for a profile: the one that runs, the one that is being started,
+    /// or a new one, of which `tell` says what is recorded before. One that runs what the server was before
+    /// it was changed is asked to end, and that is recorded, too.
+    pub(crate) fn instance(
+        self: &Arc<Self>,
+        server: &Server,
+        profile: &Arc<str>,
+        tell: impl Fn(SandboxId, &str) -> Entry + Send + Sync + 'static,
+    ) -> Instance {
+        let pair = (server.name.clone(), folded(profile));
+        let mut under_way = self.under_way.0.lock();
+        let waited_for = |begun: &Begun| begun.start.upgrade().filter(|it| it.peek().is_none());
+        under_way.retain(|_, begun| waited_for(begun).is_some());
+        if let Some(begun) = under_way.get(&pair)
+            && let Some(start) = waited_for(begun)
+        {
+            return Instance::UnderWay(begun.id, start);
+        }
+        // One that has just been started is there before its start is over.
+        let running = self.control.sandboxes().into_iter().filter(|one| {
+            let theirs = *one.server == pair.0 && folded(&one.profile) == pair.1;
+            theirs && one.ended.is_none() && !one.attached
+        });
+        let (same, before): (Vec<_>, Vec<_>) = running.partition(|one| *one.spec == server.spec);
+        if let Some(one) = same.into_iter().find(|one| self.control.used(one.id)) {
+            return Instance::Runs(one);
+        }
+        let id = SandboxId::new(uuid::Uuid::now_v7());
+        let (app, name, profile) = (Arc::clone(self), pair.0.clone(), Arc::clone(profile));
+        let start = async move {
+            for old in before {
+                app.record(tell(old.id, "sandbox stop: its server was changed"))
+                    .await?;
+                // One that ends by itself at this moment is what was wanted.
+                let _ended = app.control.stop(old.id);
+            }
+            app.record(tell(id, "sandbox start asked for")).await?;
+            app.start(name, id, profile).await
+        };
+        let start = start.boxed().shared();
+        if let Some(weak) = start.downgrade() {
+            under_way.insert(pair, Begun { id, start: weak });
+        }
+        Instance::New(start)
+    }
+
     /// Starts a sandbox of a registered server, under the policy that is in force for it. Few at once.
     pub(crate) async fn start(
         &self,
@@ -103,3 +176,6 @@ impl App {
 const IN_LINE: Duration = Duration::from_secs(20);
 /// For the last words to all.
 const SETTLED_WITHIN: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests;

@@ -27,6 +27,7 @@ fn facts() -> SandboxFacts {
     SandboxFacts {
         id: SandboxId::new(uuid::Uuid::now_v7()),
         server: "one".into(),
+        spec: std::sync::Arc::default(),
         profile: "ana".into(),
         attached: true,
         address: None,

@@ -43,9 +43,17 @@ impl FakeControl {
 
     /// A sandbox of `server` runs.
     pub(crate) fn run(&self, server: &str, policy: &str) -> SandboxFacts {
-        let facts = SandboxFacts {
-            id: SandboxId::new(uuid::Uuid::now_v7()),
+        let id = SandboxId::new(uuid::Uuid::now_v7());
+        let facts = Self::facts(id, server, policy);
+        self.running.lock().push(facts.clone());
+        facts
+    }
+
+    fn facts(id: SandboxId, server: &str, policy: &str) -> SandboxFacts {
+        SandboxFacts {
+            id,
             server: server.into(),
+            spec: Arc::default(),
             profile: "ana".into(),
             attached: false,
             address: None,
@@ -55,9 +63,7 @@ impl FakeControl {
             ended: None,
             connections: 0,
             layers: Vec::new(),
-        };
-        self.running.lock().push(facts.clone());
-        facts
+        }
     }
 
     /// Under which policies sandboxes of `server` came to be, in order.
@@ -105,7 +111,12 @@ impl Control for FakeControl {
             self.decided.add_permits(1);
             self.gate.acquire().await.unwrap().forget();
             let name = policy.reference().name.to_string();
-            let facts = self.run(&wanted.server.name, &name);
+            let facts = SandboxFacts {
+                profile: wanted.profile,
+                spec: Arc::new(wanted.server.spec),
+                ..Self::facts(wanted.id, &wanted.server.name, &name)
+            };
+            self.running.lock().push(facts.clone());
             // As the real one, it needs a thread before it lets go.
             tokio::task::spawn_blocking(move || drop(hold))
                 .await
@@ -147,6 +158,10 @@ impl Control for FakeControl {
             })
         }
         .boxed()
+    }
+
+    fn used(&self, id: SandboxId) -> bool {
+        self.running.lock().iter().any(|sandbox| sandbox.id == id)
     }
 
     fn lines(&self, _: &LogAsked) -> Result<LogPage, ControlError> {

@@ -20,6 +20,7 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
+    profile::Whose,
     role::Permission,
     store::{Network, ServerSpec},
 };
@@ -95,7 +96,8 @@ pub(crate) async fn start(
     caller: Caller,
     Path(name): Path<String>,
 ) -> Answer {
-    let started = start_server(&app, &caller, name).await?;
+    let own = Whose::own(&caller);
+    let (_, started) = start_server(&app, &caller, name, own).await?;
     Ok(to(&format!("/sandboxes/{}", started.id)))
 }
 

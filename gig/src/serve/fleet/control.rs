@@ -88,6 +88,11 @@ impl Control for FleetHandle {
         .boxed()
     }
 
+    fn used(&self, id: SandboxId) -> bool {
+        let found = self.0.running(id);
+        found.is_ok_and(|member| member.is_asked_for())
+    }
+
     fn stop(&self, id: SandboxId) -> Result<(), ControlError> {
         self.0.running(id)?.ask_to_end(EndCause::Stopped);
         Ok(())

@@ -1,7 +1,7 @@
-//! When a sandbox was idle for long enough: it printed nothing and had no connection (requirement
-//! 003-24). One that somebody is attached to lives as long as they are.
+//! When a sandbox was idle for long enough: it printed nothing, had no connection and nobody asked for it
+//! (requirement 003-24). One that somebody is attached to lives as long as they are.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use tokio::time::Instant;
 
@@ -39,6 +39,7 @@ pub(super) async fn idle(member: &Member, limit: Option<Duration>) {
 #[derive(PartialEq)]
 struct Seen {
     printed: u64,
+    asked: u64,
     tries: u64,
     open: bool,
 }
@@ -48,6 +49,7 @@ impl Seen {
         let subject = member.subject.as_ref();
         Self {
             printed: member.log.printed(),
+            asked: member.asked.load(Ordering::Relaxed),
             tries: subject.map_or(0, |subject| subject.tries()),
             open: subject.is_some_and(|subject| subject.connections() > 0),
         }

@@ -1,7 +1,7 @@
 //! One sandbox, from its start to its end.
 
 use std::{
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -218,6 +218,7 @@ fn build(
     let facts = SandboxFacts {
         id: wanted.id,
         server: wanted.server.name.as_str().into(),
+        spec: Arc::new(wanted.server.spec),
         profile: wanted.profile,
         attached: asked.attached,
         address: lease.map(Lease::address),
@@ -241,6 +242,7 @@ fn build(
         subject,
         log,
         stop: Notify::new(),
+        asked: AtomicU64::new(0),
         cause: OnceLock::new(),
         ended: watch::Sender::new(None),
     });
@@ -289,6 +291,8 @@ async fn see_to(fleet: Arc<Fleet>, started: Started) {
     } = started;
     let begun = Instant::now();
     let ended = end_of(&mut running, &member, idle).await;
+    // From here on nobody is given it who asks for one that runs.
+    let _first = member.cause.set(EndCause::Program);
     let status = ended.map_or_else(
         |error| {
             tracing::error!(%error, "lost sight of a sandbox");

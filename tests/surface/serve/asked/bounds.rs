@@ -63,6 +63,8 @@ fn a_floor_bounds_what_is_assigned_beneath_it_and_is_named() {
         .token(&token)
         .send(&appliance);
     assert_eq!(floors.json()["items"], json!([]));
+    let stopped = appliance.gig(&["stop", &sandbox], "");
+    assert_eq!(stopped.status, 0, "{stopped:?}");
     let again = appliance.run("asker");
     appliance.until_printed(&again, "over");
     assert_eq!(appliance.printed(&again), "ok 200\nok 200\nover\n");
