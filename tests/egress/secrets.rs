@@ -2,11 +2,13 @@
 //!
 //! Every test asks both ends: what the origin received, and that the value was nowhere inside.
 
+use std::{fs, io};
+
 use gig_audit::Event;
 use gig_policy::DenyReason;
 use gig_tests::lab::{
     Finished, Lab, Subject,
-    http_origin::{HttpOrigin, greet},
+    http_origin::{Exchange, HttpOrigin, Request, greet},
     network::{Side, text},
     place,
     service::Service,
@@ -171,7 +173,7 @@ fn git_sends_the_value_in_basic_credentials() {
 }
 
 #[test]
-fn grpc_metadata_carries_the_value() {
+fn grpc_carries_the_value_out_and_the_sentinel_back() {
     let lab = Lab::new();
     let address = lab.address_for(HOST);
     let leaf = lab.leaf(HOST);
@@ -186,16 +188,67 @@ fn grpc_metadata_carries_the_value() {
         .arg(VALUE);
     let mut server = Service::start(server, lab.fresh_path("grpc.log"));
     server.wait_for(&lab.network, (address, 443).into());
-    let _run = python(
-        &lab,
-        "import grpc\n\
-         channel = grpc.secure_channel('api.example.com:443', grpc.ssl_channel_credentials())\n\
-         same = lambda octets: octets\n\
-         call = channel.unary_unary('/lab.Lab/Who', same, same)\n\
-         print(call(b'x', timeout=60, metadata=(('authorization', 'Bearer ' + t), \
-         ('token-bin', b'\\x00' + t.encode()))).decode())",
-    )
-    .says("text yes, binary yes");
+    let venv = place::client("venv");
+    let script = gig_tests::lab::fixture::text("grpc_secret_client.py");
+    let run = with_secret(&lab).read_only(&venv);
+    let run = run.run([&interpreter, "-c", &script, "api.example.com:443"]);
+    let _run = check(run)
+        .says("text yes, binary yes")
+        .says("plain holds the sentinel")
+        .says("gzip holds the sentinel")
+        .says("the status can be read");
+}
+
+/// Says who asks, and whether that is still so.
+fn says_who(request: &mut Request, exchange: &mut Exchange<'_>) -> io::Result<()> {
+    let public = request.target == "/public";
+    let tag = if public { "\"public\"" } else { "\"private\"" };
+    if request
+        .field("if-none-match")
+        .is_some_and(|tags| tags.contains(tag))
+    {
+        return exchange.send(format!("HTTP/1.1 304 Not Modified\r\netag: {tag}\r\n\r\n"));
+    }
+    let body = match request.field("authorization") {
+        Some(who) if !public => who.to_owned(),
+        _ => "nobody".to_owned(),
+    };
+    let length = body.len();
+    exchange.send(format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncache-control: no-cache\r\netag: {tag}\r\n\
+         content-length: {length}\r\n\r\n{body}"
+    ))
+}
+
+#[test]
+fn a_cache_that_two_runs_share_gives_none_the_sentinel_of_the_other() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, says_who);
+    let cache = lab.fresh_path("cache");
+    fs::create_dir(&cache).expect("a folder");
+    let venv = place::client("venv");
+    let python = text(&venv.join("bin/python"));
+    let script = "import os, requests, cachecontrol, cachecontrol.caches\n\
+         cache = cachecontrol.caches.FileCache(os.environ['CACHE'])\n\
+         s = cachecontrol.CacheControl(requests.Session(), cache=cache)\n\
+         t = 'Bearer ' + os.environ['GITHUB_TOKEN']\n\
+         for path in ['private', 'public'] * 2:\n \
+          r = s.get('https://api.example.com/' + path, headers={'Authorization': t})\n \
+          assert r.text == (t if path == 'private' else 'nobody'), (r.text, t)\n";
+    for _ in 0..2 {
+        let run = with_secret(&lab)
+            .read_only(&venv)
+            .option(["--rw", &text(&cache)])
+            .env("CACHE", &text(&cache));
+        let _run = check(run.run([python.as_str(), "-c", script]));
+    }
+    let requests = origin.requests();
+    let asked = |target: &str| -> Vec<bool> {
+        let these = requests.iter().filter(|r| r.target == target);
+        these.map(|r| r.field("if-none-match").is_some()).collect()
+    };
+    assert_eq!(asked("/private"), [false; 4]);
+    assert_eq!(asked("/public"), [false, true, true, true]);
 }
 
 #[test]

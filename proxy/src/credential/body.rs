@@ -8,6 +8,7 @@ use gig_policy::{SandboxId, SecretGrant, SecretName};
 use gig_vault::SecretUnavailable;
 use http::{HeaderMap, header::CONTENT_TYPE};
 
+use self::aside::Aside;
 use super::{
     coding::{Coded, Coding, Undone, coded},
     inject::{Stopped, trailers::place_trailers},
@@ -15,11 +16,13 @@ use super::{
     misuse::{Bearer, Guard, Pieces, Standing},
     place::Escape,
     rewrite::{Rewrite, RewriteError},
-    scrub::grpc::{Compressed, Messages, compressed, is_enveloped},
+    scrub::grpc::{Compressed, compressed, is_enveloped},
     swap::{Swap, Swappable},
     tally::Tally,
     watch::Watch,
 };
+
+mod aside;
 
 /// What happens to one body.
 #[derive(Clone)]
@@ -229,7 +232,7 @@ impl BodyPlan {
                     let guard = self.guard().literal();
                     let looks = Guarded { guard, swap: None };
                     let memory = Arc::clone(&self.memory);
-                    Box::new(Messages::new(looks, Some(coding), memory))
+                    Box::new(Aside::new(looks, coding, memory))
                 }),
                 Coded::Unknown => None,
             };

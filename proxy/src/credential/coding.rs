@@ -382,10 +382,10 @@ impl<R: fmt::Debug> fmt::Debug for Undone<R> {
 /// Octets that one step decodes at most.
 pub const STEP: usize = 32 * 1024;
 /// What a request body may decode to, however short it is: an empty disk image in a test is no attack.
-const BOMB: usize = 32 * 1024 * 1024;
+pub const BOMB: usize = 32 * 1024 * 1024;
 /// How many times longer it may become beyond that. Deflate, which most clients use, makes 1,032 times as much at
 /// most; who makes more buys the work of a minute for a packet.
-const RATIO: usize = 1100;
+pub const RATIO: usize = 1100;
 /// A coding on another already helps nobody.
 const MOST: usize = 2;
 /// Not codings: the second frames what S3 clients upload, and some stores keep the word.

@@ -16,7 +16,7 @@ use super::{
     memory::Memory,
     misuse::{Bearer, HeadText, Matter, hidden::in_method},
     place::{Places, Replacement, Unplaceable},
-    scrub::Scrub,
+    scrub::{Scrub, Weakened},
     sign::{certificate::ClientIdentity, treatment, treats_every_request},
     swap::Swappable,
     tally::{Misuse, Tally},
@@ -77,6 +77,8 @@ pub struct Carried {
     pub scrub: Option<Arc<Scrub>>,
     /// What its bodies hold while they are taken apart is taken from here.
     pub memory: Arc<Memory>,
+    /// Which entity tags its sandbox was shown as weak.
+    pub weakened: Arc<Weakened>,
 }
 
 impl Carried {
@@ -154,6 +156,7 @@ pub async fn carry(
         // What another request gave the host may come back in this one's answer.
         scrub: wallet.scrub(bound),
         memory: Arc::clone(wallet.memory()),
+        weakened: Arc::clone(wallet.weakened()),
     })
 }
 

@@ -51,6 +51,7 @@ pub mod work;
 
 pub(super) use kept::KeptScrub;
 pub use stream::{Fit, Scrubber};
+pub use validators::Weakened;
 
 /// What one sandbox must not see in the answer to one request, and what it sees instead.
 pub struct Scrub {
@@ -80,14 +81,16 @@ impl Scrub {
     }
 
     /// Replaces values in a header or trailer section, and adds the names of the secrets to `found`.
-    /// Binary metadata keeps its length: messages say their own within (`grpc-status-details-bin`).
+    /// Binary metadata keeps its length: messages say their own within (`grpc-status-details-bin`), and so does
+    /// `grpc-message`, which clients compare with what stands there.
     pub fn headers(self: &Arc<Self>, headers: &mut HeaderMap, found: &mut BTreeSet<SecretName>) {
         let mut scrubber = self.scrubber(Fit::Free);
         let mut binary = None;
         let mut out = Vec::new();
         for (name, value) in headers.iter_mut() {
             out.clear();
-            let scrubber = match name.as_str().ends_with(BINARY) {
+            let keeps_length = name.as_str().ends_with(BINARY) || name == GRPC_MESSAGE;
+            let scrubber = match keeps_length {
                 true => binary.get_or_insert_with(|| self.scrubber(Fit::Exact)),
                 false => &mut scrubber,
             };
@@ -151,6 +154,7 @@ impl fmt::Debug for Scrub {
 
 /// Ends the names of gRPC's binary metadata, which is written in Base64.
 const BINARY: &str = "-bin";
+const GRPC_MESSAGE: &str = "grpc-message";
 /// Stands in a field that cannot be written with a sentinel.
 const WITHHELD: &str = "gigph-withheld";
 

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use super::{
     capture::overlay::Captured,
     memory::Memory,
-    scrub::{KeptScrub, Scrub},
+    scrub::{KeptScrub, Scrub, Weakened},
     sentinel::{MintSentinelError, mint},
     sign::treats_every_request,
     watch::{LiveSentinel, Watch},
@@ -73,6 +73,7 @@ pub struct Wallet {
     pub(super) changing: Mutex<()>,
     scrub: KeptScrub,
     memory: Arc<Memory>,
+    weakened: Arc<Weakened>,
 }
 
 /// One sentinel.
@@ -144,6 +145,7 @@ impl Border {
             changing: Mutex::new(()),
             scrub: KeptScrub::default(),
             memory: Memory::of_sandbox(),
+            weakened: Arc::default(),
         })
     }
 
@@ -326,6 +328,11 @@ impl Wallet {
     #[must_use]
     pub const fn memory(&self) -> &Arc<Memory> {
         &self.memory
+    }
+
+    /// The entity tags that this sandbox was shown as weak.
+    pub(super) const fn weakened(&self) -> &Arc<Weakened> {
+        &self.weakened
     }
 
     /// What this sandbox must not see in the answer of a host that may be given `granted`; `None` when it

@@ -381,7 +381,7 @@ async fn pass_scrubbed(
             let gathered = pin!(gather(incoming, work, returning));
             return match exchange.unless_revoked(gathered).await {
                 Ok((gathered, changed, received)) => {
-                    Returning::settle(&mut parts.headers, gathered.octets().len(), changed);
+                    returning.settle(&mut parts.headers, gathered.octets().len(), changed);
                     exchange.answered(parts.status.as_u16(), lease);
                     exchange.received(received);
                     exchange.finish();

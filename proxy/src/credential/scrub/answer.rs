@@ -25,7 +25,7 @@ use super::{
     Scrub,
     grpc::{Compressed, Messages, compressed, is_enveloped},
     stream::Fit,
-    validators::{ask_anew, changed, forget_digests, strengthen},
+    validators::{Weakened, ask_anew, forget_digests},
     work::{Rewriter, Work},
 };
 use crate::{
@@ -47,6 +47,7 @@ pub struct Returning {
     scrub: Arc<Scrub>,
     tally: Arc<Tally>,
     memory: Arc<Memory>,
+    weakened: Arc<Weakened>,
     accepts: Vec<Coding>,
     /// Some secret is bound to where it went.
     bound: bool,
@@ -110,11 +111,12 @@ impl Returning {
             ask_for_all(method, headers);
             ask_anew(method, headers);
         }
-        strengthen(headers);
+        carried.weakened.strengthen(headers);
         Self {
             scrub,
             tally: Arc::clone(&carried.tally),
             memory: Arc::clone(&carried.memory),
+            weakened: Arc::clone(&carried.weakened),
             accepts,
             bound: carried.bound,
             carrying,
@@ -186,7 +188,7 @@ impl Returning {
                 let asked = codings.iter().all(|c| self.accepts.contains(c)) && !partial;
                 let decoder = Decoder::new(&codings, &self.memory)?;
                 if asked {
-                    undo(headers);
+                    self.undo(headers);
                     Plan::Stream(Work::decoding(decoder, self.rewriter(headers, fit)?))
                 } else {
                     let scrubber = || self.scrub.scrubber(Fit::Exact);
@@ -209,7 +211,7 @@ impl Returning {
         let work = Work::passing(self.rewriter(headers, fit)?);
         if fit == Fit::Exact || is_enveloped(headers) {
             if self.carrying {
-                changed(headers);
+                self.weakened.changed(headers);
             }
             return Ok(Plan::Stream(work));
         }
@@ -219,11 +221,20 @@ impl Returning {
         }
         headers.remove(CONTENT_LENGTH);
         if self.carrying {
-            changed(headers);
+            self.weakened.changed(headers);
         } else {
             forget_digests(headers);
         }
         Ok(Plan::Stream(work))
+    }
+
+    /// The header section of a body whose codings are undone.
+    fn undo(&self, headers: &mut HeaderMap) {
+        headers.remove(CONTENT_ENCODING);
+        headers.remove(CONTENT_LENGTH);
+        headers.remove(ACCEPT_RANGES);
+        self.weakened.changed(headers);
+        headers.append(http::header::VARY, HeaderValue::from_name(ACCEPT_ENCODING));
     }
 
     fn rewriter(&self, headers: &HeaderMap, fit: Fit) -> Result<Rewriter, Unreadable> {
@@ -253,21 +264,12 @@ impl Returning {
     }
 
     /// A body that was read whole came out as `scrubbed`.
-    pub fn settle(headers: &mut HeaderMap, scrubbed: usize, is_changed: bool) {
+    pub fn settle(&self, headers: &mut HeaderMap, scrubbed: usize, is_changed: bool) {
         headers.insert(CONTENT_LENGTH, scrubbed.into());
         if is_changed {
-            changed(headers);
+            self.weakened.changed(headers);
         }
     }
-}
-
-/// The header section of a body whose codings are undone.
-fn undo(headers: &mut HeaderMap) {
-    headers.remove(CONTENT_ENCODING);
-    headers.remove(CONTENT_LENGTH);
-    headers.remove(ACCEPT_RANGES);
-    changed(headers);
-    headers.append(http::header::VARY, HeaderValue::from_name(ACCEPT_ENCODING));
 }
 
 /// Text may change its length; what is not known to be text may not.

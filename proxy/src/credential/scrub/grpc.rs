@@ -1,4 +1,4 @@
-//! Messages that say their own length: gRPC, gRPC-Web and Connect streams, on their way in and out.
+//! Messages that say their own length: gRPC, gRPC-Web and Connect streams, on their way in.
 //!
 //! A field inside a message has a length as well, so a sentinel takes exactly the room of its value here.
 //! A compressed message is read whole and sent on plain, which every recipient takes, with its own length
@@ -27,10 +27,10 @@ pub(in crate::credential) enum Compressed {
     Strangely,
 }
 
-/// Changes, or looks at, a stream of messages; none spans two.
+/// Changes a stream of messages; none spans two.
 #[derive(Debug)]
-pub struct Messages<R = Scrubber> {
-    scrubber: R,
+pub struct Messages {
+    scrubber: Scrubber,
     coding: Option<Coding>,
     memory: Arc<Memory>,
     at: At,
@@ -51,10 +51,10 @@ enum At {
     },
 }
 
-impl<R: Rewrite> Messages<R> {
+impl Messages {
     /// For messages that may be compressed by `coding`; what is held of them is taken from `memory`.
     #[must_use]
-    pub const fn new(scrubber: R, coding: Option<Coding>, memory: Arc<Memory>) -> Self {
+    pub const fn new(scrubber: Scrubber, coding: Option<Coding>, memory: Arc<Memory>) -> Self {
         Self {
             scrubber,
             coding,
@@ -64,15 +64,14 @@ impl<R: Rewrite> Messages<R> {
     }
 
     /// What looks at the messages.
-    pub(super) const fn scrubber(&mut self) -> &mut R {
+    pub(super) const fn scrubber(&mut self) -> &mut Scrubber {
         &mut self.scrubber
     }
 
     fn begin(&mut self, prefix: &[u8], out: &mut Vec<u8>) -> Result<At, RewriteError> {
-        let &[flags, a, b, c, d] = prefix else {
+        let Some((flags, length)) = length(prefix) else {
             return Ok(At::Prefix(prefix.to_vec()));
         };
-        let length = u32::from_be_bytes([a, b, c, d]) as usize;
         if flags & COMPRESSED == 0 {
             out.extend_from_slice(prefix);
             return Ok(At::Plain(length));
@@ -114,7 +113,7 @@ impl<R: Rewrite> Messages<R> {
     }
 }
 
-impl<R: Rewrite> Rewrite for Messages<R> {
+impl Rewrite for Messages {
     fn push(&mut self, mut octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
         loop {
             let at = std::mem::replace(&mut self.at, At::Prefix(Vec::new()));
@@ -190,6 +189,14 @@ impl<R: Rewrite> Rewrite for Messages<R> {
     }
 }
 
+/// The flags and the length of the message behind a whole prefix.
+pub(in crate::credential) fn length(prefix: &[u8]) -> Option<(u8, usize)> {
+    match *prefix {
+        [flags, a, b, c, d] => Some((flags, u32::from_be_bytes([a, b, c, d]) as usize)),
+        _ => None,
+    }
+}
+
 /// Whether messages in the body say their own length.
 pub(in crate::credential) fn is_enveloped(headers: &HeaderMap) -> bool {
     let media = media(headers);
@@ -215,7 +222,9 @@ const GRPC_CODINGS: [HeaderName; 2] = [
     HeaderName::from_static("grpc-encoding"),
     HeaderName::from_static("connect-content-encoding"),
 ];
-const PREFIX: usize = 5;
-const COMPRESSED: u8 = 1;
+/// What stands before a message: its flags, and its length in octets.
+pub(in crate::credential) const PREFIX: usize = 5;
+/// Among the flags.
+pub(in crate::credential) const COMPRESSED: u8 = 1;
 /// Four times what gRPC's own libraries take by default.
 const LONGEST: usize = 16 * 1024 * 1024;

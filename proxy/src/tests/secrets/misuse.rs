@@ -196,13 +196,20 @@ async fn a_sentinel_where_credentials_stand_in_a_body_is_refused_and_elsewhere_n
 #[tokio::test]
 async fn a_compressed_grpc_message_is_looked_into() {
     let value = "v4lue-of-the-token";
-    for (text, refused) in [(value, true), ("harmless", false)] {
+    let bad = [&[1, 0, 0, 0, 3][..], b"bad"].concat();
+    for (before, text, refused) in [
+        (&[][..], value, true),
+        (&[], "harmless", false),
+        // What cannot be decoded ends the looking no further than it goes.
+        (&bad, value, true),
+        (&bad, "harmless", false),
+    ] {
         let world = World::new("other.test", value).await;
         let mut to = GzBuilder::new().write(Vec::new(), Compression::fast());
         to.write_all(format!("\n\u{12}{text}").as_bytes()).unwrap();
         let message = to.finish().unwrap();
         let length = u32::try_from(message.len()).unwrap().to_be_bytes();
-        let body = [&[1][..], &length, &message].concat();
+        let body = [before, &[1], &length, &message].concat();
         let mut request = post("application/grpc", body);
         let coding = "gzip".parse().unwrap();
         request.headers_mut().insert("grpc-encoding", coding);

@@ -32,13 +32,14 @@ pub(super) fn handing_out(signed: &Signed, request: &Signable<'_>) -> Option<&'s
         return Some(OTHER);
     }
     let mut actions = targets(request.headers);
+    actions.extend(named(request.target.query().unwrap_or_default().as_bytes()));
     if !FORMS.contains(&&*service) {
+        actions.extend(operation(path));
         return actions
             .iter()
             .any(|action| hands_out(action))
             .then_some(OTHER);
     }
-    actions.extend(named(request.target.query().unwrap_or_default().as_bytes()));
     let Some(body) = request.body else {
         return Some(UNTOLD);
     };
@@ -80,15 +81,24 @@ fn gives_session(request: &Signable<'_>) -> bool {
             .ends_with(b"/accessgrantsinstance/dataaccess")
 }
 
-/// The actions that `X-Amz-Target` names: what follows the last dot.
+/// The actions that `X-Amz-Target` may name: what follows a dot, and each other word of it.
 fn targets(headers: &HeaderMap) -> Vec<Vec<u8>> {
     let lines = headers.get_all(&TARGET).iter();
-    let action = |line: &[u8]| {
-        line.rsplit(|octet| *octet == b'.')
-            .next()
-            .map(<[u8]>::to_vec)
+    let words = |line: &HeaderValue| -> Vec<Vec<u8>> {
+        let words = line
+            .as_bytes()
+            .split(|octet| !octet.is_ascii_alphanumeric());
+        let words = words.filter(|word| !word.is_empty());
+        words.map(<[u8]>::to_vec).collect()
     };
-    lines.filter_map(|line| action(line.as_bytes())).collect()
+    lines.flat_map(words).collect()
+}
+
+/// The action that a path names (Smithy RPC v2: `/service/NAME/operation/ACTION`).
+fn operation(path: &str) -> Option<Vec<u8>> {
+    let (_, action) = path.rsplit_once("/operation/")?;
+    let action = action.split('/').next().unwrap_or_default();
+    Some(decoded(action.as_bytes()).into_owned())
 }
 
 /// Whether the body is a form, as it is.

@@ -157,6 +157,32 @@ fn of_others() -> Vec<(&'static str, Case)> {
                 "{}",
             ),
         ),
+        // By a path, by a query, and by a target that is written otherwise.
+        (
+            "ecr",
+            of(
+                "POST",
+                "/service/AmazonEC2ContainerRegistry_V20150921/operation/GetAuthorizationToken",
+                &[],
+                "",
+            ),
+        ),
+        (
+            "cognito-identity",
+            of("POST", "/?Action=GetCredentialsForIdentity", &[], ""),
+        ),
+        (
+            "cognito-identity",
+            of(
+                "POST",
+                "/",
+                &[(
+                    TARGET,
+                    "AWSCognitoIdentityService#GetCredentialsForIdentity",
+                )],
+                "{}",
+            ),
+        ),
         ("connect", of("GET", "/user/federate/instance", &[], "")),
         (
             "codeartifact",
@@ -214,6 +240,10 @@ fn what_hands_out_nothing_is_signed_for() {
         (
             "ecr",
             of("POST", "/", &[(TARGET, "X_V20150921.BatchGetImage")], "{}"),
+        ),
+        (
+            "ecr",
+            of("POST", "/service/X/operation/BatchGetImage", &[], ""),
         ),
     ] {
         assert_eq!(treated(false, service, asked), Ok(()), "{service}");
