@@ -1,4 +1,4 @@
-//! Records as other programs read them: CSV, OCSF, OpenTelemetry logs, syslog.
+//! Records as other programs read them: CSV, OCSF, OpenTelemetry logs and traces, syslog.
 //!
 //! Pure functions from a record to text. Every text of a record may come from a sandbox: each format
 //! escapes as its own rules say, and what could speak to a terminal or a spreadsheet besides. Sending is
@@ -7,6 +7,7 @@
 pub mod csv;
 pub mod ocsf;
 pub mod otlp;
+pub mod spans;
 pub mod syslog;
 
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! Sends records to where a company collects them: syslog over TCP or TLS, OpenTelemetry logs over HTTP.
+//! Sends records to where a company collects them: syslog over TCP or TLS, OpenTelemetry logs and traces over HTTP.
 //!
 //! At least once: what the other side did not acknowledge is sent again, by this run or the next, from
 //! the place that the cursor file holds. Syslog has no acknowledgement of its own: a batch has a
@@ -7,7 +7,7 @@
 use std::{str::FromStr, sync::Arc, time::Duration};
 
 use gig_audit::{
-    export::{otlp, syslog},
+    export::{otlp, spans, syslog},
     search::Found,
 };
 use gig_policy::{Host, Port};
@@ -37,8 +37,10 @@ pub(crate) enum Destination {
     },
     /// A collector that takes OTLP/JSON.
     Otlp {
-        /// With the path of its logs.
+        /// With the path of its logs or traces.
         url: Arc<str>,
+        /// Spans go there.
+        traces: bool,
     },
 }
 
@@ -66,7 +68,7 @@ impl Destination {
     /// As it was typed.
     pub(crate) fn url(&self) -> &str {
         match self {
-            Self::Syslog { url, .. } | Self::Otlp { url } => url,
+            Self::Syslog { url, .. } | Self::Otlp { url, .. } => url,
         }
     }
 }
@@ -80,11 +82,14 @@ impl FromStr for Destination {
             let rest = text.split_once("://").map_or("", |(_, rest)| rest);
             if !rest.contains('/') {
                 return Err(
-                    "name the path of the collector's logs, as in http://host:4318/v1/logs"
+                    "name the path of the collector's logs or traces, as in http://host:4318/v1/logs"
                         .to_owned(),
                 );
             }
-            return Ok(Self::Otlp { url });
+            // OTLP/HTTP: which signal it is, the path says.
+            let path = rest.split(['?', '#']).next().unwrap_or_default();
+            let traces = path.trim_end_matches('/').ends_with("/traces");
+            return Ok(Self::Otlp { url, traces });
         }
         let (tls, rest, default) = match text.split_once("://") {
             Some(("syslog+tcp", rest)) => (false, rest, SYSLOG_TCP),
@@ -143,7 +148,10 @@ impl Delivery {
                 Destination::Syslog {
                     tls, host, port, ..
                 } => self.send_syslog(*tls, host, *port, batch).await,
-                Destination::Otlp { url } => self.send_otlp(url, batch).await,
+                Destination::Otlp { url, traces } => {
+                    let written = if *traces { spans::request } else { logs };
+                    self.send_otlp(url, batch, written).await
+                }
             }
         };
         let sent = tokio::time::timeout(self.deadline, sent).await;
@@ -179,8 +187,16 @@ impl Delivery {
         Ok(None)
     }
 
-    async fn send_otlp(&self, url: &str, batch: &[Found]) -> Result<Option<String>, NotDelivered> {
-        let body = otlp::request(batch);
+    async fn send_otlp(
+        &self,
+        url: &str,
+        batch: &[Found],
+        written: Written,
+    ) -> Result<Option<String>, NotDelivered> {
+        // Of some records there is nothing to tell.
+        let Some(body) = written(batch) else {
+            return Ok(None);
+        };
         let sent = match body.len() {
             ..=LARGEST => self.post(url, body).await,
             octets => Err(less(format!("{octets} octets are too many at once"))),
@@ -188,7 +204,8 @@ impl Delivery {
         match (sent, batch) {
             // Nobody is kept from the rest of the record by one that is long.
             (Err(not), [one]) if not.again == Again::Less => {
-                self.post(url, otlp::request(&[otlp::shortened(one)])).await
+                let body = written(&[otlp::shortened(one)]).unwrap_or_default();
+                self.post(url, body).await
             }
             (sent, _) => sent,
         }
@@ -224,18 +241,32 @@ impl Delivery {
     }
 }
 
+/// How records are written for a collector; `None` where there is nothing to tell it.
+type Written = fn(&[Found]) -> Option<String>;
+
+fn logs(batch: &[Found]) -> Option<String> {
+    Some(otlp::request(batch))
+}
+
 /// What a collector says of records that it did not want: they must not be sent again.
 fn rejected(body: &[u8]) -> Option<String> {
     let answer: serde_json::Value = serde_json::from_slice(body).ok()?;
     let partial = answer.get("partialSuccess")?;
-    let count = match partial.get("rejectedLogRecords")? {
+    let (count, what) = match (
+        partial.get("rejectedLogRecords"),
+        partial.get("rejectedSpans"),
+    ) {
+        (Some(count), _) => (count, "records"),
+        (None, count) => (count?, "spans"),
+    };
+    let count = match count {
         serde_json::Value::String(text) => text.parse().ok()?,
         other => other.as_i64()?,
     };
     let why = partial.get("errorMessage").and_then(|why| why.as_str());
     (count != 0).then(|| {
         format!(
-            "the collector rejected {count} records: {}",
+            "the collector rejected {count} {what}: {}",
             why.unwrap_or_default()
         )
     })

@@ -10,6 +10,7 @@ use gig_policy::DenyReason;
 use serde_json::Value;
 
 mod receivers;
+mod traces;
 
 use receivers::{Rsyslog, collect};
 
@@ -64,8 +65,11 @@ impl Place {
     }
 }
 
+const SANDBOX: &str = "01a2074d-2201-74d4-a6c5-d1d0e331e5de";
+
 fn request(n: u64) -> Entry {
     let mut entry = Entry::new(Event::Request);
+    entry.sandbox = serde_json::from_value(SANDBOX.into()).unwrap();
     entry.conn = Some(n);
     entry.src = Some("10.200.0.2:4000".parse().unwrap());
     entry.host = Some(format!("h{n}.example.com").into());
@@ -110,8 +114,12 @@ fn every_format_holds_every_record_and_no_sandbox_speaks_in_it() {
             (&4002.into(), &400_203.into())
         );
     }
-    let otlp: Value = serde_json::from_str(&export(&database, "otlp-json")).unwrap();
-    assert_eq!(log_records(&otlp).len(), 30);
+    let otlp = export(&database, "otlp-json");
+    assert_eq!(log_records(&serde_json::from_str(&otlp).unwrap()).len(), 30);
+    assert_eq!(traces::read("logs", "Logs", "log_records", &otlp), 30);
+    // A span for each denial.
+    let spans = export(&database, "otlp-traces-json");
+    assert_eq!(traces::read("trace", "Trace", "spans", &spans), 15);
     // As another program reads it: each record is one row of so many fields, and no formula.
     let read = "import csv, sys; rows = list(csv.reader(sys.stdin, strict=True)); \
                 print(len(rows), {len(r) for r in rows}, sum(f[:1] in '=+-@' and f != '' for r in rows for f in r))";

@@ -14,28 +14,39 @@ use crate::{row::Row, search::Found};
 /// One request with all of `records`, in their order within each machine; one line of JSON in ASCII.
 #[must_use]
 pub fn request(records: &[Found]) -> String {
+    let resources = by_node(records, ("scopeLogs", "logRecords"), |found| {
+        Some(log_record(found))
+    });
+    ascii(&json!({ "resourceLogs": resources }))
+}
+
+/// What `made` makes of records, in their order within each machine; called by these two names.
+pub(super) fn by_node(
+    records: &[Found],
+    (scopes, items): (&str, &str),
+    made: impl Fn(&Found) -> Option<Value>,
+) -> Vec<Value> {
     let mut by_node: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
     for found in records {
-        let node = found.row.node.as_str();
-        by_node.entry(node).or_default().push(log_record(found));
+        if let Some(item) = made(found) {
+            let node = found.row.node.as_str();
+            by_node.entry(node).or_default().push(item);
+        }
     }
-    let resources: Vec<_> = by_node
-        .into_iter()
-        .map(|(node, records)| {
-            json!({
-                "resource": { "attributes": [
-                    text("service.name", "gig"),
-                    text("service.version", env!("CARGO_PKG_VERSION")),
-                    text("host.name", node),
-                ]},
-                "scopeLogs": [{
-                    "scope": { "name": "gig.audit", "version": env!("CARGO_PKG_VERSION") },
-                    "logRecords": records,
-                }],
-            })
+    let resource = |(node, made): (&str, Vec<Value>)| {
+        json!({
+            "resource": { "attributes": [
+                text("service.name", "gig"),
+                text("service.version", env!("CARGO_PKG_VERSION")),
+                text("host.name", node),
+            ]},
+            scopes: [{
+                "scope": { "name": "gig.audit", "version": env!("CARGO_PKG_VERSION") },
+                items: made,
+            }],
         })
-        .collect();
-    ascii(&json!({ "resourceLogs": resources }))
+    };
+    by_node.into_iter().map(resource).collect()
 }
 
 /// A record whose texts are so long that a collector may refuse it: they are cut, and what is left of its line
@@ -93,7 +104,8 @@ fn log_record(found: &Found) -> Value {
     })
 }
 
-fn attributes(row: &Row) -> Vec<Value> {
+/// The fields of a record by the names that OpenTelemetry has for them.
+pub(super) fn attributes(row: &Row) -> Vec<Value> {
     let source = row
         .src
         .as_deref()

@@ -65,7 +65,7 @@ pub(crate) struct AuditExportArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Send instead: `syslog+tcp://HOST:PORT`, `syslog+tls://HOST:PORT` (601 and 6514 if no port is named),
-    /// or where an OTLP collector takes logs: `https://HOST:PORT/v1/logs`
+    /// or where an OTLP collector takes logs or traces: `https://HOST:PORT/v1/logs`, `.../v1/traces`
     #[arg(long, value_name = "URL", conflicts_with_all = ["format", "with_checkpoints", "output"],
           requires = "cursor")]
     pub(crate) to: Option<Destination>,
@@ -102,6 +102,8 @@ pub(crate) enum FormatArg {
     Ocsf,
     /// OpenTelemetry logs: OTLP export requests in JSON, one a line
     OtlpJson,
+    /// OpenTelemetry traces: a span for each outcome, denial and sandbox
+    OtlpTracesJson,
     /// Syslog messages of RFC 5424, one a line
     Syslog,
 }

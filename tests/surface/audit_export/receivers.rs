@@ -13,8 +13,15 @@ use serde_json::Value;
 
 use super::PATIENCE;
 
-/// Takes one request and gives an answer; what was asked.
+/// Takes one request with logs and gives an answer; what was asked.
 pub(super) fn collect(listener: &TcpListener, status: &str, body: &str) -> Value {
+    let request = take(listener, "/v1/logs", (status, body));
+    check(&request);
+    request
+}
+
+/// Takes one request to `path` and gives an answer; what was asked.
+pub(super) fn take(listener: &TcpListener, path: &str, (status, body): (&str, &str)) -> Value {
     let (stream, _) = listener.accept().unwrap();
     let mut reader = BufReader::new(stream);
     let mut head = Vec::new();
@@ -26,7 +33,7 @@ pub(super) fn collect(listener: &TcpListener, status: &str, body: &str) -> Value
         }
         head.push(line.trim_end().to_ascii_lowercase());
     }
-    assert_eq!(head[0], "post /v1/logs http/1.1");
+    assert_eq!(head[0], format!("post {path} http/1.1"));
     for field in [
         "content-type: application/json",
         "authorization: bearer t0ken",
@@ -45,9 +52,7 @@ pub(super) fn collect(listener: &TcpListener, status: &str, body: &str) -> Value
         body.len()
     );
     stream.write_all(answer.as_bytes()).unwrap();
-    let request = serde_json::from_slice(&octets).unwrap();
-    check(&request);
-    request
+    serde_json::from_slice(&octets).unwrap()
 }
 
 /// What `opentelemetry.proto.collector.logs.v1` takes, and nothing else.

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use gig_audit::{
-    export::{csv, ocsf, otlp, syslog},
+    export::{csv, ocsf, otlp, spans, syslog},
     log::Log,
     search::{Filter, Found, Marks},
 };
@@ -93,6 +93,9 @@ fn batch(batch: &[Found], format: FormatArg, out: &mut impl Write) -> io::Result
             .try_for_each(|found| out.write_all(csv::line(&found.row).as_bytes())),
         FormatArg::OtlpJson if batch.is_empty() => Ok(()),
         FormatArg::OtlpJson => writeln!(out, "{}", otlp::request(batch)),
+        FormatArg::OtlpTracesJson => spans::request(batch)
+            .iter()
+            .try_for_each(|request| writeln!(out, "{request}")),
     }
 }
 
