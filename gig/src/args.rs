@@ -2,6 +2,7 @@
 
 pub(crate) mod approvals;
 pub(crate) mod audit;
+pub(crate) mod image;
 pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod secret;
@@ -54,6 +55,9 @@ pub(crate) enum Command {
     /// Follow, search and prove audit records
     #[command(subcommand)]
     Audit(Box<audit::AuditCommand>),
+    /// Bring, list and remove OCI images
+    #[command(subcommand)]
+    Image(image::ImageCommand),
     /// Show the certificate authority of the appliance
     #[command(subcommand)]
     Ca(CaCommand),

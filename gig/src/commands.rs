@@ -6,6 +6,7 @@ mod authority;
 mod backup;
 mod doctor;
 mod identity;
+mod image;
 mod logs;
 mod mcp;
 mod policy;
@@ -60,6 +61,7 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Secret(SecretCommand::Test(args)) => secret::test(&args),
         Command::Approvals(command) => approvals::execute(command),
         Command::Audit(command) => audit::execute(*command),
+        Command::Image(command) => image::execute(command),
         Command::Ca(command) => authority::execute(&command),
         Command::Backup(args) => backup::execute(&args),
         Command::Restore(args) => restore::execute(&args),

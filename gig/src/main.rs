@@ -1,8 +1,8 @@
 //! gig: runs an untrusted program so that its only way out is a proxy which knows who calls, decides
 //! by policy and writes everything down.
 //!
-//! This file only tells the three lives of the binary apart: the hub process, a command, a mistake
-//! on the command line. Commands live in `commands/`.
+//! This file only tells the lives of the binary apart: the hub process, the reader of an image's
+//! layers, a command, a mistake on the command line. Commands live in `commands/`.
 #![forbid(unsafe_code)]
 
 #[cfg(not(target_os = "linux"))]
@@ -17,6 +17,7 @@ mod doctor;
 mod error_chain;
 mod exit_status;
 mod fetch;
+mod images;
 mod local_api;
 mod node;
 mod output;
@@ -44,6 +45,13 @@ fn main() -> ExitCode {
         .is_some_and(|first| first == gig_netns::HUB_ARGUMENT)
     {
         gig_netns::hub_process_main();
+    }
+    // As little may the reader of a stranger's layers, which is in a sandbox already.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|first| first == gig_sandbox::image::INTAKE_ARGUMENT)
+    {
+        return gig_sandbox::image::intake_main();
     }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,

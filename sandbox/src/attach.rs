@@ -132,7 +132,7 @@ fn clone(bind: &VettedBind, ids: &ProgramIds) -> io::Result<OwnedFd> {
     let source = File::from(binds::open_vetted(&bind.source)?);
     let tree = open_tree(&source, "", flags)?;
     let owner = source.metadata()?;
-    if bind.mode == BindMode::Ro && as_good_as_owned(&owner) {
+    if bind.mode == BindMode::Ro && (bind.public || as_good_as_owned(&owner)) {
         sys::confine_mount(&tree)?;
         return Ok(tree);
     }

@@ -17,6 +17,10 @@ pub(crate) struct Facts {
     pub(crate) system: Vec<SystemEntry>,
     /// Entries of /etc that programs need and that hold no secret.
     pub(crate) etc: Vec<EtcEntry>,
+    /// Whether the other root is an image's, where everybody may read everything.
+    pub(crate) image: bool,
+    /// What of another root lies among the sandbox's own in /var and /home; only an image has any.
+    pub(crate) among: Vec<SystemEntry>,
     /// What is hidden in those, relative to the root; only another root has any.
     pub(crate) masks: Vec<Mask>,
     /// Files and directories of /proc to cover.
@@ -30,6 +34,13 @@ pub(crate) struct Facts {
 pub(crate) enum SystemEntry {
     /// Shown read-only.
     Directory {
+        /// On the host.
+        source: PathBuf,
+        /// Inside.
+        dest: PathBuf,
+    },
+    /// The same, a file.
+    File {
         /// On the host.
         source: PathBuf,
         /// Inside.
@@ -142,6 +153,8 @@ impl Facts {
         Self {
             system: Vec::new(),
             etc: Vec::new(),
+            image: false,
+            among: Vec::new(),
             masks: Vec::new(),
             proc_masks: proc_masks(),
             memory: memory(),
@@ -153,6 +166,8 @@ impl Facts {
         Self {
             system: root.map_or_else(host_system, rootfs_system),
             etc: root.map_or_else(host_etc, whole_etc),
+            image: root.is_some_and(OtherRoot::is_image),
+            among: root.map_or_else(Vec::new, among_own),
             masks: root.map_or_else(Vec::new, deep_masks),
             proc_masks: proc_masks(),
             memory: memory(),
@@ -183,16 +198,51 @@ fn system_entry(path: &Path) -> Option<SystemEntry> {
             target: fs::read_link(path).ok()?,
         });
     }
-    (kind.is_dir() || kind.is_file()).then(|| SystemEntry::Directory {
-        source: path.to_owned(),
-        dest,
-    })
+    let source = path.to_owned();
+    if kind.is_file() {
+        return Some(SystemEntry::File { source, dest });
+    }
+    kind.is_dir()
+        .then_some(SystemEntry::Directory { source, dest })
 }
 
 /// What is never another root's.
 const BUILT: [&str; 9] = [
     "etc", "proc", "sys", "dev", "tmp", "var", "run", "app", "home",
 ];
+
+/// What is never an image's: file systems of the kernel, and what is empty at each start.
+const NEVER_AN_IMAGES: [&str; 5] = ["proc", "sys", "dev", "tmp", "run"];
+
+/// Directories of the sandbox's own among which an image's entries are shown. Those in which they are
+/// hold nothing else of the image.
+const AMONG: [&str; 6] = [
+    "var",
+    "var/lib",
+    "var/cache",
+    "var/spool",
+    "var/opt",
+    "home",
+];
+/// What is in those and always the sandbox's own: mutable by what it is for.
+const OWN_AMONG: [&str; 9] = [
+    "var/lib",
+    "var/cache",
+    "var/spool",
+    "var/opt",
+    "var/log",
+    "var/tmp",
+    "var/run",
+    "var/lock",
+    "home/sandbox",
+];
+
+/// Whether nothing of an image is at a place or above it, but the root.
+pub(crate) fn is_never_an_images(dest: &Path) -> bool {
+    NEVER_AN_IMAGES
+        .iter()
+        .any(|name| dest.starts_with(Path::new("/").join(name)))
+}
 
 /// Whether nothing of another root is at a place or above it, but the root.
 pub(crate) fn is_own(dest: &Path) -> bool {
@@ -203,23 +253,50 @@ pub(crate) fn is_own(dest: &Path) -> bool {
 
 /// Top-level entries of another root, but for those that are built or hidden.
 fn rootfs_system(root: &OtherRoot) -> Vec<SystemEntry> {
-    let entry = |name: PathBuf| {
-        let dest = Path::new("/").join(&name);
-        Some(match root.look(&name)? {
-            Found::Link(target) => SystemEntry::Link { dest, target },
-            Found::Directory | Found::File => SystemEntry::Directory {
-                source: root.path().join(name),
-                dest,
-            },
-        })
+    let built = |name: &std::ffi::OsString| {
+        let own = BUILT.iter().any(|built| name == *built);
+        own && !(root.is_image() && name == "app")
     };
     root.names(Path::new("."))
         .into_iter()
-        .filter(|name| !BUILT.iter().any(|built| name.as_os_str() == *built))
+        .filter(|name| !built(name))
         .map(PathBuf::from)
         .filter(|name| !root.hides(name))
-        .filter_map(entry)
+        .filter_map(|name| shown_entry(root, &name))
         .collect()
+}
+
+fn shown_entry(root: &OtherRoot, below: &Path) -> Option<SystemEntry> {
+    let (source, dest) = (root.path().join(below), Path::new("/").join(below));
+    Some(match root.look(below)? {
+        Found::Link(target) => SystemEntry::Link { dest, target },
+        Found::Directory => SystemEntry::Directory { source, dest },
+        Found::File => SystemEntry::File { source, dest },
+    })
+}
+
+/// What an image has in directories that are the sandbox's own. Through a link that stands for one of
+/// them nothing is looked at.
+fn among_own(root: &OtherRoot) -> Vec<SystemEntry> {
+    if !root.is_image() {
+        return Vec::new();
+    }
+    let mut entries = Vec::new();
+    for above in AMONG {
+        let whole = Path::new(above).ancestors().all(|above| {
+            above.as_os_str().is_empty() || root.look(above) == Some(Found::Directory)
+        });
+        if !whole {
+            continue;
+        }
+        for name in root.names(Path::new(above)) {
+            let below = Path::new(above).join(name);
+            if !OWN_AMONG.iter().any(|own| below == Path::new(own)) {
+                entries.extend(shown_entry(root, &below));
+            }
+        }
+    }
+    entries
 }
 
 /// What is hidden inside of what is shown of another root; an entry that is

@@ -33,6 +33,8 @@ pub(crate) struct OtherRoot {
     directory: OwnedFd,
     /// What is not shown of it.
     masks: Vec<Mask>,
+    /// Whether the caller unpacked it from an image.
+    image: bool,
 }
 
 /// What is at a place, not following a link there.
@@ -90,11 +92,43 @@ impl OtherRoot {
             path: canonical,
             directory,
             masks,
+            image: false,
         };
         if root.is_directory("usr") || root.is_directory("bin") {
             Ok(root)
         } else {
             Err(not_one())
+        }
+    }
+
+    /// A root that the caller unpacked. It is the caller's own and was a stranger's: nothing in it is
+    /// anybody's credential, and its links are as little trusted as any root's.
+    pub(crate) fn of_image(path: &Path) -> Result<Self, StartSandboxError> {
+        let not_one = || StartSandboxError::Rootfs {
+            path: path.to_owned(),
+        };
+        let canonical = fs::canonicalize(path).map_err(|_| not_one())?;
+        let directory = binds::open_vetted(&canonical).map_err(|_| not_one())?;
+        let root = Self {
+            path: canonical,
+            directory,
+            masks: Vec::new(),
+            image: true,
+        };
+        root.is_directory(".").then_some(root).ok_or_else(not_one)
+    }
+
+    /// Whether it is an image's.
+    pub(crate) const fn is_image(&self) -> bool {
+        self.image
+    }
+
+    /// Whether nothing of it is shown at a place or above it.
+    pub(crate) fn has_nothing_at(&self, dest: &Path) -> bool {
+        if self.image {
+            facts::is_never_an_images(dest)
+        } else {
+            facts::is_own(dest)
         }
     }
 
@@ -309,6 +343,7 @@ mod tests {
                 directory: binds::open_vetted(&path).unwrap(),
                 path,
                 masks: Vec::new(),
+                image: false,
             };
             for name in ["version", "self/status", "kernel/uevent_seqnum"] {
                 assert_eq!(root.read(Path::new(name), 9999), None, "{name}");

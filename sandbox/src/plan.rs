@@ -118,15 +118,19 @@ pub(crate) fn plan(wanted: Wanted<'_>, facts: &Facts) -> Plan {
             mode: BindMode::Ro,
             directory: false,
             masks: Vec::new(),
+            public: false,
         });
     }
 
     let mut mounts = Mounts::new(&mut files);
+    // With ids of its own the engine may not reach where gig keeps images.
+    mounts.later = (wanted.attach && facts.image).then(Vec::new);
     match &wanted.base {
         Some(base) => mounts.base(base),
         None => mounts.system(facts),
     }
     mounts.private(size);
+    mounts.among(facts);
     // Whole before anything of the caller's is there: what is written is
     // written into the fresh /etc, never through a mount onto the host.
     if wanted.base.is_none() {
@@ -153,6 +157,7 @@ pub(crate) fn plan(wanted: Wanted<'_>, facts: &Facts) -> Plan {
     let Mounts {
         args: mounts,
         shown: mut system,
+        later,
         ..
     } = mounts;
     system.retain(|dest| !binds.iter().any(|bind| dest.starts_with(&bind.dest)));
@@ -160,10 +165,9 @@ pub(crate) fn plan(wanted: Wanted<'_>, facts: &Facts) -> Plan {
     let mut args = namespaces(wanted.ids, id_map);
     args.extend(mounts);
     args.extend(["--chdir", "/"].map(OsString::from));
-    let (attach, shown) = if wanted.attach {
-        (binds, Vec::new())
-    } else {
-        (Vec::new(), binds)
+    let (attach, shown) = match wanted.attach {
+        true => ([later.unwrap_or_default(), binds].concat(), Vec::new()),
+        false => (Vec::new(), binds),
     };
     Plan {
         args,

@@ -20,12 +20,14 @@ pub struct Spec {
     pub args: Vec<OsString>,
     /// Variables beside the built ones, which they override. Nothing else is inherited.
     pub env: Vec<(OsString, OsString)>,
+    /// Variables that an image asks for: the built ones override them, but for `PATH` and `LANG`.
+    pub image_env: Vec<(OsString, OsString)>,
     /// Paths of the host to show.
     pub binds: Vec<Bind>,
     /// Where the program starts; its home when absent.
     pub workdir: Option<PathBuf>,
     /// Another root file system than the host's system directories. Read-only.
-    pub rootfs: Option<PathBuf>,
+    pub rootfs: Option<Root>,
     /// The certificate authority to trust, beside the system's, as PEM.
     pub ca_pem: Option<String>,
     /// Port of the explicit proxy on the gateway's address.
@@ -41,6 +43,17 @@ pub struct Spec {
     /// Paths of the caller's own that no bind may show: its data directory,
     /// sockets, audit files.
     pub private: Vec<PathBuf>,
+}
+
+/// Another root file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Root {
+    /// A directory of the host's, made by whomever: credentials in it are hidden, and /var, /home and
+    /// /app are the sandbox's own.
+    Folder(PathBuf),
+    /// An image that the caller unpacked into a directory of its own, where everybody may read
+    /// everything: shown whole, with what is in /var and /home read-only among the sandbox's own.
+    Image(PathBuf),
 }
 
 /// A path of the host, shown inside.

@@ -4,6 +4,7 @@ mod database;
 mod death;
 mod environment;
 mod exit_status;
+mod images;
 mod limits;
 mod modes;
 mod old_records;

@@ -15,7 +15,7 @@ const EDGES: [(&str, &[&str]); 11] = [
     ("proxy", &["policy", "audit", "vault"]),
     (
         "proxy/fuzz",
-        &["policy", "audit", "netns", "vault", "proxy"],
+        &["policy", "audit", "netns", "vault", "sandbox", "proxy"],
     ),
     (
         "gig",

@@ -17,6 +17,7 @@ pub mod output;
 pub mod place;
 pub mod postgres;
 pub mod raw_origin;
+pub mod registry;
 pub mod resolver;
 pub mod service;
 pub mod subject;

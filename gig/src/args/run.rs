@@ -59,8 +59,16 @@ pub(crate) struct RunArgs {
     pub(crate) workdir: Option<PathBuf>,
     /// Use this directory as the root file system, read-only, instead of the host's system
     /// directories
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "image")]
     pub(crate) rootfs: Option<PathBuf>,
+    /// Use an OCI image as the root file system, pulled without a daemon: `REGISTRY/NAME@sha256:…`.
+    /// Without a program after `--` its own runs; its variables and its directory count, its user does
+    /// not
+    #[arg(long, value_name = "REF@DIGEST")]
+    pub(crate) image: Option<String>,
+    /// Reach the image's registry without TLS, which on this machine needs no option
+    #[arg(long, requires = "image")]
+    pub(crate) image_clear_text: bool,
     /// How the program is confined; `auto` is bwrap
     #[arg(long, value_enum, default_value = "auto")]
     pub(crate) engine: EngineArg,
@@ -103,8 +111,8 @@ pub(crate) struct RunArgs {
     /// No summary of denials at the end
     #[arg(long)]
     pub(crate) quiet: bool,
-    /// The program and its arguments, after `--`
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    /// The program and its arguments, after `--`; an image may have one of its own
+    #[arg(last = true, required_unless_present = "image", value_name = "PROGRAM")]
     pub(crate) program: Vec<OsString>,
 }
 

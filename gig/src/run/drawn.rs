@@ -19,7 +19,7 @@ use super::{
     terminal::Streams,
     wire::SLOTS,
 };
-use crate::{private_places, record_place::RecordPlace};
+use crate::{images::Image, private_places, record_place::RecordPlace};
 
 /// The record, opened before anything else, and the sandbox, worked out.
 pub(super) struct Drawn {
@@ -56,9 +56,13 @@ impl Drawn {
             program: settings.program.clone(),
             args: settings.args.clone(),
             env: variables(settings, wallet.as_deref(), streams.controlling_terminal)?,
+            image_env: settings
+                .image
+                .as_ref()
+                .map_or_else(Vec::new, Image::variables),
             binds: settings.binds.clone(),
             workdir: settings.workdir.clone(),
-            rootfs: settings.rootfs.clone(),
+            rootfs: settings.root.clone(),
             ca_pem: settings.connected.then(|| authority.ca_pem().to_owned()),
             explicit_port: settings.explicit_port,
             limits: settings.limits.clone(),
@@ -144,7 +148,7 @@ fn refuse_writable_database(settings: &Settings) -> anyhow::Result<()> {
 
 /// What no bind may show: the record is not the program's to read or write.
 fn private_paths(settings: &Settings, record: &Record) -> Vec<PathBuf> {
-    if settings.binds.is_empty() && settings.rootfs.is_none() {
+    if settings.binds.is_empty() && settings.root.is_none() {
         return Vec::new();
     }
     let mut paths = private_places::all();

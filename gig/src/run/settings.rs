@@ -8,14 +8,17 @@ use gig_policy::Policy;
 use gig_proxy::{
     resolve::ResolveOverride, tls::roots::Roots, upstream::connect_proxy::UpstreamProxy,
 };
-use gig_sandbox::{Bind, BindMode, ResourceLimits, SeccompProfile};
+use gig_sandbox::{Bind, BindMode, ResourceLimits, Root, SeccompProfile};
 
 use super::{policy, secrets::Secrets, summary::RulesFrom};
 use crate::args::{
     run::{DurabilityArg, EngineArg, NetworkArg, ProfileArg, RunArgs, SeccompArg},
     value::{BindArg, EnvArg},
 };
-use crate::record_place::RecordPlace;
+use crate::{
+    images::{self, Image},
+    record_place::RecordPlace,
+};
 
 /// Where the record goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +41,9 @@ pub(crate) struct Settings {
     pub(crate) secrets: Option<Secrets>,
     pub(crate) binds: Vec<Bind>,
     pub(crate) workdir: Option<PathBuf>,
-    pub(crate) rootfs: Option<PathBuf>,
+    pub(crate) root: Option<Root>,
+    /// Whose files those are; it stays while this is held.
+    pub(crate) image: Option<Image>,
     pub(crate) limits: ResourceLimits,
     pub(crate) seccomp: SeccompProfile,
     pub(crate) timeout: Option<Duration>,
@@ -64,10 +69,8 @@ impl Settings {
         let connected = connected(args.network, args.profile)?;
         let policy = policy::from_args(&args, connected)?;
         let secrets = Secrets::resolve(&args, &policy, connected)?;
-        let mut program = args.program.into_iter();
-        let Some(name) = program.next() else {
-            bail!("no program is named; give one after --");
-        };
+        let upstream_ca = read_roots(&args.upstream_ca)?;
+        let upstream_proxy = own_proxy()?;
         let binds = args
             .ro
             .into_iter()
@@ -78,6 +81,28 @@ impl Settings {
                     .map(|bind| resolve_bind(bind, BindMode::Rw)),
             )
             .collect::<anyhow::Result<_>>()?;
+        let audit = match args.audit {
+            None => AuditPlace::DataDir,
+            Some(name) => AuditPlace::Named(RecordPlace::of(&name)?),
+        };
+        let explicit_port = variable("GIG_PROXY_PORT", DEFAULT_PROXY_PORT)?;
+        let subnet = variable("GIG_SUBNET", DEFAULT_SUBNET)?;
+        // Last: what is wrong with another option is said before anything is pulled.
+        let outside = images::outside(
+            upstream_ca.as_deref(),
+            upstream_proxy.as_ref(),
+            args.image_clear_text,
+        );
+        let image = args.image.map(|named| images::obtain(&named, &outside));
+        let image = image.transpose()?;
+        let mut program = program(args.program, image.as_ref())?.into_iter();
+        let Some(name) = program.next() else {
+            bail!("no program is named; give one after --");
+        };
+        let images_own = image
+            .as_ref()
+            .and_then(|image| image.about.workdir.as_ref());
+        let images_own = images_own.map(PathBuf::from);
         Ok(Self {
             policy,
             rules_from: RulesFrom {
@@ -89,39 +114,56 @@ impl Settings {
             env: args.env,
             secrets,
             binds,
-            workdir: args.workdir,
-            rootfs: args.rootfs,
+            workdir: args.workdir.or(images_own),
+            root: match &image {
+                Some(image) => Some(Root::Image(image.root())),
+                None => args.rootfs.map(Root::Folder),
+            },
+            image,
             limits: ResourceLimits {
                 memory: args.memory,
                 pids: args.pids,
                 cpus: args.cpus,
                 tmp_size: args.tmp_size,
             },
-            seccomp: match args.seccomp {
-                SeccompArg::Default => SeccompProfile::Default,
-                SeccompArg::Strict => SeccompProfile::Strict,
-            },
+            seccomp: filter(args.seccomp),
             timeout: args.timeout,
-            audit: match args.audit {
-                None => AuditPlace::DataDir,
-                Some(name) => AuditPlace::Named(RecordPlace::of(&name)?),
-            },
-            durability: match args.audit_durability {
-                DurabilityArg::Kernel => Durability::Kernel,
-                DurabilityArg::Strict => Durability::Strict,
-            },
+            audit,
+            durability: durability(args.audit_durability),
             quiet: args.quiet,
             resolve: args.resolve,
-            upstream_ca: read_roots(&args.upstream_ca)?,
-            upstream_proxy: own_proxy()?,
-            explicit_port: variable("GIG_PROXY_PORT", DEFAULT_PROXY_PORT)?,
-            subnet: variable("GIG_SUBNET", DEFAULT_SUBNET)?,
+            upstream_ca,
+            upstream_proxy,
+            explicit_port,
+            subnet,
             profile: match args.profile {
                 ProfileArg::External => "external",
                 ProfileArg::Local => "local",
                 ProfileArg::Disconnected => "disconnected",
             },
         })
+    }
+}
+
+const fn filter(asked: SeccompArg) -> SeccompProfile {
+    match asked {
+        SeccompArg::Default => SeccompProfile::Default,
+        SeccompArg::Strict => SeccompProfile::Strict,
+    }
+}
+
+const fn durability(asked: DurabilityArg) -> Durability {
+    match asked {
+        DurabilityArg::Kernel => Durability::Kernel,
+        DurabilityArg::Strict => Durability::Strict,
+    }
+}
+
+/// What is to run: as typed, or what the image runs by itself.
+fn program(typed: Vec<OsString>, image: Option<&Image>) -> anyhow::Result<Vec<OsString>> {
+    match image.filter(|_| typed.is_empty()) {
+        Some(image) => image.program(),
+        None => Ok(typed),
     }
 }
 

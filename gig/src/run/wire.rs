@@ -94,7 +94,8 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Opt
     let network = lease
         .as_ref()
         .map_or(Network::Disconnected, Network::Leased);
-    let layers = design.layers().iter().map(described).collect();
+    let mut layers: Vec<Arc<str>> = design.layers().iter().map(described).collect();
+    layers.extend(settings.image.as_ref().map(|image| image.told().into()));
     let starting = design
         .start(&hub, network)
         .context("cannot start the sandbox")?;
@@ -244,7 +245,7 @@ impl Wired {
 /// Ids of its own for each sandbox, where the host gives them; but a person who is not root and shows
 /// files to the program shows their own files, which only their own id may read and write.
 fn host_ids(settings: &Settings) -> HostIds {
-    let shows_files = !settings.binds.is_empty() || settings.rootfs.is_some();
+    let shows_files = !settings.binds.is_empty() || settings.root.is_some();
     if shows_files && !rustix::process::geteuid().is_root() {
         return HostIds::Single;
     }

@@ -50,6 +50,7 @@ pub(super) fn spec(server: &ServerSpec, around: Surroundings) -> anyhow::Result<
         program,
         args: command.map(Into::into).collect(),
         env,
+        image_env: Vec::new(),
         binds: server
             .read_only
             .iter()

@@ -14,6 +14,7 @@ mod detect;
 mod dns;
 mod http_request;
 mod hub;
+mod layers;
 mod names;
 mod paths;
 mod planted;
@@ -29,7 +30,7 @@ use libfuzzer_sys::fuzz_target;
 /// One input in, nothing out.
 type Target = fn(&[u8]);
 
-const TARGETS: [(&str, Target); 14] = [
+const TARGETS: [(&str, Target); 15] = [
     ("answers", answers::run),
     ("audit", audit::run),
     ("capture", capture::run),
@@ -38,6 +39,7 @@ const TARGETS: [(&str, Target); 14] = [
     ("dns", dns::run),
     ("http_request", http_request::run),
     ("hub", hub::run),
+    ("layers", layers::run),
     ("names", names::run),
     ("paths", paths::run),
     ("planted", planted::run),

@@ -68,6 +68,7 @@ impl Lab {
             env: Vec::new(),
             binds: Vec::new(),
             workdir: None,
+            image_env: Vec::new(),
             rootfs: None,
             ca_pem: Some(AUTHORITY.to_owned()),
             explicit_port: PORT,

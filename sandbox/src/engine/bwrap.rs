@@ -26,7 +26,7 @@ use crate::layers::{base, cgroup, env, fds, landlock, mounts, rlimits, seccomp};
 use crate::other_root::OtherRoot;
 use crate::plan::{self, Plan, Wanted};
 use crate::process::Sockets;
-use crate::spec::{Spec, Stdio};
+use crate::spec::{Root, Spec, Stdio};
 use crate::{handshake, trust_bundle};
 
 /// bubblewrap.
@@ -121,7 +121,7 @@ fn orders(
     ids: IdMode,
     place: Option<Place>,
 ) -> Result<(orders::Orders, Vec<LayerReport>), StartSandboxError> {
-    if let Some(name) = env::bad_name(&spec.env) {
+    if let Some(name) = env::bad_name(&spec.env).or_else(|| env::bad_name(&spec.image_env)) {
         return Err(StartSandboxError::Variable {
             name: name.to_string_lossy().into_owned(),
         });
@@ -130,6 +130,7 @@ fn orders(
         id: spec.id,
         proxy: place.map(|place| (place.gateway, spec.explicit_port)),
         authority: spec.ca_pem.is_some(),
+        image: &spec.image_env,
         listed: &spec.env,
     });
     let (rights, landlock) = landlock::detect();
@@ -195,8 +196,11 @@ fn plan_for(
     let hidden = Hidden::read(&spec.private);
     let rootfs = spec
         .rootfs
-        .as_deref()
-        .map(|path| OtherRoot::vet(path, &hidden))
+        .as_ref()
+        .map(|root| match root {
+            Root::Folder(path) => OtherRoot::vet(path, &hidden),
+            Root::Image(path) => OtherRoot::of_image(path),
+        })
         .transpose()?;
     let server_program = spec
         .server_program
@@ -211,7 +215,7 @@ fn plan_for(
     };
     let binds = binds::vet(&spec.binds, &hidden)?;
     if let Some(root) = &rootfs {
-        binds::refuse_led_out(&binds, root.path())?;
+        binds::refuse_led_out(&binds, root)?;
     }
     // A place elsewhere would have to be made in what all sandboxes share.
     let shared = rootfs.is_none() && binds.iter().all(|bind| mounts::is_private(&bind.dest));

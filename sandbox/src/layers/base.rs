@@ -133,7 +133,7 @@ fn describe(wanted: &Wanted) -> io::Result<(Tree, Vec<Look>)> {
 impl Base {
     fn system(&mut self, entry: &SystemEntry) {
         match entry {
-            SystemEntry::Directory { source, dest } => {
+            SystemEntry::Directory { source, dest } | SystemEntry::File { source, dest } => {
                 self.above(dest);
                 self.tree.host(below_root(dest), source);
             }

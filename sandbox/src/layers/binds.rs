@@ -20,6 +20,7 @@ use hidden::{CREDENTIALS, existing};
 use crate::bootstrap::orders::Shown;
 use crate::facts;
 use crate::layers::mounts::{Mask, VettedBind};
+use crate::other_root::OtherRoot;
 use crate::spec::Bind;
 
 mod hidden;
@@ -227,6 +228,7 @@ fn vet_one(bind: &Bind, hidden: &Hidden) -> Result<VettedBind, RefuseBindError> 
         mode: bind.mode,
         directory: kind.is_dir(),
         masks,
+        public: false,
     })
 }
 
@@ -322,9 +324,14 @@ fn refuse_link(inner: &VettedBind, outer: &VettedBind) -> Result<(), RefuseBindE
 
 /// A mount inside another root must not be led out of it by a link there,
 /// neither its place be made where that leads. A merged directory's is none.
-pub(crate) fn refuse_led_out(binds: &[VettedBind], root: &Path) -> Result<(), RefuseBindError> {
-    for bind in binds.iter().filter(|bind| !facts::is_own(&bind.dest)) {
-        let mut path = root.to_owned();
+pub(crate) fn refuse_led_out(
+    binds: &[VettedBind],
+    root: &OtherRoot,
+) -> Result<(), RefuseBindError> {
+    let has = |bind: &&VettedBind| !root.has_nothing_at(&bind.dest);
+    let root_path = root.path();
+    for bind in binds.iter().filter(has) {
+        let mut path = root_path.to_owned();
         for (depth, name) in bind.dest.iter().skip(1).enumerate() {
             path.push(name);
             let Ok(target) = fs::read_link(&path) else {
@@ -333,7 +340,7 @@ pub(crate) fn refuse_led_out(binds: &[VettedBind], root: &Path) -> Result<(), Re
             // Links at the first level of /etc make way for a mount.
             let makes_way = depth == 1 && bind.dest.starts_with("/etc");
             let merged = depth == 0
-                && fs::canonicalize(&path).is_ok_and(|found| found == root.join(&target));
+                && fs::canonicalize(&path).is_ok_and(|found| found == root_path.join(&target));
             if makes_way {
                 break;
             }

@@ -47,13 +47,17 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) proxy: Option<(Ipv4Addr, u16)>,
     /// Whether there is an authority to trust.
     pub(crate) authority: bool,
+    /// What an image asks for.
+    pub(crate) image: &'a [(OsString, OsString)],
     /// What the caller listed.
     pub(crate) listed: &'a [(OsString, OsString)],
 }
 
 /// The whole environment, sorted by name.
 pub(crate) fn build(around: &Surroundings<'_>) -> BTreeMap<OsString, OsString> {
-    let mut env: BTreeMap<OsString, OsString> = BTreeMap::new();
+    let mut env: BTreeMap<OsString, OsString> = around.image.iter().cloned().collect();
+    // Where an image's programs are, and in which language, only the image knows.
+    let known = ["PATH", "LANG"].map(|name| (name, env.get(OsStr::new(name)).cloned()));
     let mut set = |name: &str, value: String| env.insert(name.into(), value.into());
     set("PATH", PATH.to_owned());
     set("HOME", HOME.to_owned());
@@ -75,6 +79,11 @@ pub(crate) fn build(around: &Surroundings<'_>) -> BTreeMap<OsString, OsString> {
         }
         for name in CA_VARIABLES {
             set(name, CA.to_owned());
+        }
+    }
+    for (name, value) in known {
+        if let Some(value) = value {
+            env.insert(name.into(), value);
         }
     }
     for (name, value) in around.listed {

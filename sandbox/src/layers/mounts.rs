@@ -31,6 +31,8 @@ pub(crate) struct VettedBind {
     pub(crate) directory: bool,
     /// What is hidden below it.
     pub(crate) masks: Vec<Mask>,
+    /// Whether everybody may read everything in it, whatever their id.
+    pub(crate) public: bool,
 }
 
 /// Something below a bind that is not shown.
@@ -116,6 +118,8 @@ pub(crate) struct Mounts<'a> {
     pub(crate) files: &'a mut Files,
     /// Where directories of the host or another root are shown.
     pub(crate) shown: Vec<PathBuf>,
+    /// What of another root is attached later, by the host; `None` where the engine mounts it.
+    pub(crate) later: Option<Vec<VettedBind>>,
     /// Directories that are there already.
     made: BTreeSet<PathBuf>,
 }
@@ -131,6 +135,7 @@ impl Mounts<'_> {
             args: Vec::new(),
             files,
             shown: Vec::new(),
+            later: None,
             made: BTreeSet::from([PathBuf::from("/")]),
         }
     }
@@ -166,13 +171,47 @@ impl Mounts<'_> {
     /// The host's or another root's directories.
     pub(crate) fn system(&mut self, facts: &Facts) {
         for entry in &facts.system {
-            match entry {
-                SystemEntry::Directory { source, dest } => {
-                    self.push([&"--ro-bind", source, dest]);
-                    self.shown.push(dest.clone());
-                }
-                SystemEntry::Link { dest, target } => self.push([&"--symlink", target, dest]),
-            }
+            self.entry(entry);
+        }
+    }
+
+    /// What an image has among the sandbox's own directories.
+    pub(crate) fn among(&mut self, facts: &Facts) {
+        for entry in &facts.among {
+            self.entry(entry);
+        }
+    }
+
+    fn entry(&mut self, entry: &SystemEntry) {
+        match entry {
+            SystemEntry::Directory { source, dest } => self.show(source, dest, true),
+            SystemEntry::File { source, dest } => self.show(source, dest, false),
+            SystemEntry::Link { dest, target } => self.push([&"--symlink", target, dest]),
+        }
+    }
+
+    /// Shows something of the host's or another root's, now or later.
+    fn show(&mut self, source: &Path, dest: &Path, directory: bool) {
+        if self.later.is_none() {
+            self.push([&"--ro-bind", &source, &dest]);
+            self.shown.push(dest.to_owned());
+            return;
+        }
+        if directory {
+            self.above(dest);
+            self.push([&"--perms", &"0755", &"--dir", &dest]);
+        } else {
+            self.file(dest, Vec::new(), "0444");
+        }
+        if let Some(later) = &mut self.later {
+            later.push(VettedBind {
+                source: source.to_owned(),
+                dest: dest.to_owned(),
+                mode: BindMode::Ro,
+                directory,
+                masks: Vec::new(),
+                public: true,
+            });
         }
     }
 
@@ -217,10 +256,11 @@ impl Mounts<'_> {
     pub(crate) fn places(&mut self, binds: &[VettedBind], facts: &Facts) {
         for bind in binds {
             // Below a link nothing is made either: attaching follows none.
-            let inside = facts.system.iter().any(|entry| match entry {
-                SystemEntry::Directory { dest, .. } | SystemEntry::Link { dest, .. } => {
-                    bind.dest.starts_with(dest)
-                }
+            let mut entries = facts.system.iter().chain(&facts.among);
+            let inside = entries.any(|entry| match entry {
+                SystemEntry::Directory { dest, .. }
+                | SystemEntry::File { dest, .. }
+                | SystemEntry::Link { dest, .. } => bind.dest.starts_with(dest),
             }) || facts.etc.iter().any(|entry| {
                 let path = Path::new("/etc").join(&entry.name);
                 matches!(entry.kind, EtcKind::Directory(_))
@@ -281,10 +321,7 @@ impl Mounts<'_> {
             self.above(&path);
             match &entry.kind {
                 EtcKind::File(bytes) => self.file(&path, bytes.clone(), "0444"),
-                EtcKind::Directory(source) => {
-                    self.push([&"--ro-bind", source, &path]);
-                    self.shown.push(path);
-                }
+                EtcKind::Directory(source) => self.show(source, &path, true),
                 EtcKind::Link(target) => self.push([&"--symlink", target, &path]),
             }
         }

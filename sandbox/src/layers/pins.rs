@@ -44,6 +44,7 @@ fn split(bind: &mut VettedBind, dests: &[PathBuf]) -> Vec<VettedBind> {
         dest: bind.dest.join(&place),
         mode: bind.mode,
         directory: true,
+        public: false,
         masks: deep
             .iter()
             .filter(|mask| above(mask) == place)
@@ -80,6 +81,7 @@ mod tests {
             dest: dest.into(),
             mode,
             directory: true,
+            public: false,
             masks: masks
                 .iter()
                 .map(|below| Mask {

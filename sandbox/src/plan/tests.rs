@@ -34,6 +34,7 @@ fn bind(dest: &str) -> VettedBind {
         mode: BindMode::Rw,
         directory: true,
         masks: Vec::new(),
+        public: false,
     }
 }
 

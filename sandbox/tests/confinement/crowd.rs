@@ -131,6 +131,7 @@ fn start(hub: &Hub, lease: Lease, neighbour: Ipv4Addr) -> Member {
         env: Vec::new(),
         binds: Vec::new(),
         workdir: None,
+        image_env: Vec::new(),
         rootfs: None,
         ca_pem: None,
         explicit_port: 8081,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gig_netns::{HostIds, Hub, HubConfig};
 use gig_sandbox::{
-    Bind, BindMode, CpuShare, Network, ResourceLimits, SeccompProfile, Spec, Stdio, prepare,
+    Bind, BindMode, CpuShare, Network, ResourceLimits, Root, SeccompProfile, Spec, Stdio, prepare,
 };
 use rustix::process::Signal;
 
@@ -129,6 +129,7 @@ fn parse(args: Vec<OsString>) -> Wish {
             env: Vec::new(),
             binds: Vec::new(),
             workdir: None,
+            image_env: Vec::new(),
             rootfs: None,
             ca_pem: None,
             explicit_port: 8081,
@@ -200,7 +201,8 @@ fn set(spec: &mut Spec, option: &str, value: &str) {
             spec.env.push((name.into(), value.into()));
         }
         "--workdir" => spec.workdir = Some(value.into()),
-        "--rootfs" => spec.rootfs = Some(value.into()),
+        "--rootfs" => spec.rootfs = Some(Root::Folder(value.into())),
+        "--image-root" => spec.rootfs = Some(Root::Image(value.into())),
         "--ca" => spec.ca_pem = Some(std::fs::read_to_string(value).expect("a certificate")),
         "--server" => spec.server_program = Some(value.into()),
         "--private" => spec.private.push(value.into()),

@@ -180,10 +180,22 @@ fn a_place_in_another_root_is_not_led_out_of_it() {
     }
     symlink("out", root.join("twice")).unwrap();
     symlink("../alice", root.join("up")).unwrap();
-    let led_out = |dest: &str| {
+    fs::create_dir_all(root.join("var/lib")).unwrap();
+    for out in ["var/lib/out", "home", "app"] {
+        symlink("/oldroot/home", root.join(out)).unwrap();
+    }
+    let folder = OtherRoot::vet(&root, &Hidden::default()).unwrap();
+    let image = OtherRoot::of_image(&root).unwrap();
+    let led = |root: &OtherRoot, dest: &str| {
         let binds = vet(&[bind(&home.join("project"), dest)], &Hidden::default()).unwrap();
-        refuse_led_out(&binds, &root).is_err()
+        refuse_led_out(&binds, root).is_err()
     };
+    let led_out = |dest: &str| led(&folder, dest);
+    // An image has something there, another folder nothing.
+    for dest in ["/var/lib/out/x", "/home/x", "/app/x"] {
+        assert!(led(&image, dest) && !led_out(dest), "{dest}");
+    }
+    assert!(!led(&image, "/tmp/x"));
     for dest in [
         "/out",
         "/out/x",

@@ -1,0 +1,206 @@
+//! Bringing an image: from the digest that was asked for to files on this machine.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use gig_sandbox::image::{Config, Descriptor, Digest, Document, Limits, Manifest, Reference};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
+
+use super::{
+    About, Outside, ROOT,
+    arriving::{Arriving, To},
+    registry::Registry,
+    unpack,
+};
+
+const LIMITS: Limits = Limits::DEFAULT;
+
+/// Fills `into` with the image's `root`, and says what it is.
+///
+/// # Errors
+/// When anything is not what its digest says, or more than it may be.
+pub(super) fn pull(
+    reference: &Reference,
+    digest: Digest,
+    outside: &Outside<'_>,
+    into: &Path,
+) -> anyhow::Result<About> {
+    let runtime = runtime()?;
+    let sent = into.join("sent");
+    fs::create_dir(&sent).context("cannot make a directory for layers")?;
+    let bringing = async {
+        match tokio::time::timeout(WITHIN, bring(reference, digest, outside, &sent)).await {
+            Ok(brought) => brought,
+            Err(_) => bail!("the image is not here within {} s", WITHIN.as_secs()),
+        }
+    };
+    let brought = runtime.block_on(bringing);
+    let Brought {
+        manifest_digest,
+        manifest,
+        config,
+        layers,
+    } = brought.with_context(|| format!("cannot pull {reference}"))?;
+    let root = into.join(ROOT);
+    fs::create_dir(&root).context("cannot make the image's root")?;
+    let stock = unpack::unpack(&runtime, &layers, &root)
+        .with_context(|| format!("cannot unpack {reference}"))?;
+    fs::remove_dir_all(&sent).context("cannot remove the image's layers")?;
+    let packed = manifest
+        .layers
+        .iter()
+        .fold(manifest.config.size, |sum, layer| sum + layer.size);
+    Ok(About {
+        name: reference.to_string(),
+        digest: digest.to_string(),
+        manifest: manifest_digest.to_string(),
+        packed,
+        unpacked: stock.octets,
+        entries: stock.entries,
+        left_out: stock.left_out,
+        entrypoint: config.entrypoint,
+        command: config.command,
+        env: config.env,
+        workdir: config
+            .workdir
+            .filter(|workdir| has_directory(&root, workdir)),
+        user: config.user,
+        pulled: jiff::Timestamp::now(),
+    })
+}
+
+/// The digest that a tag, or a digest, leads to today.
+///
+/// # Errors
+/// When the registry has it not.
+pub(crate) fn resolve(reference: &Reference, outside: &Outside<'_>) -> anyhow::Result<Digest> {
+    let asked = async {
+        let mut registry = Registry::find(reference, outside).await?;
+        let digest = reference.digest().map(|digest| digest.to_string());
+        let name = digest.unwrap_or_else(|| reference.tag().unwrap_or("latest").to_owned());
+        let (arriving, kind) = registry.document(&name, LIMITS.document).await?;
+        let (To::Memory(bytes), found) = arriving.whole() else {
+            bail!("a document is no file");
+        };
+        // What is no image has a digest too, and is of no use.
+        Document::parse(&bytes, &kind, &LIMITS)?;
+        Ok(found.digest)
+    };
+    let asked = async {
+        tokio::time::timeout(WITHIN, asked)
+            .await
+            .context("the registry is too slow")?
+    };
+    runtime()?
+        .block_on(asked)
+        .with_context(|| format!("cannot ask for {reference}"))
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.context("cannot start gig's own runtime")
+}
+
+struct Brought {
+    manifest_digest: Digest,
+    manifest: Manifest,
+    config: Config,
+    layers: Vec<PathBuf>,
+}
+
+async fn bring(
+    reference: &Reference,
+    digest: Digest,
+    outside: &Outside<'_>,
+    into: &Path,
+) -> anyhow::Result<Brought> {
+    let mut registry = Registry::find(reference, outside).await?;
+    let (manifest_digest, manifest) = manifest(&mut registry, digest).await?;
+    let mut arriving = Arriving::new(To::Memory(Vec::new()), manifest.config.size);
+    registry
+        .blob(&manifest.config.digest.to_string(), &mut arriving)
+        .await?;
+    let To::Memory(config) = exactly(arriving, &manifest.config)? else {
+        bail!("a configuration is no file");
+    };
+    let config = Config::parse(&config)?;
+    let mut layers = Vec::new();
+    for (number, layer) in manifest.layers.iter().enumerate() {
+        let path = into.join(number.to_string());
+        let file = File::create_new(&path).context("cannot keep a layer")?;
+        let mut arriving = Arriving::new(To::File(file), layer.size);
+        registry
+            .blob(&layer.digest.to_string(), &mut arriving)
+            .await?;
+        exactly(arriving, layer)?;
+        layers.push(path);
+    }
+    Ok(Brought {
+        manifest_digest,
+        manifest,
+        config,
+        layers,
+    })
+}
+
+/// From a list to this machine's manifest, if it is a list; a list in a list is none.
+async fn manifest(registry: &mut Registry, digest: Digest) -> anyhow::Result<(Digest, Manifest)> {
+    match document(registry, digest, None).await? {
+        Document::Manifest(manifest) => Ok((digest, manifest)),
+        Document::Index(ours) => match document(registry, ours.digest, Some(&ours)).await? {
+            Document::Manifest(manifest) => Ok((ours.digest, manifest)),
+            Document::Index(_) => bail!("the image's list names another list"),
+        },
+    }
+}
+
+async fn document(
+    registry: &mut Registry,
+    digest: Digest,
+    described: Option<&Descriptor>,
+) -> anyhow::Result<Document> {
+    let most = described.map_or(LIMITS.document, |described| {
+        described.size.min(LIMITS.document)
+    });
+    let (arriving, kind) = registry.document(&digest.to_string(), most).await?;
+    let to = match described {
+        Some(described) => exactly(arriving, described)?,
+        None => arriving.if_it_is(digest)?.0,
+    };
+    let To::Memory(bytes) = to else {
+        bail!("a document is no file");
+    };
+    Ok(Document::parse(&bytes, &kind, &LIMITS)?)
+}
+
+/// What arrived, if digest and size are as described.
+fn exactly(arriving: Arriving, described: &Descriptor) -> anyhow::Result<To> {
+    let (to, size) = arriving.if_it_is(described.digest)?;
+    if size != described.size {
+        bail!(
+            "refused: {} has {size} octets, not {}",
+            described.digest,
+            described.size
+        );
+    }
+    Ok(to)
+}
+
+/// Whether the image has a directory there, by whatever links of its own.
+fn has_directory(root: &Path, below: &str) -> bool {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let opened = File::open(root)
+        .ok()
+        .map(|root| openat2(&root, below, flags, Mode::empty(), resolve));
+    below.starts_with('/') && opened.is_some_and(|opened| opened.is_ok())
+}
+
+/// The largest image over a slow line.
+const WITHIN: Duration = Duration::from_hours(1);
