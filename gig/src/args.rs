@@ -7,6 +7,7 @@ pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod secret;
 pub(crate) mod serve;
+pub(crate) mod team;
 pub(crate) mod value;
 
 use clap::{Args, Parser, Subcommand};
@@ -40,6 +41,9 @@ pub(crate) enum Command {
     /// Say who may sign in to the appliance, and as what
     #[command(subcommand)]
     User(serve::UserCommand),
+    /// Say who is of which team, for policies that are in force for one
+    #[command(subcommand)]
+    Team(team::TeamCommand),
     /// Make and end tokens for programs that use the appliance
     #[command(subcommand)]
     Token(serve::TokenCommand),

@@ -13,6 +13,7 @@ mod policy;
 mod restore;
 mod sandboxes;
 mod secret;
+mod team;
 
 use crate::{
     args::{Command, policy::PolicyCommand, secret::SecretCommand},
@@ -34,6 +35,7 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Mcp(args) => mcp::execute(&args),
         Command::Server(command) => sandboxes::server(command),
         Command::User(command) => identity::user(command),
+        Command::Team(command) => team::team(command),
         Command::Token(command) => identity::token(command),
         Command::Policy(PolicyCommand::Check(args)) => policy::check(&args),
         Command::Policy(PolicyCommand::Test(args)) => policy::test(&args),

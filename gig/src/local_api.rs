@@ -19,6 +19,7 @@ use crate::{
 /// What the appliance answered well.
 pub(crate) struct Answer {
     octets: Bytes,
+    tag: Option<String>,
 }
 
 impl Answer {
@@ -31,6 +32,11 @@ impl Answer {
             return Ok(Value::Null);
         }
         serde_json::from_slice(&self.octets).context("the appliance did not answer in JSON")
+    }
+
+    /// Its ETag, without the quotes.
+    pub(crate) fn tag(&self) -> Option<&str> {
+        self.tag.as_deref()
     }
 
     /// As it is.
@@ -76,8 +82,8 @@ impl<'a> Asking<'a> {
     /// When none runs, or it refuses; its own words say why.
     pub(crate) fn send(self) -> anyhow::Result<Answer> {
         match self.exchange()? {
-            (status, octets) if status.is_success() => Ok(Answer { octets }),
-            (status, octets) => refused(status, &octets),
+            (status, answer) if status.is_success() => Ok(answer),
+            (status, answer) => refused(status, &answer.octets),
         }
     }
 
@@ -87,13 +93,13 @@ impl<'a> Asking<'a> {
     /// When none runs, or it refuses.
     pub(crate) fn send_unless_missing(self) -> anyhow::Result<Option<Answer>> {
         match self.exchange()? {
-            (status, octets) if status.is_success() => Ok(Some(Answer { octets })),
+            (status, answer) if status.is_success() => Ok(Some(answer)),
             (StatusCode::NOT_FOUND, _) => Ok(None),
-            (status, octets) => refused(status, &octets).map(Some),
+            (status, answer) => refused(status, &answer.octets).map(Some),
         }
     }
 
-    fn exchange(self) -> anyhow::Result<(StatusCode, Bytes)> {
+    fn exchange(self) -> anyhow::Result<(StatusCode, Answer)> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -112,7 +118,7 @@ pub(crate) fn ask(method: Method, path: &str, body: Option<&Value>) -> anyhow::R
     asking.send()
 }
 
-async fn exchange(asking: Asking<'_>) -> anyhow::Result<(StatusCode, Bytes)> {
+async fn exchange(asking: Asking<'_>) -> anyhow::Result<(StatusCode, Answer)> {
     let stream = connect().await?;
     let lost = "the appliance was lost";
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
@@ -131,9 +137,15 @@ async fn exchange(asking: Asking<'_>) -> anyhow::Result<(StatusCode, Bytes)> {
     let asked = async {
         let response = sender.send_request(request).await.context(lost)?;
         let status = response.status();
+        let tag = response
+            .headers()
+            .get("etag")
+            .and_then(|tag| tag.to_str().ok());
+        let tag = tag.map(|tag| tag.trim_matches('"').to_owned());
         let body = Limited::new(response.into_body(), LARGEST).collect().await;
         let octets = body.map_err(|error| anyhow::anyhow!(error)).context(lost)?;
-        anyhow::Ok((status, octets.to_bytes()))
+        let octets = octets.to_bytes();
+        anyhow::Ok((status, Answer { octets, tag }))
     };
     let mut connection = std::pin::pin!(connection);
     let mut asked = std::pin::pin!(asked);

@@ -24,6 +24,7 @@ mod searches;
 mod secrets;
 mod server_logs;
 mod sign_on;
+mod teams;
 mod tls;
 
 use std::{

@@ -3,6 +3,7 @@
 //! Bodies are JSON with unknown fields refused; lists come in pages that end with a cursor; errors are
 //! problem documents (RFC 9457). Each handler begins with the permission it needs.
 
+pub(crate) mod assignments;
 pub(crate) mod attach;
 pub(crate) mod audit;
 pub(crate) mod audit_export;
@@ -21,6 +22,7 @@ pub(crate) mod secrets;
 pub(crate) mod server_log;
 pub(crate) mod servers;
 pub(crate) mod sessions;
+pub(crate) mod teams;
 pub(crate) mod tokens;
 pub(crate) mod users;
 pub(crate) mod webhooks;

@@ -126,6 +126,8 @@ impl From<ChangeError> for Problem {
             ChangeError::Missing { .. } => (StatusCode::NOT_FOUND, "not_found"),
             ChangeError::Exists { .. } => (StatusCode::CONFLICT, "exists"),
             ChangeError::Stale { .. } => (StatusCode::PRECONDITION_FAILED, "changed_meanwhile"),
+            ChangeError::Meanwhile { .. } => (StatusCode::PRECONDITION_FAILED, "changed_meanwhile"),
+            ChangeError::Ambiguous { .. } => (StatusCode::CONFLICT, "ambiguous"),
             ChangeError::InUse { .. } => (StatusCode::CONFLICT, "in_use"),
             ChangeError::Full { .. } => (StatusCode::CONFLICT, "full"),
             ChangeError::LastAdmin { .. } => (StatusCode::CONFLICT, "last_admin"),

@@ -77,8 +77,9 @@ pub trait Control: Send + Sync + 'static {
     /// When it cannot be read.
     fn lines(&self, asked: &LogAsked) -> Result<LogPage, ControlError>;
 
-    /// Puts another policy in force for the sandboxes of a server and cuts what it no longer allows.
-    fn set_policy(&self, server: &str, policy: Policy);
+    /// Puts another policy in force for the sandboxes of a server that are of a profile, and cuts what it no
+    /// longer allows.
+    fn set_policy(&self, server: &str, profile: &str, ruling: Ruling);
 }
 
 /// A sandbox that is to be.
@@ -152,11 +153,31 @@ impl EndCause {
 /// Says under which policy a sandbox starts; asked once, when all else is at hand.
 pub type Decide = Box<dyn FnOnce() -> BoxFuture<'static, Result<Decided, ControlError>> + Send>;
 
+/// A policy, and what put it in force.
+#[derive(Debug, Clone)]
+pub struct Ruling {
+    /// With the floors that bound it.
+    pub policy: Policy,
+    /// `profile ana`, `team data`, `server docs`, `all servers`; where nothing did, why.
+    pub by: Arc<str>,
+}
+
+impl Ruling {
+    /// One that denies everything, for this reason.
+    #[must_use]
+    pub fn denying(why: &str) -> Self {
+        Self {
+            policy: Policy::deny_all(why),
+            by: why.into(),
+        }
+    }
+}
+
 /// What a sandbox starts under.
 #[expect(missing_debug_implementations, reason = "what is held can be anything")]
 pub struct Decided {
     /// The policy in force.
-    pub policy: Policy,
+    pub ruling: Ruling,
     /// Held until the sandbox is among [`Control::sandboxes`], or did not start: as long as it is held no
     /// policy changes.
     pub hold: Box<dyn Send>,
@@ -209,6 +230,8 @@ pub struct SandboxFacts {
     pub policy: Arc<str>,
     /// Its version.
     pub policy_version: u64,
+    /// What put it in force.
+    pub policy_by: Arc<str>,
     /// Since when.
     pub started: Timestamp,
     /// When it ended, and with which status.

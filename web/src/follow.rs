@@ -14,14 +14,13 @@ use std::{
     time::Duration,
 };
 
-use gig_policy::Policy;
 use tokio::{
     runtime::Runtime,
     sync::{OwnedRwLockWriteGuard, watch},
     time::Instant,
 };
 
-use crate::{app::App, in_force, store::News};
+use crate::{app::App, control::Ruling, in_force, store::News};
 
 /// A thread that follows the store; ends when this is dropped.
 #[derive(Debug)]
@@ -204,8 +203,11 @@ impl App {
     fn deny_everything(&self) {
         for sandbox in self.control.sandboxes() {
             if sandbox.ended.is_none() && *sandbox.policy != *UNKNOWN {
-                self.control
-                    .set_policy(&sandbox.server, Policy::deny_all(UNKNOWN));
+                self.control.set_policy(
+                    &sandbox.server,
+                    &sandbox.profile,
+                    Ruling::denying(UNKNOWN),
+                );
             }
         }
     }

@@ -1,22 +1,25 @@
-//! Which policy is in force for which server, as the store says it, and putting it so in what runs.
+//! Which policy is in force for which server and person, as the store says it, and putting it so in what runs.
 //!
-//! A server's own assignment, else that of all servers, else one that denies everything; under the floors of
-//! all and of the server, of which one that is gone or cannot be read allows nothing. A document that
-//! this gig cannot read denies everything, too, and so does a server that was removed: its sandboxes get
-//! nothing of what is meant for all others while they end. What is asked for many servers at once is read
-//! once, and where the store fails nothing more is asked of it: each question could wait as long again.
+//! The most specific assignment wins: the person's own, else that of their teams, else the server's, else that
+//! of all, else one that denies everything. Then every floor bounds it that is of the person, of a team of
+//! theirs, of the server or of all; one that is gone or cannot be read allows nothing. Teams of one person that
+//! disagree are refused where somebody would make them so; found all the same, they deny everything. So does a
+//! document that this gig cannot read, and a server that was removed: its sandboxes get nothing of what is
+//! meant for all others while they end. What is asked for many at once is read once, and where the store fails
+//! nothing more is asked of it: each question could wait as long again.
 
 use std::{
-    collections::{BTreeSet, HashMap, hash_map::Entry},
+    collections::{BTreeSet, HashMap, HashSet, hash_map::Entry},
     sync::Arc,
 };
 
 use gig_policy::{Policy, Reach};
 
 use crate::{
-    control::Control,
+    control::{Control, Ruling},
     document::compile,
-    store::{Assignment, Network, PolicyVersion, Store, StoreError},
+    profile::folded,
+    store::{Assignment, Network, Place, PolicyVersion, Store, StoreError, Team},
 };
 
 /// What the store says, read as it is asked for.
@@ -25,12 +28,23 @@ pub(crate) struct InForce<'a> {
     servers: HashMap<String, Network>,
     assignments: Vec<Assignment>,
     floors: Vec<Assignment>,
+    teams: Vec<Team>,
     kept: HashMap<String, Option<PolicyVersion>>,
     compiled: HashMap<(String, Reach), Policy>,
 }
 
+/// What is assigned to somebody.
+enum Assigned<'a> {
+    /// This, by its place.
+    One(&'a Assignment),
+    /// Nothing.
+    Nothing,
+    /// Their teams disagree.
+    Ambiguous,
+}
+
 impl<'a> InForce<'a> {
-    /// Reads who is registered and what is assigned.
+    /// Reads who is registered and what is assigned to whom.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -42,6 +56,7 @@ impl<'a> InForce<'a> {
                 .collect(),
             assignments: store.assignments()?,
             floors: store.floors()?,
+            teams: store.teams()?,
             store,
             kept: HashMap::new(),
             compiled: HashMap::new(),
@@ -53,32 +68,88 @@ impl<'a> InForce<'a> {
         self.servers.contains_key(server)
     }
 
-    /// What is assigned to a server, by itself or with all others.
-    pub(crate) fn name_for(&self, server: &str) -> Option<String> {
-        assigned(&self.assignments, server)
+    /// What is assigned to a server when it runs for this profile.
+    pub(crate) fn name_for(&self, server: &str, profile: &str) -> Option<String> {
+        match self.assigned(server, profile) {
+            Assigned::One(one) => Some(one.policy.clone()),
+            Assigned::Nothing | Assigned::Ambiguous => None,
+        }
     }
 
-    /// The policy in force for `server`; each version is read and compiled once.
+    /// For which teams and people a policy is in force, in words.
+    pub(crate) fn people_of(&self, policy: &str) -> Vec<String> {
+        let people = self.assignments.iter().filter(|one| {
+            let people = matches!(one.place, Place::Profile(_) | Place::Team(_));
+            people && one.policy == policy
+        });
+        people.map(|one| one.place.to_string()).collect()
+    }
+
+    /// The policy in force for `server` when it runs for `profile`; each version is read and compiled once.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub(crate) fn of(&mut self, server: &str) -> Result<Policy, StoreError> {
+    pub(crate) fn of(&mut self, server: &str, profile: &str) -> Result<Ruling, StoreError> {
         let Some(network) = self.servers.get(server) else {
-            return Ok(Policy::deny_all("no longer registered"));
+            return Ok(Ruling::denying("no longer registered"));
         };
         let reach = match network {
             Network::Local => Reach::Local,
             Network::External | Network::Disconnected => Reach::External,
         };
-        let Some(name) = assigned(&self.assignments, server) else {
-            return Ok(Policy::deny_all("nothing assigned"));
+        let (name, by) = match self.assigned(server, profile) {
+            Assigned::One(one) => (one.policy.clone(), one.place.to_string()),
+            Assigned::Nothing => return Ok(Ruling::denying("nothing assigned")),
+            Assigned::Ambiguous => return Ok(Ruling::denying("teams disagree")),
         };
+        let floors: Vec<String> = self.floors_of(server, profile);
         let policy = self.read_policy(name, reach)?;
-        let floors = self.floors.iter();
-        let above = floors.filter(|one| one.server.as_deref().is_none_or(|of| of == server));
-        let above: Vec<String> = above.map(|one| one.policy.clone()).collect();
-        let above = above.into_iter().map(|name| self.read_policy(name, reach));
-        Ok(policy.under(above.collect::<Result<_, _>>()?))
+        let above = floors.into_iter().map(|name| self.read_policy(name, reach));
+        Ok(Ruling {
+            policy: policy.under(above.collect::<Result<_, _>>()?),
+            by: by.into(),
+        })
+    }
+
+    fn assigned(&self, server: &str, profile: &str) -> Assigned<'_> {
+        let at = |place: &Place| self.assignments.iter().find(|one| one.place == *place);
+        if let Some(own) = at(&Place::profile(profile)) {
+            return Assigned::One(own);
+        }
+        let teams = self.teams_of(profile).into_iter();
+        let mut theirs = teams.filter_map(|name| at(&Place::Team(name.to_owned())));
+        if let Some(first) = theirs.next() {
+            return match theirs.all(|other| other.policy == first.policy) {
+                true => Assigned::One(first),
+                false => Assigned::Ambiguous,
+            };
+        }
+        let found = at(&Place::Server(server.to_owned())).or_else(|| at(&Place::All));
+        found.map_or(Assigned::Nothing, Assigned::One)
+    }
+
+    /// Each once, whichever of their places it bounds.
+    fn floors_of(&self, server: &str, profile: &str) -> Vec<String> {
+        let (person, teams) = (folded(profile), self.teams_of(profile));
+        let bounds = |place: &Place| match place {
+            Place::All => true,
+            Place::Server(name) => name == server,
+            Place::Team(name) => teams.contains(name.as_str()),
+            Place::Profile(name) => *name == person,
+        };
+        let mut seen = HashSet::new();
+        let floors = self.floors.iter().filter(|one| bounds(&one.place));
+        let floors = floors.filter(|one| seen.insert(one.policy.as_str()));
+        floors.map(|one| one.policy.clone()).collect()
+    }
+
+    fn teams_of(&self, profile: &str) -> BTreeSet<&str> {
+        let person = folded(profile);
+        let theirs = self
+            .teams
+            .iter()
+            .filter(|team| team.members.contains(&person));
+        theirs.map(|team| team.name.as_str()).collect()
     }
 
     /// One policy by itself.
@@ -97,23 +168,12 @@ impl<'a> InForce<'a> {
     }
 }
 
-/// The policy in force for `server`.
+/// The policy in force for `server` when it runs for `profile`, and what put it there.
 ///
 /// # Errors
 /// When the store cannot be read.
-pub fn effective(store: &dyn Store, server: &str) -> Result<Policy, StoreError> {
-    InForce::read(store)?.of(server)
-}
-
-/// Its own, else that of all servers.
-fn assigned(assignments: &[Assignment], server: &str) -> Option<String> {
-    let of = |wanted: Option<&str>| {
-        let found = assignments
-            .iter()
-            .find(|one| one.server.as_deref() == wanted);
-        found.map(|one| one.policy.clone())
-    };
-    of(Some(server)).or_else(|| of(None))
+pub fn effective(store: &dyn Store, server: &str, profile: &str) -> Result<Ruling, StoreError> {
+    InForce::read(store)?.of(server, profile)
 }
 
 fn read_as(name: &str, kept: Option<&PolicyVersion>, reach: Reach) -> Policy {
@@ -138,18 +198,20 @@ fn read_as(name: &str, kept: Option<&PolicyVersion>, reach: Reach) -> Policy {
 pub(crate) fn decide_again<'a>(store: &'a dyn Store, control: &dyn Control) -> Option<InForce<'a>> {
     let running = control.sandboxes().into_iter();
     let running = running.filter(|sandbox| sandbox.ended.is_none());
-    let servers: BTreeSet<Arc<str>> = running.map(|sandbox| sandbox.server).collect();
+    let pairs: BTreeSet<(Arc<str>, Arc<str>)> = running
+        .map(|sandbox| (sandbox.server, sandbox.profile))
+        .collect();
     let mut said = InForce::read(store);
-    for server in servers {
-        let policy = match &mut said {
-            Ok(known) => known.of(&server),
-            Err(_) => Ok(Policy::deny_all(UNREADABLE)),
+    for (server, profile) in pairs {
+        let ruling = match &mut said {
+            Ok(known) => known.of(&server, &profile),
+            Err(_) => Ok(Ruling::denying(UNREADABLE)),
         };
-        let policy = policy.unwrap_or_else(|error| {
+        let ruling = ruling.unwrap_or_else(|error| {
             said = Err(error);
-            Policy::deny_all(UNREADABLE)
+            Ruling::denying(UNREADABLE)
         });
-        control.set_policy(&server, policy);
+        control.set_policy(&server, &profile, ruling);
     }
     match said {
         Ok(known) => Some(known),

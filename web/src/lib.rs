@@ -47,7 +47,7 @@ pub use app::{App, AppSettings, Traffic};
 pub use auth::oidc::{CALLBACK, OidcSettings};
 pub use clock::{Clock, SystemClock};
 pub use connections::{Door, ServeError, serve};
-pub use control::{Attached, Control, ControlError, Decide, Decided, SandboxFacts, Wanted};
+pub use control::{Attached, Control, ControlError, Decide, Decided, Ruling, SandboxFacts, Wanted};
 pub use credential::{Digest, Minted, NoRandomness, mint_setup, mint_token};
 pub use factor::{SealError, Sealer};
 pub use follow::Following;

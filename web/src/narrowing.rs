@@ -57,6 +57,9 @@ pub enum Scope {
     /// Give secrets values.
     #[serde(rename = "secrets:write")]
     WriteSecrets,
+    /// Say who is of which team.
+    #[serde(rename = "teams:write")]
+    WriteTeams,
     /// Say where people are told what waits.
     #[serde(rename = "webhooks:write")]
     WriteWebhooks,
@@ -86,7 +89,7 @@ pub enum NarrowingRefused {
 }
 
 impl Scope {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Read,
         Self::Audit,
         Self::WritePolicies,
@@ -98,6 +101,7 @@ impl Scope {
         Self::ActForProfiles,
         Self::WriteServers,
         Self::WriteSecrets,
+        Self::WriteTeams,
         Self::WriteWebhooks,
         Self::Examine,
     ];
@@ -117,6 +121,7 @@ impl Scope {
             Self::ActForProfiles => "profiles:act",
             Self::WriteServers => "servers:write",
             Self::WriteSecrets => "secrets:write",
+            Self::WriteTeams => "teams:write",
             Self::WriteWebhooks => "webhooks:write",
             Self::Examine => "settings:examine",
         }
@@ -135,6 +140,7 @@ impl Scope {
             Self::ActForProfiles => Permission::ActForProfiles,
             Self::WriteServers => Permission::ManageServers,
             Self::WriteSecrets => Permission::ManageSecrets,
+            Self::WriteTeams => Permission::ManageTeams,
             Self::WriteWebhooks => Permission::ManageWebhooks,
             Self::Examine => Permission::Examine,
         }

@@ -22,8 +22,9 @@ use once::Keys;
 use problems::Problems;
 
 use crate::api::{
-    attach, audit, audit_export, events, factors, floors, health, held, policies, proposals,
-    recorded, sandboxes, searches, secrets, server_log, servers, sessions, tokens, users,
+    assignments, attach, audit, audit_export, events, factors, floors, health, held, policies,
+    proposals, recorded, sandboxes, searches, secrets, server_log, servers, sessions, teams,
+    tokens, users,
     webhooks::{self, answer},
 };
 
@@ -35,9 +36,10 @@ use crate::api::{
         sessions::me, sessions::list, sessions::end,
         users::list, users::add, users::change, users::remove,
         factors::rule, factors::set_rule, factors::remove,
+        teams::list, teams::one, teams::save, teams::remove,
         tokens::list, tokens::add, tokens::remove,
         policies::list, policies::one, policies::save, policies::remove, policies::versions,
-        policies::version, policies::roll_back, policies::check, policies::assignments, policies::assign,
+        policies::version, policies::roll_back, policies::check, assignments::list, assignments::assign,
         proposals::list, proposals::one, proposals::approve, proposals::reject, proposals::withdraw,
         proposals::rule, proposals::set_rule,
         floors::list, floors::set, held::list, held::allow, held::deny,

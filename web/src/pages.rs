@@ -21,6 +21,7 @@ pub(crate) mod servers;
 pub(crate) mod settings;
 pub(crate) mod setup;
 pub(crate) mod sign_in;
+pub(crate) mod teams;
 pub(crate) mod webhooks;
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Where the rule goes that lets a denied record pass: into the policy that is in force for its server
-//! now, whatever denied it then; where nothing is in force, into a new one that is put in force with it.
+//! Where the rule goes that lets a denied record pass: into the policy that is in force for its server and
+//! profile now, whatever denied it then; where nothing is in force, into a new one that is put in force with it.
 //!
 //! Whether it would still be denied is asked of the code that enforces.
 
@@ -29,7 +29,7 @@ pub(crate) struct Remedies<'a> {
     store: &'a dyn Store,
     in_force: InForce<'a>,
     now: Moment,
-    known: HashMap<String, (Policy, Remedy)>,
+    known: HashMap<(String, String), (Policy, Remedy)>,
     names: Option<BTreeSet<String>>,
 }
 
@@ -48,15 +48,19 @@ impl<'a> Remedies<'a> {
         })
     }
 
-    /// Where a rule for this server goes; `None` where it is not registered.
+    /// Where a rule for this server and profile goes; `None` where it is not registered.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub(crate) fn place(&mut self, server: &str) -> Result<Option<Remedy>, StoreError> {
+    pub(crate) fn place(
+        &mut self,
+        server: &str,
+        profile: &str,
+    ) -> Result<Option<Remedy>, StoreError> {
         if !self.in_force.knows(server) {
             return Ok(None);
         }
-        Ok(Some(self.known(server)?.1.clone()))
+        Ok(Some(self.known(server, profile)?.1.clone()))
     }
 
     /// Whether what a record asked for is denied to this server now, and by no floor: what a floor denies
@@ -65,7 +69,7 @@ impl<'a> Remedies<'a> {
     /// # Errors
     /// When the store cannot be read.
     pub(crate) fn denies(&mut self, server: &str, row: &Row) -> Result<bool, StoreError> {
-        Ok(denies(&self.known(server)?.0, row))
+        Ok(denies(&self.known(server, profile_of(row))?.0, row))
     }
 
     /// Where the rule goes that lets this record pass; `None` where none could, or nothing denies it now.
@@ -80,7 +84,7 @@ impl<'a> Remedies<'a> {
         let server = row.server.as_deref();
         if let Some(server) = server.filter(|server| self.in_force.knows(server)) {
             return match self.denies(server, row)? {
-                true => self.place(server),
+                true => self.place(server, profile_of(row)),
                 false => Ok(None),
             };
         }
@@ -93,10 +97,11 @@ impl<'a> Remedies<'a> {
         Ok(kept.map(|_| Remedy { policy, assign }))
     }
 
-    fn known(&mut self, server: &str) -> Result<&(Policy, Remedy), StoreError> {
-        if !self.known.contains_key(server) {
-            let policy = self.in_force.of(server)?.as_of(self.now);
-            let remedy = match self.in_force.name_for(server) {
+    fn known(&mut self, server: &str, profile: &str) -> Result<&(Policy, Remedy), StoreError> {
+        let pair = (server.to_owned(), profile.to_owned());
+        if !self.known.contains_key(&pair) {
+            let policy = self.in_force.of(server, profile)?.policy.as_of(self.now);
+            let remedy = match self.in_force.name_for(server, profile) {
                 Some(policy) => Remedy {
                     policy,
                     assign: None,
@@ -106,9 +111,9 @@ impl<'a> Remedies<'a> {
                     assign: Some(server.to_owned()),
                 },
             };
-            self.known.insert(server.to_owned(), (policy, remedy));
+            self.known.insert(pair.clone(), (policy, remedy));
         }
-        self.known.get(server).ok_or_else(|| StoreError {
+        self.known.get(&pair).ok_or_else(|| StoreError {
             attempted: "read",
             place: "what is in force".into(),
             source: "a server is not known".into(),
@@ -130,6 +135,11 @@ impl<'a> Remedies<'a> {
         let mut names = std::iter::once(server.to_owned()).chain(others);
         Ok(names.find(is_free).unwrap_or_else(|| server.to_owned()))
     }
+}
+
+/// Whose it was; of what was recorded before it said so, nobody's.
+pub(crate) fn profile_of(row: &Row) -> &str {
+    row.profile.as_deref().unwrap_or_default()
 }
 
 /// Whether a policy denies it, too, and no floor does.
@@ -207,8 +217,9 @@ mod tests {
 
     fn assign(lab: &Lab, server: Option<&str>, policy: Option<&str>) {
         lab.make(&Change::Assign {
-            server: server.map(str::to_owned),
+            place: server.map(str::to_owned).into(),
             policy: policy.map(str::to_owned),
+            expected: None,
         });
     }
 

@@ -34,6 +34,8 @@ pub enum Permission {
     AssignPolicies,
     /// Say which policies bound all others, and write those.
     SetFloors,
+    /// Say who is of which team, and so which policy is in force for whom.
+    ManageTeams,
     /// Allow or deny one request that waits; where policies are changed by two people it takes
     /// [`Permission::Approve`], too.
     AnswerHeld,
@@ -86,8 +88,8 @@ impl Role {
     pub const fn may(self, permission: Permission) -> bool {
         use Permission::{
             ActForProfiles, AnswerHeld, Approve, AssignPolicies, EditPolicies, Examine, Look,
-            ManageSecrets, ManageServers, ManageUsers, ManageWebhooks, ReadAudit, RunSandboxes,
-            SetFloors,
+            ManageSecrets, ManageServers, ManageTeams, ManageUsers, ManageWebhooks, ReadAudit,
+            RunSandboxes, SetFloors,
         };
         match permission {
             Look => true,
@@ -99,7 +101,8 @@ impl Role {
                 matches!(self, Self::Editor | Self::Approver | Self::Admin)
             }
             Approve => matches!(self, Self::Approver | Self::Admin),
-            ManageServers | ManageUsers | ManageSecrets | ManageWebhooks | Examine | SetFloors => {
+            ManageServers | ManageTeams | ManageUsers | ManageSecrets | ManageWebhooks
+            | Examine | SetFloors => {
                 matches!(self, Self::Admin)
             }
         }
@@ -164,6 +167,7 @@ mod tests {
             let admin = role == Role::Admin;
             assert_eq!(role.may(Permission::ManageUsers), admin, "{role}");
             assert_eq!(role.may(Permission::ManageServers), admin, "{role}");
+            assert_eq!(role.may(Permission::ManageTeams), admin, "{role}");
             assert_eq!(role.may(Permission::ManageSecrets), admin, "{role}");
             assert_eq!(role.may(Permission::Examine), admin, "{role}");
             assert_eq!(role.may(Permission::SetFloors), admin, "{role}");

@@ -15,8 +15,9 @@ use axum::{
 
 use crate::{
     api::{
-        attach, audit, audit_export, events, factors, floors, health, held, policies, proposals,
-        recorded, sandboxes, searches, secrets, server_log, servers, sessions, tokens, users,
+        assignments, attach, audit, audit_export, events, factors, floors, health, held, policies,
+        proposals, recorded, sandboxes, searches, secrets, server_log, servers, sessions, teams,
+        tokens, users,
         webhooks::{self, answer},
     },
     api_error::Problem,
@@ -111,7 +112,7 @@ fn api() -> Router<Arc<App>> {
         )
         .route(
             "/api/v1/assignments",
-            get(policies::assignments).put(policies::assign),
+            get(assignments::list).put(assignments::assign),
         )
         .route("/api/v1/policies/{name}/suggest", post(recorded::suggest))
         .route("/api/v1/audit", get(audit::search))
@@ -147,6 +148,11 @@ fn api() -> Router<Arc<App>> {
 fn decisions() -> Router<Arc<App>> {
     Router::new()
         .route("/api/v1/floors", get(floors::list).put(floors::set))
+        .route("/api/v1/teams", get(teams::list))
+        .route(
+            "/api/v1/teams/{name}",
+            get(teams::one).put(teams::save).delete(teams::remove),
+        )
         .route("/api/v1/webhooks", get(webhooks::list))
         .route(
             "/api/v1/webhooks/{name}",
@@ -239,6 +245,7 @@ fn console() -> Router<Arc<App>> {
             get(pages::second_factor::show).post(pages::second_factor::submit),
         )
         .route("/people/factor-rule", post(pages::people::ask_for_factors))
+        .route("/people/teams", post(pages::teams::save))
         .route("/people/users", post(pages::people::add_user))
         .route("/people/password", post(pages::people::own_password))
         .route("/people/users/{name}", post(pages::people::change_user))

@@ -1,5 +1,5 @@
-//! What the appliance keeps beside its record and its secrets: people, sessions, tokens, policies with
-//! their versions, servers.
+//! What the appliance keeps beside its record and its secrets: people, sessions, tokens, teams, policies
+//! with their versions, servers.
 //!
 //! Everything that changes goes through [`Store::apply`] as one [`Change`], in one transaction, told to
 //! a witness before it takes effect: what cannot be recorded does not happen. The rest only reads. The
@@ -25,6 +25,7 @@ pub(crate) mod held;
 mod kept;
 mod name;
 mod once;
+mod place;
 mod postgres;
 mod proposal;
 mod proposals;
@@ -35,6 +36,7 @@ mod sign_on;
 mod sqlite;
 mod standing;
 mod tables;
+mod teams;
 #[cfg(test)]
 pub(crate) mod tests;
 mod transfer;
@@ -49,10 +51,12 @@ pub use kept::{
 };
 pub use name::{Name, ParseNameError};
 pub use once::{Asked, Begun, Finish, KeptAnswer, Once};
+pub use place::Place;
 pub use postgres::PostgresStore;
 pub use proposal::{Decided, Decision, Draft, Proposal, ProposalKind, ProposalState};
 pub use sqlite::{OpenStoreError, SqliteStore};
 pub use standing::Standing;
+pub use teams::{Team, members};
 pub use webhooks::{Webhook, WebhookKind};
 
 /// Is told of a change before it takes effect, and may refuse it.
@@ -197,6 +201,12 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn floors(&self) -> Result<Vec<Assignment>, StoreError>;
 
+    /// Who is of which team, by name.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn teams(&self) -> Result<Vec<Team>, StoreError>;
+
     /// Requests that wait for a person at `now` and of which nobody has decided, oldest first.
     ///
     /// # Errors
@@ -325,6 +335,24 @@ pub enum ChangeError {
         name: String,
         /// Its newest version; 0 when it is not there.
         current: u64,
+    },
+    /// The same, of what is no policy.
+    #[error("{what} changed meanwhile: look again, and try again")]
+    Meanwhile {
+        /// `team data` …
+        what: String,
+    },
+    /// Somebody were of two teams, and nobody could say which of their policies is in force.
+    #[error(
+        "{person} were of teams of different policies, {} and {}: nobody is, so that it is clear which is in \
+         force; give the teams one policy, or {person} one of their own and one team",
+        policies[0], policies[1]
+    )]
+    Ambiguous {
+        /// Who.
+        person: String,
+        /// Two of them.
+        policies: [String; 2],
     },
     /// Something still needs it.
     #[error("{what} {name} is still in use by {user}")]

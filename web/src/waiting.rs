@@ -17,7 +17,7 @@ use crate::{
     api_error::Problem,
     app::App,
     document,
-    remedy::{Remedies, Remedy},
+    remedy::{Remedies, Remedy, profile_of},
 };
 
 /// A destination that somebody may want to allow.
@@ -64,7 +64,8 @@ pub(crate) fn waiting(app: &App) -> Result<Vec<Waiting>, Problem> {
         let Some((server, host, port)) = place(&found.row) else {
             continue;
         };
-        let Some(remedy) = remedies.place(&server).map_err(Problem::internal)? else {
+        let remedy = remedies.place(&server, profile_of(&found.row));
+        let Some(remedy) = remedy.map_err(Problem::internal)? else {
             continue;
         };
         let place = (remedy.policy.clone(), host, port);

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args, Subcommand, ValueEnum};
 use gig_policy::SandboxId;
 
-use super::{OutputArgs, run, value};
+use super::{OutputArgs, run, team::PlaceArgs, value};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
@@ -144,24 +144,16 @@ pub(crate) struct PolicyRollbackArgs {
 pub(crate) struct PolicyAssignArgs {
     /// The policy's name in the appliance
     pub(crate) name: String,
-    /// For this server
-    #[arg(long, value_name = "NAME", conflicts_with = "all")]
-    pub(crate) server: Option<String>,
-    /// For all servers that have none of their own
-    #[arg(long)]
-    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyUnassignArgs {
-    /// Of this server
-    #[arg(long, value_name = "NAME", conflicts_with = "all")]
-    pub(crate) server: Option<String>,
-    /// Of all servers that have none of their own
-    #[arg(long)]
-    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }
@@ -182,12 +174,8 @@ pub(crate) struct PolicyFloorArgs {
     /// The policy's name in the appliance; without one, and without --rm, the floors are listed
     #[arg(conflicts_with = "rm")]
     pub(crate) name: Option<String>,
-    /// Of this server
-    #[arg(long, value_name = "NAME", conflicts_with = "all")]
-    pub(crate) server: Option<String>,
-    /// Of all servers
-    #[arg(long)]
-    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) place: PlaceArgs,
     /// Take the floor away
     #[arg(long)]
     pub(crate) rm: bool,

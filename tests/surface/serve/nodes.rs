@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Appliance, Ask, PASSWORD};
 
 /// A node on `server`, with a data directory of its own.
-fn node(server: &Postgres) -> Appliance {
+pub(super) fn node(server: &Postgres) -> Appliance {
     let folder = tempfile::tempdir().expect("a folder");
     Appliance::start_on(folder, &[], Some(server.url("postgres")))
 }

@@ -1,12 +1,13 @@
-//! Floors: policies that bound what is allowed to all servers, or to one, whatever is assigned there.
+//! Floors: policies that bound what is allowed to all, or to one server, team or person, whatever is assigned
+//! there.
 
 use std::sync::Arc;
 
-use axum::{Json, extract::State, response::Response};
+use axum::{extract::State, http::HeaderMap, response::Response};
 
 use super::{
     Body, Items,
-    policies::AssignmentView,
+    assignments::{AssignmentView, assigned, seen},
     proposals::{ProposalView, done},
 };
 use crate::{
@@ -14,36 +15,34 @@ use crate::{
     app::App,
     auth::Caller,
     role::Permission,
-    store::{Applied, Change},
+    store::{Applied, Change, Place},
 };
 
 /// Which policies bound others, and where.
 #[utoipa::path(get, path = "/api/v1/floors", tag = "policies",
     responses((status = 200, body = Items<AssignmentView>)))]
-pub(crate) async fn list(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-) -> Result<Json<Items<AssignmentView>>, Problem> {
+pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
     caller.require(Permission::Look)?;
-    let found = app.ask(|store| store.floors()).await?;
-    let items = found.into_iter().map(|one| AssignmentView {
-        server: one.server,
-        policy: Some(one.policy),
-    });
-    Ok(Json(Items {
-        items: items.collect(),
-    }))
+    Ok(assigned(app.ask(|store| store.floors()).await?))
 }
 
-/// Makes a policy the floor of a server, or of all servers.
+/// Makes a policy the floor of a person, a team, a server, or of all. With `If-Match` only where the list is
+/// still the one that it names.
 #[utoipa::path(put, path = "/api/v1/floors", tag = "policies", request_body = AssignmentView,
-    responses((status = 204), (status = 202, body = ProposalView), (status = 404, body = Problem)))]
+    params(("If-Match" = Option<String>, Header, description = "the ETag of the list that this is built on")),
+    responses((status = 204), (status = 202, body = ProposalView), (status = 404, body = Problem),
+              (status = 412, body = Problem)))]
 pub(crate) async fn set(
     State(app): State<Arc<App>>,
     caller: Caller,
+    headers: HeaderMap,
     Body(wanted): Body<AssignmentView>,
 ) -> Result<Response, Problem> {
-    let applied = set_floor(&app, &caller, wanted.server, wanted.policy).await?;
+    caller.require(Permission::SetFloors)?;
+    let there = app.ask(|store| store.floors()).await?;
+    let expected = seen(&headers, &there, "floors")?;
+    let place = wanted.place()?;
+    let applied = set_floor(&app, &caller, (place, wanted.policy), expected).await?;
     Ok(done(applied))
 }
 
@@ -51,11 +50,15 @@ pub(crate) async fn set(
 pub(crate) async fn set_floor(
     app: &App,
     caller: &Caller,
-    server: Option<String>,
-    policy: Option<String>,
+    (place, policy): (Place, Option<String>),
+    expected: Option<String>,
 ) -> Result<Applied, Problem> {
     caller.require(Permission::SetFloors)?;
-    let change = Change::SetFloor { server, policy };
+    let change = Change::SetFloor {
+        place,
+        policy,
+        expected,
+    };
     app.change(caller.actor(app), change).await
 }
 

@@ -34,7 +34,7 @@ use crate::{
     app::App,
     auth::Caller,
     role::Permission,
-    store::{Change, ChangeError, PolicyHead, PolicyVersion},
+    store::{ChangeError, PolicyHead, PolicyVersion},
 };
 
 /// A version, as listed.
@@ -111,17 +111,6 @@ pub(crate) struct VersionsPage {
     items: Vec<PolicyView>,
     /// For the next page; null at the end.
     next: Option<u64>,
-}
-
-/// What is in force where.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AssignmentView {
-    /// A server; null for all that have none of their own.
-    #[serde(default)]
-    pub(crate) server: Option<String>,
-    /// A policy; null takes the assignment away.
-    pub(crate) policy: Option<String>,
 }
 
 impl From<PolicyHead> for PolicyView {
@@ -291,41 +280,6 @@ pub(crate) async fn check(
         problems: checked.problems,
         findings: checked.findings,
     }))
-}
-
-/// What is in force where.
-#[utoipa::path(get, path = "/api/v1/assignments", tag = "policies",
-    responses((status = 200, body = Items<AssignmentView>)))]
-pub(crate) async fn assignments(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-) -> Result<Json<Items<AssignmentView>>, Problem> {
-    caller.require(Permission::Look)?;
-    let found = app.ask(|store| store.assignments()).await?;
-    let items = found.into_iter().map(|one| AssignmentView {
-        server: one.server,
-        policy: Some(one.policy),
-    });
-    Ok(Json(Items {
-        items: items.collect(),
-    }))
-}
-
-/// Puts a policy in force for a server, or for all that have none of their own.
-#[utoipa::path(put, path = "/api/v1/assignments", tag = "policies", request_body = AssignmentView,
-    responses((status = 204), (status = 202, body = ProposalView), (status = 404, body = Problem)))]
-pub(crate) async fn assign(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Body(wanted): Body<AssignmentView>,
-) -> Result<Response, Problem> {
-    caller.require(Permission::AssignPolicies)?;
-    let change = Change::Assign {
-        server: wanted.server,
-        policy: wanted.policy,
-    };
-    let applied = app.change(caller.actor(&app), change).await?;
-    Ok(proposals::done(applied))
 }
 
 /// A version of a policy; the newest for `None`.

@@ -28,13 +28,15 @@ use crate::{
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ProposalView {
     pub(crate) id: u64,
-    /// `policy.save`, `policy.save_for`, `policy.remove`, `policy.assign`, `policy.floor`, `user.role`, `rule.off`.
+    /// `policy.save`, `policy.save_for`, `policy.remove`, `policy.assign`, `policy.floor`, `team.save`,
+    /// `team.remove`, `user.role`, `rule.off`.
     pub(crate) kind: &'static str,
-    /// The policy, the user, or the server (empty for all servers); of `policy.save_for` `POLICY for SERVER`.
+    /// The policy, the user, the team, or the place (a server's name, `team NAME`, `profile NAME`, empty for all
+    /// servers); of `policy.save_for` `POLICY for SERVER`.
     pub(crate) subject: String,
-    /// The document (not in lists), the role, or the policy (empty for none).
+    /// The document (not in lists), the role, the members, or the policy (empty for none).
     pub(crate) value: String,
-    /// The role or the policy that was there when it was proposed.
+    /// The role, the members or the policy that were there when it was proposed.
     pub(crate) before: String,
     /// The version of the policy that it is built on; 0 for none.
     pub(crate) built_on: u64,

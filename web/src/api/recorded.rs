@@ -95,7 +95,7 @@ pub(crate) async fn of_proposal(
         .filter(|_| found.draft.holds_document());
     let name = name.map(str::to_owned);
     let name = name.ok_or_else(|| Problem::invalid("this proposal holds no document"))?;
-    let server = found.draft.server().map(str::to_owned);
+    let server = found.draft.server();
     let span = span(&name, week(), server, None)?;
     let done = simulated(&app, &caller, name, found.draft.value, span).await?;
     Ok(Json(done))

@@ -38,6 +38,8 @@ pub(crate) struct SandboxView {
     pub(crate) address: Option<String>,
     pub(crate) policy: String,
     pub(crate) policy_version: u64,
+    /// What put it in force: `profile ana`, `team data`, `server docs`, `all servers`.
+    pub(crate) policy_by: String,
     pub(crate) started: String,
     pub(crate) ended: Option<String>,
     pub(crate) exit_status: Option<u8>,
@@ -57,6 +59,7 @@ impl From<SandboxFacts> for SandboxView {
             address: facts.address.map(|address| address.to_string()),
             policy: facts.policy.to_string(),
             policy_version: facts.policy_version,
+            policy_by: facts.policy_by.to_string(),
             started: time(facts.started),
             ended: ended.map(|(at, _)| time(at)),
             exit_status: ended.map(|(_, status)| status),

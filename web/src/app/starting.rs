@@ -1,4 +1,4 @@
-//! Sandboxes are started under the policy that is in force for their server, few at once, and none under
+//! Sandboxes are started under the policy that is in force for their server and profile, few at once, and none under
 //! one that was replaced meanwhile. Of a server and a profile one runs beside those that somebody is attached
 //! to: who asks for it while it is being started waits for that start, and a start that failed is told to all
 //! who waited and stands in nobody's way.
@@ -121,7 +121,7 @@ impl App {
         let asked = name.clone();
         let found = self.ask(move |store| store.server(&asked)).await?;
         let server = found.ok_or_else(|| Problem::missing("server", &name))?;
-        let decide = self.decide(server.clone(), in_line);
+        let decide = self.decide(server.clone(), Arc::clone(&profile), in_line);
         let wanted = Wanted {
             server,
             id,
@@ -139,7 +139,7 @@ impl App {
 
     /// The policy in force, which stays so as long as what is held with it. A place is taken here, where
     /// all else is at hand: who waits for a secret takes nobody's.
-    fn decide(&self, server: Server, in_line: Duration) -> Decide {
+    fn decide(&self, server: Server, profile: Arc<str>, in_line: Duration) -> Decide {
         let starting = Arc::clone(&self.starting);
         let (policies, store) = (Arc::clone(&self.policies), Arc::clone(&self.store));
         Box::new(move || {
@@ -155,17 +155,17 @@ impl App {
                     if now.as_ref() != Some(&server) {
                         return Ok(None);
                     }
-                    in_force::effective(store.as_ref(), &server.name).map(Some)
+                    in_force::effective(store.as_ref(), &server.name, &profile).map(Some)
                 });
                 let decided = decided.await.map_err(Problem::internal);
                 let decided = decided.and_then(|read| read.map_err(Problem::internal));
-                let policy = match decided {
-                    Ok(Some(policy)) => policy,
+                let ruling = match decided {
+                    Ok(Some(ruling)) => ruling,
                     Ok(None) => return Err(ControlError::Changed(name)),
                     Err(_) => return Err(ControlError::Undecided(name)),
                 };
                 let hold = Box::new((none_changes, place));
-                Ok(Decided { policy, hold })
+                Ok(Decided { ruling, hold })
             }
             .boxed()
         })

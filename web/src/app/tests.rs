@@ -122,8 +122,9 @@ impl Lab {
         lab.make(&saved("p"));
         let policy = Some("p".to_owned());
         lab.make(&Change::Assign {
-            server: None,
+            place: crate::store::Place::All,
             policy,
+            expected: None,
         });
         for server in servers {
             lab.make(&registered(server, "/bin/true"));

@@ -32,6 +32,7 @@ fn facts() -> SandboxFacts {
         attached: true,
         address: None,
         policy: "p".into(),
+        policy_by: "all servers".into(),
         policy_version: 1,
         started: Timestamp::UNIX_EPOCH,
         ended: None,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use gig_policy::{Policy, SandboxId};
+use gig_policy::SandboxId;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{
@@ -15,7 +15,7 @@ use tokio::{
 
 use super::{
     Attached, Control, ControlError, Decide, Decided, EndCause, Ended, Examined, Health, LogAsked,
-    LogPage, SandboxFacts, SandboxLog, Wanted,
+    LogPage, Ruling, SandboxFacts, SandboxLog, Wanted,
 };
 
 pub(crate) struct FakeControl {
@@ -59,6 +59,7 @@ impl FakeControl {
             address: None,
             policy: policy.into(),
             policy_version: 1,
+            policy_by: "server".into(),
             started: Timestamp::UNIX_EPOCH,
             ended: None,
             connections: 0,
@@ -107,13 +108,14 @@ impl Control for FakeControl {
     ) -> BoxFuture<'_, Result<SandboxFacts, ControlError>> {
         async move {
             self.prepared.acquire().await.unwrap().forget();
-            let Decided { policy, hold } = decide().await?;
+            let Decided { ruling, hold } = decide().await?;
             self.decided.add_permits(1);
             self.gate.acquire().await.unwrap().forget();
-            let name = policy.reference().name.to_string();
+            let name = ruling.policy.reference().name.to_string();
             let facts = SandboxFacts {
                 profile: wanted.profile,
                 spec: Arc::new(wanted.server.spec),
+                policy_by: ruling.by,
                 ..Self::facts(wanted.id, &wanted.server.name, &name)
             };
             self.running.lock().push(facts.clone());
@@ -177,11 +179,12 @@ impl Control for FakeControl {
         None
     }
 
-    fn set_policy(&self, server: &str, policy: Policy) {
-        let name = Arc::clone(&policy.reference().name);
+    fn set_policy(&self, server: &str, profile: &str, ruling: Ruling) {
+        let name = Arc::clone(&ruling.policy.reference().name);
         for sandbox in self.running.lock().iter_mut() {
-            if *sandbox.server == *server {
+            if *sandbox.server == *server && *sandbox.profile == *profile {
                 sandbox.policy = Arc::clone(&name);
+                sandbox.policy_by = Arc::clone(&ruling.by);
             }
         }
         self.put.lock().push((server.to_owned(), name.to_string()));

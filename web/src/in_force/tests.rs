@@ -19,8 +19,8 @@ fn what_is_in_force_is_read_once_and_a_store_that_fails_is_asked_once() {
     assert!(said.unwrap().knows("s7"));
     assert_eq!(
         asked(),
-        4,
-        "servers, assignments, floors, and the one policy"
+        5,
+        "servers, assignments, floors, teams, and the one policy"
     );
     lab.store.failing.store(true, Ordering::SeqCst);
     assert!(decide_again(lab.store.as_ref(), lab.control.as_ref()).is_none());
@@ -43,8 +43,9 @@ fn what_is_in_force_is_bounded_by_the_floors_of_all_and_of_the_server() {
     };
     let floor = |server: Option<&str>, policy: &str| {
         lab.make(&Change::SetFloor {
-            server: server.map(str::to_owned),
+            place: server.map(str::to_owned).into(),
             policy: Some(policy.to_owned()),
+            expected: None,
         });
     };
     save("company", "*.example.com");
@@ -52,7 +53,7 @@ fn what_is_in_force_is_bounded_by_the_floors_of_all_and_of_the_server() {
     floor(None, "company");
     floor(Some("two"), "narrow");
     let asked = |server: &str| {
-        let policy = effective(lab.store.as_ref(), server).unwrap();
+        let policy = effective(lab.store.as_ref(), server, "ana").unwrap().policy;
         let told = policy.explain("GET", "https://api.example.com/").unwrap();
         (told.verdict, told.policy, policy.floors().len())
     };

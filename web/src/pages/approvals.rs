@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::{
     Answer, Frame,
-    policies::{DiffLine, compared},
+    policies::{DiffLine, compared, in_force_for},
     shown, shown_as, to,
 };
 use crate::{
@@ -31,7 +31,7 @@ use crate::{
     auth::Caller,
     recorded::Simulation,
     role::Permission,
-    store::{Applied, Decision, Draft, Proposal, ProposalKind, ProposalState},
+    store::{Applied, Decision, Draft, Place, Proposal, ProposalKind, ProposalState},
 };
 
 #[derive(Template)]
@@ -101,26 +101,23 @@ impl From<Proposal> for ProposalRow {
 /// What it would do, in words.
 fn words(draft: &Draft) -> String {
     let (subject, value) = (&draft.subject, &draft.value);
-    let place = match subject.is_empty() {
-        true => "all servers that have none of their own".to_owned(),
-        false => format!("server {subject}"),
-    };
-    let floored = match subject.is_empty() {
-        true => "all servers".to_owned(),
-        false => place.clone(),
-    };
+    let place = draft.place().unwrap_or(Place::All);
+    let floored = place.to_string();
+    let place = in_force_for(&place);
     match draft.kind {
         ProposalKind::SavePolicy => format!("A version of policy {subject}"),
         ProposalKind::SaveFor => {
             let policy = draft.policy().unwrap_or_default();
-            let server = draft.server().unwrap_or_default();
-            format!("A version of policy {policy}, in force for server {server}")
+            format!("A version of policy {policy}, in force for {place}")
         }
         ProposalKind::RemovePolicy => format!("Remove policy {subject}"),
         ProposalKind::Assign if value.is_empty() => format!("No policy for {place}"),
         ProposalKind::Assign => format!("Policy {value} in force for {place}"),
         ProposalKind::SetFloor if value.is_empty() => format!("No floor for {floored}"),
         ProposalKind::SetFloor => format!("Policy {value} as the floor of {floored}"),
+        ProposalKind::SaveTeam if value.is_empty() => format!("Nobody of team {subject}"),
+        ProposalKind::SaveTeam => format!("Of team {subject}: {}", value.replace(' ', ", ")),
+        ProposalKind::RemoveTeam => format!("Remove team {subject}"),
         ProposalKind::SetRole => format!("{subject} becomes {value}"),
         ProposalKind::EndRule => "One person alone changes policies again".to_owned(),
     }
@@ -291,7 +288,7 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
     };
     if found.draft.holds_document() {
         let (name, on) = (page.policy.clone(), found.built_on);
-        let server = found.draft.server().map(str::to_owned);
+        let server = found.draft.server();
         let document = found.draft.value;
         let wanted = name.clone();
         let old = app

@@ -11,7 +11,7 @@ use axum::{
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::{Answer, Frame, approvals::after, shown_as, to};
+use super::{Answer, Frame, approvals::after, shown_as, teams::TeamRow, to};
 use crate::{
     api::{
         factors,
@@ -37,6 +37,7 @@ struct PeoplePage {
     token: Zeroizing<String>,
     users: Vec<UserView>,
     tokens: Vec<TokenView>,
+    teams: Vec<TeamRow>,
     sessions: Vec<SessionView>,
     roles: [Role; 5],
     /// Whose role asks for a second factor.
@@ -187,9 +188,9 @@ pub(crate) async fn add_token(
     }
 }
 
-/// Words between spaces or commas.
-fn listed(text: &str) -> Vec<&str> {
-    let parts = text.split([' ', ',']);
+/// Words between spaces, commas or ends of lines.
+pub(super) fn listed(text: &str) -> Vec<&str> {
+    let parts = text.split([' ', ',', '\r', '\n']);
     parts.filter(|part| !part.is_empty()).collect()
 }
 
@@ -263,7 +264,7 @@ async fn change_own(app: &App, caller: &Caller, typed: OwnPassword) -> Result<()
     proven.change(app, caller, change, wrong).await
 }
 
-async fn done(app: &App, caller: &Caller, outcome: Result<(), Problem>) -> Answer {
+pub(super) async fn done(app: &App, caller: &Caller, outcome: Result<(), Problem>) -> Answer {
     match outcome {
         Ok(()) => Ok(to("/people")),
         Err(problem) if problem.status().is_client_error() => {
@@ -287,6 +288,10 @@ async fn page(
         ),
         false => (Vec::new(), Vec::new()),
     };
+    let teams = match caller.may(Permission::ManageTeams) {
+        true => app.ask(|store| store.teams()).await?,
+        false => Vec::new(),
+    };
     let status = problem.as_ref().map_or(StatusCode::OK, Problem::status);
     let page = PeoplePage {
         frame: Frame::new(caller, "/people"),
@@ -294,6 +299,7 @@ async fn page(
         token,
         users: users.into_iter().map(Into::into).collect(),
         tokens: tokens.into_iter().map(Into::into).collect(),
+        teams: teams.into_iter().map(Into::into).collect(),
         sessions: sessions::of(app, caller).await?,
         roles: Role::ALL,
         asked: app.ask(|store| store.factor_rule()).await?,

@@ -21,7 +21,7 @@ use crate::{
     auth::Caller,
     document::{self, Line},
     role::Permission,
-    store::{Assignment, Change},
+    store::{Assignment, Change, Name, Place},
 };
 
 #[derive(Template)]
@@ -43,13 +43,14 @@ struct PolicyPage {
     policy: PolicyView,
     document: String,
     findings: Vec<String>,
-    /// Where it is in force: the server (empty for all), and the words.
+    /// Where it is in force: as forms say it, and the words.
     places: Vec<(String, String)>,
     /// It was removed: what is shown was its last version.
     removed: bool,
     /// What it bounds.
     floors: Vec<String>,
     servers: Vec<String>,
+    teams: Vec<String>,
     versions: Vec<PolicyView>,
 }
 
@@ -67,7 +68,8 @@ pub(crate) struct NewPolicy {
 
 #[derive(Deserialize)]
 pub(crate) struct FloorPlace {
-    server: String,
+    #[serde(flatten)]
+    place: Somewhere,
     act: String,
 }
 
@@ -78,9 +80,22 @@ pub(crate) struct Seen {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct Somewhere {
+    /// A server's name, `team NAME`, `profile NAME`, or nothing for all.
     #[serde(default)]
     server: String,
+    /// A person's name, in place of that.
+    #[serde(default)]
+    profile: String,
+}
+
+impl Somewhere {
+    fn place(&self) -> Result<Place, Problem> {
+        match self.profile.trim() {
+            "" => Ok(Place::from_words(&self.server)),
+            name => Ok(Place::profile(name.parse::<Name>()?.as_str())),
+        }
+    }
 }
 
 /// `GET /policies`.
@@ -129,6 +144,7 @@ pub(crate) async fn show(
     let assignments = app.ask(|store| store.assignments()).await?;
     let floors = app.ask(|store| store.floors()).await?;
     let servers = app.ask(|store| store.servers()).await?;
+    let teams = app.ask(|store| store.teams()).await?;
     let wanted = name.clone();
     let versions = app
         .ask(move |store| store.versions(&wanted, None, HISTORY))
@@ -140,6 +156,7 @@ pub(crate) async fn show(
         removed,
         floors: bounded(&floors, &name),
         servers: servers.into_iter().map(|server| server.name).collect(),
+        teams: teams.into_iter().map(|team| team.name).collect(),
         versions: versions.into_iter().map(Into::into).collect(),
         document: kept.document,
         policy: kept.head.into(),
@@ -152,13 +169,14 @@ pub(crate) async fn assign(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-    Form(place): Form<Place>,
+    Form(place): Form<Somewhere>,
 ) -> Answer {
     caller.require(Permission::AssignPolicies)?;
     let back = format!("/policies/{}", in_query(&name));
     let change = Change::Assign {
-        server: Some(place.server).filter(|server| !server.is_empty()),
+        place: place.place()?,
         policy: Some(name),
+        expected: None,
     };
     let applied = app.change(caller.actor(&app), change).await?;
     Ok(after(&applied, &back))
@@ -169,16 +187,16 @@ pub(crate) async fn set_floor(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-    Form(place): Form<FloorPlace>,
+    Form(wanted): Form<FloorPlace>,
 ) -> Answer {
     let back = format!("/policies/{}", in_query(&name));
-    let policy = match place.act.as_str() {
+    let policy = match wanted.act.as_str() {
         "set" => Some(name),
         "take" => None,
         _ => return Err(Problem::invalid("set or take").into()),
     };
-    let server = Some(place.server).filter(|server| !server.is_empty());
-    let applied = floors::set_floor(&app, &caller, server, policy).await?;
+    let place = wanted.place.place()?;
+    let applied = floors::set_floor(&app, &caller, (place, policy), None).await?;
     Ok(after(&applied, &back))
 }
 
@@ -187,21 +205,23 @@ pub(crate) async fn unassign(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-    Form(place): Form<Place>,
+    Form(place): Form<Somewhere>,
 ) -> Answer {
     caller.require(Permission::AssignPolicies)?;
     let back = format!("/policies/{}", in_query(&name));
-    let server = Some(place.server).filter(|server| !server.is_empty());
+    let place = place.place()?;
     let assigned = app.ask(|store| store.assignments()).await?;
-    let mine = |one: &Assignment| one.server == server && one.policy == name;
+    let mine = |one: &Assignment| one.place == place && one.policy == name;
     if !assigned.iter().any(mine) {
         // Somebody put another there meanwhile: that one was not meant.
         let words = "it is not in force there any more: look again";
         return Err(Problem::new(StatusCode::CONFLICT, "changed_meanwhile", words).into());
     }
     let change = Change::Assign {
-        server,
+        place,
         policy: None,
+        // Looked at by this very request.
+        expected: Some(Assignment::tag(&assigned)),
     };
     let applied = app.change(caller.actor(&app), change).await?;
     Ok(after(&applied, &back))
@@ -254,23 +274,21 @@ fn lines(old: &str, new: &str) -> Vec<DiffLine> {
 
 fn bounded(floors: &[Assignment], policy: &str) -> Vec<String> {
     let mine = floors.iter().filter(|one| one.policy == policy);
-    mine.map(|one| match &one.server {
-        Some(server) => format!("server {server}"),
-        None => "all servers".to_owned(),
-    })
-    .collect()
+    mine.map(|one| one.place.to_string()).collect()
 }
 
 fn places(assignments: &[Assignment], policy: &str) -> Vec<(String, String)> {
     let mine = assignments.iter().filter(|one| one.policy == policy);
-    mine.map(|one| match &one.server {
-        Some(server) => (server.clone(), format!("server {server}")),
-        None => (
-            String::new(),
-            "all servers that have none of their own".to_owned(),
-        ),
-    })
-    .collect()
+    mine.map(|one| (one.place.in_words(), in_force_for(&one.place)))
+        .collect()
+}
+
+/// For whom something is in force, in words.
+pub(super) fn in_force_for(place: &Place) -> String {
+    match place {
+        Place::All => "all servers that have none of their own".to_owned(),
+        one => one.to_string(),
+    }
 }
 
 /// Where it is in force, in words.

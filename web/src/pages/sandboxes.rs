@@ -18,7 +18,7 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
-    control::SandboxLog,
+    control::{SandboxFacts, SandboxLog},
     document,
     remedy::Remedies,
     role::Permission,
@@ -77,7 +77,7 @@ pub(crate) async fn show(
     } else {
         (Vec::new(), SandboxLog::default())
     };
-    let suggest = suggest(&app, &caller, &facts.server, &id).await?;
+    let suggest = suggest(&app, &caller, &facts).await?;
     let page = SandboxPage {
         suggest,
         frame: Frame::new(&caller, "/sandboxes"),
@@ -89,14 +89,14 @@ pub(crate) async fn show(
     Ok(shown(&page))
 }
 
-/// The editor of the policy that is in force for its server now, or of a new one for it.
-async fn suggest(app: &App, caller: &Caller, server: &str, id: &str) -> Result<String, Problem> {
+/// The editor of the policy that is in force for its server and profile now, or of a new one for it.
+async fn suggest(app: &App, caller: &Caller, facts: &SandboxFacts) -> Result<String, Problem> {
     if !caller.may(Permission::EditPolicies) {
         return Ok(String::new());
     }
     let now = document::moment(app.now());
-    let wanted = server.to_owned();
-    let remedy = app.ask(move |store| Remedies::read(store, now)?.place(&wanted));
+    let (server, profile) = (Arc::clone(&facts.server), Arc::clone(&facts.profile));
+    let remedy = app.ask(move |store| Remedies::read(store, now)?.place(&server, &profile));
     let Some(remedy) = remedy.await? else {
         return Ok(String::new());
     };
@@ -106,7 +106,7 @@ async fn suggest(app: &App, caller: &Caller, server: &str, id: &str) -> Result<S
     Ok(format!(
         "/policies/{}/edit?suggest=1&sandbox={}{}",
         in_query(&remedy.policy),
-        in_query(id),
+        in_query(&facts.id.to_string()),
         assign.unwrap_or_default()
     ))
 }

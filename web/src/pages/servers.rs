@@ -22,7 +22,7 @@ use crate::{
     auth::Caller,
     profile::Whose,
     role::Permission,
-    store::{Network, ServerSpec},
+    store::{Network, Place, ServerSpec},
 };
 
 #[derive(Template)]
@@ -122,12 +122,8 @@ async fn page(
     let servers = app.ask(|store| store.servers()).await?;
     let assignments = app.ask(|store| store.assignments()).await?;
     let policy = |server: &str| {
-        let of = |wanted: Option<&str>| {
-            assignments
-                .iter()
-                .find(|one| one.server.as_deref() == wanted)
-        };
-        let found = of(Some(server)).or_else(|| of(None));
+        let at = |place: &Place| assignments.iter().find(|one| one.place == *place);
+        let found = at(&Place::Server(server.to_owned())).or_else(|| at(&Place::All));
         found.map(|one| one.policy.clone()).unwrap_or_default()
     };
     let rows = servers.into_iter().map(|server| ServerRow {

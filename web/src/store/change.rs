@@ -8,7 +8,7 @@ use gig_audit::{Entry, Event, VerdictWord};
 use jiff::Timestamp;
 
 use super::{
-    Account, Decision, Name, Once, Proposal, ProposalState, ServerSpec, Standing, UsedCode,
+    Account, Decision, Name, Once, Place, Proposal, ProposalState, ServerSpec, Standing, UsedCode,
     WebhookKind,
 };
 use crate::{credential::Digest, narrowing::Narrowing, role::Role};
@@ -209,19 +209,39 @@ pub enum Change {
         /// Its newest version; `None` whatever there is.
         expected: Option<u64>,
     },
-    /// A policy is in force for a server, or for all that have none of their own.
+    /// A policy is in force somewhere, where nothing more specific is.
     Assign {
-        /// Which server.
-        server: Option<String>,
+        /// For whom.
+        place: Place,
         /// Which policy; `None` takes the assignment away.
         policy: Option<String>,
+        /// The tag of all assignments on which this is built; `None` whatever there is.
+        expected: Option<String>,
     },
-    /// A policy bounds what is allowed to a server, or to all.
+    /// A policy bounds what is allowed somewhere.
     SetFloor {
-        /// Which server.
-        server: Option<String>,
+        /// To whom.
+        place: Place,
         /// Which policy; `None` takes the floor away.
         policy: Option<String>,
+        /// The tag of all floors on which this is built; `None` whatever there is.
+        expected: Option<String>,
+    },
+    /// A team, or others who are of it.
+    SaveTeam {
+        /// Which.
+        name: Name,
+        /// As [`super::members`] has them.
+        members: Vec<String>,
+        /// Its tag before (empty for a new one); `None` whatever there is.
+        expected: Option<String>,
+    },
+    /// A team to which nothing is assigned goes.
+    RemoveTeam {
+        /// Which.
+        name: String,
+        /// Its tag before; `None` whatever there is.
+        expected: Option<String>,
     },
     /// Somebody decides on a request that waits.
     AnswerHeld {
@@ -305,6 +325,8 @@ pub struct Applied {
     pub passed: bool,
     /// How a server was registered before.
     pub before: Option<Box<ServerSpec>>,
+    /// Who was of a team before.
+    pub members: Option<Vec<String>>,
 }
 
 impl Actor {
@@ -341,6 +363,9 @@ impl Change {
                 | Self::RemovePolicy { .. }
                 | Self::Assign { .. }
                 | Self::SetFloor { .. }
+                | Self::SaveTeam { .. }
+                | Self::RemoveTeam { .. }
+                | Self::RemoveUser { .. }
                 | Self::SaveServer { .. }
                 | Self::RemoveServer { .. }
                 | Self::Decide { .. }
@@ -387,6 +412,10 @@ impl Change {
             let changes = spec.told_beside(before).into_iter();
             entry.findings.extend(changes.map(Into::into));
         }
+        if let Self::SaveTeam { members, .. } = made {
+            let before = applied.members.as_deref().unwrap_or_default();
+            entry.findings.extend(words::members(members, before));
+        }
         if let Self::Decide { why, .. } = self {
             entry
                 .findings
@@ -415,9 +444,9 @@ impl Change {
             }
             Self::RemovePolicy { name, .. } => entry.policy = Some(name.as_str().into()),
             Self::AnswerHeld { id, .. } => entry.request = Some(id.as_str().into()),
-            Self::Assign { server, policy } | Self::SetFloor { server, policy } => {
+            Self::Assign { place, policy, .. } | Self::SetFloor { place, policy, .. } => {
                 entry.policy = policy.as_deref().map(Into::into);
-                entry.server = server.as_deref().map(Into::into);
+                entry.server = place.server().map(Into::into);
             }
             Self::SaveServer { name, .. } => entry.server = Some(name.as_str().into()),
             Self::RemoveServer { name } => entry.server = Some(name.as_str().into()),

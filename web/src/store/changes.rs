@@ -1,10 +1,10 @@
 //! Each change as statements of one transaction, with the conditions under which it is refused.
 
 use super::{
-    Actor, Applied, Change, ChangeError, alone, factors, held, proposals, rows, sessions, setup,
-    sign_on, standing,
+    Actor, Applied, Assignment, Change, ChangeError, Place, alone, factors, held, proposals, rows,
+    sessions, setup, sign_on, standing,
     tables::{DatabaseError, OptionalExtension as _, Params, Refused, Transaction},
-    webhooks,
+    teams, webhooks,
 };
 use crate::role::Role;
 
@@ -48,6 +48,7 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
             keep_an_admin(db, name)?;
             end_tokens_of(db, name)?;
             proposals::withdraw_of(db, name, actor)?;
+            teams::forget(db, name, proposals::rule_is_on(db)?)?;
             let sql = "DELETE FROM users WHERE lower(name) = ?1";
             one(db, sql, [rows::folded(name)], ("user", name))?;
         }
@@ -59,19 +60,13 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         }
         Change::SignOn { .. } => sign_on::sign_on(db, change, actor)?,
         Change::AddToken { .. } | Change::RemoveToken { .. } => token(db, change, actor)?,
-        Change::SavePolicy { .. } => return save_policy(db, change, actor),
-        Change::SaveFor { name, server, .. } => {
-            let applied = save_policy(db, change, actor)?;
-            assign(db, "assignments", Some(server), Some(name.as_str()))?;
-            return Ok(applied);
-        }
-        Change::RemovePolicy { name, expected } => remove_policy(db, name, *expected)?,
-        Change::Assign { server, policy } => {
-            assign(db, "assignments", server.as_deref(), policy.as_deref())?;
-        }
-        Change::SetFloor { server, policy } => {
-            assign(db, "floors", server.as_deref(), policy.as_deref())?;
-        }
+        Change::SavePolicy { .. }
+        | Change::SaveFor { .. }
+        | Change::RemovePolicy { .. }
+        | Change::Assign { .. }
+        | Change::SetFloor { .. }
+        | Change::SaveTeam { .. }
+        | Change::RemoveTeam { .. } => return policies(db, change, actor),
         Change::AnswerHeld { id, allow, .. } => held::answer(db, id, *allow, actor)?,
         Change::SaveWebhook { .. } => webhooks::save(db, change, actor)?,
         Change::RemoveWebhook { name } => webhooks::remove(db, name)?,
@@ -84,6 +79,44 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         }
         Change::TwoPersonRule { on } => proposals::set_rule(db, *on, actor)?,
         Change::Decide { .. } => {}
+    }
+    Ok(Applied::default())
+}
+
+/// Policies, and for whom they are in force.
+fn policies(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<Applied> {
+    match change {
+        Change::SavePolicy { .. } => return save_policy(db, change, actor),
+        Change::SaveFor { name, server, .. } => {
+            let applied = save_policy(db, change, actor)?;
+            let place = Place::Server(server.clone());
+            assign(db, "assignments", (&place, Some(name.as_str())), None)?;
+            return Ok(applied);
+        }
+        Change::RemovePolicy { name, expected } => remove_policy(db, name, *expected)?,
+        Change::Assign {
+            place,
+            policy,
+            expected,
+        } => {
+            let expected = expected.as_deref();
+            assign(db, "assignments", (place, policy.as_deref()), expected)?;
+            teams::unambiguous(db)?;
+        }
+        Change::SetFloor {
+            place,
+            policy,
+            expected,
+        } => assign(
+            db,
+            "floors",
+            (place, policy.as_deref()),
+            expected.as_deref(),
+        )?,
+        Change::SaveTeam { .. } | Change::RemoveTeam { .. } => {
+            return teams::change(db, change, actor);
+        }
+        _ => {}
     }
     Ok(Applied::default())
 }
@@ -119,8 +152,10 @@ fn remove_server(db: &Transaction<'_>, name: &str) -> Outcome {
     if proposals::rule_is_on(db)? {
         alone::remember_network(db, name)?;
     } else {
-        db.execute("DELETE FROM assignments WHERE server = ?1", [name])?;
-        db.execute("DELETE FROM floors WHERE server = ?1", [name])?;
+        for table in ["assignments", "floors"] {
+            let sql = format!("DELETE FROM {table} WHERE scope = 'server' AND subject = ?1");
+            db.execute(&sql, [name])?;
+        }
     }
     let sql = "DELETE FROM servers WHERE name = ?1";
     one(db, sql, [name], ("server", name))
@@ -246,19 +281,16 @@ fn built_on(db: &Transaction<'_>, name: &str, expected: Option<u64>) -> Outcome<
 fn remove_policy(db: &Transaction<'_>, name: &str, expected: Option<u64>) -> Outcome {
     built_on(db, name, expected)?;
     // That of a server that was removed waits for it to come back, and then denies it everything.
-    let sql = "SELECT server FROM (SELECT server, policy FROM assignments
-                   UNION ALL SELECT server, policy FROM floors) AS used WHERE policy = ?1
-               AND (server = '' OR server IN (SELECT name FROM servers)) LIMIT 1";
-    let user: Option<String> = db.query_row(sql, [name], |row| row.get(0)).optional()?;
-    if let Some(user) = user {
-        let user = match user.as_str() {
-            "" => "all servers".to_owned(),
-            server => format!("server {server}"),
-        };
+    let sql = "SELECT scope, subject, policy FROM (SELECT scope, subject, policy FROM assignments
+                   UNION ALL SELECT scope, subject, policy FROM floors) AS used WHERE policy = ?1
+               AND (scope <> 'server' OR subject IN (SELECT name FROM servers))
+               ORDER BY scope, subject LIMIT 1";
+    let used = db.query_row(sql, [name], rows::assignment).optional()?;
+    if let Some(used) = used {
         return Err(Refused::Change(ChangeError::InUse {
             what: "policy",
             name: name.to_owned(),
-            user,
+            user: used.place.to_string(),
         }));
     }
     let sql = "UPDATE policies SET removed = 1 WHERE name = ?1 AND removed = 0";
@@ -269,35 +301,39 @@ fn remove_policy(db: &Transaction<'_>, name: &str, expected: Option<u64>) -> Out
 fn assign(
     db: &Transaction<'_>,
     table: &'static str,
-    server: Option<&str>,
-    policy: Option<&str>,
+    (place, policy): (&Place, Option<&str>),
+    expected: Option<&str>,
 ) -> Outcome {
-    // An assignment may be taken away from a server that went before.
-    if let Some(server) = server.filter(|_| policy.is_some()) {
-        there(
-            db,
-            "SELECT 1 FROM servers WHERE name = ?1",
-            "server",
-            server,
-        )?;
+    if let Some(expected) = expected {
+        let sql = if table == "floors" {
+            rows::FLOORS
+        } else {
+            rows::ASSIGNMENTS
+        };
+        if Assignment::tag(&db.query_all(sql, (), rows::assignment)?) != expected {
+            let what = table.to_owned();
+            return Err(Refused::Change(ChangeError::Meanwhile { what }));
+        }
     }
-    let place = server.unwrap_or_default();
+    let (scope, subject) = (place.scope(), place.subject());
     let Some(policy) = policy else {
-        let sql = format!("DELETE FROM {table} WHERE server = ?1");
+        // Also from a server that went before.
+        let sql = format!("DELETE FROM {table} WHERE scope = ?1 AND subject = ?2");
         let what = if table == "floors" {
             "floor of"
         } else {
             "assignment of"
         };
-        return one(db, &sql, [place], (what, place));
+        return one(db, &sql, [scope, subject], (what, &place.to_string()));
     };
+    teams::is_there(db, place)?;
     let sql = "SELECT 1 FROM policies WHERE name = ?1 AND removed = 0";
     there(db, sql, "policy", policy)?;
     let sql = format!(
-        "INSERT INTO {table} (server, policy) VALUES (?1, ?2)
-         ON CONFLICT (server) DO UPDATE SET policy = ?2"
+        "INSERT INTO {table} (scope, subject, policy) VALUES (?1, ?2, ?3)
+         ON CONFLICT (scope, subject) DO UPDATE SET policy = ?3"
     );
-    db.execute(&sql, (place, policy))?;
+    db.execute(&sql, (scope, subject, policy))?;
     Ok(())
 }
 
@@ -370,7 +406,7 @@ fn new(
     }
 }
 
-fn there(db: &Transaction<'_>, sql: &str, what: &'static str, name: &str) -> Outcome {
+pub(super) fn there(db: &Transaction<'_>, sql: &str, what: &'static str, name: &str) -> Outcome {
     let found: Option<i64> = db.query_row(sql, [name], |row| row.get(0)).optional()?;
     match found {
         Some(_) => Ok(()),

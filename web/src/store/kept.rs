@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::Place;
 use crate::{credential::Digest, narrowing::Narrowing, role::Role};
 
 /// Somebody who may sign in.
@@ -145,13 +146,29 @@ pub struct SavedSearch {
     pub created: Timestamp,
 }
 
-/// A policy in force somewhere.
+/// A policy in force somewhere, or the floor of what is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {
-    /// One server, or all that have none of their own.
-    pub server: Option<String>,
+    /// For whom.
+    pub place: Place,
     /// Which policy.
     pub policy: String,
+}
+
+impl Assignment {
+    /// Of a whole list: another one for another list.
+    #[must_use]
+    pub fn tag(list: &[Self]) -> String {
+        let of = |one: &Self| {
+            format!(
+                "{} {} {}\n",
+                one.place.scope(),
+                one.place.subject(),
+                one.policy
+            )
+        };
+        Digest::of(&list.iter().map(of).collect::<String>()).words()
+    }
 }
 
 /// A program that gig runs in sandboxes.

@@ -8,7 +8,7 @@ use std::{fmt, str::FromStr};
 
 use jiff::Timestamp;
 
-use super::Change;
+use super::{Change, Place};
 
 /// Something that takes two people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Proposal {
     pub id: u64,
     /// What it is.
     pub draft: Draft,
-    /// What was there instead when it was proposed: the user's role, the policy assigned, `on`.
+    /// What was there instead when it was proposed: the user's role, the members, the policy assigned, `on`.
     pub before: String,
     /// The policy's newest version when it was proposed; 0 for none.
     pub built_on: u64,
@@ -46,10 +46,10 @@ pub struct Proposal {
 pub struct Draft {
     /// What it does.
     pub kind: ProposalKind,
-    /// The policy, the user, or the server (empty for all servers); empty for the rule itself; policy and
-    /// server as `POLICY for SERVER`, where both are meant.
+    /// The policy, the user, the team, or the place (a server by its name alone, empty for all servers); empty
+    /// for the rule itself; policy and server as `POLICY for SERVER`, where both are meant.
     pub subject: String,
-    /// The document, the role, or the policy (empty for none); in lists no documents.
+    /// The document, the role, the members, or the policy (empty for none); in lists no documents.
     pub value: String,
 }
 
@@ -66,6 +66,10 @@ pub enum ProposalKind {
     Assign,
     /// A policy bounds what others allow.
     SetFloor,
+    /// Says who is of a team.
+    SaveTeam,
+    /// Removes one.
+    RemoveTeam,
     /// Gives somebody a part in changing policies.
     SetRole,
     /// Ends the two-person rule.
@@ -133,16 +137,18 @@ impl Draft {
                 document,
             ),
             Change::RemovePolicy { name, .. } => draft(ProposalKind::RemovePolicy, name, ""),
-            Change::Assign { server, policy } => {
-                let (server, policy) = (server.as_deref(), policy.as_deref());
-                let (server, policy) = (server.unwrap_or_default(), policy.unwrap_or_default());
-                draft(ProposalKind::Assign, server, policy)
+            Change::Assign { place, policy, .. } => {
+                let policy = policy.as_deref().unwrap_or_default();
+                draft(ProposalKind::Assign, &place.in_words(), policy)
             }
-            Change::SetFloor { server, policy } => {
-                let (server, policy) = (server.as_deref(), policy.as_deref());
-                let (server, policy) = (server.unwrap_or_default(), policy.unwrap_or_default());
-                draft(ProposalKind::SetFloor, server, policy)
+            Change::SetFloor { place, policy, .. } => {
+                let policy = policy.as_deref().unwrap_or_default();
+                draft(ProposalKind::SetFloor, &place.in_words(), policy)
             }
+            Change::SaveTeam { name, members, .. } => {
+                draft(ProposalKind::SaveTeam, name.as_str(), &members.join(" "))
+            }
+            Change::RemoveTeam { name, .. } => draft(ProposalKind::RemoveTeam, name, ""),
             Change::SetRole { name, role } if role.takes_part() => {
                 draft(ProposalKind::SetRole, name, role.as_str())
             }
@@ -160,21 +166,36 @@ impl Draft {
             ProposalKind::Assign | ProposalKind::SetFloor => {
                 Some(self.value.as_str()).filter(|name| !name.is_empty())
             }
-            ProposalKind::SetRole | ProposalKind::EndRule => None,
-        }
-    }
-
-    /// The server for which a policy is put in force, or taken out; empty for all of them.
-    #[must_use]
-    pub fn server(&self) -> Option<&str> {
-        match self.kind {
-            ProposalKind::SaveFor => self.subject.split_once(FOR).map(|(_, server)| server),
-            ProposalKind::Assign | ProposalKind::SetFloor => Some(&self.subject),
-            ProposalKind::SavePolicy
-            | ProposalKind::RemovePolicy
+            ProposalKind::SaveTeam
+            | ProposalKind::RemoveTeam
             | ProposalKind::SetRole
             | ProposalKind::EndRule => None,
         }
+    }
+
+    /// Where a policy is put in force or bounds what is, or is taken out.
+    #[must_use]
+    pub fn place(&self) -> Option<Place> {
+        match self.kind {
+            ProposalKind::SaveFor => {
+                let (_, server) = self.subject.split_once(FOR)?;
+                Some(Place::Server(server.to_owned()))
+            }
+            ProposalKind::Assign | ProposalKind::SetFloor => Some(Place::from_words(&self.subject)),
+            ProposalKind::SavePolicy
+            | ProposalKind::RemovePolicy
+            | ProposalKind::SaveTeam
+            | ProposalKind::RemoveTeam
+            | ProposalKind::SetRole
+            | ProposalKind::EndRule => None,
+        }
+    }
+
+    /// The server for which a document is put in force.
+    #[must_use]
+    pub fn server(&self) -> Option<String> {
+        let place = self.place().filter(|_| self.holds_document())?;
+        place.server().map(str::to_owned)
     }
 
     /// Whether it holds a document.
@@ -215,12 +236,23 @@ impl Proposal {
                 expected: Some(self.built_on),
             },
             ProposalKind::Assign => Change::Assign {
-                server: Some(subject).filter(|server| !server.is_empty()),
+                place: Place::from_words(&subject),
                 policy: Some(value).filter(|policy| !policy.is_empty()),
+                expected: None,
             },
             ProposalKind::SetFloor => Change::SetFloor {
-                server: Some(subject).filter(|server| !server.is_empty()),
+                place: Place::from_words(&subject),
                 policy: Some(value).filter(|policy| !policy.is_empty()),
+                expected: None,
+            },
+            ProposalKind::SaveTeam => Change::SaveTeam {
+                name: subject.parse().map_err(|error| format!("{error}"))?,
+                members: value.split_whitespace().map(str::to_owned).collect(),
+                expected: None,
+            },
+            ProposalKind::RemoveTeam => Change::RemoveTeam {
+                name: subject,
+                expected: None,
             },
             ProposalKind::SetRole => Change::SetRole {
                 name: subject,
@@ -232,12 +264,14 @@ impl Proposal {
 }
 
 impl ProposalKind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 9] = [
         Self::SavePolicy,
         Self::SaveFor,
         Self::RemovePolicy,
         Self::Assign,
         Self::SetFloor,
+        Self::SaveTeam,
+        Self::RemoveTeam,
         Self::SetRole,
         Self::EndRule,
     ];
@@ -251,6 +285,8 @@ impl ProposalKind {
             Self::RemovePolicy => "policy.remove",
             Self::Assign => "policy.assign",
             Self::SetFloor => "policy.floor",
+            Self::SaveTeam => "team.save",
+            Self::RemoveTeam => "team.remove",
             Self::SetRole => "user.role",
             Self::EndRule => "rule.off",
         }

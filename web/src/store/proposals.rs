@@ -5,11 +5,12 @@
 //! first and undone again: what could not be made is refused to its author, not to who approves.
 
 use super::{
-    Actor, Applied, Change, ChangeError, Decision, Draft, Proposal, ProposalKind, ProposalState,
-    alone,
+    Actor, Applied, Assignment, Change, ChangeError, Decision, Draft, Place, Proposal,
+    ProposalKind, ProposalState, alone,
     changes::{self, Outcome, make},
     rows, standing,
     tables::{DatabaseError, OptionalExtension as _, Refused, Transaction},
+    teams,
 };
 use crate::{credential::Digest, role::Permission};
 
@@ -227,16 +228,17 @@ fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<Basis, DatabaseError> {
         let found: Option<String> = db.query_row(sql, [name], |row| row.get(0)).optional()?;
         Ok(found.unwrap_or_default())
     };
+    let place = draft.place().unwrap_or(Place::All);
+    let of_place = |table: &str| -> Result<String, DatabaseError> {
+        let sql = format!("SELECT policy FROM {table} WHERE scope = ?1 AND subject = ?2");
+        let found = db.query_row(&sql, [place.scope(), place.subject()], |row| row.get(0));
+        Ok(found.optional()?.unwrap_or_default())
+    };
     let before = match draft.kind {
         ProposalKind::SavePolicy | ProposalKind::RemovePolicy => String::new(),
-        ProposalKind::Assign | ProposalKind::SaveFor => text(
-            "SELECT policy FROM assignments WHERE server = ?1",
-            draft.server().unwrap_or_default(),
-        )?,
-        ProposalKind::SetFloor => text(
-            "SELECT policy FROM floors WHERE server = ?1",
-            &draft.subject,
-        )?,
+        ProposalKind::Assign | ProposalKind::SaveFor => of_place("assignments")?,
+        ProposalKind::SetFloor => of_place("floors")?,
+        ProposalKind::SaveTeam | ProposalKind::RemoveTeam => members(db, &draft.subject)?,
         ProposalKind::SetRole => text(
             "SELECT role FROM users WHERE lower(name) = ?1",
             &rows::folded(&draft.subject),
@@ -253,19 +255,21 @@ fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<Basis, DatabaseError> {
             let user = user.optional()?;
             user.map(|user| format!("{} {}", user.created.as_second(), user.password))
         }
-        ProposalKind::Assign | ProposalKind::SaveFor => {
-            match alone::spec_of(db, draft.server().unwrap_or_default())? {
-                Some(spec) => Some(
-                    serde_json::to_string(&spec)
-                        .map_err(|error| DatabaseError::Failed(error.into()))?,
-                ),
-                None => None,
-            }
+        ProposalKind::Assign | ProposalKind::SaveFor => of_whom(db, &place)?,
+        // What they come to have by it, or are no longer bound by.
+        ProposalKind::SaveTeam | ProposalKind::RemoveTeam => {
+            let team = Place::Team(draft.subject.clone());
+            let sql = "SELECT scope, subject, policy FROM assignments WHERE scope = ?1 AND subject = ?2
+                       UNION ALL SELECT scope, subject, policy FROM floors WHERE scope = ?1 AND subject = ?2";
+            let values = [team.scope(), team.subject()];
+            let found = db.query_all(sql, values, rows::assignment)?;
+            Some(Assignment::tag(&found)).filter(|_| !found.is_empty())
         }
-        ProposalKind::SavePolicy
-        | ProposalKind::RemovePolicy
-        | ProposalKind::SetFloor
-        | ProposalKind::EndRule => None,
+        ProposalKind::SetFloor => match &place {
+            Place::Team(name) => Some(members(db, name)?),
+            Place::Profile(_) | Place::Server(_) | Place::All => None,
+        },
+        ProposalKind::SavePolicy | ProposalKind::RemovePolicy | ProposalKind::EndRule => None,
     };
     let digest = digest.map(|text| Digest::of(&text).words());
     let built_on = match draft.policy() {
@@ -281,6 +285,27 @@ fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<Basis, DatabaseError> {
         built_on,
         digest: digest.unwrap_or_default(),
     })
+}
+
+/// Whom it concerns that something is assigned to a place: the server, whole, or the team's members.
+fn of_whom(db: &Transaction<'_>, place: &Place) -> Result<Option<String>, DatabaseError> {
+    Ok(match place {
+        Place::Server(name) => match alone::spec_of(db, name)? {
+            Some(spec) => Some(
+                serde_json::to_string(&spec)
+                    .map_err(|error| DatabaseError::Failed(error.into()))?,
+            ),
+            None => None,
+        },
+        Place::Team(name) => Some(members(db, name)?),
+        Place::Profile(_) | Place::All => None,
+    })
+}
+
+/// Of a team, in words; empty where it is not there, too.
+fn members(db: &Transaction<'_>, team: &str) -> Result<String, DatabaseError> {
+    let team = teams::one(db, team)?;
+    Ok(team.map(|team| team.members.join(" ")).unwrap_or_default())
 }
 
 pub(super) fn one(db: &Transaction<'_>, id: u64) -> Result<Option<Proposal>, DatabaseError> {
@@ -336,6 +361,7 @@ fn needed(db: &Transaction<'_>, draft: &Draft) -> Result<Permission, DatabaseErr
         }
         ProposalKind::Assign => Permission::AssignPolicies,
         ProposalKind::SetFloor => Permission::SetFloors,
+        ProposalKind::SaveTeam | ProposalKind::RemoveTeam => Permission::ManageTeams,
         ProposalKind::SetRole | ProposalKind::EndRule => Permission::ManageUsers,
     })
 }

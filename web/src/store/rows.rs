@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Account, Assignment, Decided, Draft, PolicyHead, PolicyVersion, Proposal, SavedSearch, Server,
-    Session, Token, User,
+    Account, Assignment, Decided, Draft, Place, PolicyHead, PolicyVersion, Proposal, SavedSearch,
+    Server, Session, Token, User,
     tables::{DatabaseError, Row},
 };
 use crate::{credential::Digest, narrowing::Narrowing};
@@ -63,8 +63,9 @@ pub(super) const ONE_POLICY: &str = "SELECT v.name, v.version, v.author, v.reaso
 pub(super) const VERSIONS: &str = "SELECT v.name, v.version, v.author, v.reason, v.created
     FROM policies p JOIN policy_versions v ON v.name = p.name
     WHERE p.name = ?1 AND v.version < ?2 ORDER BY v.version DESC LIMIT ?3";
-pub(super) const ASSIGNMENTS: &str = "SELECT server, policy FROM assignments ORDER BY server";
-pub(super) const FLOORS: &str = "SELECT server, policy FROM floors ORDER BY server";
+pub(super) const ASSIGNMENTS: &str =
+    "SELECT scope, subject, policy FROM assignments ORDER BY scope, subject";
+pub(super) const FLOORS: &str = "SELECT scope, subject, policy FROM floors ORDER BY scope, subject";
 pub(super) const SERVERS: &str = "SELECT name, spec, author, changed FROM servers ORDER BY name";
 pub(super) const ONE_SERVER: &str =
     "SELECT name, spec, author, changed FROM servers WHERE name = ?1";
@@ -168,10 +169,10 @@ pub(super) fn version(row: &Row) -> Result<PolicyVersion, DatabaseError> {
 }
 
 pub(super) fn assignment(row: &Row) -> Result<Assignment, DatabaseError> {
-    let server: String = row.get(0)?;
+    let (scope, subject): (String, String) = (row.get(0)?, row.get(1)?);
     Ok(Assignment {
-        server: Some(server).filter(|server| !server.is_empty()),
-        policy: row.get(1)?,
+        place: Place::of(&scope, subject).map_err(|error| unreadable(0, error))?,
+        policy: row.get(2)?,
     })
 }
 

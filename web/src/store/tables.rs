@@ -18,8 +18,8 @@ pub(super) use value::{Params, Row, Value};
 use super::{
     Account, Actor, Applied, Asked, Assignment, Begun, Change, ChangeError, Finish, HeldRow,
     HeldWord, News, Once, PolicyHead, PolicyVersion, Proposal, SavedSearch, SecondFactor, Server,
-    Session, Store, StoreError, Token, User, Webhook, Witness, factors, held, once, proposals,
-    rows, sessions, webhooks,
+    Session, Store, StoreError, Team, Token, User, Webhook, Witness, factors, held, once,
+    proposals, rows, sessions, teams, webhooks,
 };
 
 /// A database that keeps the tables.
@@ -272,6 +272,10 @@ impl<T: Tables> Store for T {
 
     fn floors(&self) -> Result<Vec<Assignment>, StoreError> {
         self.read(|db| db.query_all(rows::FLOORS, (), rows::assignment))
+    }
+
+    fn teams(&self) -> Result<Vec<Team>, StoreError> {
+        self.read(teams::all)
     }
 
     fn held(&self, now: Timestamp) -> Result<Vec<HeldRow>, StoreError> {

@@ -37,6 +37,7 @@ mod held;
 pub(crate) mod once;
 mod second_self;
 mod setup;
+mod teams;
 mod two_person;
 
 on_both! {
@@ -316,8 +317,9 @@ fn an_assigned_policy_stays_and_goes_with_its_server(store: &dyn Store) {
     apply(store, &policy("p", None, "x")).unwrap();
     let server = registered("s");
     let assign = |server: Option<&str>, policy: Option<&str>| Change::Assign {
-        server: server.map(str::to_owned),
+        place: server.map(str::to_owned).into(),
         policy: policy.map(str::to_owned),
+        expected: None,
     };
     let missing = apply(store, &assign(Some("s"), Some("p")));
     assert!(matches!(
@@ -347,7 +349,7 @@ fn an_assigned_policy_stays_and_goes_with_its_server(store: &dyn Store) {
     .unwrap();
     assert!(store.assignments().unwrap().is_empty());
     apply(store, &assign(None, Some("p"))).unwrap();
-    assert_eq!(store.assignments().unwrap()[0].server, None);
+    assert_eq!(store.assignments().unwrap()[0].place, Place::All);
     apply(store, &assign(None, None)).unwrap();
     apply(store, &remove).unwrap();
 }
@@ -372,11 +374,20 @@ fn a_server_that_was_removed_gets_nothing_of_what_is_for_all(store: &dyn Store) 
     let document = "version: 1\nname: wide\negress:\n  - host: api.example.com\n";
     apply(store, &policy("wide", None, document)).unwrap();
     apply(store, &registered("one")).unwrap();
-    let (server, policy) = (None, Some("wide".to_owned()));
-    apply(store, &Change::Assign { server, policy }).unwrap();
+    let policy = Some("wide".to_owned());
+    apply(
+        store,
+        &Change::Assign {
+            place: Place::All,
+            policy,
+            expected: None,
+        },
+    )
+    .unwrap();
     let in_force = || {
-        crate::in_force::effective(store, "one")
+        crate::in_force::effective(store, "one", "ana")
             .unwrap()
+            .policy
             .reference()
             .name
             .to_string()

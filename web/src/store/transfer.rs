@@ -69,14 +69,24 @@ const COPIED: &[Table] = &[
         key: "name",
     },
     Table {
+        name: "teams",
+        columns: &["name", "author", "changed"],
+        key: "name",
+    },
+    Table {
+        name: "team_members",
+        columns: &["team", "person"],
+        key: "team, person",
+    },
+    Table {
         name: "assignments",
-        columns: &["server", "policy"],
-        key: "server",
+        columns: &["scope", "subject", "policy"],
+        key: "scope, subject",
     },
     Table {
         name: "floors",
-        columns: &["server", "policy"],
-        key: "server",
+        columns: &["scope", "subject", "policy"],
+        key: "scope, subject",
     },
     Table {
         name: "webhooks",
@@ -238,7 +248,7 @@ mod tests {
     use crate::{
         credential::Digest,
         role::Role,
-        store::{Actor, Change, Standing, Store, tests::server::Database},
+        store::{Actor, Change, Place, Standing, Store, tests::server::Database},
     };
 
     /// Table and columns, sorted.
@@ -357,11 +367,22 @@ mod tests {
         }
         apply(
             store,
-            Change::Assign {
-                server: None,
-                policy: Some("p".to_owned()),
+            Change::SaveTeam {
+                name: "data".parse().unwrap(),
+                members: vec!["ana".to_owned(), "ben".to_owned()],
+                expected: None,
             },
         );
+        for place in [Place::All, Place::Team("data".to_owned())] {
+            apply(
+                store,
+                Change::Assign {
+                    place,
+                    policy: Some("p".to_owned()),
+                    expected: None,
+                },
+            );
+        }
         apply(store, Change::TwoPersonRule { on: true });
         apply(
             store,
@@ -385,7 +406,7 @@ mod tests {
                 store.policies().unwrap(),
                 store.policy("p", Some(7)).unwrap(),
                 store.versions("p", None, 1000).unwrap(),
-                store.assignments().unwrap(),
+                (store.assignments().unwrap(), store.teams().unwrap()),
                 store.two_person_rule().unwrap(),
                 store.proposal(1).unwrap(),
                 store.sessions(now).unwrap().len(),

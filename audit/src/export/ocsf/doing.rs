@@ -82,6 +82,7 @@ impl<'a> Doing<'a> {
             ("proposal ", "proposal"),
             ("token ", "token"),
             ("server ", "server"),
+            ("team ", "team"),
             ("saved search ", "search"),
             ("search ", "search"),
         ];

@@ -14,6 +14,7 @@ use crate::{
             PolicyApplyArgs, PolicyAssignArgs, PolicyFloorArgs, PolicyGetArgs, PolicyNameArgs,
             PolicyRmArgs, PolicyRollbackArgs, PolicyUnassignArgs,
         },
+        team::PlaceArgs,
     },
     exit_status::ExitStatus,
     local_api::{Asking, segment},
@@ -123,46 +124,41 @@ pub(crate) fn roll_back(args: &PolicyRollbackArgs) -> anyhow::Result<ExitStatus>
     Ok(ExitStatus::SUCCESS)
 }
 
-/// `gig policy assign NAME (--server SERVER | --all)`.
+/// `gig policy assign NAME (--server SERVER | --team TEAM | --for PROFILE | --all)`.
 ///
 /// # Errors
-/// When policy or server is not there.
+/// When policy, server or team is not there, or a person were of two teams of different policies.
 pub(crate) fn assign(args: &PolicyAssignArgs) -> anyhow::Result<ExitStatus> {
-    if args.server.is_none() && !args.all {
-        bail!("say where: --server NAME, or --all for every server that has none of its own");
-    }
-    let body = json!({"server": args.server, "policy": args.name});
-    Asking::new(Method::PUT, "/api/v1/assignments")
-        .body(&body)
-        .send()?;
-    let place = args
-        .server
-        .as_deref()
-        .unwrap_or("all servers that have none of their own");
-    let said = format!("{} is in force for {place}", args.name);
-    output::print(args.output.json, &body, &said)?;
-    Ok(ExitStatus::SUCCESS)
+    let body = args.place.body(Some(&args.name));
+    let answer = put("/api/v1/assignments", &args.place, &body)?;
+    let done = format!("{} is in force for {}", args.name, in_words(&args.place));
+    told(&args.output, &answer, &body, done)
 }
 
-/// `gig policy unassign (--server SERVER | --all)`.
+/// `gig policy unassign (--server SERVER | --team TEAM | --for PROFILE | --all)`.
 ///
 /// # Errors
 /// When nothing is assigned there.
 pub(crate) fn unassign(args: &PolicyUnassignArgs) -> anyhow::Result<ExitStatus> {
-    if args.server.is_none() && !args.all {
-        bail!("say where: --server NAME, or --all for every server that has none of its own");
-    }
-    let body = json!({"server": args.server, "policy": null});
-    let answer = Asking::new(Method::PUT, "/api/v1/assignments")
-        .body(&body)
-        .send()?
-        .json()?;
-    let place = args
-        .server
-        .as_deref()
-        .unwrap_or("all servers that have none of their own");
-    let done = format!("nothing is assigned to {place} any more");
+    let body = args.place.body(None);
+    let answer = put("/api/v1/assignments", &args.place, &body)?;
+    let done = format!("nothing is assigned to {} any more", in_words(&args.place));
     told(&args.output, &answer, &body, done)
+}
+
+/// For whom something is in force.
+fn in_words(place: &PlaceArgs) -> String {
+    match place.all {
+        true => "all servers that have none of their own".to_owned(),
+        false => place.words(),
+    }
+}
+
+fn put(path: &str, place: &PlaceArgs, body: &Value) -> anyhow::Result<Value> {
+    if !place.is_said() {
+        bail!("say for whom: --server NAME, --team NAME, --for PROFILE, or --all");
+    }
+    Asking::new(Method::PUT, path).body(body).send()?.json()
 }
 
 /// `gig policy rm NAME`.
@@ -198,19 +194,21 @@ fn told(
     Ok(ExitStatus::SUCCESS)
 }
 
-/// `gig policy floor [NAME] [--server SERVER | --all] [--rm]`.
+/// `gig policy floor [NAME] [--server SERVER | --team TEAM | --for PROFILE | --all] [--rm]`.
 ///
 /// # Errors
-/// When policy or server is not there.
+/// When policy, server or team is not there.
 pub(crate) fn floor(args: &PolicyFloorArgs) -> anyhow::Result<ExitStatus> {
-    let place = args.server.as_deref().unwrap_or("all servers");
     if args.name.is_none() && !args.rm {
         let document = Asking::new(Method::GET, "/api/v1/floors").send()?.json()?;
         let items = document.get("items").and_then(Value::as_array);
         let lines = items.into_iter().flatten().map(|one| {
-            let server = one.get("server").and_then(Value::as_str);
-            let server = server.unwrap_or("all servers");
-            format!("{:<20} {}", printable(server), text(one, "policy"))
+            let place = ["server", "team", "profile"].into_iter().find_map(|what| {
+                let name = one.get(what).and_then(Value::as_str)?;
+                Some(format!("{what} {name}"))
+            });
+            let place = place.unwrap_or_else(|| "all servers".to_owned());
+            format!("{:<24} {}", printable(&place), text(one, "policy"))
         });
         let lines: Vec<String> = lines.collect();
         let said = match lines.is_empty() {
@@ -220,19 +218,14 @@ pub(crate) fn floor(args: &PolicyFloorArgs) -> anyhow::Result<ExitStatus> {
         output::print(args.output.json, &document, &said)?;
         return Ok(ExitStatus::SUCCESS);
     }
-    if args.server.is_none() && !args.all {
-        bail!("say of what: --server NAME, or --all for every server");
-    }
-    let body = json!({"server": args.server, "policy": args.name});
-    Asking::new(Method::PUT, "/api/v1/floors")
-        .body(&body)
-        .send()?;
-    let said = match &args.name {
+    let body = args.place.body(args.name.as_deref());
+    let answer = put("/api/v1/floors", &args.place, &body)?;
+    let place = args.place.words();
+    let done = match &args.name {
         Some(name) => format!("{name} is the floor of {place}"),
         None => format!("{place} has no floor any more"),
     };
-    output::print(args.output.json, &body, &said)?;
-    Ok(ExitStatus::SUCCESS)
+    told(&args.output, &answer, &body, done)
 }
 
 /// The newest version; 0 where there is none.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use gig_policy::{Policy, SandboxId};
+use gig_policy::SandboxId;
 use gig_web::{
-    Attached, Control, ControlError, Decide, SandboxFacts, Wanted,
+    Attached, Control, ControlError, Decide, Ruling, SandboxFacts, Wanted,
     control::{EndCause, Examined, Health, LogAsked, LogPage, SandboxLog},
 };
 
@@ -117,16 +117,18 @@ impl Control for FleetHandle {
         found.map(|member| member.log.read())
     }
 
-    fn set_policy(&self, server: &str, policy: Policy) {
+    fn set_policy(&self, server: &str, profile: &str, ruling: Ruling) {
+        let Ruling { policy, by } = ruling;
         let members: Vec<Arc<Member>> = self.0.sandboxes.lock().values().cloned().collect();
         for member in members {
             let mut facts = member.facts.lock();
-            if *facts.server != *server {
+            if *facts.server != *server || *facts.profile != *profile {
                 continue;
             }
             let reference = policy.reference();
             facts.policy = Arc::clone(&reference.name);
             facts.policy_version = reference.version;
+            facts.policy_by = Arc::clone(&by);
             drop(facts);
             if let Some(subject) = &member.subject {
                 subject.set_policy(policy.clone());

@@ -8,11 +8,10 @@ use std::{
 use anyhow::Context;
 use gig_audit::{Entry, Event, VerdictWord};
 use gig_netns::Lease;
-use gig_policy::Policy;
 use gig_proxy::{Subject, credential::Wallet};
 use gig_sandbox::{Design, ExitStatus, Network as Net, Place, Running, WaitError};
 use gig_web::{
-    Attached, Decide, Decided, SandboxFacts, Wanted,
+    Attached, Decide, Decided, Ruling, SandboxFacts, Wanted,
     control::{EndCause, Ended},
     store::Network,
 };
@@ -73,10 +72,10 @@ pub(super) async fn start(
     let given = given.await?;
     let runtime = fleet.runtime.get().cloned().unwrap_or_else(Handle::current);
     let (theirs, runtime_of_start) = (Arc::clone(&fleet), runtime.clone());
-    let Decided { policy, hold } = decide().await?;
+    let Decided { ruling, hold } = decide().await?;
     let asked = Asked {
         wanted,
-        policy,
+        ruling,
         given,
         seat: Arc::new(seat),
         attached,
@@ -100,7 +99,7 @@ pub(super) async fn start(
 /// What is to be started.
 struct Asked {
     wanted: Wanted,
-    policy: Policy,
+    ruling: Ruling,
     given: Option<Given>,
     seat: Arc<Seat>,
     attached: bool,
@@ -172,7 +171,7 @@ fn bind(
 ) -> Arc<Subject> {
     let ends = (lease.address(), lease.gateway());
     let wanted = &asked.wanted;
-    let subject = Subject::with_wallet(wanted.id, ends, asked.policy.clone(), wallet);
+    let subject = Subject::with_wallet(wanted.id, ends, asked.ruling.policy.clone(), wallet);
     subject.runs(wanted.server.name.as_str().into());
     subject.belongs_to(Arc::clone(&wanted.profile));
     let mut bound = machine.bound.0.write();
@@ -214,7 +213,7 @@ fn build(
     let layers = design.layers().iter().map(described).collect();
     let network = lease.map_or(Net::Disconnected, Net::Leased);
     let prepared = design.start(&machine.hub, network)?.meet()?;
-    let reference = asked.policy.reference();
+    let reference = asked.ruling.policy.reference();
     let facts = SandboxFacts {
         id: wanted.id,
         server: wanted.server.name.as_str().into(),
@@ -224,12 +223,16 @@ fn build(
         address: lease.map(Lease::address),
         policy: Arc::clone(&reference.name),
         policy_version: reference.version,
+        policy_by: Arc::clone(&asked.ruling.by),
         started: Timestamp::now(),
         ended: None,
         connections: 0,
         layers,
     };
-    let recorded = runtime.block_on(fleet.recorder.record(entry(Event::SandboxStart, &facts)));
+    let mut started = entry(Event::SandboxStart, &facts);
+    let by = format!("policy put in force by: {}", facts.policy_by);
+    started.findings.push(by.into());
+    let recorded = runtime.block_on(fleet.recorder.record(started));
     recorded.context("refusing to start the program")?;
     let log = Log::default();
     let (printed, stream) = streams.printed;

@@ -98,13 +98,20 @@ impl EditPage {
         self.two = app.ask(|store| store.two_person_rule()).await?;
         let servers = app.ask(|store| store.servers()).await?;
         self.servers = servers.into_iter().map(|server| server.name).collect();
-        let servers = self.servers.clone();
+        let (servers, name) = (self.servers.clone(), self.name.clone());
         let in_force = app.ask(move |store| {
             let known = InForce::read(store)?;
-            let of = |server: String| (known.name_for(&server), server);
-            Ok(servers.into_iter().map(of).collect::<Vec<_>>())
+            // As for who has none of their own, nor by a team.
+            let of = |server: String| (known.name_for(&server, ""), server);
+            let servers: Vec<_> = servers.into_iter().map(of).collect();
+            Ok((servers, known.people_of(&name)))
         });
-        self.reach = self.reach_of(&in_force.await?);
+        let (servers, people) = in_force.await?;
+        self.reach = self.reach_of(&servers);
+        if !people.is_empty() {
+            let people = people.join(", ");
+            self.reach += &format!(" It is in force for {people}, whatever server runs for them.");
+        }
         Ok(())
     }
 

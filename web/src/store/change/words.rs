@@ -1,7 +1,9 @@
 //! How each change stands in the record: one wording of each, which exports read, too.
 
+use std::sync::Arc;
+
 use super::Change;
-use crate::store::{UsedCode, factors, webhooks};
+use crate::store::{Place, UsedCode, factors, webhooks};
 
 impl Change {
     pub(super) fn words(&self, again: bool) -> String {
@@ -45,20 +47,24 @@ impl Change {
             Self::SavePolicy { .. } => "version saved".to_owned(),
             Self::SaveFor { server, .. } => format!("version saved and put in force for {server}"),
             Self::RemovePolicy { .. } => "policy removed".to_owned(),
-            Self::Assign { server, policy } => {
-                let place = server.as_deref().unwrap_or("all servers");
+            Self::Assign { place, policy, .. } => {
+                let place = placed(place);
                 match policy {
                     Some(policy) => format!("{policy} put in force for {place}"),
                     None => format!("assignment of {place} taken away"),
                 }
             }
-            Self::SetFloor { server, policy } => {
-                let place = server.as_deref().unwrap_or("all servers");
+            Self::SetFloor { place, policy, .. } => {
+                let place = placed(place);
                 match policy {
                     Some(policy) => format!("{policy} is the floor of {place}"),
                     None => format!("floor of {place} taken away"),
                 }
             }
+            Self::SaveTeam { name, members, .. } => {
+                format!("team {name}: {} members", members.len())
+            }
+            Self::RemoveTeam { name, .. } => format!("team {name} removed"),
             Self::SaveWebhook { .. } => webhooks::words(self),
             Self::RemoveWebhook { name } => format!("webhook {name} removed"),
             Self::AnswerHeld { allow, what, .. } => {
@@ -80,3 +86,31 @@ impl Change {
         }
     }
 }
+
+/// A server by its name alone.
+fn placed(place: &Place) -> String {
+    place
+        .server()
+        .map_or_else(|| place.to_string(), str::to_owned)
+}
+
+/// Who came to a team and who went, by what was before.
+pub(super) fn members(now: &[String], before: &[String]) -> Vec<Arc<str>> {
+    let beyond = |these: &[String], others: &[String]| {
+        let these = these.iter().filter(|one| !others.contains(one));
+        these.cloned().collect::<Vec<_>>()
+    };
+    let told = |what: &str, names: Vec<String>| {
+        // Parts of a bounded length, so that none is cut.
+        let parts = names
+            .chunks(NAMED)
+            .map(|part| format!("{what}: {}", part.join(" ")));
+        parts.map(Into::into).collect::<Vec<Arc<str>>>()
+    };
+    let mut all = told("added", beyond(now, before));
+    all.extend(told("taken out", beyond(before, now)));
+    all
+}
+
+/// Of names of 64 characters at most.
+const NAMED: usize = 50;

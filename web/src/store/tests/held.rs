@@ -17,8 +17,9 @@ on_both! {
 
 fn floor(server: Option<&str>, policy: Option<&str>) -> Change {
     Change::SetFloor {
-        server: server.map(str::to_owned),
+        place: server.map(str::to_owned).into(),
         policy: policy.map(str::to_owned),
+        expected: None,
     }
 }
 
@@ -42,7 +43,7 @@ fn a_floor_is_set_listed_recorded_and_keeps_its_policy(store: &dyn Store) {
     assert_eq!(&*entry.findings[0], "base is the floor of all servers");
     apply(store, &floor(Some("docs"), Some("base"))).unwrap();
     let places: Vec<_> = store.floors().unwrap();
-    let places: Vec<_> = places.iter().map(|one| one.server.as_deref()).collect();
+    let places: Vec<_> = places.iter().map(|one| one.place.server()).collect();
     assert_eq!(places, [None, Some("docs")]);
     assert!(store.assignments().unwrap().is_empty());
     let name = "base".to_owned();

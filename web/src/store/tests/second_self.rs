@@ -49,8 +49,9 @@ fn server(network: Network, command: &str, new: bool) -> Change {
 
 fn assign() -> Change {
     Change::Assign {
-        server: Some("s".to_owned()),
+        place: Some("s".to_owned()).into(),
         policy: Some("p".to_owned()),
+        expected: None,
     }
 }
 
@@ -71,8 +72,9 @@ fn a_password_that_somebody_else_chose_makes_no_second_person(store: &dyn Store)
     make(store, &password("cem", "lost"), &owner()).unwrap();
     assert!(!store.user("cem").unwrap().unwrap().own_password);
     let all = Change::Assign {
-        server: None,
+        place: Place::All,
         policy: Some("p".to_owned()),
+        expected: None,
     };
     two_people(make(store, &all, &by("cem")));
     let approve = decide(id, Decision::Approve);

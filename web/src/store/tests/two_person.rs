@@ -170,8 +170,9 @@ fn what_was_built_on_something_else_is_stale(store: &dyn Store) {
     let first = proposed(make(store, &policy("p", Some(1), "two"), &by("ben")));
     let second = proposed(make(store, &policy("p", None, "three"), &by("ana")));
     let assign = Change::Assign {
-        server: None,
+        place: Place::All,
         policy: Some("p".to_owned()),
+        expected: None,
     };
     let third = proposed(make(store, &assign, &by("ben")));
     make(store, &decide(first, Decision::Approve), &by("cem")).unwrap();
@@ -196,8 +197,9 @@ fn what_was_built_on_something_else_is_stale(store: &dyn Store) {
 fn assignments_and_removals_wait_and_what_cannot_be_made_is_not_proposed(store: &dyn Store) {
     ruled(store);
     let assign = |policy: Option<&str>| Change::Assign {
-        server: None,
+        place: Place::All,
         policy: policy.map(str::to_owned),
+        expected: None,
     };
     let remove = Change::RemovePolicy {
         name: "p".to_owned(),
@@ -239,7 +241,7 @@ fn a_policy_for_a_server_waits_as_one_change_and_is_made_as_one(store: &dyn Stor
     assert!(store.assignments().unwrap().is_empty());
     let kept = store.proposal(id).unwrap().unwrap();
     assert_eq!(
-        (kept.draft.policy(), kept.draft.server()),
+        (kept.draft.policy(), kept.draft.server().as_deref()),
         (Some("new"), Some("docs"))
     );
     // No documents in lists.
@@ -257,7 +259,7 @@ fn a_policy_for_a_server_waits_as_one_change_and_is_made_as_one(store: &dyn Stor
     assert_eq!(saved.document, "narrow");
     let assigned = store.assignments().unwrap();
     assert_eq!(
-        (assigned[0].server.as_deref(), assigned[0].policy.as_str()),
+        (assigned[0].place.server(), assigned[0].policy.as_str()),
         (Some("docs"), "new")
     );
     let entry = told.into_inner().pop().unwrap();
@@ -279,8 +281,9 @@ fn a_policy_for_a_server_waits_as_one_change_and_is_made_as_one(store: &dyn Stor
     };
     let id = proposed(make(store, &again, &by("ben")));
     let other = Change::Assign {
-        server: Some("docs".to_owned()),
+        place: Some("docs".to_owned()).into(),
         policy: Some("p".to_owned()),
+        expected: None,
     };
     make(store, &other, &owner()).unwrap();
     assert!(store.proposal(id).unwrap().unwrap().stale);
@@ -403,8 +406,9 @@ fn a_server_that_is_registered_again_is_under_the_policy_that_two_put_there(stor
     let server = registered("s");
     make(store, &server, &by("ana")).unwrap();
     let assign = Change::Assign {
-        server: Some("s".to_owned()),
+        place: Some("s".to_owned()).into(),
         policy: Some("p".to_owned()),
+        expected: None,
     };
     let id = proposed(make(store, &assign, &by("ana")));
     make(store, &decide(id, Decision::Approve), &by("cem")).unwrap();
@@ -412,7 +416,7 @@ fn a_server_that_is_registered_again_is_under_the_policy_that_two_put_there(stor
     make(store, &Change::RemoveServer { name }, &by("ana")).unwrap();
     make(store, &server, &by("ana")).unwrap();
     let kept = store.assignments().unwrap();
-    assert_eq!(kept[0].server.as_deref(), Some("s"));
+    assert_eq!(kept[0].place.server(), Some("s"));
 }
 
 fn a_tokens_person_is_who_made_it_however_many_tokens_are_between(store: &dyn Store) {
@@ -460,8 +464,9 @@ fn a_policy_goes_though_a_server_that_went_had_it(store: &dyn Store) {
     ruled(store);
     make(store, &registered("s"), &by("ana")).unwrap();
     let assign = Change::Assign {
-        server: Some("s".to_owned()),
+        place: Some("s".to_owned()).into(),
         policy: Some("p".to_owned()),
+        expected: None,
     };
     make(store, &assign, &owner()).unwrap();
     let remove = Change::RemovePolicy {
@@ -475,7 +480,9 @@ fn a_policy_goes_though_a_server_that_went_had_it(store: &dyn Store) {
     make(store, &remove, &owner()).unwrap();
     // Back again, it is under what is not there: nothing is allowed.
     make(store, &registered("s"), &by("ana")).unwrap();
-    let policy = crate::in_force::effective(store, "s").unwrap();
+    let policy = crate::in_force::effective(store, "s", "ana")
+        .unwrap()
+        .policy;
     let reference = policy.reference();
     assert_eq!((&*reference.name, reference.version), ("p", 0));
 }

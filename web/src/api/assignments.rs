@@ -1,0 +1,128 @@
+//! What is in force where, and how that is changed: a list of places with one tag for all of it.
+
+use std::sync::Arc;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, header},
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{
+    Body, Items,
+    precondition::holds,
+    proposals::{self, ProposalView},
+};
+use crate::{
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    role::Permission,
+    store::{Assignment, Change, ChangeError, Name, Place},
+};
+
+/// What is in force where: for one person, a team, a server, or, where none of them is named, all.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AssignmentView {
+    /// A server, whoever it runs for.
+    #[serde(default)]
+    pub(crate) server: Option<String>,
+    /// A team, whatever server runs for who is of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) team: Option<String>,
+    /// A person, whatever server runs for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) profile: Option<String>,
+    /// A policy; null takes the assignment away.
+    pub(crate) policy: Option<String>,
+}
+
+impl AssignmentView {
+    /// For whom it is.
+    pub(crate) fn place(&self) -> Result<Place, Problem> {
+        match (&self.profile, &self.team, &self.server) {
+            (Some(name), None, None) => Ok(Place::profile(name.parse::<Name>()?.as_str())),
+            (None, Some(name), None) => Ok(Place::Team(name.clone())),
+            (None, None, server) => Ok(server.clone().into()),
+            _ => Err(Problem::invalid(
+                "name a server, a team or a profile, or none of them for all: not two",
+            )),
+        }
+    }
+}
+
+impl From<Assignment> for AssignmentView {
+    fn from(one: Assignment) -> Self {
+        let (mut server, mut team, mut profile) = (None, None, None);
+        match one.place {
+            Place::Server(name) => server = Some(name),
+            Place::Team(name) => team = Some(name),
+            Place::Profile(name) => profile = Some(name),
+            Place::All => {}
+        }
+        Self {
+            server,
+            team,
+            profile,
+            policy: Some(one.policy),
+        }
+    }
+}
+
+/// What is in force where. The most specific is: a person's own, else their teams', else the server's, else that
+/// of all; every floor bounds it. The ETag is of the whole list.
+#[utoipa::path(get, path = "/api/v1/assignments", tag = "policies",
+    responses((status = 200, body = Items<AssignmentView>)))]
+pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
+    caller.require(Permission::Look)?;
+    let found = app.ask(|store| store.assignments()).await?;
+    Ok(assigned(found))
+}
+
+/// Puts a policy in force for a person, a team, a server, or for all that have none more specific. With
+/// `If-Match` only where the list is still the one that it names. Refused where a person were of two teams of
+/// different policies.
+#[utoipa::path(put, path = "/api/v1/assignments", tag = "policies", request_body = AssignmentView,
+    params(("If-Match" = Option<String>, Header, description = "the ETag of the list that this is built on")),
+    responses((status = 204), (status = 202, body = ProposalView), (status = 404, body = Problem),
+              (status = 409, body = Problem), (status = 412, body = Problem)))]
+pub(crate) async fn assign(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    headers: HeaderMap,
+    Body(wanted): Body<AssignmentView>,
+) -> Result<Response, Problem> {
+    caller.require(Permission::AssignPolicies)?;
+    let there = app.ask(|store| store.assignments()).await?;
+    let change = Change::Assign {
+        place: wanted.place()?,
+        policy: wanted.policy,
+        expected: seen(&headers, &there, "assignments")?,
+    };
+    let applied = app.change(caller.actor(&app), change).await?;
+    Ok(proposals::done(applied))
+}
+
+/// A list of places, with its tag.
+pub(crate) fn assigned(found: Vec<Assignment>) -> Response {
+    let tag = format!("\"{}\"", Assignment::tag(&found));
+    let items: Vec<AssignmentView> = found.into_iter().map(Into::into).collect();
+    ([(header::ETAG, tag)], Json(Items { items })).into_response()
+}
+
+/// The tag of the list that a change is built on, `None` where nothing is said; refuses what is not so now.
+pub(crate) fn seen(
+    headers: &HeaderMap,
+    there: &[Assignment],
+    what: &'static str,
+) -> Result<Option<String>, Problem> {
+    let tag = Assignment::tag(there);
+    let what = what.to_owned();
+    let changed = || ChangeError::Meanwhile { what }.into();
+    let said = holds(headers, Some(&tag), changed)?;
+    Ok(said.on_this.then_some(tag))
+}

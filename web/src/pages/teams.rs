@@ -1,0 +1,76 @@
+//! Teams, as People shows them: each with its members in one field, saved and removed by what was seen.
+
+use std::sync::Arc;
+
+use axum::{Form, extract::State, http::StatusCode, response::Response};
+use serde::Deserialize;
+
+use super::{Answer, approvals::after, people};
+use crate::{
+    api::teams::{remove_team, save_team},
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    store::{Applied, Name, Team},
+};
+
+/// A team, as shown.
+pub(super) struct TeamRow {
+    pub(super) name: String,
+    pub(super) members: String,
+    /// Of what is shown.
+    pub(super) tag: String,
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Typed {
+    name: String,
+    #[serde(default)]
+    members: String,
+    /// What was seen; empty for a new one.
+    #[serde(default)]
+    tag: String,
+    act: String,
+}
+
+impl From<Team> for TeamRow {
+    fn from(team: Team) -> Self {
+        Self {
+            tag: team.tag(),
+            members: team.members.join(" "),
+            name: team.name,
+        }
+    }
+}
+
+/// `POST /people/teams`.
+pub(crate) async fn save(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Form(typed): Form<Typed>,
+) -> Answer {
+    match change(&app, &caller, typed).await {
+        Ok(applied) => Ok(went(&applied)),
+        Err(problem) if problem.status() != StatusCode::FORBIDDEN => {
+            people::done(&app, &caller, Err(problem)).await
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+fn went(applied: &Applied) -> Response {
+    after(applied, "/people#teams")
+}
+
+async fn change(app: &App, caller: &Caller, typed: Typed) -> Result<Applied, Problem> {
+    let name = typed.name.trim();
+    match typed.act.as_str() {
+        "save" => {
+            let members = people::listed(&typed.members).into_iter();
+            let members: Result<Vec<Name>, _> = members.map(str::parse).collect();
+            save_team(app, caller, name, &members?, Some(typed.tag)).await
+        }
+        "remove" => remove_team(app, caller, name.to_owned(), Some(typed.tag)).await,
+        _ => Err(Problem::invalid("save or remove")),
+    }
+}
