@@ -37,7 +37,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gig_tests::lab::place;
+use gig_tests::lab::{place, postgres::Database};
 use serde_json::Value;
 
 use super::{Answer, answer};
@@ -54,6 +54,8 @@ struct Appliance {
     folder: tempfile::TempDir,
     /// `GIG_DATABASE_URL`, of it and of the commands beside it.
     database: Option<String>,
+    /// Where all run on PostgreSQL: its own.
+    own: Option<Database>,
     address: String,
 }
 
@@ -93,12 +95,19 @@ impl Appliance {
         database: Option<String>,
         environment: &[(&str, &str)],
     ) -> Self {
+        // What was prepared before it starts is in a database of its own.
+        let prepared = database.is_some() || folder.path().join("gig").exists();
+        let on_postgres = std::env::var("GIG_TEST_STORE").is_ok_and(|store| store == "postgres");
+        let own = (on_postgres && !prepared).then(Database::fresh);
+        let database = database.or_else(|| Some(own.as_ref()?.url()));
         let mut command = command(&folder, database.as_deref());
         command
             .envs(environment.iter().copied())
             .args(["serve", "--listen", "127.0.0.1:0"])
             .args(options);
-        Self::of(command, folder, database)
+        let mut appliance = Self::of(command, folder, database);
+        appliance.own = own;
+        appliance
     }
 
     /// By this command, on that folder.
@@ -124,6 +133,7 @@ impl Appliance {
             said,
             folder,
             database,
+            own: None,
             address: String::new(),
         };
         // Its last words before it serves.
@@ -149,9 +159,11 @@ impl Appliance {
         self.child.wait().expect("its end");
         let empty = tempfile::tempdir().expect("a folder");
         let folder = std::mem::replace(&mut self.folder, empty);
-        let database = self.database.take();
+        let (database, own) = (self.database.take(), self.own.take());
         drop(self);
-        Self::start_on(folder, options, database)
+        let mut appliance = Self::start_on(folder, options, database);
+        appliance.own = own;
+        appliance
     }
 
     fn said(&self) -> String {
@@ -251,6 +263,14 @@ impl Appliance {
         assert_eq!(reply.status, 200, "{reply:?}");
         let found = reply.json();
         found["records"].as_array().expect("records").clone()
+    }
+
+    /// Its record, as commands beside it name it.
+    fn record(&self) -> String {
+        match self.database {
+            Some(_) => "postgres:".to_owned(),
+            None => self.path("audit/record.db").display().to_string(),
+        }
     }
 
     fn path(&self, name: &str) -> PathBuf {

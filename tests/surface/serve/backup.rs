@@ -130,8 +130,7 @@ fn a_backup_that_was_made_while_it_served_brings_everything_back_but_sessions() 
         assert!(findings.contains(word), "{word}: {findings}");
     }
     assert!(!restored.records(&token, &about).is_empty());
-    let record = restored.path("audit/record.db").display().to_string();
-    let whole = restored.gig(&["audit", "verify", &record], "");
+    let whole = restored.gig(&["audit", "verify", &restored.record()], "");
     assert_eq!(whole.status, 0, "{whole:?}");
 }
 

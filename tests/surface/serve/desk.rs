@@ -205,7 +205,10 @@ fn the_doctor_examines_the_host_from_the_console() {
     assert_eq!(shown.status, 200, "{shown:?}");
     for part in [
         "Data directory",
-        "record.db",
+        match appliance.database {
+            Some(_) => "PostgreSQL",
+            None => "record.db",
+        },
         "Examine this host",
         env!("CARGO_PKG_VERSION"),
     ] {

@@ -270,8 +270,7 @@ fn what_was_acknowledged_is_there_after_kill_9() {
     );
     let recorded = again.records(&token, "event=policy.change&limit=100");
     assert_eq!(recorded.len(), 20);
-    let record = again.path("audit/record.db");
-    let verified = again.gig(&["audit", "verify", record.to_str().expect("UTF-8")], "");
+    let verified = again.gig(&["audit", "verify", &again.record()], "");
     assert_eq!(verified.status, 0, "{verified:?}");
 }
 
