@@ -21,3 +21,12 @@ pub(crate) fn load(ruleset: &Ruleset) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+/// Loads it into the calling thread's network namespace, in the place of what a former gig left there.
+pub(crate) fn replace(netlink: &mut Netlink, ruleset: &Ruleset) -> Result<(), Failure> {
+    let loaded = netlink.request(&mut nf_tables::replacement(ruleset));
+    loaded.map_err(|error| {
+        let what = format!("{error} (is the kernel's nf_tables complete?)");
+        Failure::new(Step::Firewall, error.source.raw_os_error(), what)
+    })
+}

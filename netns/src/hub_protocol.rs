@@ -120,6 +120,12 @@ pub enum Step {
     /// Setting the hub's network parameters.
     #[error("setting network parameters")]
     Sysctl,
+    /// Entering a namespace that gig did not make.
+    #[error("entering the namespace")]
+    Enter,
+    /// Looking at what is in it.
+    #[error("the namespace cannot be taken")]
+    Inspect,
     /// Opening netlink.
     #[error("opening netlink")]
     Netlink,

@@ -12,6 +12,7 @@ compile_error!("gig needs Linux: its walls are namespaces, seccomp and nftables 
 
 mod address;
 mod firewall;
+mod foreign;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod hub;
@@ -32,6 +33,9 @@ mod subnet_pool;
 mod sys;
 mod tree;
 
+pub use foreign::place::{Found, Home, NamespaceId};
+pub use foreign::watch::{Watch, WatchEnded};
+pub use foreign::{EnterNamespaceError, Entered, Life};
 pub use hub::process::hub_process_main;
 pub use hub::{
     Child, Hub, HubConfig, IdMapFds, Lease, LeaseError, ReleaseError, ShowTreeError, Spawn,

@@ -43,7 +43,7 @@ const IFF_UP: u32 = 0x1;
 /// of no other gateway and can claim no other address. Both ends know each
 /// other by a permanent neighbour entry.
 const IFF_NOARP: u32 = 0x80;
-const LOOPBACK_INDEX: u32 = 1;
+pub(crate) const LOOPBACK_INDEX: u32 = 1;
 
 /// Makes the pair: one end here and up, the other in `namespace`.
 pub(crate) fn new_veth(slot: &SlotPlan, namespace: BorrowedFd<'_>) -> Message {

@@ -3,7 +3,7 @@
 //! They belong to the hub's network namespace for ever, whoever holds them:
 //! `gig` accepts on them from the host's. Bound to every address of the hub,
 //! because each slot has a gateway address of its own; the firewall admits a
-//! sandbox to its own one only.
+//! sandbox to its own one only. Those of a namespace that gig did not make are opened in there, on `lo`.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
@@ -34,11 +34,25 @@ pub struct Listeners {
 impl Listeners {
     /// Opens them in the calling thread's network namespace.
     pub(crate) fn open(plan: &HubPlan) -> io::Result<Self> {
+        let at = |port| SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port);
         Ok(Self {
-            redirect: tcp(plan.redirect_port)?,
-            explicit: tcp(plan.explicit_port)?,
-            dns_tcp: tcp(DNS_PORT)?,
-            dns_udp: udp(DNS_PORT)?,
+            redirect: tcp(at(plan.redirect_port))?,
+            explicit: tcp(at(plan.explicit_port))?,
+            dns_tcp: tcp(at(DNS_PORT))?,
+            dns_udp: udp(at(DNS_PORT))?,
+        })
+    }
+
+    /// Opens them in the calling thread's network namespace, on `lo` alone: what comes from
+    /// elsewhere is not of this namespace. The explicit proxy has its usual port, unless a program
+    /// has it; the others have any.
+    pub(crate) fn on_loopback(explicit_port: u16) -> io::Result<Self> {
+        let at = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        Ok(Self {
+            redirect: tcp(at(0))?,
+            explicit: tcp(at(explicit_port)).or_else(|_| tcp(at(0)))?,
+            dns_tcp: tcp(at(0))?,
+            dns_udp: udp(at(0))?,
         })
     }
 
@@ -64,18 +78,18 @@ impl Listeners {
     }
 }
 
-fn tcp(port: u16) -> io::Result<TcpListener> {
+fn tcp(at: SocketAddrV4) -> io::Result<TcpListener> {
     let socket = open(SocketType::STREAM)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))?;
+    bind(&socket, &at)?;
     listen(&socket, BACKLOG)?;
     Ok(socket.into())
 }
 
-fn udp(port: u16) -> io::Result<UdpSocket> {
+fn udp(at: SocketAddrV4) -> io::Result<UdpSocket> {
     let socket = open(SocketType::DGRAM)?;
     sockopt::set_socket_recv_buffer_size(&socket, DNS_BUFFER)?;
-    bind(&socket, &SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port))?;
+    bind(&socket, &at)?;
     Ok(socket.into())
 }
 

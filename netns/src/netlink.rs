@@ -14,6 +14,8 @@ use rustix::net::{
     socket_with,
 };
 
+pub(crate) mod dump;
+
 /// Header of every message (`struct nlmsghdr`).
 const HEADER: usize = 16;
 const NLMSG_ERROR: u16 = 2;

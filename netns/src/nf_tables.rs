@@ -15,6 +15,7 @@ const SUBSYSTEM: u16 = 10;
 const BATCH_BEGIN: u16 = 0x10;
 const BATCH_END: u16 = 0x11;
 const NEW_TABLE: u16 = 0;
+const DELETE_TABLE: u16 = 2;
 const NEW_CHAIN: u16 = 3;
 const NEW_RULE: u16 = 6;
 const NEW_SET: u16 = 9;
@@ -73,6 +74,17 @@ pub(crate) fn transactions(ruleset: &Ruleset) -> Vec<Vec<Message>> {
     later
 }
 
+/// The same in one transaction, in the place of whatever tables of these names there are.
+pub(crate) fn replacement(ruleset: &Ruleset) -> Vec<Message> {
+    let mut all: Vec<Message> = transactions(ruleset).into_iter().flatten().collect();
+    for table in ruleset.tables.iter().rev() {
+        // What is not there cannot be removed: it is made before.
+        all.insert(1, remove_table(table));
+        all.insert(1, new_table(table));
+    }
+    all
+}
+
 fn batch(kind: u16) -> Message {
     let mut message = Message::unacknowledged("load the firewall", kind, 0);
     // `struct nfgenmsg`: family, version, and which subsystem's batch it is.
@@ -92,6 +104,10 @@ fn message(what: &'static str, kind: u16, flags: u16, table: &Table) -> Message 
 
 fn new_table(table: &Table) -> Message {
     message("make the firewall's table", NEW_TABLE, 0, table)
+}
+
+fn remove_table(table: &Table) -> Message {
+    message("remove the firewall's table", DELETE_TABLE, 0, table)
 }
 
 fn new_set(table: &Table, set: &Set, number: u32) -> Message {
@@ -203,6 +219,12 @@ fn put_match(list: &mut Message, matching: Match) {
             let at = address_offset(Address::Destination);
             payload(list, (NETWORK_HEADER, at, 1), FIRST);
             compare(list, EQUAL, &[127]);
+        }
+        Match::ByLoopback(link) => {
+            /// The first device of every network namespace.
+            const LOOPBACK: u32 = 1;
+            meta(list, link_key(link), FIRST);
+            compare(list, EQUAL, &LOOPBACK.to_ne_bytes());
         }
         Match::Protocol(number) => {
             meta(list, L4_PROTOCOL, FIRST);

@@ -104,6 +104,8 @@ pub(crate) enum Match {
     },
     /// For 127.0.0.0/8.
     ToLoopback,
+    /// By `lo`.
+    ByLoopback(Link),
     /// The protocol that IP carries.
     Protocol(u8),
     /// Destination port of TCP or UDP.
@@ -150,11 +152,11 @@ const IDENTITY: &str = "identity";
 const GATEWAYS: &str = "gateways";
 const TRACKED: &str = "tracked";
 const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
 const ICMP_UNREACHABLE: u8 = 3;
-const PORT_UNREACHABLE: u8 = 3;
-const ADMIN_PROHIBITED: u8 = 13;
+pub(crate) const PORT_UNREACHABLE: u8 = 3;
+pub(crate) const ADMIN_PROHIBITED: u8 = 13;
 /// Types of the `nft` program's (`nftables/datatype.h`), six bits each in a key of several.
 const IPV4: u32 = 7;
 const INTERFACE: u32 = 20;
@@ -165,8 +167,8 @@ const NEW: u32 = 8;
 /// Priorities: before connection tracking, where destinations are changed, and
 /// the usual one.
 const RAW: i32 = -300;
-const DESTINATION: i32 = -100;
-const USUAL: i32 = 0;
+pub(crate) const DESTINATION: i32 = -100;
+pub(crate) const USUAL: i32 = 0;
 
 /// The whole of it; `v6` says whether the kernel has IPv6, of which nothing passes.
 pub(crate) fn ruleset(plan: &HubPlan, v6: bool) -> Ruleset {
@@ -231,7 +233,7 @@ fn pair(index: u32, address: Ipv4Addr) -> [u8; 8] {
 }
 
 /// Lets nothing pass.
-fn nothing(name: &'static str, hook: Hook) -> Chain {
+pub(crate) fn nothing(name: &'static str, hook: Hook) -> Chain {
     filter(
         name,
         hook,
@@ -330,7 +332,7 @@ fn leave() -> Chain {
     filter("leave", Hook::Output, USUAL, rules)
 }
 
-fn filter(name: &'static str, hook: Hook, priority: i32, rules: Vec<Rule>) -> Chain {
+pub(crate) fn filter(name: &'static str, hook: Hook, priority: i32, rules: Vec<Rule>) -> Chain {
     Chain {
         name,
         kind: Kind::Filter,
@@ -341,7 +343,7 @@ fn filter(name: &'static str, hook: Hook, priority: i32, rules: Vec<Rule>) -> Ch
     }
 }
 
-fn rule(when: &[Match], then: Verdict) -> Rule {
+pub(crate) fn rule(when: &[Match], then: Verdict) -> Rule {
     Rule {
         when: when.to_vec(),
         then,

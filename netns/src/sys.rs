@@ -15,6 +15,8 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
 
+pub(crate) mod nsfs;
+
 /// Which side of a fork this is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Fork {

@@ -21,6 +21,7 @@ use rustix::process::{
 use rustix::thread::{Gid, Uid};
 
 use crate::firewall;
+use crate::foreign;
 use crate::hub::children::Children;
 use crate::hub::id_maps::IdMaps;
 use crate::hub::spawn;
@@ -68,8 +69,10 @@ pub(crate) struct State {
 /// The hub's `main`. The program calls it when its first argument is
 /// [`crate::HUB_ARGUMENT`], before it starts any thread. Does not return.
 pub fn hub_process_main() -> ! {
-    if std::env::args().nth(2).as_deref() == Some(probe::PROBE_ARGUMENT) {
-        probe::child_main();
+    match std::env::args().nth(2).as_deref() {
+        Some(probe::PROBE_ARGUMENT) => probe::child_main(),
+        Some(foreign::FOREIGN_ARGUMENT) => foreign::process::child_main(),
+        _ => {}
     }
     let code = match first_stage() {
         Ok(code) => code,

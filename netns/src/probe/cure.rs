@@ -35,6 +35,8 @@ pub(crate) fn missing(step: Option<Step>, what: String) -> Finding {
         Some(Step::Namespace) => "sysctl -w user.max_net_namespaces=15000".to_owned(),
         Some(
             Step::Sysctl
+            | Step::Enter
+            | Step::Inspect
             | Step::Netlink
             | Step::Listen
             | Step::Slot
