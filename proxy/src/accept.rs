@@ -1,11 +1,12 @@
 //! Takes connections in and gives each to a thread and to its sandbox.
 //!
 //! Every thread accepts on its own handle of the same sockets; a thread that holds more connections
-//! than another hands the next one over. Whose a connection is follows from its source address alone.
+//! than another hands the next one over. Whose a connection is follows from the socket that it came by and
+//! its source address.
 //! An address that is nobody's is dropped; a sandbox over its limit is refused, and that is recorded.
 
 use std::{
-    io,
+    fmt, io,
     net::{IpAddr, SocketAddr},
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -17,6 +18,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     sync::mpsc,
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     authority::Destination,
@@ -37,12 +39,31 @@ pub enum Door {
     Explicit,
 }
 
+/// Sockets of one network: whose their connections are, and where its explicit proxy is.
+pub struct Entrance {
+    /// Finds who calls.
+    pub identity: Identities,
+    /// The explicit proxy's port, as sandboxes know it.
+    pub explicit_port: Port,
+    /// Takes no more when this is cancelled.
+    pub closed: CancellationToken,
+}
+
+impl fmt::Debug for Entrance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entrance")
+            .field("explicit_port", &self.explicit_port)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A connection on its way to another thread.
 #[derive(Debug)]
 pub struct Handed {
     stream: std::net::TcpStream,
     source: SocketAddr,
     door: Door,
+    entrance: Arc<Entrance>,
 }
 
 /// What an accept loop knows of all threads.
@@ -52,21 +73,19 @@ pub struct Crew {
     pub worker: Arc<Worker>,
     /// All of them, this one included, with the way to each.
     pub others: Arc<[(Arc<Worker>, mpsc::Sender<Handed>)]>,
-    /// The explicit proxy's port, as sandboxes know it.
-    pub explicit_port: Port,
 }
 
-/// Accepts until gig goes down.
-pub async fn accept(crew: Crew, listener: TcpListener, door: Door, identity: Identities) {
+/// Accepts until the entrance is closed, as it is when gig goes down.
+pub async fn accept(crew: Crew, listener: TcpListener, door: Door, entrance: Arc<Entrance>) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            () = crew.worker.drain.cancelled() => return,
+            () = entrance.closed.cancelled() => return,
         };
         match accepted {
             Ok((stream, source)) => {
-                if let Some(here) = crew.hand_over(stream, source, door) {
-                    admit(&crew, here, (source, door), &identity);
+                if let Some(here) = crew.hand_over(stream, (source, door), &entrance) {
+                    admit(&crew, here, (source, door), &entrance);
                 }
             }
             Err(error) => {
@@ -79,7 +98,7 @@ pub async fn accept(crew: Crew, listener: TcpListener, door: Door, identity: Ide
 }
 
 /// Takes in what other threads hand over.
-pub async fn take_over(crew: Crew, mut handed: mpsc::Receiver<Handed>, identity: Identities) {
+pub async fn take_over(crew: Crew, mut handed: mpsc::Receiver<Handed>) {
     loop {
         let one = tokio::select! {
             one = handed.recv() => one,
@@ -87,7 +106,7 @@ pub async fn take_over(crew: Crew, mut handed: mpsc::Receiver<Handed>, identity:
         };
         let Some(one) = one else { return };
         match TcpStream::from_std(one.stream) {
-            Ok(stream) => admit(&crew, stream, (one.source, one.door), &identity),
+            Ok(stream) => admit(&crew, stream, (one.source, one.door), &one.entrance),
             Err(error) => tracing::warn!(%error, "a connection could not be handed over"),
         }
     }
@@ -95,7 +114,12 @@ pub async fn take_over(crew: Crew, mut handed: mpsc::Receiver<Handed>, identity:
 
 impl Crew {
     /// Gives the connection to the thread with the least to do; returns it if that is this one.
-    fn hand_over(&self, stream: TcpStream, source: SocketAddr, door: Door) -> Option<TcpStream> {
+    fn hand_over(
+        &self,
+        stream: TcpStream,
+        (source, door): (SocketAddr, Door),
+        entrance: &Arc<Entrance>,
+    ) -> Option<TcpStream> {
         let own = self.worker.load.load(Ordering::Relaxed);
         let (least, way) = self
             .others
@@ -112,6 +136,7 @@ impl Crew {
                 stream,
                 source,
                 door,
+                entrance: Arc::clone(entrance),
             }),
             Err(error) => tracing::warn!(%error, "a connection could not be handed over"),
         }
@@ -120,14 +145,19 @@ impl Crew {
 }
 
 /// Finds whose it is, takes its place, and serves it in a task of its own.
-fn admit(crew: &Crew, stream: TcpStream, (source, door): (SocketAddr, Door), who: &Identities) {
+fn admit(
+    crew: &Crew,
+    stream: TcpStream,
+    (source, door): (SocketAddr, Door),
+    entrance: &Arc<Entrance>,
+) {
     // Before anything is written: Nagle against delayed ACK costs 40 ms.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection was gone before it was served");
         return;
     }
     let subject = match source.ip().to_canonical() {
-        IpAddr::V4(source) => who.subject(source),
+        IpAddr::V4(source) => entrance.identity.subject(source),
         IpAddr::V6(_) => None,
     };
     let Some(subject) = subject else {
@@ -145,7 +175,7 @@ fn admit(crew: &Crew, stream: TcpStream, (source, door): (SocketAddr, Door), who
         Ok(guard) => {
             let load = Load::new(Arc::clone(worker));
             let caller = Caller::new(Arc::clone(worker), guard, source);
-            let port = crew.explicit_port;
+            let port = entrance.explicit_port;
             drop(worker.tasks.spawn(async move {
                 let _load = load;
                 match door {
@@ -162,21 +192,37 @@ fn admit(crew: &Crew, stream: TcpStream, (source, door): (SocketAddr, Door), who
             }));
         }
         Err(reason) => {
-            let refusing = refuse(crew.clone(), stream, (source, door), subject, reason);
+            let port = entrance.explicit_port;
+            let refused = Refused {
+                subject,
+                reason,
+                port,
+            };
+            let refusing = refuse(Arc::clone(worker), stream, (source, door), refused);
             drop(worker.tasks.spawn(refusing));
         }
     }
 }
 
-/// Records a refused connection, and tells who asked a proxy.
-async fn refuse(
-    crew: Crew,
-    stream: TcpStream,
-    (source, door): (SocketAddr, Door),
+/// Whose connection was refused and why; the port is the explicit proxy's.
+struct Refused {
     subject: Arc<Subject>,
     reason: DenyReason,
+    port: Port,
+}
+
+/// Records a refused connection, and tells who asked a proxy.
+async fn refuse(
+    worker: Arc<Worker>,
+    stream: TcpStream,
+    (source, door): (SocketAddr, Door),
+    refused: Refused,
 ) {
-    let worker = &crew.worker;
+    let Refused {
+        subject,
+        reason,
+        port: explicit_port,
+    } = refused;
     let told = worker.refusing.clone().try_acquire_owned();
     let original = match door {
         Door::Redirect => crate::orig_dst::original_destination(&stream)
@@ -184,14 +230,14 @@ async fn refuse(
             .map(|original| (IpAddr::V4(*original.ip()), original.port())),
         Door::Explicit => None,
     };
-    let own = (IpAddr::V4(subject.gateway()), crew.explicit_port.get());
+    let own = (IpAddr::V4(subject.gateway()), explicit_port.get());
     let (ip, port) = original.unwrap_or(own);
     let attempt = Attempt {
         subject: &subject,
         conn: 0,
         src: source,
         host: Host::from(ip),
-        port: Port::new(port).unwrap_or(crew.explicit_port),
+        port: Port::new(port).unwrap_or(explicit_port),
         protocol: None,
         tls: None,
         heard: None,

@@ -42,6 +42,6 @@ pub use deadlines::Deadlines;
 pub use identity::Identity;
 pub use resolve::{Announced, NeverOpen, ResolveOverride};
 pub use settings::{ProxyListeners, Settings};
-pub use start::{Proxy, StartProxyError, start};
+pub use start::{ListenError, Listening, Proxy, StartProxyError, start};
 pub use subject::Subject;
 pub use upstream::connect_proxy::UpstreamProxy;

@@ -12,13 +12,15 @@ use gig_audit::Recorder;
 use gig_policy::Port;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
-    accept::{Crew, Door, Handed, accept, take_over},
+    accept::{Crew, Door, Entrance, Handed, accept, take_over},
     descriptors::Descriptors,
     dns,
+    identity::Constant,
     settings::{ProxyListeners, Settings},
+    subject::Subject,
     tls::{
         downstream::Terminator,
         leaf::{MintError, Minter},
@@ -38,6 +40,10 @@ use crate::{
 pub struct Proxy {
     drain: CancellationToken,
     threads: Vec<(thread::JoinHandle<()>, oneshot::Receiver<()>)>,
+    /// The way to each thread for sockets that come later.
+    ways: Vec<mpsc::Sender<Opening>>,
+    /// Which thread was given some last.
+    turn: usize,
 }
 
 /// The proxy did not start.
@@ -57,13 +63,36 @@ pub enum StartProxyError {
     Thread(#[source] io::Error),
 }
 
+/// Sockets of one network are not served.
+#[derive(Debug, Error)]
+pub enum ListenError {
+    /// The explicit proxy's port is none.
+    #[error("the explicit proxy's port must not be 0")]
+    Port,
+    /// The proxy goes down, or has too much to do.
+    #[error("the proxy takes no further sockets at the moment")]
+    Busy,
+}
+
+/// Sockets that are served as long as this is there; they are closed soon after.
+#[derive(Debug)]
+#[must_use = "dropping it closes the sockets"]
+pub struct Listening(#[expect(dead_code, reason = "works by being dropped")] DropGuard);
+
+/// Sockets on their way to a thread.
+struct Opening {
+    listeners: ProxyListeners,
+    entrance: Arc<Entrance>,
+}
+
 /// One thread's share.
 struct Shift {
     worker: Arc<Worker>,
     redirect: TcpListener,
     explicit: TcpListener,
     handed: mpsc::Receiver<Handed>,
-    identity: Identities,
+    opening: mpsc::Receiver<Opening>,
+    entrance: Arc<Entrance>,
     /// The first thread also answers names.
     dns: Option<(UdpSocket, TcpListener)>,
 }
@@ -91,11 +120,19 @@ pub fn start(
     }
     let crew: Arc<[_]> = crew.into();
     let mut dns = Some((listeners.dns_udp, listeners.dns_tcp));
+    let entrance = Arc::new(Entrance {
+        identity,
+        explicit_port,
+        closed: drain.clone(),
+    });
+    let mut openings = Vec::with_capacity(workers);
     let mut threads = Vec::with_capacity(workers);
     for (index, handed) in ways.into_iter().enumerate() {
         let Some((worker, _)) = crew.get(index) else {
             break;
         };
+        let (way, opening) = mpsc::channel(OPENINGS);
+        openings.push(way);
         let shift = Shift {
             worker: Arc::clone(worker),
             redirect: listeners
@@ -107,17 +144,22 @@ pub fn start(
                 .try_clone()
                 .map_err(StartProxyError::Socket)?,
             handed,
-            identity: Arc::clone(&identity),
+            opening,
+            entrance: Arc::clone(&entrance),
             dns: dns.take(),
         };
         let crew = Crew {
             worker: Arc::clone(worker),
             others: Arc::clone(&crew),
-            explicit_port,
         };
         threads.push(start_thread(index, shift, crew)?);
     }
-    Ok(Proxy { drain, threads })
+    Ok(Proxy {
+        drain,
+        threads,
+        ways: openings,
+        turn: 0,
+    })
 }
 
 /// What all threads share.
@@ -171,43 +213,76 @@ fn start_thread(
 async fn serve(shift: Shift, crew: Crew) {
     let worker = shift.worker;
     let tasks = &worker.tasks;
-    let listen = |socket: TcpListener| {
-        socket.set_nonblocking(true)?;
-        tokio::net::TcpListener::from_std(socket)
-    };
-    for (socket, door) in [
+    let doors = [
         (shift.redirect, Door::Redirect),
         (shift.explicit, Door::Explicit),
-    ] {
-        match listen(socket) {
-            Ok(listener) => {
-                let identity = Arc::clone(&shift.identity);
-                drop(tasks.spawn(accept(crew.clone(), listener, door, identity)));
-            }
-            Err(error) => tracing::error!(%error, "a listening socket cannot be served"),
-        }
+    ];
+    open_doors(&crew, doors, &shift.entrance);
+    if let Some(dns) = shift.dns {
+        answer_names(&crew, dns, &shift.entrance);
     }
-    if let Some((udp, tcp)) = shift.dns {
-        let serving = dns::server::serve(
-            udp,
-            tcp,
-            Arc::clone(&shift.identity),
-            worker.recorder().clone(),
-            worker.drain.clone(),
-        );
-        drop(tasks.spawn(async move {
-            if let Err(error) = serving.await {
-                tracing::error!(%error, "names cannot be served");
-            }
-        }));
-    }
-    drop(tasks.spawn(take_over(crew, shift.handed, shift.identity)));
+    drop(tasks.spawn(open_later(crew.clone(), shift.opening)));
+    drop(tasks.spawn(take_over(crew, shift.handed)));
     drop(tasks.spawn(sweep(Arc::clone(&worker))));
     worker.drain.cancelled().await;
     tasks.close();
     let patience = worker.deadlines().drain + AFTER_DRAIN;
     if tokio::time::timeout(patience, tasks.wait()).await.is_err() {
         tracing::info!("connections were cut because gig goes down");
+    }
+}
+
+fn open_doors(crew: &Crew, doors: [(TcpListener, Door); 2], entrance: &Arc<Entrance>) {
+    let listen = |socket: TcpListener| {
+        socket.set_nonblocking(true)?;
+        tokio::net::TcpListener::from_std(socket)
+    };
+    for (socket, door) in doors {
+        match listen(socket) {
+            Ok(listener) => {
+                let accepting = accept(crew.clone(), listener, door, Arc::clone(entrance));
+                drop(crew.worker.tasks.spawn(accepting));
+            }
+            Err(error) => tracing::error!(%error, "a listening socket cannot be served"),
+        }
+    }
+}
+
+fn answer_names(crew: &Crew, (udp, tcp): (UdpSocket, TcpListener), entrance: &Entrance) {
+    let serving = dns::server::serve(
+        udp,
+        tcp,
+        Arc::clone(&entrance.identity),
+        crew.worker.recorder().clone(),
+        entrance.closed.clone(),
+    );
+    drop(crew.worker.tasks.spawn(async move {
+        if let Err(error) = serving.await {
+            tracing::error!(%error, "names cannot be served");
+        }
+    }));
+}
+
+/// Serves sockets that come later.
+async fn open_later(crew: Crew, mut openings: mpsc::Receiver<Opening>) {
+    loop {
+        let opening = tokio::select! {
+            opening = openings.recv() => opening,
+            () = crew.worker.drain.cancelled() => return,
+        };
+        let Some(Opening {
+            listeners,
+            entrance,
+        }) = opening
+        else {
+            return;
+        };
+        let doors = [
+            (listeners.redirect, Door::Redirect),
+            (listeners.explicit, Door::Explicit),
+        ];
+        open_doors(&crew, doors, &entrance);
+        answer_names(&crew, (listeners.dns_udp, listeners.dns_tcp), &entrance);
     }
 }
 
@@ -221,6 +296,34 @@ async fn sweep(worker: Arc<Worker>) {
 }
 
 impl Proxy {
+    /// Serves sockets of a network that is one sandbox's alone, until what is returned is dropped. One
+    /// thread accepts; connections are spread over all of them.
+    ///
+    /// # Errors
+    /// When the explicit proxy's port is none, or too many are being opened.
+    pub fn listen(
+        &mut self,
+        listeners: ProxyListeners,
+        explicit_port: u16,
+        subject: Arc<Subject>,
+    ) -> Result<Listening, ListenError> {
+        let explicit_port = Port::new(explicit_port).ok_or(ListenError::Port)?;
+        let closed = self.drain.child_token();
+        let entrance = Arc::new(Entrance {
+            identity: Arc::new(Constant(subject)),
+            explicit_port,
+            closed: closed.clone(),
+        });
+        self.turn = (self.turn + 1).checked_rem(self.ways.len()).unwrap_or(0);
+        let way = self.ways.get(self.turn).ok_or(ListenError::Busy)?;
+        let opening = Opening {
+            listeners,
+            entrance,
+        };
+        way.try_send(opening).map_err(|_| ListenError::Busy)?;
+        Ok(Listening(closed.drop_guard()))
+    }
+
     /// Takes no new connections, lets open ones finish their requests within the drain deadline, cuts
     /// the rest, and returns when every thread is gone. Dropping the future leaves them to finish.
     pub async fn shutdown(mut self) {
@@ -241,6 +344,8 @@ impl Drop for Proxy {
     }
 }
 
+/// Networks whose sockets may be on their way to one thread.
+const OPENINGS: usize = 16;
 /// Connections that may be on their way to one thread.
 const HANDED: usize = 64;
 /// For the last records and closing handshakes.
