@@ -3,6 +3,7 @@
 pub(crate) mod approvals;
 pub(crate) mod audit;
 pub(crate) mod image;
+pub(crate) mod netns;
 pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod secret;
@@ -38,6 +39,9 @@ pub(crate) enum Command {
     /// Register, start and forget the appliance's servers
     #[command(subcommand)]
     Server(serve::ServerCommand),
+    /// Take network namespaces that gig did not make, such as containers', as sandboxes of the appliance
+    #[command(subcommand)]
+    Netns(netns::NetnsCommand),
     /// Say who may sign in to the appliance, and as what
     #[command(subcommand)]
     User(serve::UserCommand),

@@ -9,6 +9,7 @@ mod identity;
 mod image;
 mod logs;
 mod mcp;
+mod netns;
 mod policy;
 mod restore;
 mod sandboxes;
@@ -34,6 +35,7 @@ pub(crate) fn execute(command: Command) -> anyhow::Result<ExitStatus> {
         Command::Logs(args) => logs::execute(&args),
         Command::Mcp(args) => mcp::execute(&args),
         Command::Server(command) => sandboxes::server(command),
+        Command::Netns(command) => netns::execute(&command),
         Command::User(command) => identity::user(command),
         Command::Team(command) => team::team(command),
         Command::Token(command) => identity::token(command),

@@ -6,7 +6,7 @@
 )]
 
 use std::io;
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -87,7 +87,10 @@ pub(crate) fn leave_shared_root() -> io::Result<()> {
 }
 
 /// Waits until the descriptor is readable or hung up. Dropping it is safe.
-pub(crate) async fn readable(fd: &OwnedFd) -> io::Result<()> {
+///
+/// # Errors
+/// When it cannot be waited for.
+pub async fn readable(fd: impl AsFd) -> io::Result<()> {
     // SAFETY: the descriptor is open and stays the same one while the
     // registration lives: it is borrowed from its owner for longer.
     let fd = unsafe { AsyncFd::register_with_interest(fd.as_fd(), Interest::READABLE) }?;

@@ -16,6 +16,7 @@ pub(crate) mod policies;
 mod precondition;
 pub(crate) mod proposals;
 pub(crate) mod recorded;
+pub(crate) mod register;
 pub(crate) mod sandboxes;
 pub(crate) mod searches;
 pub(crate) mod secrets;

@@ -153,6 +153,7 @@ impl From<ControlError> for Problem {
             ControlError::Unable(_) | ControlError::Examine(_) => {
                 (StatusCode::SERVICE_UNAVAILABLE, "no_sandboxes")
             }
+            ControlError::Taken(_) => (StatusCode::CONFLICT, "registered"),
             ControlError::Changed(_) => (StatusCode::CONFLICT, "changed_meanwhile"),
             ControlError::Undecided(_) | ControlError::Busy => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable")

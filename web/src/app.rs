@@ -45,8 +45,8 @@ use crate::{
 
 mod starting;
 
-pub(crate) use starting::Instance;
 use starting::UnderWay;
+pub(crate) use starting::{Instance, has_program};
 
 /// What the appliance is made of.
 #[expect(missing_debug_implementations, reason = "its parts are traits")]

@@ -67,7 +67,7 @@ impl Over {
                 EndCause::Program => protocol::ENDED,
                 EndCause::Stopped => protocol::STOPPED,
                 EndCause::Shutdown => protocol::SHUTDOWN,
-                EndCause::Idle | EndCause::Detached => protocol::FAILED,
+                EndCause::Idle | EndCause::Detached | EndCause::Changed => protocol::FAILED,
             },
             Self::NotUnderstood => protocol::NOT_UNDERSTOOD,
             Self::TooLong => protocol::TOO_LONG,
@@ -269,9 +269,11 @@ async fn watch<F: Future<Output = bool>>(pulse: &Pulse, may: impl Fn() -> F) -> 
 async fn unread(ended: impl Future<Output = Ended>) {
     let left = match ended.await.cause {
         EndCause::Shutdown => SECOND,
-        EndCause::Program | EndCause::Stopped | EndCause::Idle | EndCause::Detached => {
-            HALF_A_MINUTE
-        }
+        EndCause::Program
+        | EndCause::Stopped
+        | EndCause::Idle
+        | EndCause::Detached
+        | EndCause::Changed => HALF_A_MINUTE,
     };
     tokio::time::sleep(left).await;
 }

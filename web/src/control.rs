@@ -17,6 +17,7 @@ use tokio::{
 };
 use utoipa::ToSchema;
 
+pub use self::foreign::{Named, Registered, Registration};
 pub use self::lines::{
     LogAsked, LogFrom, LogLine, LogPage, LogPlace, LogStream, ParseLogPlaceError,
 };
@@ -24,6 +25,7 @@ use crate::store::{Server, ServerSpec};
 
 #[cfg(test)]
 pub(crate) mod fake;
+mod foreign;
 mod lines;
 
 /// Starts and stops sandboxes.
@@ -60,6 +62,15 @@ pub trait Control: Send + Sync + 'static {
 
     /// Notes that somebody asked for a sandbox again: it is not idle. `false` when it ends or has ended.
     fn used(&self, id: SandboxId) -> bool;
+
+    /// Takes a network namespace that gig did not make as a sandbox. It ends with what was named, and when
+    /// somebody adds a way out to it. Dropping the future before it was decided does nothing.
+    fn register(
+        &self,
+        wanted: Wanted,
+        registration: Registration,
+        decide: Decide,
+    ) -> BoxFuture<'_, Result<Registered, ControlError>>;
 
     /// Ends a sandbox: SIGTERM, ten seconds later SIGKILL. Answers when it is asked to end, not when it
     /// has.
@@ -132,6 +143,8 @@ pub enum EndCause {
     Idle,
     /// Whoever was attached to it went away.
     Detached,
+    /// Somebody added something to the network namespace that it is.
+    Changed,
     /// gig goes down.
     Shutdown,
 }
@@ -145,6 +158,7 @@ impl EndCause {
             Self::Stopped => "it was stopped",
             Self::Idle => "it was idle",
             Self::Detached => "whoever was attached went away",
+            Self::Changed => "its network namespace was changed",
             Self::Shutdown => "gig goes down",
         }
     }
@@ -224,8 +238,10 @@ pub struct SandboxFacts {
     pub profile: Arc<str>,
     /// Whether it lives as long as somebody is attached to it.
     pub attached: bool,
-    /// Its address, unless it is disconnected.
+    /// Its address, unless it is disconnected or a namespace that gig did not make.
     pub address: Option<Ipv4Addr>,
+    /// The namespace that it is, where gig did not make it.
+    pub namespace: Option<Arc<str>>,
     /// The policy in force.
     pub policy: Arc<str>,
     /// Its version.
@@ -279,6 +295,9 @@ pub enum ControlError {
     /// As many run as may.
     #[error("{0}")]
     Crowded(Arc<str>),
+    /// The namespace is somebody else's already.
+    #[error("{0}")]
+    Taken(Arc<str>),
     /// What was printed cannot be read.
     #[error("what the server printed cannot be read: gig's own log says why")]
     Log,

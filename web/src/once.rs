@@ -201,6 +201,7 @@ fn acts(path: &str) -> bool {
     let below = ["/api/v1/secrets/", "/api/v1/sandboxes/"];
     below.iter().any(|place| path.starts_with(place))
         || path.ends_with("/start")
+        || path.ends_with("/register")
         || path.ends_with("/test")
 }
 

@@ -23,8 +23,8 @@ use problems::Problems;
 
 use crate::api::{
     assignments, attach, audit, audit_export, events, factors, floors, health, held, policies,
-    proposals, recorded, sandboxes, searches, secrets, server_log, servers, sessions, teams,
-    tokens, users,
+    proposals, recorded, register, sandboxes, searches, secrets, server_log, servers, sessions,
+    teams, tokens, users,
     webhooks::{self, answer},
 };
 
@@ -50,6 +50,7 @@ use crate::api::{
         secrets::list, secrets::one, secrets::add, secrets::rotate, secrets::remove,
         servers::list, servers::one, servers::save, servers::remove, attach::attach, server_log::search,
         sandboxes::list, sandboxes::one, sandboxes::start, sandboxes::stop, sandboxes::log,
+        register::register,
     ),
     security(("token" = []), ("session" = [])),
     components(schemas(proposals::Wanted)),

@@ -16,8 +16,8 @@ use axum::{
 use crate::{
     api::{
         assignments, attach, audit, audit_export, events, factors, floors, health, held, policies,
-        proposals, recorded, sandboxes, searches, secrets, server_log, servers, sessions, teams,
-        tokens, users,
+        proposals, recorded, register, sandboxes, searches, secrets, server_log, servers, sessions,
+        teams, tokens, users,
         webhooks::{self, answer},
     },
     api_error::Problem,
@@ -127,6 +127,7 @@ fn api() -> Router<Arc<App>> {
             get(servers::one).put(servers::save).delete(servers::remove),
         )
         .route("/api/v1/servers/{name}/start", post(sandboxes::start))
+        .route("/api/v1/servers/{name}/register", post(register::register))
         .route("/api/v1/servers/{name}/attach", get(attach::attach))
         .route("/api/v1/servers/{name}/log", get(server_log::search))
         .route("/api/v1/secrets", get(secrets::list))

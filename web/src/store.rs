@@ -47,7 +47,7 @@ pub use factors::UsedCode;
 pub use held::{HeldFacts, HeldRow, HeldWord, shortened};
 pub use kept::{
     Account, Assignment, Network, PolicyHead, PolicyVersion, SavedSearch, SecondFactor, Server,
-    ServerSpec, Session, Token, User,
+    ServerKind, ServerSpec, Session, Token, User,
 };
 pub use name::{Name, ParseNameError};
 pub use once::{Asked, Begun, Finish, KeptAnswer, Once};

@@ -243,6 +243,12 @@ pub(crate) struct ServerArgs {
 pub(crate) struct ServerAddArgs {
     /// Its name
     pub(crate) name: String,
+    /// Its programs are somebody else's: its sandboxes are network namespaces (`gig netns register`)
+    #[arg(
+        long,
+        conflicts_with_all = ["env", "ro", "memory", "pids", "cpus", "idle", "program"]
+    )]
+    pub(crate) foreign: bool,
     /// Set a variable, or pass one of this shell's; nothing else is inherited
     #[arg(long, value_name = "NAME[=VALUE]", value_parser = value::env)]
     pub(crate) env: Vec<EnvArg>,
@@ -274,7 +280,11 @@ pub(crate) struct ServerAddArgs {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// The program and its arguments, after `--`
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    #[arg(
+        last = true,
+        required_unless_present = "foreign",
+        value_name = "PROGRAM"
+    )]
     pub(crate) program: Vec<OsString>,
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use gig_web::{
     PROFILE_HEADER,
-    store::{Network, ServerSpec},
+    store::{Network, ServerKind, ServerSpec},
 };
 use hyper::Method;
 use serde_json::{Value, json};
@@ -90,7 +90,13 @@ pub(crate) fn server(command: ServerCommand) -> anyhow::Result<ExitStatus> {
                     let command = one.pointer("/spec/command").and_then(Value::as_array);
                     let words = command.into_iter().flatten().filter_map(Value::as_str);
                     let command = words.collect::<Vec<_>>().join(" ");
-                    format!("{:<20} {}", text(one, "name"), printable(&command))
+                    match one
+                        .pointer("/spec/kind")
+                        .is_some_and(|kind| kind == "foreign")
+                    {
+                        true => format!("{:<20} (foreign)", text(one, "name")),
+                        false => format!("{:<20} {}", text(one, "name"), printable(&command)),
+                    }
                 })
                 .collect();
             let said = match lines.is_empty() {
@@ -148,6 +154,10 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
         read_only.push(utf8(path.into_os_string())?);
     }
     let spec = ServerSpec {
+        kind: match args.foreign {
+            true => ServerKind::Foreign,
+            false => ServerKind::Program,
+        },
         command: args
             .program
             .into_iter()
@@ -164,7 +174,7 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
         memory: args.memory,
         pids: args.pids,
         cpu_millis: args.cpus.map(gig_sandbox::CpuShare::as_millis),
-        idle_seconds: Some(args.idle),
+        idle_seconds: (!args.foreign).then_some(args.idle),
     };
     let body = serde_json::to_value(&spec)?;
     if let Some(policy) = &args.policy {
@@ -198,18 +208,27 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
 /// # Errors
 /// When there is none.
 pub(super) fn sandbox(wanted: &str, running: bool) -> anyhow::Result<String> {
+    let found = sandbox_among(wanted, |one| !running || text(one, "state") == "running")?;
+    found.with_context(|| {
+        let how = if running { "runs" } else { "is known" };
+        format!("no sandbox {wanted} {how}")
+    })
+}
+
+/// The same, of those that `fit`, if there is one.
+///
+/// # Errors
+/// When no appliance runs.
+pub(super) fn sandbox_among(
+    wanted: &str,
+    fit: impl Fn(&Value) -> bool,
+) -> anyhow::Result<Option<String>> {
     let document = ask(Method::GET, "/api/v1/sandboxes", None)?.json()?;
     let found = items(&document).find(|one| {
         let named = text(one, "id") == wanted || text(one, "server") == wanted;
-        named && (!running || text(one, "state") == "running")
+        named && fit(one)
     });
-    match found {
-        Some(one) => Ok(text(one, "id")),
-        None => bail!(
-            "no sandbox {wanted} {}",
-            if running { "runs" } else { "is known" }
-        ),
-    }
+    Ok(found.map(|one| text(one, "id")))
 }
 
 pub(super) fn items(document: &Value) -> impl Iterator<Item = &Value> {

@@ -17,7 +17,7 @@ use std::{
 
 use anyhow::Context;
 use gig_audit::Recorder;
-use gig_netns::{HostIds, Hub, HubConfig};
+use gig_netns::{Home, HostIds, Hub, HubConfig};
 use gig_policy::SandboxId;
 use gig_proxy::{
     Deadlines, Identity, Proxy, ProxyListeners, Subject, hold::Desk, tls::authority_key::Authority,
@@ -41,6 +41,7 @@ use crate::{
 };
 
 mod control;
+mod foreign;
 mod idle;
 mod life;
 mod seats;
@@ -56,6 +57,8 @@ pub(super) struct Fleet {
     /// Places of sandboxes without a network; each with one takes a lease.
     without_network: Arc<Semaphore>,
     seats: Arc<Seats>,
+    /// Namespaces that gig did not make.
+    foreign: Arc<foreign::Claims>,
     /// What servers print.
     kept: Kept,
     /// The key of the console's certificate.
@@ -72,6 +75,8 @@ struct Machine {
     ca_pem: String,
     explicit_port: u16,
     secrets: Secrets,
+    /// Which namespaces are gig's own; why that cannot be said.
+    home: Result<Home, String>,
 }
 
 /// Who has which address.
@@ -119,6 +124,7 @@ impl Fleet {
             ended: Mutex::default(),
             without_network: Arc::new(Semaphore::new(SLOTS.into())),
             seats: Arc::default(),
+            foreign: Arc::default(),
             kept,
             tls_key: args.tls_key.clone(),
             tasks: TaskTracker::new(),
@@ -199,6 +205,8 @@ impl Machine {
             Ok(made) => made,
             Err(error) => return Ok(Err(causes(&error.into()).into())),
         };
+        let home = Home::of(&listeners)
+            .map_err(|error| format!("gig cannot tell its own namespaces from others: {error}"));
         let authority = Authority::generate().context("cannot make a certificate authority")?;
         let bound = Arc::new(Bound::default());
         let ca_pem = authority.ca_pem().to_owned();
@@ -230,6 +238,7 @@ impl Machine {
             ca_pem,
             explicit_port,
             secrets,
+            home,
         }))
     }
 }

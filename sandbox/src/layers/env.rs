@@ -66,19 +66,14 @@ pub(crate) fn build(around: &Surroundings<'_>) -> BTreeMap<OsString, OsString> {
     set("USER", "sandbox".to_owned());
     set("LOGNAME", "sandbox".to_owned());
     set("GIG_SANDBOX_ID", around.id.to_string());
-    if let Some((gateway, port)) = around.proxy {
-        for name in PROXY_VARIABLES {
-            set(name, format!("http://{gateway}:{port}"));
+    if let Some(proxy) = around.proxy {
+        for (name, value) in proxy_variables(proxy) {
+            set(name, value);
         }
-        set("NO_PROXY", NO_PROXY.to_owned());
-        set("no_proxy", NO_PROXY.to_owned());
     }
     if around.authority {
-        for name in BUNDLE_VARIABLES {
-            set(name, BUNDLE.to_owned());
-        }
-        for name in CA_VARIABLES {
-            set(name, CA.to_owned());
+        for (name, value) in authority_variables(BUNDLE, CA) {
+            set(name, value);
         }
     }
     for (name, value) in known {
@@ -90,6 +85,28 @@ pub(crate) fn build(around: &Surroundings<'_>) -> BTreeMap<OsString, OsString> {
         env.insert(name.clone(), value.clone());
     }
     env
+}
+
+/// For a program that gig does not start: where its way out is, and the authority at `ca`, which is all that it
+/// has to trust.
+#[must_use]
+pub fn network_variables(proxy: (Ipv4Addr, u16), ca: &str) -> Vec<(String, String)> {
+    let all = proxy_variables(proxy).chain(authority_variables(ca, ca));
+    all.map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn proxy_variables(
+    (gateway, port): (Ipv4Addr, u16),
+) -> impl Iterator<Item = (&'static str, String)> {
+    let proxies = PROXY_VARIABLES.map(|name| (name, format!("http://{gateway}:{port}")));
+    let own = ["NO_PROXY", "no_proxy"].map(|name| (name, NO_PROXY.to_owned()));
+    proxies.into_iter().chain(own)
+}
+
+fn authority_variables(bundle: &str, ca: &str) -> impl Iterator<Item = (&'static str, String)> {
+    let bundles = BUNDLE_VARIABLES.map(|name| (name, bundle.to_owned()));
+    let authorities = CA_VARIABLES.map(|name| (name, ca.to_owned()));
+    bundles.into_iter().chain(authorities)
 }
 
 /// A name that cannot be a variable's.

@@ -402,7 +402,9 @@ pub fn is_open() -> bool {
 }
 
 impl User {
-    fn of_this_process() -> Self {
+    /// The user that runs the tests.
+    #[must_use]
+    pub fn of_this_process() -> Self {
         Self {
             uid: rustix::process::getuid().as_raw(),
             gid: rustix::process::getgid().as_raw(),

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 use super::{Items, time};
 use crate::{
     api_error::Problem,
-    app::{App, Instance},
+    app::{App, Instance, has_program},
     auth::Caller,
     control::{SandboxFacts, SandboxLog},
     profile::Whose,
@@ -36,6 +36,8 @@ pub(crate) struct SandboxView {
     /// `running` or `ended`.
     pub(crate) state: &'static str,
     pub(crate) address: Option<String>,
+    /// The network namespace that it is, where gig did not make it.
+    pub(crate) namespace: Option<String>,
     pub(crate) policy: String,
     pub(crate) policy_version: u64,
     /// What put it in force: `profile ana`, `team data`, `server docs`, `all servers`.
@@ -57,6 +59,7 @@ impl From<SandboxFacts> for SandboxView {
             attached: facts.attached,
             state: if ended.is_some() { "ended" } else { "running" },
             address: facts.address.map(|address| address.to_string()),
+            namespace: facts.namespace.map(|namespace| namespace.to_string()),
             policy: facts.policy.to_string(),
             policy_version: facts.policy_version,
             policy_by: facts.policy_by.to_string(),
@@ -184,6 +187,7 @@ pub(crate) async fn start_server(
         return Err(Problem::missing("server", name.as_str()));
     }
     let known = known.ok_or_else(|| Problem::missing("server", name.as_str()))?;
+    has_program(&known)?;
     let profile = Arc::clone(&whose.profile);
     let tell = {
         let (app, caller) = (Arc::clone(app), caller.clone());

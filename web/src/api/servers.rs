@@ -16,7 +16,7 @@ use crate::{
     app::App,
     auth::Caller,
     role::Permission,
-    store::{Change, Name, Server, ServerSpec},
+    store::{Change, Name, Network, Server, ServerKind, ServerSpec},
 };
 
 /// A server, as shown.
@@ -136,10 +136,12 @@ fn check(spec: &ServerSpec) -> Result<(), Problem> {
             words,
         ))
     };
-    match spec.command.first() {
-        None => return refused("a server has a command".to_owned()),
-        Some(program) if program.is_empty() => return refused("the program is empty".to_owned()),
-        Some(_) => {}
+    if spec.kind == ServerKind::Foreign {
+        if let Some(words) = not_of_a_foreign_one(spec) {
+            return refused(words.to_owned());
+        }
+    } else if let Some(words) = no_program(spec) {
+        return refused(words.to_owned());
     }
     let texts = spec
         .command
@@ -168,6 +170,35 @@ fn check(spec: &ServerSpec) -> Result<(), Problem> {
         return refused("a limit of nothing lets nothing run".to_owned());
     }
     Ok(())
+}
+
+/// What is wrong with a command.
+fn no_program(spec: &ServerSpec) -> Option<&'static str> {
+    match spec.command.first() {
+        None => Some("a server has a command"),
+        Some(program) if program.is_empty() => Some("the program is empty"),
+        Some(_) => None,
+    }
+}
+
+/// What only means something where gig starts the program.
+fn not_of_a_foreign_one(spec: &ServerSpec) -> Option<&'static str> {
+    let has_program = !spec.command.is_empty()
+        || !spec.env.is_empty()
+        || !spec.read_only.is_empty()
+        || spec.memory.is_some()
+        || spec.pids.is_some()
+        || spec.cpu_millis.is_some()
+        || spec.idle_seconds.is_some();
+    if has_program {
+        return Some(
+            "gig starts no program of a foreign server: it has no command, variables, files, limits or \
+             idle time",
+        );
+    }
+    (spec.network == Network::Disconnected).then_some(
+        "a foreign server that reaches nothing is one that is not registered: external or local",
+    )
 }
 
 /// Fits a command line of Linux.

@@ -8,15 +8,18 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use futures_util::future::{BoxFuture, FutureExt as _, Shared, WeakShared};
 use gig_audit::Entry;
 use gig_policy::SandboxId;
+use http::StatusCode;
 use parking_lot::Mutex;
 
 use super::App;
 use crate::{
     api_error::Problem,
-    control::{Attached, ControlError, Decide, Decided, SandboxFacts, Wanted},
+    control::{
+        Attached, ControlError, Decide, Decided, Registered, Registration, SandboxFacts, Wanted,
+    },
     in_force,
     profile::folded,
-    store::Server,
+    store::{Server, ServerKind},
 };
 
 /// Starts that are under way, by server and profile.
@@ -97,7 +100,20 @@ impl App {
     ) -> Result<SandboxFacts, Problem> {
         let at_once = Duration::ZERO;
         let (wanted, decide) = self.wanted(server, (id, profile), at_once).await?;
+        has_program(&wanted.server)?;
         Ok(self.control.start(wanted, decide).await?)
+    }
+
+    /// Takes a network namespace that gig did not make as a sandbox of a server.
+    pub(crate) async fn register(
+        &self,
+        server: String,
+        whose: (SandboxId, Arc<str>),
+        registration: Registration,
+    ) -> Result<Registered, Problem> {
+        let (wanted, decide) = self.wanted(server, whose, IN_LINE).await?;
+        let registered = self.control.register(wanted, registration, decide);
+        Ok(registered.await?)
     }
 
     /// The same, with the program's standard streams. Clients begin with all of their servers at once:
@@ -109,6 +125,7 @@ impl App {
         profile: Arc<str>,
     ) -> Result<Attached, Problem> {
         let (wanted, decide) = self.wanted(server, (id, profile), IN_LINE).await?;
+        has_program(&wanted.server)?;
         Ok(self.control.attach(wanted, decide).await?)
     }
 
@@ -169,6 +186,19 @@ impl App {
             }
             .boxed()
         })
+    }
+}
+
+/// Refuses a server whose programs somebody else starts.
+pub(crate) fn has_program(server: &Server) -> Result<(), Problem> {
+    match server.spec.kind {
+        ServerKind::Program => Ok(()),
+        ServerKind::Foreign => Err(Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "foreign",
+            "gig starts no program of this server: its sandboxes are namespaces that are registered with \
+             `gig netns register`",
+        )),
     }
 }
 

@@ -30,6 +30,7 @@ fn facts() -> SandboxFacts {
         spec: std::sync::Arc::default(),
         profile: "ana".into(),
         attached: true,
+        namespace: None,
         address: None,
         policy: "p".into(),
         policy_by: "all servers".into(),

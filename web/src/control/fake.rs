@@ -15,7 +15,7 @@ use tokio::{
 
 use super::{
     Attached, Control, ControlError, Decide, Decided, EndCause, Ended, Examined, Health, LogAsked,
-    LogPage, Ruling, SandboxFacts, SandboxLog, Wanted,
+    LogPage, Registered, Registration, Ruling, SandboxFacts, SandboxLog, Wanted,
 };
 
 pub(crate) struct FakeControl {
@@ -57,6 +57,7 @@ impl FakeControl {
             profile: "ana".into(),
             attached: false,
             address: None,
+            namespace: None,
             policy: policy.into(),
             policy_version: 1,
             policy_by: "server".into(),
@@ -124,6 +125,27 @@ impl Control for FakeControl {
                 .await
                 .unwrap();
             Ok(facts)
+        }
+        .boxed()
+    }
+
+    fn register(
+        &self,
+        wanted: Wanted,
+        registration: Registration,
+        decide: Decide,
+    ) -> BoxFuture<'_, Result<Registered, ControlError>> {
+        async move {
+            let Decided { ruling, hold } = decide().await?;
+            let name = ruling.policy.reference().name.to_string();
+            let facts = self.run(&wanted.server.name, &name);
+            drop(hold);
+            Ok(Registered {
+                facts,
+                variables: vec![("CA".to_owned(), registration.ca_path)],
+                ca_pem: "a certificate".to_owned(),
+                already: false,
+            })
         }
         .boxed()
     }

@@ -22,7 +22,7 @@ use crate::{
     auth::Caller,
     profile::Whose,
     role::Permission,
-    store::{Network, Place, ServerSpec},
+    store::{Network, Place, ServerKind, ServerSpec},
 };
 
 #[derive(Template)]
@@ -37,6 +37,7 @@ struct ServersPage {
 struct ServerRow {
     name: String,
     command: String,
+    foreign: bool,
     policy: String,
     network: &'static str,
     secrets: String,
@@ -46,6 +47,9 @@ struct ServerRow {
 #[derive(Default, Deserialize)]
 pub(crate) struct Typed {
     name: String,
+    #[serde(default)]
+    kind: ServerKind,
+    #[serde(default)]
     command: String,
     #[serde(default)]
     env: String,
@@ -129,6 +133,7 @@ async fn page(
     let rows = servers.into_iter().map(|server| ServerRow {
         policy: policy(&server.name),
         command: cut(&server.spec.command.join(" "), 200),
+        foreign: server.spec.kind == ServerKind::Foreign,
         network: server.spec.network.as_str(),
         secrets: server.spec.secrets.join(", "),
         name: server.name,
@@ -162,6 +167,7 @@ fn spec(typed: &Typed) -> Result<ServerSpec, Problem> {
         })?),
     };
     Ok(ServerSpec {
+        kind: typed.kind,
         idle_seconds,
         command: lines(&typed.command),
         env,

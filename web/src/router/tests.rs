@@ -13,9 +13,10 @@ use super::*;
 use crate::{
     app::tests::Lab,
     connections::Peer,
+    control::Control as _,
     credential::mint_token,
     role::Role,
-    store::{Change, Name},
+    store::{Change, Name, ServerKind, ServerSpec},
 };
 
 /// A token of this role.
@@ -72,6 +73,49 @@ async fn who_may_not_write_documents_is_not_heard_out() {
     )
     .await;
     assert_eq!(heard, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn who_is_not_the_owner_registers_nothing() {
+    let lab = Lab::new();
+    for (name, kind) in [("box", ServerKind::Foreign), ("own", ServerKind::Program)] {
+        lab.make(&Change::SaveServer {
+            name: name.parse().unwrap(),
+            spec: ServerSpec {
+                kind,
+                ..ServerSpec::default()
+            },
+            new: true,
+        });
+    }
+    let admin = token(&lab, Role::Admin);
+    let path = "/api/v1/servers/box/register";
+    let body = || Body::from(r#"{"pid": 7}"#);
+    let refused = ask(&lab, "POST", path, &admin, body()).await;
+    assert_eq!(refused, StatusCode::FORBIDDEN);
+    assert!(lab.control.sandboxes().is_empty());
+    let started = ask(&lab, "POST", "/api/v1/servers/box/start", &admin, body()).await;
+    assert_eq!(started, StatusCode::UNPROCESSABLE_ENTITY);
+    for (server, expected) in [
+        ("box", StatusCode::CREATED),
+        ("own", StatusCode::UNPROCESSABLE_ENTITY),
+        ("none", StatusCode::NOT_FOUND),
+    ] {
+        let request = Request::post(format!("/api/v1/servers/{server}/register"))
+            .header("host", "gig")
+            .header("content-type", "application/json")
+            .extension(Peer::Owner("uid 7 on this machine".into()));
+        let request = request.body(body()).unwrap();
+        let answer = router(Arc::clone(&lab.app)).oneshot(request).await.unwrap();
+        assert_eq!(answer.status(), expected, "{server}");
+    }
+    assert_eq!(lab.control.sandboxes().len(), 1);
+    let records = lab.log.records();
+    let asked = |one: &&gig_audit::Record| {
+        let found = one.entry.findings.first();
+        found.is_some_and(|found| found.contains("network namespace asked for: process 7"))
+    };
+    assert_eq!(records.iter().filter(asked).count(), 1);
 }
 
 #[tokio::test]

@@ -188,7 +188,11 @@ pub struct Server {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ServerSpec {
-    /// The program and its arguments.
+    /// Who starts its programs.
+    #[serde(default, skip_serializing_if = "ServerKind::is_program")]
+    pub kind: ServerKind,
+    /// The program and its arguments; none of a server of kind `foreign`.
+    #[serde(default)]
     pub command: Vec<String>,
     /// Variables inside; nothing else is inherited.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -226,6 +230,7 @@ impl ServerSpec {
             let limit = |limit: Option<String>| limit.unwrap_or_default();
             [
                 ("command", spec.command.join(" ")),
+                ("kind", spec.kind.told().to_owned()),
                 ("network", spec.network.as_str().to_owned()),
                 ("secrets", spec.secrets.join(", ")),
                 ("read-only", spec.read_only.join(", ")),
@@ -272,6 +277,31 @@ impl ServerSpec {
             changes.push(format!("other values of variables: {}", others.join(", ")));
         }
         changes
+    }
+}
+
+/// Who starts a server's programs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ServerKind {
+    /// gig: each sandbox runs its command.
+    #[default]
+    Program,
+    /// Somebody else: each sandbox is a network namespace that is registered.
+    Foreign,
+}
+
+impl ServerKind {
+    fn is_program(&self) -> bool {
+        *self == Self::Program
+    }
+
+    /// What a record tells beside a command.
+    const fn told(self) -> &'static str {
+        match self {
+            Self::Program => "",
+            Self::Foreign => "foreign",
+        }
     }
 }
 

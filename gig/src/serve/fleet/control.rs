@@ -6,10 +6,12 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use gig_policy::SandboxId;
 use gig_web::{
     Attached, Control, ControlError, Decide, Ruling, SandboxFacts, Wanted,
-    control::{EndCause, Examined, Health, LogAsked, LogPage, SandboxLog},
+    control::{
+        EndCause, Examined, Health, LogAsked, LogPage, Registered, Registration, SandboxLog,
+    },
 };
 
-use super::{Fleet, FleetHandle, Member, causes, ids_in_words, life};
+use super::{Fleet, FleetHandle, Member, causes, foreign, ids_in_words, life};
 use crate::serve::doctor;
 
 async fn begin(
@@ -21,13 +23,17 @@ async fn begin(
     fleet.machine()?;
     let name: Arc<str> = wanted.server.name.as_str().into();
     let started = life::start(fleet, wanted, decide, attached).await;
-    started.map_err(|error| match error.downcast::<ControlError>() {
+    started.map_err(|error| in_words(error, name))
+}
+
+fn in_words(error: anyhow::Error, server: Arc<str>) -> ControlError {
+    match error.downcast::<ControlError>() {
         Ok(refused) => refused,
         Err(error) => ControlError::Start {
-            server: name,
+            server,
             why: causes(&error),
         },
-    })
+    }
 }
 
 impl Control for FleetHandle {
@@ -91,6 +97,22 @@ impl Control for FleetHandle {
     fn used(&self, id: SandboxId) -> bool {
         let found = self.0.running(id);
         found.is_ok_and(|member| member.is_asked_for())
+    }
+
+    fn register(
+        &self,
+        wanted: Wanted,
+        registration: Registration,
+        decide: Decide,
+    ) -> BoxFuture<'_, Result<Registered, ControlError>> {
+        let fleet = Arc::clone(&self.0);
+        async move {
+            fleet.machine()?;
+            let name: Arc<str> = wanted.server.name.as_str().into();
+            let registered = foreign::register(fleet, wanted, registration, decide).await;
+            registered.map_err(|error| in_words(error, name))
+        }
+        .boxed()
     }
 
     fn stop(&self, id: SandboxId) -> Result<(), ControlError> {

@@ -221,6 +221,7 @@ fn build(
         profile: wanted.profile,
         attached: asked.attached,
         address: lease.map(Lease::address),
+        namespace: None,
         policy: Arc::clone(&reference.name),
         policy_version: reference.version,
         policy_by: Arc::clone(&asked.ruling.by),
@@ -229,10 +230,7 @@ fn build(
         connections: 0,
         layers,
     };
-    let mut started = entry(Event::SandboxStart, &facts);
-    let by = format!("policy put in force by: {}", facts.policy_by);
-    started.findings.push(by.into());
-    let recorded = runtime.block_on(fleet.recorder.record(started));
+    let recorded = runtime.block_on(fleet.recorder.record(start_of(&facts)));
     recorded.context("refusing to start the program")?;
     let log = Log::default();
     let (printed, stream) = streams.printed;
@@ -318,33 +316,47 @@ async fn see_to(fleet: Arc<Fleet>, started: Started) {
         // It panics for nobody.
         let _done = given_back.await;
     }
+    let found = starved.then_some(OUT_OF_MEMORY);
+    over(&fleet, &member, begun, Some((status, found))).await;
+    drop((place, seat));
+}
+
+/// Records that a sandbox is over, and tells whoever waits for it. Of one that gig did not start there is no
+/// status.
+pub(super) async fn over(
+    fleet: &Fleet,
+    member: &Arc<Member>,
+    begun: Instant,
+    status: Option<(u8, Option<&'static str>)>,
+) {
     let facts = member.look();
     let mut entry = entry(Event::SandboxExit, &facts);
     entry.verdict = None;
     entry.findings.clear();
-    if starved {
-        entry.findings.push(OUT_OF_MEMORY.into());
+    if let Some(found) = status.and_then(|(_, found)| found) {
+        entry.findings.push(found.into());
     }
+    let status = status.map(|(status, _)| status);
     let cause = member.cause();
     if cause != EndCause::Program {
         entry
             .findings
             .push(format!("ended: {}", cause.words()).into());
     }
-    entry.status = Some(status.into());
+    entry.status = status.map(Into::into);
     entry.duration_ms = u64::try_from(begun.elapsed().as_millis()).ok();
     if let Err(error) = fleet.recorder.record(entry).await {
         tracing::error!(%error, "the end of a sandbox is not in the record");
     }
+    let status = status.unwrap_or(0);
     member.facts.lock().ended = Some((Timestamp::now(), status));
     let mut remembered = fleet.ended.lock();
-    remembered.push_back(Arc::clone(&member));
+    remembered.push_back(Arc::clone(member));
     while remembered.len() > REMEMBERED {
         drop(remembered.pop_front());
     }
     fleet.sandboxes.lock().remove(&facts.id);
     drop(remembered);
-    drop((place, seat));
     // Last: whoever is told may come again at once.
     member.ended.send_replace(Some(Ended { status, cause }));
 }
@@ -363,7 +375,15 @@ fn give_back(machine: &Machine, lease: Option<Lease>) {
     }
 }
 
-fn entry(event: Event, facts: &SandboxFacts) -> Entry {
+/// The record of a start.
+pub(super) fn start_of(facts: &SandboxFacts) -> Entry {
+    let mut started = entry(Event::SandboxStart, facts);
+    let by = format!("policy put in force by: {}", facts.policy_by);
+    started.findings.push(by.into());
+    started
+}
+
+pub(super) fn entry(event: Event, facts: &SandboxFacts) -> Entry {
     let mut entry = Entry::new(event);
     entry.sandbox = Some(facts.id);
     entry.server = Some(Arc::clone(&facts.server));

@@ -97,12 +97,12 @@ async fn a_failed_start_is_told_to_all_who_wait_and_another_may_be_tried() {
     // One has not looked at what became of it yet: it is in nobody's way.
     let left = asked.pop();
     for refused in join_all(asked).await {
-        assert_eq!(refused.unwrap_err().status(), http::StatusCode::CONFLICT);
+        assert_eq!(refused.unwrap_err().status(), StatusCode::CONFLICT);
     }
     assert!(lab.app.control.sandboxes().is_empty());
     assert!(ask(&lab, "one", "ana").await.unwrap().0);
     let refused = left.unwrap().await.unwrap_err();
-    assert_eq!(refused.status(), http::StatusCode::CONFLICT);
+    assert_eq!(refused.status(), StatusCode::CONFLICT);
 }
 
 #[tokio::test]
