@@ -9,6 +9,10 @@ module.exports = async function furnish(journey) {
   await ana.getByText('Make a token').click();
   await ana.getByLabel('What it is for').fill('pipeline');
   await journey.click(ana, 'button', 'Make');
+  await ana.getByText('Make a team').click();
+  await ana.getByLabel('Its name').fill('data');
+  await ana.getByLabel('Who is of it').fill('Ana cem, a-gateways-person@corp.example.test');
+  await journey.click(ana, 'button', 'Make the team');
   await journey.to(ana, '/secrets');
   await ana.getByLabel('Name', { exact: true }).fill('API_TOKEN');
   await ana.getByLabel('Value', { exact: true }).fill('a-value-of-some-length');
@@ -21,6 +25,11 @@ module.exports = async function furnish(journey) {
   await ana.getByLabel('Document').fill(`${document}  - host: more.example.test\n`);
   await ana.getByLabel('Why').fill(`the team asked for it; ${HOSTILE}`);
   await journey.click(ana, 'button', 'Save and put in force');
+  // For a team, and no longer: what is in force stays the server's.
+  await journey.to(ana, '/policies/web');
+  await ana.getByLabel('Put it in force for').selectOption('team data');
+  await journey.click(ana, 'button', 'Put in force');
+  await journey.click(ana, 'button', 'Take it out of force for team data');
   const ask = (name, where) => `curl -s -o /dev/null -m 60 ${name} ${where}`;
   const script = [
     ask('', 'http://api.example.test/v1/items'),

@@ -93,45 +93,65 @@ impl Appliance {
     }
 }
 
+/// Two nodes; a server of policy `shut`, a team of ana's of policy `open`, and a gateway.
+struct Fleet {
+    one: Appliance,
+    two: Appliance,
+    token: String,
+    gateway: String,
+    stream: Stream,
+    _server: Postgres,
+}
+
+impl Fleet {
+    fn open() -> Self {
+        let server = Postgres::start();
+        let (one, two) = (node(&server), node(&server));
+        let token = one.token("admin");
+        let stream = Stream::start();
+        let port = stream.port;
+        one.keep_policy(&token, "shut", "version: 1\negress: []\n");
+        let open = format!(
+            "version: 1\negress:\n  - {{ip: 127.0.0.1, ports: [{port}], protocol: http, \
+             allow_private: [127.0.0.1/32]}}\n"
+        );
+        one.keep_policy(&token, "open", &open);
+        let script = format!(
+            "while :; do NO_PROXY= no_proxy= curl -sN -m 60 -o /dev/null -w '%{{http_code}}\\n' \
+             -x $HTTPS_PROXY http://127.0.0.1:{port}/$GIG_SANDBOX_ID; sleep 0.1; done"
+        );
+        let add = ["server", "add", "asker", "--policy", "shut", "--"];
+        one.does(&[&add[..], &["/bin/sh", "-c", &script]].concat());
+        one.does(&["team", "add", "data", "ana"]);
+        one.does(&["policy", "assign", "open", "--team", "data"]);
+        let scopes = ["--role", "editor", "--scope", "servers:run,profiles:act"];
+        let made = one.gig(&[&["token", "add", "gateway"], &scopes[..]].concat(), "");
+        Self {
+            one,
+            two,
+            token,
+            gateway: made.output.trim().to_owned(),
+            stream,
+            _server: server,
+        }
+    }
+}
+
 #[test]
 fn two_people_of_one_server_are_under_their_own_policies_on_every_node() {
-    let server = Postgres::start();
-    let (one, two) = (node(&server), node(&server));
-    let token = one.token("admin");
-    let stream = Stream::start();
-    let port = stream.port;
-    one.keep_policy(&token, "shut", "version: 1\negress: []\n");
-    one.keep_policy(
-        &token,
-        "open",
-        &format!(
-            "version: 1\negress:\n  - {{ip: 127.0.0.1, ports: [{port}], protocol: http, allow_private: \
-             [127.0.0.1/32]}}\n"
-        ),
-    );
-    let script = format!(
-        "while :; do NO_PROXY= no_proxy= curl -sN -m 60 -o /dev/null -w '%{{http_code}}\\n' -x $HTTPS_PROXY \
-         http://127.0.0.1:{port}/$GIG_SANDBOX_ID; sleep 0.1; done"
-    );
-    one.does(&[
-        "server", "add", "asker", "--policy", "shut", "--", "/bin/sh", "-c", &script,
-    ]);
-    one.does(&["team", "add", "data", "ana"]);
-    one.does(&["policy", "assign", "open", "--team", "data"]);
-    let scopes = [
-        "token",
-        "add",
-        "gateway",
-        "--role",
-        "editor",
-        "--scope",
-        "servers:run,profiles:act",
-    ];
-    let gateway = one.gig(&scopes, "").output.trim().to_owned();
+    let fleet = Fleet::open();
+    let Fleet {
+        one,
+        two,
+        token,
+        gateway,
+        stream,
+        ..
+    } = &fleet;
 
     // Two at once are one; each person has their own.
     let starts = thread::scope(|scope| {
-        let both = [0, 1].map(|_| scope.spawn(|| two.start_for(&gateway, "ana")));
+        let both = [0, 1].map(|_| scope.spawn(|| two.start_for(gateway, "ana")));
         both.map(|start| start.join().expect("it is started"))
     });
     let ana = starts[0].1.clone();
@@ -141,12 +161,12 @@ fn two_people_of_one_server_are_under_their_own_policies_on_every_node() {
         1,
         "{starts:?}"
     );
-    let (_, ben) = two.start_for(&gateway, "ben");
+    let (_, ben) = two.start_for(gateway, "ben");
     assert_ne!(ana, ben);
 
     // Denied at the client, at the origin and in the record; allowed to the other in all three.
     two.until("hers is open", |_| stream.is_open_to(&ana));
-    let denied = two.first_of(&token, &format!("sandbox={ben}&verdict=deny"));
+    let denied = two.first_of(token, &format!("sandbox={ben}&verdict=deny"));
     assert_eq!(
         (&denied["policy"], &denied["profile"]),
         (&json!("shut"), &json!("ben"))
@@ -155,16 +175,13 @@ fn two_people_of_one_server_are_under_their_own_policies_on_every_node() {
         two.gig(&["logs", &ben], "").output.contains("403")
     });
     assert!(!stream.was_asked_by(&ben));
-    let allowed = two.first_of(
-        &token,
-        &format!("sandbox={ana}&verdict=allow&event=request"),
-    );
+    let allowed = two.first_of(token, &format!("sandbox={ana}&verdict=allow&event=request"));
     assert_eq!(
         (&allowed["policy"], &allowed["profile"]),
         (&json!("open"), &json!("ana"))
     );
     for (sandbox, by) in [(&ana, "team data"), (&ben, "server asker")] {
-        let started = two.first_of(&token, &format!("sandbox={sandbox}&event=sandbox.start"));
+        let started = two.first_of(token, &format!("sandbox={sandbox}&event=sandbox.start"));
         let findings = started["findings"].to_string();
         assert!(
             findings.contains(&format!("policy put in force by: {by}")),
@@ -187,7 +204,7 @@ fn two_people_of_one_server_are_under_their_own_policies_on_every_node() {
     one.does(&["policy", "assign", "shut", "--team", "data"]);
     cut("hers is cut", &ana);
     // Its next try is decided by what is in force now.
-    two.first_of(&token, &format!("sandbox={ana}&verdict=deny&policy=shut"));
+    two.first_of(token, &format!("sandbox={ana}&verdict=deny&policy=shut"));
     one.does(&["policy", "assign", "open", "--for", "Ana"]);
     two.until("hers is open again", |_| stream.is_open_to(&ana));
     assert!(!stream.is_open_to(&ben));

@@ -91,9 +91,12 @@ pub(crate) struct Somewhere {
 
 impl Somewhere {
     fn place(&self) -> Result<Place, Problem> {
-        match self.profile.trim() {
-            "" => Ok(Place::from_words(&self.server)),
-            name => Ok(Place::profile(name.parse::<Name>()?.as_str())),
+        match (self.profile.trim(), self.server.as_str()) {
+            ("", _) => Ok(Place::from_words(&self.server)),
+            (name, "") => Ok(Place::profile(name.parse::<Name>()?.as_str())),
+            _ => Err(Problem::invalid(
+                "choose a server or team, or type a person: not both",
+            )),
         }
     }
 }

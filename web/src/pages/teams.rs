@@ -37,7 +37,7 @@ impl From<Team> for TeamRow {
     fn from(team: Team) -> Self {
         Self {
             tag: team.tag(),
-            members: team.members.join(" "),
+            members: team.members.join("\n"),
             name: team.name,
         }
     }

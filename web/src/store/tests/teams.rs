@@ -385,3 +385,46 @@ fn the_record_says_who_came_to_a_team_and_who_went(store: &dyn Store) {
     assert!(matches!(lost, Err(ChangeError::NotRecorded(_))));
     assert!(store.teams().unwrap().is_empty());
 }
+
+/// The tables as they were before, with something in them; then what brings them up to date.
+fn what_was_in_force_stays_so(store: &(impl Store + tables::Tables), update: &str) {
+    policies(store, &["p", "q"]);
+    apply(store, &registered("docs")).unwrap();
+    let before =
+        "DROP TABLE team_members; DROP TABLE teams; DROP TABLE assignments; DROP TABLE floors;
+        CREATE TABLE assignments (server TEXT PRIMARY KEY, policy TEXT NOT NULL);
+        CREATE TABLE floors (server TEXT PRIMARY KEY, policy TEXT NOT NULL);
+        INSERT INTO assignments VALUES ('', 'p'), ('docs', 'q');
+        INSERT INTO floors VALUES ('', 'q');";
+    let made = tables::Tables::change(store, true, |db| {
+        db.execute_batch(before)?;
+        Ok(db.execute_batch(update)?)
+    });
+    made.unwrap();
+    is(in_force(store, "docs", "ana"), "q", "server docs", 1);
+    let kept = store.assignments().unwrap();
+    let kept: Vec<_> = kept
+        .iter()
+        .map(|one| (&one.place, one.policy.as_str()))
+        .collect();
+    assert_eq!(kept, [(&Place::All, "p"), (&of_server("docs"), "q")]);
+    apply(store, &team("data", &["ana"])).unwrap();
+    apply(store, &assign(of_team("data"), Some("p"))).unwrap();
+    is(in_force(store, "docs", "ana"), "p", "team data", 1);
+}
+
+#[test]
+fn what_was_in_force_before_there_were_teams_stays_so_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&folder.path().join("gig.db")).unwrap();
+    let update = include_str!("../sqlite/migrations/V9__teams.sql");
+    what_was_in_force_stays_so(&store, update);
+}
+
+#[test]
+fn what_was_in_force_before_there_were_teams_stays_so_in_a_fleet() {
+    let database = super::server::Database::fresh();
+    let store = PostgresStore::open(&database.url()).unwrap();
+    let update = include_str!("../postgres/migrations/V9__teams.sql");
+    what_was_in_force_stays_so(&store, update);
+}
