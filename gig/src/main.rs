@@ -27,6 +27,7 @@ mod run;
 mod secret_file;
 mod secrets;
 mod serve;
+mod server_files;
 mod signing_key;
 mod stderr;
 

@@ -6,6 +6,7 @@
 //! made of its words ([`Unpacking`]) lies below one directory, within [`Limits`], with no owner, device
 //! or mode of the stranger's. Leaves the network, and where images are kept, to its caller.
 
+mod content;
 mod digest;
 mod document;
 mod intake;
@@ -15,6 +16,7 @@ mod unpack;
 mod words;
 mod zstd;
 
+pub use content::{Content, ContentError};
 pub use digest::{Digest, Digesting, ParseDigestError};
 pub use document::{
     Config, Descriptor, Document, DocumentError, INDEX_TYPES, MANIFEST_TYPES, Manifest,

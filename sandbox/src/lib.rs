@@ -39,5 +39,5 @@ pub use layers::landlock::landlock_abi;
 pub use layers::seccomp::CompileFilterError;
 pub use layers::user::suitable_ids;
 pub use process::{ExitStatus, Network, Prepared, Running, prepare};
-pub use spec::{Bind, BindMode, CpuShare, ResourceLimits, Root, SeccompProfile, Spec, Stdio};
+pub use spec::{Bind, BindMode, CpuShare, Kept, ResourceLimits, Root, SeccompProfile, Spec, Stdio};
 pub use sys::readable;

@@ -40,6 +40,8 @@ pub struct Spec {
     pub seccomp: SeccompProfile,
     /// A registered server's program, shown read-only at `/app/server`.
     pub server_program: Option<PathBuf>,
+    /// What the caller keeps of a registered server; with it there is no `server_program`.
+    pub kept: Option<Kept>,
     /// Paths of the caller's own that no bind may show: its data directory,
     /// sockets, audit files.
     pub private: Vec<PathBuf>,
@@ -54,6 +56,18 @@ pub enum Root {
     /// An image that the caller unpacked into a directory of its own, where everybody may read
     /// everything: shown whole, with what is in /var and /home read-only among the sandbox's own.
     Image(PathBuf),
+}
+
+/// Files of a registered server that lie among the caller's own, and were put there to be shown: everybody
+/// may read everything in them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kept {
+    /// A whole root: an image's.
+    Image(PathBuf),
+    /// One static program, at `/app/server`.
+    Program(PathBuf),
+    /// A directory, at `/app`.
+    Folder(PathBuf),
 }
 
 /// A path of the host, shown inside.

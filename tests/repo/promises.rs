@@ -67,9 +67,7 @@ fn every_promise_names_tests_that_exist() {
 }
 
 /// What is required and not promised yet, with what it waits for.
-const NOT_YET: [(&str, &str); 17] = [
-    ("000-05", "images"),
-    ("000-45", "images"),
+const NOT_YET: [(&str, &str); 15] = [
     ("001-01", "the engine without user namespaces"),
     ("001-02", "the engine without user namespaces"),
     ("001-14", "the engine without user namespaces"),

@@ -6,6 +6,7 @@ mod asked;
 mod attach;
 mod backup;
 mod beside;
+mod brought;
 mod desk;
 mod document;
 mod doors;

@@ -246,7 +246,7 @@ pub(crate) struct ServerAddArgs {
     /// Its programs are somebody else's: its sandboxes are network namespaces (`gig netns register`)
     #[arg(
         long,
-        conflicts_with_all = ["env", "ro", "memory", "pids", "cpus", "idle", "program"]
+        conflicts_with_all = ["env", "ro", "memory", "pids", "cpus", "idle", "image", "folder", "program"]
     )]
     pub(crate) foreign: bool,
     /// Set a variable, or pass one of this shell's; nothing else is inherited
@@ -279,10 +279,12 @@ pub(crate) struct ServerAddArgs {
     pub(crate) idle: u32,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-    /// The program and its arguments, after `--`
+    #[command(flatten)]
+    pub(crate) source: super::image::SourceArgs,
+    /// The program and its arguments, after `--`; an image may have one of its own
     #[arg(
         last = true,
-        required_unless_present = "foreign",
+        required_unless_present_any = ["foreign", "image"],
         value_name = "PROGRAM"
     )]
     pub(crate) program: Vec<OsString>,

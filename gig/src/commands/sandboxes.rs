@@ -18,6 +18,7 @@ use crate::{
     exit_status::ExitStatus,
     local_api::{Asking, ask, segment},
     output::{self, printable},
+    server_files,
 };
 
 /// `gig ps`.
@@ -90,13 +91,18 @@ pub(crate) fn server(command: ServerCommand) -> anyhow::Result<ExitStatus> {
                     let command = one.pointer("/spec/command").and_then(Value::as_array);
                     let words = command.into_iter().flatten().filter_map(Value::as_str);
                     let command = words.collect::<Vec<_>>().join(" ");
-                    match one
+                    let foreign = one
                         .pointer("/spec/kind")
-                        .is_some_and(|kind| kind == "foreign")
-                    {
-                        true => format!("{:<20} (foreign)", text(one, "name")),
-                        false => format!("{:<20} {}", text(one, "name"), printable(&command)),
+                        .is_some_and(|kind| kind == "foreign");
+                    if foreign {
+                        return format!("{:<20} (foreign)", text(one, "name"));
                     }
+                    let source = |field| one.pointer(field).and_then(Value::as_str);
+                    let source = source("/spec/source/from").zip(source("/spec/source/content"));
+                    let source = source.map_or_else(String::new, |(from, content)| {
+                        format!("  ({}, content {})", printable(from), printable(content))
+                    });
+                    format!("{:<20} {}{source}", text(one, "name"), printable(&command))
                 })
                 .collect();
             let said = match lines.is_empty() {
@@ -112,6 +118,8 @@ pub(crate) fn server(command: ServerCommand) -> anyhow::Result<ExitStatus> {
                 &format!("/api/v1/servers/{}", segment(&name)),
                 None,
             )?;
+            server_files::forget(&name)
+                .context("the server is forgotten, and its files are not")?;
             output::print(
                 output.json,
                 &json!({"removed": name}),
@@ -153,16 +161,23 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
             .with_context(|| format!("cannot make {} absolute", path.display()))?;
         read_only.push(utf8(path.into_os_string())?);
     }
+    let typed = args.program.into_iter().map(utf8);
+    let typed = typed.collect::<anyhow::Result<Vec<_>>>()?;
+    if let Some(policy) = &args.policy {
+        // Before anything is registered: else a server would stand there without what it was to be under.
+        let path = format!("/api/v1/policies/{}", segment(policy));
+        ask(Method::GET, &path, None).with_context(|| {
+            format!("nothing was registered: `gig policy apply {policy} FILE` makes the policy")
+        })?;
+    }
+    let (command, source) = server_files::bring(&args.name, &args.source, typed)?;
     let spec = ServerSpec {
         kind: match args.foreign {
             true => ServerKind::Foreign,
             false => ServerKind::Program,
         },
-        command: args
-            .program
-            .into_iter()
-            .map(utf8)
-            .collect::<anyhow::Result<_>>()?,
+        command,
+        source,
         env,
         secrets: args.secret,
         read_only,
@@ -177,13 +192,6 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
         idle_seconds: (!args.foreign).then_some(args.idle),
     };
     let body = serde_json::to_value(&spec)?;
-    if let Some(policy) = &args.policy {
-        // Before anything is registered: else a server would stand there without what it was to be under.
-        let path = format!("/api/v1/policies/{}", segment(policy));
-        ask(Method::GET, &path, None).with_context(|| {
-            format!("nothing was registered: `gig policy apply {policy} FILE` makes the policy")
-        })?;
-    }
     ask(
         Method::PUT,
         &format!("/api/v1/servers/{}", segment(&args.name)),

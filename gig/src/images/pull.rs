@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    io::IsTerminal as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -16,6 +17,7 @@ use super::{
     registry::Registry,
     unpack,
 };
+use crate::stderr::tell;
 
 const LIMITS: Limits = Limits::DEFAULT;
 
@@ -50,15 +52,11 @@ pub(super) fn pull(
     let stock = unpack::unpack(&runtime, &layers, &root)
         .with_context(|| format!("cannot unpack {reference}"))?;
     fs::remove_dir_all(&sent).context("cannot remove the image's layers")?;
-    let packed = manifest
-        .layers
-        .iter()
-        .fold(manifest.config.size, |sum, layer| sum + layer.size);
     Ok(About {
         name: reference.to_string(),
         digest: digest.to_string(),
         manifest: manifest_digest.to_string(),
-        packed,
+        packed: packed(&manifest),
         unpacked: stock.octets,
         entries: stock.entries,
         left_out: stock.left_out,
@@ -107,6 +105,12 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     runtime.context("cannot start gig's own runtime")
 }
 
+/// Octets that are sent, but for the documents.
+fn packed(manifest: &Manifest) -> u64 {
+    let sizes = manifest.layers.iter().map(|layer| layer.size);
+    sizes.fold(manifest.config.size, u64::saturating_add)
+}
+
 struct Brought {
     manifest_digest: Digest,
     manifest: Manifest,
@@ -122,6 +126,11 @@ async fn bring(
 ) -> anyhow::Result<Brought> {
     let mut registry = Registry::find(reference, outside).await?;
     let (manifest_digest, manifest) = manifest(&mut registry, digest).await?;
+    // Standard error of a run is the program's: only a person who waits is told.
+    if std::io::stderr().is_terminal() {
+        let octets = packed(&manifest);
+        tell(&format!("gig: pulling {reference}: {octets} octets\n"));
+    }
     let mut arriving = Arriving::new(To::Memory(Vec::new()), manifest.config.size);
     registry
         .blob(&manifest.config.digest.to_string(), &mut arriving)

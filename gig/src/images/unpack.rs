@@ -98,6 +98,7 @@ fn reader(
         },
         seccomp: SeccompProfile::Strict,
         server_program: Some(own),
+        kept: None,
         private: Vec::new(),
     };
     let confined = "cannot confine the reader of a layer";

@@ -74,6 +74,7 @@ impl Drawn {
             },
             seccomp: settings.seccomp,
             server_program: None,
+            kept: None,
             private: private_paths(settings, &record),
         };
         let place = match settings.connected {

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use gig_policy::SandboxId;
-use gig_sandbox::{Bind, BindMode, CpuShare, ResourceLimits, SeccompProfile, Spec, Stdio};
+use gig_sandbox::{Bind, BindMode, CpuShare, Kept, ResourceLimits, SeccompProfile, Spec, Stdio};
 use gig_web::store::ServerSpec;
 
 use crate::private_places;
@@ -20,6 +20,8 @@ pub(super) struct Surroundings {
     /// Variables with sentinels; they win over the server's own.
     pub(super) sentinels: Vec<(OsString, OsString)>,
     pub(super) stdio: Stdio,
+    /// What is kept of the server's files, as it was registered.
+    pub(super) kept: Option<Kept>,
     /// What the server's own folders must not show, beside all that no sandbox may see.
     pub(super) private: Option<PathBuf>,
 }
@@ -33,7 +35,12 @@ pub(super) fn spec(server: &ServerSpec, around: Surroundings) -> anyhow::Result<
     let Some(named) = command.next() else {
         bail!("the server has no command");
     };
-    let server_program = file_of(named, &server.read_only);
+    let source = server.source.as_ref();
+    let server_program = match source {
+        // What is named is in what is kept.
+        Some(_) => None,
+        None => file_of(named, &server.read_only),
+    };
     let program = match &server_program {
         Some(_) => SERVER_PROGRAM.into(),
         None => named.into(),
@@ -50,13 +57,20 @@ pub(super) fn spec(server: &ServerSpec, around: Surroundings) -> anyhow::Result<
         program,
         args: command.map(Into::into).collect(),
         env,
-        image_env: Vec::new(),
+        image_env: source.map_or_else(Vec::new, |source| {
+            let pairs = source.env.iter();
+            pairs
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect()
+        }),
         binds: server
             .read_only
             .iter()
             .map(bind)
             .collect::<anyhow::Result<_>>()?,
-        workdir: None,
+        workdir: source
+            .and_then(|source| source.workdir.as_ref())
+            .map(PathBuf::from),
         rootfs: None,
         ca_pem: around.ca_pem,
         explicit_port: around.explicit_port,
@@ -69,6 +83,7 @@ pub(super) fn spec(server: &ServerSpec, around: Surroundings) -> anyhow::Result<
         stdio: around.stdio,
         seccomp: SeccompProfile::Default,
         server_program,
+        kept: around.kept,
         private: private_places::all()
             .into_iter()
             .chain(around.private)

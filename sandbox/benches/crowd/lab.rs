@@ -81,6 +81,7 @@ impl Lab {
             },
             seccomp: SeccompProfile::Default,
             server_program: Some(self.program()),
+            kept: None,
             private: Vec::new(),
         };
         let design = Design::new(spec, hub.ids(), Some(Place::from(lease))).expect("a design");

@@ -26,7 +26,7 @@ use crate::layers::{base, cgroup, env, fds, landlock, mounts, rlimits, seccomp};
 use crate::other_root::OtherRoot;
 use crate::plan::{self, Plan, Wanted};
 use crate::process::Sockets;
-use crate::spec::{Root, Spec, Stdio};
+use crate::spec::{Kept, Root, Spec, Stdio};
 use crate::{handshake, trust_bundle};
 
 /// bubblewrap.
@@ -194,26 +194,29 @@ fn plan_for(
     place: Option<Place>,
 ) -> Result<Planned, StartSandboxError> {
     let hidden = Hidden::read(&spec.private);
-    let rootfs = spec
-        .rootfs
-        .as_ref()
-        .map(|root| match root {
-            Root::Folder(path) => OtherRoot::vet(path, &hidden),
-            Root::Image(path) => OtherRoot::of_image(path),
-        })
-        .transpose()?;
-    let server_program = spec
-        .server_program
-        .as_deref()
-        .map(|path| binds::vet_source(path, &hidden))
-        .transpose()?;
+    let kept = spec.kept.as_ref();
+    let rootfs = match (kept, &spec.rootfs) {
+        (Some(Kept::Image(path)), _) | (_, Some(Root::Image(path))) => {
+            Some(OtherRoot::of_image(path)?)
+        }
+        (_, Some(Root::Folder(path))) => Some(OtherRoot::vet(path, &hidden)?),
+        (_, None) => None,
+    };
+    let server_program = match (kept, &spec.server_program) {
+        (Some(Kept::Program(path)), _) => Some(path.clone()),
+        (_, Some(path)) => Some(binds::vet_source(path, &hidden)?),
+        (_, None) => None,
+    };
     let trust = trust_bundle::build(rootfs.as_ref(), spec.ca_pem.as_deref());
     let console = if spec.stdio.controlling_terminal {
         terminal(&spec.stdio)
     } else {
         None
     };
-    let binds = binds::vet(&spec.binds, &hidden)?;
+    let mut binds = binds::vet(&spec.binds, &hidden)?;
+    if let Some(Kept::Folder(path)) = kept {
+        binds.push(mounts::kept_folder(path.clone()));
+    }
     if let Some(root) = &rootfs {
         binds::refuse_led_out(&binds, root)?;
     }

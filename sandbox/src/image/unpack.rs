@@ -23,6 +23,8 @@ use super::words::{Kind, Word};
 
 mod remove;
 
+pub(super) use remove::names;
+
 /// Why an image was not unpacked.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {

@@ -67,6 +67,8 @@ const ISOLATED: [&str; 3] = ["/proc", "/sys", "/dev"];
 const COVERED: [&str; 5] = ["/tmp", "/var", "/run", "/etc", SERVER_PROGRAM];
 /// Where a registered server's program is.
 pub(crate) const SERVER_PROGRAM: &str = "/app/server";
+/// Where its folder is.
+const SERVER_FOLDER: &str = "/app";
 /// Each private directory may take this part of the host's memory, so that all
 /// of them together (with /dev/shm five) stay below two thirds of it.
 const PRIVATE_PART: u64 = 8;
@@ -79,6 +81,18 @@ pub(crate) fn owned() -> Vec<Vec<u8>> {
         .filter(|(_, mode)| *mode != "1777")
         .map(|(path, _)| path.as_bytes().to_vec())
         .collect()
+}
+
+/// A registered server's own folder, which the caller keeps.
+pub(crate) fn kept_folder(source: PathBuf) -> VettedBind {
+    VettedBind {
+        source,
+        dest: PathBuf::from(SERVER_FOLDER),
+        mode: BindMode::Ro,
+        directory: true,
+        masks: Vec::new(),
+        public: true,
+    }
 }
 
 /// Bytes in each private directory.

@@ -144,6 +144,7 @@ fn start(hub: &Hub, lease: Lease, neighbour: Ipv4Addr) -> Member {
         },
         seccomp: SeccompProfile::Default,
         server_program: None,
+        kept: None,
         private: Vec::new(),
     };
     let prepared = prepare(spec, hub, Network::Leased(&lease)).expect("a sandbox");

@@ -137,6 +137,7 @@ fn parse(args: Vec<OsString>) -> Wish {
             stdio: stdio(),
             seccomp: SeccompProfile::Default,
             server_program: None,
+            kept: None,
             private: Vec::new(),
         },
         single: false,

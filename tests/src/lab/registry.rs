@@ -8,7 +8,7 @@ use std::{
     fmt::Write as _,
     fs,
     io::{Read, Write as _},
-    net::{SocketAddr, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     path::PathBuf,
     sync::{Arc, Mutex},
     thread,
@@ -255,23 +255,37 @@ pub fn scripted(lab: &Lab, host: &str, image: &BuiltImage, mood: Mood) -> HttpOr
     let image = image.clone();
     lab.https(host, move |request, exchange| {
         let go_on = mood.lock().expect("a mood")(request, exchange)?;
-        if !go_on {
-            return Ok(());
+        if go_on {
+            give(&image, request, exchange)
+        } else {
+            Ok(())
         }
-        let name = request.target.rsplit('/').next().unwrap_or_default();
-        let manifest = image.manifests.iter().find(|(digest, _, _)| digest == name);
-        let found = match (manifest, image.blobs.get(name)) {
-            (Some((_, kind, bytes)), _) => Some((*kind, bytes)),
-            (None, Some(bytes)) => Some(("application/octet-stream", bytes)),
-            (None, None) => None,
-        };
-        let Some((kind, bytes)) = found else {
-            return exchange.answer("404 Not Found", "no");
-        };
-        exchange.send(format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
-            bytes.len()
-        ))?;
-        exchange.send(bytes)
     })
+}
+
+/// A registry without TLS that has one image, under every name.
+#[must_use]
+pub fn on(listener: TcpListener, image: &BuiltImage) -> HttpOrigin {
+    let image = image.clone();
+    HttpOrigin::start(listener, None, move |request, exchange| {
+        give(&image, request, exchange)
+    })
+}
+
+fn give(image: &BuiltImage, request: &Request, exchange: &mut Exchange<'_>) -> std::io::Result<()> {
+    let name = request.target.rsplit('/').next().unwrap_or_default();
+    let manifest = image.manifests.iter().find(|(digest, _, _)| digest == name);
+    let found = match (manifest, image.blobs.get(name)) {
+        (Some((_, kind, bytes)), _) => Some((*kind, bytes)),
+        (None, Some(bytes)) => Some(("application/octet-stream", bytes)),
+        (None, None) => None,
+    };
+    let Some((kind, bytes)) = found else {
+        return exchange.answer("404 Not Found", "no");
+    };
+    exchange.send(format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
+        bytes.len()
+    ))?;
+    exchange.send(bytes)
 }

@@ -161,6 +161,17 @@ fn check(spec: &ServerSpec) -> Result<(), Problem> {
     if let Some(path) = spec.read_only.iter().find(|path| !path.starts_with('/')) {
         return refused(format!("{path:?} is no absolute path"));
     }
+    if spec
+        .source
+        .as_ref()
+        .is_some_and(|source| !source.is_plain())
+    {
+        return refused(
+            "a source has the digest of its content, an image's name its digest too; `gig server \
+             add` makes both"
+                .to_owned(),
+        );
+    }
     for name in &spec.secrets {
         if let Err(error) = name.parse::<gig_policy::SecretName>() {
             return refused(format!("secret {name:?}: {error}"));
@@ -184,6 +195,7 @@ fn no_program(spec: &ServerSpec) -> Option<&'static str> {
 /// What only means something where gig starts the program.
 fn not_of_a_foreign_one(spec: &ServerSpec) -> Option<&'static str> {
     let has_program = !spec.command.is_empty()
+        || spec.source.is_some()
         || !spec.env.is_empty()
         || !spec.read_only.is_empty()
         || spec.memory.is_some()

@@ -38,6 +38,7 @@ struct ServerRow {
     name: String,
     command: String,
     foreign: bool,
+    source: String,
     policy: String,
     network: &'static str,
     secrets: String,
@@ -134,6 +135,10 @@ async fn page(
         policy: policy(&server.name),
         command: cut(&server.spec.command.join(" "), 200),
         foreign: server.spec.kind == ServerKind::Foreign,
+        source: server
+            .spec
+            .source
+            .map_or_else(String::new, |source| cut(&source.told(), 400)),
         network: server.spec.network.as_str(),
         secrets: server.spec.secrets.join(", "),
         name: server.name,

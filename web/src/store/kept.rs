@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Place;
+use super::source::ServerSource;
 use crate::{credential::Digest, narrowing::Narrowing, role::Role};
 
 /// Somebody who may sign in.
@@ -194,6 +195,9 @@ pub struct ServerSpec {
     /// The program and its arguments; none of a server of kind `foreign`.
     #[serde(default)]
     pub command: Vec<String>,
+    /// Files that it comes with, where they are not this machine's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<ServerSource>,
     /// Variables inside; nothing else is inherited.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
@@ -231,6 +235,10 @@ impl ServerSpec {
             [
                 ("command", spec.command.join(" ")),
                 ("kind", spec.kind.told().to_owned()),
+                (
+                    "source",
+                    limit(spec.source.as_ref().map(ServerSource::told)),
+                ),
                 ("network", spec.network.as_str().to_owned()),
                 ("secrets", spec.secrets.join(", ")),
                 ("read-only", spec.read_only.join(", ")),

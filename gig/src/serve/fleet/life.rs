@@ -36,6 +36,7 @@ use crate::{
         program::{self, Surroundings},
         secrets::Given,
     },
+    server_files,
 };
 
 /// A sandbox that was just started.
@@ -195,6 +196,9 @@ fn build(
     runtime: &Handle,
 ) -> anyhow::Result<Built> {
     let Asked { wanted, .. } = asked;
+    let source = wanted.server.spec.source.as_ref();
+    let kept = source.map(|source| server_files::vetted(&wanted.server.name, source));
+    let kept = kept.transpose()?;
     let streams = match asked.attached {
         true => Streams::attached()?,
         false => Streams::logged()?,
@@ -206,11 +210,13 @@ fn build(
         explicit_port: machine.explicit_port,
         sentinels: given.unwrap_or_default(),
         stdio: streams.theirs,
+        kept,
         private: fleet.tls_key.clone(),
     };
     let spec = program::spec(&wanted.server.spec, around)?;
     let design = Design::new(spec, machine.hub.ids(), lease.map(Place::from))?;
-    let layers = design.layers().iter().map(described).collect();
+    let mut layers: Vec<Arc<str>> = design.layers().iter().map(described).collect();
+    layers.extend(source.map(|source| source.told().into()));
     let network = lease.map_or(Net::Disconnected, Net::Leased);
     let prepared = design.start(&machine.hub, network)?.meet()?;
     let reference = asked.ruling.policy.reference();

@@ -51,7 +51,8 @@ fn tree(parent: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
     unlinkat(parent, OsStr::from_bytes(name), AtFlags::REMOVEDIR)
 }
 
-pub(super) fn names(directory: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
+/// What is in a directory, in no order.
+pub(in crate::image) fn names(directory: &OwnedFd) -> Result<Vec<Vec<u8>>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {
         let name = entry?.file_name().to_bytes().to_vec();
