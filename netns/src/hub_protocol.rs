@@ -25,9 +25,14 @@ use crate::tree::Entry;
 /// Longest body: arguments and environment of one program, which the kernel
 /// itself bounds at 2 MiB by default, escaped at worst threefold.
 const MAX_BODY: u32 = 8 * 1024 * 1024;
-/// Most descriptors with one message; the kernel's bound is 253.
-const MAX_FDS: usize = 64;
+/// Most descriptors with one message: a root of somebody else's may have many files that are handed in.
+const MAX_FDS: usize = 1024;
+/// Most that go at once; the kernel's bound is 253.
+const AT_ONCE: usize = 128;
 const HEADER: usize = 8;
+/// Comes with more descriptors, between the header and the body.
+const MORE: u8 = b'+';
+const BEYOND: &str = "a message beyond the bounds: 8 MiB, and 1024 files that are handed in";
 
 /// `gig` to hub.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -244,27 +249,37 @@ pub(crate) fn send<M: Serialize>(
         .ok()
         .filter(|length| *length <= MAX_BODY);
     let (Some(length), true) = (length, fds.len() <= MAX_FDS) else {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "a message beyond the bounds",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, BEYOND));
     };
+    let (first, rest) = fds.split_at(fds.len().min(AT_ONCE));
     let mut frame = Vec::with_capacity(HEADER + body.len());
     frame.extend_from_slice(&length.to_le_bytes());
     frame.extend_from_slice(&u32::try_from(fds.len()).unwrap_or(u32::MAX).to_le_bytes());
+    if !rest.is_empty() {
+        // What carries descriptors is read by itself: the kernel joins no two of these.
+        send_part(socket, &frame, first)?;
+        let mut parts = rest.chunks(AT_ONCE);
+        parts.try_for_each(|part| send_part(socket, &[MORE], part))?;
+        return socket.write_all(&body);
+    }
     frame.extend_from_slice(&body);
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    send_part(socket, &frame, first)
+}
+
+/// Octets, and descriptors with the first of them.
+fn send_part(mut socket: &UnixStream, octets: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
     let mut control = SendAncillaryBuffer::new(&mut room);
     if !fds.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(fds));
     }
     let sent = sendmsg(
         socket.as_fd(),
-        &[IoSlice::new(&frame)],
+        &[IoSlice::new(octets)],
         &mut control,
         SendFlags::NOSIGNAL,
     )?;
-    socket.write_all(frame.get(sent..).unwrap_or_default())
+    socket.write_all(octets.get(sent..).unwrap_or_default())
 }
 
 /// Receives a message and its descriptors. `UnexpectedEof` when the other side is gone.
@@ -272,10 +287,40 @@ pub(crate) fn receive<M: DeserializeOwned>(
     mut socket: &UnixStream,
 ) -> io::Result<(M, Vec<OwnedFd>)> {
     let mut header = [0_u8; HEADER];
-    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
+    let mut fds = Vec::new();
+    receive_part(socket, &mut header, &mut fds)?;
+    let [a, b, c, d, e, f, g, h] = header;
+    let length = u32::from_le_bytes([a, b, c, d]);
+    let announced = usize::try_from(u32::from_le_bytes([e, f, g, h])).unwrap_or(usize::MAX);
+    let beyond = || io::Error::new(io::ErrorKind::InvalidData, BEYOND);
+    if length > MAX_BODY || announced > MAX_FDS {
+        return Err(beyond());
+    }
+    while fds.len() < announced {
+        let (mut more, before) = ([0], fds.len());
+        receive_part(socket, &mut more, &mut fds)?;
+        if more != [MORE] || fds.len() == before {
+            return Err(beyond());
+        }
+    }
+    if fds.len() != announced {
+        return Err(beyond());
+    }
+    let mut body = vec![0; usize::try_from(length).unwrap_or_default()];
+    socket.read_exact(&mut body)?;
+    Ok((serde_json::from_slice(&body)?, fds))
+}
+
+/// Octets, and the descriptors that come with the first of them.
+fn receive_part(
+    mut socket: &UnixStream,
+    octets: &mut [u8],
+    fds: &mut Vec<OwnedFd>,
+) -> io::Result<()> {
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
     let mut control = RecvAncillaryBuffer::new(&mut room);
     let received = loop {
-        let mut slices = [IoSliceMut::new(&mut header)];
+        let mut slices = [IoSliceMut::new(octets)];
         match recvmsg(
             socket.as_fd(),
             &mut slices,
@@ -286,7 +331,6 @@ pub(crate) fn receive<M: DeserializeOwned>(
             other => break other?,
         }
     };
-    let mut fds = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(rights) = message {
             fds.extend(rights);
@@ -295,20 +339,10 @@ pub(crate) fn receive<M: DeserializeOwned>(
     if received.bytes == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    socket.read_exact(header.get_mut(received.bytes..).unwrap_or_default())?;
-    let [a, b, c, d, e, f, g, h] = header;
-    let length = u32::from_le_bytes([a, b, c, d]);
-    let announced = u32::from_le_bytes([e, f, g, h]);
-    let truncated = received.flags.contains(rustix::net::ReturnFlags::CTRUNC);
-    if length > MAX_BODY || truncated || usize::try_from(announced) != Ok(fds.len()) {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "a message beyond the bounds",
-        ));
+    if received.flags.contains(rustix::net::ReturnFlags::CTRUNC) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, BEYOND));
     }
-    let mut body = vec![0; usize::try_from(length).unwrap_or_default()];
-    socket.read_exact(&mut body)?;
-    Ok((serde_json::from_slice(&body)?, fds))
+    socket.read_exact(octets.get_mut(received.bytes..).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -343,6 +377,29 @@ mod tests {
         drop(left);
         let end = receive::<Request>(&right).unwrap_err();
         assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn any_number_of_descriptors_up_to_the_bound_arrives_in_order() {
+        let (left, right) = UnixStream::pair().unwrap();
+        let kept: Vec<_> = (0..3).map(|_| UnixStream::pair().unwrap().0).collect();
+        for count in [0, 1, AT_ONCE, AT_ONCE + 1, 3 * AT_ONCE, 700] {
+            let fds: Vec<_> = (0..count).map(|n| kept[n % 3].as_fd()).collect();
+            send(&left, &spawn_request(), &fds).unwrap();
+            send(&left, &Request::Lease, &fds[..count.min(1)]).unwrap();
+            let (request, got) = receive::<Request>(&right).unwrap();
+            assert_eq!((request, got.len()), (spawn_request(), count));
+            let inode = |fd: BorrowedFd<'_>| rustix::fs::fstat(fd).unwrap().st_ino;
+            let same = got.iter().zip(&fds);
+            assert!(
+                same.into_iter()
+                    .all(|(got, sent)| inode(got.as_fd()) == inode(*sent))
+            );
+            let (next, one) = receive::<Request>(&right).unwrap();
+            assert_eq!((next, one.len()), (Request::Lease, count.min(1)));
+        }
+        let many = vec![left.as_fd(); MAX_FDS + 1];
+        assert!(send(&left, &Request::Lease, &many).is_err());
     }
 
     #[test]

@@ -27,6 +27,21 @@ pub enum StartSandboxError {
         /// As it was given.
         path: PathBuf,
     },
+    /// Another root file system whose /etc is not copied.
+    #[error(
+        "{path}/etc holds more than gig copies into a sandbox: {files} files of {octets} octets; at most \
+         {most_files} files and {most_octets} octets",
+        most_files = crate::facts::ETC_FILES_MOST,
+        most_octets = crate::facts::ETC_MOST
+    )]
+    RootfsEtc {
+        /// As it was given.
+        path: PathBuf,
+        /// How many stand right in it, or one more than are counted.
+        files: usize,
+        /// Of those.
+        octets: u64,
+    },
     /// A variable that none can be.
     #[error("{name:?} is no name of a variable, or its value has a NUL byte")]
     Variable {

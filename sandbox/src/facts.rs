@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::error::StartSandboxError;
 use crate::layers::mounts::Mask;
 use crate::other_root::{Found, OtherRoot};
 
@@ -130,6 +131,10 @@ const ETC_DIRECTORIES: [&str; 6] = [
 
 /// Larger files than any of these are; one that is larger is something else.
 const ETC_FILE_MAX: u64 = 4 << 20;
+/// Of all files right in another root's /etc together; a whole distribution's has a hundredth.
+pub(crate) const ETC_MOST: u64 = 16 << 20;
+/// How many may stand there.
+pub(crate) const ETC_FILES_MOST: usize = 700;
 
 /// What container engines cover as well: hardware, kernel timers and key rings.
 const PROC_MASKS: [&str; 12] = [
@@ -385,6 +390,32 @@ fn whole_etc(root: &OtherRoot) -> Vec<EtcEntry> {
         .filter(|name| !root.hides(&etc.join(name)))
         .filter_map(|name| whole_etc_entry(root, name.into()))
         .collect()
+}
+
+/// Refuses a root of whose /etc more would be copied than is reasonable: it is a stranger's, and what is copied is
+/// gig's own memory.
+///
+/// # Errors
+/// [`StartSandboxError::RootfsEtc`].
+pub(crate) fn refuse_large_etc(root: &OtherRoot) -> Result<(), StartSandboxError> {
+    let etc = Path::new("etc");
+    let (mut files, mut octets) = (0, 0_u64);
+    for name in root.names(etc) {
+        let Some(size) = root.size_of_file(&etc.join(name)) else {
+            continue;
+        };
+        files += 1;
+        // Larger ones are not taken over.
+        octets = octets.saturating_add(if size > ETC_FILE_MAX { 0 } else { size });
+        if files > ETC_FILES_MOST || octets > ETC_MOST {
+            return Err(StartSandboxError::RootfsEtc {
+                path: root.path().to_owned(),
+                files,
+                octets,
+            });
+        }
+    }
+    Ok(())
 }
 
 fn whole_etc_entry(root: &OtherRoot, name: PathBuf) -> Option<EtcEntry> {

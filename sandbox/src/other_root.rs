@@ -203,6 +203,13 @@ impl OtherRoot {
             .then_some(bytes)
     }
 
+    /// How long a file is, in octets; `None` where it is none, or a link.
+    pub(crate) fn size_of_file(&self, below: &Path) -> Option<u64> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW;
+        let meta = File::from(self.open(below, flags).ok()?).metadata().ok()?;
+        meta.is_file().then_some(meta.len())
+    }
+
     /// Whether the place of an open file is one that is shown, and its bytes the
     /// root's rather than the kernel's.
     fn shows(&self, file: &File) -> bool {
@@ -383,6 +390,38 @@ mod tests {
         fs::rename(root.path().join("etc"), dir.path().join("etc")).unwrap();
         symlink(dir.path().join("etc"), root.path().join("etc")).unwrap();
         assert_eq!(Facts::read(Some(&root)).etc, []);
+    }
+
+    #[test]
+    fn no_more_of_an_etc_is_copied_than_is_reasonable() {
+        use crate::facts::{ETC_FILES_MOST, refuse_large_etc};
+        let (_dir, root) = leaky();
+        let etc = root.path().join("etc");
+        let before = fs::read_dir(&etc).unwrap().count();
+        for number in before..ETC_FILES_MOST {
+            fs::write(etc.join(format!("more-{number}")), "x").unwrap();
+        }
+        refuse_large_etc(&root).unwrap();
+        // Links to one file are as many copies of it.
+        let whole = etc.join("whole");
+        fs::write(&whole, vec![b'x'; 4 << 20]).unwrap();
+        for number in 0..4 {
+            fs::hard_link(&whole, etc.join(format!("link-{number}"))).unwrap();
+        }
+        for number in before..before + 10 {
+            fs::remove_file(etc.join(format!("more-{number}"))).unwrap();
+        }
+        let refused = refuse_large_etc(&root).unwrap_err().to_string();
+        assert!(refused.contains("at most 700 files"), "{refused}");
+        fs::remove_file(whole).unwrap();
+        for number in 0..4 {
+            fs::remove_file(etc.join(format!("link-{number}"))).unwrap();
+        }
+        refuse_large_etc(&root).unwrap();
+        for number in 0..20 {
+            fs::write(etc.join(format!("last-{number}")), "").unwrap();
+        }
+        assert!(refuse_large_etc(&root).is_err());
     }
 
     #[test]

@@ -158,13 +158,21 @@ fn a_root_file_system_of_ones_own_is_used() {
     let lab = Lab::new();
     let root = lab.folder("rootfs");
     make_root(&root);
+    // As many as a whole distribution has, and more.
+    for below in ["etc", "var/lib"] {
+        fs::create_dir_all(root.join(below)).expect("a folder");
+        for number in 0..150 {
+            fs::write(root.join(below).join(format!("{number}.conf")), "x").expect("a file");
+        }
+    }
     let run = lab.gig().option(["--rootfs", &text(&root)]);
     let run = run.run([
         "/bin/sh",
         "-c",
-        "read x < /marker; echo $x; (: > /planted) 2>/dev/null && echo WROTE; [ -e /usr/bin/env ] || echo own",
+        "read x < /marker; echo $x; (: > /planted) 2>/dev/null && echo WROTE; [ -e /usr/bin/env ] || echo own; \
+         set -- /etc/[0-9]*.conf; echo $# files",
     ]);
-    let run = run.says("marker").says("own");
+    let run = run.says("marker").says("own").says("150 files");
     assert!(
         !run.text().contains("WROTE"),
         "the root is read-only: {run}"

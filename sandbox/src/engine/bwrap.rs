@@ -17,7 +17,7 @@ use crate::bootstrap::{self, orders};
 use crate::design::{Design, Place};
 use crate::engine::Engine;
 use crate::error::StartSandboxError;
-use crate::facts::{Facts, ProcMask};
+use crate::facts::{self, Facts, ProcMask};
 use crate::layer::{Layer, LayerReport};
 use crate::layers::binds::{self, Hidden};
 use crate::layers::mounts::VettedBind;
@@ -219,6 +219,7 @@ fn plan_for(
     }
     if let Some(root) = &rootfs {
         binds::refuse_led_out(&binds, root)?;
+        facts::refuse_large_etc(root)?;
     }
     // A place elsewhere would have to be made in what all sandboxes share.
     let shared = rootfs.is_none() && binds.iter().all(|bind| mounts::is_private(&bind.dest));
