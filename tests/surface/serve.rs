@@ -21,6 +21,7 @@ mod people;
 mod policies;
 mod recorded;
 mod sandboxes;
+mod scan;
 mod searches;
 mod secrets;
 mod server_logs;

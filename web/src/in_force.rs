@@ -49,14 +49,15 @@ impl<'a> InForce<'a> {
     /// # Errors
     /// When the store cannot be read.
     pub(crate) fn read(store: &'a dyn Store) -> Result<Self, StoreError> {
-        let servers = store.servers()?.into_iter();
+        let placed = store.placed()?;
+        let servers = placed.servers.into_iter();
         Ok(Self {
             servers: servers
                 .map(|server| (server.name, server.spec.network))
                 .collect(),
-            assignments: store.assignments()?,
-            floors: store.floors()?,
-            teams: store.teams()?,
+            assignments: placed.assignments,
+            floors: placed.floors,
+            teams: placed.teams,
             store,
             kept: HashMap::new(),
             compiled: HashMap::new(),

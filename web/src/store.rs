@@ -47,8 +47,8 @@ pub use change::{Actor, Applied, Change};
 pub use factors::UsedCode;
 pub use held::{HeldFacts, HeldRow, HeldWord, shortened};
 pub use kept::{
-    Account, Assignment, Network, PolicyHead, PolicyVersion, SavedSearch, SecondFactor, Server,
-    ServerKind, ServerSpec, Session, Token, User,
+    Account, Assignment, Network, Placed, PolicyHead, PolicyVersion, SavedSearch, SecondFactor,
+    Server, ServerKind, ServerSpec, Session, Token, User,
 };
 pub use name::{Name, ParseNameError};
 pub use once::{Asked, Begun, Finish, KeptAnswer, Once};
@@ -208,6 +208,12 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`].
     fn teams(&self) -> Result<Vec<Team>, StoreError>;
+
+    /// Who is registered, and what is in force for whom, at one moment.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn placed(&self) -> Result<Placed, StoreError>;
 
     /// Requests that wait for a person at `now` and of which nobody has decided, oldest first.
     ///

@@ -5,7 +5,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures_util::future::{BoxFuture, FutureExt as _, Shared, WeakShared};
+use futures_util::future::{BoxFuture, FutureExt as _, Shared};
 use gig_audit::Entry;
 use gig_policy::SandboxId;
 use http::StatusCode;
@@ -26,10 +26,10 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct UnderWay(Mutex<HashMap<(String, String), Begun>>);
 
-/// One of them; it ends with the last who waits for it.
+/// One of them.
 struct Begun {
     id: SandboxId,
-    start: WeakShared<Starting>,
+    start: Shared<Starting>,
 }
 
 type Starting = BoxFuture<'static, Result<SandboxFacts, Problem>>;
@@ -56,12 +56,9 @@ impl App {
     ) -> Instance {
         let pair = (server.name.clone(), folded(profile));
         let mut under_way = self.under_way.0.lock();
-        let waited_for = |begun: &Begun| begun.start.upgrade().filter(|it| it.peek().is_none());
-        under_way.retain(|_, begun| waited_for(begun).is_some());
-        if let Some(begun) = under_way.get(&pair)
-            && let Some(start) = waited_for(begun)
-        {
-            return Instance::UnderWay(begun.id, start);
+        under_way.retain(|_, begun| begun.start.peek().is_none());
+        if let Some(begun) = under_way.get(&pair) {
+            return Instance::UnderWay(begun.id, begun.start.clone());
         }
         // One that has just been started is there before its start is over.
         let running = self.control.sandboxes().into_iter().filter(|one| {
@@ -85,9 +82,13 @@ impl App {
             app.start(name, id, profile).await
         };
         let start = start.boxed().shared();
-        if let Some(weak) = start.downgrade() {
-            under_way.insert(pair, Begun { id, start: weak });
-        }
+        // It goes on when nobody waits any more: half of it cannot be given up, and who asks next gets it.
+        self.attachments.spawn(start.clone());
+        let begun = Begun {
+            id,
+            start: start.clone(),
+        };
+        under_way.insert(pair, begun);
         Instance::New(start)
     }
 

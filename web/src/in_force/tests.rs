@@ -19,8 +19,8 @@ fn what_is_in_force_is_read_once_and_a_store_that_fails_is_asked_once() {
     assert!(said.unwrap().knows("s7"));
     assert_eq!(
         asked(),
-        5,
-        "servers, assignments, floors, teams, and the one policy"
+        2,
+        "servers, assignments, floors and teams at once, and the one policy"
     );
     lab.store.failing.store(true, Ordering::SeqCst);
     assert!(decide_again(lab.store.as_ref(), lab.control.as_ref()).is_none());

@@ -92,8 +92,12 @@ pub(crate) struct Somewhere {
 impl Somewhere {
     fn place(&self) -> Result<Place, Problem> {
         match (self.profile.trim(), self.server.as_str()) {
+            // What nothing was chosen of is not all servers.
+            ("", "-") => Err(Problem::invalid(
+                "say for whom: choose a server or team, or type a person",
+            )),
             ("", _) => Ok(Place::from_words(&self.server)),
-            (name, "") => Ok(Place::profile(name.parse::<Name>()?.as_str())),
+            (name, "" | "-") => Ok(Place::profile(name.parse::<Name>()?.as_str())),
             _ => Err(Problem::invalid(
                 "choose a server or team, or type a person: not both",
             )),

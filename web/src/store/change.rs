@@ -365,7 +365,6 @@ impl Change {
                 | Self::SetFloor { .. }
                 | Self::SaveTeam { .. }
                 | Self::RemoveTeam { .. }
-                | Self::RemoveUser { .. }
                 | Self::SaveServer { .. }
                 | Self::RemoveServer { .. }
                 | Self::Decide { .. }

@@ -48,7 +48,6 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
             keep_an_admin(db, name)?;
             end_tokens_of(db, name)?;
             proposals::withdraw_of(db, name, actor)?;
-            teams::forget(db, name, proposals::rule_is_on(db)?)?;
             let sql = "DELETE FROM users WHERE lower(name) = ?1";
             one(db, sql, [rows::folded(name)], ("user", name))?;
         }

@@ -54,6 +54,13 @@ impl Tables for FakeStore {
         self.kept.read(ask)
     }
 
+    fn snapshot<R>(
+        &self,
+        ask: impl Fn(&Transaction<'_>) -> Result<R, DatabaseError>,
+    ) -> Result<R, StoreError> {
+        self.read(ask)
+    }
+
     fn change<R>(
         &self,
         policies: bool,

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::Place;
 use super::source::ServerSource;
+use super::{Place, Team};
 use crate::{credential::Digest, narrowing::Narrowing, role::Role};
 
 /// Somebody who may sign in.
@@ -145,6 +145,19 @@ pub struct SavedSearch {
     pub author: String,
     /// When.
     pub created: Timestamp,
+}
+
+/// Who is registered, and what is in force for whom, at one moment.
+#[derive(Debug, Clone)]
+pub struct Placed {
+    /// The registered servers, by name.
+    pub servers: Vec<Server>,
+    /// Which policy is in force where.
+    pub assignments: Vec<Assignment>,
+    /// Which policies bound others, and where.
+    pub floors: Vec<Assignment>,
+    /// Who is of which team, by name.
+    pub teams: Vec<Team>,
 }
 
 /// A policy in force somewhere, or the floor of what is.

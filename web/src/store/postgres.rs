@@ -61,6 +61,11 @@ impl PostgresStore {
     }
 
     /// Asks over a connection, and once more over a new one if that was lost.
+    fn read_by<R>(&self, ask: impl Fn(&Link) -> Result<R, DatabaseError>) -> Result<R, StoreError> {
+        self.ask(ask)
+            .map_err(|source| error(&self.server, "read", source))
+    }
+
     fn ask<R>(&self, ask: impl Fn(&Link) -> Result<R, DatabaseError>) -> Result<R, DatabaseError> {
         match self.pool.lend(false, &ask).flatten() {
             Err(DatabaseError::Lost(_)) => self.pool.lend(true, &ask).flatten(),
@@ -82,8 +87,23 @@ impl Tables for PostgresStore {
         &self,
         ask: impl Fn(&Transaction<'_>) -> Result<R, DatabaseError>,
     ) -> Result<R, StoreError> {
-        let answer = self.ask(|link| ask(&Transaction(link)));
-        answer.map_err(|source| error(&self.server, "read", source))
+        self.read_by(|link| ask(&Transaction(link)))
+    }
+
+    fn snapshot<R>(
+        &self,
+        ask: impl Fn(&Transaction<'_>) -> Result<R, DatabaseError>,
+    ) -> Result<R, StoreError> {
+        self.read_by(|link| {
+            link.doubt();
+            link.batch("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
+            let answer = ask(&Transaction(link));
+            // Where it failed that ends it as well.
+            if link.batch("COMMIT").is_ok() {
+                link.trust();
+            }
+            answer
+        })
     }
 
     fn change<R>(

@@ -259,11 +259,16 @@ fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<Basis, DatabaseError> {
         // What they come to have by it, or are no longer bound by.
         ProposalKind::SaveTeam | ProposalKind::RemoveTeam => {
             let team = Place::Team(draft.subject.clone());
-            let sql = "SELECT scope, subject, policy FROM assignments WHERE scope = ?1 AND subject = ?2
-                       UNION ALL SELECT scope, subject, policy FROM floors WHERE scope = ?1 AND subject = ?2";
-            let values = [team.scope(), team.subject()];
-            let found = db.query_all(sql, values, rows::assignment)?;
-            Some(Assignment::tag(&found)).filter(|_| !found.is_empty())
+            let mut all = String::new();
+            for table in ["assignments", "floors"] {
+                let sql = format!(
+                    "SELECT scope, subject, policy FROM {table} WHERE scope = ?1 AND subject = ?2"
+                );
+                let values = [team.scope(), team.subject()];
+                let found = db.query_all(&sql, values, rows::assignment)?;
+                all += &format!("{table} {}\n", Assignment::tag(&found));
+            }
+            Some(all)
         }
         ProposalKind::SetFloor => match &place {
             Place::Team(name) => Some(members(db, name)?),

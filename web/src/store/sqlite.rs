@@ -199,6 +199,19 @@ impl Tables for SqliteStore {
         ask(&Transaction(&*connection)).map_err(|source| self.error("read", source))
     }
 
+    fn snapshot<R>(
+        &self,
+        ask: impl Fn(&Transaction<'_>) -> Result<R, DatabaseError>,
+    ) -> Result<R, StoreError> {
+        let mut connection = self.connection.lock();
+        let failed = |source| self.error("read", source);
+        // The owner's commands write beside it.
+        let transaction = connection
+            .transaction()
+            .map_err(|source| failed(source.into()))?;
+        ask(&Transaction(&*transaction)).map_err(failed)
+    }
+
     fn change<R>(
         &self,
         _policies: bool,

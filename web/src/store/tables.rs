@@ -17,8 +17,8 @@ pub(super) use value::{Params, Row, Value};
 
 use super::{
     Account, Actor, Applied, Asked, Assignment, Begun, Change, ChangeError, Finish, HeldRow,
-    HeldWord, News, Once, PolicyHead, PolicyVersion, Proposal, SavedSearch, SecondFactor, Server,
-    Session, Store, StoreError, Team, Token, User, Webhook, Witness, factors, held, once,
+    HeldWord, News, Once, Placed, PolicyHead, PolicyVersion, Proposal, SavedSearch, SecondFactor,
+    Server, Session, Store, StoreError, Team, Token, User, Webhook, Witness, factors, held, once,
     proposals, rows, sessions, teams, webhooks,
 };
 
@@ -26,6 +26,12 @@ use super::{
 pub(super) trait Tables: Send + Sync + 'static {
     /// Asks something that changes nothing that matters; asks again if a connection was lost over it.
     fn read<R>(
+        &self,
+        ask: impl Fn(&Transaction<'_>) -> Result<R, DatabaseError>,
+    ) -> Result<R, StoreError>;
+
+    /// As [`Tables::read`], of several things as they were at one moment.
+    fn snapshot<R>(
         &self,
         ask: impl Fn(&Transaction<'_>) -> Result<R, DatabaseError>,
     ) -> Result<R, StoreError>;
@@ -272,6 +278,17 @@ impl<T: Tables> Store for T {
 
     fn floors(&self) -> Result<Vec<Assignment>, StoreError> {
         self.read(|db| db.query_all(rows::FLOORS, (), rows::assignment))
+    }
+
+    fn placed(&self) -> Result<Placed, StoreError> {
+        self.snapshot(|db| {
+            Ok(Placed {
+                servers: db.query_all(rows::SERVERS, (), rows::server)?,
+                assignments: db.query_all(rows::ASSIGNMENTS, (), rows::assignment)?,
+                floors: db.query_all(rows::FLOORS, (), rows::assignment)?,
+                teams: teams::all(db)?,
+            })
+        })
     }
 
     fn teams(&self) -> Result<Vec<Team>, StoreError> {

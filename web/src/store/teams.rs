@@ -146,20 +146,6 @@ fn remove(db: &Transaction<'_>, name: &str, expected: Option<&str>) -> Outcome {
     Ok(())
 }
 
-/// Somebody is no user any more: of no team, and nothing of what was assigned to them waits for the next of
-/// that name. Under the two-person rule that stays, as what is assigned to a server does.
-pub(super) fn forget(db: &Transaction<'_>, person: &str, by_two: bool) -> Outcome {
-    let person = folded(person);
-    db.execute("DELETE FROM team_members WHERE person = ?1", [&person])?;
-    if !by_two {
-        for table in ["assignments", "floors"] {
-            let sql = format!("DELETE FROM {table} WHERE scope = 'profile' AND subject = ?1");
-            db.execute(&sql, [&person])?;
-        }
-    }
-    Ok(())
-}
-
 /// Refuses what puts somebody into two teams of different policies: nobody could say which is in force.
 pub(super) fn unambiguous(db: &Transaction<'_>) -> Outcome {
     let sql = "SELECT m.person, min(a.policy), max(a.policy) FROM team_members m
@@ -181,8 +167,12 @@ pub(super) fn is_there(db: &Transaction<'_>, place: &Place) -> Outcome {
     let (sql, what, name) = match place {
         Place::Server(name) => ("SELECT 1 FROM servers WHERE name = ?1", "server", name),
         Place::Team(name) => ("SELECT 1 FROM teams WHERE name = ?1", "team", name),
-        // A gateway knows people whom gig does not.
-        Place::Profile(_) | Place::All => return Ok(()),
+        // A gateway knows people whom gig does not; their names are names all the same.
+        Place::Profile(name) if name.parse::<Name>().is_err() => {
+            return changes::missing("person", name);
+        }
+        Place::Profile(_) => return Ok(()),
+        Place::All => return Ok(()),
     };
     changes::there(db, sql, what, name)
 }

@@ -13,7 +13,7 @@ on_both! {
     nobody_is_of_two_teams_of_different_policies,
     a_team_is_changed_by_who_has_seen_it_and_stays_while_it_is_used,
     what_is_assigned_is_changed_by_who_has_seen_it,
-    who_is_removed_is_of_no_team_and_leaves_nothing_to_the_next_of_that_name,
+    what_is_in_force_for_a_name_stays_when_its_account_goes,
     under_the_two_person_rule_teams_wait_and_go_stale,
     the_record_says_who_came_to_a_team_and_who_went,
 }
@@ -246,7 +246,7 @@ fn what_is_assigned_is_changed_by_who_has_seen_it(store: &dyn Store) {
     assert_ne!(Assignment::tag(&store.assignments().unwrap()), now);
 }
 
-fn who_is_removed_is_of_no_team_and_leaves_nothing_to_the_next_of_that_name(store: &dyn Store) {
+fn what_is_in_force_for_a_name_stays_when_its_account_goes(store: &dyn Store) {
     policies(store, &["p"]);
     apply(store, &user("ana", Role::Admin)).unwrap();
     for rule in [false, true] {
@@ -264,11 +264,10 @@ fn who_is_removed_is_of_no_team_and_leaves_nothing_to_the_next_of_that_name(stor
         }
         let name = "BEN".to_owned();
         apply(store, &Change::RemoveUser { name }).unwrap();
-        assert_eq!(store.teams().unwrap()[0].members, ["ana"]);
-        // What two people assigned is not taken away by one.
-        let left = usize::from(rule);
-        assert_eq!(store.assignments().unwrap().len(), left);
-        assert_eq!(store.floors().unwrap().len(), left);
+        // Whatever bounds it would be gone for what runs, and for those whom a gateway calls so.
+        assert_eq!(store.teams().unwrap()[0].members, ["ana", "ben"]);
+        assert_eq!(store.assignments().unwrap().len(), 1);
+        assert_eq!(store.floors().unwrap().len(), 1);
     }
 }
 

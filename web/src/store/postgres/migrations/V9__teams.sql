@@ -1,3 +1,6 @@
+-- A node of an earlier version may be in the middle of a change.
+LOCK TABLE assignments, floors IN ACCESS EXCLUSIVE MODE;
+
 -- Groups of people. A member is a profile's name in small letters: of a user, or of somebody whom a gateway serves.
 CREATE TABLE teams (
     name TEXT COLLATE "C" PRIMARY KEY,
