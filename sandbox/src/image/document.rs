@@ -56,6 +56,14 @@ pub enum DocumentError {
         /// What there is.
         there: String,
     },
+    /// What no program can be started with.
+    #[error("the image's configuration holds {text:?}, {why}")]
+    Word {
+        /// Which text, cut.
+        text: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
     /// Too much of something.
     #[error("the image has {found} {what}, and at most {most} are taken")]
     Many {
@@ -98,9 +106,9 @@ pub enum Document {
 /// How an image is to be run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Config {
-    /// Words that are always there.
+    /// The words that the program begins with.
     pub entrypoint: Vec<String>,
-    /// Words that others take the place of.
+    /// The words after those.
     pub command: Vec<String>,
     /// `NAME=VALUE`.
     pub env: Vec<String>,
@@ -284,6 +292,7 @@ impl Config {
             });
         }
         let run = whole.config.unwrap_or_default();
+        run.check()?;
         let said = |text: Option<String>| text.filter(|text| !text.is_empty());
         Ok(Self {
             entrypoint: run.entrypoint.unwrap_or_default(),
@@ -292,6 +301,33 @@ impl Config {
             workdir: said(run.working_dir),
             user: said(run.user),
         })
+    }
+}
+
+impl Run {
+    /// Whether each text is one that a program can be given: here it is the image that is at fault.
+    fn check(&self) -> Result<(), DocumentError> {
+        let lists = [&self.entrypoint, &self.cmd, &self.env].into_iter();
+        let texts = lists.flatten().flatten();
+        let texts = texts.chain(&self.working_dir).chain(&self.user);
+        for text in texts {
+            if text.contains('\0') {
+                return Err(useless(text, "with a NUL character"));
+            }
+        }
+        for text in self.env.iter().flatten() {
+            if text.starts_with('=') {
+                return Err(useless(text, "which is no variable"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn useless(text: &str, why: &'static str) -> DocumentError {
+    DocumentError::Word {
+        text: text.chars().take(100).collect(),
+        why,
     }
 }
 

@@ -127,6 +127,9 @@ fn one(entry: &mut Entry<'_, impl Read>, to: &mut impl Write) -> Result<(), Stop
         },
         _ => Vec::new(),
     };
+    if name.len().max(target.len()) > Word::LONGEST {
+        return refused("it holds a name that is too long");
+    }
     let word = Word {
         kind,
         executable,

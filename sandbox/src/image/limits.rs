@@ -15,6 +15,8 @@ pub struct Limits {
     pub unpacked: u64,
     /// Entries of all layers: files, directories, links and what takes them away.
     pub entries: u64,
+    /// Octets of the names of all entries, and of where links lead: a million of two hundred and fifty.
+    pub names: u64,
     /// Octets of a path, as the kernel's own bound (`PATH_MAX`).
     pub path: usize,
     /// Directories within each other.
@@ -31,6 +33,7 @@ impl Limits {
         packed: 16 << 30,
         unpacked: 32 << 30,
         entries: 1_000_000,
+        names: 256 << 20,
         path: 4096,
         depth: 128,
         layer_within: Duration::from_mins(20),

@@ -4,7 +4,6 @@
 //! lead elsewhere whatever was made before. Files are made new and never opened again. What an archive
 //! says about owners, modes and times does not count: everything is gig's own and everybody may read it.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{self, Read, Write as _};
 use std::os::fd::OwnedFd;
@@ -22,6 +21,9 @@ use super::limits::Limits;
 use super::words::{Kind, Word};
 
 mod remove;
+mod seen;
+
+use seen::Seen;
 
 pub(super) use remove::names;
 
@@ -50,8 +52,8 @@ pub enum UnpackError {
         /// In the reader's words, which may be anybody's.
         why: String,
     },
-    /// The reader ended early.
-    #[error("a layer of the image breaks off")]
+    /// The reader ended early, or is told no more.
+    #[error("a layer of the image breaks off, or is damaged within a file")]
     Broken(#[source] io::Error),
     /// The disk's fault.
     #[error("cannot write {name:?} of the image")]
@@ -80,8 +82,9 @@ pub struct Unpacking {
     root: OwnedFd,
     limits: Limits,
     stock: Stock,
-    /// What this layer made, with all directories above: what takes away takes from lower layers.
-    layer: BTreeSet<Vec<u8>>,
+    /// Octets of names and of where links lead.
+    names: u64,
+    layer: Seen,
     /// The directory that was written to last.
     last: Option<(Vec<u8>, OwnedFd)>,
 }
@@ -121,7 +124,8 @@ impl Unpacking {
             root,
             limits,
             stock: Stock::default(),
-            layer: BTreeSet::new(),
+            names: 0,
+            layer: Seen::default(),
             last: None,
         })
     }
@@ -131,7 +135,7 @@ impl Unpacking {
     /// # Errors
     /// If it says what must not be, or ends early. The directory is worth nothing then.
     pub fn layer(&mut self, mut from: impl Read) -> Result<(), UnpackError> {
-        self.layer.clear();
+        self.layer = Seen::default();
         loop {
             let word = Word::read(&mut from).map_err(UnpackError::Broken)?;
             match word.kind {
@@ -144,10 +148,12 @@ impl Unpacking {
                     return Err(UnpackError::Layer { why });
                 }
                 Kind::LeftOut => {
+                    self.count_names(&word)?;
                     self.count(0)?;
                     self.stock.left_out = self.stock.left_out.saturating_add(1);
                 }
                 Kind::Directory | Kind::File | Kind::Link | Kind::Same => {
+                    self.count_names(&word)?;
                     self.count(word.size)?;
                     self.make(&word, &mut from)?;
                 }
@@ -190,6 +196,21 @@ impl Unpacking {
         Ok(())
     }
 
+    /// Directories and links are on the disk too.
+    fn count_names(&mut self, word: &Word) -> Result<(), UnpackError> {
+        let octets = word.name.len().saturating_add(word.target.len());
+        self.names = self
+            .names
+            .saturating_add(u64::try_from(octets).unwrap_or(u64::MAX));
+        if self.names > self.limits.names {
+            return Err(UnpackError::Large {
+                what: "octets of names",
+                most: self.limits.names,
+            });
+        }
+        Ok(())
+    }
+
     fn make(&mut self, word: &Word, from: &mut impl Read) -> Result<(), UnpackError> {
         let place = self.place(&word.name)?;
         let Some((name, above)) = place.split_last() else {
@@ -207,10 +228,7 @@ impl Unpacking {
         }
         let parent = self.parent(above, &word.name)?;
         let path = place.join(&b'/');
-        for end in 1..=place.len() {
-            let upper = place.get(..end).unwrap_or_default().join(&b'/');
-            self.layer.insert(upper);
-        }
+        self.layer.made(&place);
         let failed = |error: Errno| write_failed(&word.name, error);
         match word.kind {
             Kind::Directory => {
@@ -291,7 +309,7 @@ impl Unpacking {
         }
         let mut path = above.to_vec();
         path.push(gone.to_owned());
-        if !self.layer.contains(&path.join(&b'/')) {
+        if !self.layer.has_made(&seen::mark(&path)) {
             return self.clear(&parent, gone).map_err(failed);
         }
         match open_directory(&self.root, &path) {

@@ -48,6 +48,9 @@ const KINDS: [Kind; 7] = [
 const HEAD: usize = 14;
 
 impl Word {
+    /// Octets of a name that can be said.
+    pub(super) const LONGEST: usize = u16::MAX as usize;
+
     pub(super) const fn of(kind: Kind, name: Vec<u8>) -> Self {
         Self {
             kind,

@@ -39,6 +39,23 @@ const PROXY_VARIABLES: [&str; 4] = ["HTTPS_PROXY", "HTTP_PROXY", "https_proxy", 
 /// Servers that the program itself runs on its own loopback.
 const NO_PROXY: &str = "localhost,127.0.0.1,::1";
 
+/// What an image asks for in vain beside the names that are set here: other ways past the proxy or to other
+/// roots, and what is loaded into each program before it. A caller may list them.
+const NOT_AN_IMAGES: [&str; 12] = [
+    "ALL_PROXY",
+    "all_proxy",
+    "FTP_PROXY",
+    "ftp_proxy",
+    "SSL_CERT_DIR",
+    "GIT_SSL_CAPATH",
+    "GIT_SSL_NO_VERIFY",
+    "NODE_TLS_REJECT_UNAUTHORIZED",
+    "NODE_OPTIONS",
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "GIG_SANDBOX_ID",
+];
+
 /// What the built variables depend on.
 #[derive(Debug)]
 pub(crate) struct Surroundings<'a> {
@@ -55,7 +72,9 @@ pub(crate) struct Surroundings<'a> {
 
 /// The whole environment, sorted by name.
 pub(crate) fn build(around: &Surroundings<'_>) -> BTreeMap<OsString, OsString> {
-    let mut env: BTreeMap<OsString, OsString> = around.image.iter().cloned().collect();
+    let asked = around.image.iter();
+    let asked = asked.filter(|(name, _)| !NOT_AN_IMAGES.iter().any(|other| name == other));
+    let mut env: BTreeMap<OsString, OsString> = asked.cloned().collect();
     // Where an image's programs are, and in which language, only the image knows.
     let known = ["PATH", "LANG"].map(|name| (name, env.get(OsStr::new(name)).cloned()));
     let mut set = |name: &str, value: String| env.insert(name.into(), value.into());
@@ -133,4 +152,45 @@ pub(crate) fn lines(env: &BTreeMap<OsString, OsString>) -> Vec<Vec<u8>> {
             line
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use gig_policy::SandboxId;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn an_image_chooses_no_way_out_no_roots_and_nothing_that_is_loaded_first() {
+        let mut names: Vec<&str> = NOT_AN_IMAGES.to_vec();
+        names.extend(BUNDLE_VARIABLES);
+        names.extend(CA_VARIABLES);
+        names.extend(PROXY_VARIABLES);
+        names.extend(["HOME", "TMPDIR", "NO_PROXY", "no_proxy"]);
+        let image: Vec<_> = names
+            .iter()
+            .chain(&["OWN", "PATH"])
+            .map(|name| (OsString::from(name), OsString::from("image")))
+            .collect();
+        let listed = [("LD_PRELOAD".into(), "mine".into())];
+        let env = build(&Surroundings {
+            id: SandboxId::new(Uuid::nil()),
+            proxy: Some((Ipv4Addr::new(10, 200, 0, 1), 3128)),
+            authority: true,
+            image: &image,
+            listed: &listed,
+        });
+        let asked: Vec<_> = env.iter().filter(|(_, value)| *value == "image").collect();
+        assert_eq!(asked.len(), 2, "{asked:?}");
+        let value = |name: &str| env.get(OsStr::new(name)).and_then(|value| value.to_str());
+        assert_eq!(
+            (value("OWN"), value("PATH")),
+            (Some("image"), Some("image"))
+        );
+        assert_eq!(
+            (value("LD_PRELOAD"), value("ALL_PROXY")),
+            (Some("mine"), None)
+        );
+    }
 }

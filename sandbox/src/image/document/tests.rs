@@ -103,3 +103,26 @@ fn a_configuration_says_how_an_image_is_run() {
     assert!(Config::parse(config("m68k").as_bytes()).is_err());
     assert!(Config::parse(b"{").is_err());
 }
+
+#[test]
+fn a_configuration_that_no_program_can_start_with_is_refused() {
+    let refused = |run: Value| {
+        let config = json!({"os": "linux", "architecture": ARCHITECTURE, "config": run});
+        let read = Config::parse(config.to_string().as_bytes());
+        read.is_err_and(|error| {
+            error
+                .to_string()
+                .contains("the image's configuration holds")
+        })
+    };
+    for wrong in ["=x", "=", "A=b\0", "A\0=b"] {
+        assert!(refused(json!({"Env": [wrong]})), "{wrong:?}");
+    }
+    for name in ["Entrypoint", "Cmd"] {
+        assert!(refused(json!({name: ["/bin/sh", "a\0b"]})), "{name}");
+    }
+    assert!(refused(json!({"WorkingDir": "/a\0"})));
+    assert!(!refused(
+        json!({"Env": ["A=", "B=c=d", "ignored"], "Cmd": [""]})
+    ));
+}

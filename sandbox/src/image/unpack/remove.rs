@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use rustix::fs::{AtFlags, Dir, FileType, unlinkat};
 use rustix::io::Errno;
 
+use super::seen::{self, Mark};
 use super::{Unpacking, kind_at, open_directory};
 
 impl Unpacking {
@@ -23,16 +24,25 @@ impl Unpacking {
         }
     }
 
-    /// Removes from a directory, at any depth, what this layer did not make.
+    /// Removes from a directory, at any depth, what this layer did not make. Once: what comes later is this
+    /// layer's.
     pub(super) fn prune(&mut self, directory: &OwnedFd, path: &[Vec<u8>]) -> Result<(), Errno> {
+        match self.layer.prunes(path) {
+            Some(mark) => self.prune_below(directory, &mark),
+            None => Ok(()),
+        }
+    }
+
+    fn prune_below(&mut self, directory: &OwnedFd, above: &Mark) -> Result<(), Errno> {
         for name in names(directory)? {
-            let mut below = path.to_vec();
-            below.push(name.clone());
-            if !self.layer.contains(&below.join(&b'/')) {
+            let mark = seen::below(above, &name);
+            if !self.layer.has_made(&mark) {
                 self.clear(directory, &name)?;
-            } else if kind_at(directory, &name) == Some(FileType::Directory) {
+            } else if kind_at(directory, &name) == Some(FileType::Directory)
+                && self.layer.prunes_below(mark)
+            {
                 let inner = open_directory(directory, std::slice::from_ref(&name))?;
-                self.prune(&inner, &below)?;
+                self.prune_below(&inner, &mark)?;
             }
         }
         Ok(())

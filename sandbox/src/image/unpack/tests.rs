@@ -427,3 +427,51 @@ fn what_was_there_before_is_no_way_out_either() {
     assert!(unpacking.layer(said.as_slice()).is_err());
     assert_eq!(fs::read_dir(outside).unwrap().count(), 0);
 }
+
+#[test]
+fn names_are_counted_and_only_so_many_are_taken() {
+    let limits = Limits {
+        names: 100,
+        ..Limits::DEFAULT
+    };
+    let links = |count: usize| -> Vec<Of> {
+        let names = (10..10 + count).map(|n| link(format!("l{n}").leak(), "where"));
+        names.collect()
+    };
+    assert!(Made::within(&[layer(&links(12))], limits).outcome.is_ok());
+    Made::within(&[layer(&links(6)), layer(&links(7))], limits)
+        .refused("more than 100 octets of names");
+}
+
+#[test]
+fn a_directory_is_looked_through_once_in_a_layer() {
+    let place = tempfile::tempdir().unwrap();
+    let mut unpacking = Unpacking::into_directory(place.path(), Limits::DEFAULT).unwrap();
+    let upper = layer(&[file("a/b/new", "2"), file("a/.wh..wh..opq", "")]);
+    unpacking.layer(words(&upper).as_slice()).unwrap();
+    // Of a lower layer it could not be; what is not looked at again stays.
+    let planted = place.path().join("a/b/planted");
+    fs::write(&planted, "").unwrap();
+    let mut again = unpacking;
+    let path = [b"a".to_vec(), b"b".to_vec()];
+    for path in [&path[..1], &path[..]] {
+        let directory = open_directory(&again.root, path).unwrap();
+        again.prune(&directory, path).unwrap();
+        assert!(planted.exists());
+    }
+    // The next layer looks.
+    again.layer(words(&upper).as_slice()).unwrap();
+    assert!(!planted.exists());
+}
+
+#[test]
+fn a_name_that_cannot_be_said_is_refused_with_words() {
+    let mut archive = Builder::new(Vec::new());
+    let long = vec![b'x'; 70_000];
+    archive
+        .append_pax_extensions([("path", long.as_slice())])
+        .unwrap();
+    let short = header(EntryType::Regular, b"short", b"", 0, 0o644);
+    archive.append(&short, b"".as_slice()).unwrap();
+    Made::of(&[archive.into_inner().unwrap()]).refused("a name that is too long");
+}
