@@ -1,10 +1,18 @@
 //! The network as providers and kinds of secrets see it: one HTTP/1.1 exchange over a connection of
 //! its own, with the host's own proxy and the roots of `--upstream-ca`.
 //!
-//! What is reached here is named by the operator in a secret's definition, never by a sandbox: private
-//! addresses are fine, and no permit exists. No redirect is followed and no connection is kept.
+//! What is reached here is named by the operator, in a secret's definition, as a destination of traces or
+//! as an image's registry, never by a sandbox: private addresses are fine, and no permit exists. What a
+//! registry points to goes by [`crate::images`]' own way instead. No redirect is followed and no connection
+//! is kept.
 
-use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use gig_policy::{Host, Port};
@@ -22,14 +30,14 @@ use hyper::{
     header::{HeaderName, HeaderValue},
 };
 use hyper_util::rt::TokioIo;
-use rustls::{crypto::CryptoProvider, pki_types::ServerName};
+use rustls::{InvalidMessage, crypto::CryptoProvider, pki_types::ServerName};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
 };
 use tokio_rustls::TlsConnector;
 
-pub(crate) use self::target::Target;
+pub(crate) use self::target::{Target, only};
 
 mod target;
 
@@ -76,7 +84,7 @@ impl NetworkFetch {
         );
         drop(request);
         let dialled = self.dial(&target.host, target.port).await;
-        let stream = dialled.map_err(unreached)?;
+        let (stream, _) = dialled.map_err(unreached)?;
         if !target.tls {
             return send(target, stream, message, largest).await;
         }
@@ -109,15 +117,29 @@ impl NetworkFetch {
         port: Port,
         tls: bool,
     ) -> Result<Box<dyn Stream>, String> {
-        let stream = self.dial(host, port).await?;
+        let (stream, _) = self.dial(host, port).await?;
+        let within = self.within(stream, host, tls).await;
+        within.map_err(|error| error.to_string())
+    }
+
+    /// The same over a connection that is there.
+    ///
+    /// # Errors
+    /// When no TLS comes about; [`is_no_tls`] tells whether it is spoken at all.
+    pub(crate) async fn within(
+        &self,
+        stream: TcpStream,
+        host: &Host,
+        tls: bool,
+    ) -> io::Result<Box<dyn Stream>> {
         if !tls {
             return Ok(Box::new(stream));
         }
         let verifier = self.verifier.verifier().await;
-        let verifier = verifier.map_err(|error| error.to_string())?;
+        let verifier = verifier.map_err(io::Error::other)?;
         let config = rustls::ClientConfig::builder_with_provider(Arc::clone(&self.provider))
             .with_safe_default_protocol_versions()
-            .map_err(|error| error.to_string())?
+            .map_err(io::Error::other)?
             .dangerous()
             // The one that checks the system's roots and those that were named.
             .with_custom_certificate_verifier(verifier)
@@ -126,18 +148,24 @@ impl NetworkFetch {
             Host::Name(name) => ServerName::try_from(name.as_str().to_owned()),
             Host::Ip(ip) => Ok(ServerName::from(*ip)),
         };
-        let name = name.map_err(|error| error.to_string())?;
+        let name = name.map_err(io::Error::other)?;
         let session = TlsConnector::from(Arc::new(config)).connect(name, stream);
-        let session = session.await.map_err(|error| error.to_string())?;
-        Ok(Box::new(session))
+        Ok(Box::new(session.await?))
     }
 
-    async fn dial(&self, host: &Host, port: Port) -> Result<TcpStream, String> {
-        let past = |proxy: &&UpstreamProxy| {
-            let loopback = host.ip().is_some_and(|ip| ip.is_loopback());
-            !loopback && !proxy.bypasses(host, port)
-        };
-        let stream = match self.proxy.as_ref().filter(past) {
+    /// A connection, and the address that it goes to; `None` where the host's proxy was asked, which alone
+    /// knows. This machine's own loopback is never asked of a proxy, whose loopback is another one.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    pub(crate) async fn dial(
+        &self,
+        host: &Host,
+        port: Port,
+    ) -> Result<(TcpStream, Option<IpAddr>), String> {
+        let past = |proxy: &&UpstreamProxy| !is_loopback(host) && !proxy.bypasses(host, port);
+        let proxy = self.proxy.as_ref().filter(past);
+        let stream = match proxy {
             None => connect(host, port)
                 .await
                 .map_err(|error| error.to_string())?,
@@ -152,7 +180,8 @@ impl NetworkFetch {
         stream
             .set_nodelay(true)
             .map_err(|error| error.to_string())?;
-        Ok(stream)
+        let at = stream.peer_addr().map_err(|error| error.to_string())?;
+        Ok((stream, proxy.is_none().then(|| at.ip().to_canonical())))
     }
 }
 
@@ -173,14 +202,40 @@ impl Fetch for NetworkFetch {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the operator's key stores and token endpoints, not a sandbox's destination: no permit \
-              exists for them"
+    reason = "the operator's key stores, token endpoints and registries, not a sandbox's destination: no \
+              permit exists for them"
 )]
 async fn connect(host: &Host, port: Port) -> io::Result<TcpStream> {
     match host {
         Host::Ip(ip) => TcpStream::connect(SocketAddr::from((*ip, port.get()))).await,
+        // Whatever a resolver says of it (RFC 6761 section 6.3).
+        Host::Name(_) if is_loopback(host) => {
+            let own = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+            let own = own.map(|ip: IpAddr| SocketAddr::from((ip, port.get())));
+            TcpStream::connect(own.as_slice()).await
+        }
         Host::Name(name) => TcpStream::connect((name.as_str(), port.get())).await,
     }
+}
+
+/// Whether it is this machine's own loopback, by address or by name.
+pub(crate) fn is_loopback(host: &Host) -> bool {
+    match host {
+        Host::Ip(ip) => ip.to_canonical().is_loopback(),
+        Host::Name(name) => name.as_str() == "localhost",
+    }
+}
+
+/// Whether a greeting of TLS was answered by something else: its first octet begins no record (RFC 8446
+/// section 5.1).
+pub(crate) fn is_no_tls(error: &io::Error) -> bool {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    matches!(
+        cause,
+        Some(rustls::Error::InvalidMessage(
+            InvalidMessage::InvalidContentType
+        ))
+    )
 }
 
 /// Sends on a fresh connection and reads the whole answer.

@@ -8,7 +8,7 @@
 use std::{
     ffi::OsString,
     fs::{self, File},
-    io::Write as _,
+    io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
@@ -34,6 +34,8 @@ mod unpack;
 pub(crate) struct Image {
     directory: PathBuf,
     pub(crate) about: About,
+    /// The name by which it was asked for this time.
+    pub(crate) asked: String,
     /// Whether this call brought it.
     pub(crate) fresh: bool,
     _lock: File,
@@ -75,15 +77,16 @@ impl Image {
             .collect()
     }
 
-    /// As the record has it.
+    /// As the record has it: the name that was typed, and who gave the image where that was another.
     pub(crate) fn told(&self) -> String {
         let about = &self.about;
-        let source = if self.fresh { "pulled now" } else { "kept" };
-        format!(
-            "image: {} ({} octets, {source})",
-            printable(&about.name),
-            about.packed
-        )
+        let source = match (self.fresh, about.name == self.asked) {
+            (true, _) => "pulled now".to_owned(),
+            (false, true) => "kept".to_owned(),
+            (false, false) => format!("kept, first pulled as {}", printable(&about.name)),
+        };
+        let asked = printable(&self.asked);
+        format!("image: {asked} ({} octets, {source})", about.packed)
     }
 }
 
@@ -119,6 +122,7 @@ pub(crate) fn obtain(text: &str, outside: &Outside<'_>) -> anyhow::Result<Image>
             return Ok(Image {
                 directory: place.directory,
                 about,
+                asked: reference.to_string(),
                 fresh,
                 _lock: lock,
             });
@@ -137,11 +141,12 @@ pub(crate) fn obtain(text: &str, outside: &Outside<'_>) -> anyhow::Result<Image>
     )
 }
 
-/// All images that are here, by name.
+/// All images that are here, by name. What pulls and removals left that were cut off is removed.
 ///
 /// # Errors
 /// When the directory cannot be read.
 pub(crate) fn kept() -> anyhow::Result<Vec<About>> {
+    tidy_if_possible();
     let folder = folder()?;
     let mut all = Vec::new();
     for name in names(&folder)? {
@@ -161,17 +166,23 @@ pub(crate) fn kept() -> anyhow::Result<Vec<About>> {
 /// # Errors
 /// When it is in use, or cannot be removed.
 pub(crate) fn remove(digest: Digest) -> anyhow::Result<bool> {
+    tidy_if_possible();
     let place = Place::of(digest)?;
-    if !place.directory.exists() {
+    let parts = [&place.making, &place.directory];
+    if !parts.iter().any(|part| part.exists()) {
         return Ok(false);
     }
     let lock = place.open_lock()?;
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         bail!("{digest} is in use: a sandbox runs from it, or it is being pulled");
     }
-    // Under a name that is none before anything of it is gone.
-    fs::rename(&place.directory, &place.making).context("cannot move the image away")?;
-    fs::remove_dir_all(&place.making).context("cannot remove all of the image")?;
+    // What somebody left who was killed lies where this one is moved to.
+    clear(&place.making)?;
+    if place.directory.exists() {
+        // Under a name that is none before anything of it is gone.
+        fs::rename(&place.directory, &place.making).context("cannot move the image away")?;
+        clear(&place.making)?;
+    }
     Ok(true)
 }
 
@@ -231,10 +242,7 @@ impl Place {
     ) -> anyhow::Result<()> {
         tidy()?;
         for old in [&self.making, &self.directory] {
-            if old.exists() {
-                fs::remove_dir_all(old)
-                    .with_context(|| format!("cannot remove {}", old.display()))?;
-            }
+            clear(old)?;
         }
         data_dir::make_private(&self.making)?;
         let made = self.fill(reference, digest, outside);
@@ -264,7 +272,24 @@ impl Place {
     }
 }
 
-/// Removes what pulls left behind that were cut off: nobody holds their locks.
+/// Removes a directory; that it is not there is fine.
+fn clear(directory: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", directory.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The same as [`tidy`] for whom it does not concern that something is left.
+fn tidy_if_possible() {
+    if let Err(error) = tidy() {
+        tracing::warn!(error = format!("{error:#}"), "something is left of a pull");
+    }
+}
+
+/// Removes what pulls and removals left behind that were cut off: nobody holds their locks.
 fn tidy() -> anyhow::Result<()> {
     let folder = folder()?;
     for name in names(&folder)? {
@@ -278,8 +303,7 @@ fn tidy() -> anyhow::Result<()> {
             continue;
         };
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            let gone = fs::remove_dir_all(folder.join(&name));
-            gone.with_context(|| format!("cannot remove {name}, which is left of a pull"))?;
+            clear(&folder.join(&name))?;
         }
     }
     Ok(())
@@ -304,9 +328,6 @@ fn folder() -> anyhow::Result<PathBuf> {
 }
 
 /// How gig goes out to registries.
-///
-/// # Errors
-/// When roots or the host's proxy cannot be used.
 pub(crate) fn outside<'a>(
     upstream_ca: Option<&'a [u8]>,
     proxy: Option<&'a UpstreamProxy>,

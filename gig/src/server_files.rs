@@ -98,7 +98,7 @@ fn of_image(server: &Name, image: &Image, typed: Vec<String>) -> anyhow::Result<
             about.workdir.clone(),
         ),
     };
-    let from = about.name.clone();
+    let from = image.asked.clone();
     let source = ServerSource {
         kind,
         from,

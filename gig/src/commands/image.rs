@@ -35,14 +35,14 @@ fn pull(args: &ImageArgs) -> anyhow::Result<()> {
     let image = images::obtain(&args.image, &outside)?;
     let said = format!(
         "{} is here: {} octets, {} entries{}",
-        printable(&image.about.name),
+        printable(&image.asked),
         image.about.unpacked,
         image.about.entries,
         if image.fresh { "" } else { "; it was before" }
     );
     output::print(
         args.output.json,
-        &json!({ "image": image.about, "pulled": image.fresh }),
+        &json!({ "name": image.asked, "image": image.about, "pulled": image.fresh }),
         &said,
     )
 }

@@ -1,6 +1,8 @@
 //! Where a URL leads: scheme, host, port and what is asked for there.
 
-use gig_policy::{Host, Port};
+use std::net::IpAddr;
+
+use gig_policy::{Host, ParseAllowError, PolicyBuilder, Port};
 use gig_proxy::authority::Authority;
 
 /// The parts of `http[s]://host[:port]/path?query`.
@@ -44,4 +46,22 @@ impl Target {
             },
         })
     }
+}
+
+/// A policy of one rule: this host at this port, and what is opened of private ranges for it.
+///
+/// # Errors
+/// When no rule can name the host or the ranges.
+pub(crate) fn only(
+    host: &Host,
+    port: Port,
+    private: &[String],
+) -> Result<PolicyBuilder, ParseAllowError> {
+    let option = match host {
+        Host::Ip(IpAddr::V6(ip)) => format!("[{ip}]:{port}"),
+        host => format!("{host}:{port}"),
+    };
+    let builder = PolicyBuilder::new("outbound").allow(&option)?;
+    let mut ranges = private.iter();
+    ranges.try_fold(builder, |builder, range| builder.allow_private(range))
 }

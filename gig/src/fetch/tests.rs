@@ -207,3 +207,20 @@ async fn the_hosts_own_proxy_is_used() {
     );
     assert!(inside.starts_with("GET /v1/x HTTP/1.1\r\n"), "{inside}");
 }
+
+#[tokio::test]
+async fn this_machines_own_names_are_never_asked_of_a_proxy() {
+    let (proxy, asked) = listen().await;
+    let set = |name: &str| (name == "HTTPS_PROXY").then(|| format!("http://127.0.0.1:{asked}"));
+    let through = UpstreamProxy::from_env(set).unwrap().unwrap();
+    let fetch = NetworkFetch::new(Roots::none(), Some(through));
+    for host in ["localhost", "LOCALHOST", "127.0.0.1"] {
+        let (served, port) = plain(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await;
+        let request = FetchRequest::new(FetchMethod::Get, format!("http://{host}:{port}/"));
+        let answer = fetch.fetch(request).await.unwrap();
+        assert_eq!(answer.status, 200, "{host}");
+        assert!(end(served).await.starts_with("GET / "));
+    }
+    let waiting = tokio::time::timeout(Duration::from_millis(50), proxy.accept()).await;
+    assert!(waiting.is_err(), "the proxy was asked");
+}

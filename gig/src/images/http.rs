@@ -14,20 +14,20 @@ use hyper_util::rt::TokioIo;
 use tokio::time::timeout;
 
 use super::arriving::Arriving;
-use crate::fetch::{NetworkFetch, Target, chain};
+use crate::fetch::{Stream, Target, chain};
 
-/// How an answer begins; of one that is not 200, also the beginning of its body.
+/// How an answer begins.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
 }
 
-/// Asks; the body of a 200 goes into `arriving`.
+/// Asks over what `opening` opens; the body of a 200 goes into `arriving`, any other is left unread.
 ///
 /// # Errors
 /// When there is no answer, or it stands still, or its body is not taken.
 pub(super) async fn get(
-    fetch: &NetworkFetch,
+    opening: impl Future<Output = Result<Box<dyn Stream>, String>>,
     target: &Target,
     fields: Vec<(HeaderName, HeaderValue)>,
     arriving: &mut Arriving,
@@ -46,11 +46,7 @@ pub(super) async fn get(
     let request = request
         .body(Empty::<Bytes>::new())
         .context("the registry's URL cannot be sent")?;
-    let stream = patiently(
-        "no connection to",
-        host,
-        fetch.stream(&target.host, target.port, target.tls),
-    );
+    let stream = patiently("no connection to", host, opening);
     let stream = stream
         .await?
         .map_err(|why| anyhow::anyhow!("cannot reach {host}: {why}"))?;

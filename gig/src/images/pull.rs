@@ -3,7 +3,8 @@
 use std::{
     fs::{self, File},
     io::IsTerminal as _,
-    path::{Path, PathBuf},
+    os::fd::AsRawFd,
+    path::{Component, Path, PathBuf},
     time::Duration,
 };
 
@@ -32,6 +33,7 @@ pub(super) fn pull(
     into: &Path,
 ) -> anyhow::Result<About> {
     let runtime = runtime()?;
+    let until = unpack::now() + WITHIN;
     let sent = into.join("sent");
     fs::create_dir(&sent).context("cannot make a directory for layers")?;
     let bringing = async {
@@ -49,7 +51,7 @@ pub(super) fn pull(
     } = brought.with_context(|| format!("cannot pull {reference}"))?;
     let root = into.join(ROOT);
     fs::create_dir(&root).context("cannot make the image's root")?;
-    let stock = unpack::unpack(&runtime, &layers, &root)
+    let stock = unpack::unpack(&runtime, &layers, &root, until)
         .with_context(|| format!("cannot unpack {reference}"))?;
     fs::remove_dir_all(&sent).context("cannot remove the image's layers")?;
     Ok(About {
@@ -78,15 +80,25 @@ pub(super) fn pull(
 pub(crate) fn resolve(reference: &Reference, outside: &Outside<'_>) -> anyhow::Result<Digest> {
     let asked = async {
         let mut registry = Registry::find(reference, outside).await?;
-        let digest = reference.digest().map(|digest| digest.to_string());
-        let name = digest.unwrap_or_else(|| reference.tag().unwrap_or("latest").to_owned());
+        let named = reference.digest();
+        let name = match named {
+            Some(digest) => digest.to_string(),
+            None => reference.tag().unwrap_or("latest").to_owned(),
+        };
         let (arriving, kind) = registry.document(&name, LIMITS.document).await?;
-        let (To::Memory(bytes), found) = arriving.whole() else {
+        let (to, digest) = match named {
+            Some(digest) => (arriving.if_it_is(digest)?.0, digest),
+            None => {
+                let (to, found) = arriving.whole();
+                (to, found.digest)
+            }
+        };
+        let To::Memory(bytes) = to else {
             bail!("a document is no file");
         };
         // What is no image has a digest too, and is of no use.
         Document::parse(&bytes, &kind, &LIMITS)?;
-        Ok(found.digest)
+        Ok(digest)
     };
     let asked = async {
         tokio::time::timeout(WITHIN, asked)
@@ -201,15 +213,60 @@ fn exactly(arriving: Arriving, described: &Descriptor) -> anyhow::Result<To> {
     Ok(to)
 }
 
-/// Whether the image has a directory there, by whatever links of its own.
+/// Whether a program of the image can start there: the image has the directory, by whatever links of its
+/// own, and the sandbox shows it.
 fn has_directory(root: &Path, below: &str) -> bool {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    let opened = File::open(root)
-        .ok()
-        .map(|root| openat2(&root, below, flags, Mode::empty(), resolve));
-    below.starts_with('/') && opened.is_some_and(|opened| opened.is_ok())
+    below.starts_with('/') && is_shown(Path::new(below)) && leads_to_what_is_shown(root, below)
 }
 
-/// The largest image over a slow line.
+fn leads_to_what_is_shown(root: &Path, below: &str) -> bool {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    let Ok(opened_root) = File::open(root) else {
+        return false;
+    };
+    let Ok(opened) = openat2(&opened_root, below, flags, Mode::empty(), resolve) else {
+        return false;
+    };
+    let place = |fd: &dyn AsRawFd| fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok();
+    let (Some(whole), Some(above)) = (place(&opened), place(&opened_root)) else {
+        return false;
+    };
+    let Ok(real) = whole.strip_prefix(above) else {
+        return false;
+    };
+    // Among the sandbox's own directories nothing is shown through a link.
+    let among = ["/var", "/home"]
+        .iter()
+        .any(|own| Path::new(below).starts_with(own));
+    let real = Path::new("/").join(real);
+    is_shown(&real) && (!among || Path::new(below).components().eq(real.components()))
+}
+
+/// Whether a directory of an image there is the one that its program sees. In these directories the
+/// sandbox has its own, each of which is there itself.
+fn is_shown(path: &Path) -> bool {
+    let own = [
+        "/proc",
+        "/sys",
+        "/dev",
+        "/tmp",
+        "/run",
+        "/var/tmp",
+        "/var/log",
+        "/var/run",
+        "/var/lock",
+        "/home/sandbox",
+    ];
+    let plain = !path.components().any(|part| part == Component::ParentDir);
+    plain
+        && !own
+            .iter()
+            .any(|own| path.starts_with(own) && path.components().ne(Path::new(own).components()))
+}
+
+/// The largest image over a slow line, with unpacking it.
 const WITHIN: Duration = Duration::from_hours(1);
+
+#[cfg(test)]
+mod tests;

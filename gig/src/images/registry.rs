@@ -2,10 +2,12 @@
 //! it asks for one.
 //!
 //! A login goes to the registry, or to the place that it names for tokens, over TLS or this machine's own
-//! loopback, and to nobody a redirect leads to.
+//! loopback, and to nobody a redirect leads to. The registry was named by a person; where it leads gig was
+//! not, and is vetted ([`elsewhere`]).
+
+use std::net::IpAddr;
 
 use anyhow::{Context, bail};
-use gig_policy::Host;
 use gig_proxy::UpstreamProxy;
 use gig_sandbox::image::{INDEX_TYPES, MANIFEST_TYPES, Reference};
 use hyper::{
@@ -21,12 +23,13 @@ use super::{
     login::Login,
 };
 use crate::{
-    fetch::{NetworkFetch, Target},
+    fetch::{NetworkFetch, Stream, Target, is_loopback, is_no_tls},
     local_api::segment,
     run::settings::trusted_roots,
 };
 
 mod challenge;
+mod elsewhere;
 
 use challenge::Challenge;
 
@@ -44,8 +47,11 @@ pub(crate) struct Outside<'a> {
 /// One repository of a registry.
 pub(super) struct Registry {
     fetch: NetworkFetch,
+    proxy: Option<UpstreamProxy>,
     /// `https://host[:port]`.
     base: String,
+    /// Where it answers; unknown before it is asked, and behind the host's proxy.
+    at: Option<IpAddr>,
     repository: String,
     login: Option<Login>,
     authorization: Option<HeaderValue>,
@@ -64,7 +70,7 @@ impl Registry {
         let target = parse(&secure)?;
         let base = if outside.clear_text {
             format!("http://{host}")
-        } else if is_loopback(&target.host) && !speaks_tls(&fetch, &target).await {
+        } else if is_loopback(&target.host) && speaks_no_tls(&fetch, &target).await {
             // Registries for trying things out are like this, and nobody else is on the way.
             format!("http://{host}")
         } else {
@@ -73,7 +79,9 @@ impl Registry {
         let login = Login::of(reference.registry())?;
         Ok(Self {
             fetch,
+            proxy: outside.proxy.cloned(),
             base,
+            at: None,
             repository: reference.repository().to_owned(),
             login,
             authorization: None,
@@ -116,14 +124,13 @@ impl Registry {
         arriving: &mut Arriving,
     ) -> anyhow::Result<Answer> {
         let url = format!("{}{path}", self.base);
-        let first = self.follow(&url, accept, arriving).await?;
-        let answer = match first.status {
-            StatusCode::UNAUTHORIZED if self.authorization.is_none() => {
-                self.authorization = Some(self.sign_in(&first.headers).await?);
-                self.follow(&url, accept, arriving).await?
-            }
-            _ => first,
-        };
+        let (mut answer, own) = self.follow(&url, accept, arriving).await?;
+        // Once for each: a token lives for a minute or some, and a pull for longer. What somebody else
+        // asks for to whom the registry led is nothing to sign in for.
+        if answer.status == StatusCode::UNAUTHORIZED && own {
+            self.authorization = Some(self.sign_in(&answer.headers).await?);
+            (answer, _) = self.follow(&url, accept, arriving).await?;
+        }
         let base = &self.base;
         match answer.status {
             StatusCode::OK => Ok(answer),
@@ -143,13 +150,13 @@ impl Registry {
         }
     }
 
-    /// Goes where the registry points, without its authorization.
+    /// Goes where the registry points, without its authorization; tells whether the registry itself answers.
     async fn follow(
-        &self,
+        &mut self,
         url: &str,
         accept: &str,
         arriving: &mut Arriving,
-    ) -> anyhow::Result<Answer> {
+    ) -> anyhow::Result<(Answer, bool)> {
         let mut url = url.to_owned();
         for _ in 0..REDIRECTS {
             let target = parse(&url)?;
@@ -160,9 +167,9 @@ impl Registry {
             if let Some(authorization) = self.authorization.as_ref().filter(|_| own) {
                 fields.push((AUTHORIZATION, authorization.clone()));
             }
-            let answer = http::get(&self.fetch, &target, fields, arriving).await?;
+            let answer = http::get(self.open(&target), &target, fields, arriving).await?;
             if !answer.status.is_redirection() {
-                return Ok(answer);
+                return Ok((answer, own));
             }
             let location = answer
                 .headers
@@ -178,6 +185,20 @@ impl Registry {
         bail!("{} redirects in circles", self.base)
     }
 
+    /// Opens a stream: to the registry wherever its name leads, to anybody else where it may lead gig.
+    async fn open(&mut self, target: &Target) -> Result<Box<dyn Stream>, String> {
+        let own = parse(&self.base).map_err(|error| error.to_string())?;
+        let stream = if own.host == target.host && own.port == target.port {
+            let (stream, at) = self.fetch.dial(&target.host, target.port).await?;
+            self.at = at;
+            stream
+        } else {
+            elsewhere::dial(target, self.at, self.proxy.as_ref()).await?
+        };
+        let within = self.fetch.within(stream, &target.host, target.tls).await;
+        within.map_err(|error| error.to_string())
+    }
+
     /// What a registry points to is as private as it is itself.
     fn refuse_weaker(&self, url: &str) -> anyhow::Result<()> {
         let target = parse(url)?;
@@ -191,7 +212,7 @@ impl Registry {
     }
 
     /// What to send in answer to a 401.
-    async fn sign_in(&self, headers: &HeaderMap) -> anyhow::Result<HeaderValue> {
+    async fn sign_in(&mut self, headers: &HeaderMap) -> anyhow::Result<HeaderValue> {
         let own = parse(&self.base)?;
         if self.login.is_some() && !own.tls && !is_loopback(&own.host) {
             bail!(
@@ -232,13 +253,8 @@ impl Registry {
             .as_ref()
             .map(|login| (AUTHORIZATION, login.field()));
         let mut arriving = Arriving::new(To::Memory(Vec::new()), LONGEST_TOKEN);
-        let answer = http::get(
-            &self.fetch,
-            &target,
-            login.into_iter().collect(),
-            &mut arriving,
-        )
-        .await?;
+        let fields = login.into_iter().collect();
+        let answer = http::get(self.open(&target), &target, fields, &mut arriving).await?;
         if answer.status != StatusCode::OK {
             bail!(
                 "{} gives no token: it answers {}",
@@ -267,22 +283,15 @@ fn origin(url: &str) -> &str {
     url.get(..end).unwrap_or(url)
 }
 
-/// This machine's own.
-fn is_loopback(host: &Host) -> bool {
-    match host {
-        Host::Ip(ip) => ip.is_loopback(),
-        Host::Name(name) => name.as_str() == "localhost",
-    }
-}
-
-async fn speaks_tls(fetch: &NetworkFetch, target: &Target) -> bool {
-    let stream = fetch.stream(&target.host, target.port, true);
-    match tokio::time::timeout(LOOPBACK_ANSWERS, stream).await {
-        Ok(Ok(_)) => true,
-        // It speaks it, and not for us to believe: that is no reason to do without.
-        Ok(Err(why)) => why.contains("certificate"),
-        Err(_) => false,
-    }
+/// Whether it answers, and with something that is no TLS. Silence, an alert or a certificate that nobody
+/// trusts is no reason to do without.
+async fn speaks_no_tls(fetch: &NetworkFetch, target: &Target) -> bool {
+    let greeted = async {
+        let (stream, _) = fetch.dial(&target.host, target.port).await.ok()?;
+        fetch.within(stream, &target.host, true).await.err()
+    };
+    let greeted = tokio::time::timeout(LOOPBACK_ANSWERS, greeted).await;
+    greeted.is_ok_and(|refused| refused.is_some_and(|error| is_no_tls(&error)))
 }
 
 /// As browsers and other clients of registries bound them.

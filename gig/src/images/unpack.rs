@@ -1,19 +1,21 @@
-//! Unpacking layers: each is read by a process in a sandbox of its own, which sees nothing of this machine
-//! but that layer and can do nothing but say what is to be made.
+//! Unpacking layers: each is read by a process in a sandbox of its own, which sees that layer and of this
+//! machine the system's own directories, read-only, has no network, and can do nothing but say what is to be
+//! made. How much memory and time it may take it bounds itself before it reads; when it has to be done, gig
+//! bounds here.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read},
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::{Context, bail};
 use gig_netns::{HostIds, Hub, HubConfig};
 use gig_policy::SandboxId;
 use gig_sandbox::{
-    Design, Network, ResourceLimits, Running, SeccompProfile, Spec, Stdio,
+    Design, ExitStatus, Network, ResourceLimits, Running, SeccompProfile, Spec, Stdio, WaitError,
     image::{INTAKE_ARGUMENT, Limits, Stock, Unpacking},
 };
 use rustix::{
@@ -25,11 +27,16 @@ use uuid::Uuid;
 
 use crate::run::settings::{DEFAULT_PROXY_PORT, DEFAULT_SUBNET};
 
-/// Makes `root` of these layers, the lowest first.
+/// Makes `root` of these layers, the lowest first, and removes each; all are read before `until`.
 ///
 /// # Errors
 /// When a layer is none, or asks for what must not be, or this machine cannot confine its reader.
-pub(super) fn unpack(runtime: &Runtime, layers: &[PathBuf], root: &Path) -> anyhow::Result<Stock> {
+pub(super) fn unpack(
+    runtime: &Runtime,
+    layers: &[PathBuf],
+    root: &Path,
+    until: Instant,
+) -> anyhow::Result<Stock> {
     let limits = Limits::DEFAULT;
     let mut unpacking =
         Unpacking::into_directory(root, limits).context("cannot open its directory")?;
@@ -46,22 +53,34 @@ pub(super) fn unpack(runtime: &Runtime, layers: &[PathBuf], root: &Path) -> anyh
     for layer in layers {
         let file = File::open(layer).context("cannot open a layer")?;
         let (said, mut running) = reader(runtime, &hub, ids, file)?;
+        let until = until.min(now() + limits.layer_within);
         let said = Patient {
             from: said.into(),
-            until: deadline(limits.layer_within),
+            until,
         };
         unpacking.layer(io::BufReader::with_capacity(CHUNK, said))?;
-        let ended = runtime
-            .block_on(running.wait())
-            .context("lost sight of a layer's reader")?;
+        let ended = runtime.block_on(ended(running.wait(), until))?;
         if ended.code() != 0 {
             bail!("the reader of a layer ends with {}", ended.code());
         }
+        fs::remove_file(layer).context("cannot remove a layer")?;
     }
     unpacking
         .sync()
         .context("the disk does not keep the image")?;
     Ok(unpacking.stock())
+}
+
+/// How the reader ended: whoever said all that it had to say is not waited for longer than if it had not.
+async fn ended(
+    waiting: impl Future<Output = Result<ExitStatus, WaitError>>,
+    until: Instant,
+) -> anyhow::Result<ExitStatus> {
+    let left = until.saturating_duration_since(now());
+    match tokio::time::timeout(left, waiting).await {
+        Ok(ended) => ended.context("lost sight of a layer's reader"),
+        Err(_) => bail!("the reader of a layer does not end"),
+    }
 }
 
 /// A process that reads one layer, and what it says.
@@ -119,34 +138,60 @@ struct Patient {
 
 impl Read for Patient {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let slow = || io::Error::new(io::ErrorKind::TimedOut, "it is read for too long");
         let left = self.until.saturating_duration_since(now());
+        // Also of one that never stops speaking.
+        if left.is_zero() {
+            return Err(slow());
+        }
         let left = Timespec {
             tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(left.subsec_nanos()),
         };
         let mut watched = [PollFd::new(&self.from, PollFlags::IN)];
         if poll(&mut watched, Some(&left))? == 0 {
-            return Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                "it is read for too long",
-            ));
+            return Err(slow());
         }
         self.from.read(to)
     }
-}
-
-fn deadline(within: Duration) -> Instant {
-    now() + within
 }
 
 #[expect(
     clippy::disallowed_methods,
     reason = "how long a process may take, on a thread without tokio's clock"
 )]
-fn now() -> Instant {
+pub(super) fn now() -> Instant {
     Instant::now()
 }
 
 /// One reader at a time.
 const SLOTS: u16 = 1;
 const CHUNK: usize = 1 << 17;
+
+#[cfg(test)]
+mod tests {
+    use std::{future::pending, io::Write as _, time::Duration};
+
+    use super::*;
+
+    #[test]
+    fn a_reader_is_heard_until_a_moment_even_if_it_never_stops() {
+        let (from, saying) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+        File::from(saying).write_all(b"more").unwrap();
+        let mut said = Patient {
+            from: from.into(),
+            until: now() + Duration::from_secs(60),
+        };
+        let mut octet = [0];
+        said.read_exact(&mut octet).unwrap();
+        said.until = now();
+        let slow = said.read_exact(&mut octet).unwrap_err();
+        assert_eq!(slow.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_does_not_end_is_waited_for_until_the_same_moment() {
+        let refused = ended(pending(), now() + Duration::from_millis(10)).await;
+        assert!(refused.unwrap_err().to_string().contains("does not end"));
+    }
+}

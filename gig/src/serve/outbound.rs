@@ -9,7 +9,7 @@
 use std::{pin::pin, sync::Arc};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use gig_policy::{DenyReason, Host, Policy, PolicyBuilder, Verdict};
+use gig_policy::{DenyReason, Host, Policy, Verdict};
 use gig_proxy::{
     Deadlines,
     tls::{
@@ -33,7 +33,7 @@ use rustls::crypto::CryptoProvider;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::network::Network;
-use crate::fetch::{Target, chain};
+use crate::fetch::{Target, chain, only};
 
 /// Goes out from the host, as gig itself.
 pub(super) struct NetworkOutbound {
@@ -124,17 +124,9 @@ impl NetworkOutbound {
             },
             Host::Name(_) => OutboundError::Url("the URL names no host that a rule could name"),
         };
-        let option = match &target.host {
-            Host::Ip(std::net::IpAddr::V6(ip)) => format!("[{ip}]:{}", target.port),
-            host => format!("{host}:{}", target.port),
-        };
-        let mut builder = PolicyBuilder::new("outbound")
-            .allow(&option)
-            .map_err(unusable)?;
-        for range in &self.private {
-            builder = builder.allow_private(range).map_err(unusable)?;
-        }
-        let built = builder.build();
+        let built = only(&target.host, target.port, &self.private)
+            .map_err(unusable)?
+            .build();
         built.map_err(|_| OutboundError::Url("the URL names no host that can be asked"))
     }
 }
