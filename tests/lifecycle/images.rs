@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    net::TcpListener,
     path::{Path, PathBuf},
     process::{Command, Output},
     sync::{Arc, Mutex},
@@ -155,10 +156,18 @@ fn an_image_of_a_real_registry_runs_as_it_asks_to() {
 
     // Without the registry, with a program of one's own, and variables that win.
     drop(registry);
-    let again = from(&lab, &name)
+    let other = format!("other.example/team/app@{}", image.index());
+    let again = from(&lab, &other)
         .env("GREETING", "mine")
         .run(["sh", "-c", "echo $GREETING; pwd"]);
-    let _again = again.success().says("mine\n/app\n");
+    let again = again.success().says("mine\n/app\n");
+    let told = again.audit.of(gig_audit::Event::SandboxStart).next();
+    let told = format!("{:?}", told.expect("its start").findings);
+    assert!(
+        told.contains("image: other.example/team/app@")
+            && told.contains("first pulled as 127.0.0.1:5000/test/tell"),
+        "{told}"
+    );
     let listed = said(&gig_image(&lab, &["ls", "--json"]));
     assert!(
         listed.contains(image.manifest()) && listed.contains("\"user\": \"1234\""),
@@ -170,6 +179,11 @@ fn an_image_of_a_real_registry_runs_as_it_asks_to() {
         gig_image(&lab, &["rm", image.index()]).status.code(),
         Some(1)
     );
+    // As somebody leaves it who is killed while an image is removed.
+    let partial = format!(".making-{}", image.index().replace(':', "-"));
+    fs::create_dir(images(&lab).join(partial)).expect("what is left");
+    assert!(said(&gig_image(&lab, &["ls"])).contains("no images"));
+    assert_eq!(left(&lab), [""; 0]);
     let _gone = from(&lab, &name)
         .run(["true"])
         .exits(125)
@@ -239,10 +253,8 @@ fn what_a_registry_changed_is_refused_and_nothing_of_it_stays() {
                 .run(["sh"])
                 .exits(125);
             let words = run.error_text();
-            assert!(
-                words.contains("refused") || words.contains("octets"),
-                "{run}"
-            );
+            let refused = ["the registry was asked for", "octets that there are to be"];
+            assert!(refused.iter().any(|why| words.contains(why)), "{run}");
             assert_eq!(left(&lab), [""; 0], "{run}");
         }
         fs::write(&path, whole).expect("mend it");
@@ -263,7 +275,16 @@ fn a_registry_with_tokens_and_redirects_is_asked_as_it_wants() {
         &image,
         Arc::new(Mutex::new(|_: &Request, _: &mut Exchange<'_>| Ok(true))),
     );
-    let mood = |request: &Request, exchange: &mut Exchange<'_>| {
+    // Of the machine that gig runs on, where a registry of the internet has nothing to say.
+    let own = lab
+        .network
+        .inside(Side::Host, || TcpListener::bind("127.0.0.1:0"));
+    let own = own.expect("a port");
+    own.set_nonblocking(true).expect("not to wait");
+    let there = own.local_addr().expect("its address");
+    let leads = Arc::new(Mutex::new(there.to_string()));
+    let to = Arc::clone(&leads);
+    let mood = move |request: &Request, exchange: &mut Exchange<'_>| {
         if request
             .target
             .starts_with("/token?service=reg&scope=repository%3Atell%3Apull")
@@ -280,7 +301,8 @@ fn a_registry_with_tokens_and_redirects_is_asked_as_it_wants() {
             return Ok(false);
         }
         if request.target.contains("/blobs/") {
-            let place = format!("https://blobs.example.com{}", request.target);
+            let place = to.lock().expect("where to");
+            let place = format!("https://{place}{}", request.target);
             exchange.send(format!(
                 "HTTP/1.1 307 There\r\nlocation: {place}\r\ncontent-length: 0\r\n\r\n"
             ))?;
@@ -295,8 +317,15 @@ fn a_registry_with_tokens_and_redirects_is_asked_as_it_wants() {
         format!("{{\"auths\": {{\"{REGISTRY}\": {{\"auth\": \"YTpi\"}}}}}}"),
     )
     .expect("a login");
-    let run = from(&lab, &format!("{REGISTRY}/tell@{}", image.manifest()))
-        .host_env("DOCKER_CONFIG", &text(&logins));
+    let asked = || {
+        from(&lab, &format!("{REGISTRY}/tell@{}", image.manifest()))
+            .host_env("DOCKER_CONFIG", &text(&logins))
+    };
+    let led = asked().run(["true"]).exits(125);
+    let led = led.complains("the registry points there");
+    assert!(own.accept().is_err(), "it was led: {led}");
+    "blobs.example.com".clone_into(&mut leads.lock().expect("where to"));
+    let run = asked();
     let run = run.run(["sh", "-c", "echo here"]).success().says("here\n");
     assert!(registry.requests().len() >= 5, "{run}");
     for request in blobs.requests() {
@@ -350,6 +379,7 @@ fn a_pull_that_is_killed_leaves_nothing_that_is_used_and_several_pull_once() {
         "{partial:?}"
     );
     assert!(said(&gig_image(&lab, &["ls"])).contains("no images"));
+    assert_eq!(left(&lab), [""; 0]);
 
     *stuck.lock().expect("whether") = false;
     let before = registry.requests().len();
