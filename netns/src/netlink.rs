@@ -6,11 +6,11 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto,
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recvfrom, sendto,
     socket_with,
 };
 
@@ -18,6 +18,8 @@ pub(crate) mod dump;
 
 /// Header of every message (`struct nlmsghdr`).
 const HEADER: usize = 16;
+/// The port of the other end; nobody else has it.
+const KERNEL: u32 = 0;
 const NLMSG_ERROR: u16 = 2;
 const NLM_F_REQUEST: u16 = 0x1;
 const NLM_F_ACK: u16 = 0x4;
@@ -188,15 +190,13 @@ impl Netlink {
         let mut outcome = Ok(());
         let mut waiting = messages.iter().filter(|one| one.acknowledged).count();
         while waiting > 0 && outcome.is_ok() {
-            let mut room = vec![MaybeUninit::<u8>::uninit(); ANSWER_ROOM];
-            let ((answer, _), _) =
-                recv(&self.fd, &mut *room, RecvFlags::empty()).map_err(|source| NetlinkError {
-                    what,
-                    source: source.into(),
-                })?;
-            let acknowledged = acknowledgements(answer);
+            let answer = from_kernel(&self.fd).map_err(|source| NetlinkError {
+                what,
+                source: source.into(),
+            })?;
+            let acknowledged = acknowledgements(&answer);
             if acknowledged.is_empty() {
-                told.push(answer.to_vec());
+                told.push(answer);
             }
             for (sequence, error) in acknowledged {
                 let index = usize::try_from(sequence.wrapping_sub(first)).unwrap_or(usize::MAX);
@@ -214,6 +214,19 @@ impl Netlink {
             }
         }
         outcome.map(|()| told)
+    }
+}
+
+/// The next datagram of the kernel's. In a namespace of strangers whoever may administer it can send to any
+/// netlink socket there, and would tell what it likes.
+fn from_kernel(fd: impl AsFd) -> rustix::io::Result<Vec<u8>> {
+    let mut room = vec![MaybeUninit::<u8>::uninit(); ANSWER_ROOM];
+    loop {
+        let ((answer, _), _, sender) = recvfrom(&fd, &mut *room, RecvFlags::empty())?;
+        let sender = sender.map(SocketAddrNetlink::try_from);
+        if matches!(sender, Some(Ok(sender)) if sender.pid() == KERNEL) {
+            return Ok(answer.to_vec());
+        }
     }
 }
 

@@ -252,6 +252,9 @@ fn put_match(list: &mut Message, matching: Match) {
             payload(list, (NETWORK_HEADER, at, 4), FIRST);
             count_tracked(list, set, count);
         }
+        Match::AllTrackedOver { count } => {
+            expression(list, "connlimit", |limit| over(limit, count))
+        }
     }
 }
 
@@ -382,20 +385,25 @@ fn count_tracked(list: &mut Message, set: &str, count: u32) {
     const ADD: u32 = 0;
     const NAME: u16 = 1;
     const DATA: u16 = 2;
-    const COUNT: u16 = 1;
-    const FLAGS: u16 = 2;
-    const OVER: u32 = 1;
     expression(list, "dynset", |dynamic| {
         dynamic
             .text(SET, set)
             .number(OPERATION, ADD)
             .number(KEY, FIRST)
             .nested(EXPRESSION, |limit| {
-                limit.text(NAME, "connlimit").nested(DATA, |data| {
-                    data.number(COUNT, count).number(FLAGS, OVER);
-                });
+                limit
+                    .text(NAME, "connlimit")
+                    .nested(DATA, |data| over(data, count));
             });
     });
+}
+
+/// What `connlimit` is told.
+fn over(data: &mut Message, count: u32) {
+    const COUNT: u16 = 1;
+    const FLAGS: u16 = 2;
+    const OVER: u32 = 1;
+    data.number(COUNT, count).number(FLAGS, OVER);
 }
 
 fn decide(list: &mut Message, code: u32) {

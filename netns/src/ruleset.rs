@@ -116,6 +116,8 @@ pub(crate) enum Match {
     State { any_of: u32, is: bool },
     /// The source has more tracked connections than this.
     TrackedOver { set: &'static str, count: u32 },
+    /// All together have.
+    AllTrackedOver { count: u32 },
 }
 
 /// The interface of a packet.
@@ -146,7 +148,7 @@ pub(crate) enum Verdict {
 /// Connections the kernel tracks for one sandbox at once. The proxy's own
 /// limit is far lower; this one keeps a flood of half-open connections or DNS
 /// flows from filling the table that all sandboxes share (262,144 by default).
-const TRACKED_PER_SANDBOX: u32 = 4096;
+pub(crate) const TRACKED_PER_SANDBOX: u32 = 4096;
 
 const IDENTITY: &str = "identity";
 const GATEWAYS: &str = "gateways";

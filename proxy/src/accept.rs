@@ -13,6 +13,7 @@ use std::{
 };
 
 use gig_policy::{DenyReason, Host, Port};
+use rustix::io::Errno;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -88,6 +89,10 @@ pub async fn accept(crew: Crew, listener: TcpListener, door: Door, entrance: Arc
                     admit(&crew, here, (source, door), &entrance);
                 }
             }
+            Err(error) if is_gone(&error) => {
+                tracing::warn!(%error, "a listener was closed by somebody else");
+                return entrance.closed.cancel();
+            }
             Err(error) => {
                 // Out of descriptors, or the peer is gone already: neither is helped by haste.
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -95,6 +100,15 @@ pub async fn accept(crew: Crew, listener: TcpListener, door: Door, entrance: Arc
             }
         }
     }
+}
+
+/// Whether it will never accept again: whoever administers a network that gig did not make can destroy its
+/// sockets.
+fn is_gone(error: &io::Error) -> bool {
+    let gone = [Errno::INVAL, Errno::BADF, Errno::NOTSOCK].map(Errno::raw_os_error);
+    error
+        .raw_os_error()
+        .is_some_and(|number| gone.contains(&number))
 }
 
 /// Takes in what other threads hand over.

@@ -77,7 +77,18 @@ pub enum ListenError {
 /// Sockets that are served as long as this is there; they are closed soon after.
 #[derive(Debug)]
 #[must_use = "dropping it closes the sockets"]
-pub struct Listening(#[expect(dead_code, reason = "works by being dropped")] DropGuard);
+pub struct Listening {
+    closed: CancellationToken,
+    #[expect(dead_code, reason = "works by being dropped")]
+    guard: DropGuard,
+}
+
+impl Listening {
+    /// Completes when nothing is accepted any more, whoever saw to that.
+    pub async fn ended(&self) {
+        self.closed.cancelled().await;
+    }
+}
 
 /// Sockets on their way to a thread.
 struct Opening {
@@ -321,7 +332,10 @@ impl Proxy {
             entrance,
         };
         way.try_send(opening).map_err(|_| ListenError::Busy)?;
-        Ok(Listening(closed.drop_guard()))
+        Ok(Listening {
+            closed: closed.clone(),
+            guard: closed.drop_guard(),
+        })
     }
 
     /// Takes no new connections, lets open ones finish their requests within the drain deadline, cuts

@@ -10,7 +10,7 @@ use crate::listener::Listeners;
 use crate::plan::DNS_PORT;
 use crate::ruleset::{
     ADMIN_PROHIBITED, Chain, DESTINATION, Family, Hook, Kind, Link, Match, PORT_UNREACHABLE,
-    Policy, Ruleset, TCP, Table, UDP, USUAL, Verdict, filter, nothing, rule,
+    Policy, Ruleset, TCP, TRACKED_PER_SANDBOX, Table, UDP, USUAL, Verdict, filter, nothing, rule,
 };
 
 /// Where the sockets are, on 127.0.0.1.
@@ -69,6 +69,13 @@ fn steer(ports: Ports) -> Chain {
         priority: DESTINATION,
         policy: Policy::Accept,
         rules: vec![
+            // Whatever addresses they are from: there are 16 million.
+            rule(
+                &[Match::AllTrackedOver {
+                    count: TRACKED_PER_SANDBOX,
+                }],
+                Verdict::Drop,
+            ),
             rule(&dns(UDP), Verdict::Redirect(ports.dns_udp)),
             rule(&dns(TCP), Verdict::Redirect(ports.dns_tcp)),
             rule(&[Match::ToLoopback], Verdict::Accept),

@@ -1,16 +1,14 @@
 //! Whole lists from the kernel, and being told what becomes of them.
 
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::netlink::SocketAddrNetlink;
 use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, sendto,
-    socket_with,
+    AddressFamily, Protocol, SendFlags, SocketFlags, SocketType, bind, sendto, socket_with,
 };
 
-use super::{ANSWER_ROOM, HEADER, Message, NLMSG_ERROR, Netlink, NetlinkError, field};
+use super::{HEADER, Message, NLMSG_ERROR, Netlink, NetlinkError, field, from_kernel};
 
 const NLMSG_DONE: u16 = 3;
 /// `NLM_F_ROOT | NLM_F_MATCH`.
@@ -23,6 +21,7 @@ const NLM_F_DUMP_INTERRUPTED: u16 = 0x10;
 pub(crate) struct Told {
     pub(crate) kind: u16,
     flags: u16,
+    sequence: u32,
     /// With its header, as [`super::find_attribute`] takes it.
     pub(crate) bytes: Vec<u8>,
 }
@@ -54,10 +53,12 @@ impl Netlink {
             .map_err(|error| failed(error.into()))?;
         let mut listed = Vec::new();
         loop {
-            let mut room = vec![MaybeUninit::<u8>::uninit(); ANSWER_ROOM];
-            let ((answer, _), _) = recv(&self.fd, &mut *room, RecvFlags::empty())
-                .map_err(|error| failed(error.into()))?;
-            for told in messages(answer) {
+            let answer = from_kernel(&self.fd).map_err(|error| failed(error.into()))?;
+            for told in messages(&answer) {
+                // Of another question, which nobody waits for any more.
+                if told.sequence != self.sequence {
+                    continue;
+                }
                 if told.flags & NLM_F_DUMP_INTERRUPTED != 0 {
                     return Err(failed(io::ErrorKind::Interrupted.into()));
                 }
@@ -106,9 +107,8 @@ impl Listening {
     pub(crate) fn read(&self) -> io::Result<Vec<Told>> {
         let mut all = Vec::new();
         loop {
-            let mut room = vec![MaybeUninit::<u8>::uninit(); ANSWER_ROOM];
-            match recv(&self.0, &mut *room, RecvFlags::empty()) {
-                Ok(((answer, _), _)) => all.extend(messages(answer)),
+            match from_kernel(&self.0) {
+                Ok(answer) => all.extend(messages(&answer)),
                 Err(rustix::io::Errno::AGAIN) => return Ok(all),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -131,8 +131,9 @@ fn messages(mut datagram: &[u8]) -> Vec<Told> {
         let (Some(message), true) = (datagram.get(..length), length >= HEADER) else {
             break;
         };
-        if let Some([a, b, c, d]) = field(message, 4) {
+        if let (Some([a, b, c, d]), Some(sequence)) = (field(message, 4), field(message, 8)) {
             found.push(Told {
+                sequence: u32::from_ne_bytes(sequence),
                 kind: u16::from_ne_bytes([a, b]),
                 flags: u16::from_ne_bytes([c, d]),
                 bytes: message.to_vec(),
@@ -154,6 +155,27 @@ pub(crate) fn told_for_test(mut message: Message) -> Told {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_speaks_for_the_kernel_is_not_heard() {
+        use rustix::net::getsockname;
+        let mut asking = Netlink::route().unwrap();
+        bind(&asking.fd, &SocketAddrNetlink::new(0, 0)).unwrap();
+        let own = SocketAddrNetlink::try_from(getsockname(&asking.fd).unwrap()).unwrap();
+        let other = Netlink::route().unwrap();
+        // "That was all", to its first question.
+        let mut done = Message::unacknowledged("lie", NLMSG_DONE, 0);
+        done.put(&[0; 4]);
+        match sendto(&other.fd, done.finish(1), SendFlags::empty(), &own) {
+            // Only who administers the namespace can.
+            Err(rustix::io::Errno::PERM) => return,
+            sent => assert!(sent.unwrap() > 0),
+        }
+        const RTM_GETLINK: u16 = 18;
+        let mut all = Message::all("list links", RTM_GETLINK);
+        all.put(&[0; 16]);
+        assert!(!asking.dump(all).unwrap().is_empty(), "there is always lo");
+    }
 
     #[test]
     fn messages_are_read_from_any_bytes() {

@@ -274,10 +274,14 @@ async fn see_to(fleet: Arc<Fleet>, begun: Begun) {
         seat,
     } = begun;
     let changed = tokio::select! {
+        // What is both changed and over was changed.
+        biased;
         what = change(&watch) => Some(what),
         () = member.stop.notified() => None,
         () = end_of(&life, claim.id) => None,
+        () = listening.ended() => Some("gig's sockets in it were closed".to_owned()),
     };
+    let changed = changed.or_else(|| watch.ended().map(|what| what.to_string()));
     if changed.is_some() {
         member.ask_to_end(EndCause::Changed);
     }
