@@ -1,6 +1,6 @@
 //! Reading a layer: the program without rights that sees a stranger's bytes.
 //!
-//! It has one file to read and one pipe to write, and says in [`words`] what the layer wants to have
+//! It has one file to read and one pipe to write, and says in [`words`](super::words) what the layer wants to have
 //! made. What it refuses it refuses for a better message; what must hold is checked by who hears it.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
