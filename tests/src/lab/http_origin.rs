@@ -105,6 +105,17 @@ impl Exchange<'_> {
     }
 
     fn head(&mut self) -> io::Result<Option<Request>> {
+        if self.buffer.is_empty() {
+            match self.fill() {
+                Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+                filled => filled?,
+            }
+        }
+        // As servers do who are greeted in TLS where they speak none.
+        if self.buffer.first() == Some(&TLS_HANDSHAKE) {
+            self.answer("400 Bad Request", "no TLS here\n")?;
+            return Ok(None);
+        }
         let line = match self.line() {
             Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             line => line?,
@@ -171,6 +182,9 @@ impl Exchange<'_> {
         }
     }
 }
+
+/// What a connection in TLS begins with.
+const TLS_HANDSHAKE: u8 = 0x16;
 
 /// A scripted origin.
 #[derive(Debug, Clone)]
