@@ -2,7 +2,7 @@
 //!
 //! Every test asks both ends: what the origin received, and that the value was nowhere inside.
 
-use std::{fs, io};
+use std::io;
 
 use gig_audit::Event;
 use gig_policy::DenyReason;
@@ -224,8 +224,7 @@ fn says_who(request: &mut Request, exchange: &mut Exchange<'_>) -> io::Result<()
 fn a_cache_that_two_runs_share_gives_none_the_sentinel_of_the_other() {
     let lab = Lab::new();
     let origin = lab.https(HOST, says_who);
-    let cache = lab.fresh_path("cache");
-    fs::create_dir(&cache).expect("a folder");
+    let cache = lab.folder("cache");
     let venv = place::client("venv");
     let python = text(&venv.join("bin/python"));
     let script = "import os, requests, cachecontrol, cachecontrol.caches\n\
