@@ -19,7 +19,7 @@ use self::{
 };
 use super::{
     memory::{Memory, NoMemory, Share},
-    rewrite::{Rewrite, RewriteError},
+    rewrite::{Rewrite, RewriteError, whole},
 };
 
 mod brotli;
@@ -317,11 +317,7 @@ impl<R: Rewrite> Undone<R> {
 
 impl<R: Rewrite> Rewrite for Undone<R> {
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        let mut more = self.feed(octets, out)?;
-        while more {
-            more = self.more(out)?;
-        }
-        Ok(())
+        whole(self, octets, out)
     }
 
     /// One step of what it decodes to.

@@ -64,6 +64,19 @@ pub trait Rewrite: Send {
     fn held(&self) -> usize;
 }
 
+/// All parts of it at once: [`Rewrite::push`] of what is made in parts.
+pub(super) fn whole(
+    rewrite: &mut impl Rewrite,
+    octets: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<(), RewriteError> {
+    let mut more = rewrite.feed(octets, out)?;
+    while more {
+        more = rewrite.more(out)?;
+    }
+    Ok(())
+}
+
 /// Changes nothing.
 #[derive(Debug)]
 pub struct Unchanged;

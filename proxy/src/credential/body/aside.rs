@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::credential::{
     coding::{BOMB, Coding, DecodeError, Decoder, RATIO},
     memory::Memory,
-    rewrite::{Rewrite, RewriteError},
+    rewrite::{Rewrite, RewriteError, whole},
     scrub::grpc::{COMPRESSED, PREFIX, length},
 };
 
@@ -20,8 +20,9 @@ pub(super) struct Aside<R> {
     coding: Coding,
     memory: Arc<Memory>,
     at: At,
-    /// What came and was not taken yet.
+    /// What came, of which so many octets were taken.
     pending: Vec<u8>,
+    taken: usize,
     /// Octets that came compressed, and that were made of them.
     came: usize,
     made: usize,
@@ -44,6 +45,7 @@ impl<R: Rewrite> Aside<R> {
             memory,
             at: At::Prefix(Vec::new()),
             pending: Vec::new(),
+            taken: 0,
             came: 0,
             made: 0,
         }
@@ -51,7 +53,7 @@ impl<R: Rewrite> Aside<R> {
 
     /// Decodes a step of what is there; whether there was anything.
     fn decoded(&mut self, out: &mut Vec<u8>) -> Result<bool, RewriteError> {
-        let At::Within(_, coded @ Some(_)) = &mut self.at else {
+        let At::Within(_, coded) = &mut self.at else {
             return Ok(false);
         };
         let Some(decoder) = coded else {
@@ -74,11 +76,13 @@ impl<R: Rewrite> Aside<R> {
     }
 
     /// Takes what is next of what is pending.
-    fn taken(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+    fn take(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        let rest = self.pending.get(self.taken..).unwrap_or_default();
         match &mut self.at {
             At::Prefix(prefix) => {
-                let wanted = (PREFIX - prefix.len()).min(self.pending.len());
-                prefix.extend(self.pending.drain(..wanted));
+                let (part, _) = rest.split_at((PREFIX - prefix.len()).min(rest.len()));
+                prefix.extend_from_slice(part);
+                self.taken += part.len();
                 if let Some((flags, left)) = length(prefix) {
                     let coded = flags & COMPRESSED != 0;
                     let decoder = || Decoder::new(&[self.coding], &self.memory).map(Box::new);
@@ -90,15 +94,15 @@ impl<R: Rewrite> Aside<R> {
                 self.at = At::Prefix(Vec::new());
             }
             At::Within(left, coded) => {
-                let wanted = (*left).min(self.pending.len());
-                *left -= wanted;
-                let part: Vec<u8> = self.pending.drain(..wanted).collect();
+                let (part, _) = rest.split_at((*left).min(rest.len()));
+                *left -= part.len();
+                self.taken += part.len();
                 match coded {
                     Some(decoder) => {
                         self.came = self.came.saturating_add(part.len());
-                        decoder.push(&part);
+                        decoder.push(part);
                     }
-                    None => self.looks.push(&part, out)?,
+                    None => self.looks.push(part, out)?,
                 }
             }
         }
@@ -108,11 +112,7 @@ impl<R: Rewrite> Aside<R> {
 
 impl<R: Rewrite> Rewrite for Aside<R> {
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        let mut more = self.feed(octets, out)?;
-        while more {
-            more = self.more(out)?;
-        }
-        Ok(())
+        whole(self, octets, out)
     }
 
     fn feed(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<bool, RewriteError> {
@@ -125,10 +125,12 @@ impl<R: Rewrite> Rewrite for Aside<R> {
             if self.decoded(out)? {
                 return Ok(true);
             }
-            if self.pending.is_empty() && !matches!(self.at, At::Within(0, _)) {
+            if self.taken == self.pending.len() && !matches!(self.at, At::Within(0, _)) {
+                self.pending.clear();
+                self.taken = 0;
                 return Ok(false);
             }
-            self.taken(out)?;
+            self.take(out)?;
         }
     }
 
