@@ -15,10 +15,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -26,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::HUB_ARGUMENT;
 use crate::hub_protocol::{self, Failure};
 use crate::listener::Listeners;
+use crate::reexec;
 use crate::sys::nsfs;
 
 mod inspect;
@@ -162,25 +160,8 @@ impl Found {
 
 /// One exchange with a process that ends with it.
 fn ask(found: &Found, explicit_port: u16) -> Result<(Answer, Vec<OwnedFd>), EnterNamespaceError> {
-    let (socket, theirs) = UnixStream::pair().map_err(EnterNamespaceError::Start)?;
-    let bounded = socket
-        .set_read_timeout(Some(ANSWER_WITHIN))
-        .and_then(|()| socket.set_write_timeout(Some(ANSWER_WITHIN)));
-    bounded.map_err(EnterNamespaceError::Start)?;
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one home of the start of what enters"
-    )]
-    let mut process = Command::new("/proc/self/exe")
-        .args([HUB_ARGUMENT, FOREIGN_ARGUMENT])
-        .env_clear()
-        .current_dir("/")
-        .process_group(0)
-        .stdin(Stdio::from(OwnedFd::from(theirs)))
-        .stdout(Stdio::null())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .map_err(EnterNamespaceError::Start)?;
+    let started = reexec::start(&[HUB_ARGUMENT, FOREIGN_ARGUMENT], ANSWER_WITHIN);
+    let (socket, mut process) = started.map_err(EnterNamespaceError::Start)?;
     let asked = hub_protocol::send(&socket, &Enter { explicit_port }, &[found.as_fd()]);
     let answered = asked.and_then(|()| hub_protocol::receive(&socket));
     drop(socket);

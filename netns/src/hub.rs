@@ -9,9 +9,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +21,7 @@ use crate::hub_protocol::{self, Failure, IdMapNumbers, Reply, Request, SpawnRequ
 use crate::id_map::{HostIds, WriteIdMapError};
 use crate::listener::Listeners;
 use crate::plan::HubSettings;
+use crate::reexec;
 use crate::subnet_pool::{SubnetPool, SubnetPoolError};
 
 pub(crate) mod children;
@@ -212,25 +211,8 @@ impl Hub {
     /// namespace, a link or the firewall.
     pub fn start(config: &HubConfig) -> Result<(Self, Listeners), StartHubError> {
         let pool = SubnetPool::new(config.subnet, config.slots)?;
-        let (socket, theirs) = UnixStream::pair().map_err(StartHubError::Start)?;
-        socket
-            .set_read_timeout(Some(ANSWER_WITHIN))
-            .map_err(StartHubError::Start)?;
-        socket
-            .set_write_timeout(Some(ANSWER_WITHIN))
-            .map_err(StartHubError::Start)?;
-        #[expect(clippy::disallowed_methods, reason = "the one home of the hub's start")]
-        let process = Command::new("/proc/self/exe")
-            .arg(HUB_ARGUMENT)
-            .env_clear()
-            .current_dir("/")
-            // A signal to the caller's group is not for the hub, at no moment.
-            .process_group(0)
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::null())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .map_err(StartHubError::Start)?;
+        let started = reexec::start(&[HUB_ARGUMENT], ANSWER_WITHIN);
+        let (socket, process) = started.map_err(StartHubError::Start)?;
         let hub = Self {
             socket: Some(Mutex::new(socket)),
             process,

@@ -27,6 +27,7 @@ mod nf_tables;
 mod plan;
 mod pool;
 mod probe;
+mod reexec;
 mod route;
 mod ruleset;
 mod subnet_pool;

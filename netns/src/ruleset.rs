@@ -187,18 +187,23 @@ pub(crate) fn ruleset(plan: &HubPlan, v6: bool) -> Ruleset {
         ],
     }];
     if v6 {
-        tables.push(Table {
-            name: "gig",
-            family: Family::V6,
-            sets: Vec::new(),
-            chains: vec![
-                nothing("guard", Hook::Prerouting),
-                nothing("forward", Hook::Forward),
-                nothing("leave", Hook::Output),
-            ],
-        });
+        tables.push(no_v6());
     }
     Ruleset { tables }
+}
+
+/// Nothing of IPv6 passes, whatever is asked.
+pub(crate) fn no_v6() -> Table {
+    Table {
+        name: "gig",
+        family: Family::V6,
+        sets: Vec::new(),
+        chains: vec![
+            nothing("guard", Hook::Prerouting),
+            nothing("forward", Hook::Forward),
+            nothing("leave", Hook::Output),
+        ],
+    }
 }
 
 fn sets(plan: &HubPlan) -> Vec<Set> {

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::error::StartSandboxError;
 use crate::layers::mounts::Mask;
@@ -241,6 +241,20 @@ const OWN_AMONG: [&str; 9] = [
     "var/lock",
     "home/sandbox",
 ];
+
+/// Whether what a program sees at a place, if anything is there, is what its image has. In directories where it is
+/// not the sandbox has its own, each of which is there itself.
+#[must_use]
+pub fn is_an_images(path: &Path) -> bool {
+    let among = OWN_AMONG.iter().filter(|own| !AMONG.contains(own));
+    let mut own = NEVER_AN_IMAGES.iter().chain(among);
+    let plain = !path.components().any(|part| part == Component::ParentDir);
+    plain
+        && !own.any(|own| {
+            let own = Path::new("/").join(own);
+            path.starts_with(&own) && path != own
+        })
+}
 
 /// Whether nothing of an image is at a place or above it, but the root.
 pub(crate) fn is_never_an_images(dest: &Path) -> bool {

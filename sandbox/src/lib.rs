@@ -30,7 +30,7 @@ mod trust_bundle;
 pub use design::{Design, Place, Starting};
 pub use engine::bwrap::bwrap;
 pub use error::{StartSandboxError, WaitError};
-pub use facts::is_shown;
+pub use facts::{is_an_images, is_shown};
 pub use layer::{Enforcement, Layer, LayerReport};
 pub use layers::binds::RefuseBindError;
 pub use layers::cgroup::LimitError;

@@ -82,6 +82,18 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not_found", detail)
     }
 
+    /// Somebody changes what is there without saying what they have seen of it (RFC 6585 §3).
+    pub(crate) fn unseen(what: &str) -> Self {
+        let detail = format!(
+            "say what this is built on: If-Match with the {what}'s ETag, or If-None-Match: * for a new one"
+        );
+        Self::new(
+            StatusCode::PRECONDITION_REQUIRED,
+            "precondition_required",
+            detail,
+        )
+    }
+
     pub(crate) fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid", detail)
     }

@@ -18,8 +18,7 @@ use gig_policy::{Policy, Reach};
 use crate::{
     control::{Control, Ruling},
     document::compile,
-    profile::folded,
-    store::{Assignment, Network, Place, PolicyVersion, Store, StoreError, Team},
+    store::{Assignment, Network, Place, PolicyVersion, Store, StoreError, Team, folded},
 };
 
 /// What the store says, read as it is asked for.

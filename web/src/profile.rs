@@ -8,7 +8,13 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 
-use crate::{api_error::Problem, app::App, auth::Caller, role::Permission, store::Name};
+use crate::{
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    role::Permission,
+    store::{Name, folded},
+};
 
 /// Whose sandbox somebody asks for.
 #[derive(Debug, Clone)]
@@ -68,11 +74,6 @@ impl Whose {
     pub(crate) fn words(&self) -> Option<Arc<str>> {
         self.others.then(|| format!("for {}", self.profile).into())
     }
-}
-
-/// A profile's name as such names are compared: two spellings are one person.
-pub(crate) fn folded(profile: &str) -> String {
-    profile.to_ascii_lowercase()
 }
 
 const PROFILE: HeaderName = HeaderName::from_static(HEADER);

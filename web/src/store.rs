@@ -50,6 +50,7 @@ pub use kept::{
     Account, Assignment, Network, Placed, PolicyHead, PolicyVersion, SavedSearch, SecondFactor,
     Server, ServerKind, ServerSpec, Session, Token, User,
 };
+pub(crate) use name::folded;
 pub use name::{Name, ParseNameError};
 pub use once::{Asked, Begun, Finish, KeptAnswer, Once};
 pub use place::Place;

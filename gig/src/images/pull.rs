@@ -4,12 +4,15 @@ use std::{
     fs::{self, File},
     io::IsTerminal as _,
     os::fd::AsRawFd,
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
     time::Duration,
 };
 
 use anyhow::{Context, bail};
-use gig_sandbox::image::{Config, Descriptor, Digest, Document, Limits, Manifest, Reference};
+use gig_sandbox::{
+    image::{Config, Descriptor, Digest, Document, Limits, Manifest, Reference},
+    is_an_images,
+};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 use super::{
@@ -216,7 +219,7 @@ fn exactly(arriving: Arriving, described: &Descriptor) -> anyhow::Result<To> {
 /// Whether a program of the image can start there: the image has the directory, by whatever links of its
 /// own, and the sandbox shows it.
 fn has_directory(root: &Path, below: &str) -> bool {
-    below.starts_with('/') && is_shown(Path::new(below)) && leads_to_what_is_shown(root, below)
+    below.starts_with('/') && is_an_images(Path::new(below)) && leads_to_what_is_shown(root, below)
 }
 
 fn leads_to_what_is_shown(root: &Path, below: &str) -> bool {
@@ -240,29 +243,7 @@ fn leads_to_what_is_shown(root: &Path, below: &str) -> bool {
         .iter()
         .any(|own| Path::new(below).starts_with(own));
     let real = Path::new("/").join(real);
-    is_shown(&real) && (!among || Path::new(below).components().eq(real.components()))
-}
-
-/// Whether a directory of an image there is the one that its program sees. In these directories the
-/// sandbox has its own, each of which is there itself.
-fn is_shown(path: &Path) -> bool {
-    let own = [
-        "/proc",
-        "/sys",
-        "/dev",
-        "/tmp",
-        "/run",
-        "/var/tmp",
-        "/var/log",
-        "/var/run",
-        "/var/lock",
-        "/home/sandbox",
-    ];
-    let plain = !path.components().any(|part| part == Component::ParentDir);
-    plain
-        && !own
-            .iter()
-            .any(|own| path.starts_with(own) && path.components().ne(Path::new(own).components()))
+    is_an_images(&real) && (!among || Path::new(below).components().eq(real.components()))
 }
 
 /// The largest image over a slow line, with unpacking it.

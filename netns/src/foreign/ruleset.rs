@@ -10,7 +10,8 @@ use crate::listener::Listeners;
 use crate::plan::DNS_PORT;
 use crate::ruleset::{
     ADMIN_PROHIBITED, Chain, DESTINATION, Family, Hook, Kind, Link, Match, PORT_UNREACHABLE,
-    Policy, Ruleset, TCP, TRACKED_PER_SANDBOX, Table, UDP, USUAL, Verdict, filter, nothing, rule,
+    Policy, Ruleset, TCP, TRACKED_PER_SANDBOX, Table, UDP, USUAL, Verdict, filter, no_v6, nothing,
+    rule,
 };
 
 /// Where the sockets are, on 127.0.0.1.
@@ -45,16 +46,7 @@ pub(super) fn ruleset(ports: Ports, v6: bool) -> Ruleset {
         ],
     }];
     if v6 {
-        tables.push(Table {
-            name: "gig",
-            family: Family::V6,
-            sets: Vec::new(),
-            chains: vec![
-                nothing("guard", Hook::Prerouting),
-                nothing("forward", Hook::Forward),
-                nothing("leave", Hook::Output),
-            ],
-        });
+        tables.push(no_v6());
     }
     Ruleset { tables }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::{Path, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, header},
     response::{IntoResponse, Response},
 };
 use gig_policy::{Finding, Problem as Mistake};
@@ -176,13 +176,8 @@ pub(crate) async fn save(
     Body(new): Body<NewVersion>,
 ) -> Result<Response, Problem> {
     caller.require(Permission::EditPolicies)?;
-    let expected = built_on(&app, &name, &headers).await?.ok_or_else(|| {
-        Problem::new(
-            StatusCode::PRECONDITION_REQUIRED,
-            "precondition_required",
-            "say what this is built on: If-Match with the policy's ETag, or If-None-Match: * for a new one",
-        )
-    })?;
+    let expected = built_on(&app, &name, &headers).await?;
+    let expected = expected.ok_or_else(|| Problem::unseen("policy"))?;
     let written = Written {
         document: new.document,
         reason: new.reason,

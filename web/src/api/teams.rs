@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::{Path, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, header},
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
@@ -98,13 +98,8 @@ pub(crate) async fn save(
     Body(wanted): Body<Members>,
 ) -> Result<Response, Problem> {
     caller.require(Permission::ManageTeams)?;
-    let expected = built_on(&app, &name, &headers).await?.ok_or_else(|| {
-        Problem::new(
-            StatusCode::PRECONDITION_REQUIRED,
-            "precondition_required",
-            "say what this is built on: If-Match with the team's ETag, or If-None-Match: * for a new one",
-        )
-    })?;
+    let expected = built_on(&app, &name, &headers).await?;
+    let expected = expected.ok_or_else(|| Problem::unseen("team"))?;
     let applied = save_team(&app, &caller, &name, &wanted.members, Some(expected)).await?;
     if let Some(proposal) = applied.proposal {
         return Ok(waits(proposal));

@@ -18,8 +18,7 @@ use crate::{
         Attached, ControlError, Decide, Decided, Registered, Registration, SandboxFacts, Wanted,
     },
     in_force,
-    profile::folded,
-    store::{Server, ServerKind},
+    store::{Server, ServerKind, folded},
 };
 
 /// Starts that are under way, by server and profile.

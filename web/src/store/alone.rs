@@ -7,7 +7,7 @@
 use super::{
     Actor, Change, ChangeError, Network, ServerSpec,
     changes::{self, Outcome},
-    factors, rows,
+    factors, name, rows,
     tables::{DatabaseError, OptionalExtension as _, Refused, Transaction},
 };
 
@@ -18,7 +18,7 @@ pub(super) fn forbidden(
     actor: &Actor,
 ) -> Outcome<Option<&'static str>> {
     let user = |name: &str| -> Result<_, DatabaseError> {
-        let found = db.query_row(rows::ONE_USER, [rows::folded(name)], rows::user);
+        let found = db.query_row(rows::ONE_USER, [name::folded(name)], rows::user);
         found.optional()
     };
     Ok(match change {
@@ -152,7 +152,7 @@ pub(super) fn themselves(db: &Transaction<'_>, actor: &Actor) -> Outcome<String>
     if actor.owner {
         return Ok(person.to_owned());
     }
-    let user = db.query_row(rows::ONE_USER, [rows::folded(person)], rows::user);
+    let user = db.query_row(rows::ONE_USER, [name::folded(person)], rows::user);
     match user.optional()? {
         Some(user) if user.own_password => Ok(user.name),
         Some(_) => Err(refused(

@@ -1,8 +1,8 @@
 //! Each change as statements of one transaction, with the conditions under which it is refused.
 
 use super::{
-    Actor, Applied, Assignment, Change, ChangeError, Place, alone, factors, held, proposals, rows,
-    sessions, setup, sign_on, standing,
+    Actor, Applied, Assignment, Change, ChangeError, Place, alone, factors, held, name, proposals,
+    rows, sessions, setup, sign_on, standing,
     tables::{DatabaseError, OptionalExtension as _, Params, Refused, Transaction},
     teams, webhooks,
 };
@@ -39,7 +39,7 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
                 keep_an_admin(db, name)?;
             }
             let sql = "UPDATE users SET role = ?2 WHERE lower(name) = ?1";
-            one(db, sql, (rows::folded(name), role.as_str()), ("user", name))?;
+            one(db, sql, (name::folded(name), role.as_str()), ("user", name))?;
             if *role != Role::Admin {
                 end_tokens_of(db, name)?;
             }
@@ -49,7 +49,7 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
             end_tokens_of(db, name)?;
             proposals::withdraw_of(db, name, actor)?;
             let sql = "DELETE FROM users WHERE lower(name) = ?1";
-            one(db, sql, [rows::folded(name)], ("user", name))?;
+            one(db, sql, [name::folded(name)], ("user", name))?;
         }
         Change::StartSession { .. } | Change::EndSession { .. } => {
             sessions::session(db, change, actor)?
@@ -131,7 +131,7 @@ fn set_password(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome
         return Ok(());
     };
     sign_on::refuse_theirs(db, name, "they have no password here")?;
-    let folded = rows::folded(name);
+    let folded = name::folded(name);
     let own = standing::is_themselves(actor, name);
     if own {
         factors::spend(db, name, code.as_ref(), actor)?;
@@ -172,7 +172,7 @@ fn add_user(
 }
 
 fn keep_an_admin(db: &Transaction<'_>, name: &str) -> Outcome {
-    let folded = rows::folded(name);
+    let folded = name::folded(name);
     let sql = "SELECT count(*) FROM users WHERE role = 'admin' AND lower(name) <> ?1";
     let others: i64 = db.query_row(sql, [&folded], |row| row.get(0))?;
     let sql = "SELECT count(*) FROM users WHERE lower(name) = ?1";

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::{
     Actor, Change, ChangeError, SecondFactor,
     changes::{self, Outcome, one},
-    rows, sign_on,
+    name, rows, sign_on,
     standing::{self, Standing},
     tables::{DatabaseError, OptionalExtension as _, Refused, Row, Transaction},
 };
@@ -74,7 +74,7 @@ pub(super) fn change(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Ou
                 spend(db, name, code.as_ref(), actor)?;
             }
             let sql = "DELETE FROM second_factors WHERE lower(person) = ?1";
-            one(db, sql, [rows::folded(name)], ("second factor of", name))
+            one(db, sql, [name::folded(name)], ("second factor of", name))
         }
         Change::FactorRule { roles } => {
             db.execute("DELETE FROM settings WHERE name = 'second_factor'", ())?;
@@ -104,7 +104,7 @@ fn set(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
     };
     sign_on::refuse_theirs(db, name, "their second factor is asked for there")?;
     let known = "SELECT name FROM users WHERE lower(name) = ?1 AND password = ?2";
-    let known = db.query_row(known, (rows::folded(name), password), |row| row.get(0));
+    let known = db.query_row(known, (name::folded(name), password), |row| row.get(0));
     let known: Option<String> = known.optional()?;
     let Some(person) = known.filter(|_| standing::is_themselves(actor, name)) else {
         return changes::missing("user", name);
@@ -128,7 +128,7 @@ fn set(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
         _ => "",
     };
     let sql = "DELETE FROM sessions WHERE lower(\"user\") = ?1 AND id <> ?2";
-    db.execute(sql, (rows::folded(name), own))?;
+    db.execute(sql, (name::folded(name), own))?;
     Ok(())
 }
 
@@ -139,7 +139,7 @@ pub(super) fn spend(
     code: Option<&UsedCode>,
     actor: &Actor,
 ) -> Outcome {
-    let folded = rows::folded(user);
+    let folded = name::folded(user);
     let sql = "SELECT created FROM second_factors WHERE lower(person) = ?1";
     let kept = db.query_row(sql, [&folded], |row| row.get(0));
     let kept: Option<i64> = kept.optional()?;

@@ -18,6 +18,11 @@ pub struct Name(String);
 )]
 pub struct ParseNameError;
 
+/// A name of a person as such names are compared: they are of ASCII, and two spellings are one person.
+pub(crate) fn folded(name: &str) -> String {
+    name.to_ascii_lowercase()
+}
+
 impl Name {
     /// As text.
     #[must_use]

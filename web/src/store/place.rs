@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::profile::folded;
+use super::folded;
 
 /// A place, the most specific one first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

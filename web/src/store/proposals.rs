@@ -8,7 +8,7 @@ use super::{
     Actor, Applied, Assignment, Change, ChangeError, Decision, Draft, Place, Proposal,
     ProposalKind, ProposalState, alone,
     changes::{self, Outcome, make},
-    rows, standing,
+    name, rows, standing,
     tables::{DatabaseError, OptionalExtension as _, Refused, Transaction},
     teams,
 };
@@ -241,7 +241,7 @@ fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<Basis, DatabaseError> {
         ProposalKind::SaveTeam | ProposalKind::RemoveTeam => members(db, &draft.subject)?,
         ProposalKind::SetRole => text(
             "SELECT role FROM users WHERE lower(name) = ?1",
-            &rows::folded(&draft.subject),
+            &name::folded(&draft.subject),
         )?,
         ProposalKind::EndRule => match rule_is_on(db)? {
             true => "on".to_owned(),
@@ -251,7 +251,7 @@ fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<Basis, DatabaseError> {
     let digest = match draft.kind {
         ProposalKind::SetRole => {
             // Another account of that name, or one that somebody else can sign in to, is not the same.
-            let user = db.query_row(rows::ONE_USER, [rows::folded(&draft.subject)], rows::user);
+            let user = db.query_row(rows::ONE_USER, [name::folded(&draft.subject)], rows::user);
             let user = user.optional()?;
             user.map(|user| format!("{} {}", user.created.as_second(), user.password))
         }

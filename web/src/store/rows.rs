@@ -89,11 +89,6 @@ pub(super) fn alive(now: Timestamp) -> (i64, i64) {
     (now.as_second(), (now - IDLE).as_second())
 }
 
-/// A user's name as names of users are compared: they are of ASCII, and of one case.
-pub(super) fn folded(name: &str) -> String {
-    name.to_ascii_lowercase()
-}
-
 pub(super) fn user(row: &Row) -> Result<User, DatabaseError> {
     Ok(User {
         name: row.get(0)?,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::{
     Actor, Change, UsedCode,
     changes::{Outcome, missing, one},
-    factors, rows,
+    factors, name,
     tables::{DatabaseError, OptionalExtension as _, Transaction},
 };
 use crate::credential::Digest;
@@ -27,7 +27,7 @@ pub(super) fn session(db: &Transaction<'_>, change: &Change, actor: &Actor) -> O
             let known = "SELECT name FROM users
                          WHERE lower(name) = ?1 AND password = ?2 AND subject = ''";
             let known: Option<String> = db
-                .query_row(known, (rows::folded(user), password), |row| row.get(0))
+                .query_row(known, (name::folded(user), password), |row| row.get(0))
                 .optional()?;
             let Some(user) = known else {
                 return missing("user", user);

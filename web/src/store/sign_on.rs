@@ -4,7 +4,7 @@
 use super::{
     Actor, Change, ChangeError,
     changes::{self, Outcome},
-    rows,
+    name, rows,
     sessions::{self, NewSession},
     tables::{OptionalExtension as _, Refused, Transaction},
 };
@@ -59,7 +59,7 @@ pub(super) fn sign_on(db: &Transaction<'_>, change: &Change, actor: &Actor) -> O
 
 /// Refuses to change what the provider decides.
 pub(super) fn refuse_theirs(db: &Transaction<'_>, name: &str, what: &'static str) -> Outcome {
-    let found = db.query_row(rows::ONE_USER, [rows::folded(name)], rows::user);
+    let found = db.query_row(rows::ONE_USER, [name::folded(name)], rows::user);
     match found.optional()? {
         Some(user) if user.account.is_some() => Err(Refused::Change(ChangeError::SignOn {
             name: user.name,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{
     Actor, ChangeError,
     changes::Outcome,
-    rows,
+    name, rows,
     tables::{DatabaseError, OptionalExtension as _, Refused, Transaction},
     webhooks,
 };
@@ -81,7 +81,7 @@ pub(super) fn may(
     name: &str,
     permission: Permission,
 ) -> Result<bool, DatabaseError> {
-    let user = db.query_row(rows::ONE_USER, [rows::folded(name)], rows::user);
+    let user = db.query_row(rows::ONE_USER, [name::folded(name)], rows::user);
     Ok(user
         .optional()?
         .is_some_and(|user| user.role.may(permission)))

@@ -18,8 +18,8 @@ pub(super) use value::{Params, Row, Value};
 use super::{
     Account, Actor, Applied, Asked, Assignment, Begun, Change, ChangeError, Finish, HeldRow,
     HeldWord, News, Once, Placed, PolicyHead, PolicyVersion, Proposal, SavedSearch, SecondFactor,
-    Server, Session, Store, StoreError, Team, Token, User, Webhook, Witness, factors, held, once,
-    proposals, rows, sessions, teams, webhooks,
+    Server, Session, Store, StoreError, Team, Token, User, Webhook, Witness, factors, held, name,
+    once, proposals, rows, sessions, teams, webhooks,
 };
 
 /// A database that keeps the tables.
@@ -169,7 +169,7 @@ impl<T: Tables> Store for T {
     }
 
     fn user(&self, name: &str) -> Result<Option<User>, StoreError> {
-        let name = rows::folded(name);
+        let name = name::folded(name);
         self.read(|db| db.query_row(rows::ONE_USER, [&name], rows::user).optional())
     }
 
@@ -182,7 +182,7 @@ impl<T: Tables> Store for T {
     }
 
     fn second_factor(&self, user: &str) -> Result<Option<SecondFactor>, StoreError> {
-        let user = rows::folded(user);
+        let user = name::folded(user);
         let sql = factors::ONE_FACTOR;
         self.read(|db| db.query_row(sql, [&user], factors::factor).optional())
     }
@@ -214,7 +214,7 @@ impl<T: Tables> Store for T {
     }
 
     fn sessions_of(&self, user: &str, now: Timestamp) -> Result<Vec<Session>, StoreError> {
-        let (user, (now, idle)) = (rows::folded(user), rows::alive(now));
+        let (user, (now, idle)) = (name::folded(user), rows::alive(now));
         self.read(|db| db.query_all(rows::SESSIONS_OF, (now, idle, &user), rows::session))
     }
 

@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use super::{
     Actor, Applied, Change, ChangeError, Name, Place,
     changes::{self, Outcome},
-    rows,
+    folded, rows,
     tables::{DatabaseError, OptionalExtension as _, Refused, Transaction},
 };
-use crate::{credential::Digest, profile::folded};
+use crate::credential::Digest;
 
 /// Some people, to whom a policy is assigned together.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -30,7 +30,7 @@ use tokio::{
 
 use super::{
     Fleet, Machine, Member,
-    life::{entry, over, start_of},
+    life::{at_hand, entry, over, start_of},
     seats::Seat,
 };
 use crate::serve::{log::Log, secrets::Given};
@@ -79,11 +79,7 @@ pub(super) async fn register(
         Ok(claim) => claim,
         Err(kept) => return again(machine, kept.as_deref(), &wanted, &registration),
     };
-    let server: Arc<str> = wanted.server.name.as_str().into();
-    let seat = fleet.seats.take(server, Arc::clone(&wanted.profile))?;
-    let given = machine.secrets.give(wanted.id, &wanted.server.spec.secrets);
-    let given = given.await?;
-    let runtime = fleet.runtime.get().cloned().unwrap_or_else(Handle::current);
+    let (seat, given, runtime) = at_hand(&fleet, &wanted).await?;
     let (theirs, runtime_of_start) = (Arc::clone(&fleet), runtime.clone());
     let Decided { ruling, hold } = decide().await?;
     let asked = Asked {

@@ -66,12 +66,7 @@ pub(super) async fn start(
     decide: Decide,
     attached: bool,
 ) -> anyhow::Result<Begun> {
-    let machine = fleet.machine()?;
-    let server: Arc<str> = wanted.server.name.as_str().into();
-    let seat = fleet.seats.take(server, Arc::clone(&wanted.profile))?;
-    let given = machine.secrets.give(wanted.id, &wanted.server.spec.secrets);
-    let given = given.await?;
-    let runtime = fleet.runtime.get().cloned().unwrap_or_else(Handle::current);
+    let (seat, given, runtime) = at_hand(&fleet, &wanted).await?;
     let (theirs, runtime_of_start) = (Arc::clone(&fleet), runtime.clone());
     let Decided { ruling, hold } = decide().await?;
     let asked = Asked {
@@ -95,6 +90,20 @@ pub(super) async fn start(
         anyhow::Ok(Begun { member, attached })
     });
     started.await.context("the start was lost")?
+}
+
+/// What is taken and waited for before a policy is decided: a place, and secrets; and where all else is done.
+pub(super) async fn at_hand(
+    fleet: &Fleet,
+    wanted: &Wanted,
+) -> anyhow::Result<(Seat, Option<Given>, Handle)> {
+    let machine = fleet.machine()?;
+    let server: Arc<str> = wanted.server.name.as_str().into();
+    let seat = fleet.seats.take(server, Arc::clone(&wanted.profile))?;
+    let given = machine.secrets.give(wanted.id, &wanted.server.spec.secrets);
+    let given = given.await?;
+    let runtime = fleet.runtime.get().cloned().unwrap_or_else(Handle::current);
+    Ok((seat, given, runtime))
 }
 
 /// What is to be started.
