@@ -13,6 +13,10 @@ use gig_policy::{AppProtocol, Asked, Attempt, DenyReason, Fqdn, Host, Outcome, P
 
 use crate::{Entry, Event, Record, VerdictWord};
 
+mod kept;
+
+pub use kept::of_kept;
+
 /// All attempts of some records, in their order.
 #[derive(Debug, Default)]
 pub struct Traffic {
@@ -86,7 +90,9 @@ impl Gathering {
             asked,
             address: None,
             outcome,
+            first: record.time.as_str().into(),
             time: record.time.as_str().into(),
+            count: 1,
         };
         if entry.event != Event::Dns {
             self.places.insert(exchange(entry), self.attempts.len());

@@ -6,7 +6,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use thiserror::Error;
 
 use crate::{
-    log::Log,
+    counts::CountedLog,
     signing::SigningKey,
     store::{
         Store, StoreError,
@@ -62,7 +62,7 @@ impl Home {
     ///
     /// # Errors
     /// [`OpenHomeError`].
-    pub fn log(&self) -> Result<Box<dyn Log + Send>, OpenHomeError> {
+    pub fn log(&self) -> Result<Box<dyn CountedLog + Send>, OpenHomeError> {
         Ok(match self {
             Self::Sqlite(path) => Box::new(SqliteLog::open(path)?),
             Self::Postgres(record) => Box::new(record.log()?),

@@ -10,6 +10,7 @@ pub mod attempts;
 pub mod chain;
 pub mod checkpoint;
 mod clock;
+pub mod counts;
 pub mod entry;
 pub mod event;
 pub mod export;

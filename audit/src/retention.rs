@@ -172,6 +172,13 @@ impl Retention {
         before.is_some_and(|before| record.time < *before)
     }
 
+    /// Before which moment each class goes; one that is kept for ever is not here.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (Class, &str)> {
+        self.before
+            .iter()
+            .map(|(class, before)| (*class, before.as_str()))
+    }
+
     /// Nothing from this moment on goes.
     #[must_use]
     pub fn newest(&self) -> Option<&str> {

@@ -53,7 +53,7 @@ pub enum Outcome {
     Denied(DenyReason),
 }
 
-/// One attempt.
+/// One attempt, or several that are alike.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// What was asked for.
@@ -62,8 +62,12 @@ pub struct Attempt {
     pub address: Option<IpAddr>,
     /// What became of it.
     pub outcome: Outcome,
-    /// When: RFC 3339 in UTC, all with the same number of digits, so that texts sort as times do.
+    /// When first: RFC 3339 in UTC, all with the same number of digits, so that texts sort as times do.
+    pub first: Arc<str>,
+    /// When last.
     pub time: Arc<str>,
+    /// How often.
+    pub count: u64,
 }
 
 impl Asked {

@@ -53,15 +53,15 @@ impl Policy {
         let mut denied = BTreeMap::new();
         for attempt in attempts {
             if !attempt.is_of_rules() {
-                replay.not_of_rules += 1;
+                replay.not_of_rules += attempt.count;
                 continue;
             }
             match (
                 attempt.outcome,
                 self.covers(&attempt.asked, attempt.address),
             ) {
-                (Outcome::Allowed, Ok(_)) => replay.still_allowed += 1,
-                (Outcome::Denied(_), Err(_)) => replay.still_denied += 1,
+                (Outcome::Allowed, Ok(_)) => replay.still_allowed += attempt.count,
+                (Outcome::Denied(_), Err(_)) => replay.still_denied += attempt.count,
                 (Outcome::Denied(reason), Ok(rule)) => {
                     count(&mut allowed, attempt, rule, reason);
                 }
@@ -86,14 +86,14 @@ fn count<'a>(
     let change = changes.entry(&attempt.asked).or_insert_with(|| Change {
         asked: attempt.asked.clone(),
         count: 0,
-        first: Arc::clone(time),
+        first: Arc::clone(&attempt.first),
         last: Arc::clone(time),
         rule: None,
         reason,
     });
-    change.count += 1;
-    if change.first > *time {
-        change.first = Arc::clone(time);
+    change.count += attempt.count;
+    if change.first > attempt.first {
+        change.first = Arc::clone(&attempt.first);
     }
     if change.last <= *time {
         change.last = Arc::clone(time);

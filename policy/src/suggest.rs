@@ -99,14 +99,17 @@ pub fn suggest(
 }
 
 fn remarks(wanted: &[&Attempt]) -> Vec<String> {
-    let times = wanted.iter().map(|attempt| &attempt.time);
+    let times = wanted
+        .iter()
+        .flat_map(|attempt| [&attempt.first, &attempt.time]);
+    let count = wanted.iter().map(|attempt| attempt.count).sum();
     let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
         return vec!["Nothing was tried that is not allowed already.".to_owned()];
     };
     vec![
         format!(
             "Suggested from {} from {first} to {last}.",
-            plural(wanted.len() as u64, "attempt")
+            plural(count, "attempt")
         ),
         "Each entry says what it rests on: read it before you trust it.".to_owned(),
     ]

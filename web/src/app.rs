@@ -10,7 +10,8 @@ use std::{
 
 use gig_audit::{
     Entry, Event, Home, Recorder, VerdictWord,
-    log::{Log, ReadLogError},
+    counts::CountedLog,
+    log::ReadLogError,
     search::{Found, Marks, Page, Query},
 };
 use jiff::Timestamp;
@@ -106,7 +107,7 @@ pub struct App {
     pub(crate) recorder: Recorder,
     record: Home,
     /// Readers of the record that nobody uses at the moment.
-    readers: Mutex<Vec<Box<dyn Log + Send>>>,
+    readers: Mutex<Vec<Box<dyn CountedLog + Send>>>,
     pub(crate) control: Arc<dyn Control>,
     secrets: Arc<dyn Secrets>,
     sealer: Arc<dyn Sealer>,
@@ -401,9 +402,10 @@ impl App {
         self.read(|log| log.search(query))
     }
 
-    fn read<T>(
+    /// Reads the record; for those who are beside the runtime already.
+    pub(crate) fn read<T>(
         &self,
-        read: impl FnOnce(&mut dyn Log) -> Result<T, ReadLogError>,
+        read: impl FnOnce(&mut dyn CountedLog) -> Result<T, ReadLogError>,
     ) -> Result<T, Problem> {
         let reader = self.readers.lock().pop();
         let mut reader = match reader {

@@ -1,15 +1,12 @@
 //! What was decided lately, for the overview: over time, the destinations asked for most, and those that
 //! nobody asked for before this week.
 //!
-//! The newest decisions are read, at most [`MOST`] and no longer than [`WITHIN`]; from where on they are
-//! whole is said. What was read is kept for [`FRESH`], so that many who look cost one reading.
+//! The record's counts are read, which tell of every decision however many there are. What they do not tell
+//! (yet) is said. What was read is kept for [`FRESH`], so that many who look cost one reading.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
-use gig_audit::{
-    row::Row,
-    search::{Filter, Query},
-};
+use gig_audit::counts::{DAYS, Decided, HostCount, HourCount, MOST_HOSTS};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{api_error::Problem, app::App};
@@ -23,8 +20,8 @@ pub(crate) struct Lately {
     pub(crate) busiest: Vec<Destination>,
     /// Asked for this week for the first time, newest first.
     pub(crate) new: Vec<Destination>,
-    /// Since when every decision was read; empty: all of the week.
-    pub(crate) since: String,
+    /// What the numbers leave out, in sentences.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Decisions of one hour.
@@ -49,8 +46,19 @@ pub(crate) struct Destination {
     pub(crate) host: String,
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
-    /// The newest decision about it.
-    pub(crate) last: String,
+    /// The first decision about it this week.
+    pub(crate) first: String,
+}
+
+impl From<&HostCount> for Destination {
+    fn from(one: &HostCount) -> Self {
+        Self {
+            host: one.host.clone(),
+            allowed: one.allowed,
+            denied: one.denied + one.would_deny,
+            first: minute(&one.first),
+        }
+    }
 }
 
 /// What is kept between two looks.
@@ -69,221 +77,177 @@ pub(crate) fn lately(app: &App) -> Result<Arc<Lately>, Problem> {
     {
         return Ok(Arc::clone(lately));
     }
-    let read = Arc::new(read(app, now)?);
+    let back = |hours| now.checked_sub(SignedDuration::from_hours(hours));
+    let hours = (0..HOURS).rev().filter_map(|hours| back(hours).ok());
+    let hours: Vec<String> = hours
+        .map(|at| at.strftime("%Y-%m-%dT%H").to_string())
+        .collect();
+    let first = hours.first().cloned().unwrap_or_default();
+    // Today is the seventh.
+    let week = back(6 * 24).map_err(Problem::internal)?;
+    let week = week.strftime("%Y-%m-%d").to_string();
+    let decided = app.read(|log| log.decided(&first, &week))?;
+    let read = Arc::new(Lately::of(&decided, &hours, &week));
     *kept = Some((now, Arc::clone(&read)));
     Ok(read)
 }
 
-fn read(app: &App, now: Timestamp) -> Result<Lately, Problem> {
-    let week = now.checked_sub(WEEK).map_err(Problem::internal)?;
-    let filter = Filter {
-        since: Some(format!("{week:.6}")),
-        event: ["dns", "connect", "request"].map(str::to_owned).to_vec(),
-        ..Filter::default()
-    };
-    let mut query = Query {
-        filter,
-        before: None,
-        limit: AT_ONCE,
-    };
-    let mut gathered = Gathered::new(now);
-    let mut since = String::new();
-    let mut count = 0;
-    loop {
-        let page = app.page(&query)?;
-        for found in &page.records {
-            gathered.take(&found.row);
-            count += 1;
-        }
-        query.before = match page.next {
-            Some(next) => Some(next),
-            None => break,
-        };
-        if count >= MOST || app.now().duration_since(now) > WITHIN {
-            let last = page.records.last().map(|found| found.row.time.as_str());
-            since = last.map(minute).unwrap_or_default();
-            break;
-        }
-    }
-    let mut lately = gathered.finish();
-    lately.since = since;
-    // Newest first: only so many are asked about, each by one short look at what was before.
-    let mut new = Vec::new();
-    for one in lately.new.drain(..).take(MOST_ASKED) {
-        if new.len() < LISTED && !known_before(app, &one.host, week)? {
-            new.push(one);
-        }
-    }
-    lately.new = new;
-    Ok(lately)
-}
-
-/// Whether somebody asked for it before this week.
-fn known_before(app: &App, host: &str, week: Timestamp) -> Result<bool, Problem> {
-    let filter = Filter {
-        until: Some(format!("{week:.6}")),
-        host: vec![host.to_owned()],
-        ..Filter::default()
-    };
-    let query = Query {
-        filter,
-        before: None,
-        limit: 1,
-    };
-    Ok(!app.page(&query)?.records.is_empty())
-}
-
-/// Decisions as they come, newest first.
-struct Gathered {
-    hours: Vec<Hour>,
-    hosts: HashMap<String, Destination>,
-}
-
-impl Gathered {
-    fn new(now: Timestamp) -> Self {
-        let back = (0..HOURS).rev();
-        let begins = back.filter_map(|hours| {
-            let at = now.checked_sub(SignedDuration::from_hours(hours)).ok()?;
-            Some(at.strftime("%Y-%m-%d %H:00").to_string())
-        });
-        let hours = begins.map(|begins| Hour {
-            begins,
-            ..Hour::default()
-        });
-        Self {
-            hours: hours.collect(),
-            hosts: HashMap::new(),
-        }
-    }
-
-    fn take(&mut self, row: &Row) {
-        let Some(verdict) = row.verdict.as_deref() else {
-            return;
-        };
-        let hour = hour(&row.time);
-        let found = self.hours.iter_mut().find(|one| one.begins == hour);
-        if let Some(one) = found {
-            match verdict {
-                "allow" => one.allowed += 1,
-                "deny" => one.denied += 1,
-                _ => one.would_deny += 1,
-            }
-        }
-        let Some(host) = &row.host else { return };
-        if !self.hosts.contains_key(host) && self.hosts.len() >= MOST_HOSTS {
-            return;
-        }
-        let one = self
+impl Lately {
+    fn of(decided: &Decided, hours: &[String], week: &str) -> Self {
+        let busiest = decided.hosts.iter().take(LISTED).map(Into::into);
+        let mut new: Vec<&HostCount> = decided
             .hosts
-            .entry(host.clone())
-            .or_insert_with(|| Destination {
-                host: host.clone(),
-                last: minute(&row.time),
-                ..Destination::default()
-            });
-        match verdict {
-            "allow" => one.allowed += 1,
-            _ => one.denied += 1,
-        }
-    }
-
-    fn finish(self) -> Lately {
-        let mut busiest: Vec<Destination> = self.hosts.into_values().collect();
-        busiest.sort_by(|a, b| (&b.last, &a.host).cmp(&(&a.last, &b.host)));
-        let new = busiest.clone();
-        busiest.sort_by_key(|one| std::cmp::Reverse(one.allowed + one.denied));
-        busiest.truncate(LISTED);
-        Lately {
-            hours: self.hours,
-            busiest,
-            new,
-            since: String::new(),
+            .iter()
+            .filter(|one| !one.known_before)
+            .collect();
+        new.sort_by(|a, b| (&b.first, &a.host).cmp(&(&a.first, &b.host)));
+        Self {
+            hours: hours
+                .iter()
+                .map(|hour| gathered(hour, &decided.hours))
+                .collect(),
+            busiest: busiest.collect(),
+            new: new.into_iter().take(LISTED).map(Into::into).collect(),
+            notes: notes(decided, week),
         }
     }
 }
 
-/// `2026-11-21T09:30:00.123456Z` as `2026-11-21 09:00`.
-fn hour(time: &str) -> String {
-    let hour: String = time.chars().take(13).collect();
-    format!("{}:00", hour.replace('T', " "))
+fn gathered(hour: &str, counts: &[HourCount]) -> Hour {
+    let mut one = Hour {
+        begins: format!("{}:00", hour.replace('T', " ")),
+        ..Hour::default()
+    };
+    for count in counts.iter().filter(|count| count.hour == hour) {
+        match count.verdict.as_str() {
+            "allow" => one.allowed += count.count,
+            "deny" => one.denied += count.count,
+            _ => one.would_deny += count.count,
+        }
+    }
+    one
 }
 
-/// The same as `2026-11-21 09:30`.
+fn notes(decided: &Decided, week: &str) -> Vec<String> {
+    let mut notes = Vec::new();
+    let extent = &decided.extent;
+    if extent.behind > 0 {
+        notes.push(format!(
+            "{} new records are not counted yet and are left out here.",
+            extent.behind
+        ));
+    }
+    if let Some(since) = &extent.since {
+        let since = minute(since);
+        notes.push(match since.as_str() < week {
+            true => format!(
+                "Records of before {since} are still being counted: a destination that was asked for \
+                 earlier may be called new."
+            ),
+            false => format!(
+                "Only what was decided since {since} is counted yet; what was before is being counted."
+            ),
+        });
+    }
+    if decided.other_names > 0 {
+        notes.push(format!(
+            "{} decisions were about other names: of each server and day {MOST_HOSTS} names are counted \
+             one by one, for {DAYS} days.",
+            decided.other_names
+        ));
+    }
+    notes
+}
+
+/// `2026-11-21T09:30:00.123456Z` as `2026-11-21 09:30`.
 fn minute(time: &str) -> String {
     let minute: String = time.chars().take(16).collect();
     minute.replace('T', " ")
 }
 
-const WEEK: SignedDuration = SignedDuration::from_hours(7 * 24);
 const HOURS: i64 = 24;
-/// Some hundred milliseconds of reading.
-const MOST: usize = 10_000;
-const AT_ONCE: usize = 1000;
-const WITHIN: SignedDuration = SignedDuration::from_millis(800);
 /// Nobody sees more change than that.
 const FRESH: SignedDuration = SignedDuration::from_secs(3);
-/// Hosts are the sandboxes' own words: without a bound they could name one a request.
-const MOST_HOSTS: usize = 2000;
-const MOST_ASKED: usize = 40;
 const LISTED: usize = 8;
 
 #[cfg(test)]
 mod tests {
+    use gig_audit::counts::Extent;
+
     use super::*;
 
-    fn row(time: &str, host: &str, verdict: &str) -> Row {
-        Row {
-            time: time.to_owned(),
-            host: Some(host.to_owned()),
-            verdict: Some(verdict.to_owned()),
-            ..Row::default()
+    fn host(host: &str, allowed: u64, first: &str, known_before: bool) -> HostCount {
+        HostCount {
+            host: host.to_owned(),
+            allowed,
+            denied: 1,
+            would_deny: 1,
+            first: first.to_owned(),
+            last: first.to_owned(),
+            known_before,
         }
     }
 
     #[test]
-    fn decisions_stand_in_their_hour_and_at_their_host() {
-        let now: Timestamp = "2026-11-21T09:30:00Z".parse().unwrap();
-        let mut gathered = Gathered::new(now);
-        assert_eq!(gathered.hours.len(), 24);
-        gathered.take(&row("2026-11-21T09:29:00.000000Z", "b.example", "deny"));
-        gathered.take(&row("2026-11-21T08:59:59.999999Z", "a.example", "allow"));
-        gathered.take(&row(
-            "2026-11-21T08:00:00.000000Z",
-            "b.example",
-            "would_deny",
-        ));
-        // Of the week, and not of the day.
-        gathered.take(&row("2026-11-18T08:00:00.000000Z", "b.example", "allow"));
-        let lately = gathered.finish();
-        let [.., eight, nine] = lately.hours.as_slice() else {
+    fn counts_stand_in_their_hour_and_new_hosts_are_the_newest_first() {
+        let count = |hour: &str, verdict: &str, count| HourCount {
+            hour: hour.to_owned(),
+            server: "docs".to_owned(),
+            verdict: verdict.to_owned(),
+            count,
+        };
+        let decided = Decided {
+            hours: vec![
+                count("2026-11-21T08", "allow", 2_000_000),
+                count("2026-11-21T08", "would_deny", 3),
+                count("2026-11-21T09", "deny", 4),
+            ],
+            hosts: vec![
+                host("old.example", 9, "2026-11-16T10:00:00.000000Z", true),
+                host("a.example", 5, "2026-11-17T10:00:00.000000Z", false),
+                host("b.example", 1, "2026-11-20T10:30:00.000000Z", false),
+            ],
+            ..Decided::default()
+        };
+        let hours = ["2026-11-21T08", "2026-11-21T09"].map(str::to_owned);
+        let lately = Lately::of(&decided, &hours, "2026-11-15");
+        let [eight, nine] = lately.hours.as_slice() else {
             panic!("hours")
         };
         assert_eq!(
             (eight.begins.as_str(), eight.allowed, eight.would_deny),
-            ("2026-11-21 08:00", 1, 1)
+            ("2026-11-21 08:00", 2_000_000, 3)
         );
-        assert_eq!(
-            (nine.begins.as_str(), nine.denied, nine.sum()),
-            ("2026-11-21 09:00", 1, 1)
-        );
-        assert_eq!(lately.hours.iter().map(Hour::sum).sum::<u64>(), 3);
-        let busiest = &lately.busiest[0];
-        assert_eq!(
-            (busiest.host.as_str(), busiest.allowed, busiest.denied),
-            ("b.example", 1, 2)
-        );
-        assert_eq!(busiest.last, "2026-11-21 09:29");
+        assert_eq!((nine.denied, nine.sum()), (4, 4));
+        let names = |all: &[Destination]| -> Vec<String> {
+            all.iter().map(|one| one.host.clone()).collect()
+        };
+        assert_eq!(names(&lately.busiest)[0], "old.example");
+        assert_eq!(lately.busiest[0].denied, 2);
+        assert_eq!(names(&lately.new), ["b.example", "a.example"]);
+        assert_eq!(lately.new[0].first, "2026-11-20 10:30");
+        assert!(lately.notes.is_empty());
     }
 
     #[test]
-    fn hosts_without_end_are_bounded() {
-        let now: Timestamp = "2026-11-21T09:30:00Z".parse().unwrap();
-        let mut gathered = Gathered::new(now);
-        for number in 0..MOST_HOSTS + 10 {
-            let host = format!("{number}.example");
-            gathered.take(&row("2026-11-21T09:29:00Z", &host, "deny"));
-        }
-        assert_eq!(gathered.hosts.len(), MOST_HOSTS);
-        assert_eq!(gathered.hours.iter().map(Hour::sum).sum::<u64>(), 2010);
+    fn what_is_left_out_is_said() {
+        let mut decided = Decided {
+            other_names: 12,
+            ..Decided::default()
+        };
+        assert!(notes(&decided, "2026-11-15")[0].starts_with("12 decisions"));
+        decided.extent = Extent {
+            since: Some("2026-11-20T10:30:00.000000Z".to_owned()),
+            behind: 5,
+            cut: false,
+        };
+        let told = notes(&decided, "2026-11-15").join(" ");
+        assert!(
+            told.contains("since 2026-11-20 10:30 is counted yet"),
+            "{told}"
+        );
+        assert!(told.contains("5 new records"), "{told}");
+        let told = notes(&decided, "2026-11-21").join(" ");
+        assert!(told.contains("may be called new"), "{told}");
     }
 }

@@ -1,23 +1,23 @@
 //! Recorded traffic for policies: what a draft would newly allow and newly deny of it, and the
 //! narrowest draft for it.
 //!
-//! The code that enforces decides. The newest records are read, and no more than [`MOST`] of them or
-//! for longer than [`WITHIN`]; what was left out for that is said. One reading runs at a time, beside
-//! the runtime, so that nobody who looks slows down what is decided.
+//! The code that enforces decides. The record keeps each attempt that differs from others once, with how often
+//! it was: those of the days that are asked for are taken. What is not kept so (beyond the bounds of a server and
+//! day, not counted yet, of one sandbox) is read from the newest records, no more than `reading::MOST` of them and no longer
+//! than `reading::WITHIN`; what is left out for that is said. One reading runs at a time, beside the runtime, so that
+//! nobody who looks slows down what is decided.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
-use gig_audit::{
-    Record,
-    attempts::{Gathering, Traffic},
-    search::{Filter, Page, Query},
-};
 use gig_policy::{Asked, Change, Reach, Replay, Suggestion, Width, suggest};
-use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{api_error::Problem, app::App, document, store::Network};
+use crate::{api_error::Problem, app::App, document};
+
+mod reading;
+
+use reading::{Recorded, read};
 
 /// Which traffic is looked at.
 #[derive(Debug, Clone, Default)]
@@ -39,8 +39,10 @@ pub(crate) struct Simulation {
     pub(crate) records: u64,
     /// Records that this gig cannot read: a later one wrote them.
     pub(crate) unreadable: u64,
-    /// Whether all of the time that was asked for was read; else only the newest of it.
+    /// Whether everything of the time that was asked for was taken into account.
     pub(crate) complete: bool,
+    /// What was, in a sentence.
+    pub(crate) covered: String,
     /// Was denied and would pass, most frequent first.
     pub(crate) newly_allowed: Vec<Differs>,
     /// Passed and would be denied, most frequent first.
@@ -75,8 +77,10 @@ pub(crate) struct Suggested {
     pub(crate) records: u64,
     /// Records that this gig cannot read: a later one wrote them.
     pub(crate) unreadable: u64,
-    /// Whether all of the time that was asked for was read; else only the newest of it.
+    /// Whether everything of the time that was asked for was taken into account.
     pub(crate) complete: bool,
+    /// What was, in a sentence.
+    pub(crate) covered: String,
     /// The document, each rule with its evidence.
     pub(crate) document: String,
     /// What it does not cover; ends after 200.
@@ -146,7 +150,8 @@ impl Simulation {
         Self {
             records: read.records(),
             unreadable: read.unreadable,
-            complete: read.complete,
+            complete: read.extent.is_complete(),
+            covered: read.extent.words(),
             newly_allowed_total: replay.newly_allowed.len(),
             newly_denied_total: replay.newly_denied.len(),
             newly_allowed: listed(replay.newly_allowed).collect(),
@@ -159,17 +164,17 @@ impl Simulation {
 
     /// In a line.
     pub(crate) fn words(&self) -> String {
-        let part = match self.complete {
-            true => "",
-            false => ", the newest part of that time only",
-        };
         let unread = match self.unreadable {
             0 => String::new(),
             count => format!(" ({count} more cannot be read by this gig)"),
         };
         format!(
-            "{} records{unread}{part}. The same: {} allowed, {} denied; {} denied for a reason that no rule decides.",
-            self.records, self.still_allowed, self.still_denied, self.not_decided_by_rules
+            "{} records{unread}. {} The same: {} allowed, {} denied; {} denied for a reason that no rule decides.",
+            self.records,
+            self.covered,
+            self.still_allowed,
+            self.still_denied,
+            self.not_decided_by_rules
         )
     }
 }
@@ -233,7 +238,8 @@ pub(crate) async fn suggestion(
         Ok(Suggested {
             records,
             unreadable: read.unreadable,
-            complete: read.complete,
+            complete: read.extent.is_complete(),
+            covered: read.extent.words(),
             document: draft.to_string(),
             uncovered: uncovered
                 .iter()
@@ -296,109 +302,8 @@ fn both(mut one: Replay, other: Replay) -> Replay {
     one
 }
 
-/// What was read, by what the policy of its server reaches: the same document decides otherwise there.
-#[derive(Default)]
-struct Recorded {
-    external: Traffic,
-    local: Traffic,
-    unreadable: u64,
-    complete: bool,
-}
-
-impl Recorded {
-    const fn records(&self) -> u64 {
-        self.external.records + self.local.records
-    }
-
-    /// Takes lines, the newest first, oldest first; each is gone when it was taken.
-    fn of(mut lines: Vec<String>, is_local: impl Fn(&str) -> bool, complete: bool) -> Self {
-        let (mut external, mut local) = (Gathering::default(), Gathering::default());
-        let mut unreadable = 0;
-        while let Some(line) = lines.pop() {
-            let Ok(record) = serde_json::from_str::<Record>(&line) else {
-                unreadable += 1;
-                continue;
-            };
-            match record.entry.server.as_deref().is_some_and(&is_local) {
-                true => local.take(&record),
-                false => external.take(&record),
-            }
-        }
-        Self {
-            external: external.finish(),
-            local: local.finish(),
-            unreadable,
-            complete,
-        }
-    }
-}
-
-/// The newest records of the span, taken oldest first.
-fn read(app: &App, span: &Span) -> Result<Recorded, Problem> {
-    let begun = app.clock.now();
-    let hours = SignedDuration::from_hours(24 * i64::from(span.days.clamp(1, MOST_DAYS)));
-    let since = begun.checked_sub(hours).map_err(Problem::internal)?;
-    let list = |one: &Option<String>| one.iter().cloned().collect::<Vec<_>>();
-    let events = ["dns", "connect", "request", "response"];
-    let query = Query {
-        filter: Filter {
-            since: Some(format!("{since:.6}")),
-            event: events.map(str::to_owned).to_vec(),
-            policy: list(&span.policy),
-            server: list(&span.server),
-            sandbox: list(&span.sandbox),
-            ..Filter::default()
-        },
-        before: None,
-        limit: AT_ONCE,
-    };
-    let late = || app.clock.now().duration_since(begun) > WITHIN;
-    let servers = app.store.servers().map_err(Problem::internal)?;
-    let local = servers.into_iter();
-    let local = local.filter(|server| server.spec.network == Network::Local);
-    let local: HashSet<String> = local.map(|server| server.name).collect();
-    let (lines, complete) = newest(query, |query| app.page(query), late)?;
-    Ok(Recorded::of(
-        lines,
-        |server| local.contains(server),
-        complete,
-    ))
-}
-
-/// Lines, newest first, and whether there are no more.
-fn newest(
-    mut query: Query,
-    mut page: impl FnMut(&Query) -> Result<Page, Problem>,
-    late: impl Fn() -> bool,
-) -> Result<(Vec<String>, bool), Problem> {
-    let mut lines: Vec<String> = Vec::new();
-    let mut octets = 0;
-    loop {
-        let page = page(&query)?;
-        for found in page.records {
-            octets += found.line.len();
-            lines.push(found.line);
-        }
-        query.before = match page.next {
-            Some(next) => Some(next),
-            None => return Ok((lines, true)),
-        };
-        if late() || lines.len() >= MOST || octets >= MOST_OCTETS {
-            return Ok((lines, false));
-        }
-    }
-}
-
-/// Some fifty megabytes of lines, as long as they mostly are.
-const MOST: usize = 100_000;
-/// Of lines that are as long as a sandbox can make them.
-const MOST_OCTETS: usize = 64 * 1024 * 1024;
 /// A few sentences.
 const LONGEST_NOTE: usize = 400;
-/// Well within what a request may take.
-const WITHIN: SignedDuration = SignedDuration::from_secs(10);
-/// Records of one page.
-const AT_ONCE: usize = 1000;
 /// As long as anybody keeps requests.
 pub(crate) const MOST_DAYS: u16 = 90;
 /// A line of a table.

@@ -1,14 +1,16 @@
 //! Denials that wait for somebody: destinations of the last day that were denied and still would be.
 //!
-//! The newest denials are read, at most [`MOST`]; those that the policy that is in force for their server
-//! now would let pass are left out, as the code that enforces says. One line a destination, with its newest record, from which
-//! the rule is two clicks away, also where nothing is in force for the server yet.
+//! The record keeps each attempt that differs from others once: those that the policy that is in force for
+//! their server now would let pass are left out, as the code that enforces says. One line a destination, with its
+//! newest record, from which the rule is two clicks away, also where nothing is in force for the server yet. Servers
+//! take turns, so that one that is denied much hides nobody else's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use gig_audit::{
+    counts::{KeptAttempt, TriedAsked},
     row::Row,
-    search::{Filter, Found, Query},
+    search::Found,
 };
 use jiff::SignedDuration;
 
@@ -20,6 +22,15 @@ use crate::{
     remedy::{Remedies, Remedy, profile_of},
 };
 
+/// What somebody may want to allow.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    /// The newest first.
+    pub(crate) waiting: Vec<Waiting>,
+    /// How many more there are.
+    pub(crate) more: usize,
+}
+
 /// A destination that somebody may want to allow.
 #[derive(Debug)]
 pub(crate) struct Waiting {
@@ -29,68 +40,111 @@ pub(crate) struct Waiting {
     pub(crate) policy: String,
     /// Where the rule goes that lets it pass.
     pub(crate) remedy: Remedy,
-    /// Denials of it, as far as was read.
+    /// Denials of it, of today and yesterday.
     pub(crate) count: u64,
 }
 
 /// Which destination, of which policy or server.
 type Place = (String, String, Option<u16>);
 
+/// One of them, before its record is read.
+struct Wanted {
+    server: String,
+    newest: KeptAttempt,
+    remedy: Remedy,
+    count: u64,
+}
+
 /// Those of the last day, newest first. Reads the store and the record: for who is beside the runtime.
 ///
 /// # Errors
 /// When one of both cannot be read.
-pub(crate) fn waiting(app: &App) -> Result<Vec<Waiting>, Problem> {
+pub(crate) fn waiting(app: &App) -> Result<Listed, Problem> {
     let now = app.clock.now();
     let since = now
         .checked_sub(SignedDuration::from_hours(24))
         .map_err(Problem::internal)?;
-    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    let query = Query {
-        filter: Filter {
-            since: Some(format!("{since:.6}")),
-            event: words(&["dns", "connect", "request"]),
-            verdict: words(&["deny", "would_deny"]),
-            ..Filter::default()
-        },
-        before: None,
-        limit: MOST,
+    let asked = TriedAsked {
+        since: format!("{since:.6}"),
+        server: None,
+        denied: true,
     };
+    let tried = app.read(|log| log.tried(&asked))?;
     let remedies = Remedies::read(app.store.as_ref(), document::moment(now));
     let mut remedies = remedies.map_err(Problem::internal)?;
+    let wanted = gather(tried.attempts, &mut remedies)?;
+    let count = wanted.len();
+    let mut waiting = Vec::new();
+    for one in in_turns(wanted) {
+        let found = app.read(|log| log.found_at(one.newest.newest))?;
+        // What has gone meanwhile is no longer to be looked at.
+        let Some(newest) = found else { continue };
+        let kept = one.remedy.assign.is_none();
+        waiting.push(Waiting {
+            newest,
+            policy: Some(one.remedy.policy.clone())
+                .filter(|_| kept)
+                .unwrap_or_default(),
+            remedy: one.remedy,
+            count: one.count,
+        });
+    }
+    let more = count.saturating_sub(waiting.len());
+    Ok(Listed { waiting, more })
+}
+
+/// One of each destination that is denied now; the newest attempt comes first.
+fn gather(attempts: Vec<KeptAttempt>, remedies: &mut Remedies<'_>) -> Result<Vec<Wanted>, Problem> {
     let mut places: BTreeMap<Place, usize> = BTreeMap::new();
-    let mut all: Vec<Waiting> = Vec::new();
-    for found in app.page(&query)?.records {
-        let Some((server, host, port)) = place(&found.row) else {
+    let mut all: Vec<Wanted> = Vec::new();
+    for attempt in attempts {
+        let row = attempt.row();
+        let Some((server, host, port)) = place(&row) else {
             continue;
         };
-        let remedy = remedies.place(&server, profile_of(&found.row));
+        let remedy = remedies.place(&server, profile_of(&row));
         let Some(remedy) = remedy.map_err(Problem::internal)? else {
             continue;
         };
-        let place = (remedy.policy.clone(), host, port);
-        if let Some(known) = places.get(&place).and_then(|at| all.get_mut(*at)) {
-            known.count += 1;
-            continue;
-        }
-        if all.len() < MOST_LISTED
-            && remedies
-                .denies(&server, &found.row)
-                .map_err(Problem::internal)?
-        {
-            places.insert(place, all.len());
-            let kept = remedy.assign.is_none();
-            all.push(Waiting {
-                newest: found,
-                policy: Some(remedy.policy.clone())
-                    .filter(|_| kept)
-                    .unwrap_or_default(),
+        let at = match places.entry((remedy.policy.clone(), host, port)) {
+            Entry::Occupied(known) => {
+                if let Some(known) = all.get_mut(*known.get()) {
+                    known.count += attempt.count;
+                }
+                continue;
+            }
+            Entry::Vacant(at) => at,
+        };
+        if remedies.denies(&server, &row).map_err(Problem::internal)? {
+            at.insert(all.len());
+            all.push(Wanted {
+                server,
+                count: attempt.count,
+                newest: attempt,
                 remedy,
-                count: 1,
             });
         }
     }
     Ok(all)
+}
+
+/// The newest of each server, then the second of each, as many as are listed; of those the newest first.
+fn in_turns(wanted: Vec<Wanted>) -> Vec<Wanted> {
+    let mut turns: BTreeMap<String, usize> = BTreeMap::new();
+    let mut numbered: Vec<(usize, Wanted)> = wanted
+        .into_iter()
+        .map(|one| {
+            let turn = turns.entry(one.server.clone()).or_default();
+            *turn += 1;
+            (*turn, one)
+        })
+        .collect();
+    // Stable: within a turn they stay as they came.
+    numbered.sort_by_key(|(turn, _)| *turn);
+    numbered.truncate(MOST_LISTED);
+    let mut listed: Vec<Wanted> = numbered.into_iter().map(|(_, one)| one).collect();
+    listed.sort_by(|a, b| b.newest.last.cmp(&a.newest.last));
+    listed
 }
 
 /// Of a sandbox of which server, if a rule could open it.
@@ -98,17 +152,17 @@ fn place(row: &Row) -> Option<Place> {
     let server = row.server.clone()?;
     // What followed a name that was answered for that has a record of its own.
     let to_be_held = row.port.is_none() && row.findings.iter().any(|one| one == "held");
-    (!to_be_held && can_be_allowed(row))
+    (!to_be_held && row.event != "response" && can_be_allowed(row))
         .then(|| (server, row.host.clone().unwrap_or_default(), row.port))
 }
 
-/// Denials that are read for one look at the overview: some tens of milliseconds.
-const MOST: usize = 1000;
 /// As many as somebody decides on in one go.
 const MOST_LISTED: usize = 20;
 
 #[cfg(test)]
 mod tests {
+    use gig_audit::{counts::What, search::Position};
+
     use super::*;
 
     #[test]
@@ -127,5 +181,32 @@ mod tests {
         assert_eq!(place(&denied), Some(want), "whatever was in force then");
         denied.reason = Some("private_address".to_owned());
         assert_eq!(place(&denied), None);
+    }
+
+    #[test]
+    fn a_server_that_is_denied_much_hides_no_other() {
+        let wanted = |server: &str, seq: u64| Wanted {
+            server: server.to_owned(),
+            newest: KeptAttempt {
+                server: server.to_owned(),
+                what: What::default(),
+                count: 1,
+                first: String::new(),
+                last: format!("{seq:05}"),
+                newest: Position { chain: 1, seq },
+            },
+            remedy: Remedy {
+                policy: server.to_owned(),
+                assign: None,
+            },
+            count: 1,
+        };
+        let mut all: Vec<Wanted> = (100..2000).rev().map(|seq| wanted("noisy", seq)).collect();
+        all.extend([wanted("calm", 7), wanted("quiet", 6), wanted("calm", 5)]);
+        let listed = in_turns(all);
+        let of = |server: &str| listed.iter().filter(|one| one.server == server).count();
+        assert_eq!((listed.len(), of("calm"), of("quiet")), (MOST_LISTED, 2, 1));
+        assert_eq!(listed[0].newest.newest.seq, 1999);
+        assert_eq!(listed.last().unwrap().newest.newest.seq, 5);
     }
 }

@@ -23,6 +23,7 @@ use gig_postgres::LinkError;
 
 mod chores;
 mod copy;
+mod counts;
 mod database;
 mod drawer;
 mod prune;

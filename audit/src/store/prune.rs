@@ -12,11 +12,12 @@ use super::{StoreError, postgres::OpenRecordError, sqlite::OpenSqliteError};
 use crate::{
     chain::{self, ChainFault, Head},
     checkpoint::{KeptDigest, Prover, Segments, Statement, segments::Segment},
+    counts::counting::Ledger,
     log::indexed::put_together,
     retention::{Class, Retention},
     search::{
         posting::BLOCK,
-        walk::{Chain, Shelf, key_of},
+        walk::{Chain, key_of},
     },
     signing::{PublicKey, SigningKey},
 };
@@ -58,7 +59,7 @@ pub enum PruneError {
 }
 
 /// A database that can be pruned.
-pub(super) trait Shears: Shelf {
+pub(super) trait Shears: Ledger {
     /// From here on it is read as it is now.
     fn hold_moment(&mut self) -> Result<(), StoreError>;
 
@@ -91,6 +92,11 @@ pub(super) fn prune(
     let mut pruned = Vec::new();
     for chain in shears.chains()? {
         let outcome = prune_chain(shears, &chain, prune)?;
+        if outcome.is_ok() && !prune.dry_run {
+            for (class, before) in prune.retention.each() {
+                shears.drop_counts(Some(chain.chain), Some(class.as_str()), before)?;
+            }
+        }
         pruned.push(PrunedChain {
             node: chain.node,
             outcome,

@@ -30,6 +30,7 @@ use crate::{
 };
 
 mod chores;
+mod counts;
 pub(crate) mod database;
 mod prune;
 mod seal;

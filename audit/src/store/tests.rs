@@ -10,7 +10,7 @@ use super::{
 use crate::{
     Entry, Event, Home, Recorder, RecorderOwner, RecorderSettings, Sequence, SigningKey,
     VerdictWord,
-    log::Log,
+    counts::CountedLog,
     retention::Retention,
     search::{Filter, Marks, Query},
 };
@@ -33,6 +33,7 @@ macro_rules! on_both {
     };
 }
 
+mod counts;
 mod retention;
 pub(super) mod server;
 mod tampered;
@@ -92,7 +93,7 @@ impl Place {
         Recorder::start(store, RecorderSettings::new(node)).unwrap()
     }
 
-    pub(super) fn log(&self) -> Box<dyn Log> {
+    pub(super) fn log(&self) -> Box<dyn CountedLog> {
         self.home().log().unwrap()
     }
 

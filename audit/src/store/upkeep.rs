@@ -1,4 +1,4 @@
-//! What a database needs beside appends: terms of full blocks, and checkpoints.
+//! What a database needs beside appends: terms of full blocks, checkpoints, and counts.
 //!
 //! A thread of its own, with a connection of its own. Whatever it has not done when gig dies is done by
 //! the next gig; until then a search reads those records line by line.
@@ -29,6 +29,9 @@ pub(super) trait Chores: Send {
     /// Indexes the first full block of the chain that is not, where the chain ends at `end`; false when
     /// there is none.
     fn index_next(&mut self, end: u64) -> Result<bool, StoreError>;
+
+    /// Counts the next records that are not; false when there are none.
+    fn count_next(&mut self) -> Result<bool, StoreError>;
 }
 
 /// Handle to the thread; dropping it ends the thread.
@@ -142,7 +145,8 @@ impl Worker {
             self.seal()?;
             self.chores.tidy()?;
             let end = self.shared.end.load(Ordering::Relaxed);
-            if !self.chores.index_next(end)? {
+            let indexed = self.chores.index_next(end)?;
+            if !self.chores.count_next()? && !indexed {
                 return Ok(());
             }
         }

@@ -22,7 +22,9 @@ fn request(method: &str, url: &str, outcome: Outcome, time: &str) -> Attempt {
         },
         address: None,
         outcome,
+        first: time.into(),
         time: time.into(),
+        count: 1,
     }
 }
 
@@ -123,4 +125,20 @@ fn a_refused_address_is_decided_again_where_it_is_known() {
     );
     assert_eq!(replay.newly_allowed[0].reason, DenyReason::PrivateAddress);
     assert_eq!(replay.newly_denied[0].reason, DenyReason::PrivateAddress);
+}
+
+#[test]
+fn what_was_tried_often_is_one_change_and_counts_as_often() {
+    let often = Attempt {
+        first: "1".into(),
+        count: 2000,
+        ..request("GET", "a.example.com/", Outcome::Allowed, "5")
+    };
+    let once = request("GET", "a.example.com/", Outcome::Allowed, "3");
+    let closed = policy("egress: []\n").replay([&once, &often]);
+    let change = &closed.newly_denied[0];
+    assert_eq!((closed.newly_denied.len(), change.count), (1, 2001));
+    assert_eq!((&*change.first, &*change.last), ("1", "5"));
+    let open = policy("egress:\n  - {host: a.example.com}\n").replay([&often]);
+    assert_eq!(open.still_allowed, 2000);
 }

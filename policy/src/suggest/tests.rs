@@ -27,7 +27,9 @@ fn request(method: &str, name: &str, port: u16, path: &str) -> Attempt {
         },
         address: None,
         outcome: DENIED,
+        first: "2026-01-02T03:04:05.000000Z".into(),
         time: "2026-01-02T03:04:05.000000Z".into(),
+        count: 1,
     }
 }
 
@@ -40,7 +42,9 @@ fn connection(name: &str, port: u16, protocol: Option<AppProtocol>) -> Attempt {
         },
         address: None,
         outcome: DENIED,
+        first: "2026-01-02T03:04:05.000000Z".into(),
         time: "2026-01-02T03:04:05.000000Z".into(),
+        count: 1,
     }
 }
 
@@ -196,7 +200,9 @@ fn what_is_guessed_is_said() {
         asked: Asked::Name(crate::Fqdn::parse("n.example.com").unwrap()),
         address: None,
         outcome: DENIED,
+        first: "t".into(),
         time: "t".into(),
+        count: 1,
     };
     let unseen = connection("c.example.com", 9000, None);
     let suggestion = suggest("s", &[name, unseen], None, Width::Path);

@@ -66,19 +66,20 @@ pub(super) fn gather(attempts: &[&Attempt], notes: &mut Vec<String>) -> BTreeMap
             continue;
         }
         if let Some(why) = unspeakable(&attempt.asked) {
-            *left_out.entry(why).or_default() += 1;
+            *left_out.entry(why).or_default() += attempt.count;
             continue;
         }
         let place = place(&attempt.asked, host);
         let tried = places.entry(place).or_default();
+        widen(&mut tried.times, &attempt.first);
         widen(&mut tried.times, &attempt.time);
         match &attempt.asked {
             Asked::Name(_) => {
-                tried.names += 1;
+                tried.names += attempt.count;
                 tried.remark = Some(GUESSED_PORT);
             }
             Asked::Connection { protocol, .. } => {
-                tried.bare += 1;
+                tried.bare += attempt.count;
                 if protocol.is_none() {
                     tried.remark = Some(UNSEEN_PROTOCOL);
                 } else if *protocol != Some(AppProtocol::Tcp) {
@@ -87,7 +88,7 @@ pub(super) fn gather(attempts: &[&Attempt], notes: &mut Vec<String>) -> BTreeMap
             }
             Asked::Request { method, path, .. } => {
                 let methods = tried.requests.entry(Arc::clone(path)).or_default();
-                *methods.entry(Arc::clone(method)).or_default() += 1;
+                *methods.entry(Arc::clone(method)).or_default() += attempt.count;
             }
         }
     }

@@ -65,7 +65,7 @@ pub(crate) struct DeniedView {
     policy: String,
     reason: Option<String>,
     time: String,
-    /// How often, as far as was read.
+    /// How often, since yesterday.
     count: u64,
 }
 
@@ -183,7 +183,7 @@ pub(crate) async fn list(
 ) -> Result<Json<HeldPage>, Problem> {
     let items = held(&app, &caller).await?;
     let theirs = Arc::clone(&app);
-    let denied = app.aside(move || waiting(&theirs)).await??;
+    let denied = app.aside(move || waiting(&theirs)).await??.waiting;
     let denied = denied.into_iter().map(DeniedView::from);
     let theirs = |one: &DeniedView| caller.reaches(one.server.as_deref().unwrap_or_default());
     Ok(Json(HeldPage {

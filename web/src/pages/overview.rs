@@ -21,7 +21,7 @@ use crate::{
     control::Health,
     lately::{Destination, Lately, lately},
     role::Permission,
-    waiting::{Waiting, waiting},
+    waiting::{Listed, Waiting, waiting},
 };
 
 #[derive(Template)]
@@ -37,6 +37,8 @@ struct OverviewPage {
     denials: Vec<RecordRow>,
     /// What was denied in the last day and still would be.
     wanted: Vec<Wanted>,
+    /// Further ones, which are not listed.
+    more_wanted: usize,
     health: Vec<Health>,
     /// Of the last day; for who reads the record.
     chart: Option<Chart>,
@@ -87,7 +89,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
     } else {
         Vec::new()
     };
-    let wanted = wanted(&app, &caller).await?;
+    let (wanted, more_wanted) = wanted(&app, &caller).await?;
     let lately = read_lately(&app, &caller).await?;
     let health = health(&app).await;
     let sandboxes = app.control.sandboxes();
@@ -101,6 +103,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
         waiting: super::approvals::waiting(&app, &caller).await?,
         denials,
         wanted,
+        more_wanted,
         health,
         chart: lately.as_deref().map(|lately| Chart::of(&lately.hours)),
         lately: lately.unwrap_or_default(),
@@ -153,13 +156,15 @@ fn part(name: &str, state: Result<&'static str, Problem>) -> Health {
     }
 }
 
-async fn wanted(app: &Arc<App>, caller: &Caller) -> Result<Vec<Wanted>, Problem> {
+/// What waits, and how much more of it there is.
+async fn wanted(app: &Arc<App>, caller: &Caller) -> Result<(Vec<Wanted>, usize), Problem> {
     if !caller.may(Permission::ReadAudit) {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), 0));
     }
     let theirs = Arc::clone(app);
-    let found = app.aside(move || waiting(&theirs)).await??;
-    Ok(found.iter().map(|one| Wanted::of(caller, one)).collect())
+    let Listed { waiting, more } = app.aside(move || waiting(&theirs)).await??;
+    let listed = waiting.iter().map(|one| Wanted::of(caller, one)).collect();
+    Ok((listed, more))
 }
 
 const LATEST: usize = 10;

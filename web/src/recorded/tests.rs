@@ -1,11 +1,15 @@
 //! Readings end, and one document is judged by what each server reaches.
 
 use gig_audit::{
+    attempts::Traffic,
     row::Row,
-    search::{Found, Marks, Position},
+    search::{Filter, Found, Marks, Page, Position, Query},
 };
 
-use super::*;
+use super::{
+    reading::{AT_ONCE, MOST, MOST_OCTETS, newest},
+    *,
+};
 
 fn query() -> Query {
     Query {
@@ -33,14 +37,14 @@ fn page_of(line: &str, next: bool) -> Result<Page, Problem> {
 
 #[test]
 fn a_reading_ends_at_its_bounds_and_says_so() {
-    let (lines, complete) = newest(query(), |_| a_page(true), || false).unwrap();
+    let (lines, complete) = newest(query(), |_| a_page(true), || false, |_| true).unwrap();
     assert_eq!((lines.len(), complete), (MOST, false));
-    let (lines, complete) = newest(query(), |_| a_page(true), || true).unwrap();
+    let (lines, complete) = newest(query(), |_| a_page(true), || true, |_| true).unwrap();
     assert_eq!((lines.len(), complete), (AT_ONCE, false));
-    let (lines, complete) = newest(query(), |_| a_page(false), || true).unwrap();
+    let (lines, complete) = newest(query(), |_| a_page(false), || true, |_| true).unwrap();
     assert_eq!((lines.len(), complete), (AT_ONCE, true));
     let long = "x".repeat(MOST_OCTETS / AT_ONCE + 1);
-    let (lines, complete) = newest(query(), |_| page_of(&long, true), || false).unwrap();
+    let (lines, complete) = newest(query(), |_| page_of(&long, true), || false, |_| true).unwrap();
     assert_eq!((lines.len(), complete), (AT_ONCE, false));
 }
 
@@ -59,7 +63,7 @@ fn what_cannot_be_read_is_counted_and_what_a_local_server_asked_for_is_its_own()
         line("outside", "a_reason_of_a_later_gig", "two.example"),
         line("outside", "host_not_allowed", "three.example"),
     ];
-    let read = Recorded::of(lines, |server| server == "inside", true);
+    let read = Recorded::of(lines, |server| server == "inside");
     assert_eq!((read.records(), read.unreadable), (3, 1));
     let asked = |traffic: &Traffic| -> Vec<String> {
         let attempts = traffic.attempts.iter();

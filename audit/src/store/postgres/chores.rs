@@ -5,9 +5,10 @@ use std::{io, sync::Arc, time::Duration};
 
 use gig_postgres::{Link, LinkError};
 
-use super::{PostgresRecord, drawer, seal::seal, session::get};
+use super::{PostgresLog, PostgresRecord, drawer, seal::seal, session::get};
 use crate::{
     chain::Head,
+    counts::counting::{count_some, sweep},
     search::{
         index::{BlockTerms, index},
         posting::BLOCK,
@@ -24,6 +25,10 @@ pub(super) struct PostgresChores {
     node: Arc<str>,
     key: Arc<SigningKey>,
     link: Option<Link>,
+    /// Counts.
+    log: Option<PostgresLog>,
+    /// Since when nothing that is too old is counted any more.
+    swept: String,
 }
 
 impl PostgresChores {
@@ -39,6 +44,8 @@ impl PostgresChores {
             node,
             key,
             link: None,
+            log: None,
+            swept: String::new(),
         }
     }
 
@@ -84,6 +91,18 @@ impl Chores for PostgresChores {
             write_block(link, position / i64::from(BLOCK), terms)
         })?;
         Ok(true)
+    }
+
+    fn count_next(&mut self) -> Result<bool, StoreError> {
+        let mut log = match self.log.take() {
+            Some(log) => log,
+            None => self.record.log()?,
+        };
+        // A node's is dropped with what failed: another connection is made.
+        sweep(&mut log, &mut self.swept)?;
+        let more = count_some(&mut log, self.chain)?;
+        self.log = Some(log);
+        Ok(more)
     }
 }
 

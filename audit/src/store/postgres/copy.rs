@@ -65,6 +65,9 @@ impl PostgresRecord {
             while chores.index_next(head.seq)? {
                 chores.tidy()?;
             }
+            while chores.count_next()? {
+                chores.tidy()?;
+            }
         }
         Ok(())
     }

@@ -11,9 +11,10 @@ use std::{
 
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
-use super::{database, seal::seal};
+use super::{Place, SqliteLog, database, seal::seal};
 use crate::{
     chain::Head,
+    counts::counting::{count_some, sweep},
     search::{
         index::{BlockTerms, index},
         posting::BLOCK,
@@ -29,7 +30,9 @@ pub(in crate::store) struct SqliteChores {
     chain: u32,
     node: Arc<str>,
     key: Option<Arc<SigningKey>>,
-    connection: Option<Connection>,
+    log: Option<SqliteLog>,
+    /// Since when nothing that is too old is counted any more.
+    swept: String,
 }
 
 impl SqliteChores {
@@ -44,22 +47,28 @@ impl SqliteChores {
             chain,
             node,
             key,
-            connection: None,
+            log: None,
+            swept: String::new(),
         }
     }
 
-    fn connection(&mut self) -> Result<&mut Connection, StoreError> {
-        let connection = match self.connection.take() {
-            Some(connection) => connection,
+    fn log(&mut self) -> Result<&mut SqliteLog, StoreError> {
+        let log = match self.log.take() {
+            Some(log) => log,
             None => {
                 let opened = database::open_to_write(&self.path);
-                let mut opened = opened.map_err(|e| self.error("open", io::Error::other(e)))?;
-                let patient = opened.busy_handler(Some(super::wait_a_little));
+                let mut connection = opened.map_err(|e| self.error("open", io::Error::other(e)))?;
+                let patient = connection.busy_handler(Some(super::wait_a_little));
                 patient.map_err(|e| self.error("lock", io::Error::other(e)))?;
-                opened
+                let place = Place::of(&self.path).map_err(|e| self.error("find", e))?;
+                SqliteLog { connection, place }
             }
         };
-        Ok(self.connection.insert(connection))
+        Ok(self.log.insert(log))
+    }
+
+    fn connection(&mut self) -> Result<&mut Connection, StoreError> {
+        Ok(&mut self.log()?.connection)
     }
 
     fn path_of_log(&self) -> PathBuf {
@@ -120,6 +129,15 @@ impl Chores for SqliteChores {
             Ok(Err(error)) => Err(self.error("index", io::Error::other(error))),
             Err(error) => Err(self.error("index", io::Error::other(error))),
         }
+    }
+
+    fn count_next(&mut self) -> Result<bool, StoreError> {
+        let (chain, mut swept) = (self.chain, std::mem::take(&mut self.swept));
+        let log = self.log()?;
+        sweep(log, &mut swept)?;
+        let more = count_some(log, chain)?;
+        self.swept = swept;
+        Ok(more)
     }
 }
 

@@ -232,14 +232,10 @@ impl EditPage {
             Width::Host => Breadth::Host,
         };
         let made = suggested(app, caller, self.name.clone(), width, span).await?;
-        let part = match made.complete {
-            true => "",
-            false => ", the newest part of that time only",
-        };
         self.note = format!(
-            "The narrowest document for {} records{part} is in the editor, each rule with what it rests on. \
+            "The narrowest document for {} records is in the editor, each rule with what it rests on. {} \
              Nothing is saved yet.",
-            made.records
+            made.records, made.covered
         );
         self.reason = "suggested from what was recorded".to_owned();
         self.document = made.document;

@@ -1,0 +1,219 @@
+//! Attempts as the counts keep them, made ready for a replay and a suggestion as [`super::Gathering`] does it
+//! with records.
+//!
+//! Which connection a record was of is not kept: of each server and host a name that was allowed says nothing
+//! beside a connection, nor a connection that was allowed beside a request. What was denied stays.
+
+use std::{
+    collections::{HashMap, HashSet},
+    net::IpAddr,
+};
+
+use gig_policy::{AppProtocol, Asked, Attempt, DenyReason, Fqdn, Host, Outcome, Port};
+
+use super::Traffic;
+use crate::counts::{KeptAttempt, What};
+
+/// Where an outcome tells an address of.
+type Place<'a> = (&'a str, Host, Option<Port>);
+
+/// Where it was dialled, and whether that was refused.
+#[derive(Clone, Copy)]
+struct Dialled {
+    address: IpAddr,
+    refused: bool,
+}
+
+/// All attempts, and how many records this gig cannot read.
+#[must_use]
+pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
+    let mut traffic = Traffic::default();
+    let mut unreadable = 0;
+    let mut dialled: HashMap<Place<'_>, Dialled> = HashMap::new();
+    let mut known: Vec<(&KeptAttempt, Asked, Outcome)> = Vec::new();
+    for one in kept {
+        let (Some(outcome), what) = (outcome(&one.what), &one.what) else {
+            unreadable += one.count;
+            continue;
+        };
+        if what.event == "response" {
+            if let Some((place, found)) = told(one, outcome) {
+                let known = dialled.entry(place).or_insert(found);
+                known.refused |= found.refused;
+            }
+            continue;
+        }
+        match asked(what) {
+            Some(asked) => {
+                traffic.records += one.count;
+                known.push((one, asked, outcome));
+            }
+            None => unreadable += one.count,
+        }
+    }
+    let mut connected: HashSet<(&str, Host)> = HashSet::new();
+    let mut requested: HashSet<Place<'_>> = HashSet::new();
+    for (one, asked, _) in &known {
+        if !matches!(asked, Asked::Name(_)) {
+            connected.insert((&one.server, asked.host()));
+        }
+        if matches!(asked, Asked::Request { .. }) {
+            requested.insert((&one.server, asked.host(), asked.port()));
+        }
+    }
+    for (one, asked, mut outcome) in known {
+        let place = (one.server.as_str(), asked.host(), asked.port());
+        let is_told = match &asked {
+            Asked::Name(_) => connected.contains(&(place.0, place.1.clone())),
+            Asked::Connection { .. } => requested.contains(&place),
+            Asked::Request { .. } => false,
+        };
+        if is_told && outcome == Outcome::Allowed {
+            continue;
+        }
+        let dialled = dialled.get(&place).copied();
+        if dialled.is_some_and(|found| found.refused) && outcome == Outcome::Allowed {
+            outcome = Outcome::Denied(DenyReason::PrivateAddress);
+        }
+        traffic.attempts.push(Attempt {
+            asked,
+            address: dialled.map(|found| found.address),
+            outcome,
+            first: one.first.as_str().into(),
+            time: one.last.as_str().into(),
+            count: one.count,
+        });
+    }
+    (traffic, unreadable)
+}
+
+/// What an outcome tells of an address that is not public.
+fn told(one: &KeptAttempt, outcome: Outcome) -> Option<(Place<'_>, Dialled)> {
+    let host = Host::parse(one.what.host.as_deref()?).ok()?;
+    let found = Dialled {
+        address: one.what.address.as_deref()?.parse().ok()?,
+        refused: outcome == Outcome::Denied(DenyReason::PrivateAddress),
+    };
+    Some((
+        (&one.server, host, one.what.port.and_then(Port::new)),
+        found,
+    ))
+}
+
+fn asked(what: &What) -> Option<Asked> {
+    let host = what.host.as_deref()?;
+    let protocol = what.protocol.as_deref().and_then(AppProtocol::of_word);
+    let port = what.port.and_then(Port::new);
+    Some(match what.event.as_str() {
+        "dns" => Asked::Name(Fqdn::parse(host).ok()?),
+        "request" => Asked::Request {
+            host: Host::parse(host).ok()?,
+            port: port?,
+            protocol: protocol?,
+            method: what.method.as_deref()?.into(),
+            path: what.path.as_deref()?.into(),
+        },
+        "connect" => Asked::Connection {
+            host: Host::parse(host).ok()?,
+            port: port?,
+            protocol,
+        },
+        _ => return None,
+    })
+}
+
+fn outcome(what: &What) -> Option<Outcome> {
+    let reason = |word: &str| {
+        DenyReason::ALL
+            .iter()
+            .copied()
+            .find(|known| known.as_str() == word)
+    };
+    match (what.verdict.as_str(), &what.reason) {
+        ("allow", _) => Some(Outcome::Allowed),
+        ("deny" | "would_deny", None) => Some(Outcome::Denied(DenyReason::Internal)),
+        ("deny" | "would_deny", Some(word)) => reason(word).map(Outcome::Denied),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::search::Position;
+
+    fn kept(event: &str, verdict: &str, host: &str, path: Option<&str>) -> KeptAttempt {
+        KeptAttempt {
+            server: "docs".to_owned(),
+            what: What {
+                event: event.to_owned(),
+                verdict: verdict.to_owned(),
+                reason: (verdict != "allow").then(|| "host_not_allowed".to_owned()),
+                host: Some(host.to_owned()),
+                port: (event != "dns").then_some(443),
+                protocol: (event != "dns").then(|| "https".to_owned()),
+                method: path.map(|_| "GET".to_owned()),
+                path: path.map(str::to_owned),
+                ..What::default()
+            },
+            count: 3,
+            first: "1".to_owned(),
+            last: "2".to_owned(),
+            newest: Position { chain: 1, seq: 1 },
+        }
+    }
+
+    fn words(kept: &[KeptAttempt]) -> Vec<String> {
+        let attempts = of_kept(kept).0.attempts;
+        let words = attempts
+            .iter()
+            .map(|one| format!("{} {:?}", one.asked, one.outcome));
+        words.collect()
+    }
+
+    #[test]
+    fn what_says_less_is_left_out_and_what_was_denied_stays() {
+        let all = [
+            kept("dns", "allow", "a.example", None),
+            kept("connect", "allow", "a.example", None),
+            kept("request", "deny", "a.example", Some("/x")),
+            kept("dns", "deny", "b.example", None),
+            kept("connect", "deny", "a.example", None),
+            kept("connect", "allow", "c.example", None),
+        ];
+        assert_eq!(
+            words(&all),
+            [
+                "GET https://a.example:443/x Denied(HostNotAllowed)",
+                "name b.example Denied(HostNotAllowed)",
+                "https a.example:443 Denied(HostNotAllowed)",
+                "https c.example:443 Allowed"
+            ]
+        );
+        assert_eq!(of_kept(&all).0.records, 18);
+    }
+
+    #[test]
+    fn an_address_that_is_not_public_is_that_of_what_was_asked_for() {
+        let mut outcome = kept("response", "deny", "a.example", None);
+        outcome.what.address = Some("10.1.2.3".to_owned());
+        outcome.what.reason = Some("private_address".to_owned());
+        let all = [outcome, kept("request", "allow", "a.example", Some("/x"))];
+        let attempts = of_kept(&all).0.attempts;
+        assert_eq!(attempts.len(), 1);
+        assert_eq!(attempts[0].address, Some([10, 1, 2, 3].into()));
+        assert_eq!(
+            attempts[0].outcome,
+            Outcome::Denied(DenyReason::PrivateAddress)
+        );
+        assert_eq!((attempts[0].count, &*attempts[0].first), (3, "1"));
+    }
+
+    #[test]
+    fn words_of_a_later_gig_are_counted_and_not_guessed() {
+        let mut strange = kept("connect", "deny", "a.example", None);
+        strange.what.reason = Some("a_reason_of_a_later_gig".to_owned());
+        let (traffic, unreadable) = of_kept(&[strange, kept("dns", "allow", "not a name!", None)]);
+        assert_eq!((traffic.attempts.len(), unreadable), (0, 6));
+    }
+}

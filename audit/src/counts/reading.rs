@@ -1,0 +1,241 @@
+//! What is counted and what is not yet, put together as of one moment. The caller sees to that moment.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    Decided, Extent, HostCount, HourCount, KeptAttempt, Tried, TriedAsked, What,
+    counting::{Counted, Ledger},
+    tally::{Decisions, Tally, Times, widen},
+};
+use crate::{
+    row::Row,
+    search::walk::{Chain, key_of, position_of},
+    store::StoreError,
+};
+
+/// As [`super::CountedLog::decided`].
+pub(crate) fn decided(
+    ledger: &mut impl Ledger,
+    since_hour: &str,
+    since_day: &str,
+) -> Result<Decided, StoreError> {
+    let mut extent = Extent::default();
+    let tail = tail(ledger, &mut extent)?;
+    let mut hours = Hours::default();
+    for one in ledger.hours(since_hour)? {
+        hours.add((one.hour, one.server, one.verdict), one.count);
+    }
+    for (at, count) in tail.hours {
+        if at.hour.as_str() >= since_hour {
+            hours.add((at.hour, at.server, at.verdict.to_owned()), count);
+        }
+    }
+    let (counted, mut other_names) = ledger.hosts(since_day)?;
+    let mut hosts: HashMap<String, HostCount> = counted
+        .into_iter()
+        .map(|one| (one.host.clone(), one))
+        .collect();
+    let mut fresh = Vec::new();
+    for (at, decisions) in tail.hosts {
+        if at.day.as_str() < since_day {
+            continue;
+        }
+        if at.host.is_empty() {
+            other_names += decisions.allowed + decisions.denied + decisions.would_deny;
+            continue;
+        }
+        let one = hosts.entry(at.host.clone()).or_insert_with(|| {
+            fresh.push(at.host.clone());
+            HostCount {
+                host: at.host,
+                ..HostCount::default()
+            }
+        });
+        one.add(&decisions);
+    }
+    fresh.truncate(MOST_ASKED);
+    for host in ledger.known_before(since_day, &fresh)? {
+        if let Some(one) = hosts.get_mut(&host) {
+            one.known_before = true;
+        }
+    }
+    let mut hosts: Vec<HostCount> = hosts.into_values().collect();
+    hosts.sort_by(|a, b| (b.sum(), &a.host).cmp(&(a.sum(), &b.host)));
+    Ok(Decided {
+        hours: hours.finish(),
+        hosts,
+        other_names,
+        extent,
+    })
+}
+
+/// As [`super::CountedLog::tried`].
+pub(crate) fn tried(ledger: &mut impl Ledger, asked: &TriedAsked) -> Result<Tried, StoreError> {
+    let mut extent = Extent::default();
+    let tail = tail(ledger, &mut extent)?;
+    let mut found = Attempts::default();
+    let lines = ledger.attempts(asked, MOST_ROWS)?;
+    extent.cut = lines.len() >= MOST_ROWS as usize;
+    for line in lines {
+        let times = Times {
+            class: "",
+            what: line.what,
+            count: line.count,
+            first: line.first,
+            last: line.last,
+            newest: line.newest,
+        };
+        found.add(line.server, times);
+    }
+    let is_asked = |server: &String| asked.server.as_ref().is_none_or(|one| one == server);
+    for (at, times) in tail.attempts {
+        if is_asked(&at.server) && (at.denied || !asked.denied) && times.last >= asked.since {
+            found.add(at.server, times);
+        }
+    }
+    let mut tried = found.finish();
+    tried.extent = extent;
+    Ok(tried)
+}
+
+/// What is not counted yet, at most [`MOST_TAIL`] of a chain; and what that leaves out.
+fn tail(ledger: &mut impl Ledger, extent: &mut Extent) -> Result<Tally, StoreError> {
+    let marks = ledger.marks()?;
+    let mut tally = Tally::default();
+    for chain in ledger.chains()? {
+        let below = chain.head.seq + 1;
+        let earliest = below.saturating_sub(MOST_TAIL);
+        let mark = marks.get(&chain.chain).copied();
+        let next = mark.map_or(earliest, |mark| mark.next);
+        let from = next.max(earliest);
+        extent.behind += from - next;
+        let begins = mark.map_or(from, |mark| mark.first);
+        note_start(ledger, &chain, begins, extent)?;
+        let most = u32::try_from(below - from).unwrap_or(u32::MAX);
+        for (seq, line) in ledger.lines_before(chain.chain, below, from, most)? {
+            if let Ok(row) = Row::read(&line) {
+                tally.take(&row, key_of(chain.chain, seq));
+            }
+        }
+    }
+    Ok(tally)
+}
+
+/// When the first record was written that is counted, where there are some before it.
+fn note_start(
+    ledger: &mut impl Ledger,
+    chain: &Chain,
+    begins: u64,
+    extent: &mut Extent,
+) -> Result<(), StoreError> {
+    let Some(before) = begins.checked_sub(1).filter(|before| *before > 0) else {
+        return Ok(());
+    };
+    let oldest = ledger.lines_after(chain.chain, 0, 1)?;
+    if oldest.first().is_none_or(|(seq, _)| *seq >= begins) {
+        return Ok(());
+    }
+    let first = ledger.lines_after(chain.chain, before, 1)?.pop();
+    let time = first.and_then(|(_, line)| Row::read(&line).ok());
+    let time = time.map_or_else(String::new, |row| row.time);
+    if extent.since.as_ref().is_none_or(|since| *since < time) {
+        extent.since = Some(time);
+    }
+    Ok(())
+}
+
+/// Hours by name.
+#[derive(Default)]
+struct Hours(BTreeMap<(String, String, String), u64>);
+
+impl Hours {
+    fn add(&mut self, at: (String, String, String), count: u64) {
+        *self.0.entry(at).or_default() += count;
+    }
+
+    fn finish(self) -> Vec<HourCount> {
+        let each = self.0.into_iter();
+        each.map(|((hour, server, verdict), count)| HourCount {
+            hour,
+            server,
+            verdict,
+            count,
+        })
+        .collect()
+    }
+}
+
+/// Attempts by server and what they are.
+#[derive(Default)]
+struct Attempts {
+    kept: HashMap<(String, String), Times>,
+    beyond: BTreeMap<String, u64>,
+}
+
+impl Attempts {
+    fn add(&mut self, server: String, times: Times) {
+        if times.what.is_empty() {
+            *self.beyond.entry(server).or_default() += times.count;
+        } else {
+            let at = (server, times.what.clone());
+            self.kept.entry(at).or_default().add(times);
+        }
+    }
+
+    fn finish(self) -> Tried {
+        let mut tried = Tried::default();
+        let mut beyond = self.beyond;
+        for ((server, text), times) in self.kept {
+            // What a later gig kept and this one does not know is beyond what it can tell of.
+            let Ok(what) = serde_json::from_str::<What>(&text) else {
+                *beyond.entry(server).or_default() += times.count;
+                continue;
+            };
+            tried.attempts.push(KeptAttempt {
+                server,
+                what,
+                count: times.count,
+                first: times.first,
+                last: times.last,
+                newest: position_of(times.newest),
+            });
+        }
+        tried.beyond = beyond.into_iter().collect();
+        let key = |one: &KeptAttempt| (one.newest.chain, one.newest.seq);
+        let newest = |a: &KeptAttempt, b: &KeptAttempt| (&b.last, key(b)).cmp(&(&a.last, key(a)));
+        tried.attempts.sort_by(newest);
+        tried
+    }
+}
+
+impl HostCount {
+    /// All decisions.
+    #[must_use]
+    pub const fn sum(&self) -> u64 {
+        self.allowed + self.denied + self.would_deny
+    }
+
+    fn add(&mut self, other: &Decisions) {
+        self.allowed += other.allowed;
+        self.denied += other.denied;
+        self.would_deny += other.would_deny;
+        widen(
+            (&mut self.first, &mut self.last),
+            (&other.first, &other.last),
+        );
+    }
+}
+
+impl Counted {
+    /// As a database keeps it.
+    pub(crate) const fn signed(self) -> (i64, i64) {
+        (self.first.cast_signed(), self.next.cast_signed())
+    }
+}
+
+/// Some twenty megabytes of lines; a chain that is counted has a thousand, one of another node a few thousand.
+const MOST_TAIL: u64 = 20_000;
+/// Some hundred megabytes.
+const MOST_ROWS: u32 = 200_000;
+/// New hosts among what is not counted yet, of which is asked whether anybody knew them.
+const MOST_ASKED: usize = 500;

@@ -1,0 +1,340 @@
+//! The counts of a fleet's record: each node counts its own chain, who reads adds them up.
+
+use std::collections::BTreeMap;
+
+use gig_postgres::{Link, LinkError};
+
+use super::{PostgresLog, seal::alone, session::get};
+use crate::{
+    counts::{
+        CountedLog, Decided, HostCount, HourCount, Tried, TriedAsked,
+        counting::{Counted, Ledger, Line, Step},
+        reading,
+        tally::{Known, Tally},
+    },
+    log::ReadLogError,
+    store::StoreError,
+};
+
+impl PostgresLog {
+    /// Reads as of one moment; the connection is given back afterwards.
+    fn at_once<T>(
+        &mut self,
+        read: impl FnOnce(&mut Self) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.hold()?;
+        let answer = read(self);
+        let released = self.release();
+        // Why the answer is none says more than that there was nothing to give back.
+        let answer = answer?;
+        released.map(|()| answer)
+    }
+}
+
+#[cfg(test)]
+impl PostgresLog {
+    /// How far chains are counted: chain, first, next.
+    pub(in crate::store) fn counted(&mut self) -> Vec<(u32, u64, u64)> {
+        let marks = self.marks().unwrap().into_iter();
+        marks
+            .map(|(chain, mark)| (chain, mark.first, mark.next))
+            .collect()
+    }
+}
+
+impl CountedLog for PostgresLog {
+    fn decided(&mut self, since_hour: &str, since_day: &str) -> Result<Decided, ReadLogError> {
+        Ok(self.at_once(|log| reading::decided(log, since_hour, since_day))?)
+    }
+
+    fn tried(&mut self, asked: &TriedAsked) -> Result<Tried, ReadLogError> {
+        Ok(self.at_once(|log| reading::tried(log, asked))?)
+    }
+}
+
+impl Ledger for PostgresLog {
+    fn marks(&mut self) -> Result<BTreeMap<u32, Counted>, StoreError> {
+        self.ask("count", |link| {
+            let look = "SELECT chain, first, next FROM audit_counted";
+            let rows = link.asked(link.client().query(look, &[]))?;
+            let mark = |row| {
+                let chain: i32 = get(link, row, 0)?;
+                Ok((chain.cast_unsigned(), counted(link, row, 1)?))
+            };
+            rows.iter().map(mark).collect()
+        })
+    }
+
+    fn known(
+        &mut self,
+        chain: u32,
+        (day, server): &(String, String),
+        known: &mut Known,
+    ) -> Result<(), StoreError> {
+        let chain = chain.cast_signed();
+        let hosts = self.ask("count", |link| {
+            let look = "SELECT host, class FROM audit_count_host
+                        WHERE day = $1 AND chain = $2 AND server = $3 AND host <> ''";
+            let rows = link.asked(link.client().query(look, &[day, &chain, server]))?;
+            let name = |row| Ok((get(link, row, 0)?, get(link, row, 1)?));
+            rows.iter().map(name).collect()
+        })?;
+        known.hosts.insert((day.clone(), server.clone()), hosts);
+        for denied in [false, true] {
+            let ids = self.ask("count", |link| {
+                let look = "SELECT id FROM audit_count_attempt WHERE day = $1 AND chain = $2
+                            AND server = $3 AND denied = $4 AND what <> ''";
+                let client = link.client();
+                let rows = link.asked(client.query(look, &[day, &chain, server, &denied]))?;
+                rows.iter().map(|row| get(link, row, 0)).collect()
+            })?;
+            let place = (day.clone(), server.clone(), denied);
+            known.attempts.insert(place, ids);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, step: &Step, tally: &Tally) -> Result<bool, StoreError> {
+        // Begun anew where the connection was lost: then it is counted, and the mark says so, or it is not.
+        self.ask("count", |link| {
+            alone(link, step.chain, || {
+                if !move_mark(link, step)? {
+                    return Ok(false);
+                }
+                let chain = step.chain.cast_signed();
+                add_hours(link, chain, tally)?;
+                add_hosts(link, chain, tally)?;
+                add_attempts(link, chain, tally)?;
+                Ok(true)
+            })
+        })
+    }
+
+    fn drop_counts(
+        &mut self,
+        chain: Option<u32>,
+        class: Option<&str>,
+        before: &str,
+    ) -> Result<(), StoreError> {
+        let chain = chain.map(u32::cast_signed);
+        self.ask("prune", |link| {
+            for (table, column, length) in [
+                ("audit_count_hour", "hour", 13),
+                ("audit_count_host", "day", 10),
+                ("audit_count_attempt", "day", 10),
+            ] {
+                let remove = format!(
+                    "DELETE FROM {table} WHERE {column} < left($1::text, {length})
+                     AND ($2::int4 IS NULL OR chain = $2) AND ($3::text IS NULL OR class = $3)"
+                );
+                let client = link.client();
+                link.asked(client.execute(&remove, &[&before, &chain, &class]))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn hours(&mut self, since: &str) -> Result<Vec<HourCount>, StoreError> {
+        self.ask("read", |link| {
+            let look = "SELECT hour, server, verdict, sum(count)::int8 FROM audit_count_hour
+                        WHERE hour >= $1 GROUP BY hour, server, verdict";
+            let rows = link.asked(link.client().query(look, &[&since]))?;
+            let hour = |row| {
+                Ok(HourCount {
+                    hour: get(link, row, 0)?,
+                    server: get(link, row, 1)?,
+                    verdict: get(link, row, 2)?,
+                    count: number(link, row, 3)?,
+                })
+            };
+            rows.iter().map(hour).collect()
+        })
+    }
+
+    fn hosts(&mut self, since: &str) -> Result<(Vec<HostCount>, u64), StoreError> {
+        let mut hosts = self.ask("read", |link| {
+            let look = "SELECT host, sum(allowed)::int8, sum(denied)::int8, sum(would_deny)::int8,
+                        min(first), max(last),
+                        EXISTS (SELECT FROM audit_count_host o WHERE o.host = h.host AND o.day < $1)
+                 FROM audit_count_host h WHERE day >= $1 GROUP BY host";
+            let rows = link.asked(link.client().query(look, &[&since]))?;
+            let host = |row| {
+                Ok(HostCount {
+                    host: get(link, row, 0)?,
+                    allowed: number(link, row, 1)?,
+                    denied: number(link, row, 2)?,
+                    would_deny: number(link, row, 3)?,
+                    first: get(link, row, 4)?,
+                    last: get(link, row, 5)?,
+                    known_before: get(link, row, 6)?,
+                })
+            };
+            rows.iter().map(host).collect::<Result<Vec<_>, _>>()
+        })?;
+        let others = hosts.iter().filter(|one| one.host.is_empty());
+        let others = others.map(HostCount::sum).sum();
+        hosts.retain(|one| !one.host.is_empty());
+        Ok((hosts, others))
+    }
+
+    fn known_before(&mut self, day: &str, hosts: &[String]) -> Result<Vec<String>, StoreError> {
+        if hosts.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.ask("read", |link| {
+            let look = "SELECT DISTINCT host FROM audit_count_host
+                        WHERE host = ANY($1) AND day < $2";
+            let rows = link.asked(link.client().query(look, &[&hosts, &day]))?;
+            rows.iter().map(|row| get(link, row, 0)).collect()
+        })
+    }
+
+    fn attempts(&mut self, asked: &TriedAsked, most: u32) -> Result<Vec<Line>, StoreError> {
+        let most = i64::from(most);
+        self.ask("read", |link| {
+            let look = "SELECT server, what, count, first, last, newest FROM audit_count_attempt
+                        WHERE day >= left($1::text, 10) AND last >= $1
+                        AND ($2::text IS NULL OR server = $2) AND (denied OR NOT $3)
+                        ORDER BY day DESC LIMIT $4";
+            let client = link.client();
+            let rows = link
+                .asked(client.query(look, &[&asked.since, &asked.server, &asked.denied, &most]))?;
+            let line = |row| {
+                Ok(Line {
+                    server: get(link, row, 0)?,
+                    what: get(link, row, 1)?,
+                    count: number(link, row, 2)?,
+                    first: get(link, row, 3)?,
+                    last: get(link, row, 4)?,
+                    newest: get(link, row, 5)?,
+                })
+            };
+            rows.iter().map(line).collect()
+        })
+    }
+}
+
+fn number(link: &Link, row: &tokio_postgres::Row, column: usize) -> Result<u64, LinkError> {
+    get::<i64>(link, row, column).map(i64::cast_unsigned)
+}
+
+fn counted(link: &Link, row: &tokio_postgres::Row, column: usize) -> Result<Counted, LinkError> {
+    Ok(Counted {
+        first: number(link, row, column)?,
+        next: number(link, row, column + 1)?,
+    })
+}
+
+/// Whether the mark was where the step says; then it is moved. Within [`alone`].
+fn move_mark(link: &Link, step: &Step) -> Result<bool, LinkError> {
+    let chain = step.chain.cast_signed();
+    let look = "SELECT first, next FROM audit_counted WHERE chain = $1";
+    let found = link.asked(link.client().query_opt(look, &[&chain]))?;
+    let mark = found.map(|row| counted(link, &row, 0)).transpose()?;
+    if mark != step.from {
+        return Ok(false);
+    }
+    let (first, next) = step.to.signed();
+    let write = "INSERT INTO audit_counted (chain, first, next) VALUES ($1, $2, $3)
+                 ON CONFLICT (chain) DO UPDATE SET first = excluded.first, next = excluded.next";
+    link.asked(link.client().execute(write, &[&chain, &first, &next]))
+        .map(|_| true)
+}
+
+fn add_hours(link: &Link, chain: i32, tally: &Tally) -> Result<(), LinkError> {
+    let write = "
+        INSERT INTO audit_count_hour AS kept (hour, chain, server, class, verdict, count)
+        SELECT a.hour, $1, a.server, a.class, a.verdict, a.count
+        FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::int8[])
+             AS a (hour, server, class, verdict, count)
+        ON CONFLICT (hour, chain, server, class, verdict)
+        DO UPDATE SET count = kept.count + excluded.count";
+    let at = || tally.hours.keys();
+    let hours: Vec<_> = at().map(|at| at.hour.as_str()).collect();
+    let servers: Vec<_> = at().map(|at| at.server.as_str()).collect();
+    let classes: Vec<_> = at().map(|at| at.class).collect();
+    let verdicts: Vec<_> = at().map(|at| at.verdict).collect();
+    let counts: Vec<_> = tally.hours.values().map(|n| n.cast_signed()).collect();
+    let client = link.client();
+    link.asked(client.execute(
+        write,
+        &[&chain, &hours, &servers, &classes, &verdicts, &counts],
+    ))
+    .map(drop)
+}
+
+fn add_hosts(link: &Link, chain: i32, tally: &Tally) -> Result<(), LinkError> {
+    let write = "
+        INSERT INTO audit_count_host AS kept
+            (day, chain, server, host, class, allowed, denied, would_deny, first, last)
+        SELECT a.day, $1, a.server, a.host, a.class, a.allowed, a.denied, a.would_deny, a.first, a.last
+        FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::int8[], $7::int8[], $8::int8[],
+                    $9::text[], $10::text[])
+             AS a (day, server, host, class, allowed, denied, would_deny, first, last)
+        ON CONFLICT (day, chain, server, host, class)
+        DO UPDATE SET allowed = kept.allowed + excluded.allowed,
+            denied = kept.denied + excluded.denied,
+            would_deny = kept.would_deny + excluded.would_deny,
+            first = least(kept.first, excluded.first), last = greatest(kept.last, excluded.last)";
+    let (at, one) = (|| tally.hosts.keys(), || tally.hosts.values());
+    let days: Vec<_> = at().map(|at| at.day.as_str()).collect();
+    let servers: Vec<_> = at().map(|at| at.server.as_str()).collect();
+    let hosts: Vec<_> = at().map(|at| at.host.as_str()).collect();
+    let classes: Vec<_> = at().map(|at| at.class).collect();
+    let allowed: Vec<_> = one().map(|one| one.allowed.cast_signed()).collect();
+    let denied: Vec<_> = one().map(|one| one.denied.cast_signed()).collect();
+    let would_deny: Vec<_> = one().map(|one| one.would_deny.cast_signed()).collect();
+    let first: Vec<_> = one().map(|one| one.first.as_str()).collect();
+    let last: Vec<_> = one().map(|one| one.last.as_str()).collect();
+    let client = link.client();
+    link.asked(client.execute(
+        write,
+        &[
+            &chain,
+            &days,
+            &servers,
+            &hosts,
+            &classes,
+            &allowed,
+            &denied,
+            &would_deny,
+            &first,
+            &last,
+        ],
+    ))
+    .map(drop)
+}
+
+fn add_attempts(link: &Link, chain: i32, tally: &Tally) -> Result<(), LinkError> {
+    let write = "
+        INSERT INTO audit_count_attempt AS kept
+            (day, chain, server, denied, id, class, what, count, first, last, newest)
+        SELECT a.day, $1, a.server, a.denied, a.id, a.class, a.what, a.count, a.first, a.last, a.newest
+        FROM unnest($2::text[], $3::text[], $4::bool[], $5::bytea[], $6::text[], $7::text[], $8::int8[],
+                    $9::text[], $10::text[], $11::int8[])
+             AS a (day, server, denied, id, class, what, count, first, last, newest)
+        ON CONFLICT (day, chain, server, denied, id)
+        DO UPDATE SET count = kept.count + excluded.count,
+            first = least(kept.first, excluded.first), last = greatest(kept.last, excluded.last),
+            newest = greatest(kept.newest, excluded.newest)";
+    let (at, one) = (|| tally.attempts.keys(), || tally.attempts.values());
+    let days: Vec<_> = at().map(|at| at.day.as_str()).collect();
+    let servers: Vec<_> = at().map(|at| at.server.as_str()).collect();
+    let denied: Vec<_> = at().map(|at| at.denied).collect();
+    let ids: Vec<_> = at().map(|at| at.id.as_slice()).collect();
+    let classes: Vec<_> = one().map(|one| one.class).collect();
+    let whats: Vec<_> = one().map(|one| one.what.as_str()).collect();
+    let counts: Vec<_> = one().map(|one| one.count.cast_signed()).collect();
+    let first: Vec<_> = one().map(|one| one.first.as_str()).collect();
+    let last: Vec<_> = one().map(|one| one.last.as_str()).collect();
+    let newest: Vec<_> = one().map(|one| one.newest).collect();
+    let client = link.client();
+    link.asked(client.execute(
+        write,
+        &[
+            &chain, &days, &servers, &denied, &ids, &classes, &whats, &counts, &first, &last,
+            &newest,
+        ],
+    ))
+    .map(drop)
+}

@@ -1,0 +1,279 @@
+//! Counts say what the records say: while they are written, after a crash, of several nodes, of what is older than
+//! counts are, and when the old ones have gone.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::*;
+use crate::{
+    counts::{Decided, MOST_ATTEMPTS, MOST_HOSTS, Tried, TriedAsked},
+    retention::Keep,
+    row::Row,
+};
+
+on_both! {
+    counts_are_those_of_the_records_whatever_is_counted_yet,
+    a_node_that_dies_between_two_counts_loses_none_and_doubles_none,
+    who_counts_beside_another_counts_nothing_twice,
+    what_is_older_than_counts_is_counted_from_the_newest_on,
+    counts_of_several_nodes_are_added_up_and_a_gone_nodes_are_counted_too,
+    names_without_end_are_counted_together_and_hide_nobody_elses,
+    counts_go_with_the_records_that_they_are_of,
+}
+
+fn decided(place: &Place) -> Decided {
+    place.log().decided("2000-01-01T00", "2000-01-01").unwrap()
+}
+
+fn tried(place: &Place, denied: bool) -> Tried {
+    let asked = TriedAsked {
+        since: "2000-01-01".to_owned(),
+        server: None,
+        denied,
+    };
+    place.log().tried(&asked).unwrap()
+}
+
+/// Decisions by verdict, as the records have them and as they were counted.
+fn sums(place: &Place) -> [BTreeMap<String, u64>; 2] {
+    let mut of_records = BTreeMap::new();
+    for found in place.all() {
+        let Row { event, verdict, .. } = found.row;
+        if matches!(event.as_str(), "dns" | "connect" | "request") {
+            *of_records.entry(verdict.unwrap()).or_default() += 1;
+        }
+    }
+    let mut counted = BTreeMap::new();
+    for one in decided(place).hours {
+        *counted.entry(one.verdict).or_default() += one.count;
+    }
+    [of_records, counted]
+}
+
+impl Place {
+    /// How far chains are counted: chain, first, next.
+    fn counted(&self) -> Vec<(u32, u64, u64)> {
+        match self.home() {
+            Home::Sqlite(path) => {
+                let other = rusqlite::Connection::open(path).unwrap();
+                let look = "SELECT chain, first, next FROM counted ORDER BY chain";
+                let mut look = other.prepare(look).unwrap();
+                let rows = look.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+                rows.unwrap().map(Result::unwrap).collect()
+            }
+            Home::Postgres(record) => record.log().unwrap().counted(),
+        }
+    }
+
+    /// Waits until a chain is counted from its beginning to near this place.
+    fn until_counted(&self, chain: u32, end: u64) {
+        let begun = std::time::Instant::now();
+        loop {
+            let marks = self.counted();
+            let is_there = |(of, first, next): &(u32, u64, u64)| {
+                *of == chain && *first == 0 && next + 1024 > end
+            };
+            if marks.iter().any(is_there) {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{marks:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+async fn counts_are_those_of_the_records_whatever_is_counted_yet(place: Place) {
+    let (recorder, owner) = place.start("n");
+    // Nothing is counted yet.
+    fill(&recorder, 700).await;
+    let [records, counted] = sums(&place);
+    assert_eq!(counted, records);
+    assert_eq!(counted.values().sum::<u64>(), 700);
+    fill(&recorder, 5000).await;
+    // While it is being counted.
+    let [records, counted] = sums(&place);
+    assert_eq!(counted, records);
+    place.until_counted(1, 5700);
+    let [records, counted] = sums(&place);
+    assert_eq!((counted, records["deny"]), (records.clone(), 2850));
+    let all = decided(&place);
+    assert_eq!(all.hosts.len(), 10);
+    assert!(all.hosts.iter().all(|one| one.sum() == 570), "{all:?}");
+    assert!(all.extent.is_whole_from("2000"));
+    // Of each attempt its newest record: what path it asked for was recorded twice at most.
+    let kept = tried(&place, true);
+    let one = &kept.attempts[0];
+    let newest = place.log().found_at(one.newest).unwrap().unwrap();
+    assert_eq!(newest.row.path, one.what.path);
+    assert_eq!(newest.row.time, one.last);
+    owner.close(PATIENCE);
+}
+
+async fn a_node_that_dies_between_two_counts_loses_none_and_doubles_none(place: Place) {
+    let (recorder, owner) = place.start("n");
+    fill(&recorder, 3000).await;
+    place.until_counted(1, 3000);
+    owner.close(PATIENCE);
+    drop(recorder);
+    // As a crash before a step's end leaves it: neither counts nor mark, however much was done.
+    for lost in ["counted", "count_hour", "count_host", "count_attempt"] {
+        place.harm(&format!("DELETE FROM @{lost}"));
+    }
+    for round in 1..=3 {
+        let (recorder, owner) = place.start("n");
+        fill(&recorder, 1500).await;
+        // At whatever it is.
+        owner.close(PATIENCE);
+        drop(recorder);
+        let [records, counted] = sums(&place);
+        let whole = decided(&place).extent.is_whole_from("2000");
+        assert!(
+            !whole || counted == records,
+            "{round}: {records:?} {counted:?}"
+        );
+    }
+    let (recorder, owner) = place.start("n");
+    fill(&recorder, 1100).await;
+    place.until_counted(1, 8600);
+    let [records, counted] = sums(&place);
+    assert_eq!(counted, records);
+    assert_eq!(counted.values().sum::<u64>(), 8600);
+    owner.close(PATIENCE);
+}
+
+async fn who_counts_beside_another_counts_nothing_twice(place: Place) {
+    let (one, owner) = place.start("n");
+    let (other, other_owner) = place.start_as("n", false);
+    tokio::join!(fill(&one, 4000), fill(&other, 4000));
+    place.until_counted(1, 8000);
+    let [records, counted] = sums(&place);
+    assert_eq!(counted, records);
+    assert_eq!(counted.values().sum::<u64>(), 8000);
+    owner.close(PATIENCE);
+    other_owner.close(PATIENCE);
+}
+
+async fn what_is_older_than_counts_is_counted_from_the_newest_on(place: Place) {
+    let (recorder, owner) = place.start("n");
+    fill(&recorder, 6000).await;
+    place.until_counted(1, 6000);
+    owner.close(PATIENCE);
+    drop(recorder);
+    for lost in ["count_hour", "count_host", "count_attempt"] {
+        place.harm(&format!("DELETE FROM @{lost}"));
+    }
+    // Counted to here, and nothing of before.
+    place.harm("UPDATE @counted SET first = 4096, next = 5120");
+    let extent = decided(&place).extent;
+    let all = place.all();
+    assert_eq!(extent.since.as_deref(), Some(all[4095].row.time.as_str()));
+    assert!(!extent.is_whole_from("2000"));
+    place.harm("DELETE FROM @counted");
+    let (recorder, owner) = place.start("n");
+    fill(&recorder, 1).await;
+    place.until_counted(1, 6001);
+    let [records, counted] = sums(&place);
+    assert_eq!(counted, records);
+    assert_eq!(decided(&place).extent.since, None);
+    owner.close(PATIENCE);
+}
+
+async fn counts_of_several_nodes_are_added_up_and_a_gone_nodes_are_counted_too(place: Place) {
+    // One that counts nothing, as before there were counts, and is gone.
+    let (gone, owner) = place.start("gone");
+    fill(&gone, 2500).await;
+    owner.close(PATIENCE);
+    drop(gone);
+    for lost in ["counted", "count_hour", "count_host", "count_attempt"] {
+        place.harm(&format!("DELETE FROM @{lost}"));
+    }
+    let nodes = ["a", "b"].map(|node| place.start(node));
+    for (recorder, _) in &nodes {
+        fill(recorder, 1200).await;
+    }
+    place.until_counted(1, 2048);
+    place.until_counted(2, 1200);
+    place.until_counted(3, 1200);
+    let [records, counted] = sums(&place);
+    assert_eq!(counted, records);
+    assert_eq!(counted.values().sum::<u64>(), 4900);
+    // Each attempt once, though two nodes saw it.
+    let kept = tried(&place, true).attempts;
+    let hundred: Vec<_> = kept
+        .iter()
+        .filter(|one| one.what.path.as_deref() == Some("/item/100"))
+        .collect();
+    assert_eq!((hundred.len(), hundred[0].count), (1, 3));
+    for (_, owner) in nodes {
+        owner.close(PATIENCE);
+    }
+}
+
+async fn names_without_end_are_counted_together_and_hide_nobody_elses(place: Place) {
+    let (recorder, owner) = place.start("n");
+    let noisy = |n: usize| {
+        let mut entry = numbered(14);
+        entry.server = Some("noisy".into());
+        entry.host = Some(format!("{n}.example").into());
+        entry
+    };
+    let count = MOST_HOSTS + 2000;
+    for n in 0..count {
+        while recorder.queue(noisy(n)).is_err() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    let mut calm = numbered(14);
+    calm.server = Some("calm".into());
+    calm.host = Some("wanted.example".into());
+    recorder.record(calm).await.unwrap();
+    fill(&recorder, 1100).await;
+    place.until_counted(1, count as u64 + 1000);
+    let all = decided(&place);
+    let others = all.other_names;
+    assert_eq!(others, 2000, "{}", all.hosts.len());
+    assert!(all.hosts.iter().any(|one| one.host == "wanted.example"));
+    let kept = tried(&place, true);
+    let of = |server: &str| {
+        kept.attempts
+            .iter()
+            .filter(|one| one.server == server)
+            .count()
+    };
+    assert_eq!((of("noisy"), of("calm")), (MOST_ATTEMPTS, 1));
+    let beyond = kept.beyond.iter().find(|(server, _)| server == "noisy");
+    assert_eq!(beyond, Some(&("noisy".to_owned(), 2000)));
+    let [records, counted] = sums(&place);
+    assert_eq!(counted, records);
+    owner.close(PATIENCE);
+}
+
+async fn counts_go_with_the_records_that_they_are_of(place: Place) {
+    let (recorder, owner) = place.start("n");
+    fill(&recorder, 5000).await;
+    place.until_counted(1, 5000);
+    owner.close(PATIENCE);
+    drop(recorder);
+    let keep: Keep = "dns=2".parse().unwrap();
+    let later = |days: i64| {
+        let now = Timestamp::now() + SignedDuration::from_hours(24 * days);
+        Retention::at(now, &[keep])
+    };
+    // Not yet: nothing is two days old.
+    place.prune(&key(1), &later(1));
+    let [records, counted] = sums(&place);
+    assert_eq!(counted, records);
+    place.prune(&key(1), &later(4));
+    let counted = sums(&place)[1].values().sum::<u64>();
+    // What is not counted yet is read: of the newest records, those that are there.
+    let requests = (1..=5000_u64).filter(|n| !n.is_multiple_of(7)).count() as u64;
+    let dns = 5000 - requests;
+    assert!(
+        (requests..requests + dns / 4).contains(&counted),
+        "{counted}"
+    );
+    let kept = tried(&place, false).attempts.into_iter();
+    let names = kept.filter(|one| one.what.event == "dns").count();
+    assert!(names < 200, "{names}");
+}
