@@ -105,6 +105,26 @@ fn a_moment(life: usize) -> Duration {
     Duration::from_millis(200 + (some / 7 + 311 * life as u64) % 900)
 }
 
+/// Requests that were let pass, by path, and policies that were changed.
+fn told(appliance: &Appliance) -> (BTreeMap<String, u64>, BTreeSet<String>) {
+    let mut recorded: BTreeMap<String, u64> = BTreeMap::new();
+    let mut changes = BTreeSet::new();
+    for record in appliance.exported() {
+        let allowed = record["verdict"] == "allow";
+        match record["event"].as_str() {
+            Some("request") if allowed => {
+                let path = record["path"].as_str().unwrap_or_default().to_owned();
+                *recorded.entry(path).or_default() += 1;
+            }
+            Some("policy.change") => {
+                changes.extend(record["policy"].as_str().map(str::to_owned));
+            }
+            _ => {}
+        }
+    }
+    (recorded, changes)
+}
+
 #[test]
 fn kill_9_under_load_loses_nothing_that_was_answered_and_it_serves_again() {
     let origin = Counting::start();
@@ -156,21 +176,7 @@ fn kill_9_under_load_loses_nothing_that_was_answered_and_it_serves_again() {
     assert_eq!(verified.status, 0, "{verified:?}");
 
     // What left has its record, as often as it left.
-    let mut recorded: BTreeMap<String, u64> = BTreeMap::new();
-    let mut changes = BTreeSet::new();
-    for record in appliance.exported() {
-        let allowed = record["verdict"] == "allow";
-        match record["event"].as_str() {
-            Some("request") if allowed => {
-                let path = record["path"].as_str().unwrap_or_default().to_owned();
-                *recorded.entry(path).or_default() += 1;
-            }
-            Some("policy.change") => {
-                changes.extend(record["policy"].as_str().map(str::to_owned));
-            }
-            _ => {}
-        }
-    }
+    let (recorded, changes) = told(&appliance);
     let seen = origin.seen();
     let lost: Vec<_> = seen
         .iter()

@@ -3,7 +3,8 @@
 //! `gig-record-bench [--quick] [--records N] [--dir DIR] [--store jsonl,sqlite,unsigned,postgres] [--seconds N]
 //! [--rate N] [--rounds N]` measures how long one record waits when nothing else happens, what RATE records a
 //! second add (and whether any is refused), then fills the database to N records and searches it as the console
-//! does, ROUNDS times each with other values. `postgres` is the server of GIG_DATABASE_URL. It prints figures for
+//! does: each kind of search once with none of an SQLite file in memory (cold), then ROUNDS times with other values,
+//! pages far back, and what the overview reads. `postgres` is the server of GIG_DATABASE_URL. It prints figures for
 //! people: nothing here passes or fails but what is not done at all. On a machine that does other work they are
 //! that work's, too.
 #![forbid(unsafe_code)]
@@ -17,8 +18,11 @@ use std::{
 use gig_audit::{
     JsonlStore, PostgresRecord, RecordRefused, Recorder, RecorderSettings, SigningKey, SqliteLog,
     SqliteStore, Store,
+    counts::CountedLog,
     log::{Log, jsonl::JsonlLog},
 };
+
+use rustix::fs::{Advice, fadvise};
 
 mod made;
 mod searches;
@@ -79,6 +83,31 @@ impl Kept {
         }
     }
 
+    /// With its counts, where there are some.
+    fn counted(&self) -> Option<Box<dyn CountedLog>> {
+        match self {
+            Self::Lines(_) => None,
+            Self::Sqlite(path) => Some(Box::new(SqliteLog::open(path).expect("the database"))),
+            Self::Postgres(record) => Some(Box::new(record.log().expect("the server"))),
+        }
+    }
+
+    /// Puts a file out of the kernel's memory, as after a start of the machine; what a server keeps stays.
+    fn chill(&self) {
+        let (Self::Lines(path) | Self::Sqlite(path)) = self else {
+            return;
+        };
+        for ending in ["", "-wal"] {
+            let mut name = path.clone().into_os_string();
+            name.push(ending);
+            let Ok(file) = std::fs::File::open(name) else {
+                continue;
+            };
+            file.sync_all().expect("its pages on the disk");
+            fadvise(&file, 0, None, Advice::DontNeed).expect("none of it in memory");
+        }
+    }
+
     fn unindexed(&self) -> u64 {
         match self {
             Self::Lines(_) => 0,
@@ -113,7 +142,8 @@ fn main() {
         let kept = Kept::named(store, &options.folder);
         println!("== {store}");
         runtime.block_on(record(&kept, &options));
-        searches::search(kept.log().as_mut(), options.rounds);
+        searches::search(&kept, options.rounds);
+        searches::overview(&kept, options.rounds);
     }
 }
 
@@ -191,6 +221,16 @@ async fn record(kept: &Kept, options: &Options) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     println!("   indexed {:?} later", begun.elapsed());
+    if let Some(mut log) = kept.counted() {
+        let whole = |log: &mut dyn CountedLog| {
+            let decided = log.decided("2000", "2000").expect("its counts");
+            decided.extent.is_whole_from("2000")
+        };
+        while !whole(log.as_mut()) {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        println!("   counted {:?} later", begun.elapsed());
+    }
     owner.close(Duration::from_secs(600));
     let size = kept.size();
     println!("   {} MB, {} octets a record", size >> 20, size / n.max(1));

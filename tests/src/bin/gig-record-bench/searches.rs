@@ -1,13 +1,14 @@
-//! The searches of the console, each many times with other values: what one page takes.
+//! The searches of the console, each many times with other values: what one page takes; and its overview.
 
 use std::time::{Duration, Instant};
 
 use gig_audit::{
+    counts::TriedAsked,
     log::Log,
     search::{Filter, Query},
 };
 
-use crate::tell;
+use crate::{Kept, tell};
 
 /// What is looked for in one round: by its number.
 type Asked = fn(u32, &Times) -> Filter;
@@ -19,11 +20,13 @@ struct Times {
 }
 
 /// Runs every search `rounds` times and prints how long a page of fifty took.
-pub fn search(log: &mut dyn Log, rounds: u32) {
-    let times = Times::of(log);
+pub fn search(kept: &Kept, rounds: u32) {
+    let mut log = kept.log();
+    let times = Times::of(log.as_mut());
     for (name, asked) in SEARCHES {
         let mut waits = Vec::new();
         let mut found = 0;
+        let cold = cold(kept, asked(rounds, &times));
         for round in 0..rounds {
             let query = Query {
                 filter: asked(round, &times),
@@ -34,9 +37,70 @@ pub fn search(log: &mut dyn Log, rounds: u32) {
             found += log.search(&query).expect("a search").records.len();
             waits.push(begun.elapsed());
         }
-        tell(&format!("{name} ({found} found)"), &mut waits);
+        tell(
+            &format!("{name} ({found} found; cold {cold:?})"),
+            &mut waits,
+        );
     }
-    deep(log, rounds);
+    deep(log.as_mut(), rounds);
+    far(log.as_mut(), rounds);
+}
+
+/// The first page for who opens a database of which nothing is in memory.
+fn cold(kept: &Kept, filter: Filter) -> Duration {
+    kept.chill();
+    let begun = Instant::now();
+    let mut log = kept.log();
+    let query = Query {
+        filter,
+        before: None,
+        limit: 50,
+    };
+    log.search(&query).expect("a search");
+    begun.elapsed()
+}
+
+/// Pages that a cursor names far back in the record.
+fn far(log: &mut dyn Log, rounds: u32) {
+    let end = log.end().expect("the end").to_string();
+    let (chain, last) = end.split_once(':').unwrap_or(("1", "1"));
+    let last: u64 = last.parse().unwrap_or(1);
+    let mut waits: Vec<Duration> = Vec::new();
+    for round in 0..rounds {
+        let place = last / 10 + u64::from(round) * 97;
+        let query = Query {
+            filter: verdict("deny"),
+            before: format!("{chain}:{place}").parse().ok(),
+            limit: 50,
+        };
+        let begun = Instant::now();
+        log.search(&query).expect("a search");
+        waits.push(begun.elapsed());
+    }
+    tell("denied, a page behind nine tenths", &mut waits);
+}
+
+/// What the overview and the list of what waits read, of all that there is.
+pub fn overview(kept: &Kept, rounds: u32) {
+    let Some(mut log) = kept.counted() else {
+        return;
+    };
+    let asked = TriedAsked {
+        since: "2000".to_owned(),
+        server: None,
+        denied: true,
+    };
+    let (mut decided, mut tried) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        let begun = Instant::now();
+        log.decided("2000", "2000").expect("its counts");
+        decided.push(begun.elapsed());
+        let begun = Instant::now();
+        log.tried(&asked).expect("its attempts");
+        tried.push(begun.elapsed());
+    }
+    tell("the overview's counts", &mut decided);
+    tell("what was denied, each once", &mut tried);
 }
 
 /// Page after page of what many records match.
@@ -105,7 +169,7 @@ fn verdict(word: &str) -> Filter {
 }
 
 /// What is looked for: common, rare, and nothing at all.
-const SEARCHES: [(&str, Asked); 14] = [
+const SEARCHES: [(&str, Asked); 15] = [
     ("newest", |_, _| Filter::default()),
     ("denied", |_, _| verdict("deny")),
     ("one host", |n, _| Filter {
@@ -149,6 +213,11 @@ const SEARCHES: [(&str, Asked); 14] = [
         profile: list(format!("user-{}", n % 200)),
         server: list(format!("server-{}", n % 20)),
         method: list("POST"),
+        ..Filter::default()
+    }),
+    ("event and status", |_, _| Filter {
+        event: list("response"),
+        status: list("4xx"),
         ..Filter::default()
     }),
     ("denied before a moment", |n, times| Filter {
