@@ -68,7 +68,7 @@ impl Place {
 
     /// Waits until a chain is counted from its beginning to near this place.
     fn until_counted(&self, chain: u32, end: u64) {
-        let begun = std::time::Instant::now();
+        let begun = crate::clock::Moment::now();
         loop {
             let marks = self.counted();
             let is_there = |(of, first, next): &(u32, u64, u64)| {
