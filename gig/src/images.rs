@@ -322,7 +322,7 @@ fn folder() -> anyhow::Result<PathBuf> {
     let data = data_dir::path()?;
     data_dir::make_private(&data)?;
     data_dir::refuse_shared(&data)?;
-    let folder = data.join("images");
+    let folder = data.join(gig_sandbox::IMAGES);
     data_dir::make_private(&folder)?;
     Ok(folder)
 }

@@ -44,7 +44,8 @@ pub struct Subject {
     budget: Budget,
     register: Register,
     places: Arc<Places>,
-    wallet: Option<Arc<Wallet>>,
+    /// Kept once it is there: nothing of a sandbox goes unwatched again.
+    wallet: OnceLock<Arc<Wallet>>,
     /// The registered server it runs, for its records.
     server: OnceLock<Arc<str>>,
     /// Whose it is, for the same.
@@ -70,7 +71,7 @@ impl Subject {
             id,
             address,
             gateway,
-            wallet,
+            wallet: wallet.map_or_else(OnceLock::new, OnceLock::from),
             policy: ArcSwap::from_pointee(policy),
             clock: wall_clock::moment,
             changes: AtomicU64::new(0),
@@ -179,10 +180,16 @@ impl Subject {
         &self.synthetic
     }
 
+    /// Gives a wallet to a sandbox that has none: what it sends is looked through from its next request and
+    /// connection on. One that has one keeps it.
+    pub fn watch(&self, wallet: Arc<Wallet>) {
+        let _kept = self.wallet.set(wallet);
+    }
+
     /// Its sentinels, where gig keeps secrets.
     #[must_use]
-    pub const fn wallet(&self) -> Option<&Arc<Wallet>> {
-        self.wallet.as_ref()
+    pub fn wallet(&self) -> Option<&Arc<Wallet>> {
+        self.wallet.get()
     }
 
     /// Says which registered server it runs, before it is bound to its address; only the first name

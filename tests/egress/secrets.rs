@@ -148,6 +148,55 @@ fn node_fetch_sends_the_value_in_json() {
     assert_eq!(bodies(&origin), [format!("{{\"k\":[\"{VALUE}\"]}}")]);
 }
 
+/// What no spelling leaves as it is.
+const AWKWARD: &str = "p@ss\"w\\rd+/=%\u{e9}-7Qx2mZ0pLr";
+
+#[test]
+fn a_value_that_needs_escapes_is_right_wherever_clients_write_it() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    let venv = place::client("venv");
+    let python = text(&venv.join("bin/python"));
+    let script = "import json, os, requests\n\
+        t, u = os.environ['GITHUB_TOKEN'], 'https://api.example.com/'\n\
+        for r in [\n \
+         requests.post(u, json={'key': t}),\n \
+         requests.post(u, data=json.dumps({'key': t})),\n \
+         requests.post(u, files={'payload_json': (None, json.dumps({'key': t}))}),\n \
+         requests.post(u, data={'key': t}),\n\
+        ]: r.raise_for_status()\n";
+    let script = lab.file("client.py", script);
+    let fetch = "fetch('https://api.example.com/', {method: 'POST', \
+        body: JSON.stringify({key: process.env.GITHUB_TOKEN})}).then(r => r.text())";
+    let all = format!(
+        "curl -sS --fail -d \"{{\\\"key\\\":\\\"$GITHUB_TOKEN\\\"}}\" https://api.example.com/ \
+         && node -e \"{fetch}\" && {python} {client} && \
+         curl -sS --fail -d \"key=$GITHUB_TOKEN\" https://api.example.com/",
+        client = text(&script),
+    );
+    let subject = lab.gig().allow(HOST).host_env("GITHUB_TOKEN", AWKWARD);
+    let subject = subject.option(["--secret", "GITHUB_TOKEN@api.example.com"]);
+    let run = subject
+        .read_only(&venv)
+        .read_only(&script)
+        .sh(&all)
+        .success();
+    assert!(!run.text().contains("7Qx2mZ0pLr"), "{run}");
+    let bodies = bodies(&origin);
+    assert_eq!(bodies.len(), 7, "{run}");
+    let json = |body: &str| -> Option<String> {
+        let from = body.find('{')?;
+        let to = body.rfind('}')?;
+        let value: serde_json::Value = serde_json::from_str(body.get(from..=to)?).ok()?;
+        Some(value.get("key")?.as_str()?.to_owned())
+    };
+    for body in &bodies[..5] {
+        assert_eq!(json(body).as_deref(), Some(AWKWARD), "{body}");
+    }
+    let escaped = "key=p%40ss%22w%5Crd%2B%2F%3D%25%C3%A9-7Qx2mZ0pLr";
+    assert_eq!([&*bodies[5], &*bodies[6]], [escaped; 2]);
+}
+
 #[test]
 fn git_sends_the_value_in_basic_credentials() {
     let lab = Lab::new();

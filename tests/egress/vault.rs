@@ -91,6 +91,33 @@ fn a_secret_of_the_vault_is_swapped_in_and_revoked_while_the_program_runs() {
     assert_eq!(requests[0].field("x-token"), Some(VALUE));
 }
 
+#[test]
+fn a_program_without_secrets_sends_no_value_of_the_vault() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    let ask = "for t in harmless \"$1\"; do curl -sS -o /dev/null -w '%{http_code}\\n' \
+               -H \"X-Token: $t\" https://api.example.com/; done";
+    let run = || {
+        let run = lab.gig().allow(HOST).host_env("GIG_DATA_DIR", &data(&lab));
+        run.run(["sh", "-c", ask, "sh", VALUE]).success()
+    };
+    // Nobody's value yet, and no vault is made by asking.
+    let before = run();
+    assert_eq!(before.text(), "200\n200\n", "{before}");
+    assert!(
+        !std::path::Path::new(&data(&lab))
+            .join("master.key")
+            .exists()
+    );
+    secret(&lab, &["set", "TOKEN"], VALUE);
+    let after = run();
+    assert_eq!(after.text(), "200\n403\n", "{after}");
+    assert_eq!(origin.requests().len(), 3, "{after}");
+    let alarms: Vec<_> = after.audit.of(Event::SecretMisuse).collect();
+    assert_eq!(alarms.len(), 1, "{after}");
+    assert!(!format!("{:?}", after.audit).contains(VALUE), "{after}");
+}
+
 /// Asks once for each line that it reads, always on the same connection.
 const ASKING: &str = "import os, sys, httpx\n\
     c = httpx.Client(http2=sys.argv[1] == 'h2', timeout=90)\n\

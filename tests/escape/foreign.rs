@@ -5,7 +5,7 @@ mod appliance;
 
 use gig_tests::lab::{Lab, http_origin::greet, network::text};
 
-use self::appliance::Appliance;
+use self::appliance::{Appliance, Name};
 
 const ALLOWED: &str = "allowed.example.com";
 const DENIED: &str = "denied.example.net";
@@ -130,6 +130,35 @@ fn only_a_stranger_with_nothing_in_it_is_registered_and_only_once() {
         again.works.then_some(again)
     });
     assert_ne!(again.output, first.output);
+}
+
+#[test]
+fn one_that_a_file_names_is_let_go_when_the_file_names_it_no_more() {
+    let lab = Lab::new();
+    let allowed = lab.https(ALLOWED, greet);
+    let appliance = Appliance::start(&lab, &policy());
+    appliance.secret(VALUE);
+    let stranger = appliance.stranger();
+    let name = Name::of(&stranger);
+    let by_path = ["--path", &text(&name.file)];
+    let said = stranger.register_by(&by_path);
+    assert!(said.works, "{said:?}; {}", appliance.said());
+    let ask = format!("https://{ALLOWED}/");
+    assert_eq!(stranger.curl(&ask), "200 0");
+    // The same once more is the same; a process in it may live on when the name is gone.
+    assert_eq!(stranger.register_by(&by_path).output, said.output);
+    let refused = stranger.register();
+    assert!(refused.errors.contains("by path /"), "{refused:?}");
+    let seen = allowed.raw().wire_octets();
+    drop(name);
+    appliance.until("it is let go", || {
+        appliance.registered().is_empty().then_some(())
+    });
+    let answer = stranger.curl(&ask);
+    assert!(answer.starts_with("000 "), "{answer}");
+    assert_eq!(allowed.raw().wire_octets(), seen);
+    let ended = appliance.records("event=sandbox.exit");
+    assert_eq!(ended.len(), 1, "{ended:?}");
 }
 
 /// The host's own, a number that is nobody's, a file, a link to a namespace, a sandbox of gig's.

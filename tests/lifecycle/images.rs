@@ -71,7 +71,7 @@ fn image() -> BuiltImage {
 
 /// Where the subject's user has images.
 fn images(lab: &Lab) -> PathBuf {
-    lab.home().join(".local/share/gig/images")
+    lab.home().join(".local/share/gig/gig-images")
 }
 
 /// What is there of images, whole or not, but for locks.

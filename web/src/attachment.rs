@@ -67,7 +67,9 @@ impl Over {
                 EndCause::Program => protocol::ENDED,
                 EndCause::Stopped => protocol::STOPPED,
                 EndCause::Shutdown => protocol::SHUTDOWN,
-                EndCause::Idle | EndCause::Detached | EndCause::Changed => protocol::FAILED,
+                EndCause::Idle | EndCause::Detached | EndCause::Changed | EndCause::NotBegun => {
+                    protocol::FAILED
+                }
             },
             Self::NotUnderstood => protocol::NOT_UNDERSTOOD,
             Self::TooLong => protocol::TOO_LONG,
@@ -273,7 +275,8 @@ async fn unread(ended: impl Future<Output = Ended>) {
         | EndCause::Stopped
         | EndCause::Idle
         | EndCause::Detached
-        | EndCause::Changed => HALF_A_MINUTE,
+        | EndCause::Changed
+        | EndCause::NotBegun => HALF_A_MINUTE,
     };
     tokio::time::sleep(left).await;
 }

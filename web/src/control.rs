@@ -145,6 +145,8 @@ pub enum EndCause {
     Detached,
     /// Somebody added something to the network namespace that it is.
     Changed,
+    /// It was recorded and could not begin.
+    NotBegun,
     /// gig goes down.
     Shutdown,
 }
@@ -159,6 +161,7 @@ impl EndCause {
             Self::Idle => "it was idle",
             Self::Detached => "whoever was attached went away",
             Self::Changed => "its network namespace was changed",
+            Self::NotBegun => "it could not begin",
             Self::Shutdown => "gig goes down",
         }
     }

@@ -41,7 +41,7 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    /// Reads the values; `None` without `--secret`.
+    /// Reads the values; without `--secret`, what values of the vault are found by; `None` where there are none.
     ///
     /// # Errors
     /// When a value is not to be had, or would reach the program by another way.
@@ -52,7 +52,7 @@ impl Secrets {
     ) -> anyhow::Result<Option<Self>> {
         let captured = policy.captured_names();
         if args.secret.is_empty() && captured.is_empty() && args.capture.is_empty() {
-            return Ok(None);
+            return Ok(connected.then(|| Self::watching(args)).flatten());
         }
         if !connected {
             bail!(
@@ -87,6 +87,30 @@ impl Secrets {
             given,
             changes,
         }))
+    }
+
+    /// No secrets, and a border that knows the vault's values: the program may have one by another way.
+    fn watching(args: &RunArgs) -> Option<Self> {
+        let opened = || {
+            if !vault::begun()? {
+                return Ok(None);
+            }
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+            let builder = RunKeeper::builder(network(args)?, clock).vault(vault::open()?);
+            anyhow::Ok(Some(Arc::new(builder.build()?)))
+        };
+        let keeper = opened().unwrap_or_else(|error| {
+            tell(&format!(
+                "gig: warning: values of the vault are not looked for in what the program sends: {error:#}\n"
+            ));
+            None
+        })?;
+        Some(Self {
+            border: Border::new(Arc::clone(&keeper) as Arc<dyn Keeper>),
+            keeper,
+            given: Vec::new(),
+            changes: None,
+        })
     }
 
     /// Waits for what is being fetched or minted, so that nothing that a service gave is lost.

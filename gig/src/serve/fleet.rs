@@ -46,6 +46,7 @@ mod idle;
 mod life;
 mod seats;
 mod streams;
+mod unwatched;
 
 /// All of them.
 pub(super) struct Fleet {
@@ -139,7 +140,8 @@ impl Fleet {
     }
 
     /// Where sandboxes are watched.
-    pub(super) fn run_on(&self, runtime: Handle) {
+    pub(super) fn run_on(self: &Arc<Self>, runtime: Handle) {
+        drop(runtime.spawn(unwatched::see_to(Arc::downgrade(self))));
         // Told once, by whoever starts gig.
         let _first = self.runtime.set(runtime);
     }

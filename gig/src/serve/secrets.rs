@@ -117,13 +117,7 @@ impl Secrets {
     /// An empty wallet: what the sandbox sends is looked through for values of the vault all the same, once
     /// there were any. What cannot be opened gave nobody a value.
     async fn watching(&self, sandbox: SandboxId) -> Option<Given> {
-        let opened = async {
-            if !tokio::task::spawn_blocking(vault::begun).await?? {
-                return Ok(None);
-            }
-            self.border().await.map(Some)
-        };
-        let border = opened.await.unwrap_or_else(|error: anyhow::Error| {
+        let border = self.begun().await.unwrap_or_else(|error| {
             tracing::warn!(
                 sandbox.id = %sandbox, error = format!("{error:#}"),
                 "values of the vault are not looked for in what this sandbox sends"
@@ -134,6 +128,17 @@ impl Secrets {
             wallet: border.wallet(sandbox),
             variables: Vec::new(),
         })
+    }
+
+    /// The border, once there is anything in the vault.
+    ///
+    /// # Errors
+    /// When that cannot be told, or what there is cannot be opened.
+    pub(super) async fn begun(&self) -> anyhow::Result<Option<&Arc<Border>>> {
+        if self.kept.get().is_none() && !tokio::task::spawn_blocking(vault::begun).await?? {
+            return Ok(None);
+        }
+        self.border().await.map(Some)
     }
 
     /// The border, made when it is first asked for.

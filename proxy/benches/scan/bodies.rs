@@ -2,24 +2,68 @@
 
 use std::fmt::Write as _;
 
-/// What a body is made of.
-type Make = fn(usize) -> Vec<u8>;
+/// A kind of body.
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    /// Its `Content-Type`.
+    pub(crate) media: &'static str,
+    /// Pieces are put together in its beginning.
+    pub(crate) in_pieces: bool,
+    /// Nobody sends it who does not want looking to take long.
+    pub(crate) hostile: bool,
+    pub(crate) make: fn(usize) -> Vec<u8>,
+}
+
+const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
 
 /// Every kind of body.
-pub(crate) const KINDS: [(&str, Make); 12] = [
-    ("json", json),
-    ("pretty-json", pretty_json),
-    ("json-in-json", json_in_json),
-    ("html", html),
-    ("base64-json", base64_json),
-    ("source", source),
-    ("bundle", bundle),
-    ("random", random),
-    ("form", form),
-    ("events", events),
-    ("blanks", blanks),
-    ("breaks", breaks),
+pub(crate) const KINDS: [Kind; 14] = [
+    Kind::told_apart("json", JSON, json),
+    Kind::told_apart("pretty-json", JSON, pretty_json),
+    Kind::told_apart("json-in-json", JSON, json_in_json),
+    Kind::told_apart("base64-json", JSON, base64_json),
+    Kind::whole("html", "text/html", html),
+    Kind::whole("source", TEXT, source),
+    Kind::whole("bundle", "application/javascript", bundle),
+    Kind::whole("random", "application/octet-stream", random),
+    Kind::whole("events", "text/event-stream", events),
+    Kind::told_apart("form", "application/x-www-form-urlencoded", form),
+    Kind::told_apart("fields", "multipart/form-data; boundary=b0undary", fields),
+    Kind::told_apart("file", "multipart/form-data; boundary=b0undary", file),
+    Kind::hostile("blanks", blanks),
+    Kind::hostile("breaks", breaks),
 ];
+
+impl Kind {
+    const fn whole(name: &'static str, media: &'static str, make: fn(usize) -> Vec<u8>) -> Self {
+        Self {
+            name,
+            media,
+            in_pieces: false,
+            hostile: false,
+            make,
+        }
+    }
+
+    const fn told_apart(
+        name: &'static str,
+        media: &'static str,
+        make: fn(usize) -> Vec<u8>,
+    ) -> Self {
+        Self {
+            in_pieces: true,
+            ..Self::whole(name, media, make)
+        }
+    }
+
+    const fn hostile(name: &'static str, make: fn(usize) -> Vec<u8>) -> Self {
+        Self {
+            hostile: true,
+            ..Self::whole(name, TEXT, make)
+        }
+    }
+}
 
 /// Numbers that look like chance (SplitMix64).
 pub(crate) struct Chance(u64);
@@ -221,6 +265,33 @@ fn form(length: usize) -> Vec<u8> {
             chance.letters(BASE62, 22),
         )
         .unwrap();
+    })
+}
+
+/// Many short parts, as a browser sends a form.
+fn fields(length: usize) -> Vec<u8> {
+    repeated(length, 13, |text, chance| {
+        write!(
+            text,
+            "--b0undary\r\nContent-Disposition: form-data; name=\"{}\"\r\n\r\n{}\r\n",
+            chance.of(&WORDS),
+            chance.sentence(12),
+        )
+        .unwrap();
+    })
+}
+
+/// One long part.
+fn file(length: usize) -> Vec<u8> {
+    let mut first = true;
+    repeated(length, 14, |text, chance| {
+        if std::mem::take(&mut first) {
+            text.push_str(
+                "--b0undary\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f.txt\"\r\n\r\n",
+            );
+        }
+        text.push_str(&chance.sentence(12));
+        text.push('\n');
     })
 }
 

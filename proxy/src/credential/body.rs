@@ -10,8 +10,9 @@ use http::{HeaderMap, header::CONTENT_TYPE};
 
 use self::aside::Aside;
 use super::{
-    coding::{Coded, Coding, Undone, coded},
+    coding::{Coded, Coding, Undone, coded, is_chunked_within},
     inject::{Stopped, trailers::place_trailers},
+    media::{is_json, media},
     memory::{Memory, NoMemory},
     misuse::{Bearer, Guard, Pieces, Standing},
     place::Escape,
@@ -58,10 +59,9 @@ struct Kind {
     word: &'static str,
     /// `None`: a value in it would break it, or it is not text.
     escape: Option<Escape>,
-    /// It does not say what it is: how it begins says how a value is written.
+    /// It does not say what it is, or what clients say of anything: where it begins like JSON, a value is
+    /// written as in JSON.
     untold: bool,
-    /// A place for credentials, where a sentinel that goes astray is refused.
-    credential: bool,
     /// Its parts are fields of a form, or files.
     fields: bool,
 }
@@ -247,7 +247,7 @@ impl BodyPlan {
             };
         };
         let swap = match self.kind.untold {
-            true => Swap::untold(self.swappable.clone(), &self.tally),
+            true => Swap::untold(self.swappable.clone(), escape, &self.tally),
             false => Swap::new(self.swappable.clone(), escape, &self.tally),
         };
         let swap = match &self.boundary {
@@ -273,22 +273,22 @@ impl BodyPlan {
 
     /// Looks at it while it passes.
     fn guard(&self) -> Guard {
-        let place = (self.kind.word, self.kind.credential);
         let pieces = match (self.kind.escape, &self.boundary) {
             (_, Some(boundary)) => Pieces::multipart(boundary),
+            (Some(Escape::Percent), _) => Pieces::form_or_json(),
             _ if self.kind.untold => Pieces::untold(),
-            (Some(Escape::Percent), _) => Pieces::form(),
             (Some(Escape::Json), _) => Pieces::json(),
             _ => Pieces::never(),
         };
         let standing = match &self.boundary {
             Some(boundary) if self.kind.fields => Standing::parts(boundary),
+            None if self.kind.escape == Some(Escape::Percent) => Standing::form_or_members(),
             None if self.kind.untold || self.kind.escape == Some(Escape::Json) => {
                 Standing::members()
             }
             _ => Standing::default(),
         };
-        let guard = Guard::new(&self.watch, &self.bearer(), place, &self.tally);
+        let guard = Guard::new(&self.watch, &self.bearer(), self.kind.word, &self.tally);
         guard.in_pieces(pieces).standing(standing)
     }
 
@@ -346,26 +346,26 @@ fn kind(headers: &HeaderMap) -> Kind {
         word,
         escape,
         untold: false,
-        credential: false,
         fields: false,
     };
-    let Some(value) = headers.get(CONTENT_TYPE) else {
+    if !headers.contains_key(CONTENT_TYPE) && !is_chunked_within(headers) {
         return Kind {
             untold: true,
             ..of("body", Some(Escape::Raw))
         };
-    };
-    let text = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
-    let media = text.split(';').next().unwrap_or_default().trim();
-    let (main, sub) = media.split_once('/').unwrap_or((media, ""));
+    }
+    let media = media(headers);
+    let (main, sub) = media.split_once('/').unwrap_or((&media, ""));
+    if is_chunked_within(headers) {
+        return of("body in chunks of its own", None);
+    }
     match (main, sub) {
         ("application", "x-www-form-urlencoded") => Kind {
-            credential: true,
+            // curl says so of whatever it is given.
+            untold: true,
             ..of("form body", Some(Escape::Percent))
         },
-        (_, sub) if sub == "json" || sub.ends_with("+json") || JSON.contains(&sub) => {
-            of("JSON body", Some(Escape::Json))
-        }
+        (_, sub) if is_json(sub) => of("JSON body", Some(Escape::Json)),
         ("text", "html") => of("HTML body", Some(Escape::Markup)),
         (_, sub) if sub == "xml" || sub.ends_with("+xml") => of("XML body", Some(Escape::Markup)),
         ("multipart", "form-data") => Kind {
@@ -373,6 +373,13 @@ fn kind(headers: &HeaderMap) -> Kind {
             ..of("multipart body", Some(Escape::Raw))
         },
         ("multipart", _) => of("multipart body", Some(Escape::Raw)),
+        // A string in GraphQL has the escapes of one in JSON.
+        ("application", "graphql") => of("text body", Some(Escape::Json)),
+        // A browser's `fetch` says so of a string.
+        ("text", "plain") => Kind {
+            untold: true,
+            ..of("text body", Some(Escape::Raw))
+        },
         ("text", _) => of("text body", Some(Escape::Raw)),
         ("application", sub) if TEXT.contains(&sub) => of("text body", Some(Escape::Raw)),
         _ => of("binary body", None),
@@ -406,11 +413,8 @@ fn boundary(headers: &HeaderMap) -> Option<Arc<[u8]>> {
 
 /// RFC 2046 §5.1.1 has seventy; nobody is held to it.
 const LONGEST_BOUNDARY: usize = 256;
-/// JSON under other names.
-const JSON: [&str; 5] = ["x-ndjson", "ndjson", "jsonl", "x-json", "json-seq"];
 /// Text that does not say so.
-const TEXT: [&str; 7] = [
-    "graphql",
+const TEXT: [&str; 6] = [
     "javascript",
     "x-javascript",
     "yaml",

@@ -384,8 +384,22 @@ pub const BOMB: usize = 32 * 1024 * 1024;
 pub const RATIO: usize = 1100;
 /// A coding on another already helps nobody.
 const MOST: usize = 2;
+/// Whether the body has chunks of its own (S3 uploads), whose lengths and sums another length within would break.
+#[must_use]
+pub fn is_chunked_within(headers: &HeaderMap) -> bool {
+    let codings = headers.get_all(CONTENT_ENCODING).iter();
+    let mut words = codings.flat_map(|value| value.as_bytes().split(|octet| *octet == b','));
+    words.any(|word| {
+        word.trim_ascii()
+            .eq_ignore_ascii_case(AWS_CHUNKED.as_bytes())
+    }) || headers
+        .get("x-amz-content-sha256")
+        .is_some_and(|said| said.as_bytes().starts_with(b"STREAMING-"))
+}
+
 /// Not codings: the second frames what S3 clients upload, and some stores keep the word.
-const PLAIN: [&str; 2] = ["identity", "aws-chunked"];
+const PLAIN: [&str; 2] = ["identity", AWS_CHUNKED];
+const AWS_CHUNKED: &str = "aws-chunked";
 
 #[cfg(test)]
 mod tests;

@@ -245,8 +245,6 @@ pub struct Guard {
     watch: Arc<Watch>,
     sandbox: SandboxId,
     granted: Arc<[SecretGrant]>,
-    /// A body that is a place for credentials: a form.
-    credential: bool,
     /// Its own sentinels stay what they are in this body.
     literal: bool,
     /// Escapes are not undone.
@@ -268,14 +266,13 @@ impl Guard {
     pub fn new(
         watch: &Arc<Watch>,
         bearer: &Bearer<'_>,
-        (place, credential): (&'static str, bool),
+        place: &'static str,
         tally: &Arc<Tally>,
     ) -> Self {
         Self {
             watch: Arc::clone(watch),
             sandbox: bearer.sandbox,
             granted: bearer.granted.into(),
-            credential,
             literal: false,
             as_is: false,
             place,
@@ -338,7 +335,7 @@ impl Guard {
             watch.find(&piece, |found, at| {
                 // What ends before was told before.
                 if at.end > joint {
-                    verdict.add(self, found, self.credential);
+                    verdict.add(self, found, false);
                 }
             });
             drop(piece.drain(..piece.len().saturating_sub(watch.longest())));
@@ -357,8 +354,7 @@ impl Guard {
         for hit in finds.hits.iter().filter(|hit| hit.end > joint) {
             if let Some(found) = watch.spelled(hit.text) {
                 let place = (hit.start, hit.end);
-                let credential =
-                    self.credential || self.standing.is_credential(whole, joint, place);
+                let credential = self.standing.is_credential(whole, joint, place);
                 verdict.add(self, found, credential);
                 if self.whole.len() < REMEMBERED && !self.is_whole(found) {
                     self.whole.push((found.name.clone(), found.what));
@@ -375,9 +371,10 @@ impl Guard {
         (self.tail, self.finds) = (piece, finds);
         if verdict.result.is_ok() {
             let mut pieces = std::mem::take(&mut self.pieces);
+            let credential = self.standing.is_form();
             pieces.look(octets, &watch, |found| {
                 if !self.is_whole(found) {
-                    verdict.add(self, found, self.credential);
+                    verdict.add(self, found, credential);
                 }
             });
             self.pieces = pieces;

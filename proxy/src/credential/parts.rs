@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use memchr::{memchr_iter, memmem};
 
+use super::media::begins_like_json;
+
 /// What an octet of the body belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Spot {
@@ -30,6 +32,8 @@ pub(super) struct Parts {
     turns: Vec<(usize, Spot)>,
     /// What was before the first of these.
     before: Spot,
+    /// Nothing says what the part is in, and nothing but blanks of it came yet.
+    untold: bool,
 }
 
 impl Parts {
@@ -42,6 +46,7 @@ impl Parts {
             rest: b"\n".to_vec(),
             turns: Vec::new(),
             before: Spot::default(),
+            untold: false,
         }
     }
 
@@ -55,6 +60,10 @@ impl Parts {
         let mut at = 0;
         loop {
             let rest = all.get(at..).unwrap_or_default();
+            if let Some(begins) = self.begins(rest) {
+                self.turns
+                    .push(((at + begins).saturating_sub(kept), self.spot));
+            }
             let next = if self.spot.head {
                 self.head(rest)
             } else {
@@ -82,6 +91,17 @@ impl Parts {
         last.map_or(self.before, |(_, spot)| *spot)
     }
 
+    /// Where in a content that does not say what it is there is the first octet that does.
+    fn begins(&mut self, rest: &[u8]) -> Option<usize> {
+        if !self.untold || self.spot.head {
+            return None;
+        }
+        let at = rest.iter().position(|octet| !octet.is_ascii_whitespace())?;
+        self.untold = false;
+        self.spot.json = begins_like_json(rest.get(at..)?)?;
+        Some(at)
+    }
+
     /// Up to where a head begins.
     fn content(&mut self, rest: &[u8]) -> Option<usize> {
         let at = memmem::find(rest, &self.delimiter)?;
@@ -100,10 +120,12 @@ impl Parts {
             None => return None,
         };
         let head = rest.get(..end).unwrap_or_default();
+        let media = media(head);
+        self.untold = media.is_none() || media.as_deref() == Some(b"text/plain");
         self.spot = Spot {
             head: false,
             field: !names_file(head),
-            json: says_json(head),
+            json: media.is_some_and(|media| media.ends_with(b"json")),
         };
         Some(end)
     }
@@ -136,15 +158,13 @@ fn names_file(head: &[u8]) -> bool {
     })
 }
 
-/// Whether a part's head says that its content is JSON.
-fn says_json(head: &[u8]) -> bool {
-    head.split(|octet| *octet == b'\n').any(|line| {
+/// What a part's head says its content is, in small letters and without parameters.
+fn media(head: &[u8]) -> Option<Vec<u8>> {
+    head.split(|octet| *octet == b'\n').find_map(|line| {
         let line = line.to_ascii_lowercase();
-        let Some(media) = line.trim_ascii().strip_prefix(b"content-type:") else {
-            return false;
-        };
-        let media = media.split(|octet| *octet == b';').next();
-        media.is_some_and(|media| media.trim_ascii_end().ends_with(b"json"))
+        let media = line.trim_ascii().strip_prefix(b"content-type:")?;
+        let media = media.split(|octet| *octet == b';').next()?;
+        Some(media.trim_ascii().to_vec())
     })
 }
 
@@ -211,6 +231,14 @@ mod tests {
                 "--b1\r\nA: b\r\n\r\n{}\r\n--b1\r\nContent-Type: text/plain\r\n\r\n<",
                 field,
             ),
+            ("--b1\r\nA: b\r\n\r\n\r\n {\"k\":\"<", "field json"),
+            ("--b1\r\nContent-Type: text/plain\r\n\r\n[\"<", "field json"),
+            ("--b1\r\nContent-Type: text/csv\r\n\r\n[\"<", field),
+            (
+                "--b1\r\nA: b\r\n\r\n\r\n--b1\r\nA: c\r\n\r\n {<",
+                "field json",
+            ),
+            ("--b1\r\nA: b\r\n\r\n{}\r\n--b1\r\nA: c\r\n\r\na{<", field),
         ] {
             for size in [1, 3, 1000] {
                 let found = spot(text, size);

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use super::{
+    media::begins_like_json,
     needles::{Needles, SHORTEST},
     parts::Parts,
     place::{Escape, Replacement},
@@ -94,23 +95,23 @@ impl Swap {
         self
     }
 
-    /// The same for text that does not say what it is: what begins like JSON is taken for it, so that no
-    /// value ends the string that it stands in.
+    /// The same for text that may be something else than it says, or says nothing: what begins like JSON is
+    /// taken for it, so that no value ends the string that it stands in; all else is as `otherwise` has it.
     #[must_use]
-    pub fn untold(replacements: Vec<Swappable>, tally: &Arc<Tally>) -> Self {
+    pub fn untold(replacements: Vec<Swappable>, otherwise: Escape, tally: &Arc<Tally>) -> Self {
         Self {
             unknown: true,
-            ..Self::new(replacements, Escape::Raw, tally)
+            ..Self::new(replacements, otherwise, tally)
         }
     }
 
     /// Looks at how the text begins, behind what says in which Unicode encoding it is.
     fn recognise(&mut self, octets: &[u8]) {
-        let Some(first) = octets.iter().find(|octet| !is_before(**octet)) else {
+        let Some(json) = begins_like_json(octets) else {
             return;
         };
         self.unknown = false;
-        if matches!(first, b'{' | b'[') {
+        if json {
             // Nothing is held back yet: no sentinel begins with what may stand before.
             let replacements = std::mem::take(&mut self.replacements);
             *self = Self::new(replacements, Escape::Json, &self.tally);
@@ -238,12 +239,6 @@ impl Rewrite for Swap {
 /// What would end a field of a part's head, or a quoted word in it.
 const ENDS_HEAD: [u8; 4] = *b"\r\n\"\0";
 
-/// A blank, an octet of a byte order mark (Unicode 16.0 §23.8), or the first half of a letter in UTF-16: none
-/// of them says what the text is.
-const fn is_before(octet: u8) -> bool {
-    octet.is_ascii_whitespace() || matches!(octet, 0xef | 0xbb | 0xbf | 0xfe | 0xff | 0)
-}
-
 #[cfg(test)]
 mod tests {
     use gig_vault::{Part, Secret, SecretBytes, Shape, Treatment};
@@ -303,7 +298,7 @@ mod tests {
             (format!("  {SENTINEL} {{"), "  a\"b\\c {"),
         ] {
             for cut in 0..=text.len() {
-                let mut swap = Swap::untold(swappable("a\"b\\c"), &Arc::default());
+                let mut swap = Swap::untold(swappable("a\"b\\c"), Escape::Raw, &Arc::default());
                 let (one, two) = text.as_bytes().split_at(cut);
                 assert_eq!(pushed(&mut swap, &[one, two]), expected, "{text} at {cut}");
             }
@@ -367,14 +362,14 @@ mod tests {
                 let begun = wide(begin);
                 let text = [&begun[..], &wide(SENTINEL)].concat();
                 let mut out = Vec::new();
-                let mut swap = Swap::untold(swappable("a\"b\\c"), &Arc::default());
+                let mut swap = Swap::untold(swappable("a\"b\\c"), Escape::Raw, &Arc::default());
                 swap.push(&text, &mut out).unwrap();
                 swap.finish(&mut out).unwrap();
                 assert_eq!(out, text);
                 // Octets that are none of it: JSON all the same, so that none of it ends a string.
                 let text = [&begun[..], SENTINEL.as_bytes()].concat();
                 let mut out = Vec::new();
-                let mut swap = Swap::untold(swappable("a\"b\\c"), &Arc::default());
+                let mut swap = Swap::untold(swappable("a\"b\\c"), Escape::Raw, &Arc::default());
                 swap.push(&text, &mut out).unwrap();
                 swap.finish(&mut out).unwrap();
                 assert_eq!(out, [&begun[..], b"a\\\"b\\\\c"].concat());

@@ -40,7 +40,7 @@ impl<S> WatchedStream<S> {
             granted: &granted,
         };
         let tally = Arc::new(Tally::default());
-        let guard = Guard::new(&border.watch(), &bearer, ("the stream", false), &tally);
+        let guard = Guard::new(&border.watch(), &bearer, "the stream", &tally);
         Self {
             inner,
             wallet: Arc::clone(wallet),

@@ -15,6 +15,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 pub(crate) use hidden::Hidden;
+pub use hidden::IMAGES;
 use hidden::{CREDENTIALS, existing};
 
 use crate::bootstrap::orders::Shown;

@@ -165,6 +165,36 @@ impl<'lab> Appliance<'lab> {
     }
 }
 
+/// A file that names the network namespace of a stranger; no more once this is dropped.
+pub(super) struct Name<'lab> {
+    lab: &'lab Lab,
+    pub(super) file: PathBuf,
+}
+
+impl<'lab> Name<'lab> {
+    pub(super) fn of(stranger: &Stranger<'lab>) -> Self {
+        let lab = stranger.appliance.lab;
+        let file = lab.file("name", "");
+        let namespace = format!("/proc/{}/ns/net", stranger.pid);
+        let name = Self { lab, file };
+        name.does("mount", &["--bind", &namespace, &text(&name.file)]);
+        name
+    }
+
+    fn does(&self, program: &str, words: &[&str]) {
+        let mut command = self.lab.network.command(Side::Host, program);
+        command.args(words);
+        let said = said(command);
+        assert!(said.works || thread::panicking(), "{words:?}: {said:?}");
+    }
+}
+
+impl Drop for Name<'_> {
+    fn drop(&mut self) {
+        self.does("umount", &[&text(&self.file)]);
+    }
+}
+
 impl Drop for Appliance<'_> {
     fn drop(&mut self) {
         let Ok(serving) = self.serving.get_mut() else {
@@ -178,10 +208,13 @@ impl Drop for Appliance<'_> {
 impl Stranger<'_> {
     /// Registers it, and keeps what its programs are to be given.
     pub(super) fn register(&self) -> Said {
-        let pid = self.pid.to_string();
-        let said = self
-            .appliance
-            .gig(&["netns", "register", "--server", "box", "--pid", &pid]);
+        self.register_by(&["--pid", &self.pid.to_string()])
+    }
+
+    /// The same, named as `words` name it.
+    pub(super) fn register_by(&self, words: &[&str]) -> Said {
+        let all = [&["netns", "register", "--server", "box"], words].concat();
+        let said = self.appliance.gig(&all);
         if said.works {
             fs::write(&self.environment, &said.output).expect("write it down");
         }

@@ -140,7 +140,9 @@ fn octets_pass_unchanged_and_the_status_is_the_programs() {
 #[test]
 fn each_client_has_a_process_of_its_own_that_ends_with_it() {
     let appliance = Appliance::start();
-    let script = "echo $GIG_SANDBOX_ID; while read line; do echo heard $line; done; echo end";
+    // One that was told nothing does not end of its own.
+    let script = "echo $GIG_SANDBOX_ID; told=; while read line; do told=1; echo heard $line; done; \
+        [ $told ] || sleep 100; echo end";
     appliance.register("one", &[], &["/bin/sh", "-c", script]);
     let [mut first, mut second] = [0, 1].map(|_| Client::start(appliance.mcp(&["one"])));
     let ids = [first.line(), second.line()];

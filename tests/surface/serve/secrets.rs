@@ -169,6 +169,34 @@ fn a_server_without_secrets_sends_no_value_of_the_vault() {
 }
 
 #[test]
+fn a_server_that_runs_when_the_first_secret_is_set_sends_no_value_of_it() {
+    let neighbour = Neighbour::start();
+    let appliance = Appliance::start();
+    appliance.with_policy(&neighbour.policy().replace(", secrets: [TOKEN]", ""));
+    let ask = neighbour.ask(VALUE).replace("answer=", "");
+    let script = format!(
+        "{}; for n in $(seq 100); do [ \"$({ask})\" = 403 ] && echo second=403 && exec sleep 1000; \
+         sleep 0.2; done",
+        neighbour.ask("harmless")
+    );
+    let words = [
+        "server", "add", "plain", "--policy", "web", "--", "/bin/sh", "-c",
+    ];
+    let added = appliance.gig(&[&words[..], &[&script]].concat(), "");
+    assert_eq!(added.status, 0, "{added:?}");
+    let started = appliance.starts("plain");
+    assert_eq!(started.status, 0, "{started:?}");
+    let plain = started.output.trim().to_owned();
+    assert_eq!(appliance.says(&plain, "answer="), "200");
+    let set = appliance.gig(&["secret", "set", "TOKEN"], VALUE);
+    assert_eq!(set.status, 0, "{set:?}");
+    assert_eq!(appliance.says(&plain, "second="), "403");
+    let token = appliance.token("auditor");
+    let alarms = appliance.records(&token, &format!("event=secret.misuse&sandbox={plain}"));
+    assert_eq!(alarms.len(), 1, "{alarms:?}");
+}
+
+#[test]
 fn a_secret_that_warns_does_so_in_the_api_and_the_console() {
     let appliance = Appliance::start();
     let set = appliance.gig(&["secret", "set", "TOKEN", "--entrusted"], VALUE);

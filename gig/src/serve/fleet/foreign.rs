@@ -48,6 +48,7 @@ struct Claim {
 /// What is told again to who registers it again.
 struct Kept {
     member: Arc<Member>,
+    named: Named,
     explicit_port: u16,
     sentinels: Vec<(String, String)>,
 }
@@ -167,12 +168,21 @@ fn begin(
     });
     let kept = Kept {
         member: Arc::clone(&member),
+        named: registration.named.clone(),
         explicit_port,
         sentinels: given.map(sentinels).unwrap_or_default(),
     };
-    let mut proxy = machine.proxy.lock();
-    let proxy = proxy.as_mut().context("gig goes down")?;
-    let listening = proxy.listen(listeners, explicit_port, subject)?;
+    let since = Instant::now();
+    let listening = match listen(machine, listeners, explicit_port, &subject) {
+        Ok(listening) => listening,
+        Err(error) => {
+            // Its start is in the record.
+            let _first = member.cause.set(EndCause::NotBegun);
+            runtime.block_on(subject.close());
+            runtime.block_on(over(fleet, &member, since, None));
+            return Err(error);
+        }
+    };
     let registered = tell(machine, &kept, &registration.ca_path);
     claim.keep(kept);
     let begun = Begun {
@@ -185,6 +195,17 @@ fn begin(
     };
     fleet.sandboxes.lock().insert(wanted.id, member);
     Ok((begun, registered))
+}
+
+fn listen(
+    machine: &Machine,
+    listeners: ProxyListeners,
+    explicit_port: u16,
+    subject: &Arc<Subject>,
+) -> anyhow::Result<Listening> {
+    let mut proxy = machine.proxy.lock();
+    let proxy = proxy.as_mut().context("gig goes down")?;
+    Ok(proxy.listen(listeners, explicit_port, Arc::clone(subject))?)
 }
 
 fn facts(wanted: &Wanted, ruling: &Ruling, named: &Named, id: NamespaceId) -> SandboxFacts {
@@ -234,6 +255,13 @@ fn tell(machine: &Machine, kept: &Kept, ca_path: &str) -> Registered {
     }
 }
 
+fn in_words(named: &Named) -> String {
+    match named {
+        Named::Process(pid) => format!("process {pid}"),
+        Named::Path(path) => format!("path {}", path.display()),
+    }
+}
+
 /// The same registration again is answered the same; any other is refused.
 fn again(
     machine: &Machine,
@@ -245,11 +273,18 @@ fn again(
         return Err(ControlError::Taken("it is being registered at this moment".into()).into());
     };
     let facts = kept.member.look();
-    let is_same = *facts.server == *wanted.server.name && facts.profile == wanted.profile;
+    // Another process or path may go on when this one's end ends it all.
+    let is_same = *facts.server == *wanted.server.name
+        && facts.profile == wanted.profile
+        && kept.named == registration.named;
     if !is_same || kept.member.cause.get().is_some() {
         let words = format!(
-            "this network namespace is sandbox {} already, of {} for {}: `gig netns rm {}` ends that",
-            facts.id, facts.server, facts.profile, facts.id
+            "this network namespace is sandbox {} already, of {} for {}, by {}: `gig netns rm {}` ends that",
+            facts.id,
+            facts.server,
+            facts.profile,
+            in_words(&kept.named),
+            facts.id
         );
         return Err(ControlError::Taken(words.into()).into());
     }
@@ -281,6 +316,8 @@ async fn see_to(fleet: Arc<Fleet>, begun: Begun) {
     if changed.is_some() {
         member.ask_to_end(EndCause::Changed);
     }
+    // From here on nobody is told that it is registered.
+    let _first = member.cause.set(EndCause::Program);
     drop(listening);
     if let Some(subject) = &member.subject {
         subject.close().await;
@@ -323,12 +360,21 @@ async fn change(watch: &Watch) -> String {
 
 /// Completes when what was named is gone.
 async fn end_of(life: &Life, id: NamespaceId) {
-    if let Life::Process(process) = life {
-        // What cannot be waited for is not trusted to live.
-        let _ended = readable(process).await;
-        return;
-    }
-    while life.holds(id) {
+    let path = match life {
+        Life::Process(process) => {
+            // What cannot be waited for is not trusted to live.
+            let _ended = readable(process).await;
+            return;
+        }
+        Life::Path(path) => path,
+    };
+    loop {
+        // Beside the runtime: a path can lead to a file system that does not answer.
+        let looked = Life::Path(path.clone());
+        let holds = tokio::task::spawn_blocking(move || looked.holds(id));
+        if !holds.await.unwrap_or(false) {
+            return;
+        }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
 }

@@ -9,6 +9,7 @@
 use super::super::{
     bare::add_bare,
     letters::Letters,
+    media::begins_like_json,
     unescape::escapes,
     watch::{Found, Watch},
 };
@@ -34,6 +35,8 @@ enum Way {
     Never,
     /// As JSON, if it begins like it.
     Untold,
+    /// As JSON, if it begins like it, and else as a form.
+    FormOrJson,
     Form(Form),
     Json(Json),
     Multipart(Box<Multipart>),
@@ -56,6 +59,12 @@ impl Pieces {
     #[must_use]
     pub fn form() -> Self {
         Self::by(Way::Form(Form::default()))
+    }
+
+    /// Of a form, or of JSON that is called one.
+    #[must_use]
+    pub const fn form_or_json() -> Self {
+        Self::by(Way::FormOrJson)
     }
 
     /// Of JSON.
@@ -82,18 +91,19 @@ impl Pieces {
         watch: &'a Watch,
         mut tell: impl FnMut(&'a Found),
     ) {
-        if let Way::Untold = self.way
-            && let Some(first) = octets.iter().find(|octet| !is_before(**octet))
+        if let Way::Untold | Way::FormOrJson = self.way
+            && let Some(json) = begins_like_json(octets)
         {
-            self.way = match first {
-                b'{' | b'[' => Way::Json(Json::default()),
-                _ => Way::Never,
+            self.way = match (json, &self.way) {
+                (true, _) => Way::Json(Json::default()),
+                (false, Way::FormOrJson) => Way::Form(Form::default()),
+                (false, _) => Way::Never,
             };
         }
         let octets = self.near(octets);
         for octets in octets.chunks(AT_ONCE) {
             match &mut self.way {
-                Way::Never | Way::Untold => return,
+                Way::Never | Way::Untold | Way::FormOrJson => return,
                 Way::Form(form) => form.look(octets, watch, &mut tell),
                 Way::Json(json) => json.look(octets, watch, &mut tell),
                 Way::Multipart(multipart) => multipart.look(octets, watch, &mut tell),
@@ -117,7 +127,7 @@ impl Pieces {
     /// Has all that is remembered looked at again: others may be looked for now.
     pub(super) fn renew(&mut self) {
         match &mut self.way {
-            Way::Never | Way::Untold => {}
+            Way::Never | Way::Untold | Way::FormOrJson => {}
             Way::Form(form) => form.renew(),
             Way::Json(json) => json.renew(),
             Way::Multipart(multipart) => multipart.renew(),
@@ -128,17 +138,12 @@ impl Pieces {
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         match &self.way {
-            Way::Never | Way::Untold => 0,
+            Way::Never | Way::Untold | Way::FormOrJson => 0,
             Way::Form(form) => form.kept(),
             Way::Json(json) => json.kept(),
             Way::Multipart(multipart) => multipart.kept(),
         }
     }
-}
-
-/// A blank or an octet of a byte order mark: what the text is shows behind it.
-const fn is_before(octet: u8) -> bool {
-    octet.is_ascii_whitespace() || matches!(octet, 0xef | 0xbb | 0xbf)
 }
 
 /// Letters and digits of values, one after the other.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::credential::{letters::word, parts::Parts};
+use crate::credential::{letters::word, media::begins_like_json, parts::Parts};
 
 /// What is known of the body so far.
 #[derive(Debug, Default)]
@@ -18,6 +18,10 @@ enum Kept {
     Parts(Parts),
     /// JSON: what came before the next octets.
     Members(Vec<u8>),
+    /// A form, or JSON that is called one: nothing of it came yet.
+    FormOrMembers,
+    /// A form: every value is one of a field.
+    Form,
 }
 
 impl Standing {
@@ -31,8 +35,25 @@ impl Standing {
         Self(Kept::Members(Vec::new()))
     }
 
+    /// In a form, or in JSON that is called one.
+    pub(in crate::credential) const fn form_or_members() -> Self {
+        Self(Kept::FormOrMembers)
+    }
+
+    /// Whether pieces that stand apart are on their way to be a credential.
+    pub(in crate::credential) const fn is_form(&self) -> bool {
+        matches!(self.0, Kept::Form)
+    }
+
     /// Takes the next octets, before they are asked about.
     pub(in crate::credential) fn read(&mut self, octets: &[u8]) {
+        if let Kept::FormOrMembers = self.0 {
+            self.0 = match begins_like_json(octets) {
+                Some(true) => Kept::Members(Vec::new()),
+                Some(false) => Kept::Form,
+                None => Kept::FormOrMembers,
+            };
+        }
         if let Kept::Parts(parts) = &mut self.0 {
             parts.read(octets);
         }
@@ -57,7 +78,8 @@ impl Standing {
         (start, end): (usize, usize),
     ) -> bool {
         match &self.0 {
-            Kept::Nothing => false,
+            Kept::Nothing | Kept::FormOrMembers => false,
+            Kept::Form => true,
             Kept::Parts(parts) => parts.spot(end.saturating_sub(joint + 1)).field,
             Kept::Members(before) => {
                 let near = piece.get(start.saturating_sub(LONGEST_LEAD)..start);

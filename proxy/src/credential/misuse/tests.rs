@@ -31,7 +31,7 @@ pub(super) fn guard(watch: &Arc<Watch>) -> Guard {
         sandbox: SandboxId::new(uuid::Uuid::nil()),
         granted: &[],
     };
-    Guard::new(watch, &bearer, ("body", false), &Arc::default())
+    Guard::new(watch, &bearer, "body", &Arc::default())
 }
 
 /// Whether the pieces are refused, and that it is not before the last octet of the find is there.

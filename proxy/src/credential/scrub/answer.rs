@@ -33,7 +33,7 @@ use crate::{
         body::BodyPlan,
         coding::{Coded, Coding, Decoder, accepted, coded},
         inject::Carried,
-        media::media,
+        media::{is_json, media},
         memory::{Memory, NoMemory},
         ranges::{ask_for_all, is_piece},
         tally::Tally,
@@ -282,20 +282,14 @@ fn fit(headers: &HeaderMap) -> Fit {
         return Fit::Events;
     }
     let text = main == "text"
-        || sub.ends_with("+json")
+        || is_json(sub)
         || sub.ends_with("+xml")
         || (main == "application" && TEXT.contains(&sub));
     if text { Fit::Free } else { Fit::Exact }
 }
 
 const GRPC_ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
-const TEXT: [&str; 16] = [
-    "json",
-    "x-ndjson",
-    "ndjson",
-    "jsonl",
-    "json-seq",
-    "x-json",
+const TEXT: [&str; 10] = [
     "xml",
     "javascript",
     "x-javascript",

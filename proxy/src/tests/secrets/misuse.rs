@@ -163,6 +163,7 @@ const FILE: &str = "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=
 #[tokio::test]
 async fn a_sentinel_where_credentials_stand_in_a_body_is_refused_and_elsewhere_noted() {
     let (json, form) = ("application/json", "multipart/form-data; boundary=b");
+    let (curl, fetch) = ("application/x-www-form-urlencoded", "text/plain");
     for (kind, text, refused) in [
         (json, r#"{"api_key": "<"}"#, true),
         (json, r#"{"headers": {"Authorization": "Bearer <"}}"#, true),
@@ -175,6 +176,11 @@ async fn a_sentinel_where_credentials_stand_in_a_body_is_refused_and_elsewhere_n
         (json, r#"{"api_key": "is it <?"}"#, false),
         (form, FIELD, true),
         (form, FILE, false),
+        (curl, r#"{"api_key": "<"}"#, true),
+        (curl, "prompt=<", true),
+        (curl, r#"{"prompt": "what is <?"}"#, false),
+        (fetch, r#"{"api_key": "<"}"#, true),
+        (fetch, r#"{"prompt": "<"}"#, false),
     ] {
         let world = World::new("other.test", "v4lue-of-the-token").await;
         let body = text.replace('<', &world.sentinel);

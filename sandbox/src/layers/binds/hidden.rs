@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::stamp::{Look, Moment, settled};
 
 /// Below every home: where programs keep credentials.
-pub(super) const CREDENTIALS: [&str; 32] = [
+pub(super) const CREDENTIALS: [&str; 33] = [
     ".ssh",
     ".gnupg",
     ".aws",
@@ -50,7 +50,11 @@ pub(super) const CREDENTIALS: [&str; 32] = [
     "gig.db",
     "gig.db-wal",
     "control.sock",
+    IMAGES,
 ];
+/// The folder of pulled images in gig's data directory: a name of its own, so that another gig's is known too.
+/// Each image was verified when it was pulled, and is run as it lies there.
+pub const IMAGES: &str = "gig-images";
 /// The directories in a home that hold them, and the home itself.
 const HOLDERS: [&str; 8] = [
     "",

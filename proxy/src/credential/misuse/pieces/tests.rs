@@ -325,7 +325,7 @@ fn a_sentinel_in_pieces_of_json_is_noted_once_and_whole_ones_are_no_pieces() {
             sandbox: gig_policy::SandboxId::new(uuid::Uuid::nil()),
             granted: &[],
         };
-        let guard = super::super::Guard::new(&watch, &bearer, ("JSON body", false), &tally);
+        let guard = super::super::Guard::new(&watch, &bearer, "JSON body", &tally);
         let mut guard = guard.in_pieces(Pieces::json());
         for octets in body.as_bytes().chunks(3) {
             guard.look(octets).unwrap();
