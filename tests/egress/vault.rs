@@ -116,6 +116,20 @@ fn a_program_without_secrets_sends_no_value_of_the_vault() {
     let alarms: Vec<_> = after.audit.of(Event::SecretMisuse).collect();
     assert_eq!(alarms.len(), 1, "{after}");
     assert!(!format!("{:?}", after.audit).contains(VALUE), "{after}");
+    // Nor does one whose secrets are all in the environment; and one that cannot look says so.
+    let run = lab.gig().allow(HOST).host_env("GIG_DATA_DIR", &data(&lab));
+    let run = run.host_env("OTHER", "another-value-4tRn");
+    let other = run.option(["--secret", "OTHER@api.example.com"]);
+    let other = other.run(["sh", "-c", ask, "sh", VALUE]).success();
+    assert_eq!(other.text(), "200\n403\n", "{other}");
+    let run = lab.gig().allow(HOST).host_env("GIG_DATA_DIR", &data(&lab));
+    let strange = run.host_env("GIG_MASTER_KEY", &"7a".repeat(32));
+    let strange = strange.run(["sh", "-c", ask, "sh", "x"]).success();
+    let told = strange.error_text();
+    assert!(
+        told.contains("values of the vault are not looked for"),
+        "{strange}"
+    );
 }
 
 /// Asks once for each line that it reads, always on the same connection.

@@ -91,19 +91,13 @@ impl Secrets {
 
     /// No secrets, and a border that knows the vault's values: the program may have one by another way.
     fn watching(args: &RunArgs) -> Option<Self> {
-        let opened = || {
+        let keeper = unless_it_cannot_be(|| {
             if !vault::begun()? {
                 return Ok(None);
             }
             let clock: Arc<dyn Clock> = Arc::new(SystemClock);
             let builder = RunKeeper::builder(network(args)?, clock).vault(vault::open()?);
-            anyhow::Ok(Some(Arc::new(builder.build()?)))
-        };
-        let keeper = opened().unwrap_or_else(|error| {
-            tell(&format!(
-                "gig: warning: values of the vault are not looked for in what the program sends: {error:#}\n"
-            ));
-            None
+            Ok(Some(Arc::new(builder.build()?)))
         })?;
         Some(Self {
             border: Border::new(Arc::clone(&keeper) as Arc<dyn Keeper>),
@@ -185,6 +179,11 @@ fn keeper(args: &RunArgs) -> anyhow::Result<(RunKeeper, Option<Changes>)> {
         }
     }
     if elsewhere.is_empty() || !vault::exists()? {
+        // Its values are looked for all the same.
+        let known = unless_it_cannot_be(|| vault::begun()?.then(vault::open).transpose());
+        if let Some(known) = known {
+            builder = builder.vault(known);
+        }
         return Ok((builder.build()?, None));
     }
     let vault = vault::open()?;
@@ -206,6 +205,16 @@ fn keeper(args: &RunArgs) -> anyhow::Result<(RunKeeper, Option<Changes>)> {
         vault::unlock(&vault, &args.passphrase)?;
     }
     Ok((builder.vault(vault).build()?, changes))
+}
+
+/// What values of the vault are known by, where there are any; that it cannot be opened is told.
+fn unless_it_cannot_be<T>(open: impl FnOnce() -> anyhow::Result<Option<T>>) -> Option<T> {
+    open().unwrap_or_else(|error| {
+        tell(&format!(
+            "gig: warning: values of the vault are not looked for in what the program sends: {error:#}\n"
+        ));
+        None
+    })
 }
 
 /// The network as providers and kinds of secrets see it.

@@ -44,15 +44,35 @@ fn column<'a>(lines: &'a [Value], name: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn boto3_signs_with_sentinels_and_aws_takes_what_leaves() {
+fn text_that_boto3_sends_with_another_sentinel_arrives_whole() {
     let mut scene = Scene::with_key("kind: {aws: {}}", None);
     let note = "another-value-of-another-length-8sKq";
-    scene.keep("NOTE_TOKEN", "kind: {value: {}}", note, &[note]);
+    scene.keep("NOTE_TOKEN", "kind: static", note, &[note]);
     let key = format!("{ID}:{SECRET}");
     let origin = serve(&scene.lab, "sdk/aws_origin.py", &HOSTS, &[&key]);
     let noted = format!("NOTE_TOKEN@{}", HOSTS[..3].join(","));
     let subject = bound(&scene).option(["--secret", &noted]);
-    let run = scene.python(subject, &fixture::text("sdk/aws_boto3.py"));
+    let run = scene.python(subject, &fixture::text("sdk/aws_note.py"));
+    let run = run.says("the notes are there");
+    let lines = told(&origin);
+    let payloads = column(&lines, "payload");
+    assert!(
+        payloads.contains(&"STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
+        "{run}"
+    );
+    assert_eq!(
+        payloads.len(),
+        lines.len(),
+        "something was refused: {lines:?}"
+    );
+}
+
+#[test]
+fn boto3_signs_with_sentinels_and_aws_takes_what_leaves() {
+    let scene = Scene::with_key("kind: {aws: {}}", None);
+    let key = format!("{ID}:{SECRET}");
+    let origin = serve(&scene.lab, "sdk/aws_origin.py", &HOSTS, &[&key]);
+    let run = scene.python(bound(&scene), &fixture::text("sdk/aws_boto3.py"));
     let run = run
         .says("all of boto3 passed")
         .says("other id ('InvalidAccessKeyId', 403)")
