@@ -137,8 +137,38 @@ impl Step {
     }
 }
 
+/// What was there when this thread counted last: it need not be read again while nobody else counts.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// Of which chain, and how far it was counted then.
+    at: Option<(u32, Counted)>,
+    known: Known,
+}
+
+impl Memory {
+    /// What is known for a step, as far as it holds.
+    fn take(&mut self, step: &Step) -> Known {
+        let known = std::mem::take(&mut self.known);
+        let holds = self.at.take() == step.from.map(|from| (step.chain, from));
+        match holds && known.hosts.len() < MOST_REMEMBERED {
+            true => known,
+            false => Known::default(),
+        }
+    }
+
+    /// After the step was made.
+    fn keep(&mut self, step: &Step, known: Known) {
+        self.at = Some((step.chain, step.to));
+        self.known = known;
+    }
+}
+
 /// Counts the next records; false where there are none to count.
-pub(crate) fn count_some(ledger: &mut impl Ledger, own: u32) -> Result<bool, StoreError> {
+pub(crate) fn count_some(
+    ledger: &mut impl Ledger,
+    own: u32,
+    memory: &mut Memory,
+) -> Result<bool, StoreError> {
     let chains = ledger.chains()?;
     let ends: Vec<_> = chains.iter().map(|one| (one.chain, one.head.seq)).collect();
     let marks = ledger.marks()?;
@@ -171,12 +201,16 @@ pub(crate) fn count_some(ledger: &mut impl Ledger, own: u32) -> Result<bool, Sto
             step.to.first
         };
     }
-    let mut known = Known::default();
+    let mut known = memory.take(&step);
     for place in tally.places() {
-        ledger.known(step.chain, &place, &mut known)?;
+        if !known.hosts.contains_key(&place) {
+            ledger.known(step.chain, &place, &mut known)?;
+        }
     }
-    let tally = tally.bounded(known);
-    ledger.add(&step, &tally)?;
+    let tally = tally.bounded(&mut known);
+    if ledger.add(&step, &tally)? {
+        memory.keep(&step, known);
+    }
     if step.is_of_older() {
         // Nobody waits for these.
         std::thread::sleep(BETWEEN_OLDER);
@@ -203,6 +237,8 @@ fn oldest_day() -> String {
 
 /// As many as a writer of the database waits for: some milliseconds at most.
 pub(crate) const AT_ONCE: u64 = 1024;
+/// Days and servers of which a thread keeps in memory what is counted: some thirty megabytes at the very most.
+const MOST_REMEMBERED: usize = 200;
 /// Its own node counts it within a second, if it is there.
 const LEFT_TO_OTHERS: u64 = 8 * AT_ONCE;
 const BETWEEN_OLDER: std::time::Duration = std::time::Duration::from_millis(3);

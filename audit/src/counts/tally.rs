@@ -135,8 +135,8 @@ impl Tally {
         places.into_iter().map(owned).collect()
     }
 
-    /// What is beyond the bounds is counted together, given what is counted already.
-    pub(crate) fn bounded(self, mut known: Known) -> Self {
+    /// What is beyond the bounds is counted together, given what is counted already; that is added to.
+    pub(crate) fn bounded(self, known: &mut Known) -> Self {
         let mut hosts: BTreeMap<DayHost, Decisions> = BTreeMap::new();
         for (mut at, decisions) in self.hosts {
             let place = (at.day.clone(), at.server.clone());
@@ -352,7 +352,7 @@ mod tests {
         let place = ("2026-11-21".to_owned(), "docs".to_owned());
         let name = ("5.example".to_owned(), "request".to_owned());
         known.hosts.entry(place).or_default().insert(name);
-        let tally = tally.bounded(known);
+        let tally = tally.bounded(&mut known);
         // One of them was known, and the others have what is left.
         assert_eq!(tally.hosts.len(), MOST_HOSTS + 1);
         let five = tally.hosts.iter().find(|(at, _)| at.host == "5.example");

@@ -8,7 +8,7 @@ use gig_postgres::{Link, LinkError};
 use super::{PostgresLog, PostgresRecord, drawer, seal::seal, session::get};
 use crate::{
     chain::Head,
-    counts::counting::{count_some, sweep},
+    counts::counting::{Memory, count_some, sweep},
     search::{
         index::{BlockTerms, index},
         posting::BLOCK,
@@ -29,6 +29,7 @@ pub(super) struct PostgresChores {
     log: Option<PostgresLog>,
     /// Since when nothing that is too old is counted any more.
     swept: String,
+    counted: Memory,
 }
 
 impl PostgresChores {
@@ -46,6 +47,7 @@ impl PostgresChores {
             link: None,
             log: None,
             swept: String::new(),
+            counted: Memory::default(),
         }
     }
 
@@ -100,7 +102,7 @@ impl Chores for PostgresChores {
         };
         // A node's is dropped with what failed: another connection is made.
         sweep(&mut log, &mut self.swept)?;
-        let more = count_some(&mut log, self.chain)?;
+        let more = count_some(&mut log, self.chain, &mut self.counted)?;
         self.log = Some(log);
         Ok(more)
     }

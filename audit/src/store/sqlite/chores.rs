@@ -14,7 +14,7 @@ use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use super::{Place, SqliteLog, database, seal::seal};
 use crate::{
     chain::Head,
-    counts::counting::{count_some, sweep},
+    counts::counting::{Memory, count_some, sweep},
     search::{
         index::{BlockTerms, index},
         posting::BLOCK,
@@ -33,6 +33,7 @@ pub(in crate::store) struct SqliteChores {
     log: Option<SqliteLog>,
     /// Since when nothing that is too old is counted any more.
     swept: String,
+    counted: Memory,
 }
 
 impl SqliteChores {
@@ -49,6 +50,7 @@ impl SqliteChores {
             key,
             log: None,
             swept: String::new(),
+            counted: Memory::default(),
         }
     }
 
@@ -133,10 +135,11 @@ impl Chores for SqliteChores {
 
     fn count_next(&mut self) -> Result<bool, StoreError> {
         let (chain, mut swept) = (self.chain, std::mem::take(&mut self.swept));
+        let mut counted = std::mem::take(&mut self.counted);
         let log = self.log()?;
         sweep(log, &mut swept)?;
-        let more = count_some(log, chain)?;
-        self.swept = swept;
+        let more = count_some(log, chain, &mut counted)?;
+        (self.swept, self.counted) = (swept, counted);
         Ok(more)
     }
 }
