@@ -60,7 +60,11 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     let socket = place.socket()?;
     let _announced = announce(local);
     let traffic = Arc::new(Traffic::default());
-    let appliance = Appliance::open(place.dir(), Arc::clone(&traffic))?;
+    let appliance = Appliance::open(
+        place.dir(),
+        Arc::clone(&traffic),
+        args.audit_durability.into(),
+    )?;
     let node = uuid::Uuid::now_v7().to_string();
     let held = HeldDesk::open(Arc::clone(&appliance.store), Arc::new(SystemClock), node);
     let held = Arc::new(held.context("cannot start a thread")?);

@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
+use gig_audit::Durability;
 use gig_proxy::resolve::ResolveOverride;
 use gig_sandbox::CpuShare;
 
@@ -120,6 +121,15 @@ pub(crate) struct RunArgs {
 pub(crate) enum DurabilityArg {
     Kernel,
     Strict,
+}
+
+impl From<DurabilityArg> for Durability {
+    fn from(asked: DurabilityArg) -> Self {
+        match asked {
+            DurabilityArg::Kernel => Self::Kernel,
+            DurabilityArg::Strict => Self::Strict,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

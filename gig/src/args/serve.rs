@@ -11,6 +11,7 @@ use gig_web::Role;
 
 use super::{
     OutputArgs,
+    run::DurabilityArg,
     secret::PassphraseArgs,
     value::{self, EnvArg},
 };
@@ -66,6 +67,16 @@ pub(crate) struct ServeArgs {
     /// without `audit-signing.key`, or where a node's name was taken over; as `gig audit verify` shows it; repeatable
     #[arg(long, env = "GIG_AUDIT_KEY", value_name = "KEY", value_delimiter = ',')]
     pub(crate) audit_key: Vec<PublicKey>,
+    /// What a request, and each change, waits for: `kernel` has the record with the kernel (on the disk within
+    /// 100 ms), `strict` on the disk; a fleet's is on its server's disk either way
+    #[arg(
+        long,
+        env = "GIG_AUDIT_DURABILITY",
+        value_enum,
+        default_value = "kernel",
+        value_name = "DURABILITY"
+    )]
+    pub(crate) audit_durability: DurabilityArg,
     #[command(flatten)]
     pub(crate) passphrase: PassphraseArgs,
 }

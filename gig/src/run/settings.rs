@@ -12,7 +12,7 @@ use gig_sandbox::{Bind, BindMode, ResourceLimits, Root, SeccompProfile};
 
 use super::{policy, secrets::Secrets, summary::RulesFrom};
 use crate::args::{
-    run::{DurabilityArg, EngineArg, NetworkArg, ProfileArg, RunArgs, SeccompArg},
+    run::{EngineArg, NetworkArg, ProfileArg, RunArgs, SeccompArg},
     value::{BindArg, EnvArg},
 };
 use crate::{
@@ -129,7 +129,7 @@ impl Settings {
             seccomp: filter(args.seccomp),
             timeout: args.timeout,
             audit,
-            durability: durability(args.audit_durability),
+            durability: args.audit_durability.into(),
             quiet: args.quiet,
             resolve: args.resolve,
             upstream_ca,
@@ -149,13 +149,6 @@ const fn filter(asked: SeccompArg) -> SeccompProfile {
     match asked {
         SeccompArg::Default => SeccompProfile::Default,
         SeccompArg::Strict => SeccompProfile::Strict,
-    }
-}
-
-const fn durability(asked: DurabilityArg) -> Durability {
-    match asked {
-        DurabilityArg::Kernel => Durability::Kernel,
-        DurabilityArg::Strict => Durability::Strict,
     }
 }
 

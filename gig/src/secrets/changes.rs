@@ -1,8 +1,9 @@
 //! The record of changes of secrets: who changed which, told before the change takes effect.
 //!
-//! A change that cannot be recorded is not made. Records go to `audit.jsonl` in the data directory, or
-//! where `--audit` says, and wait for the disk; names and versions stand in them, never a value. What a
-//! run changes is told by the run's own record as well.
+//! A change that cannot be recorded is not made. Records go to the appliance's record where the data directory
+//! is one's, or the fleet's where there is one; else to `audit.jsonl` beside the vault, or where `--audit` says.
+//! They wait for the disk; names and versions stand in them, never a value. What a run changes is told by the
+//! run's own record as well.
 
 use std::{
     fs,
@@ -26,7 +27,7 @@ use gig_vault::vault::{Announced, NotWitnessed, Witness};
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Runtime};
 
-use crate::data_dir;
+use crate::{data_dir, node, serve::appliance};
 
 /// The open record of one command.
 #[derive(Debug)]
@@ -64,11 +65,13 @@ impl Changes {
             None => {
                 let dir = data_dir::path()?;
                 data_dir::make_private(&dir)?;
-                Box::new(opened(&dir.join(FILE))?)
+                match appliance::records_beside(&dir)? {
+                    Some(records) => records,
+                    None => Box::new(opened(&dir.join(FILE))?),
+                }
             }
         };
-        let node = rustix::system::uname();
-        let mut settings = RecorderSettings::new(&node.nodename().to_string_lossy());
+        let mut settings = RecorderSettings::new(&node::name()?);
         settings.durability = Durability::Strict;
         let (recorder, owner) = Recorder::start(store, settings)?;
         let runtime = tokio::runtime::Builder::new_current_thread()

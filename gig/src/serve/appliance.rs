@@ -17,7 +17,7 @@ use gig_audit::{
 use gig_web::{Actor, Change, Store, Traffic};
 
 use super::database;
-use crate::{data_dir, node, secrets::changes, signing_key};
+use crate::{backup::Part, data_dir, node, secrets::changes, signing_key};
 
 /// Both, open.
 pub(crate) struct Appliance {
@@ -37,19 +37,27 @@ impl Appliance {
     ///
     /// # Errors
     /// When one cannot be used; says which and the cure.
-    pub(crate) fn open(dir: &Path, traffic: Arc<Traffic>) -> anyhow::Result<Self> {
-        Self::open_as(dir, Some(traffic))
+    pub(crate) fn open(
+        dir: &Path,
+        traffic: Arc<Traffic>,
+        durability: Durability,
+    ) -> anyhow::Result<Self> {
+        Self::open_as(dir, Some(traffic), durability)
     }
 
     /// Whoever counts traffic serves; others are commands beside.
-    fn open_as(dir: &Path, traffic: Option<Arc<Traffic>>) -> anyhow::Result<Self> {
+    fn open_as(
+        dir: &Path,
+        traffic: Option<Arc<Traffic>>,
+        durability: Durability,
+    ) -> anyhow::Result<Self> {
         let store = database::open(dir)?;
         let record = database::record(dir)?;
         let node = node::name()?;
         let key = Arc::new(signing_key::ours()?);
         let records = record.store(&node, Arc::clone(&key), traffic.is_some())?;
         let mut settings = RecorderSettings::new(&node);
-        settings.durability = Durability::Kernel;
+        settings.durability = durability;
         if let Some(traffic) = traffic {
             settings.observer = Some(Box::new(move |record| count(&traffic, &record.entry)));
         }
@@ -72,7 +80,7 @@ impl Appliance {
         let dir = data_dir::path()?;
         data_dir::make_private(&dir)?;
         data_dir::refuse_shared(&dir)?;
-        Self::open_as(&dir, None)
+        Self::open_as(&dir, None, Durability::Strict)
     }
 
     /// Makes a change as this machine's user.
@@ -133,6 +141,19 @@ impl Appliance {
     pub(crate) fn close(self) {
         self.owner.close(CLOSE_PATIENCE);
     }
+}
+
+/// The appliance's record, for what is recorded beside it; `None` where none has served from `dir` and there is no fleet.
+///
+/// # Errors
+/// When it cannot be opened.
+pub(crate) fn records_beside(dir: &Path) -> anyhow::Result<Option<Box<dyn gig_audit::Store>>> {
+    if database::url()?.is_none() && !Part::Record.place(dir).exists() {
+        return Ok(None);
+    }
+    let key = Arc::new(signing_key::ours()?);
+    let records = database::record(dir)?.store(&node::name()?, key, false)?;
+    Ok(Some(records))
 }
 
 /// Decisions about a sandbox's way out are told apart from what people did.

@@ -197,6 +197,24 @@ fn a_server_that_runs_when_the_first_secret_is_set_sends_no_value_of_it() {
 }
 
 #[test]
+fn changes_by_command_are_in_the_appliances_record() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let appliance = Appliance::start_in(folder, &["--audit-durability", "strict"]);
+    for (word, input) in [("set", VALUE), ("rotate", "value-of-tomorrow-9Kd3"), ("rm", "")] {
+        let done = appliance.gig(&["secret", word, "TOKEN"], input);
+        assert_eq!(done.status, 0, "{done:?}");
+    }
+    let token = appliance.token("auditor");
+    let told = appliance.records(&token, "event=secret.change");
+    assert_eq!(told.len(), 3, "{told:?}");
+    for one in &told {
+        assert_eq!(one["secrets"], json!(["TOKEN"]), "{one}");
+    }
+    assert!(!json!(told).to_string().contains(VALUE), "{told:?}");
+    assert!(!appliance.path("audit.jsonl").exists());
+}
+
+#[test]
 fn a_secret_that_warns_does_so_in_the_api_and_the_console() {
     let appliance = Appliance::start();
     let set = appliance.gig(&["secret", "set", "TOKEN", "--entrusted"], VALUE);
