@@ -2,10 +2,12 @@
 //!
 //! A log may be read while others write to it. Nothing here changes a record.
 
+pub mod in_chain;
 pub(crate) mod indexed;
 pub mod jsonl;
 pub mod lines;
 
+use self::in_chain::InChain;
 use crate::{
     row::ReadRowError,
     search::{Found, Marks, Page, Position, Query},
@@ -21,7 +23,19 @@ pub trait Log {
     ///
     /// # Errors
     /// When the log cannot be read.
-    fn search(&mut self, query: &Query) -> Result<Page, ReadLogError>;
+    fn search(&mut self, query: &Query) -> Result<Page, ReadLogError> {
+        self.search_until(query, &|| false)
+    }
+
+    /// The same, given up as soon as `stop` says so: it is asked again and again while records are read.
+    ///
+    /// # Errors
+    /// [`ReadLogError::Stopped`]; when the log cannot be read.
+    fn search_until(
+        &mut self,
+        query: &Query,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Page, ReadLogError>;
 
     /// At most `most` records behind `marks`, oldest first within each chain.
     ///
@@ -35,11 +49,29 @@ pub trait Log {
     /// When the log cannot be read, or what stands there is no record.
     fn found_at(&mut self, at: Position) -> Result<Option<Found>, ReadLogError>;
 
+    /// The record at a place with what stands around it and what was signed of it. `None` where there is
+    /// none, and where the log is a file: that is proved as a whole or not at all.
+    ///
+    /// # Errors
+    /// When the log cannot be read. A record that does not hold is an answer.
+    fn in_chain(&mut self, _at: Position) -> Result<Option<InChain>, ReadLogError> {
+        Ok(None)
+    }
+
     /// Where each chain ends now.
     ///
     /// # Errors
     /// When the log cannot be read.
     fn end(&mut self) -> Result<Marks, ReadLogError>;
+
+    /// Records that a search still reads line by line: usually less than a block of 4,096 a chain. None where
+    /// the log is a file, which has no index.
+    ///
+    /// # Errors
+    /// When the log cannot be read.
+    fn unindexed(&mut self) -> Result<u64, ReadLogError> {
+        Ok(0)
+    }
 
     /// Proves each chain whole, or says where it is broken. Where keys are `trusted`, each chain has to
     /// be signed, and by none but them.
@@ -127,6 +159,9 @@ pub enum ReadLogError {
     /// The file or database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Nobody waits for it any more.
+    #[error("the search was given up before all of the record was read")]
+    Stopped,
     /// It holds something that is no record.
     #[error("cannot read record {seq} of {place}")]
     Row {

@@ -100,6 +100,15 @@ impl fmt::Debug for RecorderSettings {
 #[error("cannot start the thread that writes the record")]
 pub struct StartRecorderError(#[source] std::io::Error);
 
+/// What is not written yet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Entries that were handed in.
+    pub queued: usize,
+    /// Entries that were refused since the last `audit.gap`.
+    pub refused: u64,
+}
+
 type Answered = oneshot::Receiver<Result<Sequence, RecordRefused>>;
 
 /// A handle to the writer; cloning shares it.
@@ -246,6 +255,18 @@ impl Recorder {
             Inner::Inline(writer) => writer.try_lock_for(WRITING),
         };
         writer.is_some_and(|writer| writer.is_well())
+    }
+
+    /// What waits to be written, and what was refused and not told yet.
+    #[must_use]
+    pub fn backlog(&self) -> Backlog {
+        match &*self.0 {
+            Inner::Threaded { queue, .. } => Backlog {
+                queued: queue.len(),
+                refused: queue.refused.load(Ordering::Relaxed),
+            },
+            Inner::Inline(_) => Backlog::default(),
+        }
     }
 
     fn hand_in(&self, job: Job) -> Result<(), RecordRefused> {

@@ -75,6 +75,12 @@ impl Marks {
         self.0.get(&chain).copied().unwrap_or_default()
     }
 
+    /// How many chains are named.
+    #[must_use]
+    pub fn chains(&self) -> u64 {
+        u64::try_from(self.0.len()).unwrap_or(u64::MAX)
+    }
+
     /// Whether every chain of `end` was read as far.
     #[must_use]
     pub fn reaches(&self, end: &Self) -> bool {

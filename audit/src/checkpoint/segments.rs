@@ -165,6 +165,26 @@ impl Segments {
         segment.is_some_and(|segment| covers(&segment.pruned, (seq, seq)))
     }
 
+    /// The first place from `place` on that was not removed.
+    pub(crate) fn first_kept(&self, mut place: u64) -> u64 {
+        while let Some((_, segment)) = self.around(place) {
+            let run = segment.pruned.partition_point(|(_, last)| *last < place);
+            match segment.pruned.get(run) {
+                Some((first, last)) if *first <= place => place = last.saturating_add(1),
+                _ => break,
+            }
+        }
+        place
+    }
+
+    /// Where the segment before that of a place ends, and that segment; `None` where nothing was signed.
+    pub(crate) fn around(&self, place: u64) -> Option<(Head, &Segment)> {
+        let at = self.all.partition_point(|segment| segment.last < place);
+        let segment = self.all.get(at)?;
+        let before = at.checked_sub(1).and_then(|before| self.all.get(before));
+        Some((before.map_or(Head::START, Segment::end), segment))
+    }
+
     /// Everybody who signed.
     #[must_use]
     pub const fn keys(&self) -> &BTreeSet<PublicKey> {

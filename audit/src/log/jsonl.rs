@@ -79,7 +79,11 @@ impl JsonlLog {
 }
 
 impl Log for JsonlLog {
-    fn search(&mut self, query: &Query) -> Result<Page, ReadLogError> {
+    fn search_until(
+        &mut self,
+        query: &Query,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Page, ReadLogError> {
         let needles = query.filter.needles();
         let end = match &query.before {
             Some(marks) => marks.of(CHAIN).min(self.length()?),
@@ -87,7 +91,10 @@ impl Log for JsonlLog {
         };
         let mut backwards = Backwards::new(&self.file, end);
         let mut records = Vec::new();
-        loop {
+        for read in 0_u64.. {
+            if read.is_multiple_of(LINES_A_LOOK) && stop() {
+                break;
+            }
             let next = backwards.next_line().map_err(|e| self.error(e))?;
             let Some((begin, line)) = next else {
                 return Ok(Page {
@@ -121,6 +128,7 @@ impl Log for JsonlLog {
             };
             records.push(Found { at, line, row });
         }
+        Err(ReadLogError::Stopped)
     }
 
     fn after(&mut self, marks: &Marks, most: usize) -> Result<Vec<Found>, ReadLogError> {
@@ -302,6 +310,8 @@ impl<'a> Backwards<'a> {
 
 /// A file is one chain.
 const CHAIN: u32 = 0;
+/// Lines between two questions whether anybody still waits.
+const LINES_A_LOOK: u64 = 1024;
 /// Some hundred ordinary records a read.
 const WINDOW: usize = 256 * 1024;
 

@@ -95,6 +95,11 @@ impl Queue {
         Ok(())
     }
 
+    /// How many wait to be written.
+    pub(super) fn len(&self) -> usize {
+        self.state.lock().jobs.len()
+    }
+
     /// Makes the thread write what is queued now.
     pub(super) fn hurry(&self) {
         let mut state = self.state.lock();

@@ -98,10 +98,15 @@ pub(crate) fn between(chains: &[Chain]) -> Vec<(i64, i64)> {
     ranges
 }
 
-/// One page.
-pub(crate) fn search(shelf: &mut impl Shelf, query: &Query) -> Result<Page, ReadLogError> {
+/// One page, given up as soon as `stop` says so.
+pub(crate) fn search(
+    shelf: &mut impl Shelf,
+    query: &Query,
+    stop: &dyn Fn() -> bool,
+) -> Result<Page, ReadLogError> {
     let groups = query.filter.groups();
     let plan = Plan {
+        stop,
         query,
         needles: query.filter.needles(),
         groups,
@@ -134,6 +139,7 @@ pub(crate) fn search(shelf: &mut impl Shelf, query: &Query) -> Result<Page, Read
 }
 
 struct Plan<'a> {
+    stop: &'a dyn Fn() -> bool,
     query: &'a Query,
     groups: Vec<Vec<i64>>,
     needles: Needles,
@@ -206,6 +212,10 @@ impl Walk {
     /// Reads on until something is ready or the chain is read whole.
     fn fill(&mut self, shelf: &mut impl Shelf, plan: &Plan<'_>) -> Result<(), ReadLogError> {
         while self.ready.is_empty() {
+            // A look is some hundred lines or blocks: milliseconds.
+            if (plan.stop)() {
+                return Err(ReadLogError::Stopped);
+            }
             if !self.proposed.is_empty() {
                 self.fetch(shelf, plan)?;
             } else if self.before > self.floor {

@@ -34,6 +34,7 @@ macro_rules! on_both {
 }
 
 mod counts;
+mod in_chain;
 mod retention;
 pub(super) mod server;
 mod tampered;

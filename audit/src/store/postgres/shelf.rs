@@ -7,7 +7,11 @@ use gig_postgres::{Link, LinkError};
 use super::{PostgresRecord, drawer, rows, seal, session::get};
 use crate::{
     chain::Head,
-    log::{ChainProof, Log, LogVerdict, ReadLogError, indexed},
+    log::{
+        ChainProof, Log, LogVerdict, ReadLogError,
+        in_chain::{self, InChain},
+        indexed,
+    },
     search::{
         Found, Marks, Page, Position, Query,
         posting::{BLOCK, Places},
@@ -310,8 +314,12 @@ impl Shelf for PostgresLog {
 }
 
 impl Log for PostgresLog {
-    fn search(&mut self, query: &Query) -> Result<Page, ReadLogError> {
-        walk::search(self, query)
+    fn search_until(
+        &mut self,
+        query: &Query,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Page, ReadLogError> {
+        walk::search(self, query, stop)
     }
 
     fn after(&mut self, marks: &Marks, most: usize) -> Result<Vec<Found>, ReadLogError> {
@@ -320,6 +328,17 @@ impl Log for PostgresLog {
 
     fn found_at(&mut self, at: Position) -> Result<Option<Found>, ReadLogError> {
         indexed::found_at(self, at)
+    }
+
+    fn unindexed(&mut self) -> Result<u64, ReadLogError> {
+        Ok(indexed::unindexed(self)?)
+    }
+
+    fn in_chain(&mut self, at: Position) -> Result<Option<InChain>, ReadLogError> {
+        self.hold()?;
+        let found = in_chain::of(self, at);
+        self.release()?;
+        found
     }
 
     fn end(&mut self) -> Result<Marks, ReadLogError> {

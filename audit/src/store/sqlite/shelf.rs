@@ -7,7 +7,11 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::{OpenSqliteError, Place, database, seal};
 use crate::{
     chain::Head,
-    log::{ChainProof, Log, LogVerdict, ReadLogError, indexed},
+    log::{
+        ChainProof, Log, LogVerdict, ReadLogError,
+        in_chain::{self, InChain},
+        indexed,
+    },
     record::ChainHash,
     search::{
         Found, Marks, Page, Position, Query,
@@ -240,8 +244,12 @@ impl Shelf for SqliteLog {
 }
 
 impl Log for SqliteLog {
-    fn search(&mut self, query: &Query) -> Result<Page, ReadLogError> {
-        walk::search(self, query)
+    fn search_until(
+        &mut self,
+        query: &Query,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Page, ReadLogError> {
+        walk::search(self, query, stop)
     }
 
     fn after(&mut self, marks: &Marks, most: usize) -> Result<Vec<Found>, ReadLogError> {
@@ -250,6 +258,19 @@ impl Log for SqliteLog {
 
     fn found_at(&mut self, at: Position) -> Result<Option<Found>, ReadLogError> {
         indexed::found_at(self, at)
+    }
+
+    fn unindexed(&mut self) -> Result<u64, ReadLogError> {
+        Ok(indexed::unindexed(self)?)
+    }
+
+    fn in_chain(&mut self, at: Position) -> Result<Option<InChain>, ReadLogError> {
+        // A neighbour is not missing where one was removed meanwhile.
+        self.hold_moment()?;
+        let found = in_chain::of(self, at);
+        let given_back = self.connection.execute_batch("ROLLBACK");
+        self.told("read", given_back)?;
+        found
     }
 
     fn end(&mut self) -> Result<Marks, ReadLogError> {

@@ -19,18 +19,21 @@ on_both! {
 }
 
 /// Every seventh is of DNS, all others are requests.
-async fn record(place: &Place, count: u64) {
+pub(super) async fn record(place: &Place, count: u64) {
     let (recorder, owner) = place.start("n");
     fill(&recorder, count).await;
     owner.close(PATIENCE);
 }
 
-fn in_days(days: i64, said: &[Keep]) -> Retention {
+pub(super) fn in_days(days: i64, said: &[Keep]) -> Retention {
     let now = Timestamp::now() + SignedDuration::from_hours(24 * days);
     Retention::at(now, said)
 }
 
-fn pruned(place: &Place, retention: &Retention) -> std::collections::BTreeMap<Class, u64> {
+pub(super) fn pruned(
+    place: &Place,
+    retention: &Retention,
+) -> std::collections::BTreeMap<Class, u64> {
     let mut chains = place.prune(&key(1), retention);
     assert_eq!(chains.len(), 1);
     chains.remove(0).outcome.unwrap()
