@@ -14,7 +14,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use ipnet::Ipv4Net;
-use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
 
 use crate::HUB_ARGUMENT;
 use crate::hub_protocol::{self, Failure, IdMapNumbers, Reply, Request, SpawnRequest, Text};
@@ -230,6 +232,18 @@ impl Hub {
         if let Some(socket) = self.socket.take() {
             drop(socket.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
+    }
+
+    /// Whether its process runs.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        let id = i32::try_from(self.process.id()).ok();
+        let Some(id) = id.and_then(rustix::process::Pid::from_raw) else {
+            return false;
+        };
+        // Looked at and left there: whoever ends the hub waits for it.
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        matches!(waitid(WaitId::Pid(id), look), Ok(None))
     }
 
     /// Which host ids the sandboxes get.

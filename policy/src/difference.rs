@@ -140,7 +140,7 @@ fn missing(of: &Policy, from: &Policy) -> Vec<RuleChange> {
 }
 
 /// A rule in one line, the same for all spellings of it.
-fn says(rule: &Rule) -> String {
+pub(crate) fn says(rule: &Rule) -> String {
     let target = match &rule.target {
         Target::Names(_) => format!("host {}", rule.target),
         Target::Addresses(_) => format!("ip {}", rule.target),
@@ -214,7 +214,8 @@ fn settings(old: &Policy, new: &Policy) -> Vec<SettingChange> {
         .collect()
 }
 
-fn told(policy: &Policy) -> [(&'static str, String); 7] {
+/// Every setting: what a document calls it, and what it is.
+pub(crate) fn told(policy: &Policy) -> [(&'static str, String); 7] {
     let Limits {
         requests_per_minute,
         connections,

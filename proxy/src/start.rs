@@ -307,6 +307,23 @@ async fn sweep(worker: Arc<Worker>) {
 }
 
 impl Proxy {
+    /// How many of its threads run, of how many.
+    #[must_use]
+    pub fn threads(&self) -> (usize, usize) {
+        let running = self
+            .threads
+            .iter()
+            .filter(|(thread, _)| !thread.is_finished());
+        (running.count(), self.threads.len())
+    }
+
+    /// Whether the thread runs that answers names: the first.
+    #[must_use]
+    pub fn answers_names(&self) -> bool {
+        let first = self.threads.first();
+        first.is_some_and(|(thread, _)| !thread.is_finished())
+    }
+
     /// Serves sockets of a network that is one sandbox's alone, until what is returned is dropped. One
     /// thread accepts; connections are spread over all of them.
     ///
