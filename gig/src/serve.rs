@@ -27,7 +27,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::{Context, bail};
 use gig_audit::retention::days_of_each;
 use gig_web::{
-    App, AppSettings, Clock as _, Door, Following, Hasher, HeldDesk, SystemClock, Traffic,
+    App, AppSettings, Clock as _, Door, Following, Hasher, HeldDesk, SystemClock, Traffic, Watch,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -80,7 +80,9 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         .build()
         .context("cannot start gig's own runtime")?;
     let database = database::url()?;
-    let retaining = Retaining::start(&args.records_kept(), &args.audit_key, &appliance)?;
+    let watch = Arc::new(Watch::default());
+    let keep = (&*args.records_kept(), &*args.audit_key);
+    let retaining = Retaining::start(keep, &appliance, &watch)?;
     let app = App::new(AppSettings {
         store: Arc::clone(&appliance.store),
         recorder: appliance.recorder.clone(),
@@ -99,6 +101,8 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         clock: Arc::new(SystemClock),
         hasher: Hasher::new()?,
         traffic,
+        node: appliance.node.clone(),
+        watch,
         public_url: args.public_url.clone(),
         own_tls: certificate.is_some(),
         front: args.front.clone(),

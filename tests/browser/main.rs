@@ -62,6 +62,11 @@ fn a_secrets_uses_are_found_and_it_gets_another_value() {
 }
 
 #[test]
+fn a_server_is_changed_and_its_sandbox_and_a_record_of_it_are_looked_at() {
+    Stage::set().play("one_of_each");
+}
+
+#[test]
 fn a_session_is_ended_and_its_browser_is_out() {
     Stage::set().play("end_session");
 }

@@ -19,6 +19,7 @@ mod live;
 mod narrowed;
 mod nodes;
 mod once;
+mod one_of_each;
 mod people;
 mod policies;
 mod recorded;

@@ -6,6 +6,7 @@
 pub(crate) mod assignments;
 pub(crate) mod attach;
 pub(crate) mod audit;
+pub(crate) mod audit_chain;
 pub(crate) mod audit_export;
 pub(crate) mod events;
 pub(crate) mod factors;

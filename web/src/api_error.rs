@@ -60,6 +60,11 @@ impl Problem {
         self.title == "code"
     }
 
+    /// Whether somebody else has the name that was wanted.
+    pub(crate) fn is_of_name(&self) -> bool {
+        self.title == "exists"
+    }
+
     pub(crate) fn title(&self) -> &str {
         &self.title
     }

@@ -8,12 +8,7 @@ use std::{
     },
 };
 
-use gig_audit::{
-    Entry, Event, Home, Recorder, VerdictWord,
-    counts::CountedLog,
-    log::ReadLogError,
-    search::{Found, Marks, Page, Query},
-};
+use gig_audit::{Entry, Event, Home, Recorder, VerdictWord, counts::CountedLog};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{
@@ -34,16 +29,19 @@ use crate::{
     control::Control,
     factor::{SealError, Sealer},
     feed::Feed,
+    health::Watch,
     held::HeldDesk,
     in_force,
     metrics::Figures,
     outbound::Outbound,
     password::Hasher,
+    places::Places,
     secrets::{Announce, SecretChange, SecretFacts, Secrets},
     store::{Actor, Applied, Change, ChangeError, Store, StoreError},
     webhooks::{WebhookFiles, Webhooks},
 };
 
+mod reading;
 mod starting;
 
 use starting::UnderWay;
@@ -80,6 +78,10 @@ pub struct AppSettings {
     pub held: Arc<HeldDesk>,
     /// What it is and where it keeps things, for who looks after it: a name and its words.
     pub about: Vec<(&'static str, String)>,
+    /// What the record calls this machine.
+    pub node: String,
+    /// Where what runs beside says how it is.
+    pub watch: Arc<Watch>,
     /// Where people reach it: `https://gig.example.com`; `None`: as its own listener, without TLS.
     pub public_url: Option<String>,
     /// gig speaks TLS itself: whoever is at the other end is at the other end of the connection.
@@ -119,6 +121,8 @@ pub struct App {
     pub(crate) hasher: Hasher,
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) about: Vec<(&'static str, String)>,
+    pub(crate) node: String,
+    pub(crate) watch: Arc<Watch>,
     pub(crate) public_url: Option<String>,
     own_tls: bool,
     front: Vec<IpAddr>,
@@ -131,7 +135,9 @@ pub struct App {
     /// Who may change something.
     changing: Arc<Semaphore>,
     /// Who may do what takes long.
-    working: Arc<Semaphore>,
+    working: Places,
+    /// Who may search the record.
+    searching: Places,
     /// Who may start a sandbox.
     starting: Arc<Semaphore>,
     /// Which sandboxes are being started.
@@ -179,6 +185,8 @@ impl App {
             hasher: settings.hasher,
             traffic: settings.traffic,
             about: settings.about,
+            node: settings.node,
+            watch: settings.watch,
             public_url: settings.public_url,
             own_tls: settings.own_tls,
             front: settings.front.iter().map(IpAddr::to_canonical).collect(),
@@ -188,7 +196,8 @@ impl App {
             figures: Figures::default(),
             asking: Arc::new(Semaphore::new(ASKING)),
             changing: Arc::new(Semaphore::new(CHANGING)),
-            working: Arc::new(Semaphore::new(WORKING)),
+            working: Places::new(WORKING, EACH),
+            searching: reading::places(),
             starting: Arc::new(Semaphore::new(STARTING)),
             under_way: UnderWay::default(),
             attachments: TaskTracker::new(),
@@ -314,13 +323,13 @@ impl App {
         Ok(applied.await.map_err(Problem::internal)??)
     }
 
-    /// Does what takes a processor or the disk for long, beside the runtime; others wait in line.
+    /// Does what takes a processor or the disk for long, beside the runtime; others wait in line, and who
+    /// asks for much behind those who do not.
     pub(crate) async fn aside<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
-        let place = Arc::clone(&self.working).acquire_owned().await;
-        let place = place.map_err(Problem::internal)?;
+        let place = self.working.take().await?;
         let done = tokio::task::spawn_blocking(move || {
             let _place = place;
             work()
@@ -374,52 +383,6 @@ impl App {
         Ok(changed.await.map_err(Problem::internal)??)
     }
 
-    /// Searches the record, beside the runtime.
-    pub(crate) async fn search(self: &Arc<Self>, query: Query) -> Result<Page, Problem> {
-        let app = Arc::clone(self);
-        self.aside(move || app.page(&query)).await?
-    }
-
-    /// At most `most` records behind `marks`, beside the runtime.
-    pub(crate) async fn recorded_after(
-        self: &Arc<Self>,
-        marks: Marks,
-        most: usize,
-    ) -> Result<Vec<Found>, Problem> {
-        let app = Arc::clone(self);
-        self.aside(move || app.read(|log| log.after(&marks, most)))
-            .await?
-    }
-
-    /// Where the record ends now.
-    pub(crate) async fn record_end(self: &Arc<Self>) -> Result<Marks, Problem> {
-        let app = Arc::clone(self);
-        self.aside(move || app.read(|log| log.end())).await?
-    }
-
-    /// One page of the record; for those who are beside the runtime already.
-    pub(crate) fn page(&self, query: &Query) -> Result<Page, Problem> {
-        self.read(|log| log.search(query))
-    }
-
-    /// Reads the record; for those who are beside the runtime already.
-    pub(crate) fn read<T>(
-        &self,
-        read: impl FnOnce(&mut dyn CountedLog) -> Result<T, ReadLogError>,
-    ) -> Result<T, Problem> {
-        let reader = self.readers.lock().pop();
-        let mut reader = match reader {
-            Some(reader) => reader,
-            None => self.record.log().map_err(Problem::internal)?,
-        };
-        let answer = read(reader.as_mut()).map_err(Problem::internal)?;
-        let mut readers = self.readers.lock();
-        if readers.len() < READERS {
-            readers.push(reader);
-        }
-        Ok(answer)
-    }
-
     /// Records something that changes nothing in the store.
     pub(crate) async fn record(&self, entry: Entry) -> Result<(), Problem> {
         let recorded = self.recorder.record(entry).await;
@@ -454,12 +417,12 @@ impl Drop for Doubt<'_> {
 const ASKING: usize = 4;
 /// One of policies and two others.
 const CHANGING: usize = 3;
-/// Documents of megabytes, pages of a large record: some seconds and some hundred megabytes each.
+/// Documents of megabytes: some seconds and some hundred megabytes each.
 const WORKING: usize = 2;
+/// Of those, one caller's.
+const EACH: usize = 1;
 /// Each takes a processor for some tens of milliseconds.
 const STARTING: usize = 8;
-/// Each has a page cache of its own.
-const READERS: usize = 4;
 
 #[cfg(test)]
 pub(crate) mod tests;

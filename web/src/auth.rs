@@ -27,6 +27,7 @@ use crate::{
     connections::Peer,
     credential::{Presented, read_session, read_token},
     narrowing::Narrowing,
+    places::on_behalf,
     role::{Permission, Role},
     router::LONGEST_BODY,
     store::{Actor, ChangeError, Once, Standing},
@@ -227,8 +228,9 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
         }
         Ok(caller) => {
             let (name, address) = (Arc::clone(&caller.name), caller.address);
+            let asks = caller.known_as().into();
             parts.extensions.insert(caller);
-            let answer = next.run(Request::from_parts(parts, body)).await;
+            let answer = on_behalf(asks, next.run(Request::from_parts(parts, body))).await;
             if answer.status() == StatusCode::FORBIDDEN {
                 app.tell_refusal(Some(name), address, &route);
             }

@@ -33,6 +33,10 @@ pub trait Control: Send + Sync + 'static {
     /// The parts of the machine, and whether each works.
     fn health(&self) -> Vec<Health>;
 
+    /// What stands between a sandbox and everything else, layer by layer, as far as gig knows it without
+    /// trying: told to people, while readiness is [`Control::health`]'s.
+    fn layers(&self) -> Vec<Health>;
+
     /// Tries what this host gives gig, as `gig doctor` does. Blocks for some seconds.
     ///
     /// # Errors

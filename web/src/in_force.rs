@@ -21,6 +21,10 @@ use crate::{
     store::{Assignment, Network, Place, PolicyVersion, Store, StoreError, Team, folded},
 };
 
+mod for_whom;
+
+pub(crate) use for_whom::ForWhom;
+
 /// What the store says, read as it is asked for.
 pub(crate) struct InForce<'a> {
     store: &'a dyn Store,

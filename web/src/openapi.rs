@@ -22,9 +22,9 @@ use once::Keys;
 use problems::Problems;
 
 use crate::api::{
-    assignments, attach, audit, audit_export, events, factors, floors, health, held, policies,
-    proposals, recorded, register, sandboxes, searches, secrets, server_log, servers, sessions,
-    teams, tokens, users,
+    assignments, attach, audit, audit_chain, audit_export, events, factors, floors, health, held,
+    policies, proposals, recorded, register, sandboxes, searches, secrets, server_log, servers,
+    sessions, teams, tokens, users,
     webhooks::{self, answer},
 };
 
@@ -32,7 +32,7 @@ use crate::api::{
 #[openapi(
     info(title = "gig", description = "Sandboxes, policies and the record of an appliance"),
     paths(
-        health::alive, health::ready,
+        health::alive, health::ready, health::layers,
         sessions::me, sessions::list, sessions::end,
         users::list, users::add, users::change, users::remove,
         factors::rule, factors::set_rule, factors::remove,
@@ -45,7 +45,7 @@ use crate::api::{
         floors::list, floors::set, held::list, held::allow, held::deny,
         webhooks::list, webhooks::save, webhooks::remove, webhooks::test, answer::answer,
         recorded::simulate, recorded::suggest, recorded::of_proposal,
-        audit::search, audit::one, audit_export::export, events::events,
+        audit::search, audit::one, audit_chain::show, audit_export::export, events::events,
         searches::list, searches::add, searches::remove,
         secrets::list, secrets::one, secrets::add, secrets::rotate, secrets::remove,
         servers::list, servers::one, servers::save, servers::remove, attach::attach, server_log::search,

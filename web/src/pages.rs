@@ -16,6 +16,8 @@ mod records;
 pub(crate) mod sandboxes;
 pub(crate) mod second_factor;
 pub(crate) mod secrets;
+pub(crate) mod server;
+mod server_form;
 pub(crate) mod server_log;
 pub(crate) mod servers;
 pub(crate) mod settings;

@@ -15,9 +15,9 @@ use axum::{
 
 use crate::{
     api::{
-        assignments, attach, audit, audit_export, events, factors, floors, health, held, policies,
-        proposals, recorded, register, sandboxes, searches, secrets, server_log, servers, sessions,
-        teams, tokens, users,
+        assignments, attach, audit, audit_chain, audit_export, events, factors, floors, health,
+        held, policies, proposals, recorded, register, sandboxes, searches, secrets, server_log,
+        servers, sessions, teams, tokens, users,
         webhooks::{self, answer},
     },
     api_error::Problem,
@@ -82,6 +82,7 @@ fn api() -> Router<Arc<App>> {
         .layer(documents)
         .layer(writers)
         .route("/api/v1/openapi.json", get(openapi::show))
+        .route("/api/v1/health", get(health::layers))
         .route("/api/v1/me", get(sessions::me))
         .route("/api/v1/sessions", get(sessions::list))
         .route("/api/v1/sessions/{id}", delete(sessions::end))
@@ -117,6 +118,7 @@ fn api() -> Router<Arc<App>> {
         .route("/api/v1/policies/{name}/suggest", post(recorded::suggest))
         .route("/api/v1/audit", get(audit::search))
         .route("/api/v1/audit/{id}", get(audit::one))
+        .route("/api/v1/audit/{id}/chain", get(audit_chain::show))
         .route("/api/v1/audit/export/{format}", get(audit_export::export))
         .route("/api/v1/events", get(events::events))
         .route("/api/v1/searches", get(searches::list).post(searches::add))
@@ -223,6 +225,10 @@ fn console() -> Router<Arc<App>> {
             "/servers",
             get(pages::servers::list).post(pages::servers::add),
         )
+        .route(
+            "/servers/{name}",
+            get(pages::server::show).post(pages::server::change),
+        )
         .route("/servers/{name}/start", post(pages::servers::start))
         .route("/servers/{name}/log", get(pages::server_log::show))
         .route("/servers/{name}/remove", post(pages::servers::remove))
@@ -240,6 +246,12 @@ fn console() -> Router<Arc<App>> {
         )
         .route("/settings/webhooks", post(pages::webhooks::save))
         .route("/settings/webhooks/{name}", post(pages::webhooks::change))
+        .merge(people())
+}
+
+/// Who is let in, and how.
+fn people() -> Router<Arc<App>> {
+    Router::new()
         .route("/people", get(pages::people::show))
         .route(
             "/people/second-factor",

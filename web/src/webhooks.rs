@@ -178,7 +178,11 @@ async fn deliver(app: Arc<App>, webhook: Webhook, row: Arc<HeldRow>) {
             break;
         }
         match once(&app, &webhook, (Some(&row), &id)).await {
-            Ok(()) => return,
+            Ok(()) => {
+                let words = format!("{} was told what waits", webhook.name);
+                app.watch.say(PART, true, words);
+                return;
+            }
             Err(error) => {
                 let again = error.passes();
                 why = Some(error);
@@ -255,6 +259,8 @@ pub(crate) fn message_id() -> String {
 async fn failed(app: &App, webhook: &Webhook, row: &HeldRow, why: &str) {
     let name = &webhook.name;
     tracing::error!(webhook = name, why, "a webhook was not told what waits");
+    let words = format!("{name} was not told what waits: the record says why");
+    app.watch.say(PART, false, words);
     let mut entry = Entry::new(Event::Admin);
     entry.verdict = Some(VerdictWord::Deny);
     entry.server = Some(row.facts.server.as_str().into());
@@ -265,6 +271,8 @@ async fn failed(app: &App, webhook: &Webhook, row: &HeldRow, why: &str) {
     }
 }
 
+/// What health calls them.
+const PART: &str = "webhooks";
 /// Before each try. A person has half a minute left where a policy holds for one.
 const PAUSES: [Duration; 5] = [
     Duration::ZERO,

@@ -36,7 +36,7 @@ pub(crate) enum PolicyCommand {
     /// Write a policy's next version into the appliance; in force everywhere when this returns
     Apply(PolicyApplyArgs),
     /// List the versions of a policy that the appliance keeps, newest first
-    History(PolicyNameArgs),
+    History(PolicyHistoryArgs),
     /// Put an old version in force again, as the next one
     Rollback(PolicyRollbackArgs),
     /// Say where a policy is in force
@@ -93,9 +93,12 @@ pub(crate) enum OnOff {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct PolicyNameArgs {
+pub(crate) struct PolicyHistoryArgs {
     /// The policy's name in the appliance
     pub(crate) name: String,
+    /// Versions before this one: 200 are listed at once
+    #[arg(long, value_name = "N")]
+    pub(crate) before: Option<u64>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 }

@@ -192,11 +192,7 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
         idle_seconds: (!args.foreign).then_some(args.idle),
     };
     let body = serde_json::to_value(&spec)?;
-    ask(
-        Method::PUT,
-        &format!("/api/v1/servers/{}", segment(&args.name)),
-        Some(&body),
-    )?;
+    register(&args.name, &body)?;
     if let Some(policy) = &args.policy {
         let wanted = json!({"server": args.name, "policy": policy});
         ask(Method::PUT, "/api/v1/assignments", Some(&wanted))
@@ -209,6 +205,23 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
         &said,
     )?;
     Ok(ExitStatus::SUCCESS)
+}
+
+/// Registers a server, or changes what is there now.
+fn register(name: &str, spec: &Value) -> anyhow::Result<()> {
+    let path = format!("/api/v1/servers/{}", segment(name));
+    let there = Asking::new(Method::GET, &path).send_unless_missing()?;
+    let put = Asking::new(Method::PUT, &path).body(spec);
+    let put = match &there {
+        None => put.header("if-none-match", "*"),
+        Some(there) => {
+            let tag = there
+                .tag()
+                .context("the appliance did not say what is there")?;
+            put.header("if-match", &format!("\"{tag}\""))
+        }
+    };
+    put.send().map(drop)
 }
 
 /// A sandbox's id: as it was typed, or the newest of a server.

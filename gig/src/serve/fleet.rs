@@ -43,6 +43,7 @@ use crate::{
 mod control;
 mod foreign;
 mod idle;
+mod layers;
 mod life;
 mod seats;
 mod streams;

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context, bail};
-use gig_web::{CALLBACK, OidcSettings, Role};
+use gig_web::{CALLBACK, OidcSettings, Role, store::Name};
 use zeroize::Zeroizing;
 
 use crate::secret_file;
@@ -65,6 +65,7 @@ fn read(
         groups_claim: take("GROUPS_CLAIM")
             .map_or_else(|| GROUPS.to_owned(), |text| text.to_string()),
         roles: read_roles(&roles)?,
+        teams: take("TEAMS").map_or_else(|| Ok(Vec::new()), |text| read_teams(&text))?,
         default_role: default_role.with_context(|| format!("{PREFIX}DEFAULT_ROLE"))?,
         redirect: format!("{reached}{CALLBACK}"),
     }))
@@ -97,13 +98,29 @@ fn read_roles(text: &str) -> anyhow::Result<Vec<(String, Role)>> {
     read.collect()
 }
 
+/// `group=team,…`; somebody may be of several.
+fn read_teams(text: &str) -> anyhow::Result<Vec<(String, String)>> {
+    let pairs = text.split(',').map(str::trim);
+    let read = pairs.filter(|pair| !pair.is_empty()).map(|pair| {
+        let parts = pair
+            .rsplit_once('=')
+            .filter(|(group, _)| !group.trim().is_empty());
+        let (group, team) =
+            parts.with_context(|| format!("{PREFIX}TEAMS: {pair:?} is not group=team"))?;
+        let team = team.trim().parse::<Name>();
+        let team = team.with_context(|| format!("{PREFIX}TEAMS: {pair:?}"))?;
+        Ok((group.trim().to_owned(), team.to_string()))
+    });
+    read.collect()
+}
+
 fn read_secret(file: &str) -> anyhow::Result<Zeroizing<String>> {
     let read = secret_file::line(Path::new(file));
     read.with_context(|| format!("{PREFIX}CLIENT_SECRET_FILE"))
 }
 
 const PREFIX: &str = "GIG_OIDC_";
-const KNOWN: [&str; 8] = [
+const KNOWN: [&str; 9] = [
     "ISSUER",
     "CLIENT_ID",
     "CLIENT_SECRET",
@@ -111,6 +128,7 @@ const KNOWN: [&str; 8] = [
     "SCOPES",
     "GROUPS_CLAIM",
     "ROLES",
+    "TEAMS",
     "DEFAULT_ROLE",
 ];
 /// Enough for a name to read; Keycloak and Entra send groups without a scope of their own.
@@ -148,6 +166,17 @@ mod tests {
         let expected = [("cn=ops", Role::Admin), ("writers", Role::Editor)];
         let expected = expected.map(|(group, role)| (group.to_owned(), role));
         assert_eq!(read.roles, expected);
+        assert!(
+            read.teams.is_empty(),
+            "nobody's team is the provider's to say"
+        );
+        let teams = ("TEAMS", "cn=data=data, writers=data,ops = ops");
+        let said = settings(&[LEAST[0], LEAST[1], roles, teams])
+            .unwrap()
+            .unwrap();
+        let expected = [("cn=data", "data"), ("writers", "data"), ("ops", "ops")];
+        let expected = expected.map(|(group, team)| (group.to_owned(), team.to_owned()));
+        assert_eq!(said.teams, expected);
         assert_eq!(read.redirect, "https://gig.example/sign-in/oidc/callback");
         assert_eq!(
             (read.scopes.as_str(), read.groups_claim.as_str()),
@@ -165,6 +194,8 @@ mod tests {
             ("ISUER", "x", "GIG_OIDC_ISUER is not a setting"),
             ("ROLES", "a=king", "no such role"),
             ("ROLES", "admin", "is not group=role"),
+            ("TEAMS", "data", "is not group=team"),
+            ("TEAMS", "data=no name", "GIG_OIDC_TEAMS"),
             ("DEFAULT_ROLE", "everybody", "no such role"),
             ("SCOPES", "profile", "lacks openid"),
             ("ISSUER", "idp.example", "https://"),

@@ -22,6 +22,8 @@ use gig_audit::{
     store::prune::{Prune, PrunedChain},
 };
 
+use gig_web::Watch;
+
 use super::appliance::Appliance;
 
 /// The thread that removes them; ends with its handle.
@@ -37,11 +39,12 @@ impl Retaining {
     /// # Errors
     /// When there is no thread to be had.
     pub(super) fn start(
-        keep: &[Keep],
-        former: &[PublicKey],
+        (keep, former): (&[Keep], &[PublicKey]),
         appliance: &Appliance,
+        watch: &Arc<Watch>,
     ) -> anyhow::Result<Self> {
         if keep.is_empty() {
+            watch.say(PART, true, "nothing is removed: no time was set (--keep)");
             return Ok(Self {
                 stop: None,
                 thread: None,
@@ -50,7 +53,7 @@ impl Retaining {
         let (keep, former) = (keep.to_vec(), former.to_vec());
         let (record, recorder) = (appliance.record.clone(), appliance.recorder.clone());
         let key = Arc::clone(&appliance.key);
-        let node = appliance.node.clone();
+        let (node, watch) = (appliance.node.clone(), Arc::clone(watch));
         let (stop, stopped) = channel::<()>();
         let thread = std::thread::Builder::new()
             .name("retention".to_owned())
@@ -63,7 +66,12 @@ impl Retaining {
                         retention: &Retention::at(jiff::Timestamp::now(), &keep),
                         dry_run: false,
                     };
-                    once(&what, (&record, &node), &recorder, &mut told);
+                    let outcome = once(&what, (&record, &node), &recorder, &mut told);
+                    let at = jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC");
+                    match outcome {
+                        Ok(words) => watch.say(PART, true, format!("last at {at}: {words}")),
+                        Err(words) => watch.say(PART, false, format!("last at {at}: {words}")),
+                    }
                     match stopped.recv_timeout(PAUSE) {
                         Err(RecvTimeoutError::Timeout) => {}
                         _ => return,
@@ -91,18 +99,41 @@ impl Drop for Retaining {
 /// What was said of chains that nothing could be removed of: said once, not every hour.
 type Told = BTreeMap<String, String>;
 
-fn once(what: &Prune<'_>, (record, node): (&Home, &str), recorder: &Recorder, told: &mut Told) {
+/// What was removed, in words; or why nothing was.
+fn once(
+    what: &Prune<'_>,
+    (record, node): (&Home, &str),
+    recorder: &Recorder,
+    told: &mut Told,
+) -> Result<String, String> {
     match record.prune(what) {
         Ok(chains) => {
+            let mut said = Vec::new();
             // Each node of a fleet removes what it signed; others' keys it does not know.
             let ours = |chain: &PrunedChain| !record.is_shared() || chain.node == node;
             for chain in chains.into_iter().filter(ours) {
                 tell(&chain, recorder, told);
+                match &chain.outcome {
+                    Ok(counts) if !counts.is_empty() => said.push(counted(counts)),
+                    Ok(_) => {}
+                    Err(fault) => {
+                        return Err(format!(
+                            "nothing of {} was removed: {}",
+                            chain.node,
+                            why(fault)
+                        ));
+                    }
+                }
             }
+            Ok(match said.is_empty() {
+                true => "nothing was old enough".to_owned(),
+                false => format!("removed {}", said.join("; ")),
+            })
         }
         Err(error) => {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "cannot remove old records; trying again in an hour");
+            Err("the record could not be read or written: gig's own log says why".to_owned())
         }
     }
 }
@@ -146,5 +177,7 @@ fn why(fault: &ChainFault) -> String {
     }
 }
 
+/// What health calls it.
+const PART: &str = "retention";
 /// Days are counted; an hour more or less is nothing.
 const PAUSE: Duration = Duration::from_hours(1);

@@ -283,7 +283,9 @@ fn a_password_that_an_admin_chose_makes_no_second_person_and_their_token_is_nobo
     assert_eq!(by_token.send(&appliance).status, 409);
     // Nor does one person open a server's network.
     let server = json!({"command": ["true"], "network": "local"});
-    let local = ask("PUT", "/api/v1/servers/tool", &server);
+    let local = Ask::new("PUT", "/api/v1/servers/tool").cookie(&ana);
+    let local = local.header("Origin", &origin).header("If-None-Match", "*");
+    let local = local.json(&server).send(&appliance);
     assert_eq!(local.status, 409, "{local:?}");
     let by_cem = Ask::new("POST", &approve)
         .cookie(&cem)

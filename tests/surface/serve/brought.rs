@@ -163,6 +163,7 @@ fn only_what_is_here_is_named(appliance: &Appliance, token: &str, spec: &Value) 
     let mut spec = spec.clone();
     spec["source"]["content"] = json!(format!("sha256:{}", "0".repeat(64)));
     let put = Ask::new("PUT", "/api/v1/servers/other")
+        .header("If-None-Match", "*")
         .token(token)
         .json(&spec)
         .send(appliance);
@@ -170,7 +171,8 @@ fn only_what_is_here_is_named(appliance: &Appliance, token: &str, spec: &Value) 
     let none = appliance.gig(&["server", "start", "other"], "");
     assert!(none.errors.contains("not on this machine"), "{none:?}");
     spec["source"]["from"] = json!("reg.example/tool:latest");
-    let put = Ask::new("PUT", "/api/v1/servers/other")
+    let put = Ask::new("PUT", "/api/v1/servers/another")
+        .header("If-None-Match", "*")
         .token(token)
         .json(&spec)
         .send(appliance);

@@ -149,6 +149,7 @@ fn a_policy_and_where_it_is_in_force_are_one_change() {
     assert_eq!(none.send(&appliance).status, 404, "half of it was made");
     let server = json!({"command": ["/bin/true"]});
     let made = Ask::new("PUT", "/api/v1/servers/docs").token(&token);
+    let made = made.header("If-None-Match", "*");
     assert_eq!(made.json(&server).send(&appliance).status, 204);
     assert_eq!(put("docs").status, 200);
     let assigned = Ask::new("GET", "/api/v1/assignments").token(&token);

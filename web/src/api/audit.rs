@@ -8,7 +8,7 @@ use axum::{
     http::header,
     response::{IntoResponse, Response},
 };
-use gig_audit::search::{Filter, Found, Marks, Page, Query};
+use gig_audit::search::{Filter, Found, Marks, Page, Position, Query};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -178,14 +178,20 @@ pub(crate) async fn find(
     app.search(asked.query()?).await
 }
 
+/// Where the record `CHAIN-SEQ` stands.
+pub(crate) fn place(id: &str) -> Option<Position> {
+    let (chain, seq) = id.split_once('-')?;
+    Some(Position {
+        chain: chain.parse().ok()?,
+        seq: seq.parse().ok()?,
+    })
+}
+
 /// The record `CHAIN-SEQ`.
 pub(crate) async fn record(app: &Arc<App>, caller: &Caller, id: &str) -> Result<Found, Problem> {
     caller.require(Permission::ReadAudit)?;
     let missing = || Problem::missing("record", id);
-    let parsed = id.split_once('-').and_then(|(chain, seq)| {
-        let (chain, seq): (u32, u64) = (chain.parse().ok()?, seq.parse().ok()?);
-        Some((chain, seq.checked_add(1)?))
-    });
+    let parsed = place(id).and_then(|at| Some((at.chain, at.seq.checked_add(1)?)));
     let (chain, after) = parsed.ok_or_else(missing)?;
     let before: Marks = format!("{chain}:{after}").parse().map_err(|_| missing())?;
     let query = Query {

@@ -1,4 +1,5 @@
-//! Whether gig lives and whether it can do its work; for whoever restarts it. Tells no more than that.
+//! Whether gig lives and whether it can do its work; for whoever restarts it; that tells no more.
+//! Who signed in is told of each layer.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +12,8 @@ use axum::{
 use serde_json::json;
 use tokio::{sync::Mutex, time::Instant};
 
-use crate::app::App;
+use super::Items;
+use crate::{api_error::Problem, app::App, auth::Caller, control::Health, role::Permission};
 
 /// `GET /healthz`: the process answers.
 #[utoipa::path(get, path = "/healthz", tag = "health", responses((status = 200, description = "alive")), security(()))]
@@ -37,6 +39,18 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
         .map(|(part, works)| (part.to_string(), (*works).into()))
         .collect();
     (status, Json(json!({"status": words, "parts": parts}))).into_response()
+}
+
+/// Each layer that sandboxes, people and the record stand on, and whether it works.
+#[utoipa::path(get, path = "/api/v1/health", tag = "health",
+    responses((status = 200, body = Items<Health>)))]
+pub(crate) async fn layers(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+) -> Result<Json<Items<Health>>, Problem> {
+    caller.require(Permission::Look)?;
+    let items = app.health().await;
+    Ok(Json(Items { items }))
 }
 
 /// Each part, and whether it works.

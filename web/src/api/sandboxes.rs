@@ -13,12 +13,17 @@ use gig_policy::SandboxId;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Items, time};
+use super::{
+    Items,
+    server_log::{self, LinesAsked},
+    time,
+};
 use crate::{
     api_error::Problem,
     app::{App, Instance, has_program},
     auth::Caller,
-    control::{SandboxFacts, SandboxLog},
+    control::{LogFrom, SandboxFacts, SandboxLog},
+    one_sandbox::{self, ENDED, OneSandbox, RUNNING},
     profile::Whose,
     role::Permission,
     store::Name,
@@ -33,7 +38,8 @@ pub(crate) struct SandboxView {
     pub(crate) profile: String,
     /// Whether it lives as long as somebody is attached to it.
     pub(crate) attached: bool,
-    /// `running` or `ended`.
+    /// `running` or `ended`; of what only the record tells of also `elsewhere`, where another node has it, and
+    /// `lost`, where its gig ended before its end was recorded.
     pub(crate) state: &'static str,
     pub(crate) address: Option<String>,
     /// The network namespace that it is, where gig did not make it.
@@ -57,7 +63,7 @@ impl From<SandboxFacts> for SandboxView {
             server: facts.server.to_string(),
             profile: facts.profile.to_string(),
             attached: facts.attached,
-            state: if ended.is_some() { "ended" } else { "running" },
+            state: if ended.is_some() { ENDED } else { RUNNING },
             address: facts.address.map(|address| address.to_string()),
             namespace: facts.namespace.map(|namespace| namespace.to_string()),
             policy: facts.policy.to_string(),
@@ -90,16 +96,16 @@ pub(crate) async fn list(
     Ok(Json(Items { items }))
 }
 
-/// One sandbox.
+/// One sandbox: what it is, what it may reach, and, for who reads the record, what it tried. One that this gig
+/// does not know any more, or that another node has, is told by the record.
 #[utoipa::path(get, path = "/api/v1/sandboxes/{id}", tag = "sandboxes",
-    responses((status = 200, body = SandboxView), (status = 404, body = Problem)))]
+    responses((status = 200, body = OneSandbox), (status = 404, body = Problem)))]
 pub(crate) async fn one(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
-) -> Result<Json<SandboxView>, Problem> {
-    caller.require(Permission::Look)?;
-    Ok(Json(find(&app, &caller, &id)?.into()))
+) -> Result<Json<OneSandbox>, Problem> {
+    Ok(Json(one_sandbox::of(&app, &caller, &id).await?))
 }
 
 /// The caller's sandbox of a server: the one that runs (200), or one that is started (201). Whoever asks while
@@ -140,7 +146,7 @@ pub(crate) async fn stop(
     Ok(StatusCode::ACCEPTED)
 }
 
-/// The last of what a sandbox printed.
+/// The last of what a sandbox printed; of one that this gig does not know any more the lines that are kept.
 #[utoipa::path(get, path = "/api/v1/sandboxes/{id}/log", tag = "sandboxes",
     responses((status = 200, description = "both streams, as they came", content_type = "application/octet-stream"),
               (status = 404, body = Problem)))]
@@ -149,7 +155,7 @@ pub(crate) async fn log(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Response, Problem> {
-    let log = log_of(&app, &caller, &id)?;
+    let log = log_of(&app, &caller, &id).await?;
     // Whatever a program printed, no browser may take it for a page.
     let plain = [(header::CONTENT_TYPE, "application/octet-stream")];
     Ok((plain, log.octets).into_response())
@@ -164,10 +170,27 @@ pub(crate) fn find(app: &App, caller: &Caller, id: &str) -> Result<SandboxFacts,
 }
 
 /// What it printed; the console shows the same.
-pub(crate) fn log_of(app: &App, caller: &Caller, id: &str) -> Result<SandboxLog, Problem> {
+pub(crate) async fn log_of(
+    app: &Arc<App>,
+    caller: &Caller,
+    id: &str,
+) -> Result<SandboxLog, Problem> {
     caller.require(Permission::ReadAudit)?;
-    let found = find(app, caller, id)?;
-    Ok(app.control.log(found.id).unwrap_or_default())
+    if let Ok(found) = find(app, caller, id) {
+        return Ok(app.control.log(found.id).unwrap_or_default());
+    }
+    let known = one_sandbox::find(app, caller, id).await?;
+    let asked = LinesAsked {
+        sandbox: known.view.id,
+        limit: Some(LINES),
+        ..LinesAsked::default()
+    };
+    let page = server_log::find(app, caller, known.view.server, &asked, LogFrom::Newest).await?;
+    let lines = page.lines.into_iter().map(|line| line.text + "\n");
+    Ok(SandboxLog {
+        octets: lines.collect::<String>().into_bytes(),
+        dropped: 0,
+    })
 }
 
 /// The sandbox of a server for somebody, and whether it was started for this; the console does the same.
@@ -245,3 +268,6 @@ pub(crate) fn act(
     entry.findings = vec![words.into()];
     entry
 }
+
+/// Of a sandbox that only the record knows.
+const LINES: usize = 1000;

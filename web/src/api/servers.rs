@@ -5,18 +5,20 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::{Path, State},
-    http::StatusCode,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse as _, Response},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Body, Items, time};
+use super::{Body, Items, precondition::holds, time};
 use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
+    in_force::{ForWhom, InForce},
     role::Permission,
-    store::{Change, Name, Network, Server, ServerKind, ServerSpec},
+    store::{Change, ChangeError, Name, Network, Server, ServerKind, ServerSpec},
 };
 
 /// A server, as shown.
@@ -26,6 +28,15 @@ pub(crate) struct ServerView {
     pub(crate) author: String,
     pub(crate) changed: String,
     pub(crate) spec: ServerSpec,
+}
+
+/// A server, and what is in force where it runs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OneServer {
+    #[serde(flatten)]
+    server: ServerView,
+    /// Everybody else comes last.
+    in_force: Vec<ForWhom>,
 }
 
 impl From<Server> for ServerView {
@@ -64,33 +75,55 @@ pub(crate) async fn list(
     Ok(Json(Items { items }))
 }
 
-/// One server.
+/// One server, and which policy is in force for whom who runs it. For who may change it, its ETag is of what is
+/// registered.
 #[utoipa::path(get, path = "/api/v1/servers/{name}", tag = "servers",
-    responses((status = 200, body = ServerView), (status = 404, body = Problem)))]
+    responses((status = 200, body = OneServer), (status = 404, body = Problem)))]
 pub(crate) async fn one(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-) -> Result<Json<ServerView>, Problem> {
-    caller.require(Permission::Look)?;
-    let wanted = name.clone();
-    let server = app.ask(move |store| store.server(&wanted)).await?;
-    let server = server.filter(|server| caller.reaches(&server.name));
-    let server = server.ok_or_else(|| Problem::missing("server", &name))?;
-    Ok(Json(shown(server, &caller)))
+) -> Result<Response, Problem> {
+    let server = server_of(&app, &caller, &name).await?;
+    let in_force = in_force(&app, name).await?;
+    let tag = server.tag();
+    let body = Json(OneServer {
+        server: shown(server, &caller),
+        in_force,
+    });
+    if caller.require(Permission::ManageServers).is_err() {
+        return Ok(body.into_response());
+    }
+    Ok(([(header::ETAG, format!("\"{tag}\""))], body).into_response())
 }
 
-/// Registers a server, or changes one. Sandboxes that run stay as they are, but what their policy reaches
-/// follows `network` at once. Under the two-person rule one person changes no `network`.
+/// Registers a server, or changes one; what is assigned to it stays. Sandboxes that run stay as they are, but
+/// what their policy reaches follows `network` at once. Under the two-person rule one person changes no
+/// `network`.
 #[utoipa::path(put, path = "/api/v1/servers/{name}", tag = "servers", request_body = ServerSpec,
-    responses((status = 204), (status = 422, body = Problem)))]
+    params(("If-Match" = Option<String>, Header, description = "the ETag that this is built on"),
+           ("If-None-Match" = Option<String>, Header, description = "`*`: the server is new")),
+    responses((status = 204), (status = 409, body = Problem), (status = 412, body = Problem),
+              (status = 422, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn save(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
+    headers: HeaderMap,
     Body(spec): Body<ServerSpec>,
 ) -> Result<StatusCode, Problem> {
-    save_server(&app, &caller, name, spec, false).await?;
+    caller.require(Permission::ManageServers)?;
+    let wanted = name.clone();
+    let there = app.ask(move |store| store.server(&wanted)).await?;
+    let tag = there.map(|server| server.tag());
+    let what = format!("server {name}");
+    let changed = || ChangeError::Meanwhile { what }.into();
+    let said = holds(&headers, tag.as_deref(), changed)?;
+    if !(said.on_this || said.new) {
+        return Err(Problem::unseen("server"));
+    }
+    let built_on = BuiltOn::Tag(tag.unwrap_or_default());
+    save_server(&app, &caller, name, spec, built_on).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -106,18 +139,51 @@ pub(crate) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// A server that the caller reaches.
+pub(crate) async fn server_of(app: &App, caller: &Caller, name: &str) -> Result<Server, Problem> {
+    caller.require(Permission::Look)?;
+    let wanted = name.to_owned();
+    let server = app.ask(move |store| store.server(&wanted)).await?;
+    let server = server.filter(|server| caller.reaches(&server.name));
+    server.ok_or_else(|| Problem::missing("server", name))
+}
+
+/// Which policy is in force for whom who runs a server.
+pub(crate) async fn in_force(app: &Arc<App>, name: String) -> Result<Vec<ForWhom>, Problem> {
+    let theirs = Arc::clone(app);
+    let read = app.aside(move || InForce::read(theirs.store.as_ref())?.by_person(&name));
+    read.await?.map_err(Problem::internal)
+}
+
+/// What a registration is built on.
+pub(crate) enum BuiltOn {
+    /// There is none yet.
+    Nothing,
+    /// What had this tag; empty for what is not there.
+    Tag(String),
+}
+
 /// Registers a server; the console does the same.
 pub(crate) async fn save_server(
     app: &App,
     caller: &Caller,
     name: String,
     spec: ServerSpec,
-    new: bool,
+    built_on: BuiltOn,
 ) -> Result<(), Problem> {
     caller.require(Permission::ManageServers)?;
     let name: Name = name.parse()?;
     check(&spec)?;
-    let change = Change::SaveServer { name, spec, new };
+    let (new, expected) = match built_on {
+        BuiltOn::Nothing => (true, None),
+        BuiltOn::Tag(tag) => (false, Some(tag)),
+    };
+    let change = Change::SaveServer {
+        name,
+        spec,
+        new,
+        expected,
+    };
     app.change(caller.actor(app), change).await.map(drop)
 }
 

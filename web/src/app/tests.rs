@@ -90,6 +90,8 @@ impl Lab {
             held: Arc::new(held),
             webhooks: Arc::new(OneSecret),
             about: Vec::new(),
+            node: "here".to_owned(),
+            watch: Arc::default(),
             public_url: url.map(str::to_owned),
             own_tls: false,
             front: front.to_vec(),
@@ -162,6 +164,7 @@ pub(crate) fn registered(name: &str, program: &str) -> Change {
             ..ServerSpec::default()
         },
         new: false,
+        expected: None,
     }
 }
 

@@ -1,10 +1,10 @@
-//! Single sign-on by OpenID Connect: code flow with PKCE, groups to roles.
+//! Single sign-on by OpenID Connect: code flow with PKCE, groups to roles and teams.
 //!
 //! Who somebody is, is what the provider calls them (`iss` and `sub`); a name and an e-mail address may
 //! be given to somebody else and are for people to read. What they may follows their groups at each
 //! sign-in. Every refusal is recorded, once it is from a browser that began a round here.
 
-use std::{fmt, net::SocketAddr, sync::Arc};
+use std::{collections::BTreeMap, fmt, net::SocketAddr, sync::Arc};
 
 use axum::http::{HeaderMap, HeaderValue};
 use gig_audit::{Entry, Event, VerdictWord};
@@ -50,6 +50,9 @@ pub struct OidcSettings {
     pub groups_claim: String,
     /// Group and role; the first group of the list that somebody has decides.
     pub roles: Vec<(String, Role)>,
+    /// Group and team: who has the group is of the team, who has none of a team's groups is not. Teams that are
+    /// not named are made by people here.
+    pub teams: Vec<(String, String)>,
     /// Of who has none of these groups; `None` refuses them.
     pub default_role: Option<Role>,
     /// Where browsers come back to: our [`CALLBACK`] as they reach it.
@@ -307,6 +310,7 @@ impl SingleSignOn {
                 name,
                 account: account.clone(),
                 role,
+                teams: self.teams_of(claims),
                 first: known.is_none(),
                 expires: expires.map_err(Problem::internal)?,
                 agent: back.agent.clone(),
@@ -314,12 +318,21 @@ impl SingleSignOn {
             match app.change(actor, change).await {
                 Ok(_) => return Ok(minted.text),
                 // Somebody else has that name.
-                Err(problem)
-                    if known.is_none() && problem.status() == http::StatusCode::CONFLICT => {}
+                Err(problem) if known.is_none() && problem.is_of_name() => {}
                 Err(problem) => return Err(Refused::Problem(problem)),
             }
         }
         Err(Refused::Problem(ChangeError::Lapsed.into()))
+    }
+
+    /// Each team that groups are asked for, and whether they are of it.
+    fn teams_of(&self, claims: &Claims) -> Vec<(String, bool)> {
+        let groups = claims.groups(&self.settings.groups_claim);
+        let mut teams: BTreeMap<String, bool> = BTreeMap::new();
+        for (group, team) in &self.settings.teams {
+            *teams.entry(team.clone()).or_default() |= groups.contains(group.as_str());
+        }
+        teams.into_iter().collect()
     }
 
     fn role_of(&self, claims: &Claims) -> Option<Role> {

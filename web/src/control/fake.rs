@@ -94,6 +94,10 @@ impl Control for FakeControl {
         Vec::new()
     }
 
+    fn layers(&self) -> Vec<Health> {
+        Vec::new()
+    }
+
     fn examine(&self) -> Result<Vec<Examined>, ControlError> {
         Ok(Vec::new())
     }

@@ -60,3 +60,67 @@ fn what_is_in_force_is_bounded_by_the_floors_of_all_and_of_the_server() {
     assert_eq!(asked("one"), ("allow", "p".to_owned(), 1));
     assert_eq!(asked("two"), ("deny", "narrow".to_owned(), 2));
 }
+
+#[test]
+fn each_for_whom_it_is_another_policy_is_named_and_all_others_come_last() {
+    let lab = Lab::with(&["one"]);
+    for name in ["q", "narrow"] {
+        lab.make(&crate::app::tests::saved(name));
+    }
+    let team = |name: &str, members: &[&str]| {
+        lab.make(&Change::SaveTeam {
+            name: name.parse().unwrap(),
+            members: members.iter().map(|one| (*one).to_owned()).collect(),
+            expected: None,
+        });
+    };
+    team("data", &["ana", "ben"]);
+    team("same", &["eva"]);
+    let put = |place: Place, policy: &str, floor: bool| {
+        let (policy, expected) = (Some(policy.to_owned()), None);
+        lab.make(&match floor {
+            true => Change::SetFloor {
+                place,
+                policy,
+                expected,
+            },
+            false => Change::Assign {
+                place,
+                policy,
+                expected,
+            },
+        });
+    };
+    put(Place::Team("data".to_owned()), "q", false);
+    put(Place::profile("Ben"), "narrow", true);
+    put(Place::profile("cem"), "p", true);
+    let told = || {
+        let lines = InForce::read(lab.store.as_ref()).unwrap().by_person("one");
+        let words = |one: ForWhom| {
+            let (people, floors) = (one.people.join("+"), one.floors.join("+"));
+            format!(
+                "{people}: {} v{} by {} under {floors}",
+                one.policy, one.version, one.by
+            )
+        };
+        lines.unwrap().into_iter().map(words).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        told(),
+        [
+            "ana: q v1 by team data under ",
+            "ben: q v1 by team data under narrow",
+            "cem: p v1 by all servers under p",
+            ": p v1 by all servers under ",
+        ]
+    );
+    // Who gets what everybody gets is not named.
+    put(Place::Team("same".to_owned()), "p", true);
+    put(Place::All, "p", true);
+    assert_eq!(told().last().unwrap(), ": p v1 by all servers under p");
+    assert!(
+        !told()
+            .iter()
+            .any(|line| line.contains("eva") || line.contains("cem"))
+    );
+}

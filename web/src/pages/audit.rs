@@ -6,6 +6,7 @@ use askama::Template;
 use axum::{
     Form,
     extract::{Path, Query, State},
+    http::StatusCode,
 };
 use gig_audit::row::Row;
 use gig_policy::DenyReason;
@@ -19,6 +20,7 @@ use crate::{
     allow::{can_be_allowed, has_path},
     api::{
         audit::{self, AuditAsked},
+        audit_chain::{self, ChainView, NeighbourView},
         searches::{self, NewSearch, SearchView},
     },
     api_error::Problem,
@@ -62,6 +64,17 @@ struct RecordPage {
     /// What else belongs to it: the query, and the words.
     same: Vec<(String, &'static str)>,
     line: String,
+    chain: ChainView,
+}
+
+impl RecordPage {
+    /// What stands on either side.
+    fn neighbours(&self) -> [(&'static str, Option<&NeighbourView>); 2] {
+        [
+            ("The one before", self.chain.before.as_ref()),
+            ("The one behind", self.chain.behind.as_ref()),
+        ]
+    }
 }
 
 impl AuditPage {
@@ -86,7 +99,9 @@ pub(crate) async fn search(
     let found = audit::find(&app, &caller, &asked).await;
     let (records, next, problem) = match found {
         Ok(page) => (page.records, page.next, String::new()),
-        Err(problem) if problem.status().is_client_error() => (Vec::new(), None, problem.detail),
+        Err(problem) if problem.status() == StatusCode::BAD_REQUEST => {
+            (Vec::new(), None, problem.detail)
+        }
         Err(problem) => return Err(problem.into()),
     };
     let these = query(&asked, "");
@@ -139,6 +154,7 @@ pub(crate) async fn show(
     let remedy = remedy(&app, &caller, row).await?;
     let offers = remedy.map(|remedy| offers(&caller, row, (&id, &remedy)));
     let page = RecordPage {
+        chain: audit_chain::of(&app, &caller, &id).await?,
         frame: Frame::new(&caller, "/audit"),
         record: RecordRow::of(&found),
         offers: offers.unwrap_or_default(),

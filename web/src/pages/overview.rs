@@ -91,7 +91,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
     };
     let (wanted, more_wanted) = wanted(&app, &caller).await?;
     let lately = read_lately(&app, &caller).await?;
-    let health = health(&app).await;
+    let health = app.health().await;
     let sandboxes = app.control.sandboxes();
     let page = OverviewPage {
         frame: Frame::new(&caller, "/"),
@@ -118,42 +118,6 @@ async fn read_lately(app: &Arc<App>, caller: &Caller) -> Result<Option<Arc<Latel
     let theirs = Arc::clone(app);
     let read = tokio::task::spawn_blocking(move || lately(&theirs)).await;
     read.map_err(Problem::internal)?.map(Some)
-}
-
-/// Each layer that sandboxes stand on, asked now.
-pub(super) async fn health(app: &Arc<App>) -> Vec<Health> {
-    let mut parts = app.control.health();
-    let store = app.ask(|store| store.assignments()).await;
-    parts.push(part(
-        "store",
-        store.map(|_| "people, policies and servers are read"),
-    ));
-    let newest = AuditAsked {
-        limit: Some(1),
-        ..AuditAsked::default()
-    };
-    let record = match newest.query() {
-        Ok(query) => app.search(query).await,
-        Err(problem) => Err(problem),
-    };
-    parts.push(part(
-        "record",
-        record.map(|_| "every decision is written before it takes effect"),
-    ));
-    let vault = app.secrets().await;
-    parts.push(part("vault", vault.map(|_| "secrets are sealed and read")));
-    parts
-}
-
-fn part(name: &str, state: Result<&'static str, Problem>) -> Health {
-    Health {
-        part: name.into(),
-        works: state.is_ok(),
-        words: match state {
-            Ok(words) => words.into(),
-            Err(problem) => problem.detail.into(),
-        },
-    }
 }
 
 /// What waits, and how much more of it there is.

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::{Answer, Frame, approvals::after, in_query, shown, to};
 use crate::{
     api::{
-        floors,
+        Asked, floors,
         policies::{PolicyView, checked, policy_name, remove_policy},
     },
     api_error::Problem,
@@ -52,6 +52,10 @@ struct PolicyPage {
     servers: Vec<String>,
     teams: Vec<String>,
     versions: Vec<PolicyView>,
+    /// Before which version the page of older ones begins.
+    older: Option<u64>,
+    /// Whether this is such a page.
+    paged: bool,
 }
 
 /// A line of a difference, as shown.
@@ -59,6 +63,13 @@ pub(super) struct DiffLine {
     pub(super) class: &'static str,
     pub(super) sign: &'static str,
     pub(super) text: String,
+}
+
+/// Which part of a history.
+#[derive(Deserialize)]
+pub(crate) struct HistoryAsked {
+    #[serde(default)]
+    before: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -133,6 +144,7 @@ pub(crate) async fn show(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
+    Asked(history): Asked<HistoryAsked>,
 ) -> Answer {
     caller.require(Permission::Look)?;
     let wanted = name.clone();
@@ -153,9 +165,15 @@ pub(crate) async fn show(
     let servers = app.ask(|store| store.servers()).await?;
     let teams = app.ask(|store| store.teams()).await?;
     let wanted = name.clone();
-    let versions = app
-        .ask(move |store| store.versions(&wanted, None, HISTORY))
+    let before = history.before;
+    let mut versions = app
+        .ask(move |store| store.versions(&wanted, before, HISTORY + 1))
         .await?;
+    // One more than is shown says whether there are older ones.
+    let shown_here = usize::try_from(HISTORY).unwrap_or(usize::MAX);
+    let more = versions.len() > shown_here;
+    versions.truncate(shown_here);
+    let last = versions.last().map(|last| last.version);
     let page = PolicyPage {
         frame: Frame::new(&caller, "/policies"),
         findings: found.findings.iter().map(ToString::to_string).collect(),
@@ -165,6 +183,8 @@ pub(crate) async fn show(
         servers: servers.into_iter().map(|server| server.name).collect(),
         teams: teams.into_iter().map(|team| team.name).collect(),
         versions: versions.into_iter().map(Into::into).collect(),
+        older: last.filter(|_| more),
+        paged: before.is_some(),
         document: kept.document,
         policy: kept.head.into(),
     };

@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 
 use super::{
     Answer, Frame, in_query,
-    records::{RecordRow, rows},
+    records::{RecordRow, cut, rows},
     shown, to,
 };
 use crate::{
@@ -18,8 +18,9 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
-    control::{SandboxFacts, SandboxLog},
+    control::SandboxLog,
     document,
+    one_sandbox::{self, Destination, ELSEWHERE, LOST, OneSandbox, RUNNING},
     remedy::Remedies,
     role::Permission,
 };
@@ -36,11 +37,44 @@ struct SandboxesPage {
 struct SandboxPage {
     frame: Frame,
     one: SandboxView,
+    all: OneSandbox,
     denials: Vec<RecordRow>,
     log: String,
     dropped: u64,
     /// Where a policy is suggested for what it tried; empty for who may not write one.
     suggest: String,
+}
+
+impl SandboxPage {
+    /// What its state means, in words.
+    fn state(&self) -> String {
+        let node = &self.all.node;
+        match self.one.state {
+            ELSEWHERE => format!("on {node}, as far as the record says"),
+            LOST => format!("with the gig on {node} that ran it, before its end was recorded"),
+            _ => String::new(),
+        }
+    }
+
+    /// The class of its state's colour.
+    fn class(&self) -> &'static str {
+        match self.one.state {
+            RUNNING | ELSEWHERE => "running",
+            _ => "ended",
+        }
+    }
+
+    /// Where the record of one of its destinations is searched.
+    fn query(&self, one: &Destination) -> String {
+        let (id, host) = (in_query(&self.one.id), in_query(&one.host));
+        format!("sandbox={id}&host={host}")
+    }
+
+    /// Cut: hosts are the sandbox's own words.
+    fn short(&self, one: &Destination) -> String {
+        let port = one.port.map(|port| format!(":{port}"));
+        cut(&format!("{}{}", one.host, port.unwrap_or_default()), 80)
+    }
 }
 
 /// `GET /sandboxes`.
@@ -64,24 +98,25 @@ pub(crate) async fn show(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Answer {
-    caller.require(Permission::Look)?;
-    let facts = sandboxes::find(&app, &caller, &id)?;
+    let all = one_sandbox::of(&app, &caller, &id).await?;
+    let one = all.sandbox.clone();
     let (denials, log) = if caller.may(Permission::ReadAudit) {
         let asked = AuditAsked {
-            sandbox: id.clone(),
+            sandbox: one.id.clone(),
             limit: Some(TRIED),
             ..AuditAsked::default()
         };
         let tried = find(&app, &caller, &asked).await?;
-        (rows(&tried.records), sandboxes::log_of(&app, &caller, &id)?)
+        let log = sandboxes::log_of(&app, &caller, &id).await?;
+        (rows(&tried.records), log)
     } else {
         (Vec::new(), SandboxLog::default())
     };
-    let suggest = suggest(&app, &caller, &facts).await?;
     let page = SandboxPage {
-        suggest,
+        suggest: suggest(&app, &caller, &one).await?,
         frame: Frame::new(&caller, "/sandboxes"),
-        one: facts.into(),
+        all,
+        one,
         denials,
         log: String::from_utf8_lossy(&log.octets).into_owned(),
         dropped: log.dropped,
@@ -90,12 +125,12 @@ pub(crate) async fn show(
 }
 
 /// The editor of the policy that is in force for its server and profile now, or of a new one for it.
-async fn suggest(app: &App, caller: &Caller, facts: &SandboxFacts) -> Result<String, Problem> {
+async fn suggest(app: &App, caller: &Caller, one: &SandboxView) -> Result<String, Problem> {
     if !caller.may(Permission::EditPolicies) {
         return Ok(String::new());
     }
     let now = document::moment(app.now());
-    let (server, profile) = (Arc::clone(&facts.server), Arc::clone(&facts.profile));
+    let (server, profile) = (one.server.clone(), one.profile.clone());
     let remedy = app.ask(move |store| Remedies::read(store, now)?.place(&server, &profile));
     let Some(remedy) = remedy.await? else {
         return Ok(String::new());
@@ -106,7 +141,7 @@ async fn suggest(app: &App, caller: &Caller, facts: &SandboxFacts) -> Result<Str
     Ok(format!(
         "/policies/{}/edit?suggest=1&sandbox={}{}",
         in_query(&remedy.policy),
-        in_query(&facts.id.to_string()),
+        in_query(&one.id),
         assign.unwrap_or_default()
     ))
 }

@@ -1,6 +1,6 @@
 //! Servers: registered, started, removed.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use askama::Template;
 use axum::{
@@ -9,20 +9,19 @@ use axum::{
     http::StatusCode,
     response::Response,
 };
-use serde::Deserialize;
 
-use super::{Answer, Frame, records::cut, shown_as, to};
+use super::{Answer, Frame, records::cut, server_form::Typed, shown_as, to};
 use crate::{
     api::{
         sandboxes::start_server,
-        servers::{remove_server, save_server},
+        servers::{BuiltOn, remove_server, save_server},
     },
-    api_error::Problem,
     app::App,
     auth::Caller,
+    in_force::InForce,
     profile::Whose,
     role::Permission,
-    store::{Network, Place, ServerKind, ServerSpec},
+    store::ServerKind,
 };
 
 #[derive(Template)]
@@ -32,6 +31,8 @@ struct ServersPage {
     servers: Vec<ServerRow>,
     problem: String,
     form: Typed,
+    /// The form is of a server that is not there yet.
+    new: bool,
 }
 
 struct ServerRow {
@@ -39,29 +40,10 @@ struct ServerRow {
     command: String,
     foreign: bool,
     source: String,
+    /// What is in force in the caller's own sandbox of it; empty for nothing.
     policy: String,
     network: &'static str,
     secrets: String,
-}
-
-/// As it was typed.
-#[derive(Default, Deserialize)]
-pub(crate) struct Typed {
-    name: String,
-    #[serde(default)]
-    kind: ServerKind,
-    #[serde(default)]
-    command: String,
-    #[serde(default)]
-    env: String,
-    #[serde(default)]
-    read_only: String,
-    #[serde(default)]
-    secrets: String,
-    #[serde(default)]
-    network: Network,
-    #[serde(default)]
-    idle: String,
 }
 
 /// `GET /servers`.
@@ -82,8 +64,9 @@ pub(crate) async fn add(
     caller: Caller,
     Form(typed): Form<Typed>,
 ) -> Answer {
-    let saved = match spec(&typed) {
-        Ok(spec) => save_server(&app, &caller, typed.name.trim().to_owned(), spec, true).await,
+    let name = typed.name.trim().to_owned();
+    let saved = match typed.spec(None) {
+        Ok(spec) => save_server(&app, &caller, name, spec, BuiltOn::Nothing).await,
         Err(problem) => Err(problem),
     };
     match saved {
@@ -125,14 +108,18 @@ async fn page(
 ) -> Result<Response, super::PageProblem> {
     caller.require(Permission::Look)?;
     let servers = app.ask(|store| store.servers()).await?;
-    let assignments = app.ask(|store| store.assignments()).await?;
-    let policy = |server: &str| {
-        let at = |place: &Place| assignments.iter().find(|one| one.place == *place);
-        let found = at(&Place::Server(server.to_owned())).or_else(|| at(&Place::All));
-        found.map(|one| one.policy.clone()).unwrap_or_default()
-    };
-    let rows = servers.into_iter().map(|server| ServerRow {
-        policy: policy(&server.name),
+    let (names, own): (Vec<String>, _) = (
+        servers.iter().map(|server| server.name.clone()).collect(),
+        caller.profile(),
+    );
+    let policies = app.ask(move |store| {
+        let in_force = InForce::read(store)?;
+        let of = |server: &String| in_force.name_for(server, &own).unwrap_or_default();
+        Ok(names.iter().map(of).collect::<Vec<_>>())
+    });
+    let both = servers.into_iter().zip(policies.await?);
+    let rows = both.map(|(server, policy)| ServerRow {
+        policy,
         command: cut(&server.spec.command.join(" "), 200),
         foreign: server.spec.kind == ServerKind::Foreign,
         source: server
@@ -148,41 +135,7 @@ async fn page(
         servers: rows.collect(),
         problem,
         form,
+        new: true,
     };
     Ok(shown_as(status, &page))
-}
-
-fn spec(typed: &Typed) -> Result<ServerSpec, Problem> {
-    let lines = |text: &str| -> Vec<String> {
-        let lines = text.lines().map(str::to_owned);
-        lines.filter(|line| !line.is_empty()).collect()
-    };
-    let mut env = BTreeMap::new();
-    for line in lines(&typed.env) {
-        let Some((name, value)) = line.split_once('=') else {
-            return Err(Problem::invalid(format!("{line:?} is no NAME=VALUE")));
-        };
-        env.insert(name.trim().to_owned(), value.to_owned());
-    }
-    let idle = typed.idle.trim();
-    let idle_seconds = match idle {
-        "" => None,
-        said => Some(said.parse().map_err(|_| {
-            Problem::invalid(format!("{said:?} is no number of seconds to be idle for"))
-        })?),
-    };
-    Ok(ServerSpec {
-        kind: typed.kind,
-        idle_seconds,
-        command: lines(&typed.command),
-        env,
-        secrets: typed
-            .secrets
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect(),
-        read_only: lines(&typed.read_only),
-        network: typed.network,
-        ..ServerSpec::default()
-    })
 }

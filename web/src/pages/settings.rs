@@ -6,7 +6,7 @@ use std::sync::Arc;
 use askama::Template;
 use axum::{extract::State, http::StatusCode};
 
-use super::{Answer, Frame, overview::health, shown_as};
+use super::{Answer, Frame, shown_as};
 use crate::{
     api::webhooks::{WebhookView, webhooks},
     api_error::Problem,
@@ -107,7 +107,7 @@ pub(super) async fn page(app: &Arc<App>, caller: &Caller, shown: Shown) -> Answe
         done: shown.done,
         webhooks: webhooks(app, caller).await?,
         about: app.about.clone(),
-        health: health(app).await,
+        health: app.health().await,
         examined: shown.examined,
     };
     Ok(shown_as(status, &page))

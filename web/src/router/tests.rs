@@ -86,6 +86,7 @@ async fn who_is_not_the_owner_registers_nothing() {
                 ..ServerSpec::default()
             },
             new: true,
+            expected: None,
         });
     }
     let admin = token(&lab, Role::Admin);

@@ -146,6 +146,8 @@ pub enum Change {
         account: Account,
         /// By their groups, now.
         role: Role,
+        /// The teams that their groups are asked for, and whether they are of each.
+        teams: Vec<(String, bool)>,
         /// They were never here.
         first: bool,
         /// When the session ends.
@@ -276,6 +278,9 @@ pub enum Change {
         spec: ServerSpec,
         /// Refuse if it is there.
         new: bool,
+        /// The tag of what it was changed from, empty for what is not there; refuse when it is another one
+        /// now.
+        expected: Option<String>,
     },
     /// A server is no longer registered.
     RemoveServer {
@@ -327,6 +332,8 @@ pub struct Applied {
     pub before: Option<Box<ServerSpec>>,
     /// Who was of a team before.
     pub members: Option<Vec<String>>,
+    /// What else came of it, in words.
+    pub beside: Vec<String>,
 }
 
 impl Actor {
@@ -355,7 +362,7 @@ impl Actor {
 impl Change {
     /// Whether another policy may be in force somewhere afterwards.
     #[must_use]
-    pub const fn touches_policies(&self) -> bool {
+    pub fn touches_policies(&self) -> bool {
         matches!(
             self,
             Self::SavePolicy { .. }
@@ -368,7 +375,7 @@ impl Change {
                 | Self::SaveServer { .. }
                 | Self::RemoveServer { .. }
                 | Self::Decide { .. }
-        )
+        ) || matches!(self, Self::SignOn { teams, .. } if !teams.is_empty())
     }
 
     /// The record of it.
@@ -411,10 +418,9 @@ impl Change {
             let changes = spec.told_beside(before).into_iter();
             entry.findings.extend(changes.map(Into::into));
         }
-        if let Self::SaveTeam { members, .. } = made {
-            let before = applied.members.as_deref().unwrap_or_default();
-            entry.findings.extend(words::members(members, before));
-        }
+        entry.findings.extend(made.people(applied));
+        let beside = applied.beside.iter().map(|words| words.as_str().into());
+        entry.findings.extend(beside);
         if let Self::Decide { why, .. } = self {
             entry
                 .findings
@@ -428,6 +434,28 @@ impl Change {
             entry.findings.push(passed.into());
         }
         entry
+    }
+
+    /// Who comes to a team by it and who goes, or would; of what was refused, nobody.
+    fn people(&self, applied: &Applied) -> Vec<Arc<str>> {
+        let now = match self {
+            Self::SaveTeam { members, .. } => members.as_slice(),
+            Self::RemoveTeam { .. } => &[],
+            _ => return Vec::new(),
+        };
+        let proposed = applied.proposal.as_ref();
+        let state = proposed.map(|proposal| proposal.state);
+        match (state, &applied.members) {
+            (None | Some(ProposalState::Approved), before) => {
+                words::members(now, before.as_deref().unwrap_or_default(), true)
+            }
+            (Some(ProposalState::Pending), _) => {
+                let before = proposed.map(|one| one.before.as_str()).unwrap_or_default();
+                let before: Vec<String> = before.split_whitespace().map(str::to_owned).collect();
+                words::members(now, &before, false)
+            }
+            (Some(ProposalState::Rejected | ProposalState::Withdrawn), _) => Vec::new(),
+        }
     }
 
     fn name_subjects(&self, entry: &mut Entry) {
@@ -462,7 +490,10 @@ impl Change {
             | Self::SaveFor { .. }
             | Self::RemovePolicy { .. }
             | Self::Assign { .. }
-            | Self::SetFloor { .. } => Event::PolicyChange,
+            | Self::SetFloor { .. }
+            // Who is of a team says what is in force for them.
+            | Self::SaveTeam { .. }
+            | Self::RemoveTeam { .. } => Event::PolicyChange,
             _ => Event::Admin,
         }
     }

@@ -1,8 +1,8 @@
 //! Each change as statements of one transaction, with the conditions under which it is refused.
 
 use super::{
-    Actor, Applied, Assignment, Change, ChangeError, Place, alone, factors, held, name, proposals,
-    rows, sessions, setup, sign_on, standing,
+    Actor, Applied, Assignment, Change, ChangeError, Place, Server, alone, factors, held, name,
+    proposals, rows, sessions, setup, sign_on, standing,
     tables::{DatabaseError, OptionalExtension as _, Params, Refused, Transaction},
     teams, webhooks,
 };
@@ -57,7 +57,7 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         Change::SetFactor { .. } | Change::RemoveFactor { .. } | Change::FactorRule { .. } => {
             factors::change(db, change, actor)?;
         }
-        Change::SignOn { .. } => sign_on::sign_on(db, change, actor)?,
+        Change::SignOn { .. } => return sign_on::sign_on(db, change, actor),
         Change::AddToken { .. } | Change::RemoveToken { .. } => token(db, change, actor)?,
         Change::SavePolicy { .. }
         | Change::SaveFor { .. }
@@ -337,12 +337,24 @@ fn assign(
 }
 
 fn save_server(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<Applied> {
-    let Change::SaveServer { name, spec, new } = change else {
+    let Change::SaveServer {
+        name,
+        spec,
+        new,
+        expected,
+    } = change
+    else {
         return Ok(Applied::default());
     };
     let name = name.as_str();
     let before = db.query_row(rows::ONE_SERVER, [name], rows::server);
-    let before = before.optional()?.map(|server| Box::new(server.spec));
+    let before = before.optional()?;
+    let tag = before.as_ref().map(Server::tag).unwrap_or_default();
+    if expected.as_ref().is_some_and(|expected| *expected != tag) {
+        let what = format!("server {name}");
+        return Err(Refused::Change(ChangeError::Meanwhile { what }));
+    }
+    let before = before.map(|server| Box::new(server.spec));
     let spec = serde_json::to_string(spec).map_err(|error| DatabaseError::Failed(error.into()))?;
     let values = (name, spec, &*actor.name, actor.at.as_second());
     let sql = "INSERT INTO servers (name, spec, author, changed) VALUES (?1, ?2, ?3, ?4)

@@ -198,6 +198,17 @@ pub struct Server {
     pub changed: Timestamp,
 }
 
+impl Server {
+    /// Of what is registered: another one for another specification. For who may see what its variables hold:
+    /// to others it would tell whether they guessed that.
+    #[must_use]
+    pub fn tag(&self) -> String {
+        // It came of JSON, and texts as keys go back to it.
+        let spec = serde_json::to_string(&self.spec).unwrap_or_default();
+        Digest::of(&format!("{} {spec}", self.changed.as_second())).words()
+    }
+}
+
 /// How a server is run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

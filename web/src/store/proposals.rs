@@ -268,11 +268,13 @@ fn basis(db: &Transaction<'_>, draft: &Draft) -> Result<Basis, DatabaseError> {
                 let found = db.query_all(&sql, values, rows::assignment)?;
                 all += &format!("{table} {}\n", Assignment::tag(&found));
             }
-            Some(all)
+            let named: Vec<&str> = draft.value.split_whitespace().collect();
+            Some(all + &accounts(db, &named)?)
         }
         ProposalKind::SetFloor => match &place {
             Place::Team(name) => Some(members(db, name)?),
-            Place::Profile(_) | Place::Server(_) | Place::All => None,
+            Place::Profile(name) => Some(accounts(db, &[name])?),
+            Place::Server(_) | Place::All => None,
         },
         ProposalKind::SavePolicy | ProposalKind::RemovePolicy | ProposalKind::EndRule => None,
     };
@@ -303,8 +305,25 @@ fn of_whom(db: &Transaction<'_>, place: &Place) -> Result<Option<String>, Databa
             None => None,
         },
         Place::Team(name) => Some(members(db, name)?),
-        Place::Profile(_) | Place::All => None,
+        Place::Profile(name) => Some(accounts(db, &[name])?),
+        Place::All => None,
     })
+}
+
+/// Which account each of these names is: another one of the same name is somebody else. A name without one is
+/// that of somebody whom a gateway knows.
+fn accounts(db: &Transaction<'_>, named: &[&str]) -> Result<String, DatabaseError> {
+    let all = "SELECT name, created FROM users ORDER BY lower(name)";
+    let all = db.query_all(all, (), |row| {
+        Ok((row.get::<String>(0)?, row.get::<i64>(1)?))
+    })?;
+    let of = |(name, created): (String, i64)| {
+        let name = name::folded(&name);
+        named
+            .contains(&name.as_str())
+            .then(|| format!("{name} since {created}\n"))
+    };
+    Ok(all.into_iter().filter_map(of).collect())
 }
 
 /// Of a team, in words; empty where it is not there, too.

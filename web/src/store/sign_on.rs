@@ -1,29 +1,33 @@
 //! Accounts that a sign-on provider vouches for: made at their first sign-in, found by what the provider
-//! calls them and by nothing else, without a password, with a role that nobody here gives.
+//! calls them and by nothing else, without a password, with a role that nobody here gives, and in
+//! the teams that their groups there say.
 
 use super::{
-    Actor, Change, ChangeError,
+    Actor, Applied, Change, ChangeError,
     changes::{self, Outcome},
     name, rows,
     sessions::{self, NewSession},
     tables::{OptionalExtension as _, Refused, Transaction},
+    teams,
 };
 use crate::role::Role;
 
-/// Makes or finds the account, gives it its role and starts a session.
-pub(super) fn sign_on(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
+/// Makes or finds the account, gives it its role and its teams, and starts a session. Teams that disagree about
+/// what is in force for it refuse all of that.
+pub(super) fn sign_on(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<Applied> {
     let Change::SignOn {
         id,
         digest,
         name,
         account,
         role,
+        teams,
         first,
         expires,
         agent,
     } = change
     else {
-        return Ok(());
+        return Ok(Applied::default());
     };
     let (name, now) = (name.as_str(), actor.at.as_second());
     let (issuer, subject) = (&account.issuer, &account.subject);
@@ -54,7 +58,11 @@ pub(super) fn sign_on(db: &Transaction<'_>, change: &Change, actor: &Actor) -> O
         agent,
         began: "single sign-on",
     };
-    sessions::insert_session(db, &session, actor)
+    sessions::insert_session(db, &session, actor)?;
+    Ok(Applied {
+        beside: teams::belong(db, name, teams)?,
+        ..Applied::default()
+    })
 }
 
 /// Refuses to change what the provider decides.

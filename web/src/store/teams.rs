@@ -87,8 +87,11 @@ pub(super) fn change(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Ou
             expected,
         } => save(db, (name.as_str(), members), expected.as_deref(), actor),
         Change::RemoveTeam { name, expected } => {
-            remove(db, name, expected.as_deref())?;
-            Ok(Applied::default())
+            let team = remove(db, name, expected.as_deref())?;
+            Ok(Applied {
+                members: Some(team.members),
+                ..Applied::default()
+            })
         }
         _ => Ok(Applied::default()),
     }
@@ -127,7 +130,7 @@ fn save(
 }
 
 /// Removes one to which nothing is assigned.
-fn remove(db: &Transaction<'_>, name: &str, expected: Option<&str>) -> Outcome {
+fn remove(db: &Transaction<'_>, name: &str, expected: Option<&str>) -> Outcome<Team> {
     let Some(team) = built_on(db, name, expected)? else {
         return changes::missing("team", name);
     };
@@ -143,7 +146,47 @@ fn remove(db: &Transaction<'_>, name: &str, expected: Option<&str>) -> Outcome {
         }
     }
     db.execute("DELETE FROM teams WHERE name = ?1", [name])?;
-    Ok(())
+    Ok(team)
+}
+
+/// Puts somebody into the teams of which it is said, and takes them out of the others that are named; teams that
+/// are not named are left as they are. What came of it, in words.
+pub(super) fn belong(
+    db: &Transaction<'_>,
+    person: &str,
+    named: &[(String, bool)],
+) -> Outcome<Vec<String>> {
+    let person = folded(person);
+    let mut changes = Vec::new();
+    for (team, belongs) in named {
+        let is_there = db.query_row("SELECT 1 FROM teams WHERE name = ?1", [team], |row| {
+            row.get::<i64>(0)
+        });
+        if is_there.optional()?.is_none() {
+            // Made later, it has them from their next sign-in on.
+            continue;
+        }
+        let changed = match belongs {
+            true => {
+                let sql = "SELECT count(*) FROM team_members WHERE team = ?1 AND person <> ?2";
+                let others = db.query_row(sql, (team, &person), |row| row.get(0))?;
+                room(others, ("members", MOST_MEMBERS))?;
+                let sql = "INSERT INTO team_members (team, person) VALUES (?1, ?2)
+                           ON CONFLICT DO NOTHING";
+                db.execute(sql, (team, &person))?
+            }
+            false => {
+                let sql = "DELETE FROM team_members WHERE team = ?1 AND person = ?2";
+                db.execute(sql, (team, &person))?
+            }
+        };
+        if changed > 0 {
+            let word = if *belongs { "added to" } else { "taken out of" };
+            changes.push(format!("{word} team {team}, as the provider says"));
+        }
+    }
+    unambiguous(db)?;
+    Ok(changes)
 }
 
 /// Refuses what puts somebody into two teams of different policies: nobody could say which is in force.

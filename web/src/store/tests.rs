@@ -100,6 +100,7 @@ fn registered(name: &str) -> Change {
             ..ServerSpec::default()
         },
         new: true,
+        expected: None,
     }
 }
 
@@ -442,6 +443,7 @@ fn the_record_of_a_server_says_what_changed_and_no_value(store: &dyn Store) {
             name: "s".parse().unwrap(),
             spec: spec.clone(),
             new: false,
+            expected: None,
         };
         store.apply(&change, &actor(0), &witness).unwrap();
         told.borrow().clone()

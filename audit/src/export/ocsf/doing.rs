@@ -111,7 +111,8 @@ impl<'a> Doing<'a> {
     }
 
     fn of_policy(row: &'a Row, said: &'a str) -> Self {
-        if said.starts_with("waits for ") || said.starts_with("proposal ") {
+        let others = ["waits for ", "proposal ", "team "];
+        if others.into_iter().any(|word| said.starts_with(word)) {
             return Self::of_thing(row, said);
         }
         let (id, activity) = match said {

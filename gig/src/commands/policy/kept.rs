@@ -11,7 +11,7 @@ use crate::{
     args::{
         OutputArgs,
         policy::{
-            PolicyApplyArgs, PolicyAssignArgs, PolicyFloorArgs, PolicyGetArgs, PolicyNameArgs,
+            PolicyApplyArgs, PolicyAssignArgs, PolicyFloorArgs, PolicyGetArgs, PolicyHistoryArgs,
             PolicyRmArgs, PolicyRollbackArgs, PolicyUnassignArgs,
         },
         team::PlaceArgs,
@@ -90,10 +90,12 @@ pub(crate) fn apply(args: &PolicyApplyArgs) -> anyhow::Result<ExitStatus> {
 ///
 /// # Errors
 /// When it is not kept.
-pub(crate) fn history(args: &PolicyNameArgs) -> anyhow::Result<ExitStatus> {
+pub(crate) fn history(args: &PolicyHistoryArgs) -> anyhow::Result<ExitStatus> {
+    let before = args.before.map(|before| format!("&cursor={before}"));
     let path = format!(
-        "/api/v1/policies/{}/versions?limit=200",
-        segment(&args.name)
+        "/api/v1/policies/{}/versions?limit=200{}",
+        segment(&args.name),
+        before.unwrap_or_default()
     );
     let document = Asking::new(Method::GET, &path).send()?.json()?;
     let said = versions(&document, |_| String::new());

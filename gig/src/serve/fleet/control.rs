@@ -11,7 +11,7 @@ use gig_web::{
     },
 };
 
-use super::{Fleet, FleetHandle, Member, causes, foreign, ids_in_words, life};
+use super::{Fleet, FleetHandle, Member, causes, foreign, ids_in_words, layers, life};
 use crate::serve::doctor;
 
 async fn begin(
@@ -39,6 +39,10 @@ fn in_words(error: anyhow::Error, server: Arc<str>) -> ControlError {
 impl Control for FleetHandle {
     fn health(&self) -> Vec<Health> {
         let (works, words): (bool, Arc<str>) = match &self.0.machine {
+            Ok(machine) if !machine.hub.is_alive() => (
+                false,
+                "the hub, which has their networks, has ended: restart gig".into(),
+            ),
             Ok(machine) => (true, ids_in_words(machine.hub.ids()).into()),
             Err(why) => (
                 false,
@@ -47,6 +51,10 @@ impl Control for FleetHandle {
         };
         let part = "sandboxes".into();
         vec![Health { part, works, words }]
+    }
+
+    fn layers(&self) -> Vec<Health> {
+        layers::of(&self.0)
     }
 
     fn examine(&self) -> Result<Vec<Examined>, ControlError> {

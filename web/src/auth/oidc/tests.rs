@@ -31,6 +31,7 @@ fn settings() -> OidcSettings {
         client_secret: Some(Zeroizing::new("s e".to_owned())),
         scopes: "openid profile".to_owned(),
         groups_claim: "groups".to_owned(),
+        teams: Vec::new(),
         roles: vec![
             ("admins".to_owned(), Role::Admin),
             ("writers".to_owned(), Role::Editor),

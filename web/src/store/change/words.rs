@@ -94,8 +94,8 @@ fn placed(place: &Place) -> String {
         .map_or_else(|| place.to_string(), str::to_owned)
 }
 
-/// Who came to a team and who went, by what was before.
-pub(super) fn members(now: &[String], before: &[String]) -> Vec<Arc<str>> {
+/// Who came to a team and who went, by what was before; or would come and go, where it is not made yet.
+pub(super) fn members(now: &[String], before: &[String], made: bool) -> Vec<Arc<str>> {
     let beyond = |these: &[String], others: &[String]| {
         let these = these.iter().filter(|one| !others.contains(one));
         these.cloned().collect::<Vec<_>>()
@@ -107,8 +107,12 @@ pub(super) fn members(now: &[String], before: &[String]) -> Vec<Arc<str>> {
             .map(|part| format!("{what}: {}", part.join(" ")));
         parts.map(Into::into).collect::<Vec<Arc<str>>>()
     };
-    let mut all = told("added", beyond(now, before));
-    all.extend(told("taken out", beyond(before, now)));
+    let (added, taken) = match made {
+        true => ("added", "taken out"),
+        false => ("to be added", "to be taken out"),
+    };
+    let mut all = told(added, beyond(now, before));
+    all.extend(told(taken, beyond(before, now)));
     all
 }
 

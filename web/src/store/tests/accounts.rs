@@ -5,6 +5,7 @@ use super::*;
 on_both! {
     an_account_elsewhere_has_no_password_and_no_role_of_ours,
     an_account_is_found_by_issuer_and_subject_and_by_nothing_else,
+    who_signs_on_is_of_the_teams_that_their_groups_say,
 }
 
 fn account(subject: &str) -> Account {
@@ -21,6 +22,7 @@ fn sign_on(id: &str, name: &str, subject: &str, role: Role, first: bool) -> Chan
         name: name.parse().unwrap(),
         account: account(subject),
         role,
+        teams: Vec::new(),
         first,
         expires: at(3600),
         agent: "browser".to_owned(),
@@ -105,4 +107,79 @@ fn an_account_is_found_by_issuer_and_subject_and_by_nothing_else(store: &dyn Sto
     let mut elsewhere = account("u1");
     elsewhere.issuer.push('/');
     assert!(store.user_of(&elsewhere).unwrap().is_none());
+}
+
+fn who_signs_on_is_of_the_teams_that_their_groups_say(store: &dyn Store) {
+    let team = |name: &str, members: &[&str]| Change::SaveTeam {
+        name: name.parse().unwrap(),
+        members: members.iter().map(|one| (*one).to_owned()).collect(),
+        expected: None,
+    };
+    for (name, members) in [
+        ("data", vec!["ana"]),
+        ("ops", vec!["cem", "eva"]),
+        ("own", vec!["eva"]),
+    ] {
+        apply(store, &team(name, &members)).unwrap();
+    }
+    let on = |id: &str, first: bool, said: &[(&str, bool)]| {
+        let mut change = sign_on(id, "Eva", "u1", Role::Viewer, first);
+        if let Change::SignOn { teams, .. } = &mut change {
+            *teams = said
+                .iter()
+                .map(|(team, of)| ((*team).to_owned(), *of))
+                .collect();
+        }
+        change
+    };
+    let told = RefCell::new(Vec::new());
+    let witness = |entry: Entry| {
+        *told.borrow_mut() = entry.findings.iter().map(ToString::to_string).collect();
+        Ok(())
+    };
+    let of_which = || {
+        let teams = store.teams().unwrap().into_iter();
+        let hers = teams.filter(|team| team.members.iter().any(|one| one == "eva"));
+        hers.map(|team| team.name).collect::<Vec<_>>()
+    };
+    let said = [("data", true), ("ops", false), ("nowhere", true)];
+    let first = on("one", true, &said);
+    assert!(first.touches_policies());
+    store.apply(&first, &actor(0), &witness).unwrap();
+    assert_eq!(
+        of_which(),
+        ["data", "own"],
+        "what the provider says nothing of stays"
+    );
+    assert_eq!(
+        told.borrow()[1..],
+        [
+            "added to team data, as the provider says",
+            "taken out of team ops, as the provider says"
+        ]
+    );
+    store
+        .apply(&on("two", false, &said), &actor(0), &witness)
+        .unwrap();
+    assert_eq!(told.borrow().len(), 1, "nothing changed");
+    // Teams of different policies: not signed in, and of none of them.
+    for name in ["p", "q"] {
+        apply(store, &policy(name, None, "one")).unwrap();
+    }
+    for (team, policy) in [("data", "p"), ("ops", "q")] {
+        let assign = Change::Assign {
+            place: Place::Team(team.to_owned()),
+            policy: Some(policy.to_owned()),
+            expected: None,
+        };
+        apply(store, &assign).unwrap();
+    }
+    let both = apply(store, &on("three", false, &[("data", true), ("ops", true)]));
+    assert!(
+        matches!(both, Err(ChangeError::Ambiguous { .. })),
+        "{both:?}"
+    );
+    assert!(store.session("three", at(1)).unwrap().is_none());
+    assert_eq!(of_which(), ["data", "own"]);
+    assert!(!on("four", false, &[]).touches_policies());
 }

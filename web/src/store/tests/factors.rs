@@ -178,6 +178,7 @@ fn who_signs_on_elsewhere_has_no_factor_here(store: &dyn Store) {
             subject: "u1".to_owned(),
         },
         role: Role::Admin,
+        teams: Vec::new(),
         first: true,
         expires: at(3600),
         agent: String::new(),

@@ -44,6 +44,7 @@ fn server(network: Network, command: &str, new: bool) -> Change {
             ..ServerSpec::default()
         },
         new,
+        expected: None,
     }
 }
 

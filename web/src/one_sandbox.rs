@@ -1,0 +1,120 @@
+//! All that is told of one sandbox: what it is, what it may reach, what it tried.
+//!
+//! What runs here is asked of the machine. What the machine does not know any more, or never did because
+//! another node has it, is told by its start and its end in the record; so a link to a sandbox stays good for
+//! as long as its records are kept. Nothing here stops one or reads what it printed.
+
+use std::sync::Arc;
+
+use gig_policy::SandboxId;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::{
+    api::sandboxes::SandboxView, api_error::Problem, app::App, auth::Caller, role::Permission,
+};
+
+mod reach;
+mod recorded;
+mod tried;
+
+pub(crate) use reach::{ReachView, SecretReach};
+pub(crate) use tried::{Destination, Tried};
+
+/// One sandbox.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct OneSandbox {
+    #[serde(flatten)]
+    pub(crate) sandbox: SandboxView,
+    /// The machine that it runs or ran on.
+    pub(crate) node: String,
+    /// What brought its end about, where its program did not end by itself.
+    pub(crate) ended_by: Option<String>,
+    /// What it may reach, or might when it ended.
+    pub(crate) reach: ReachView,
+    /// The secrets that it was given stand-ins of, and where each may go.
+    pub(crate) secrets: Vec<SecretReach>,
+    /// What it asked for; null for who may not read the record.
+    pub(crate) tried: Option<Tried>,
+}
+
+/// What is known of a sandbox, by whomever.
+pub(crate) struct Known {
+    pub(crate) view: SandboxView,
+    node: String,
+    ended_by: Option<String>,
+    /// What its server's registration named when it started; `None` where only the record knows it.
+    given: Option<Given>,
+}
+
+/// As its server was registered.
+struct Given {
+    network: crate::store::Network,
+    secrets: Vec<String>,
+}
+
+/// A sandbox, with what it may reach and what it tried.
+///
+/// # Errors
+/// 404 where neither machine nor record knows it, or the caller does not reach its server.
+pub(crate) async fn of(app: &Arc<App>, caller: &Caller, id: &str) -> Result<OneSandbox, Problem> {
+    let known = find(app, caller, id).await?;
+    let (reach, secrets) = reach::of(app, &known).await?;
+    let tried = match caller.may(Permission::ReadAudit) {
+        true => Some(tried::of(app, &known.view.id).await?),
+        false => None,
+    };
+    Ok(OneSandbox {
+        sandbox: known.view,
+        node: known.node,
+        ended_by: known.ended_by,
+        reach,
+        secrets,
+        tried,
+    })
+}
+
+/// A sandbox by the text of its id, of the machine or of the record.
+///
+/// # Errors
+/// As [`of`].
+pub(crate) async fn find(app: &Arc<App>, caller: &Caller, id: &str) -> Result<Known, Problem> {
+    caller.require(Permission::Look)?;
+    let missing = || Problem::missing("sandbox", id);
+    let wanted = SandboxId::new(id.parse().map_err(|_| missing())?);
+    let mut here = app.control.sandboxes().into_iter();
+    let known = match here.find(|one| one.id == wanted) {
+        Some(facts) => Some(Known {
+            node: app.node.clone(),
+            ended_by: None,
+            given: Some(Given {
+                network: facts.spec.network,
+                secrets: facts.spec.secrets.clone(),
+            }),
+            view: facts.into(),
+        }),
+        None => recorded::read(app, wanted).await?,
+    };
+    known
+        .filter(|known| caller.reaches(&known.view.server))
+        .ok_or_else(missing)
+}
+
+impl Known {
+    /// Whether it may reach something at this moment, as far as anybody knows.
+    fn is_there(&self) -> bool {
+        matches!(self.view.state, RUNNING | ELSEWHERE)
+    }
+}
+
+/// It runs here.
+pub(crate) const RUNNING: &str = "running";
+/// Another node started it, and nobody recorded its end.
+pub(crate) const ELSEWHERE: &str = "elsewhere";
+/// It has ended.
+pub(crate) const ENDED: &str = "ended";
+/// It does not run, and its end is not in the record: its gig ended before.
+pub(crate) const LOST: &str = "lost";
+
+#[cfg(test)]
+mod tests;

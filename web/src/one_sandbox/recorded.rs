@@ -1,0 +1,92 @@
+//! A sandbox as its start and its end in the record tell of it.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use gig_audit::{
+    row::Row,
+    search::{Filter, Query},
+};
+use gig_policy::SandboxId;
+
+use super::{ELSEWHERE, ENDED, Known, LOST};
+use crate::{api::sandboxes::SandboxView, api_error::Problem, app::App};
+
+/// The sandbox, if the record has its start or its end.
+pub(super) async fn read(app: &Arc<App>, id: SandboxId) -> Result<Option<Known>, Problem> {
+    let query = Query {
+        filter: Filter {
+            sandbox: vec![id.to_string()],
+            event: vec![START.to_owned(), EXIT.to_owned()],
+            ..Filter::default()
+        },
+        before: None,
+        limit: 2,
+    };
+    let page = app.search(query).await?;
+    let rows: Vec<Row> = page.records.into_iter().map(|found| found.row).collect();
+    Ok(told(&rows, &app.node))
+}
+
+/// What its rows tell on the node `here`.
+pub(super) fn told(rows: &[Row], here: &str) -> Option<Known> {
+    let of = |event: &str| rows.iter().find(|row| row.event == event);
+    let (start, exit) = (of(START), of(EXIT));
+    // The start may be too old to be kept.
+    let first = start.or(exit)?;
+    // The policy of its end: it may have got another one meanwhile.
+    let last = exit.unwrap_or(first);
+    let layers = start.map(|row| row.findings.as_slice()).unwrap_or_default();
+    let by = layers.iter().find_map(|one| one.strip_prefix(BY));
+    let ended_by = exit.map(|row| {
+        let said = row.findings.iter();
+        said.cloned().collect::<Vec<_>>().join("; ")
+    });
+    let address = first.src.as_deref().and_then(|src| src.parse().ok());
+    Some(Known {
+        view: SandboxView {
+            id: first.sandbox.clone()?,
+            server: first.server.clone().unwrap_or_default(),
+            profile: first.profile.clone().unwrap_or_default(),
+            attached: false,
+            state: match exit {
+                Some(_) => ENDED,
+                None if first.node == here => LOST,
+                None => ELSEWHERE,
+            },
+            address: address.map(|address: SocketAddr| address.ip().to_string()),
+            namespace: None,
+            policy: last.policy.clone().unwrap_or_default(),
+            policy_version: last.policy_version.unwrap_or_default(),
+            // Only the start says so, of the policy that was in force then.
+            policy_by: by
+                .filter(|_| {
+                    (&first.policy, first.policy_version) == (&last.policy, last.policy_version)
+                })
+                .unwrap_or_default()
+                .to_owned(),
+            started: start.map(|row| second(&row.time)).unwrap_or_default(),
+            ended: exit.map(|row| second(&row.time)),
+            exit_status: exit.and_then(|row| u8::try_from(row.status?).ok()),
+            connections: 0,
+            layers: layers
+                .iter()
+                .filter(|one| !one.starts_with(BY))
+                .cloned()
+                .collect(),
+        },
+        node: first.node.clone(),
+        ended_by: ended_by.filter(|said| !said.is_empty()),
+        given: None,
+    })
+}
+
+/// A record's time, to the second.
+pub(super) fn second(time: &str) -> String {
+    let seconds: String = time.chars().take(19).collect();
+    format!("{seconds}Z")
+}
+
+const START: &str = "sandbox.start";
+const EXIT: &str = "sandbox.exit";
+/// Before what put the policy in force.
+const BY: &str = "policy put in force by: ";

@@ -1,0 +1,212 @@
+//! One server: what it is, which policy is in force for whom, its sandboxes and its last records; and changed in
+//! place, with what is assigned to it left where it is.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    Form,
+    extract::{Path, State},
+    http::StatusCode,
+    response::Response,
+};
+
+use super::{
+    Answer, Frame, PageProblem, in_query,
+    records::{RecordRow, cut, rows},
+    server_form::{Typed, octets, processors},
+    shown_as, to,
+};
+use crate::{
+    api::{
+        audit::{AuditAsked, find},
+        sandboxes::SandboxView,
+        servers::{BuiltOn, in_force, save_server, server_of},
+        time,
+    },
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    in_force::ForWhom,
+    role::Permission,
+    store::{Network, Server, ServerKind, ServerSource},
+};
+
+#[derive(Template)]
+#[template(path = "server.html")]
+struct ServerPage {
+    frame: Frame,
+    name: String,
+    foreign: bool,
+    facts: Vec<(&'static str, String)>,
+    secrets: Vec<String>,
+    in_force: Vec<ForWhom>,
+    sandboxes: Vec<SandboxView>,
+    denials: Vec<RecordRow>,
+    problem: String,
+    form: Typed,
+    /// In the form of another server, who starts its programs is asked.
+    new: bool,
+}
+
+impl ServerPage {
+    /// For whom a policy is in force, in words.
+    fn people(&self, line: &ForWhom) -> String {
+        match (line.people.is_empty(), self.in_force.len()) {
+            (true, 1) => "everybody".to_owned(),
+            (true, _) => "everybody else".to_owned(),
+            (false, _) => cut(&line.people.join(", "), 400),
+        }
+    }
+}
+
+/// `GET /servers/{name}`.
+pub(crate) async fn show(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+) -> Answer {
+    let server = server_of(&app, &caller, &name).await?;
+    page(&app, &caller, &server, Outcome::default()).await
+}
+
+/// `POST /servers/{name}`: changes it.
+pub(crate) async fn change(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Form(form): Form<Typed>,
+) -> Answer {
+    caller.require(Permission::ManageServers)?;
+    let server = server_of(&app, &caller, &name).await?;
+    let built_on = BuiltOn::Tag(form.on.clone());
+    let saved = match form.spec(Some(&server.spec)) {
+        Ok(spec) => save_server(&app, &caller, name.clone(), spec, built_on).await,
+        Err(problem) => Err(problem),
+    };
+    match saved {
+        Ok(()) => Ok(to(&format!("/servers/{}", in_query(&name)))),
+        Err(problem) if problem.status().is_client_error() => {
+            let outcome = Outcome {
+                problem: Some(problem),
+                form: Some(form),
+            };
+            page(&app, &caller, &server, outcome).await
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+/// What came of what was typed.
+#[derive(Default)]
+struct Outcome {
+    problem: Option<Problem>,
+    form: Option<Typed>,
+}
+
+async fn page(
+    app: &Arc<App>,
+    caller: &Caller,
+    server: &Server,
+    outcome: Outcome,
+) -> Result<Response, PageProblem> {
+    let denials = if caller.may(Permission::ReadAudit) {
+        let asked = AuditAsked {
+            server: server.name.clone(),
+            limit: Some(LATEST),
+            ..AuditAsked::default()
+        };
+        rows(&find(app, caller, &asked).await?.records)
+    } else {
+        Vec::new()
+    };
+    let sandboxes = app.control.sandboxes().into_iter();
+    let sandboxes = sandboxes.filter(|one| *one.server == *server.name);
+    let status = outcome
+        .problem
+        .as_ref()
+        .map_or(StatusCode::OK, Problem::status);
+    let page = ServerPage {
+        frame: Frame::new(caller, "/servers"),
+        name: server.name.clone(),
+        foreign: server.spec.kind == ServerKind::Foreign,
+        facts: facts(server),
+        secrets: server.spec.secrets.clone(),
+        in_force: in_force(app, server.name.clone()).await?,
+        sandboxes: sandboxes.map(Into::into).collect(),
+        denials,
+        problem: outcome
+            .problem
+            .map(|problem| problem.detail)
+            .unwrap_or_default(),
+        form: outcome.form.unwrap_or_else(|| Typed::of(server)),
+        new: false,
+    };
+    Ok(shown_as(status, &page))
+}
+
+/// What it is, and what bounds it; what its variables hold is nobody's to see here.
+fn facts(server: &Server) -> Vec<(&'static str, String)> {
+    let spec = &server.spec;
+    let names: Vec<&str> = spec.env.keys().map(String::as_str).collect();
+    let none = |what: Option<String>| what.unwrap_or_else(|| "no limit".to_owned());
+    let of_program = |text: String| match spec.kind {
+        ServerKind::Program => text,
+        ServerKind::Foreign => String::new(),
+    };
+    let idle = match spec.idle_seconds {
+        None => "after 300 seconds".to_owned(),
+        Some(0) => "never".to_owned(),
+        Some(seconds) => format!("after {seconds} seconds"),
+    };
+    let all = [
+        (
+            "Programs",
+            match spec.kind {
+                ServerKind::Program => "started by gig".to_owned(),
+                ServerKind::Foreign => {
+                    "somebody else’s: network namespaces are registered".to_owned()
+                }
+            },
+        ),
+        ("Command", cut(&spec.command.join(" "), 2000)),
+        (
+            "Comes with",
+            spec.source
+                .as_ref()
+                .map(ServerSource::told)
+                .unwrap_or_default(),
+        ),
+        (
+            "Network",
+            match spec.network {
+                Network::External => {
+                    "public addresses, and private ones where a rule says so".to_owned()
+                }
+                Network::Local => "private addresses alone".to_owned(),
+                Network::Disconnected => "none at all".to_owned(),
+            },
+        ),
+        ("Variables", names.join(", ")),
+        ("Sees, read-only", spec.read_only.join(", ")),
+        ("Memory", of_program(none(spec.memory.map(octets)))),
+        (
+            "Processes and threads",
+            of_program(none(spec.pids.map(|most| most.to_string()))),
+        ),
+        (
+            "Processors",
+            of_program(none(spec.cpu_millis.map(processors))),
+        ),
+        ("Ends when idle", of_program(idle)),
+        (
+            "Registered",
+            format!("{}, by {}", time(server.changed), server.author),
+        ),
+    ];
+    all.into_iter()
+        .filter(|(_, words)| !words.is_empty())
+        .collect()
+}
+
+const LATEST: usize = 10;
