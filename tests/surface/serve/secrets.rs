@@ -200,7 +200,11 @@ fn a_server_that_runs_when_the_first_secret_is_set_sends_no_value_of_it() {
 fn changes_by_command_are_in_the_appliances_record() {
     let folder = tempfile::tempdir().expect("a folder");
     let appliance = Appliance::start_in(folder, &["--audit-durability", "strict"]);
-    for (word, input) in [("set", VALUE), ("rotate", "value-of-tomorrow-9Kd3"), ("rm", "")] {
+    for (word, input) in [
+        ("set", VALUE),
+        ("rotate", "value-of-tomorrow-9Kd3"),
+        ("rm", ""),
+    ] {
         let done = appliance.gig(&["secret", word, "TOKEN"], input);
         assert_eq!(done.status, 0, "{done:?}");
     }
