@@ -227,7 +227,8 @@ async fn record(kept: &Kept, options: &Options) {
             decided.extent.is_whole_from("2000")
         };
         while !whole(log.as_mut()) {
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            // Looking takes what counting takes: seldom.
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
         println!("   counted {:?} later", begun.elapsed());
     }
