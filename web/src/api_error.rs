@@ -71,15 +71,16 @@ impl Problem {
 
     /// Our own fault: told to the log, not to the outside.
     pub(crate) fn internal(error: impl std::error::Error) -> Self {
-        let mut words = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            words = format!("{words}: {cause}");
-            source = cause.source();
-        }
-        tracing::error!(error = words, "a request could not be answered");
+        log(&error);
         let detail = "gig could not do this; its own log says why";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+    }
+
+    /// The database did not answer, or not as it should: told to the log, and worth another try.
+    pub(crate) fn store(error: impl std::error::Error) -> Self {
+        log(&error);
+        let detail = "gig's database could not do this now; gig's own log says why";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", detail).retried_after(1)
     }
 
     pub(crate) fn missing(what: &str, name: &str) -> Self {
@@ -137,6 +138,17 @@ impl Problem {
     }
 }
 
+/// With its causes.
+fn log(error: &dyn std::error::Error) {
+    let mut words = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        words = format!("{words}: {cause}");
+        source = cause.source();
+    }
+    tracing::error!(error = words, "a request could not be answered");
+}
+
 impl From<ChangeError> for Problem {
     fn from(error: ChangeError) -> Self {
         let word = match &error {
@@ -157,7 +169,7 @@ impl From<ChangeError> for Problem {
             ChangeError::Decided { .. } => (StatusCode::CONFLICT, "decided"),
             ChangeError::Setup => (StatusCode::FORBIDDEN, "set_up_link"),
             ChangeError::NotRecorded(_) => (StatusCode::SERVICE_UNAVAILABLE, "not_recorded"),
-            ChangeError::Store(_) => return Self::internal(error),
+            ChangeError::Store(_) => return Self::store(error),
         };
         Self::new(word.0, word.1, error.to_string())
     }

@@ -253,7 +253,7 @@ impl App {
             ask(store.as_ref())
         });
         let answer = answer.await.map_err(Problem::internal)?;
-        answer.map_err(Problem::internal)
+        answer.map_err(Problem::store)
     }
 
     /// Has something sealed or opened, beside the runtime, as few at once as ask the store.

@@ -17,20 +17,27 @@ use crate::{
     verify::{ExportedChain, Verified, Verifier, VerifyError},
 };
 
-/// Records behind the marks, chain by chain.
+/// Records behind the marks, chain by chain; of many that wait each chain has its share, and those with little
+/// to tell come first: a node that records much keeps nobody waiting for another's.
 pub(crate) fn after(
     shelf: &mut impl Shelf,
     marks: &Marks,
     most: usize,
 ) -> Result<Vec<Found>, ReadLogError> {
     let mut found = Vec::new();
-    for chain in shelf.chains()? {
-        let left = u32::try_from(most - found.len().min(most)).unwrap_or(u32::MAX);
-        // Nothing new: who follows a fleet asks often, and most nodes are gone or quiet.
-        if left == 0 || chain.head.seq <= marks.of(chain.chain) {
-            continue;
+    let waiting = |chain: &Chain| chain.head.seq.saturating_sub(marks.of(chain.chain));
+    let mut chains = shelf.chains()?;
+    // Nothing new: who follows a fleet asks often, and most nodes are gone or quiet.
+    chains.retain(|chain| waiting(chain) > 0);
+    chains.sort_by_key(waiting);
+    for (number, chain) in chains.iter().enumerate() {
+        let left = most - found.len().min(most);
+        let share = left.div_ceil(chains.len() - number);
+        if share == 0 {
+            break;
         }
-        for (seq, line) in shelf.lines_after(chain.chain, marks.of(chain.chain), left)? {
+        let share = u32::try_from(share).unwrap_or(u32::MAX);
+        for (seq, line) in shelf.lines_after(chain.chain, marks.of(chain.chain), share)? {
             let row = Row::read(&line).map_err(|source| ReadLogError::Row {
                 place: shelf.place(),
                 seq,

@@ -118,6 +118,13 @@ fn without_its_database_a_node_allows_nothing_and_goes_on_when_it_is_back() {
             .contains("the record cannot be written: egress is refused")
     });
     assert_eq!(Ask::new("GET", "/healthz").send(&node).status, 200);
+    let asked = Ask::new("GET", "/api/v1/policies").token(&token);
+    let answer = asked.send(&node);
+    assert_eq!(answer.status, 503, "worth another try: {answer:?}");
+    assert!(
+        answer.head.to_lowercase().contains("retry-after: 1"),
+        "{answer:?}"
+    );
     let refused = node.gig(&["server", "start", "asker"], "");
     assert_eq!(refused.status, 125, "{refused:?}");
     server.start_again();

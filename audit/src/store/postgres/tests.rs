@@ -237,6 +237,13 @@ async fn a_record_goes_into_a_file_and_from_it_into_an_empty_database_and_proves
     let record = PostgresRecord::open(&database(&place).url()).unwrap();
     record.save_to(&path).unwrap();
     let marks = crate::search::Marks::default();
+    // A node that records much leaves the other its share of what is read at once.
+    let some = place.home().log().unwrap().after(&marks, 100).unwrap();
+    let mut of: [usize; 2] = [0; 2];
+    for found in &some {
+        of[usize::from(found.at.chain != some[0].at.chain)] += 1;
+    }
+    assert_eq!(of, [30, 70]);
     let lines = |home: &Home| {
         let mut log = home.log().unwrap();
         let verdict = log.verify(&[key(1).public()]).unwrap();
