@@ -60,6 +60,19 @@ pub(crate) fn begun() -> anyhow::Result<bool> {
     place::is_begun()
 }
 
+/// This machine's own vault, for what is looked for alone, if it has one. A fleet's is not asked by who wants
+/// nothing of it: a start would wait for its database.
+///
+/// # Errors
+/// When it cannot be opened.
+pub(crate) fn known_here() -> anyhow::Result<Option<Arc<Vault>>> {
+    // Without a place for files there are none.
+    if data_dir::path().is_err() || place::is_shared()? || !begun()? {
+        return Ok(None);
+    }
+    open().map(Some)
+}
+
 fn open_own() -> anyhow::Result<Vault> {
     memory::seal_process()?;
     let dir = data_dir::path()?;

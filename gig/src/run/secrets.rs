@@ -92,11 +92,11 @@ impl Secrets {
     /// No secrets, and a border that knows the vault's values: the program may have one by another way.
     fn watching(args: &RunArgs) -> Option<Self> {
         let keeper = unless_it_cannot_be(|| {
-            if !vault::begun()? {
+            let Some(known) = vault::known_here()? else {
                 return Ok(None);
-            }
+            };
             let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-            let builder = RunKeeper::builder(network(args)?, clock).vault(vault::open()?);
+            let builder = RunKeeper::builder(network(args)?, clock).vault(known);
             Ok(Some(Arc::new(builder.build()?)))
         })?;
         Some(Self {
@@ -180,7 +180,7 @@ fn keeper(args: &RunArgs) -> anyhow::Result<(RunKeeper, Option<Changes>)> {
     }
     if elsewhere.is_empty() || !vault::exists()? {
         // Its values are looked for all the same.
-        let known = unless_it_cannot_be(|| vault::begun()?.then(vault::open).transpose());
+        let known = unless_it_cannot_be(vault::known_here);
         if let Some(known) = known {
             builder = builder.vault(known);
         }

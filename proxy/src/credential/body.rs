@@ -64,6 +64,8 @@ struct Kind {
     untold: bool,
     /// Its parts are fields of a form, or files.
     fields: bool,
+    /// Another length would break it: it has chunks of its own.
+    fixed: bool,
 }
 
 /// What a body passes through.
@@ -193,7 +195,8 @@ impl BodyPlan {
     #[must_use]
     pub fn may_change(&self) -> bool {
         let readable = self.coded != Coded::Unknown;
-        !self.swappable.is_empty() && self.kind.escape.is_some() && readable
+        let free = self.kind.escape.is_some() && !self.kind.fixed;
+        !self.swappable.is_empty() && free && readable
     }
 
     /// Whether it goes on without its content coding.
@@ -283,9 +286,8 @@ impl BodyPlan {
         let standing = match &self.boundary {
             Some(boundary) if self.kind.fields => Standing::parts(boundary),
             None if self.kind.escape == Some(Escape::Percent) => Standing::form_or_members(),
-            None if self.kind.untold || self.kind.escape == Some(Escape::Json) => {
-                Standing::members()
-            }
+            None if self.kind.untold => Standing::untold(),
+            None if self.kind.escape == Some(Escape::Json) => Standing::members(),
             _ => Standing::default(),
         };
         let guard = Guard::new(&self.watch, &self.bearer(), self.kind.word, &self.tally);
@@ -347,8 +349,10 @@ fn kind(headers: &HeaderMap) -> Kind {
         escape,
         untold: false,
         fields: false,
+        // Whoever says so of anything else is looked at as closely.
+        fixed: is_chunked_within(headers),
     };
-    if !headers.contains_key(CONTENT_TYPE) && !is_chunked_within(headers) {
+    if !headers.contains_key(CONTENT_TYPE) {
         return Kind {
             untold: true,
             ..of("body", Some(Escape::Raw))
@@ -356,9 +360,6 @@ fn kind(headers: &HeaderMap) -> Kind {
     }
     let media = media(headers);
     let (main, sub) = media.split_once('/').unwrap_or((&media, ""));
-    if is_chunked_within(headers) {
-        return of("body in chunks of its own", None);
-    }
     match (main, sub) {
         ("application", "x-www-form-urlencoded") => Kind {
             // curl says so of whatever it is given.

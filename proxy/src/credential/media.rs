@@ -17,12 +17,48 @@ pub(super) fn is_json(sub: &str) -> bool {
     sub == "json" || sub.ends_with("+json") || aws || JSON.contains(&sub)
 }
 
-/// Whether what begins with `octets` is JSON, behind what says in which Unicode encoding it is; `None`: that does
-/// not show yet.
-#[must_use]
-pub(super) fn begins_like_json(octets: &[u8]) -> Option<bool> {
-    let first = octets.iter().find(|octet| !is_before(**octet))?;
-    Some(matches!(first, b'{' | b'['))
+/// How a text begins, as far as it came: whether it is JSON. A bracket alone says little: forms, logs and INI files
+/// begin with one, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// Nothing but blanks.
+    Blank,
+    /// In an array that has no member yet.
+    Array,
+    /// In an object that has no member yet.
+    Object,
+    /// JSON.
+    Json,
+    /// Something else.
+    Other,
+}
+
+impl Beginning {
+    /// Takes the next octets; whether it is JSON, once that shows.
+    pub(super) fn read(&mut self, octets: &[u8]) -> Option<bool> {
+        self.read_to(octets).map(|(json, _)| json)
+    }
+
+    /// The same with the place in `octets` of the one that shows it.
+    pub(super) fn read_to(&mut self, octets: &[u8]) -> Option<(bool, usize)> {
+        for (at, octet) in octets.iter().enumerate() {
+            *self = match (*self, octet) {
+                (Self::Json | Self::Other, _) => return Some((*self == Self::Json, at)),
+                (state, octet) if is_before(*octet) => state,
+                (Self::Blank | Self::Array, b'[') => Self::Array,
+                (Self::Blank | Self::Array, b'{') => Self::Object,
+                (Self::Array | Self::Object, b'"') => Self::Json,
+                _ => Self::Other,
+            };
+            if let Self::Json | Self::Other = self {
+                return Some((*self == Self::Json, at));
+            }
+        }
+        match self {
+            Self::Json | Self::Other => Some((*self == Self::Json, 0)),
+            _ => None,
+        }
+    }
 }
 
 /// A blank, an octet of a byte order mark (Unicode 16.0 §23.8), or the first half of a letter in UTF-16: none
@@ -41,3 +77,36 @@ const JSON: [&str; 8] = [
     "jsonrequest",
     "json5",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_told_by_how_it_begins_wherever_it_is_cut() {
+        for (text, json) in [
+            ("{\"k\":1}", Some(true)),
+            (" \r\n[ \"k\"]", Some(true)),
+            ("\u{feff}[[{ \"k\":1}]]", Some(true)),
+            ("\0{\0\"\0", Some(true)),
+            ("[default]\nk=v", Some(false)),
+            ("[2026-11-23] used", Some(false)),
+            ("[[table]]", Some(false)),
+            ("[]=a&token=b", Some(false)),
+            ("[0][token]=b", Some(false)),
+            ("{=1&k=v", Some(false)),
+            ("the log said {\"k\": 1}", Some(false)),
+            ("k={\"a\":1}", Some(false)),
+            (" [", None),
+            ("", None),
+        ] {
+            for cut in 0..=text.len() {
+                let (one, two) = text.as_bytes().split_at(cut);
+                let mut beginning = Beginning::Blank;
+                let first = beginning.read(one);
+                assert!(first.is_none() || first == json, "{text:?} at {cut}");
+                assert_eq!(beginning.read(two), json, "{text:?} at {cut}");
+            }
+        }
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use memchr::{memchr_iter, memmem};
 
-use super::media::begins_like_json;
+use super::media::{Beginning, is_json};
 
 /// What an octet of the body belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub(super) struct Parts {
     turns: Vec<(usize, Spot)>,
     /// What was before the first of these.
     before: Spot,
-    /// Nothing says what the part is in, and nothing but blanks of it came yet.
-    untold: bool,
+    /// Nothing says what the part is in, and it does not show yet.
+    untold: Option<Beginning>,
 }
 
 impl Parts {
@@ -46,7 +46,7 @@ impl Parts {
             rest: b"\n".to_vec(),
             turns: Vec::new(),
             before: Spot::default(),
-            untold: false,
+            untold: None,
         }
     }
 
@@ -58,12 +58,15 @@ impl Parts {
         self.turns.clear();
         self.before = self.spot;
         let mut at = 0;
+        // What was kept was read for how its part begins.
+        let mut known = if self.untold.is_some() { kept } else { 0 };
         loop {
             let rest = all.get(at..).unwrap_or_default();
-            if let Some(begins) = self.begins(rest) {
-                self.turns
-                    .push(((at + begins).saturating_sub(kept), self.spot));
+            if let Some(begins) = self.begins(rest.get(known..).unwrap_or_default()) {
+                let turn = (at + known + begins).saturating_sub(kept);
+                self.turns.push((turn, self.spot));
             }
+            known = 0;
             let next = if self.spot.head {
                 self.head(rest)
             } else {
@@ -91,20 +94,18 @@ impl Parts {
         last.map_or(self.before, |(_, spot)| *spot)
     }
 
-    /// Where in a content that does not say what it is there is the first octet that does.
-    fn begins(&mut self, rest: &[u8]) -> Option<usize> {
-        if !self.untold || self.spot.head {
-            return None;
-        }
-        let at = rest.iter().position(|octet| !octet.is_ascii_whitespace())?;
-        self.untold = false;
-        self.spot.json = begins_like_json(rest.get(at..)?)?;
-        Some(at)
+    /// Where in a content that does not say what it is it shows that it is JSON.
+    fn begins(&mut self, new: &[u8]) -> Option<usize> {
+        let (json, at) = self.untold.as_mut()?.read_to(new)?;
+        self.untold = None;
+        self.spot.json = json;
+        json.then_some(at)
     }
 
     /// Up to where a head begins.
     fn content(&mut self, rest: &[u8]) -> Option<usize> {
         let at = memmem::find(rest, &self.delimiter)?;
+        self.untold = None;
         self.spot = Spot {
             head: true,
             ..Spot::default()
@@ -121,11 +122,13 @@ impl Parts {
         };
         let head = rest.get(..end).unwrap_or_default();
         let media = media(head);
-        self.untold = media.is_none() || media.as_deref() == Some(b"text/plain");
+        let says_little = media.as_deref().is_none_or(|media| media == "text/plain");
+        self.untold = says_little.then_some(Beginning::Blank);
+        let sub = media.as_deref().and_then(|media| media.split_once('/'));
         self.spot = Spot {
             head: false,
             field: !names_file(head),
-            json: media.is_some_and(|media| media.ends_with(b"json")),
+            json: sub.is_some_and(|(_, sub)| is_json(sub)),
         };
         Some(end)
     }
@@ -159,12 +162,11 @@ fn names_file(head: &[u8]) -> bool {
 }
 
 /// What a part's head says its content is, in small letters and without parameters.
-fn media(head: &[u8]) -> Option<Vec<u8>> {
+fn media(head: &[u8]) -> Option<String> {
     head.split(|octet| *octet == b'\n').find_map(|line| {
-        let line = line.to_ascii_lowercase();
-        let media = line.trim_ascii().strip_prefix(b"content-type:")?;
-        let media = media.split(|octet| *octet == b';').next()?;
-        Some(media.trim_ascii().to_vec())
+        let line = String::from_utf8_lossy(line).to_ascii_lowercase();
+        let media = line.trim().strip_prefix("content-type:")?;
+        Some(media.split(';').next()?.trim().to_owned())
     })
 }
 
@@ -235,7 +237,7 @@ mod tests {
             ("--b1\r\nContent-Type: text/plain\r\n\r\n[\"<", "field json"),
             ("--b1\r\nContent-Type: text/csv\r\n\r\n[\"<", field),
             (
-                "--b1\r\nA: b\r\n\r\n\r\n--b1\r\nA: c\r\n\r\n {<",
+                "--b1\r\nA: b\r\n\r\n\r\n--b1\r\nA: c\r\n\r\n {\"<",
                 "field json",
             ),
             ("--b1\r\nA: b\r\n\r\n{}\r\n--b1\r\nA: c\r\n\r\na{<", field),

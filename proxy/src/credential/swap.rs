@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{
-    media::begins_like_json,
+    media::Beginning,
     needles::{Needles, SHORTEST},
     parts::Parts,
     place::{Escape, Replacement},
@@ -25,8 +25,8 @@ pub struct Swap {
     longest: usize,
     replacements: Vec<Swappable>,
     escape: Escape,
-    /// What it is shows with the first octet that is no blank.
-    unknown: bool,
+    /// What it is does not show yet.
+    unknown: Option<Beginning>,
     tally: Arc<Tally>,
     held: Vec<u8>,
     /// In a multipart body: what stands where.
@@ -80,7 +80,7 @@ impl Swap {
             spellings,
             replacements,
             escape,
-            unknown: false,
+            unknown: None,
             tally: Arc::clone(tally),
             held: Vec::new(),
             parts: None,
@@ -100,17 +100,17 @@ impl Swap {
     #[must_use]
     pub fn untold(replacements: Vec<Swappable>, otherwise: Escape, tally: &Arc<Tally>) -> Self {
         Self {
-            unknown: true,
+            unknown: Some(Beginning::Blank),
             ..Self::new(replacements, otherwise, tally)
         }
     }
 
     /// Looks at how the text begins, behind what says in which Unicode encoding it is.
     fn recognise(&mut self, octets: &[u8]) {
-        let Some(json) = begins_like_json(octets) else {
+        let Some(json) = self.unknown.as_mut().and_then(|begun| begun.read(octets)) else {
             return;
         };
-        self.unknown = false;
+        self.unknown = None;
         if json {
             // Nothing is held back yet: no sentinel begins with what may stand before.
             let replacements = std::mem::take(&mut self.replacements);
@@ -200,7 +200,7 @@ impl Swap {
 
 impl Rewrite for Swap {
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        if self.unknown {
+        if self.unknown.is_some() {
             self.recognise(octets);
         }
         if let Some(parts) = &mut self.parts {
@@ -296,6 +296,7 @@ mod tests {
             (format!("k={SENTINEL}"), "k=a\"b\\c"),
             (SENTINEL.to_owned(), "a\"b\\c"),
             (format!("  {SENTINEL} {{"), "  a\"b\\c {"),
+            (format!("[default]\nk={SENTINEL}"), "[default]\nk=a\"b\\c"),
         ] {
             for cut in 0..=text.len() {
                 let mut swap = Swap::untold(swappable("a\"b\\c"), Escape::Raw, &Arc::default());

@@ -9,7 +9,7 @@
 use super::super::{
     bare::add_bare,
     letters::Letters,
-    media::begins_like_json,
+    media::Beginning,
     unescape::escapes,
     watch::{Found, Watch},
 };
@@ -34,11 +34,12 @@ enum Way {
     #[default]
     Never,
     /// As JSON, if it begins like it.
-    Untold,
-    /// As JSON, if it begins like it, and else as a form.
-    FormOrJson,
+    Untold(Beginning),
+    /// As a form, and as JSON too if it begins like it: an origin may take it for either.
+    FormOrJson(Beginning),
     Form(Form),
     Json(Json),
+    Both(Box<(Form, Json)>),
     Multipart(Box<Multipart>),
 }
 
@@ -52,7 +53,7 @@ impl Pieces {
     /// Of a body that does not say what it is: as JSON, if it begins like it.
     #[must_use]
     pub const fn untold() -> Self {
-        Self::by(Way::Untold)
+        Self::by(Way::Untold(Beginning::Blank))
     }
 
     /// Of a form.
@@ -64,7 +65,7 @@ impl Pieces {
     /// Of a form, or of JSON that is called one.
     #[must_use]
     pub const fn form_or_json() -> Self {
-        Self::by(Way::FormOrJson)
+        Self::by(Way::FormOrJson(Beginning::Blank))
     }
 
     /// Of JSON.
@@ -91,21 +92,30 @@ impl Pieces {
         watch: &'a Watch,
         mut tell: impl FnMut(&'a Found),
     ) {
-        if let Way::Untold | Way::FormOrJson = self.way
-            && let Some(json) = begins_like_json(octets)
-        {
-            self.way = match (json, &self.way) {
-                (true, _) => Way::Json(Json::default()),
-                (false, Way::FormOrJson) => Way::Form(Form::default()),
-                (false, _) => Way::Never,
-            };
+        let told = match &mut self.way {
+            Way::Untold(beginning) => beginning.read(octets).map(|json| match json {
+                true => Way::Json(Json::default()),
+                false => Way::Never,
+            }),
+            Way::FormOrJson(beginning) => beginning.read(octets).map(|json| match json {
+                true => Way::Both(Box::default()),
+                false => Way::Form(Form::default()),
+            }),
+            _ => None,
+        };
+        if let Some(way) = told {
+            self.way = way;
         }
         let octets = self.near(octets);
         for octets in octets.chunks(AT_ONCE) {
             match &mut self.way {
-                Way::Never | Way::Untold | Way::FormOrJson => return,
+                Way::Never | Way::Untold(_) | Way::FormOrJson(_) => return,
                 Way::Form(form) => form.look(octets, watch, &mut tell),
                 Way::Json(json) => json.look(octets, watch, &mut tell),
+                Way::Both(both) => {
+                    both.0.look(octets, watch, &mut tell);
+                    both.1.look(octets, watch, &mut tell);
+                }
                 Way::Multipart(multipart) => multipart.look(octets, watch, &mut tell),
             }
         }
@@ -127,9 +137,13 @@ impl Pieces {
     /// Has all that is remembered looked at again: others may be looked for now.
     pub(super) fn renew(&mut self) {
         match &mut self.way {
-            Way::Never | Way::Untold | Way::FormOrJson => {}
+            Way::Never | Way::Untold(_) | Way::FormOrJson(_) => {}
             Way::Form(form) => form.renew(),
             Way::Json(json) => json.renew(),
+            Way::Both(both) => {
+                both.0.renew();
+                both.1.renew();
+            }
             Way::Multipart(multipart) => multipart.renew(),
         }
     }
@@ -138,9 +152,10 @@ impl Pieces {
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         match &self.way {
-            Way::Never | Way::Untold | Way::FormOrJson => 0,
+            Way::Never | Way::Untold(_) | Way::FormOrJson(_) => 0,
             Way::Form(form) => form.kept(),
             Way::Json(json) => json.kept(),
+            Way::Both(both) => both.0.kept() + both.1.kept(),
             Way::Multipart(multipart) => multipart.kept(),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::credential::{letters::word, media::begins_like_json, parts::Parts};
+use crate::credential::{letters::word, media::Beginning, parts::Parts};
 
 /// What is known of the body so far.
 #[derive(Debug, Default)]
@@ -18,10 +18,14 @@ enum Kept {
     Parts(Parts),
     /// JSON: what came before the next octets.
     Members(Vec<u8>),
-    /// A form, or JSON that is called one: nothing of it came yet.
-    FormOrMembers,
+    /// JSON, if it begins like it.
+    Untold(Beginning),
+    /// A form, or JSON that is called one: what came does not say yet.
+    FormOrMembers(Beginning),
     /// A form: every value is one of a field.
     Form,
+    /// It begins like JSON, and some origin may take it for a form all the same.
+    FormAndMembers(Vec<u8>),
 }
 
 impl Standing {
@@ -37,22 +41,34 @@ impl Standing {
 
     /// In a form, or in JSON that is called one.
     pub(in crate::credential) const fn form_or_members() -> Self {
-        Self(Kept::FormOrMembers)
+        Self(Kept::FormOrMembers(Beginning::Blank))
+    }
+
+    /// In JSON, if it begins like it.
+    pub(in crate::credential) const fn untold() -> Self {
+        Self(Kept::Untold(Beginning::Blank))
     }
 
     /// Whether pieces that stand apart are on their way to be a credential.
     pub(in crate::credential) const fn is_form(&self) -> bool {
-        matches!(self.0, Kept::Form)
+        matches!(self.0, Kept::Form | Kept::FormAndMembers(_))
     }
 
     /// Takes the next octets, before they are asked about.
     pub(in crate::credential) fn read(&mut self, octets: &[u8]) {
-        if let Kept::FormOrMembers = self.0 {
-            self.0 = match begins_like_json(octets) {
-                Some(true) => Kept::Members(Vec::new()),
-                Some(false) => Kept::Form,
-                None => Kept::FormOrMembers,
-            };
+        let told = match &mut self.0 {
+            Kept::Untold(beginning) => beginning.read(octets).map(|json| match json {
+                true => Kept::Members(Vec::new()),
+                false => Kept::Nothing,
+            }),
+            Kept::FormOrMembers(beginning) => beginning.read(octets).map(|json| match json {
+                true => Kept::FormAndMembers(Vec::new()),
+                false => Kept::Form,
+            }),
+            _ => None,
+        };
+        if let Some(kept) = told {
+            self.0 = kept;
         }
         if let Kept::Parts(parts) = &mut self.0 {
             parts.read(octets);
@@ -61,7 +77,7 @@ impl Standing {
 
     /// Forgets what is before the octets that come next; `gone` is what was looked at and will not be again.
     pub(in crate::credential) fn passed(&mut self, gone: &[u8]) {
-        if let Kept::Members(before) = &mut self.0 {
+        if let Kept::Members(before) | Kept::FormAndMembers(before) = &mut self.0 {
             let last = gone.len().saturating_sub(LONGEST_LEAD);
             before.extend_from_slice(gone.get(last..).unwrap_or_default());
             let surplus = before.len().saturating_sub(LONGEST_LEAD);
@@ -78,21 +94,28 @@ impl Standing {
         (start, end): (usize, usize),
     ) -> bool {
         match &self.0 {
-            Kept::Nothing | Kept::FormOrMembers => false,
-            Kept::Form => true,
+            Kept::Nothing | Kept::Untold(_) => false,
+            // Nothing but brackets came before: no text is quoted.
+            Kept::Form | Kept::FormOrMembers(_) => true,
             Kept::Parts(parts) => parts.spot(end.saturating_sub(joint + 1)).field,
-            Kept::Members(before) => {
+            Kept::Members(before) | Kept::FormAndMembers(before) => {
                 let near = piece.get(start.saturating_sub(LONGEST_LEAD)..start);
                 let near = near.unwrap_or_default();
+                let longer = (start < LONGEST_LEAD).then(|| [&**before, near].concat());
+                let lead = longer.as_deref().unwrap_or(near);
                 // What does not end here may end with the next octets.
                 let ends = piece.get(end).is_none_or(|next| *next == b'"');
-                ends && match start < LONGEST_LEAD {
-                    true => is_called(&[&**before, near].concat()),
-                    false => is_called(near),
-                }
+                let pair = matches!(self.0, Kept::FormAndMembers(_)) && is_in_pair(lead);
+                pair || (ends && is_called(lead))
             }
         }
     }
+}
+
+/// Whether `lead` ends in the value of a form's pair: in a string of JSON there is a quotation mark before.
+fn is_in_pair(lead: &[u8]) -> bool {
+    let pair = lead.rsplit(|octet| *octet == b'&').next();
+    pair.is_some_and(|pair| pair.contains(&b'=') && !pair.contains(&b'"'))
 }
 
 /// Whether `lead` ends with a credential's name and the beginning of its string.

@@ -155,7 +155,7 @@ async fn a_prompt_that_quotes_a_sentinel_passes_and_is_noted() {
     assert!(world.lab.records(Event::SecretMisuse).is_empty());
 }
 
-const FIELD: &str = "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nb\r\n--b\r\n\
+pub(super) const FIELD: &str = "--b\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nb\r\n--b\r\n\
                      Content-Disposition: form-data; name=\"password\"\r\n\r\n<\r\n--b--\r\n";
 const FILE: &str = "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a.txt\"\r\n\r\n\
                     it was <.\r\n--b--\r\n";
@@ -181,6 +181,11 @@ async fn a_sentinel_where_credentials_stand_in_a_body_is_refused_and_elsewhere_n
         (curl, r#"{"prompt": "what is <?"}"#, false),
         (fetch, r#"{"api_key": "<"}"#, true),
         (fetch, r#"{"prompt": "<"}"#, false),
+        (fetch, r#"the log said {"api_key": "<"} here"#, false),
+        // A form that begins as JSON does is one to who reads forms.
+        (curl, "[]=1&token=<", true),
+        (curl, "[0][token]=<", true),
+        (curl, "[\"=1&authorization=Bearer+<", true),
     ] {
         let world = World::new("other.test", "v4lue-of-the-token").await;
         let body = text.replace('<', &world.sentinel);
