@@ -6,6 +6,7 @@
 
 use std::{
     fs::{OpenOptions, TryLockError},
+    io,
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     time::Duration,
@@ -49,22 +50,24 @@ impl SqliteStore {
             place: path.display().to_string(),
             why,
         };
-        let file = OpenOptions::new()
-            .read(true)
+        // One that is there is looked at and not opened: the appliance's tables are in it, and closing a descriptor
+        // of it would drop the locks of all that this process has open.
+        let made = OpenOptions::new()
             .write(true)
-            .create(true)
-            .truncate(false)
+            .create_new(true)
             .mode(0o600)
-            .open(path)
-            .map_err(|error| failed(error.to_string()))?;
-        let mode = file.metadata().map(|facts| facts.permissions().mode());
+            .open(path);
+        match made.map(drop) {
+            Err(there) if there.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(|error| failed(error.to_string()))?,
+        }
+        let mode = path.metadata().map(|facts| facts.permissions().mode());
         let mode = mode.map_err(|error| failed(error.to_string()))? & 0o777;
         if mode & 0o077 != 0 {
             return Err(failed(format!(
                 "others can open it (mode {mode:04o}): chmod 600 it"
             )));
         }
-        drop(file);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -180,7 +183,7 @@ impl Store for SqliteStore {
         let mut place = self.place.clone().into_os_string();
         place.push(format!(".lock-{name}"));
         let place = PathBuf::from(place);
-        let failed = |error: std::io::Error| StoreError {
+        let failed = |error: io::Error| StoreError {
             action: "lock a secret in",
             place: place.display().to_string(),
             why: error.to_string(),

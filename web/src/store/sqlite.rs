@@ -116,20 +116,24 @@ impl SqliteStore {
 }
 
 /// Makes the file, 0600; refuses one that others can open.
+///
+/// One that is there is looked at and not opened: the vault has it open in this process, too, and closing a
+/// descriptor of it would drop the locks of both.
 fn own_file(path: &Path) -> Result<(), OpenStoreError> {
     let failed = |source| OpenStoreError::File {
         path: path.to_owned(),
         source,
     };
-    let file = OpenOptions::new()
-        .read(true)
+    let made = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(false)
+        .create_new(true)
         .mode(0o600)
-        .open(path)
-        .map_err(failed)?;
-    let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
+        .open(path);
+    match made.map(drop) {
+        Err(there) if there.kind() == io::ErrorKind::AlreadyExists => {}
+        made => made.map_err(failed)?,
+    }
+    let mode = path.metadata().map_err(failed)?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(OpenStoreError::Shared {
             path: path.to_owned(),

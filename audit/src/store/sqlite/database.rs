@@ -91,24 +91,13 @@ pub fn without_links(path: &Path) -> io::Result<PathBuf> {
 
 /// A connection that writes; makes the file (0600) and its tables if need be. `path` has no links.
 ///
-/// An existing file is opened by SQLite alone: closing another descriptor of it would drop the locks
-/// that this process holds.
+/// An existing file is opened by SQLite alone: closing another descriptor of it, at whatever time, would drop
+/// the locks that this process holds, and without them another process takes the log away.
 pub(crate) fn open_to_write(path: &Path) -> Result<Connection, OpenSqliteError> {
-    let made = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path);
-    match made {
-        Ok(_) => {}
-        Err(there) if there.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(source) => {
-            return Err(OpenSqliteError::File {
-                path: path.to_owned(),
-                source,
-            });
-        }
-    }
+    make(path).map_err(|source| OpenSqliteError::File {
+        path: path.to_owned(),
+        source,
+    })?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
@@ -116,6 +105,19 @@ pub(crate) fn open_to_write(path: &Path) -> Result<Connection, OpenSqliteError> 
         Connection::open_with_flags(path, flags).map_err(|source| refused(path, source))?;
     patiently(|| prepare(&mut connection, path))?;
     Ok(connection)
+}
+
+/// An empty file where there is none; it is closed before SQLite locks it.
+fn make(path: &Path) -> io::Result<()> {
+    let made = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    match made.map(drop) {
+        Err(there) if there.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
 }
 
 /// A file that is no database holds something else.

@@ -21,3 +21,18 @@ fn the_file_is_its_owners_alone() {
     let refused = SqliteStore::open(&path).unwrap_err().to_string();
     assert!(refused.contains("chmod 600"), "{refused}");
 }
+
+#[test]
+fn who_opens_it_again_leaves_the_locks_of_this_process_alone() {
+    use std::os::unix::fs::MetadataExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("gig.db");
+    for _ in 0..2 {
+        let _first = SqliteStore::open(&path).unwrap();
+        let _second = SqliteStore::open(&path).unwrap();
+        // Without it the next process that closes the file takes the log away under this one.
+        let file = format!(":{} ", path.metadata().unwrap().ino());
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        assert!(locks.lines().any(|line| line.contains(&file)), "{locks}");
+    }
+}

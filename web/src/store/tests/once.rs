@@ -185,3 +185,18 @@ fn nobody_has_more_than_their_places() {
     });
     assert_eq!(begins.unwrap(), (Begun::Full, Begun::Now));
 }
+
+#[test]
+fn who_opens_the_file_again_leaves_the_locks_of_this_process_alone() {
+    use std::os::unix::fs::MetadataExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gig.db");
+    for _ in 0..2 {
+        let _first = SqliteStore::open(&path).unwrap();
+        let _second = SqliteStore::open(&path).unwrap();
+        // Without it the next process that closes the file takes the log away under this one.
+        let file = format!(":{} ", path.metadata().unwrap().ino());
+        let locks = std::fs::read_to_string("/proc/locks").unwrap();
+        assert!(locks.lines().any(|line| line.contains(&file)), "{locks}");
+    }
+}
