@@ -17,6 +17,7 @@ use crate::{
 
 pub(crate) mod counting;
 pub(crate) mod reading;
+pub(crate) mod removing;
 pub(crate) mod tally;
 
 pub use tally::what;

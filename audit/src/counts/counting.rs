@@ -1,11 +1,12 @@
 //! Which records are counted next, and counting them: new ones first, then older ones towards the beginning.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
     DAYS,
+    removing::{Kept, Old},
     tally::{Known, Tally},
 };
 use crate::{
@@ -31,13 +32,14 @@ pub(crate) trait Ledger: Shelf {
     /// the step says any more: somebody else counted.
     fn add(&mut self, step: &Step, tally: &Tally) -> Result<bool, StoreError>;
 
-    /// Removes counts of a chain, or of all, that end before a time; of a class, or of all.
-    fn drop_counts(
+    /// Removes at most [`super::removing::MOST_DROPPED`] of these counts, from the oldest on, in a transaction of its own.
+    /// Answers the time of the newest that went, from which to go on; `None` where there was none.
+    fn drop_some(
         &mut self,
-        chain: Option<u32>,
-        class: Option<&str>,
-        before: &str,
-    ) -> Result<(), StoreError>;
+        kept: Kept,
+        old: &Old<'_>,
+        from: &str,
+    ) -> Result<Option<String>, StoreError>;
 
     /// Rows of hours since one: hour, server, verdict, count.
     fn hours(&mut self, since: &str) -> Result<Vec<super::HourCount>, StoreError>;
@@ -218,18 +220,8 @@ pub(crate) fn count_some(
     Ok(true)
 }
 
-/// Removes what is older than any count is kept, once a day that was not seen before.
-pub(crate) fn sweep(ledger: &mut impl Ledger, swept: &mut String) -> Result<(), StoreError> {
-    let oldest = oldest_day();
-    if *swept != oldest {
-        ledger.drop_counts(None, None, &oldest)?;
-        *swept = oldest;
-    }
-    Ok(())
-}
-
 /// Of the mark and a text that begins a time, the first day that is counted.
-fn oldest_day() -> String {
+pub(super) fn oldest_day() -> String {
     let span = SignedDuration::from_hours(24 * i64::from(DAYS));
     let moment = Timestamp::now().checked_sub(span).unwrap_or(Timestamp::MIN);
     moment.strftime("%Y-%m-%d").to_string()
@@ -241,7 +233,7 @@ pub(crate) const AT_ONCE: u64 = 1024;
 const MOST_REMEMBERED: usize = 200;
 /// Its own node counts it within a second, if it is there.
 const LEFT_TO_OTHERS: u64 = 8 * AT_ONCE;
-const BETWEEN_OLDER: std::time::Duration = std::time::Duration::from_millis(3);
+pub(super) const BETWEEN_OLDER: Duration = Duration::from_millis(3);
 
 #[cfg(test)]
 mod tests {

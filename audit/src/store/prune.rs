@@ -12,7 +12,10 @@ use super::{StoreError, postgres::OpenRecordError, sqlite::OpenSqliteError};
 use crate::{
     chain::{self, ChainFault, Head},
     checkpoint::{KeptDigest, Prover, Segments, Statement, segments::Segment},
-    counts::counting::Ledger,
+    counts::{
+        counting::Ledger,
+        removing::{Old, drop_counts},
+    },
     log::indexed::put_together,
     retention::{Class, Retention},
     search::{
@@ -94,7 +97,12 @@ pub(super) fn prune(
         let outcome = prune_chain(shears, &chain, prune)?;
         if outcome.is_ok() && !prune.dry_run {
             for (class, before) in prune.retention.each() {
-                shears.drop_counts(Some(chain.chain), Some(class.as_str()), before)?;
+                let old = Old {
+                    chain: Some(chain.chain),
+                    class: Some(class.as_str()),
+                    before,
+                };
+                drop_counts(shears, &old)?;
             }
         }
         pruned.push(PrunedChain {

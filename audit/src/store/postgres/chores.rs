@@ -8,7 +8,10 @@ use gig_postgres::{Link, LinkError};
 use super::{PostgresLog, PostgresRecord, drawer, seal::seal, session::get};
 use crate::{
     chain::Head,
-    counts::counting::{Memory, count_some, sweep},
+    counts::{
+        counting::{Memory, count_some},
+        removing::{Swept, sweep},
+    },
     search::{
         index::{BlockTerms, index},
         posting::BLOCK,
@@ -28,7 +31,7 @@ pub(super) struct PostgresChores {
     /// Counts.
     log: Option<PostgresLog>,
     /// Since when nothing that is too old is counted any more.
-    swept: String,
+    swept: Swept,
     counted: Memory,
 }
 
@@ -46,7 +49,7 @@ impl PostgresChores {
             key,
             link: None,
             log: None,
-            swept: String::new(),
+            swept: Swept::default(),
             counted: Memory::default(),
         }
     }
@@ -101,10 +104,10 @@ impl Chores for PostgresChores {
             None => self.record.log()?,
         };
         // A node's is dropped with what failed: another connection is made.
-        sweep(&mut log, &mut self.swept)?;
+        let more_old = sweep(&mut log, &mut self.swept);
         let more = count_some(&mut log, self.chain, &mut self.counted)?;
         self.log = Some(log);
-        Ok(more)
+        Ok(more || more_old)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::{
         CountedLog, Decided, HostCount, HourCount, Tried, TriedAsked,
         counting::{Counted, Ledger, Line, Step},
         reading,
+        removing::{Kept, MOST_DROPPED, Old},
         tally::{Known, Tally},
     },
     log::ReadLogError,
@@ -110,27 +111,32 @@ impl Ledger for PostgresLog {
         })
     }
 
-    fn drop_counts(
+    fn drop_some(
         &mut self,
-        chain: Option<u32>,
-        class: Option<&str>,
-        before: &str,
-    ) -> Result<(), StoreError> {
-        let chain = chain.map(u32::cast_signed);
+        kept: Kept,
+        old: &Old<'_>,
+        from: &str,
+    ) -> Result<Option<String>, StoreError> {
+        let (table, time) = match kept {
+            Kept::Hours => ("audit_count_hour", "hour"),
+            Kept::Hosts => ("audit_count_host", "day"),
+            Kept::Attempts => ("audit_count_attempt", "day"),
+        };
+        let remove = format!(
+            "WITH gone AS (
+                 DELETE FROM {table} WHERE ctid = ANY (ARRAY(
+                     SELECT ctid FROM {table} WHERE {time} >= $1::text AND {time} < $2::text
+                     AND ($3::int4 IS NULL OR chain = $3) AND ($4::text IS NULL OR class = $4)
+                     ORDER BY {time} LIMIT {MOST_DROPPED}))
+                 RETURNING {time})
+             SELECT max({time}) FROM gone"
+        );
+        let (chain, before) = (old.chain.map(u32::cast_signed), kept.of(old.before));
         self.ask("prune", |link| {
-            for (table, column, length) in [
-                ("audit_count_hour", "hour", 13),
-                ("audit_count_host", "day", 10),
-                ("audit_count_attempt", "day", 10),
-            ] {
-                let remove = format!(
-                    "DELETE FROM {table} WHERE {column} < left($1::text, {length})
-                     AND ($2::int4 IS NULL OR chain = $2) AND ($3::text IS NULL OR class = $3)"
-                );
-                let client = link.client();
-                link.asked(client.execute(&remove, &[&before, &chain, &class]))?;
-            }
-            Ok(())
+            let client = link.client();
+            let class = &old.class;
+            let row = link.asked(client.query_one(&remove, &[&from, &before, &chain, class]))?;
+            get(link, &row, 0)
         })
     }
 

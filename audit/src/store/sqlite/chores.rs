@@ -14,7 +14,10 @@ use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use super::{Place, SqliteLog, database, seal::seal};
 use crate::{
     chain::Head,
-    counts::counting::{Memory, count_some, sweep},
+    counts::{
+        counting::{Memory, count_some},
+        removing::{Swept, sweep},
+    },
     search::{
         index::{BlockTerms, index},
         posting::BLOCK,
@@ -32,7 +35,7 @@ pub(in crate::store) struct SqliteChores {
     key: Option<Arc<SigningKey>>,
     log: Option<SqliteLog>,
     /// Since when nothing that is too old is counted any more.
-    swept: String,
+    swept: Swept,
     counted: Memory,
 }
 
@@ -49,7 +52,7 @@ impl SqliteChores {
             node,
             key,
             log: None,
-            swept: String::new(),
+            swept: Swept::default(),
             counted: Memory::default(),
         }
     }
@@ -137,10 +140,10 @@ impl Chores for SqliteChores {
         let (chain, mut swept) = (self.chain, std::mem::take(&mut self.swept));
         let mut counted = std::mem::take(&mut self.counted);
         let log = self.log()?;
-        sweep(log, &mut swept)?;
-        let more = count_some(log, chain, &mut counted)?;
+        let more_old = sweep(log, &mut swept);
+        let more = count_some(log, chain, &mut counted);
         (self.swept, self.counted) = (swept, counted);
-        Ok(more)
+        Ok(more? || more_old)
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use rusqlite::{
+    Connection, OptionalExtension as _, Transaction, TransactionBehavior, params, params_from_iter,
+    types::Value,
+};
 
 use super::SqliteLog;
 use crate::{
@@ -10,6 +13,7 @@ use crate::{
         CountedLog, Decided, HostCount, HourCount, Tried, TriedAsked,
         counting::{Counted, Ledger, Line, Step},
         reading,
+        removing::{Kept, MOST_DROPPED, Old},
         tally::{Known, Tally},
     },
     log::ReadLogError,
@@ -104,27 +108,14 @@ impl Ledger for SqliteLog {
         self.told("count", done)
     }
 
-    fn drop_counts(
+    fn drop_some(
         &mut self,
-        chain: Option<u32>,
-        class: Option<&str>,
-        before: &str,
-    ) -> Result<(), StoreError> {
-        let drop_all = || {
-            for (table, column, length) in [
-                ("count_hour", "hour", 13),
-                ("count_host", "day", 10),
-                ("count_attempt", "day", 10),
-            ] {
-                let remove = format!(
-                    "DELETE FROM {table} WHERE {column} < substr(?1, 1, {length})
-                     AND (?2 IS NULL OR chain = ?2) AND (?3 IS NULL OR class = ?3)"
-                );
-                self.connection.execute(&remove, (before, chain, class))?;
-            }
-            Ok(())
-        };
-        self.told("prune", drop_all())
+        kept: Kept,
+        old: &Old<'_>,
+        from: &str,
+    ) -> Result<Option<String>, StoreError> {
+        let done = drop_some(&mut self.connection, kept, old, from);
+        self.told("prune", done)
     }
 
     fn hours(&mut self, since: &str) -> Result<Vec<HourCount>, StoreError> {
@@ -294,6 +285,47 @@ fn add(transaction: &Transaction<'_>, chain: u32, tally: &Tally) -> Result<(), r
         ])?;
     }
     Ok(())
+}
+
+/// Looks for them before it takes the lock: others may have much that stays between.
+fn drop_some(
+    connection: &mut Connection,
+    kept: Kept,
+    old: &Old<'_>,
+    from: &str,
+) -> Result<Option<String>, rusqlite::Error> {
+    let (table, columns) = match kept {
+        Kept::Hours => ("count_hour", "hour, chain, server, class, verdict"),
+        Kept::Hosts => ("count_host", "day, chain, server, host, class"),
+        Kept::Attempts => ("count_attempt", "day, chain, server, denied, id"),
+    };
+    let time = columns.split(',').next().unwrap_or_default();
+    let look = format!(
+        "SELECT {columns} FROM {table} WHERE {time} >= ?1 AND {time} < ?2
+         AND (?3 IS NULL OR chain = ?3) AND (?4 IS NULL OR class = ?4)
+         ORDER BY {columns} LIMIT {MOST_DROPPED}"
+    );
+    let keys = connection
+        .prepare_cached(&look)?
+        .query_map((from, kept.of(old.before), old.chain, old.class), |row| {
+            (0..5).map(|n| row.get(n)).collect()
+        })?
+        .collect::<Result<Vec<Vec<Value>>, _>>()?;
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let remove = format!("DELETE FROM {table} WHERE ({columns}) = (?1, ?2, ?3, ?4, ?5)");
+    let mut remove = transaction.prepare_cached(&remove)?;
+    for key in &keys {
+        remove.execute(params_from_iter(key))?;
+    }
+    drop(remove);
+    transaction.commit()?;
+    Ok(match keys.last().and_then(|key| key.first()) {
+        Some(Value::Text(newest)) => Some(newest.clone()),
+        _ => None,
+    })
 }
 
 fn has_table(connection: &Connection) -> Result<bool, rusqlite::Error> {

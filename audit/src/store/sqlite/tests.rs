@@ -14,6 +14,7 @@ use crate::{
     store::tests::numbered,
 };
 
+mod counts;
 mod tampered;
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -248,4 +249,22 @@ async fn a_database_that_is_not_under_its_name_takes_no_record() {
     fs::write(&path, "").unwrap();
     assert!(recorder.record(numbered(3)).await.is_err());
     owner.close(PATIENCE);
+}
+
+#[tokio::test]
+async fn a_database_that_was_just_made_is_locked_against_who_would_take_its_log_away() {
+    use std::os::unix::fs::MetadataExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.db");
+    for _ in 0..2 {
+        let (recorder, owner) = start(&path, "n");
+        // Another recorder of the same process, as a change beside a sandbox makes one.
+        let beside = SqliteStore::open(&path, "n").unwrap();
+        drop(beside);
+        recorder.record(numbered(1)).await.unwrap();
+        let file = format!(":{} ", path.metadata().unwrap().ino());
+        let locks = fs::read_to_string("/proc/locks").unwrap();
+        assert!(locks.lines().any(|line| line.contains(&file)), "{locks}");
+        owner.close(PATIENCE);
+    }
 }
