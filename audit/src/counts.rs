@@ -18,6 +18,7 @@ use crate::{
 pub(crate) mod counting;
 pub(crate) mod reading;
 pub(crate) mod removing;
+pub(crate) mod shares;
 pub(crate) mod tally;
 
 pub use tally::what;
@@ -27,6 +28,10 @@ pub const MOST_HOSTS: usize = 1000;
 /// Attempts of one server and day that are kept, on each node, of those that were denied and of those that were
 /// not; of others it is known how many there were.
 pub const MOST_ATTEMPTS: usize = 1000;
+/// Of those that were denied, how many are of one profile: another user's have places, too.
+pub const MOST_OF_PROFILE: usize = MOST_ATTEMPTS / 2;
+/// Of those, how many are of one host and port: paths without end take no other destination's place.
+pub const MOST_OF_DESTINATION: usize = 50;
 /// Days that counts are kept at most.
 pub const DAYS: u16 = 90;
 

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, btree_map::Entry};
 
 use gig_audit::{
-    counts::{KeptAttempt, TriedAsked},
+    counts::{KeptAttempt, MOST_ATTEMPTS, MOST_OF_DESTINATION, MOST_OF_PROFILE, Tried, TriedAsked},
     row::Row,
     search::Found,
 };
@@ -29,6 +29,35 @@ pub(crate) struct Listed {
     pub(crate) waiting: Vec<Waiting>,
     /// How many more there are.
     pub(crate) more: usize,
+    /// Of each server how many denials are of attempts that are not kept one by one: their destinations may be
+    /// missing.
+    pub(crate) beyond: Vec<(String, u64)>,
+    /// New records that were not looked at.
+    pub(crate) behind: u64,
+    /// Not all records of the day are counted, or there were more attempts than are read.
+    pub(crate) cut: bool,
+}
+
+impl Listed {
+    /// What may be missing, in sentences.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let beyond: u64 = self.beyond.iter().map(|(_, count)| count).sum();
+        if beyond > 0 {
+            notes.push(format!(
+                "{beyond} more denials differ too much from others to be kept one by one, and may be of destinations \
+                 that are not listed: of each server and day {MOST_ATTEMPTS} denied attempts are kept, \
+                 {MOST_OF_PROFILE} of one profile and {MOST_OF_DESTINATION} of one destination."
+            ));
+        }
+        if self.behind > 0 {
+            notes.push(format!("{} new records are not counted yet.", self.behind));
+        }
+        if self.cut {
+            notes.push("Not all denials of the last day could be looked at.".to_owned());
+        }
+        notes
+    }
 }
 
 /// A destination that somebody may want to allow.
@@ -69,10 +98,14 @@ pub(crate) fn waiting(app: &App) -> Result<Listed, Problem> {
         server: None,
         denied: true,
     };
-    let tried = app.read(|log| log.tried(&asked))?;
+    let Tried {
+        attempts,
+        beyond,
+        extent,
+    } = app.read(|log| log.tried(&asked))?;
     let remedies = Remedies::read(app.store.as_ref(), document::moment(now));
     let mut remedies = remedies.map_err(Problem::internal)?;
-    let wanted = gather(tried.attempts, &mut remedies)?;
+    let wanted = gather(attempts, &mut remedies)?;
     let count = wanted.len();
     let mut waiting = Vec::new();
     for one in in_turns(wanted) {
@@ -90,7 +123,13 @@ pub(crate) fn waiting(app: &App) -> Result<Listed, Problem> {
         });
     }
     let more = count.saturating_sub(waiting.len());
-    Ok(Listed { waiting, more })
+    Ok(Listed {
+        waiting,
+        more,
+        beyond,
+        behind: extent.behind,
+        cut: extent.cut || extent.since.is_some_and(|from| from > asked.since),
+    })
 }
 
 /// One of each destination that is denied now; the newest attempt comes first.
@@ -181,6 +220,21 @@ mod tests {
         assert_eq!(place(&denied), Some(want), "whatever was in force then");
         denied.reason = Some("private_address".to_owned());
         assert_eq!(place(&denied), None);
+    }
+
+    #[test]
+    fn what_may_be_missing_is_said() {
+        assert_eq!(Listed::default().notes(), Vec::<String>::new());
+        let listed = Listed {
+            beyond: vec![("docs".to_owned(), 40), ("mail".to_owned(), 2)],
+            behind: 7,
+            cut: true,
+            ..Listed::default()
+        };
+        let notes = listed.notes();
+        assert!(notes[0].starts_with("42 more denials"), "{notes:?}");
+        assert!(notes[1].starts_with("7 new records"), "{notes:?}");
+        assert_eq!(notes.len(), 3);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use gig_policy::special_purpose::{AddressClass, classify};
 use sha2::{Digest, Sha256};
 
-use super::{MOST_ATTEMPTS, MOST_HOSTS, What};
+use super::{MOST_HOSTS, What, shares::Shares};
 use crate::{retention::Class, row::Row};
 
 /// Counts of some records of one chain.
@@ -71,7 +71,7 @@ pub(crate) struct Times {
 #[derive(Debug, Default)]
 pub(crate) struct Known {
     pub(crate) hosts: BTreeMap<(String, String), HashSet<(String, String)>>,
-    pub(crate) attempts: BTreeMap<(String, String, bool), HashSet<Vec<u8>>>,
+    pub(crate) attempts: BTreeMap<(String, String, bool), Shares>,
 }
 
 impl Tally {
@@ -154,14 +154,10 @@ impl Tally {
         let mut attempts: BTreeMap<DayAttempt, Times> = BTreeMap::new();
         for (mut at, mut times) in self.attempts {
             let place = (at.day.clone(), at.server.clone(), at.denied);
-            let ids = known.attempts.entry(place).or_default();
-            if !ids.contains(&at.id) && !times.what.is_empty() {
-                if ids.len() < MOST_ATTEMPTS {
-                    ids.insert(at.id.clone());
-                } else {
-                    at.id = others(times.class);
-                    times.what.clear();
-                }
+            let kept = known.attempts.entry(place).or_default();
+            if !times.what.is_empty() && !kept.takes(&at.id, at.denied, &times.what) {
+                at.id = others(times.class);
+                times.what.clear();
             }
             attempts.entry(at).or_default().add(times);
         }
@@ -299,6 +295,7 @@ const ID: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counts::MOST_OF_PROFILE;
 
     fn row(event: &str, verdict: &str, host: &str, path: &str) -> Row {
         Row {
@@ -359,9 +356,10 @@ mod tests {
         assert_eq!(five.unwrap().1.denied, 1);
         let others = tally.hosts.iter().find(|(at, _)| at.host.is_empty());
         assert_eq!(others.unwrap().1.denied, 10);
-        assert_eq!(tally.attempts.len(), MOST_ATTEMPTS + 1);
+        // All of them are of one profile, none.
+        assert_eq!(tally.attempts.len(), MOST_OF_PROFILE + 1);
         let others = tally.attempts.values().find(|one| one.what.is_empty());
-        assert_eq!(others.unwrap().count, 10);
+        assert_eq!(others.unwrap().count, (count - MOST_OF_PROFILE) as u64);
         assert_eq!(tally.hours.values().sum::<u64>(), count as u64);
     }
 

@@ -76,6 +76,11 @@ pub(crate) struct HeldPage {
     items: Vec<HeldView>,
     /// What was denied at once in the last day, newest first.
     denied: Vec<DeniedView>,
+    /// Denials that are in none of these counts: of attempts beyond those that are kept one by one, or not
+    /// counted yet. Their destinations may be missing from `denied`.
+    denied_beyond: u64,
+    /// Whether `denied` lists all there are.
+    denied_complete: bool,
 }
 
 /// For how long a request is allowed.
@@ -183,12 +188,18 @@ pub(crate) async fn list(
 ) -> Result<Json<HeldPage>, Problem> {
     let items = held(&app, &caller).await?;
     let theirs = Arc::clone(&app);
-    let denied = app.aside(move || waiting(&theirs)).await??.waiting;
-    let denied = denied.into_iter().map(DeniedView::from);
+    let found = app.aside(move || waiting(&theirs)).await??;
+    let beyond = found.beyond.iter();
+    let beyond = beyond.filter(|(server, _)| caller.reaches(server));
+    let beyond = found.behind + beyond.map(|(_, count)| count).sum::<u64>();
+    let is_complete = beyond == 0 && found.more == 0 && !found.cut;
+    let denied = found.waiting.into_iter().map(DeniedView::from);
     let theirs = |one: &DeniedView| caller.reaches(one.server.as_deref().unwrap_or_default());
     Ok(Json(HeldPage {
         items,
         denied: denied.filter(theirs).collect(),
+        denied_beyond: beyond,
+        denied_complete: is_complete,
     }))
 }
 

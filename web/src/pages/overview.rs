@@ -21,7 +21,7 @@ use crate::{
     control::Health,
     lately::{Destination, Lately, lately},
     role::Permission,
-    waiting::{Listed, Waiting, waiting},
+    waiting::{Waiting, waiting},
 };
 
 #[derive(Template)]
@@ -39,6 +39,8 @@ struct OverviewPage {
     wanted: Vec<Wanted>,
     /// Further ones, which are not listed.
     more_wanted: usize,
+    /// What of it may be missing.
+    wanted_notes: Vec<String>,
     health: Vec<Health>,
     /// Of the last day; for who reads the record.
     chart: Option<Chart>,
@@ -89,7 +91,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
     } else {
         Vec::new()
     };
-    let (wanted, more_wanted) = wanted(&app, &caller).await?;
+    let (wanted, more_wanted, wanted_notes) = wanted(&app, &caller).await?;
     let lately = read_lately(&app, &caller).await?;
     let health = app.health().await;
     let sandboxes = app.control.sandboxes();
@@ -104,6 +106,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
         denials,
         wanted,
         more_wanted,
+        wanted_notes,
         health,
         chart: lately.as_deref().map(|lately| Chart::of(&lately.hours)),
         lately: lately.unwrap_or_default(),
@@ -120,15 +123,19 @@ async fn read_lately(app: &Arc<App>, caller: &Caller) -> Result<Option<Arc<Latel
     read.map_err(Problem::internal)?.map(Some)
 }
 
-/// What waits, and how much more of it there is.
-async fn wanted(app: &Arc<App>, caller: &Caller) -> Result<(Vec<Wanted>, usize), Problem> {
+/// What waits, how much more of it there is, and what may be missing.
+async fn wanted(
+    app: &Arc<App>,
+    caller: &Caller,
+) -> Result<(Vec<Wanted>, usize, Vec<String>), Problem> {
     if !caller.may(Permission::ReadAudit) {
-        return Ok((Vec::new(), 0));
+        return Ok((Vec::new(), 0, Vec::new()));
     }
     let theirs = Arc::clone(app);
-    let Listed { waiting, more } = app.aside(move || waiting(&theirs)).await??;
-    let listed = waiting.iter().map(|one| Wanted::of(caller, one)).collect();
-    Ok((listed, more))
+    let found = app.aside(move || waiting(&theirs)).await??;
+    let listed = found.waiting.iter();
+    let listed = listed.map(|one| Wanted::of(caller, one)).collect();
+    Ok((listed, found.more, found.notes()))
 }
 
 const LATEST: usize = 10;

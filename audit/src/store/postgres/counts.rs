@@ -11,6 +11,7 @@ use crate::{
         counting::{Counted, Ledger, Line, Step},
         reading,
         removing::{Kept, MOST_DROPPED, Old},
+        shares::Shares,
         tally::{Known, Tally},
     },
     log::ReadLogError,
@@ -82,15 +83,19 @@ impl Ledger for PostgresLog {
         })?;
         known.hosts.insert((day.clone(), server.clone()), hosts);
         for denied in [false, true] {
-            let ids = self.ask("count", |link| {
-                let look = "SELECT id FROM audit_count_attempt WHERE day = $1 AND chain = $2
+            let kept = self.ask("count", |link| {
+                let look = "SELECT id, what FROM audit_count_attempt WHERE day = $1 AND chain = $2
                             AND server = $3 AND denied = $4 AND what <> ''";
                 let client = link.client();
                 let rows = link.asked(client.query(look, &[day, &chain, server, &denied]))?;
-                rows.iter().map(|row| get(link, row, 0)).collect()
+                let mut kept = Shares::default();
+                for row in &rows {
+                    kept.note(get(link, row, 0)?, denied, get(link, row, 1)?);
+                }
+                Ok(kept)
             })?;
             let place = (day.clone(), server.clone(), denied);
-            known.attempts.insert(place, ids);
+            known.attempts.insert(place, kept);
         }
         Ok(())
     }

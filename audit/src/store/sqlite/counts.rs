@@ -14,6 +14,7 @@ use crate::{
         counting::{Counted, Ledger, Line, Step},
         reading,
         removing::{Kept, MOST_DROPPED, Old},
+        shares::Shares,
         tally::{Known, Tally},
     },
     log::ReadLogError,
@@ -79,14 +80,17 @@ impl Ledger for SqliteLog {
             let hosts = hosts.collect::<Result<_, _>>()?;
             known.hosts.insert(place, hosts);
             let mut look = self.connection.prepare_cached(
-                "SELECT id FROM count_attempt WHERE day = ?1 AND chain = ?2 AND server = ?3
+                "SELECT id, what FROM count_attempt WHERE day = ?1 AND chain = ?2 AND server = ?3
                  AND denied = ?4 AND what <> ''",
             )?;
             for denied in [false, true] {
-                let ids = look.query_map((day, chain, server, denied), |row| row.get(0))?;
-                let ids = ids.collect::<Result<_, _>>()?;
+                let mut kept = Shares::default();
+                let mut rows = look.query((day, chain, server, denied))?;
+                while let Some(row) = rows.next()? {
+                    kept.note(row.get(0)?, denied, row.get_ref(1)?.as_str()?);
+                }
                 let place = (day.clone(), server.clone(), denied);
-                known.attempts.insert(place, ids);
+                known.attempts.insert(place, kept);
             }
             Ok(())
         };

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::*;
 use crate::{
-    counts::{Decided, MOST_ATTEMPTS, MOST_HOSTS, Tried, TriedAsked},
+    counts::{Decided, MOST_HOSTS, MOST_OF_DESTINATION, MOST_OF_PROFILE, Tried, TriedAsked},
     retention::Keep,
     row::Row,
 };
@@ -19,6 +19,7 @@ on_both! {
     what_is_older_than_counts_is_counted_from_the_newest_on,
     counts_of_several_nodes_are_added_up_and_a_gone_nodes_are_counted_too,
     names_without_end_are_counted_together_and_hide_nobody_elses,
+    paths_without_end_hide_no_other_destination_of_their_server,
     counts_go_with_the_records_that_they_are_of,
 }
 
@@ -199,12 +200,12 @@ async fn counts_of_several_nodes_are_added_up_and_a_gone_nodes_are_counted_too(p
     assert_eq!(counted, records);
     assert_eq!(counted.values().sum::<u64>(), 4900);
     // Each attempt once, though two nodes saw it.
-    let kept = tried(&place, true).attempts;
-    let hundred: Vec<_> = kept
+    let kept = tried(&place, false).attempts;
+    let alike: Vec<_> = kept
         .iter()
-        .filter(|one| one.what.path.as_deref() == Some("/item/100"))
+        .filter(|one| one.what.path.as_deref() == Some("/item/1101"))
         .collect();
-    assert_eq!((hundred.len(), hundred[0].count), (1, 3));
+    assert_eq!((alike.len(), alike[0].count), (1, 3));
     for (_, owner) in nodes {
         owner.close(PATIENCE);
     }
@@ -241,9 +242,10 @@ async fn names_without_end_are_counted_together_and_hide_nobody_elses(place: Pla
             .filter(|one| one.server == server)
             .count()
     };
-    assert_eq!((of("noisy"), of("calm")), (MOST_ATTEMPTS, 1));
+    assert_eq!((of("noisy"), of("calm")), (MOST_OF_PROFILE, 1));
     let beyond = kept.beyond.iter().find(|(server, _)| server == "noisy");
-    assert_eq!(beyond, Some(&("noisy".to_owned(), 2000)));
+    let rest = (count - MOST_OF_PROFILE) as u64;
+    assert_eq!(beyond, Some(&("noisy".to_owned(), rest)));
     let [records, counted] = sums(&place);
     assert_eq!(counted, records);
     owner.close(PATIENCE);
@@ -276,4 +278,37 @@ async fn counts_go_with_the_records_that_they_are_of(place: Place) {
     let kept = tried(&place, false).attempts.into_iter();
     let names = kept.filter(|one| one.what.event == "dns").count();
     assert!(names < 200, "{names}");
+}
+
+async fn paths_without_end_hide_no_other_destination_of_their_server(place: Place) {
+    let (recorder, owner) = place.start("n");
+    let denied = |host: &str, n: u64| {
+        let mut entry = numbered(2 + 14 * n);
+        entry.server = Some("docs".into());
+        entry.host = Some(host.into());
+        entry
+    };
+    // More than all that is kept, in steps that each begin with what was there.
+    for n in 0..2100 {
+        while recorder.queue(denied("h.example", n)).is_err() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    recorder.record(denied("wanted.example", 0)).await.unwrap();
+    fill(&recorder, 1100).await;
+    place.until_counted(1, 3201);
+    let kept = tried(&place, true);
+    let of = |host: &str| {
+        let all = kept.attempts.iter();
+        all.filter(|one| one.what.host.as_deref() == Some(host))
+            .count()
+    };
+    assert_eq!(
+        (of("h.example"), of("wanted.example")),
+        (MOST_OF_DESTINATION, 1)
+    );
+    let beyond = kept.beyond.iter().find(|(server, _)| server == "docs");
+    let rest = 2100 - MOST_OF_DESTINATION as u64;
+    assert_eq!(beyond, Some(&("docs".to_owned(), rest)));
+    owner.close(PATIENCE);
 }
