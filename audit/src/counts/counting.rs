@@ -50,8 +50,23 @@ pub(crate) trait Ledger: Shelf {
     /// Which of some hosts were asked for before a day.
     fn known_before(&mut self, day: &str, hosts: &[String]) -> Result<Vec<String>, StoreError>;
 
-    /// Attempts, those of the newest day first; at most `most`.
-    fn attempts(&mut self, asked: &super::TriedAsked, most: u32) -> Result<Vec<Line>, StoreError>;
+    /// Attempts, those of the newest day first; no further one once there are as many as `most` says.
+    fn attempts(&mut self, asked: &super::TriedAsked, most: Most) -> Result<Vec<Line>, StoreError>;
+}
+
+/// How many attempts are read, and how many octets of [`Line::what`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Most {
+    pub(crate) rows: u32,
+    pub(crate) octets: usize,
+}
+
+impl Most {
+    /// Whether these are all that are read, and there may be more.
+    pub(crate) fn is_reached(self, lines: &[Line]) -> bool {
+        let octets: usize = lines.iter().map(|line| line.what.len()).sum();
+        lines.len() >= self.rows as usize || octets >= self.octets
+    }
 }
 
 /// A row of attempts as it is kept.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{
     Decided, Extent, HostCount, HourCount, KeptAttempt, Tried, TriedAsked, What,
-    counting::{Counted, Ledger},
+    counting::{Counted, Ledger, Most},
     tally::{Decisions, Tally, Times, widen},
 };
 use crate::{
@@ -74,8 +74,8 @@ pub(crate) fn tried(ledger: &mut impl Ledger, asked: &TriedAsked) -> Result<Trie
     let mut extent = Extent::default();
     let tail = tail(ledger, &mut extent)?;
     let mut found = Attempts::default();
-    let lines = ledger.attempts(asked, MOST_ROWS)?;
-    extent.cut = lines.len() >= MOST_ROWS as usize;
+    let lines = ledger.attempts(asked, MOST)?;
+    extent.cut = MOST.is_reached(&lines);
     for line in lines {
         let times = Times {
             class: "",
@@ -235,7 +235,10 @@ impl Counted {
 
 /// Some twenty megabytes of lines; a chain that is counted has a thousand, one of another node a few thousand.
 const MOST_TAIL: u64 = 20_000;
-/// Some hundred megabytes.
-const MOST_ROWS: u32 = 200_000;
+/// Of what is as long as a sandbox can make it there are not so many rows.
+const MOST: Most = Most {
+    rows: 200_000,
+    octets: 64 * 1024 * 1024,
+};
 /// New hosts among what is not counted yet, of which is asked whether anybody knew them.
 const MOST_ASKED: usize = 500;

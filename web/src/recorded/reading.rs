@@ -160,8 +160,10 @@ pub(super) fn read(app: &App, span: &Span) -> Result<Recorded, Problem> {
     } = app.read(|log| log.tried(&asked))?;
     let of_policy = |what: &What| span.policy.is_none() || span.policy == what.policy;
     attempts.retain(|one| of_policy(&one.what));
+    // Only where there are others beside them.
     let known: HashSet<(String, What)> = attempts
         .iter()
+        .filter(|_| !beyond.is_empty())
         .map(|one| (one.server.clone(), one.what.clone()))
         .collect();
     let mut covered = Covered {

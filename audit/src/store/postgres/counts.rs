@@ -8,7 +8,7 @@ use super::{PostgresLog, seal::alone, session::get};
 use crate::{
     counts::{
         CountedLog, Decided, HostCount, HourCount, Tried, TriedAsked,
-        counting::{Counted, Ledger, Line, Step},
+        counting::{Counted, Ledger, Line, Most, Step},
         reading,
         removing::{Kept, MOST_DROPPED, Old},
         shares::Shares,
@@ -200,16 +200,21 @@ impl Ledger for PostgresLog {
         })
     }
 
-    fn attempts(&mut self, asked: &TriedAsked, most: u32) -> Result<Vec<Line>, StoreError> {
-        let most = i64::from(most);
+    fn attempts(&mut self, asked: &TriedAsked, most: Most) -> Result<Vec<Line>, StoreError> {
+        let rows = i64::from(most.rows);
+        let octets = i64::try_from(most.octets).unwrap_or(i64::MAX);
         self.ask("read", |link| {
-            let look = "SELECT server, what, count, first, last, newest FROM audit_count_attempt
-                        WHERE day >= left($1::text, 10) AND last >= $1
-                        AND ($2::text IS NULL OR server = $2) AND (denied OR NOT $3)
-                        ORDER BY day DESC LIMIT $4";
+            // The one that reaches the bound is read: it says that there may be more.
+            let look = "
+                SELECT server, what, count, first, last, newest FROM (
+                    SELECT *, sum(octet_length(what)) OVER (ORDER BY day DESC ROWS UNBOUNDED PRECEDING) AS octets
+                    FROM audit_count_attempt
+                    WHERE day >= left($1::text, 10) AND last >= $1
+                    AND ($2::text IS NULL OR server = $2) AND (denied OR NOT $3)) AS one
+                WHERE octets - octet_length(what) < $5::int8 ORDER BY day DESC LIMIT $4";
+            let (since, server, denied) = (&asked.since, &asked.server, &asked.denied);
             let client = link.client();
-            let rows = link
-                .asked(client.query(look, &[&asked.since, &asked.server, &asked.denied, &most]))?;
+            let rows = link.asked(client.query(look, &[since, server, denied, &rows, &octets]))?;
             let line = |row| {
                 Ok(Line {
                     server: get(link, row, 0)?,

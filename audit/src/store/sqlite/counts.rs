@@ -11,7 +11,7 @@ use super::SqliteLog;
 use crate::{
     counts::{
         CountedLog, Decided, HostCount, HourCount, Tried, TriedAsked,
-        counting::{Counted, Ledger, Line, Step},
+        counting::{Counted, Ledger, Line, Most, Step},
         reading,
         removing::{Kept, MOST_DROPPED, Old},
         shares::Shares,
@@ -197,28 +197,33 @@ impl Ledger for SqliteLog {
         self.told("read", read())
     }
 
-    fn attempts(&mut self, asked: &TriedAsked, most: u32) -> Result<Vec<Line>, StoreError> {
+    fn attempts(&mut self, asked: &TriedAsked, most: Most) -> Result<Vec<Line>, StoreError> {
         let read = || {
             if !has_table(&self.connection)? {
                 return Ok(Vec::new());
             }
-            self.connection
-                .prepare_cached(
-                    "SELECT server, what, count, first, last, newest FROM count_attempt
+            let mut look = self.connection.prepare_cached(
+                "SELECT server, what, count, first, last, newest FROM count_attempt
                      WHERE day >= substr(?1, 1, 10) AND last >= ?1 AND (?2 IS NULL OR server = ?2)
                      AND (denied OR NOT ?3) ORDER BY day DESC LIMIT ?4",
-                )?
-                .query_map((&asked.since, &asked.server, asked.denied, most), |row| {
-                    Ok(Line {
-                        server: row.get(0)?,
-                        what: row.get(1)?,
-                        count: row.get(2)?,
-                        first: row.get(3)?,
-                        last: row.get(4)?,
-                        newest: row.get(5)?,
-                    })
-                })?
-                .collect()
+            )?;
+            let mut rows = look.query((&asked.since, &asked.server, asked.denied, most.rows))?;
+            let (mut lines, mut octets) = (Vec::new(), 0);
+            while octets < most.octets
+                && let Some(row) = rows.next()?
+            {
+                let what: String = row.get(1)?;
+                octets += what.len();
+                lines.push(Line {
+                    server: row.get(0)?,
+                    what,
+                    count: row.get(2)?,
+                    first: row.get(3)?,
+                    last: row.get(4)?,
+                    newest: row.get(5)?,
+                });
+            }
+            Ok(lines)
         };
         self.told("read", read())
     }

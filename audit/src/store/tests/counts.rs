@@ -7,7 +7,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::*;
 use crate::{
-    counts::{Decided, MOST_HOSTS, MOST_OF_DESTINATION, MOST_OF_PROFILE, Tried, TriedAsked},
+    counts::{
+        Decided, MOST_HOSTS, MOST_OF_DESTINATION, MOST_OF_PROFILE, Tried, TriedAsked,
+        counting::{Ledger as _, Most},
+    },
     retention::Keep,
     row::Row,
 };
@@ -20,6 +23,7 @@ on_both! {
     counts_of_several_nodes_are_added_up_and_a_gone_nodes_are_counted_too,
     names_without_end_are_counted_together_and_hide_nobody_elses,
     paths_without_end_hide_no_other_destination_of_their_server,
+    attempts_are_read_up_to_so_many_octets,
     counts_go_with_the_records_that_they_are_of,
 }
 
@@ -311,4 +315,30 @@ async fn paths_without_end_hide_no_other_destination_of_their_server(place: Plac
     let rest = 2100 - MOST_OF_DESTINATION as u64;
     assert_eq!(beyond, Some(&("docs".to_owned(), rest)));
     owner.close(PATIENCE);
+}
+
+async fn attempts_are_read_up_to_so_many_octets(place: Place) {
+    let (recorder, owner) = place.start("n");
+    fill(&recorder, 1100).await;
+    place.until_counted(1, 1100);
+    owner.close(PATIENCE);
+    let asked = TriedAsked {
+        since: "2000-01-01".to_owned(),
+        ..TriedAsked::default()
+    };
+    let read = |rows, octets| {
+        let most = Most { rows, octets };
+        let lines = match place.home() {
+            Home::Sqlite(path) => SqliteLog::open(&path).unwrap().attempts(&asked, most),
+            Home::Postgres(record) => record.log().unwrap().attempts(&asked, most),
+        };
+        let lines = lines.unwrap();
+        (lines.len(), most.is_reached(&lines))
+    };
+    let (all, reached) = read(10_000, 1 << 30);
+    assert!(all > 500 && !reached, "{all}");
+    assert_eq!(read(7, 1 << 30), (7, true));
+    let (some, reached) = read(10_000, 1000);
+    // Each has some hundred.
+    assert!((2..20).contains(&some) && reached, "{some}");
 }
