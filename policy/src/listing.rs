@@ -2,7 +2,7 @@
 //!
 //! Said of rules as they are written, not decided: whether one request passes, the policy itself answers.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use crate::{
     difference::{says, told},
@@ -49,9 +49,7 @@ impl Policy {
             .floors()
             .iter()
             .filter(|floor| floor.mode() == Mode::Enforce);
-        let floors: Vec<_> = floors
-            .map(|floor| (floor, Targets::of(floor.rules())))
-            .collect();
+        let floors: Vec<_> = floors.map(Floor::of).collect();
         let rules = self.rules().iter().take(most);
         rules
             .map(|rule| Listed {
@@ -59,10 +57,10 @@ impl Policy {
                 says: says(rule),
                 bounds: floors
                     .iter()
-                    .filter_map(|(floor, targets)| {
+                    .filter_map(|floor| {
                         Some(Bounded {
-                            floor: Arc::clone(&floor.reference().name),
-                            leaves: left(rule, floor, targets)?,
+                            floor: Arc::clone(&floor.policy.reference().name),
+                            leaves: floor.left(rule)?,
                         })
                     })
                     .collect(),
@@ -84,25 +82,41 @@ impl Policy {
     }
 }
 
-/// What a floor leaves of a rule; `None` for all of it.
-fn left(rule: &Rule, floor: &Policy, targets: &Targets<'_>) -> Option<Leaves> {
-    let bare = bare(rule);
-    let mut theirs = floor.rules().iter();
-    let plain = floor
-        .rules()
-        .iter()
-        .all(|one| one.handling == Handling::Inspect);
-    let words = says(&bare);
-    let same = theirs.any(|one| says(&self::bare(one)) == words);
-    if same || (plain && covering_rule(&bare, targets).is_some()) {
-        return None;
+/// A floor, as each rule is held against it.
+struct Floor<'a> {
+    policy: &'a Policy,
+    targets: Targets<'a>,
+    /// What its rules say, once for all.
+    words: HashSet<String>,
+    /// All its rules look into what passes.
+    plain: bool,
+}
+
+impl<'a> Floor<'a> {
+    fn of(policy: &'a Policy) -> Self {
+        let rules = policy.rules();
+        Self {
+            policy,
+            targets: Targets::of(rules),
+            words: rules.iter().map(|one| says(&bare(one))).collect(),
+            plain: rules.iter().all(|one| one.handling == Handling::Inspect),
+        }
     }
-    let speaks = floor.rules().iter().any(|one| meet(one, rule));
-    Some(if speaks {
-        Leaves::Part
-    } else {
-        Leaves::Nothing
-    })
+
+    /// What it leaves of a rule; `None` for all of it.
+    fn left(&self, rule: &Rule) -> Option<Leaves> {
+        let bare = bare(rule);
+        let same = self.words.contains(&says(&bare));
+        if same || (self.plain && covering_rule(&bare, &self.targets).is_some()) {
+            return None;
+        }
+        let speaks = self.policy.rules().iter().any(|one| meet(one, rule));
+        Some(if speaks {
+            Leaves::Part
+        } else {
+            Leaves::Nothing
+        })
+    }
 }
 
 /// A floor says nothing of secrets: those are the policy's own.

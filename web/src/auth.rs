@@ -123,6 +123,11 @@ impl Caller {
         Arc::clone(self.person.as_ref().unwrap_or(&self.name))
     }
 
+    /// Whether only some servers are there for the caller.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.narrowing.names_servers()
+    }
+
     /// Whether a server is there for the caller: to a token of others it is not.
     pub(crate) fn reaches(&self, server: &str) -> bool {
         self.narrowing.reaches(server)

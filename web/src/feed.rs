@@ -24,6 +24,7 @@ use crate::{
     app::App,
     auth::Caller,
     counts::{Counts, Place},
+    places::on_behalf,
 };
 
 /// What those who watch share.
@@ -86,8 +87,13 @@ impl Feed {
         })
     }
 
-    /// Reads what is new, unless somebody does or just did.
+    /// Reads what is new, unless somebody does or just did. What is read for all who watch takes nobody's turn:
+    /// one whose searches wait would have everybody wait with them.
     async fn look(&self, app: &Arc<App>) -> Result<(), Problem> {
+        on_behalf("feed".into(), self.read_on(app)).await
+    }
+
+    async fn read_on(&self, app: &Arc<App>) -> Result<(), Problem> {
         let Ok(_alone) = self.reading.try_lock() else {
             return Ok(());
         };

@@ -161,6 +161,11 @@ impl std::str::FromStr for Scope {
 }
 
 impl Narrowing {
+    /// Whether it is to some servers.
+    pub(crate) fn names_servers(&self) -> bool {
+        !self.servers.is_empty()
+    }
+
     /// A narrowing of this role to scopes and servers, as they are typed.
     ///
     /// # Errors

@@ -85,7 +85,7 @@ pub(crate) async fn one(
     Path(name): Path<String>,
 ) -> Result<Response, Problem> {
     let server = server_of(&app, &caller, &name).await?;
-    let in_force = in_force(&app, name).await?;
+    let in_force = in_force(&app, &caller, name).await?;
     let tag = server.tag();
     let body = Json(OneServer {
         server: shown(server, &caller),
@@ -149,9 +149,22 @@ pub(crate) async fn server_of(app: &App, caller: &Caller, name: &str) -> Result<
 }
 
 /// Which policy is in force for whom who runs a server.
-pub(crate) async fn in_force(app: &Arc<App>, name: String) -> Result<Vec<ForWhom>, Problem> {
+pub(crate) async fn in_force(
+    app: &Arc<App>,
+    caller: &Caller,
+    name: String,
+) -> Result<Vec<ForWhom>, Problem> {
     let theirs = Arc::clone(app);
-    let read = app.aside(move || InForce::read(theirs.store.as_ref())?.by_person(&name));
+    // Who may reach some servers alone is not told who else works here.
+    let alone = caller.is_narrow().then(|| caller.profile());
+    let read = app.aside(move || {
+        let store = theirs.store.as_ref();
+        let mut in_force = InForce::read(store)?;
+        match alone {
+            Some(person) => in_force.for_one(&name, &person),
+            None => in_force.by_person(&name),
+        }
+    });
     read.await?.map_err(Problem::internal)
 }
 

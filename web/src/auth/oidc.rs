@@ -325,9 +325,12 @@ impl SingleSignOn {
         Err(Refused::Problem(ChangeError::Lapsed.into()))
     }
 
-    /// Each team that groups are asked for, and whether they are of it.
+    /// Each team that groups are asked for, and whether they are of it. A token that says nothing of groups takes
+    /// nobody out of a team: what bounds them there stays.
     fn teams_of(&self, claims: &Claims) -> Vec<(String, bool)> {
-        let groups = claims.groups(&self.settings.groups_claim);
+        let Some(groups) = claims.groups(&self.settings.groups_claim) else {
+            return Vec::new();
+        };
         let mut teams: BTreeMap<String, bool> = BTreeMap::new();
         for (group, team) in &self.settings.teams {
             *teams.entry(team.clone()).or_default() |= groups.contains(group.as_str());
@@ -337,6 +340,7 @@ impl SingleSignOn {
 
     fn role_of(&self, claims: &Claims) -> Option<Role> {
         let groups = claims.groups(&self.settings.groups_claim);
+        let groups = groups.unwrap_or_default();
         let roles = self.settings.roles.iter();
         let mut found = roles.filter(|(group, _)| groups.contains(group.as_str()));
         let found = found.next().map(|(_, role)| *role);

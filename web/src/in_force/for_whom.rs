@@ -56,6 +56,18 @@ impl InForce<'_> {
         Ok(lines)
     }
 
+    /// What is in force for one person alone, without saying who else there is.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn for_one(
+        &mut self,
+        server: &str,
+        person: &str,
+    ) -> Result<Vec<ForWhom>, StoreError> {
+        Ok(vec![self.line(server, person)?])
+    }
+
     fn line(&mut self, server: &str, person: &str) -> Result<ForWhom, StoreError> {
         let ruling = self.of(server, person)?;
         let reference = ruling.policy.reference();
@@ -82,7 +94,8 @@ impl InForce<'_> {
             }
             Place::Server(_) | Place::All => Vec::new(),
         });
-        people.take(MOST).collect()
+        let all: BTreeSet<String> = people.collect();
+        all.into_iter().take(MOST).collect()
     }
 }
 

@@ -132,7 +132,7 @@ async fn page(
         foreign: server.spec.kind == ServerKind::Foreign,
         facts: facts(server),
         secrets: server.spec.secrets.clone(),
-        in_force: in_force(app, server.name.clone()).await?,
+        in_force: in_force(app, caller, server.name.clone()).await?,
         sandboxes: sandboxes.map(Into::into).collect(),
         denials,
         problem: outcome

@@ -80,10 +80,10 @@ impl Typed {
         Ok(ServerSpec {
             kind: before.map_or(self.kind, |before| before.kind),
             source: before.and_then(|before| before.source.clone()),
-            command: lines(&self.command),
+            command: changed(&self.command, before.map(|before| &before.command))?,
             env: self.variables(before)?,
             secrets: self.secrets.split_whitespace().map(str::to_owned).collect(),
-            read_only: lines(&self.read_only),
+            read_only: changed(&self.read_only, before.map(|before| &before.read_only))?,
             network: self.network,
             memory: typed(&self.memory, |said| {
                 ByteCount::parse(said)
@@ -123,6 +123,27 @@ impl Typed {
         }
         Ok(env)
     }
+}
+
+/// A word a line. What was not changed stays as it is, also where a word has line breaks of its own or is empty,
+/// which a line cannot say.
+fn changed(text: &str, before: Option<&Vec<String>>) -> Result<Vec<String>, Problem> {
+    let typed = lines(text);
+    let Some(before) = before else {
+        return Ok(typed);
+    };
+    if typed == lines(&before.join("\n")) {
+        return Ok(before.clone());
+    }
+    let one_line = |word: &String| !word.is_empty() && lines(word) == [word.clone()];
+    if before.iter().all(one_line) {
+        return Ok(typed);
+    }
+    Err(Problem::invalid(
+        "what is registered has words that are empty or of several lines, which a form with a word a line \
+         cannot hold: change it by `gig server add` or the API"
+            .to_owned(),
+    ))
 }
 
 fn typed<T>(text: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<Option<T>, Problem> {
@@ -198,6 +219,30 @@ mod tests {
         );
         assert!(!format!("{form:?}").contains("v4lue"));
         assert_eq!(form.spec(Some(&server.spec)).unwrap(), server.spec);
+        // Words that no line can say stay, unless somebody would write over them.
+        let mut scripted = server.spec.clone();
+        scripted.command = ["sh", "-c", "set -e\nexec tool", ""]
+            .map(str::to_owned)
+            .into();
+        let shown = Typed::of(&Server {
+            spec: scripted.clone(),
+            ..server.clone()
+        });
+        let sent = Typed {
+            command: shown.command.replace('\n', "\r\n"),
+            memory: "1GiB".to_owned(),
+            ..shown
+        };
+        let kept = sent.spec(Some(&scripted)).unwrap();
+        assert_eq!(
+            (&kept.command, kept.memory),
+            (&scripted.command, Some(1 << 30))
+        );
+        let changed = Typed {
+            command: "sh\n-c\nset -e\nexec other".to_owned(),
+            ..sent
+        };
+        assert!(changed.spec(Some(&scripted)).is_err());
         form.env = "KEY=other\nNEW=1".to_owned();
         let changed = form.spec(Some(&server.spec)).unwrap();
         assert_eq!(

@@ -195,18 +195,19 @@ impl Claims {
         self.all.get(name).and_then(Value::as_str)
     }
 
-    /// The groups that a claim names: one text or a list of them. Its name is taken as it is first, then
+    /// The groups that a claim names: one text or a list of them; `None` where there is no such claim, as when it
+    /// is too long for a token (`_claim_names`), or it is of another shape. Its name is taken as it is first, then
     /// as a path through objects: `realm_access.roles`.
-    pub(super) fn groups(&self, claim: &str) -> HashSet<&str> {
+    pub(super) fn groups(&self, claim: &str) -> Option<HashSet<&str>> {
         let by_path = || {
             let mut steps = claim.split('.');
             let first = self.all.get(steps.next()?)?;
             steps.try_fold(first, |value, step| value.get(step))
         };
         match self.all.get(claim).or_else(by_path) {
-            Some(Value::String(one)) => HashSet::from([one.as_str()]),
-            Some(Value::Array(several)) => several.iter().filter_map(Value::as_str).collect(),
-            _ => HashSet::new(),
+            Some(Value::String(one)) => Some(HashSet::from([one.as_str()])),
+            Some(Value::Array(several)) => Some(several.iter().filter_map(Value::as_str).collect()),
+            _ => None,
         }
     }
 }
