@@ -182,8 +182,9 @@ impl Subject {
 
     /// Gives a wallet to a sandbox that has none: what it sends is looked through from its next request and
     /// connection on. One that has one keeps it.
-    pub fn watch(&self, wallet: Arc<Wallet>) {
-        let _kept = self.wallet.set(wallet);
+    pub fn watch(&self, make: impl FnOnce() -> Arc<Wallet>) {
+        // One that is made and dropped would take the sandbox's sentinels with it.
+        let _kept = self.wallet.get_or_init(make);
     }
 
     /// Its sentinels, where gig keeps secrets.

@@ -160,7 +160,7 @@ fn notes(decided: &Decided, week: &str) -> Vec<String> {
 }
 
 /// `2026-11-21T09:30:00.123456Z` as `2026-11-21 09:30`.
-fn minute(time: &str) -> String {
+pub(crate) fn minute(time: &str) -> String {
     let minute: String = time.chars().take(16).collect();
     minute.replace('T', " ")
 }

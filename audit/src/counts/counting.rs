@@ -44,8 +44,8 @@ pub(crate) trait Ledger: Shelf {
     /// Rows of hours since one: hour, server, verdict, count.
     fn hours(&mut self, since: &str) -> Result<Vec<super::HourCount>, StoreError>;
 
-    /// Hosts of days since one, and how many decisions were about others.
-    fn hosts(&mut self, since: &str) -> Result<(Vec<super::HostCount>, u64), StoreError>;
+    /// Hosts of days since one; that without a name is all others.
+    fn hosts(&mut self, since: &str) -> Result<Vec<super::HostCount>, StoreError>;
 
     /// Which of some hosts were asked for before a day.
     fn known_before(&mut self, day: &str, hosts: &[String]) -> Result<Vec<String>, StoreError>;
@@ -85,6 +85,13 @@ pub(crate) struct Line {
 pub(crate) struct Counted {
     pub(crate) first: u64,
     pub(crate) next: u64,
+}
+
+impl Counted {
+    /// As a database keeps it.
+    pub(crate) const fn signed(self) -> (i64, i64) {
+        (self.first.cast_signed(), self.next.cast_signed())
+    }
 }
 
 /// What is counted at once.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{
     Decided, Extent, HostCount, HourCount, KeptAttempt, Tried, TriedAsked, What,
-    counting::{Counted, Ledger, Most},
+    counting::{Ledger, Most},
     tally::{Decisions, Tally, Times, widen},
 };
 use crate::{
@@ -30,18 +30,12 @@ pub(crate) fn decided(
             hours.add((at.hour, at.server, at.verdict.to_owned()), count);
         }
     }
-    let (counted, mut other_names) = ledger.hosts(since_day)?;
-    let mut hosts: HashMap<String, HostCount> = counted
-        .into_iter()
-        .map(|one| (one.host.clone(), one))
-        .collect();
+    let counted = ledger.hosts(since_day)?.into_iter();
+    let mut hosts: HashMap<String, HostCount> =
+        counted.map(|one| (one.host.clone(), one)).collect();
     let mut fresh = Vec::new();
     for (at, decisions) in tail.hosts {
         if at.day.as_str() < since_day {
-            continue;
-        }
-        if at.host.is_empty() {
-            other_names += decisions.allowed + decisions.denied + decisions.would_deny;
             continue;
         }
         let one = hosts.entry(at.host.clone()).or_insert_with(|| {
@@ -53,6 +47,8 @@ pub(crate) fn decided(
         });
         one.add(&decisions);
     }
+    let others = hosts.remove("");
+    fresh.retain(|host| !host.is_empty());
     fresh.truncate(MOST_ASKED);
     for host in ledger.known_before(since_day, &fresh)? {
         if let Some(one) = hosts.get_mut(&host) {
@@ -64,7 +60,7 @@ pub(crate) fn decided(
     Ok(Decided {
         hours: hours.finish(),
         hosts,
-        other_names,
+        other_names: others.map_or(0, |others| others.sum()),
         extent,
     })
 }
@@ -223,13 +219,6 @@ impl HostCount {
             (&mut self.first, &mut self.last),
             (&other.first, &other.last),
         );
-    }
-}
-
-impl Counted {
-    /// As a database keeps it.
-    pub(crate) const fn signed(self) -> (i64, i64) {
-        (self.first.cast_signed(), self.next.cast_signed())
     }
 }
 

@@ -87,6 +87,18 @@ impl Appliance {
         self.gig(&["server", "start", name], "")
     }
 
+    /// Runs a server that is given no secret; its sandbox.
+    fn runs_without_secrets(&self, script: &str) -> String {
+        let words = [
+            "server", "add", "plain", "--policy", "web", "--", "/bin/sh", "-c", script,
+        ];
+        let added = self.gig(&words, "");
+        assert_eq!(added.status, 0, "{added:?}");
+        let started = self.starts("plain");
+        assert_eq!(started.status, 0, "{started:?}");
+        started.output.trim().to_owned()
+    }
+
     /// What a sandbox said behind `word`, once it did.
     fn says(&self, sandbox: &str, word: &str) -> String {
         let said = || {
@@ -145,14 +157,7 @@ fn a_server_without_secrets_sends_no_value_of_the_vault() {
     appliance.with_policy(&neighbour.policy().replace(", secrets: [TOKEN]", ""));
     let second = neighbour.ask(VALUE).replace("answer=", "second=");
     let script = format!("{}; {second}", neighbour.ask("harmless"));
-    let words = [
-        "server", "add", "plain", "--policy", "web", "--", "/bin/sh", "-c",
-    ];
-    let added = appliance.gig(&[&words[..], &[&script]].concat(), "");
-    assert_eq!(added.status, 0, "{added:?}");
-    let started = appliance.starts("plain");
-    assert_eq!(started.status, 0, "{started:?}");
-    let plain = started.output.trim().to_owned();
+    let plain = appliance.runs_without_secrets(&script);
     assert_eq!(appliance.says(&plain, "answer="), "200");
     assert_eq!(appliance.says(&plain, "second="), "403");
     let heads = neighbour.heads();
@@ -179,14 +184,7 @@ fn a_server_that_runs_when_the_first_secret_is_set_sends_no_value_of_it() {
          sleep 0.2; done",
         neighbour.ask("harmless")
     );
-    let words = [
-        "server", "add", "plain", "--policy", "web", "--", "/bin/sh", "-c",
-    ];
-    let added = appliance.gig(&[&words[..], &[&script]].concat(), "");
-    assert_eq!(added.status, 0, "{added:?}");
-    let started = appliance.starts("plain");
-    assert_eq!(started.status, 0, "{started:?}");
-    let plain = started.output.trim().to_owned();
+    let plain = appliance.runs_without_secrets(&script);
     assert_eq!(appliance.says(&plain, "answer="), "200");
     let set = appliance.gig(&["secret", "set", "TOKEN"], VALUE);
     assert_eq!(set.status, 0, "{set:?}");

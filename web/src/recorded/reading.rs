@@ -12,7 +12,7 @@ use gig_audit::{
 use jiff::SignedDuration;
 
 use super::{MOST_DAYS, Span};
-use crate::{api_error::Problem, app::App, store::Network};
+use crate::{api_error::Problem, app::App, lately::minute, store::Network};
 
 /// What was read, by what the policy of its server reaches: the same document decides otherwise there.
 #[derive(Default)]
@@ -47,8 +47,7 @@ impl Covered {
     pub(super) fn words(&self) -> String {
         let mut words = match (&self.since, self.cut) {
             (Some(since), _) => {
-                let since: String = since.chars().take(16).collect();
-                let since = since.replace('T', " ");
+                let since = minute(since);
                 format!("Only what was recorded since {since} (UTC) was taken into account.")
             }
             (None, true) => "Only the newest part of that time was taken into account.".to_owned(),

@@ -162,8 +162,8 @@ impl Ledger for PostgresLog {
         })
     }
 
-    fn hosts(&mut self, since: &str) -> Result<(Vec<HostCount>, u64), StoreError> {
-        let mut hosts = self.ask("read", |link| {
+    fn hosts(&mut self, since: &str) -> Result<Vec<HostCount>, StoreError> {
+        self.ask("read", |link| {
             let look = "SELECT host, sum(allowed)::int8, sum(denied)::int8, sum(would_deny)::int8,
                         min(first), max(last),
                         EXISTS (SELECT FROM audit_count_host o WHERE o.host = h.host AND o.day < $1)
@@ -180,12 +180,8 @@ impl Ledger for PostgresLog {
                     known_before: get(link, row, 6)?,
                 })
             };
-            rows.iter().map(host).collect::<Result<Vec<_>, _>>()
-        })?;
-        let others = hosts.iter().filter(|one| one.host.is_empty());
-        let others = others.map(HostCount::sum).sum();
-        hosts.retain(|one| !one.host.is_empty());
-        Ok((hosts, others))
+            rows.iter().map(host).collect()
+        })
     }
 
     fn known_before(&mut self, day: &str, hosts: &[String]) -> Result<Vec<String>, StoreError> {

@@ -145,14 +145,13 @@ impl Ledger for SqliteLog {
         self.told("read", read())
     }
 
-    fn hosts(&mut self, since: &str) -> Result<(Vec<HostCount>, u64), StoreError> {
+    fn hosts(&mut self, since: &str) -> Result<Vec<HostCount>, StoreError> {
         let read = || {
             if !has_table(&self.connection)? {
-                return Ok((Vec::new(), 0));
+                return Ok(Vec::new());
             }
             // `+`: sorted here, not read by name, which is a look at every day that is kept.
-            let mut hosts: Vec<HostCount> = self
-                .connection
+            self.connection
                 .prepare_cached(
                     "SELECT host, sum(allowed), sum(denied), sum(would_deny), min(first), max(last),
                             EXISTS (SELECT 1 FROM count_host o WHERE o.host = h.host AND o.day < ?1)
@@ -169,11 +168,7 @@ impl Ledger for SqliteLog {
                         known_before: row.get(6)?,
                     })
                 })?
-                .collect::<Result<_, _>>()?;
-            let others = hosts.iter().filter(|one| one.host.is_empty());
-            let others = others.map(HostCount::sum).sum();
-            hosts.retain(|one| !one.host.is_empty());
-            Ok((hosts, others))
+                .collect()
         };
         self.told("read", read())
     }

@@ -26,7 +26,7 @@ pub(super) async fn see_to(fleet: Weak<Fleet>) {
         match machine.secrets.begun().await {
             Ok(Some(border)) => {
                 for subject in subjects {
-                    subject.watch(border.wallet(subject.id()));
+                    subject.watch(|| border.wallet(subject.id()));
                 }
             }
             Ok(None) => {}
