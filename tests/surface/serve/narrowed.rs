@@ -44,7 +44,25 @@ fn a_token_of_a_server_reaches_that_server_and_nothing_else() {
         .map(|one| &one["name"])
         .collect();
     assert_eq!(names, ["docs"]);
-    assert_eq!(ask("/api/v1/servers/docs").status, 200);
+    // What is in force for others there, and that they are, is not for it.
+    let policy = appliance.path("web.yaml");
+    std::fs::write(&policy, "version: 1\n").expect("write");
+    let policy = policy.to_str().expect("UTF-8");
+    for words in [
+        &["policy", "apply", "web", policy][..],
+        &["policy", "assign", "web", "--for", "somebody"],
+    ] {
+        let done = appliance.gig(words, "");
+        assert_eq!(done.status, 0, "{done:?}");
+    }
+    let one = ask("/api/v1/servers/docs");
+    assert_eq!(one.status, 200);
+    assert!(!one.body.contains("somebody"), "{one:?}");
+    let admin = appliance.token("admin");
+    let whole = Ask::new("GET", "/api/v1/servers/docs")
+        .token(&admin)
+        .send(&appliance);
+    assert!(whole.body.contains("somebody"), "{whole:?}");
     for (method, path, expected) in [
         ("GET", "/api/v1/servers/mail", 404),
         ("POST", "/api/v1/servers/mail/start", 404),

@@ -198,6 +198,42 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_waits_for_their_own_searches_keeps_nobody_elses_live_view_waiting() {
+        use futures_util::StreamExt as _;
+
+        let lab = Lab::new();
+        let store = gig_audit::SqliteStore::open(&lab.record(), "here").unwrap();
+        let settings = gig_audit::RecorderSettings::new("here");
+        let (recorder, _owner) = gig_audit::Recorder::start(Box::new(store), settings).unwrap();
+        let (open, opened) = std::sync::mpsc::channel::<()>();
+        let slow = lab.app.look(move || {
+            let _ended = opened.recv();
+            Ok(())
+        });
+        let mut slow = on_behalf("ana".into(), slow).boxed();
+        assert!(poll!(&mut slow).is_pending());
+        let watch = |name: &'static str| {
+            let app = &lab.app;
+            let caller = crate::auth::Caller::itself(name);
+            let watch =
+                async move { crate::feed::watch(app, &caller, (Filter::default(), None)).await };
+            on_behalf(name.into(), watch)
+        };
+        let mut hers = watch("ana").boxed();
+        for _ in 0..20 {
+            assert!(poll!(&mut hers).is_pending(), "she has no turn left");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let his = tokio::time::timeout(Duration::from_secs(60), watch("ben")).await;
+        let mut his = std::pin::pin!(his.unwrap().unwrap());
+        let entry = gig_audit::Entry::new(gig_audit::Event::Admin);
+        recorder.record(entry).await.unwrap();
+        let told = tokio::time::timeout(Duration::from_secs(10), his.next()).await;
+        assert!(matches!(told.unwrap(), Some(crate::feed::Told::Record(..))));
+        drop(open);
+    }
+
+    #[tokio::test]
     async fn a_search_ends_when_nobody_waits_for_it_any_more() {
         let lab = Lab::new();
         let store = gig_audit::SqliteStore::open(&lab.record(), "here").unwrap();

@@ -338,6 +338,33 @@ async fn roles_follow_groups_and_who_has_none_is_refused_on_the_record() {
 }
 
 #[tokio::test]
+async fn a_token_that_says_nothing_of_groups_takes_nobody_out_of_a_team() {
+    use crate::store::Store as _;
+    let mut round = Round::new();
+    round.sso = SingleSignOn::new(OidcSettings {
+        teams: vec![("writers".to_owned(), "data".to_owned())],
+        default_role: Some(Role::Viewer),
+        ..settings()
+    });
+    round.lab.make(&Change::SaveTeam {
+        name: "data".parse().unwrap(),
+        members: Vec::new(),
+        expected: None,
+    });
+    let members = || round.lab.store.teams().unwrap()[0].members.clone();
+    round.sign_on(json!({})).await.ok().unwrap();
+    assert_eq!(members(), ["ana"]);
+    // Too many for the token, and of another shape.
+    for groups in [Value::Null, json!({"src1": "elsewhere"})] {
+        round.sign_on(json!({"groups": groups})).await.ok().unwrap();
+        assert_eq!(members(), ["ana"], "{groups}");
+        assert_eq!(round.user("ana").unwrap().role, Role::Viewer);
+    }
+    round.sign_on(json!({"groups": []})).await.ok().unwrap();
+    assert!(members().is_empty(), "it says that there are none");
+}
+
+#[tokio::test]
 async fn nobody_gets_the_account_of_another_by_a_name() {
     let round = Round::new();
     round.lab.make(&Change::AddUser {
