@@ -23,6 +23,8 @@ pub struct Held {
     pub sandbox: SandboxId,
     /// The registered server it runs.
     pub server: Option<Arc<str>>,
+    /// Whose it is.
+    pub profile: Option<Arc<str>>,
     /// Where to.
     pub host: Arc<str>,
     /// At which port.

@@ -8,11 +8,12 @@ use std::fmt;
 use gig_audit::row::Row;
 use gig_policy::{DenyReason, Moment, Policy};
 use serde::Deserialize;
+use utoipa::ToSchema;
 
 use crate::{document, remedy::asked};
 
 /// How much a rule opens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Width {
     /// This method and path.
@@ -23,7 +24,7 @@ pub(crate) enum Width {
 }
 
 /// For how long a rule opens it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Lasting {
     /// Until somebody takes it out.
@@ -73,6 +74,11 @@ pub(crate) fn propose(
         rule,
         document: with,
     })
+}
+
+/// How a new document begins.
+pub(crate) fn begin(name: &str) -> String {
+    format!("version: 1\nname: {name}\nmode: enforce\n")
 }
 
 /// Whether a person can be offered a rule at all.

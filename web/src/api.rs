@@ -3,6 +3,7 @@
 //! Bodies are JSON with unknown fields refused; lists come in pages that end with a cursor; errors are
 //! problem documents (RFC 9457). Each handler begins with the permission it needs.
 
+pub(crate) mod allowing;
 pub(crate) mod assignments;
 pub(crate) mod attach;
 pub(crate) mod audit;

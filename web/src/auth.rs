@@ -73,7 +73,12 @@ impl Caller {
     }
 
     /// Somebody who answers by a webhook, which vouches for them: nobody that gig knows as a person.
-    pub(crate) fn of_webhook(name: &str, user: &str, address: Option<SocketAddr>) -> Self {
+    /// With `rules` somebody who, by that, writes a rule that only a user here writes, who may.
+    pub(crate) fn of_webhook(
+        name: &str,
+        (user, rules): (&str, bool),
+        address: Option<SocketAddr>,
+    ) -> Self {
         Self {
             name: format!("webhook {name} ({user})").into(),
             role: Role::Editor,
@@ -85,6 +90,7 @@ impl Caller {
             standing: Standing::Webhook {
                 name: name.into(),
                 user: user.into(),
+                rules,
             },
             once: None,
             address,
@@ -123,6 +129,14 @@ impl Caller {
         Arc::clone(self.person.as_ref().unwrap_or(&self.name))
     }
 
+    /// Whether they decide on what waits for others: whoever decides on policies decides for all, and so do those
+    /// for whom a webhook vouches; a narrowed token that runs sandboxes decides for whom it runs them.
+    pub(crate) fn decides_for_all(&self) -> bool {
+        let runs = self.is_narrow() || self.may(Permission::RunSandboxes);
+        let vouched = matches!(self.standing, Standing::Webhook { .. });
+        vouched || !self.narrowing.is_any() || !runs
+    }
+
     /// Whether only some servers are there for the caller.
     pub(crate) fn is_narrow(&self) -> bool {
         self.narrowing.names_servers()
@@ -150,10 +164,16 @@ impl Caller {
         let (standing, now) = (self.standing.clone(), app.now());
         let kept = app.ask(move |store| match standing {
             Standing::Itself => Ok(true),
-            Standing::Webhook { name, user } => {
+            Standing::Webhook { name, user, rules } => {
                 let kept = store.webhooks()?;
                 let mut kept = kept.iter().filter(|one| one.name == *name);
-                Ok(kept.any(|one| one.is_answered_by(&user)))
+                let writes = match rules {
+                    true => store
+                        .user(&user)?
+                        .is_some_and(|user| user.role.may(Permission::EditPolicies)),
+                    false => true,
+                };
+                Ok(writes && kept.any(|one| one.is_answered_by(&user) && (one.rules || !rules)))
             }
             Standing::Session { id, role } => {
                 let session = store.session(&id, now)?;

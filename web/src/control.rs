@@ -19,7 +19,7 @@ use utoipa::ToSchema;
 
 pub use self::foreign::{Named, Registered, Registration};
 pub use self::lines::{
-    LogAsked, LogFrom, LogLine, LogPage, LogPlace, LogStream, ParseLogPlaceError,
+    LogAsked, LogFrom, LogLine, LogPage, LogPlace, LogStream, ParseLogPlaceError, Seen,
 };
 use crate::store::{Server, ServerSpec};
 

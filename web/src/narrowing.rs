@@ -1,7 +1,7 @@
 //! What a token is narrowed to, below its role: some permissions, some servers.
 //!
 //! A narrowed token is for programs: it opens no page of the console, and it never manages people, by
-//! which it could make itself wider. One that is narrowed to servers sees and runs these and finds
+//! which it could make itself wider. What runs for others than whom it stands for is not there for it. One that is narrowed to servers sees and runs these and finds
 //! nothing else: every path that does not name a server is closed to it, also those that come later.
 
 use serde::{Deserialize, Serialize};
@@ -236,8 +236,10 @@ impl Narrowing {
         let named = permission == Permission::ActForProfiles;
         let scoped = in_scope || (self.scopes.is_empty() && !named);
         let of_servers = self.servers.is_empty() || permission.is_of_servers();
-        let people = self.is_any() && permission == Permission::ManageUsers;
-        scoped && of_servers && !people
+        // It manages nobody, and sees what runs for whom it stands for.
+        let people = [Permission::ManageUsers, Permission::OverseeProfiles];
+        let beyond = self.is_any() && people.contains(&permission);
+        scoped && of_servers && !beyond
     }
 
     /// Whether it reaches this server.
@@ -311,10 +313,12 @@ mod tests {
                 );
             }
             assert!(!narrow.lets(Permission::ManageUsers), "{scope:?}");
+            assert!(!narrow.lets(Permission::OverseeProfiles), "{scope:?}");
             assert_eq!(scope.as_str().parse::<Scope>(), Ok(scope));
             assert_eq!(serde_json::to_value(scope).unwrap(), scope.as_str());
         }
         assert!(Narrowing::default().lets(Permission::ManageUsers));
+        assert!(Narrowing::default().lets(Permission::OverseeProfiles));
         let unnamed = [
             Narrowing::default(),
             of(Role::Admin, &[], &["docs"]).unwrap(),

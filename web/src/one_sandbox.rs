@@ -11,7 +11,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::{
-    api::sandboxes::SandboxView, api_error::Problem, app::App, auth::Caller, role::Permission,
+    api::sandboxes::SandboxView, api_error::Problem, app::App, auth::Caller, profile::Sight,
+    role::Permission,
 };
 
 mod reach;
@@ -56,9 +57,14 @@ struct Given {
 /// A sandbox, with what it may reach and what it tried.
 ///
 /// # Errors
-/// 404 where neither machine nor record knows it, or the caller does not reach its server.
-pub(crate) async fn of(app: &Arc<App>, caller: &Caller, id: &str) -> Result<OneSandbox, Problem> {
-    let known = find(app, caller, id).await?;
+/// 404 where neither machine nor record knows it, or it is not there for the caller.
+pub(crate) async fn of(
+    app: &Arc<App>,
+    caller: &Caller,
+    id: &str,
+    sight: &Sight,
+) -> Result<OneSandbox, Problem> {
+    let known = find(app, caller, id, sight).await?;
     let (reach, secrets) = reach::of(app, &known).await?;
     let tried = match caller.may(Permission::ReadAudit) {
         true => Some(tried::of(app, &known.view.id).await?),
@@ -78,7 +84,12 @@ pub(crate) async fn of(app: &Arc<App>, caller: &Caller, id: &str) -> Result<OneS
 ///
 /// # Errors
 /// As [`of`].
-pub(crate) async fn find(app: &Arc<App>, caller: &Caller, id: &str) -> Result<Known, Problem> {
+pub(crate) async fn find(
+    app: &Arc<App>,
+    caller: &Caller,
+    id: &str,
+    sight: &Sight,
+) -> Result<Known, Problem> {
     caller.require(Permission::Look)?;
     let missing = || Problem::missing("sandbox", id);
     let wanted = SandboxId::new(id.parse().map_err(|_| missing())?);
@@ -95,9 +106,24 @@ pub(crate) async fn find(app: &Arc<App>, caller: &Caller, id: &str) -> Result<Kn
         }),
         None => recorded::read(app, wanted).await?,
     };
-    known
-        .filter(|known| caller.reaches(&known.view.server))
-        .ok_or_else(missing)
+    let known = known.filter(|known| caller.reaches(&known.view.server));
+    let known = known.ok_or_else(missing)?;
+    if sight.takes_in(&known.view.profile) {
+        return Ok(known);
+    }
+    app.tell_hidden(caller, OTHERS);
+    Err(missing())
+}
+
+/// Whether what a sandbox prints may be read with this sight, as machine or record say whose it was; what nobody
+/// knows may not. For who is beside the runtime.
+pub(crate) fn is_seen(app: &App, id: SandboxId, sight: &Sight) -> bool {
+    let mut here = app.control.sandboxes().into_iter();
+    let whose = match here.find(|one| one.id == id) {
+        Some(facts) => Some(facts.profile),
+        None => recorded::profile(app, id),
+    };
+    whose.is_some_and(|profile| sight.takes_in(&profile))
 }
 
 impl Known {
@@ -107,6 +133,8 @@ impl Known {
     }
 }
 
+/// What the record calls what is not there for somebody.
+pub(crate) const OTHERS: &str = "a sandbox of another profile";
 /// It runs here.
 pub(crate) const RUNNING: &str = "running";
 /// Another node started it, and nobody recorded its end.

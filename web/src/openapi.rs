@@ -22,9 +22,9 @@ use once::Keys;
 use problems::Problems;
 
 use crate::api::{
-    assignments, attach, audit, audit_chain, audit_export, events, factors, floors, health, held,
-    policies, proposals, recorded, register, sandboxes, searches, secrets, server_log, servers,
-    sessions, teams, tokens, users,
+    allowing, assignments, attach, audit, audit_chain, audit_export, events, factors, floors,
+    health, held, policies, proposals, recorded, register, sandboxes, searches, secrets,
+    server_log, servers, sessions, teams, tokens, users,
     webhooks::{self, answer},
 };
 
@@ -42,7 +42,7 @@ use crate::api::{
         policies::version, policies::roll_back, policies::check, assignments::list, assignments::assign,
         proposals::list, proposals::one, proposals::approve, proposals::reject, proposals::withdraw,
         proposals::rule, proposals::set_rule,
-        floors::list, floors::set, held::list, held::allow, held::deny,
+        floors::list, floors::set, allowing::allow, held::list, held::allow, held::deny,
         webhooks::list, webhooks::save, webhooks::remove, webhooks::test, answer::answer,
         recorded::simulate, recorded::suggest, recorded::of_proposal,
         audit::search, audit::one, audit_chain::show, audit_export::export, events::events,

@@ -1,8 +1,9 @@
-//! Whose a sandbox is: its profile. The person behind whoever asks; for a gateway, which has the right to
+//! Whose a sandbox is: its profile, and for whom it is there. The person behind whoever asks; for a gateway, which has the right to
 //! act for others, the one whom it names in `Gig-Profile`.
 //!
 //! Promises that nobody acts for somebody else without that right, that what names a profile is a plain
-//! name of one spelling, and that who acted for whom is told to the record by [`Whose::words`].
+//! name of one spelling, and that who acted for whom is told to the record by [`Whose::words`]. What runs for
+//! another profile is not there for who does not oversee all ([`Sight`]).
 
 use std::sync::Arc;
 
@@ -73,6 +74,71 @@ impl Whose {
     /// For the record, where it says who asked already; `None` where that says it.
     pub(crate) fn words(&self) -> Option<Arc<str>> {
         self.others.then(|| format!("for {}", self.profile).into())
+    }
+}
+
+/// Whose sandboxes are there for somebody.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// Everybody's.
+    All,
+    /// This profile's.
+    Of(Arc<str>),
+}
+
+impl Sight {
+    /// All for who oversees, else the caller's own; of whom the request names, where it names somebody.
+    ///
+    /// # Errors
+    /// As [`Whose::of`].
+    pub(crate) async fn of(
+        app: &App,
+        caller: &Caller,
+        headers: &HeaderMap,
+    ) -> Result<Self, Problem> {
+        if headers.contains_key(&PROFILE) {
+            return Ok(Self::Of(Whose::of(app, caller, headers).await?.profile));
+        }
+        Ok(Self::plain(caller))
+    }
+
+    /// The same where nobody is named.
+    pub(crate) fn plain(caller: &Caller) -> Self {
+        match caller.may(Permission::OverseeProfiles) {
+            true => Self::All,
+            false => Self::Of(caller.profile()),
+        }
+    }
+
+    /// Whose requests they decide on that wait; of whom the request names, where it names somebody.
+    ///
+    /// # Errors
+    /// As [`Whose::of`].
+    pub(crate) async fn of_deciding(
+        app: &App,
+        caller: &Caller,
+        headers: &HeaderMap,
+    ) -> Result<Self, Problem> {
+        if headers.contains_key(&PROFILE) {
+            return Self::of(app, caller, headers).await;
+        }
+        Ok(Self::deciding(caller))
+    }
+
+    /// The same where nobody is named.
+    pub(crate) fn deciding(caller: &Caller) -> Self {
+        match caller.decides_for_all() {
+            true => Self::All,
+            false => Self::Of(caller.profile()),
+        }
+    }
+
+    /// Whether what runs for `profile` is there.
+    pub(crate) fn takes_in(&self, profile: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Of(own) => folded(own) == folded(profile),
+        }
     }
 }
 

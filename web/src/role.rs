@@ -9,11 +9,11 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Sees policies, servers and sandboxes.
+    /// Sees policies, servers and whatever runs, for whomever: it is there to oversee.
     Viewer,
     /// Also reads and searches the record.
     Auditor,
-    /// Also writes policies, and starts and stops sandboxes.
+    /// Also writes policies, and starts and stops sandboxes; sees those of their own alone.
     Editor,
     /// Reads the record, puts policies in force and approves changes of others; writes none.
     Approver,
@@ -43,6 +43,8 @@ pub enum Permission {
     Approve,
     /// Start and stop sandboxes of registered servers.
     RunSandboxes,
+    /// See what runs for others, with what it prints; who runs sandboxes and may stop them may only stop these.
+    OverseeProfiles,
     /// Start them for somebody else, as a gateway does for those whom it serves; no role has it by itself, a
     /// token is given it.
     ActForProfiles,
@@ -88,12 +90,14 @@ impl Role {
     pub const fn may(self, permission: Permission) -> bool {
         use Permission::{
             ActForProfiles, AnswerHeld, Approve, AssignPolicies, EditPolicies, Examine, Look,
-            ManageSecrets, ManageServers, ManageTeams, ManageUsers, ManageWebhooks, ReadAudit,
-            RunSandboxes, SetFloors,
+            ManageSecrets, ManageServers, ManageTeams, ManageUsers, ManageWebhooks,
+            OverseeProfiles, ReadAudit, RunSandboxes, SetFloors,
         };
         match permission {
             Look => true,
             ReadAudit => !matches!(self, Self::Viewer),
+            // Who oversees looks at everybody's and touches none; who runs sandboxes has their own.
+            OverseeProfiles => !matches!(self, Self::Editor),
             EditPolicies | RunSandboxes | ActForProfiles => {
                 matches!(self, Self::Editor | Self::Admin)
             }
@@ -135,7 +139,7 @@ impl Role {
         match self {
             Self::Viewer => "sees policies, servers and sandboxes",
             Self::Auditor => "also reads and searches the record",
-            Self::Editor => "also writes policies and runs sandboxes",
+            Self::Editor => "also writes policies and runs sandboxes of their own",
             Self::Approver => "reads the record, puts policies in force and approves changes",
             Self::Admin => "everything, people and servers included",
         }
@@ -181,6 +185,15 @@ mod tests {
         let roles = Role::ALL.into_iter().filter(|role| !role.takes_part());
         assert_eq!(roles.collect::<Vec<_>>(), [Role::Viewer, Role::Auditor]);
         assert!(Role::Approver.may(Permission::Approve) && !Role::Editor.may(Permission::Approve));
+    }
+
+    #[test]
+    fn who_oversees_others_touches_none_of_theirs_but_an_admin() {
+        for role in Role::ALL {
+            let both = role.may(Permission::OverseeProfiles) && role.may(Permission::RunSandboxes);
+            assert_eq!(both, role == Role::Admin, "{role}");
+        }
+        assert!(!Role::Editor.may(Permission::OverseeProfiles));
     }
 
     #[test]

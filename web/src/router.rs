@@ -15,9 +15,9 @@ use axum::{
 
 use crate::{
     api::{
-        assignments, attach, audit, audit_chain, audit_export, events, factors, floors, health,
-        held, policies, proposals, recorded, register, sandboxes, searches, secrets, server_log,
-        servers, sessions, teams, tokens, users,
+        allowing, assignments, attach, audit, audit_chain, audit_export, events, factors, floors,
+        health, held, policies, proposals, recorded, register, sandboxes, searches, secrets,
+        server_log, servers, sessions, teams, tokens, users,
         webhooks::{self, answer},
     },
     api_error::Problem,
@@ -163,6 +163,7 @@ fn decisions() -> Router<Arc<App>> {
         )
         .route("/api/v1/webhooks/{name}/test", post(webhooks::test))
         .route("/api/v1/held", get(held::list))
+        .route("/api/v1/audit/{id}/allow", post(allowing::allow))
         .route("/api/v1/held/{id}/allow", post(held::allow))
         .route("/api/v1/held/{id}/deny", post(held::deny))
         .route(

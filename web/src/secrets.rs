@@ -8,6 +8,9 @@ use jiff::Timestamp;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
+#[cfg(test)]
+pub(crate) mod fake;
+
 /// The vault of this machine.
 pub trait Secrets: Send + Sync + 'static {
     /// Every secret, by name; removed ones too. Blocks.

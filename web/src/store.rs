@@ -246,6 +246,12 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn webhooks(&self) -> Result<Vec<Webhook>, StoreError>;
 
+    /// Notes that webhooks are told of a denial on this day; `false` where they were before, by whichever node.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn note_told(&self, what: &str, day: &str) -> Result<bool, StoreError>;
+
     /// The registered servers, by name.
     ///
     /// # Errors

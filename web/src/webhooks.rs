@@ -1,7 +1,7 @@
 //! Webhooks: people are told elsewhere what waits for them, and may answer from there.
 //!
 //! The node whose proxy has a request tells of it, once to each webhook, after it stands where people are
-//! asked; nobody waits for that. What cannot be delivered is tried again while it still waits, and is in the
+//! asked; nobody waits for that. What was denied at once is told once a day by one node ([`denied`]). What cannot be delivered is tried again while it still waits, and is in the
 //! record and the log when it was not. Places are asked as the appliance asks all others, by vetted
 //! addresses; what signs is read from this node's files each time, so that a new one needs no restart.
 
@@ -15,16 +15,18 @@ use thiserror::Error;
 use tokio::{
     sync::{Semaphore, mpsc::Receiver},
     task::JoinSet,
-    time::{Instant, sleep},
+    time::{Instant, MissedTickBehavior, interval, sleep},
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
+pub(crate) mod denied;
 pub(crate) mod message;
 pub(crate) mod signature;
 
 use crate::{
+    api::held::DeniedView,
     app::App,
     outbound::{OutboundError, OutboundRequest},
     store::{HeldRow, Webhook},
@@ -56,6 +58,15 @@ pub(crate) struct Webhooks {
     /// Who may be heard: strangers who sign nothing take no more of the store than these.
     pub(crate) hearing: Semaphore,
     told: Mutex<HashMap<String, (Instant, u32)>>,
+}
+
+/// What webhooks are told of.
+#[derive(Debug)]
+pub(crate) enum News {
+    /// A request waits.
+    Held(HeldRow),
+    /// What was denied at once may be allowed from now on.
+    Denied(DeniedView),
 }
 
 /// Why a webhook was not told.
@@ -136,7 +147,10 @@ pub(crate) async fn key(app: &App, webhook: &Webhook) -> Result<Key, TellError> 
 
 /// Tells webhooks what waits, until `stopping`. `fresh` brings it.
 pub(crate) async fn tell(app: Arc<App>, mut fresh: Receiver<HeldRow>, stopping: CancellationToken) {
-    let mut telling = JoinSet::new();
+    let (mut telling, mut looking) = (JoinSet::new(), JoinSet::new());
+    let mut look = interval(denied::LOOK_EVERY);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut counted = 0;
     loop {
         let room = telling.len() < MOST_AT_ONCE;
         tokio::select! {
@@ -145,39 +159,51 @@ pub(crate) async fn tell(app: Arc<App>, mut fresh: Receiver<HeldRow>, stopping: 
             Some(_) = telling.join_next() => {}
             row = fresh.recv(), if room => {
                 let Some(row) = row else { break };
-                spread(&app, row, &mut telling).await;
+                spread(&app, News::Held(row), &mut telling).await;
+            }
+            Some(found) = looking.join_next() => {
+                // What panicked is looked at again.
+                let Ok((upto, denials)) = found else { continue };
+                counted = upto;
+                for one in denials {
+                    spread(&app, News::Denied(one), &mut telling).await;
+                }
+            }
+            _ = look.tick(), if room && looking.is_empty() => {
+                looking.spawn(denied::fresh(Arc::clone(&app), counted));
             }
         }
     }
+    looking.shutdown().await;
     telling.shutdown().await;
 }
 
-async fn spread(app: &Arc<App>, row: HeldRow, telling: &mut JoinSet<()>) {
+async fn spread(app: &Arc<App>, news: News, telling: &mut JoinSet<()>) {
     // What could not be read is in the log.
     let Ok(webhooks) = app.ask(|store| store.webhooks()).await else {
         return;
     };
-    let row = Arc::new(row);
+    let news = Arc::new(news);
     for webhook in webhooks {
         if app.webhooks.has_room(&webhook.name) {
-            telling.spawn(deliver(Arc::clone(app), webhook, Arc::clone(&row)));
+            telling.spawn(deliver(Arc::clone(app), webhook, Arc::clone(&news)));
         } else {
             let why = "it was told as much as it is in a minute";
-            failed(app, &webhook, &row, why).await;
+            failed(app, &webhook, &news, why).await;
         }
     }
 }
 
 /// Tries until it is told, or waits no more.
-async fn deliver(app: Arc<App>, webhook: Webhook, row: Arc<HeldRow>) {
+async fn deliver(app: Arc<App>, webhook: Webhook, news: Arc<News>) {
     let id = message_id();
     let mut why = None;
     for pause in PAUSES {
         sleep(pause).await;
-        if !pause.is_zero() && !waits(&app, &row).await {
+        if !pause.is_zero() && !waits(&app, &news).await {
             break;
         }
-        match once(&app, &webhook, (Some(&row), &id)).await {
+        match once(&app, &webhook, (Some(&news), &id)).await {
             Ok(()) => {
                 let words = format!("{} was told what waits", webhook.name);
                 app.watch.say(PART, true, words);
@@ -193,12 +219,13 @@ async fn deliver(app: Arc<App>, webhook: Webhook, row: Arc<HeldRow>) {
         }
     }
     if let Some(why) = why {
-        failed(&app, &webhook, &row, &why.to_string()).await;
+        failed(&app, &webhook, &news, &why.to_string()).await;
     }
 }
 
 /// Whether there is still somebody to be asked for. Where the store cannot say, its time does.
-async fn waits(app: &App, row: &HeldRow) -> bool {
+async fn waits(app: &App, news: &News) -> bool {
+    let News::Held(row) = news else { return true };
     let now = app.now();
     let held = app.ask(move |store| store.held(now)).await;
     let listed = held.map(|held| held.iter().any(|one| one.id == row.id));
@@ -209,12 +236,12 @@ async fn waits(app: &App, row: &HeldRow) -> bool {
 pub(crate) async fn once(
     app: &App,
     webhook: &Webhook,
-    (held, id): (Option<&HeldRow>, &str),
+    (news, id): (Option<&News>, &str),
 ) -> Result<(), TellError> {
     let (key, now) = (key(app, webhook).await?, app.now());
     let message = Message {
         webhook,
-        held,
+        news,
         console: app
             .public_url
             .as_deref()
@@ -256,16 +283,25 @@ pub(crate) fn message_id() -> String {
 }
 
 /// It was not told; people still see it in the console.
-async fn failed(app: &App, webhook: &Webhook, row: &HeldRow, why: &str) {
+async fn failed(app: &App, webhook: &Webhook, news: &News, why: &str) {
     let name = &webhook.name;
     tracing::error!(webhook = name, why, "a webhook was not told what waits");
     let words = format!("{name} was not told what waits: the record says why");
     app.watch.say(PART, false, words);
     let mut entry = Entry::new(Event::Admin);
     entry.verdict = Some(VerdictWord::Deny);
-    entry.server = Some(row.facts.server.as_str().into());
-    entry.request = Some(row.id.as_str().into());
-    entry.findings = vec![format!("webhook {name} was not told what waits: {why}").into()];
+    let what = match news {
+        News::Held(row) => {
+            entry.server = Some(row.facts.server.as_str().into());
+            entry.request = Some(row.id.as_str().into());
+            "waits"
+        }
+        News::Denied(one) => {
+            entry.server = one.server.as_deref().map(Into::into);
+            "was denied"
+        }
+    };
+    entry.findings = vec![format!("webhook {name} was not told what {what}: {why}").into()];
     if let Err(problem) = app.record(entry).await {
         tracing::error!(why = problem.detail, "that is not in the record either");
     }

@@ -20,6 +20,7 @@ impl Desk for People {
         let facts = HeldFacts {
             sandbox: held.sandbox.to_string(),
             server: held.server.as_ref().map(text).unwrap_or_default(),
+            profile: held.profile.as_ref().map(text).unwrap_or_default(),
             host: text(&held.host),
             port: held.port,
             protocol: held.protocol.to_owned(),

@@ -90,6 +90,7 @@ fn held(caller: &Caller, at: &Destination, denial: &Denial, most: Duration) -> H
         id: caller.worker.shared.ids.next(),
         sandbox: subject.id(),
         server: subject.server().cloned(),
+        profile: subject.profile().cloned(),
         host: at.host.to_string().into(),
         port: at.port.get(),
         protocol: AppProtocol::Tcp.as_str(),

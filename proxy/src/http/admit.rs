@@ -128,6 +128,7 @@ fn held(asked: &Asked, denied: &Denial, most: std::time::Duration) -> Held {
         id: Arc::clone(&asked.id),
         sandbox: asked.subject.id(),
         server: asked.subject.server().cloned(),
+        profile: asked.subject.profile().cloned(),
         host: Arc::clone(asked.shown_host()),
         port: asked.port.get(),
         protocol: AppProtocol::as_str(asked.protocol),

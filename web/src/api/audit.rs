@@ -190,6 +190,11 @@ pub(crate) fn place(id: &str) -> Option<Position> {
 /// The record `CHAIN-SEQ`.
 pub(crate) async fn record(app: &Arc<App>, caller: &Caller, id: &str) -> Result<Found, Problem> {
     caller.require(Permission::ReadAudit)?;
+    found(app, id).await
+}
+
+/// The same for who was told of this one, and reads no other.
+pub(crate) async fn found(app: &Arc<App>, id: &str) -> Result<Found, Problem> {
     let missing = || Problem::missing("record", id);
     let parsed = place(id).and_then(|at| Some((at.chain, at.seq.checked_add(1)?)));
     let (chain, after) = parsed.ok_or_else(missing)?;

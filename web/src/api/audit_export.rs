@@ -189,6 +189,7 @@ mod tests {
             kind: WebhookKind::Generic,
             url: "https://hooks.example/x".to_owned(),
             answerers: vec![answerer.to_owned()],
+            rules: false,
         });
     }
 
@@ -199,7 +200,7 @@ mod tests {
         webhook(&lab, "ana");
         let export = || Rest {
             app: Arc::clone(&lab.app),
-            caller: Caller::of_webhook("bot", "ana", None),
+            caller: Caller::of_webhook("bot", ("ana", false), None),
             wanted: Format::Jsonl,
             ready: Some("first".to_owned()),
             rest: Some(Query {

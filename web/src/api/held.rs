@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::{Path, State},
-    http::StatusCode,
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use gig_audit::row::Row;
@@ -14,17 +14,20 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    Body, audit,
-    policies::{PolicyView, Saved, save_version},
-    proposals::{ProposalView, brief},
+    Body,
+    allowing::{Wanted, by_rule},
+    audit,
+    policies::{PolicyView, Saved},
+    proposals::ProposalView,
     time,
 };
 use crate::{
-    allow::{Lasting, Width, has_path, propose},
+    allow::{Lasting, Width, has_path},
     api_error::Problem,
     app::App,
     auth::Caller,
-    document::moment,
+    profile::Sight,
+    remedy::profile_of,
     role::Permission,
     store::{Change, HeldFacts, HeldRow},
     waiting::{Waiting, waiting},
@@ -36,6 +39,8 @@ pub(crate) struct HeldView {
     pub(crate) id: String,
     pub(crate) sandbox: String,
     pub(crate) server: String,
+    /// For whom it runs.
+    pub(crate) profile: String,
     /// `GET https://api.example.com:443/user`; of a connection `tcp db.example.com:5432`.
     pub(crate) asks: String,
     pub(crate) host: String,
@@ -54,19 +59,29 @@ pub(crate) struct HeldView {
 }
 
 /// A destination that was denied, and of which nobody has decided.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct DeniedView {
     /// Its newest record.
-    record: String,
-    server: Option<String>,
-    host: Option<String>,
-    port: Option<u16>,
+    pub(crate) record: String,
+    /// Where a rule is written that lets it pass.
+    pub(crate) allow: String,
+    pub(crate) server: Option<String>,
+    /// For whom it ran.
+    pub(crate) profile: Option<String>,
+    /// `GET https://api.example.com:443/user`; of a connection `tcp db.example.com:5432`.
+    pub(crate) asks: String,
+    pub(crate) host: Option<String>,
+    pub(crate) port: Option<u16>,
+    pub(crate) method: Option<String>,
+    pub(crate) path: Option<String>,
+    /// A rule can be as narrow as this method and path.
+    pub(crate) by_path: bool,
     /// That denies it now; empty where nothing is in force for the server.
-    policy: String,
-    reason: Option<String>,
-    time: String,
+    pub(crate) policy: String,
+    pub(crate) reason: Option<String>,
+    pub(crate) time: String,
     /// How often, since yesterday.
-    count: u64,
+    pub(crate) count: u64,
 }
 
 /// What waits.
@@ -107,6 +122,24 @@ pub(crate) enum Breadth {
     Host,
 }
 
+impl From<Breadth> for Width {
+    fn from(breadth: Breadth) -> Self {
+        match breadth {
+            Breadth::Path => Self::Path,
+            Breadth::Host => Self::Host,
+        }
+    }
+}
+
+impl From<Lasting> for For {
+    fn from(lasting: Lasting) -> Self {
+        match lasting {
+            Lasting::Hour => Self::Hour,
+            Lasting::Ever => Self::Ever,
+        }
+    }
+}
+
 /// What is allowed.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -134,6 +167,7 @@ impl From<HeldRow> for HeldView {
         let HeldFacts {
             sandbox,
             server,
+            profile,
             host,
             port,
             protocol,
@@ -147,6 +181,7 @@ impl From<HeldRow> for HeldView {
             id: row.id,
             sandbox,
             server,
+            profile,
             asks,
             host,
             port,
@@ -168,10 +203,16 @@ impl From<Waiting> for DeniedView {
         let record = audit::id(&one.newest);
         let row = one.newest.row;
         Self {
+            allow: format!("/api/v1/audit/{record}/allow"),
+            asks: asks(&row),
+            by_path: has_path(&row),
             record,
             server: row.server,
+            profile: row.profile,
             host: row.host,
             port: row.port,
+            method: row.method,
+            path: row.path,
             policy: one.policy,
             reason: row.reason,
             time: row.time,
@@ -180,24 +221,33 @@ impl From<Waiting> for DeniedView {
     }
 }
 
-/// What waits for somebody.
-#[utoipa::path(get, path = "/api/v1/held", tag = "approvals", responses((status = 200, body = HeldPage)))]
+/// What waits for somebody. A narrowed token that runs sandboxes is told of its own profile's.
+#[utoipa::path(get, path = "/api/v1/held", tag = "approvals",
+    params(("Gig-Profile" = Option<String>, Header, description = "of whom, where a token acts for others: its scopes \
+        name `profiles:act`")),
+    responses((status = 200, body = HeldPage)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
+    headers: HeaderMap,
 ) -> Result<Json<HeldPage>, Problem> {
-    let items = held(&app, &caller).await?;
+    let sight = Sight::of_deciding(&app, &caller, &headers).await?;
+    let items = held(&app, &caller, &sight).await?;
     let theirs = Arc::clone(&app);
     let found = app.aside(move || waiting(&theirs)).await??;
     let beyond = found.beyond.iter();
     let beyond = beyond.filter(|(server, _)| caller.reaches(server));
     let beyond = found.behind + beyond.map(|(_, count)| count).sum::<u64>();
     let is_complete = beyond == 0 && found.more == 0 && !found.cut;
-    let denied = found.waiting.into_iter().map(DeniedView::from);
-    let theirs = |one: &DeniedView| caller.reaches(one.server.as_deref().unwrap_or_default());
+    let theirs = |one: &Waiting| {
+        let row = &one.newest.row;
+        caller.reaches(row.server.as_deref().unwrap_or_default()) && sight.takes_in(profile_of(row))
+    };
+    let denied = found.waiting.into_iter().filter(theirs);
+    let denied = denied.map(DeniedView::from);
     Ok(Json(HeldPage {
         items,
-        denied: denied.filter(theirs).collect(),
+        denied: denied.collect(),
         denied_beyond: beyond,
         denied_complete: is_complete,
     }))
@@ -205,40 +255,54 @@ pub(crate) async fn list(
 
 /// Lets a request that waits go: this one, or by a rule all that are like it.
 #[utoipa::path(post, path = "/api/v1/held/{id}/allow", tag = "approvals", request_body = Allowed,
+    params(("Gig-Profile" = Option<String>, Header, description = "of whom, where a token acts for others: its scopes \
+        name `profiles:act`")),
     responses((status = 200, body = PolicyView), (status = 202, body = ProposalView), (status = 204),
               (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn allow(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
+    headers: HeaderMap,
     Body(allowed): Body<Allowed>,
 ) -> Result<Response, Problem> {
-    Ok(match allow_held(&app, &caller, id, allowed).await? {
-        Answered::Once => StatusCode::NO_CONTENT.into_response(),
-        Answered::Rule(saved) => saved.answer(),
-    })
+    let sight = Sight::of_deciding(&app, &caller, &headers).await?;
+    Ok(
+        match allow_held(&app, &caller, (id, &sight), allowed).await? {
+            Answered::Once => StatusCode::NO_CONTENT.into_response(),
+            Answered::Rule(saved) => saved.answer(),
+        },
+    )
 }
 
 /// Denies a request that waits.
 #[utoipa::path(post, path = "/api/v1/held/{id}/deny", tag = "approvals",
+    params(("Gig-Profile" = Option<String>, Header, description = "of whom, where a token acts for others: its scopes \
+        name `profiles:act`")),
     responses((status = 204), (status = 404, body = Problem)))]
 pub(crate) async fn deny(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
+    headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    answer(&app, &caller, id, false).await?;
+    let sight = Sight::of_deciding(&app, &caller, &headers).await?;
+    answer(&app, &caller, (id, &sight), false).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Those that wait.
-pub(crate) async fn held(app: &App, caller: &Caller) -> Result<Vec<HeldView>, Problem> {
+pub(crate) async fn held(
+    app: &App,
+    caller: &Caller,
+    sight: &Sight,
+) -> Result<Vec<HeldView>, Problem> {
     caller.require(Permission::ReadAudit)?;
     let now = app.now();
     let held = app.ask(move |store| store.held(now)).await?;
     let theirs = held
         .into_iter()
-        .filter(|one| caller.reaches(&one.facts.server));
+        .filter(|one| is_there(caller, sight, &one.facts));
     Ok(theirs.map(Into::into).collect())
 }
 
@@ -246,50 +310,26 @@ pub(crate) async fn held(app: &App, caller: &Caller) -> Result<Vec<HeldView>, Pr
 pub(crate) async fn allow_held(
     app: &App,
     caller: &Caller,
-    id: String,
+    (id, sight): (String, &Sight),
     allowed: Allowed,
 ) -> Result<Answered, Problem> {
     let lasting = match allowed.lasting {
         For::Once => {
-            answer(app, caller, id, true).await?;
+            answer(app, caller, (id, sight), true).await?;
             return Ok(Answered::Once);
         }
         For::Hour => Lasting::Hour,
         For::Ever => Lasting::Ever,
     };
     caller.require(Permission::EditPolicies)?;
-    brief(&allowed.reason)?;
-    let facts = one(app, caller, &id).await?.facts;
-    let wanted = facts.policy.clone();
-    let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
-    let kept = kept.ok_or_else(|| Problem::missing("policy", &facts.policy))?;
-    let width = match allowed.width {
-        Breadth::Path => Width::Path,
-        Breadth::Host => Width::Host,
+    let facts = one(app, caller, (&id, sight)).await?.facts;
+    let wanted = Wanted {
+        lasting,
+        width: allowed.width.into(),
+        reason: allowed.reason,
     };
-    let asked = row(&facts);
-    if width == Width::Path && facts.path.is_some() && !has_path(&asked) {
-        // What is offered as narrow must not open the whole host.
-        let words = "no rule can name this path as it is: allow it once, or all of the host";
-        return Err(Problem::new(StatusCode::CONFLICT, "path", words));
-    }
-    let until = lasting.until(moment(app.now()));
-    let proposed = propose(&facts.policy, &kept.document, &asked, (width, until));
-    let proposed = proposed.ok_or_else(|| Problem::invalid("no rule would let it pass"))?;
-    let Some(document) = proposed.document else {
-        let words = format!(
-            "the document of {} has no place where gig could put the rule with certainty: put it under \
-             egress yourself: {}",
-            facts.policy, proposed.rule
-        );
-        return Err(Problem::new(StatusCode::CONFLICT, "by_hand", words));
-    };
-    let reason = match allowed.reason.trim() {
-        "" => format!("allow what request {id} waits for"),
-        reason => reason.to_owned(),
-    };
-    let version = Some(kept.head.version);
-    let saved = save_version(app, caller, facts.policy, version, document, reason).await?;
+    let what = format!("what request {id} waits for");
+    let saved = by_rule(app, caller, row(&facts), (wanted, what)).await?;
     Ok(Answered::Rule(Box::new(saved)))
 }
 
@@ -297,7 +337,7 @@ pub(crate) async fn allow_held(
 pub(crate) async fn answer(
     app: &App,
     caller: &Caller,
-    id: String,
+    (id, sight): (String, &Sight),
     allow: bool,
 ) -> Result<(), Problem> {
     caller.require(Permission::AnswerHeld)?;
@@ -305,19 +345,19 @@ pub(crate) async fn answer(
         // One person alone lets nothing pass that the policy does not.
         caller.require(Permission::Approve)?;
     }
-    let what = one(app, caller, &id).await?.facts.words();
+    let what = one(app, caller, (&id, sight)).await?.facts.words();
     let change = Change::AnswerHeld { id, allow, what };
     app.change(caller.actor(app), change).await?;
     app.held.ring();
     Ok(())
 }
 
-async fn one(app: &App, caller: &Caller, id: &str) -> Result<HeldRow, Problem> {
+async fn one(app: &App, caller: &Caller, (id, sight): (&str, &Sight)) -> Result<HeldRow, Problem> {
     let now = app.now();
     let held = app.ask(move |store| store.held(now)).await?;
     let found = held.into_iter().find(|one| one.id == id);
     if let Some(found) = &found
-        && !caller.reaches(&found.facts.server)
+        && !is_there(caller, sight, &found.facts)
     {
         app.tell_hidden(caller, "POST /api/v1/held/{id}");
         return Err(Problem::missing("waiting request", id));
@@ -325,11 +365,39 @@ async fn one(app: &App, caller: &Caller, id: &str) -> Result<HeldRow, Problem> {
     found.ok_or_else(|| Problem::missing("waiting request", id))
 }
 
+/// Whether it is there for the caller.
+fn is_there(caller: &Caller, sight: &Sight, facts: &HeldFacts) -> bool {
+    caller.reaches(&facts.server) && sight.takes_in(&facts.profile)
+}
+
+/// What a record asked for, as of what waits.
+fn asks(row: &Row) -> String {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let facts = HeldFacts {
+        sandbox: String::new(),
+        server: text(&row.server),
+        profile: text(&row.profile),
+        host: text(&row.host),
+        port: row.port.unwrap_or_default(),
+        protocol: text(&row.protocol),
+        method: row.method.clone(),
+        path: row.path.clone(),
+        policy: text(&row.policy),
+        policy_version: row.policy_version.unwrap_or_default(),
+        reason: text(&row.reason),
+    };
+    facts.words()
+}
+
 /// As a record of its denial.
 fn row(facts: &HeldFacts) -> Row {
     Row {
         verdict: Some("deny".to_owned()),
         reason: Some(facts.reason.clone()),
+        server: Some(facts.server.clone()),
+        profile: Some(facts.profile.clone()),
+        policy: Some(facts.policy.clone()),
+        policy_version: Some(facts.policy_version),
         host: Some(facts.host.clone()),
         port: Some(facts.port),
         protocol: Some(facts.protocol.clone()),

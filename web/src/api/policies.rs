@@ -20,7 +20,7 @@ use utoipa::{IntoParams, ToSchema};
 mod saving;
 
 pub(crate) use saving::{
-    Saved, Written, checked, policy_name, remove_policy, roll_back_to, save_version, save_written,
+    Saved, Written, checked, policy_name, remove_policy, roll_back_to, save_written,
 };
 
 use super::{

@@ -24,7 +24,7 @@ use crate::{
     auth::Caller,
     control::{LogFrom, SandboxFacts, SandboxLog},
     one_sandbox::{self, ENDED, OneSandbox, RUNNING},
-    profile::Whose,
+    profile::{Sight, Whose},
     role::Permission,
     store::Name,
 };
@@ -78,34 +78,36 @@ impl From<SandboxFacts> for SandboxView {
     }
 }
 
-/// What runs, and what ran lately, newest first.
+/// What runs, and what ran lately, newest first: everybody's for who oversees, else the caller's own.
 #[utoipa::path(get, path = "/api/v1/sandboxes", tag = "sandboxes",
+    params(("Gig-Profile" = Option<String>, Header, description = "only what runs for them, where a token acts for \
+        others: its scopes name `profiles:act`")),
     responses((status = 200, body = Items<SandboxView>)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
+    headers: HeaderMap,
 ) -> Result<Json<Items<SandboxView>>, Problem> {
-    caller.require(Permission::Look)?;
-    let items = app
-        .control
-        .sandboxes()
-        .into_iter()
-        .filter(|sandbox| caller.reaches(&sandbox.server))
-        .map(Into::into)
-        .collect();
+    let sight = Sight::of(&app, &caller, &headers).await?;
+    let items = listed(&app, &caller, &sight)?;
     Ok(Json(Items { items }))
 }
 
 /// One sandbox: what it is, what it may reach, and, for who reads the record, what it tried. One that this gig
-/// does not know any more, or that another node has, is told by the record.
+/// does not know any more, or that another node has, is told by the record. What runs for others is not there for
+/// who does not oversee them.
 #[utoipa::path(get, path = "/api/v1/sandboxes/{id}", tag = "sandboxes",
+    params(("Gig-Profile" = Option<String>, Header, description = "whose it is, where a token acts for others: \
+        its scopes name `profiles:act`")),
     responses((status = 200, body = OneSandbox), (status = 404, body = Problem)))]
 pub(crate) async fn one(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Json<OneSandbox>, Problem> {
-    Ok(Json(one_sandbox::of(&app, &caller, &id).await?))
+    let sight = Sight::of(&app, &caller, &headers).await?;
+    Ok(Json(one_sandbox::of(&app, &caller, &id, &sight).await?))
 }
 
 /// The caller's sandbox of a server: the one that runs (200), or one that is started (201). Whoever asks while
@@ -134,39 +136,69 @@ pub(crate) async fn start(
     Ok((status, Json(started.into())))
 }
 
-/// Asks a sandbox to end: SIGTERM, ten seconds later SIGKILL.
+/// Asks a sandbox to end: SIGTERM, ten seconds later SIGKILL. Others' only for who oversees them.
 #[utoipa::path(delete, path = "/api/v1/sandboxes/{id}", tag = "sandboxes",
+    params(("Gig-Profile" = Option<String>, Header, description = "whose it is, where a token acts for others: \
+        its scopes name `profiles:act`")),
     responses((status = 202), (status = 404, body = Problem)))]
 pub(crate) async fn stop(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
+    headers: HeaderMap,
 ) -> Result<StatusCode, Problem> {
-    stop_sandbox(&app, &caller, &id).await?;
+    let sight = Sight::of(&app, &caller, &headers).await?;
+    stop_sandbox(&app, &caller, &id, &sight).await?;
     Ok(StatusCode::ACCEPTED)
 }
 
 /// The last of what a sandbox printed; of one that this gig does not know any more the lines that are kept.
 #[utoipa::path(get, path = "/api/v1/sandboxes/{id}/log", tag = "sandboxes",
+    params(("Gig-Profile" = Option<String>, Header, description = "whose it is, where a token acts for others: \
+        its scopes name `profiles:act`")),
     responses((status = 200, description = "both streams, as they came", content_type = "application/octet-stream"),
               (status = 404, body = Problem)))]
 pub(crate) async fn log(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let log = log_of(&app, &caller, &id).await?;
+    let sight = Sight::of(&app, &caller, &headers).await?;
+    let log = log_of(&app, &caller, &id, &sight).await?;
     // Whatever a program printed, no browser may take it for a page.
     let plain = [(header::CONTENT_TYPE, "application/octet-stream")];
     Ok((plain, log.octets).into_response())
 }
 
+/// Those that are there for the caller; the console shows the same.
+pub(crate) fn listed(
+    app: &App,
+    caller: &Caller,
+    sight: &Sight,
+) -> Result<Vec<SandboxView>, Problem> {
+    caller.require(Permission::Look)?;
+    let known = app.control.sandboxes().into_iter();
+    let theirs = known.filter(|one| caller.reaches(&one.server) && sight.takes_in(&one.profile));
+    Ok(theirs.map(Into::into).collect())
+}
+
 /// A sandbox by the text of its id.
-pub(crate) fn find(app: &App, caller: &Caller, id: &str) -> Result<SandboxFacts, Problem> {
+pub(crate) fn find(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    sight: &Sight,
+) -> Result<SandboxFacts, Problem> {
     let mut known = app.control.sandboxes().into_iter();
     let found =
         known.find(|sandbox| sandbox.id.to_string() == id && caller.reaches(&sandbox.server));
-    found.ok_or_else(|| Problem::missing("sandbox", id))
+    let found = found.ok_or_else(|| Problem::missing("sandbox", id))?;
+    if sight.takes_in(&found.profile) {
+        return Ok(found);
+    }
+    app.tell_hidden(caller, one_sandbox::OTHERS);
+    Err(Problem::missing("sandbox", id))
 }
 
 /// What it printed; the console shows the same.
@@ -174,18 +206,20 @@ pub(crate) async fn log_of(
     app: &Arc<App>,
     caller: &Caller,
     id: &str,
+    sight: &Sight,
 ) -> Result<SandboxLog, Problem> {
     caller.require(Permission::ReadAudit)?;
-    if let Ok(found) = find(app, caller, id) {
+    if let Ok(found) = find(app, caller, id, sight) {
         return Ok(app.control.log(found.id).unwrap_or_default());
     }
-    let known = one_sandbox::find(app, caller, id).await?;
+    let known = one_sandbox::find(app, caller, id, sight).await?;
     let asked = LinesAsked {
         sandbox: known.view.id,
         limit: Some(LINES),
         ..LinesAsked::default()
     };
-    let page = server_log::find(app, caller, known.view.server, &asked, LogFrom::Newest).await?;
+    let place = (known.view.server, LogFrom::Newest);
+    let page = server_log::find(app, caller, place, &asked, sight).await?;
     let lines = page.lines.into_iter().map(|line| line.text + "\n");
     Ok(SandboxLog {
         octets: lines.collect::<String>().into_bytes(),
@@ -236,9 +270,14 @@ pub(crate) async fn start_server(
 }
 
 /// Stops a sandbox; the console does the same.
-pub(crate) async fn stop_sandbox(app: &App, caller: &Caller, id: &str) -> Result<(), Problem> {
+pub(crate) async fn stop_sandbox(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    sight: &Sight,
+) -> Result<(), Problem> {
     caller.require(Permission::RunSandboxes)?;
-    let found = find(app, caller, id)?;
+    let found = find(app, caller, id, sight)?;
     let entry = act(
         app,
         caller,

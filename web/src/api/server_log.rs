@@ -1,14 +1,16 @@
 //! What servers printed, searched. The text is a program's own: a client that shows it escapes it.
 #![expect(unused_qualifications, reason = "what utoipa makes of `params(…)`")]
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use axum::{
     Json,
     extract::{Path, State},
+    http::HeaderMap,
 };
 use gig_policy::SandboxId;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -17,7 +19,9 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
-    control::{LogAsked, LogFrom, LogLine, LogPage, LogPlace, ParseLogPlaceError},
+    control::{LogAsked, LogFrom, LogLine, LogPage, LogPlace, ParseLogPlaceError, Seen},
+    one_sandbox::is_seen,
+    profile::Sight,
     role::Permission,
     store::Name,
 };
@@ -96,29 +100,34 @@ impl From<LogPage> for Lines {
     }
 }
 
-/// What a server's sandboxes printed, kept for some days.
-#[utoipa::path(get, path = "/api/v1/servers/{name}/log", tag = "servers", params(LinesAsked),
+/// What a server's sandboxes printed, kept for some days: everybody's for who oversees, else the caller's own.
+#[utoipa::path(get, path = "/api/v1/servers/{name}/log", tag = "servers", params(LinesAsked,
+    ("Gig-Profile" = Option<String>, Header, description = "only what ran for them, where a token acts for others: \
+        its scopes name `profiles:act`")),
     responses((status = 200, body = Lines), (status = 400, body = Problem)))]
 pub(crate) async fn search(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
+    headers: HeaderMap,
     Asked(asked): Asked<LinesAsked>,
 ) -> Result<Json<Lines>, Problem> {
+    let sight = Sight::of(&app, &caller, &headers).await?;
     let from = match asked.after.trim() {
         "" => LogFrom::Oldest,
         after => LogFrom::After(place(after)?),
     };
-    Ok(Json(find(&app, &caller, name, &asked, from).await?))
+    let found = find(&app, &caller, (name, from), &asked, &sight).await?;
+    Ok(Json(found))
 }
 
 /// Finds lines; the console does the same. A server that is forgotten may still have some.
 pub(crate) async fn find(
     app: &Arc<App>,
     caller: &Caller,
-    name: String,
+    (name, from): (String, LogFrom),
     asked: &LinesAsked,
-    from: LogFrom,
+    sight: &Sight,
 ) -> Result<Lines, Problem> {
     caller.require(Permission::ReadAudit)?;
     // A name that is one leads nowhere else.
@@ -130,6 +139,7 @@ pub(crate) async fn find(
     let wanted = LogAsked {
         server: name.to_string(),
         sandbox: sandbox(&asked.sandbox)?,
+        seen: seen(app, sight),
         since: moment(&asked.since)?,
         until: moment(&asked.until)?,
         grep: words(&asked.grep)?,
@@ -139,6 +149,19 @@ pub(crate) async fn find(
     let control = Arc::clone(&app.control);
     let page = app.aside(move || control.lines(&wanted)).await??;
     Ok(page.into())
+}
+
+/// Whose lines are read. Each sandbox is looked up once.
+fn seen(app: &Arc<App>, sight: &Sight) -> Seen {
+    if *sight == Sight::All {
+        return Seen::all();
+    }
+    let (app, sight) = (Arc::clone(app), sight.clone());
+    let known: Mutex<HashMap<SandboxId, bool>> = Mutex::default();
+    Seen::only(move |id| {
+        let mut known = known.lock();
+        *known.entry(id).or_insert_with(|| is_seen(&app, id, &sight))
+    })
 }
 
 fn place(text: &str) -> Result<LogPlace, Problem> {

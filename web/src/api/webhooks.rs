@@ -32,6 +32,8 @@ pub(crate) struct WebhookView {
     pub(crate) place: String,
     /// Who may answer from there; empty: nobody.
     pub(crate) answerers: Vec<String>,
+    /// Those of them who are users here and write policies write rules for ever from there.
+    pub(crate) rules: bool,
     /// What this node lacks to sign for it; empty: nothing.
     pub(crate) lacks: String,
     pub(crate) author: String,
@@ -49,6 +51,10 @@ pub(crate) struct NewWebhook {
     /// Who may answer from there: Slack's user ids, or what a program calls its users. Empty: nobody.
     #[serde(default)]
     pub(crate) answerers: Vec<String>,
+    /// Of kind `generic`: answerers who are users here and write policies write rules for ever, or for all of a host,
+    /// from there, too. The program that signs is trusted to say who they are.
+    #[serde(default)]
+    pub(crate) rules: bool,
 }
 
 /// All webhooks.
@@ -114,6 +120,7 @@ pub(crate) async fn webhooks(app: &App, caller: &Caller) -> Result<Vec<WebhookVi
             name: webhook.name,
             kind: webhook.kind,
             answerers: webhook.answerers,
+            rules: webhook.rules,
             lacks,
             author: webhook.author,
             changed: time(webhook.changed),
@@ -143,6 +150,11 @@ pub(crate) async fn save_webhook(
             "at most {MOST_ANSWERERS} people answer from one webhook"
         )));
     }
+    if new.rules && new.kind != WebhookKind::Generic {
+        return Err(Problem::invalid(
+            "Slack's buttons write no rule for ever: its users are not users here",
+        ));
+    }
     let answerers = new.answerers.iter().map(|one| one.parse::<Name>());
     let answerers: Vec<Name> = answerers.collect::<Result<_, _>>()?;
     let change = Change::SaveWebhook {
@@ -150,6 +162,7 @@ pub(crate) async fn save_webhook(
         kind: new.kind,
         url,
         answerers: answerers.into_iter().map(Into::into).collect(),
+        rules: new.rules,
     };
     app.change(caller.actor(app), change).await.map(drop)
 }

@@ -1,6 +1,6 @@
 //! Changes and starts keep out of each other's way, and neither takes what the other needs.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::LazyLock, time::Duration};
 
 use futures_util::{FutureExt as _, future::join_all, poll};
 use gig_audit::{MemoryLog, Recorder};
@@ -12,7 +12,7 @@ use crate::{
     control::{SandboxFacts, fake::FakeControl},
     factor::fake::FakeSealer,
     outbound::fake::FakeOutbound,
-    secrets::SecretError,
+    secrets::fake::FakeSecrets,
     store::{ServerSpec, Standing, fake::FakeStore},
 };
 
@@ -38,17 +38,10 @@ pub(crate) const WEBHOOK_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 /// Of `slack`.
 pub(crate) const SLACK_SECRET: &str = "8f742231b10e8888abcd99yyyzzz85a5";
 
-/// A vault with nothing in it.
-struct NoSecrets;
-
-impl Secrets for NoSecrets {
-    fn list(&self) -> Result<Vec<SecretFacts>, SecretError> {
-        Ok(Vec::new())
-    }
-
-    fn change(&self, change: &SecretChange, _: Announce) -> Result<u64, SecretError> {
-        Err(SecretError::Missing(change.name.clone()))
-    }
+/// One for all labs: making it hashes a password.
+fn hasher() -> Hasher {
+    static HASHER: LazyLock<Hasher> = LazyLock::new(|| Hasher::new().unwrap());
+    HASHER.clone()
 }
 
 /// An appliance whose store and machine do as they are told.
@@ -58,6 +51,7 @@ pub(crate) struct Lab {
     pub(crate) control: Arc<FakeControl>,
     pub(crate) outbound: Arc<FakeOutbound>,
     pub(crate) sealer: Arc<FakeSealer>,
+    pub(crate) secrets: Arc<FakeSecrets>,
     pub(crate) log: MemoryLog,
     folder: tempfile::TempDir,
 }
@@ -71,6 +65,7 @@ impl Lab {
         let (store, control) = (Arc::new(FakeStore::new()), Arc::new(FakeControl::new()));
         let outbound = Arc::<FakeOutbound>::default();
         let sealer = Arc::<FakeSealer>::default();
+        let secrets = Arc::<FakeSecrets>::default();
         let folder = tempfile::tempdir().unwrap();
         let (recorder, log) = Recorder::in_memory();
         let shared = Arc::clone(&store) as Arc<dyn Store>;
@@ -84,9 +79,9 @@ impl Lab {
             sealer: Arc::clone(&sealer) as Arc<dyn Sealer>,
             oidc: None,
             clock: Arc::new(SystemClock),
-            hasher: Hasher::new().unwrap(),
+            hasher: hasher(),
             traffic: Arc::default(),
-            secrets: Arc::new(NoSecrets),
+            secrets: Arc::clone(&secrets) as Arc<dyn Secrets>,
             held: Arc::new(held),
             webhooks: Arc::new(OneSecret),
             about: Vec::new(),
@@ -102,6 +97,7 @@ impl Lab {
             control,
             outbound,
             sealer,
+            secrets,
             log,
             folder,
         }

@@ -15,13 +15,16 @@ use tokio::{
 
 use super::{
     Attached, Control, ControlError, Decide, Decided, EndCause, Ended, Examined, Health, LogAsked,
-    LogPage, Registered, Registration, Ruling, SandboxFacts, SandboxLog, Wanted,
+    LogLine, LogPage, LogStream, Registered, Registration, Ruling, SandboxFacts, SandboxLog,
+    Wanted,
 };
 
 pub(crate) struct FakeControl {
     running: Arc<Mutex<Vec<SandboxFacts>>>,
     /// Server and policy, as they were put in force.
     pub(crate) put: Mutex<Vec<(String, String)>>,
+    /// What ended, and has left lines behind.
+    pub(crate) printed: Mutex<Vec<SandboxId>>,
     /// One for each start that may ask under which policy.
     pub(crate) prepared: Semaphore,
     /// One for each start that has asked.
@@ -35,6 +38,7 @@ impl FakeControl {
         Self {
             running: Arc::default(),
             put: Mutex::default(),
+            printed: Mutex::default(),
             prepared: Semaphore::new(1000),
             decided: Semaphore::new(0),
             gate: Semaphore::new(0),
@@ -192,8 +196,23 @@ impl Control for FakeControl {
         self.running.lock().iter().any(|sandbox| sandbox.id == id)
     }
 
-    fn lines(&self, _: &LogAsked) -> Result<LogPage, ControlError> {
-        Ok(LogPage::default())
+    /// A line of each sandbox of that server, and one of each that was said to have ended.
+    fn lines(&self, asked: &LogAsked) -> Result<LogPage, ControlError> {
+        let running = self.running.lock().clone().into_iter();
+        let running = running.filter(|one| *one.server == asked.server);
+        let ids = running.map(|one| one.id).chain(self.printed.lock().clone());
+        let seen = ids.filter(|id| asked.sandbox.is_none_or(|wanted| wanted == *id));
+        let seen = seen.filter(|id| asked.seen.takes_in(*id));
+        let lines = seen.map(|sandbox| LogLine {
+            time: Timestamp::UNIX_EPOCH,
+            sandbox,
+            stream: LogStream::Output,
+            text: format!("said by {sandbox}"),
+        });
+        Ok(LogPage {
+            lines: lines.collect(),
+            ..LogPage::default()
+        })
     }
 
     fn stop(&self, id: SandboxId) -> Result<(), ControlError> {

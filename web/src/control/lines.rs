@@ -2,7 +2,7 @@
 //!
 //! The text is a program's own and hostile: who shows it escapes it.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use gig_policy::SandboxId;
 use jiff::Timestamp;
@@ -16,6 +16,8 @@ pub struct LogAsked {
     pub server: String,
     /// Of one sandbox alone.
     pub sandbox: Option<SandboxId>,
+    /// Whose lines are there for who asks.
+    pub seen: Seen,
     /// Not before.
     pub since: Option<Timestamp>,
     /// Before.
@@ -26,6 +28,41 @@ pub struct LogAsked {
     pub from: LogFrom,
     /// Most lines to answer.
     pub limit: usize,
+}
+
+/// Which sandboxes' lines somebody may read: others are as if they had not been printed.
+#[derive(Clone)]
+pub struct Seen(Option<Arc<IsSeen>>);
+
+type IsSeen = dyn Fn(SandboxId) -> bool + Send + Sync;
+
+impl Seen {
+    /// All.
+    #[must_use]
+    pub const fn all() -> Self {
+        Self(None)
+    }
+
+    /// Those of which this says so; it may be asked of every line.
+    #[must_use]
+    pub fn only(is_seen: impl Fn(SandboxId) -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(is_seen)))
+    }
+
+    /// Whether this one's are there.
+    #[must_use]
+    pub fn takes_in(&self, sandbox: SandboxId) -> bool {
+        self.0.as_ref().is_none_or(|is_seen| is_seen(sandbox))
+    }
+}
+
+impl fmt::Debug for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            None => "Seen(all)",
+            Some(_) => "Seen(some)",
+        })
+    }
 }
 
 /// Where a page begins.

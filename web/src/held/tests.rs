@@ -13,6 +13,7 @@ fn facts(sandbox: &str) -> HeldFacts {
     HeldFacts {
         sandbox: sandbox.to_owned(),
         server: "docs".to_owned(),
+        profile: "ana".to_owned(),
         host: "new.example".to_owned(),
         port: 443,
         protocol: "https".to_owned(),

@@ -13,7 +13,21 @@ use crate::{api::sandboxes::SandboxView, api_error::Problem, app::App};
 
 /// The sandbox, if the record has its start or its end.
 pub(super) async fn read(app: &Arc<App>, id: SandboxId) -> Result<Option<Known>, Problem> {
-    let query = Query {
+    let page = app.search(of(id)).await?;
+    let rows: Vec<Row> = page.records.into_iter().map(|found| found.row).collect();
+    Ok(told(&rows, &app.node))
+}
+
+/// Whose it was, as far as its start or its end tell; for who is beside the runtime.
+pub(super) fn profile(app: &App, id: SandboxId) -> Option<Arc<str>> {
+    let page = app.page(&of(id)).ok()?;
+    let mut rows = page.records.into_iter().map(|found| found.row);
+    rows.find_map(|row| row.profile).map(Into::into)
+}
+
+/// Its start and its end.
+fn of(id: SandboxId) -> Query {
+    Query {
         filter: Filter {
             sandbox: vec![id.to_string()],
             event: vec![START.to_owned(), EXIT.to_owned()],
@@ -21,10 +35,7 @@ pub(super) async fn read(app: &Arc<App>, id: SandboxId) -> Result<Option<Known>,
         },
         before: None,
         limit: 2,
-    };
-    let page = app.search(query).await?;
-    let rows: Vec<Row> = page.records.into_iter().map(|found| found.row).collect();
-    Ok(told(&rows, &app.node))
+    }
 }
 
 /// What its rows tell on the node `here`.

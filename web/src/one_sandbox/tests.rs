@@ -90,7 +90,7 @@ async fn what_it_may_reach_is_what_is_in_force_now_with_its_floors() {
     });
     let facts = lab.control.run("docs", "p");
     let (ana, id) = (Caller::itself("ana"), facts.id.to_string());
-    let look = || of(&lab.app, &ana, &id);
+    let look = || of(&lab.app, &ana, &id, &Sight::All);
     let open = look().await.unwrap();
     assert_eq!(open.reach.policy_by, "all servers");
     assert!(open.reach.now && open.reach.rules[0].bounds.is_empty());
@@ -107,7 +107,7 @@ async fn what_it_may_reach_is_what_is_in_force_now_with_its_floors() {
     lab.control.stop(facts.id).unwrap();
     let gone = look().await.unwrap_err();
     assert_eq!(gone.status(), http::StatusCode::NOT_FOUND);
-    let text = of(&lab.app, &Caller::itself("ana"), "../x").await;
+    let text = of(&lab.app, &Caller::itself("ana"), "../x", &Sight::All).await;
     assert_eq!(text.unwrap_err().status(), http::StatusCode::NOT_FOUND);
 }
 

@@ -29,6 +29,7 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
+    profile::Sight,
     recorded::Simulation,
     role::Permission,
     store::{Applied, Decision, Draft, Place, Proposal, ProposalKind, ProposalState},
@@ -173,9 +174,10 @@ pub(crate) async fn answer(
         "ever-host" => Some(allowed(For::Ever, Breadth::Host)),
         _ => return Err(Problem::invalid("once, deny, or hour or ever at path or host").into()),
     };
+    let sight = Sight::deciding(&caller);
     let answered = match wanted {
-        Some(wanted) => allow_held(&app, &caller, id, wanted).await,
-        None => answer_held(&app, &caller, id, false)
+        Some(wanted) => allow_held(&app, &caller, (id, &sight), wanted).await,
+        None => answer_held(&app, &caller, (id, &sight), false)
             .await
             .map(|()| Answered::Once),
     };
@@ -238,7 +240,8 @@ pub(super) async fn waiting(app: &App, caller: &Caller) -> Result<usize, Problem
         return Ok(0);
     }
     let found = app.ask(|store| store.proposals(true, None, MOST)).await?;
-    Ok(found.len() + held(app, caller).await?.len())
+    let held = held(app, caller, &Sight::deciding(caller)).await?;
+    Ok(found.len() + held.len())
 }
 
 async fn overview(
@@ -249,7 +252,7 @@ async fn overview(
 ) -> Answer {
     caller.require(Permission::ReadAudit)?;
     let on = app.ask(|store| store.two_person_rule()).await?;
-    let held = held(app, caller).await?;
+    let held = held(app, caller, &Sight::deciding(caller)).await?;
     let pending = app.ask(|store| store.proposals(true, None, MOST)).await?;
     let decided = app.ask(move |store| store.proposals(false, before, PAGE));
     let decided = decided.await?;

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::{Answer, in_query, to};
 use crate::{
-    allow::{Lasting, Width, propose},
+    allow::{Lasting, Width, begin, propose},
     api::{
         audit,
         policies::{Saved, Written, policy_name, save_written},
@@ -187,9 +187,4 @@ impl Opened {
         }
         (!self.suggest.is_empty()).then(|| format!("/policies/{}", in_query(policy)))
     }
-}
-
-/// How a new document begins.
-fn begin(name: &str) -> String {
-    format!("version: 1\nname: {name}\nmode: enforce\n")
 }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     api::{
         audit::{AuditAsked, find},
-        sandboxes::{self, SandboxView, stop_sandbox},
+        sandboxes::{self, SandboxView, listed, stop_sandbox},
     },
     api_error::Problem,
     app::App,
@@ -21,6 +21,7 @@ use crate::{
     control::SandboxLog,
     document,
     one_sandbox::{self, Destination, ELSEWHERE, LOST, OneSandbox, RUNNING},
+    profile::Sight,
     remedy::Remedies,
     role::Permission,
 };
@@ -79,15 +80,9 @@ impl SandboxPage {
 
 /// `GET /sandboxes`.
 pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer {
-    caller.require(Permission::Look)?;
     let page = SandboxesPage {
         frame: Frame::new(&caller, "/sandboxes"),
-        sandboxes: app
-            .control
-            .sandboxes()
-            .into_iter()
-            .map(Into::into)
-            .collect(),
+        sandboxes: listed(&app, &caller, &Sight::plain(&caller))?,
     };
     Ok(shown(&page))
 }
@@ -98,7 +93,8 @@ pub(crate) async fn show(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Answer {
-    let all = one_sandbox::of(&app, &caller, &id).await?;
+    let sight = Sight::plain(&caller);
+    let all = one_sandbox::of(&app, &caller, &id, &sight).await?;
     let one = all.sandbox.clone();
     let (denials, log) = if caller.may(Permission::ReadAudit) {
         let asked = AuditAsked {
@@ -107,7 +103,7 @@ pub(crate) async fn show(
             ..AuditAsked::default()
         };
         let tried = find(&app, &caller, &asked).await?;
-        let log = sandboxes::log_of(&app, &caller, &id).await?;
+        let log = sandboxes::log_of(&app, &caller, &id, &sight).await?;
         (rows(&tried.records), log)
     } else {
         (Vec::new(), SandboxLog::default())
@@ -152,7 +148,7 @@ pub(crate) async fn stop(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Answer {
-    stop_sandbox(&app, &caller, &id).await?;
+    stop_sandbox(&app, &caller, &id, &Sight::plain(&caller)).await?;
     Ok(to("/sandboxes"))
 }
 

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     api::{
         audit::{AuditAsked, find},
-        sandboxes::SandboxView,
+        sandboxes::{SandboxView, listed},
         servers::{BuiltOn, in_force, save_server, server_of},
         time,
     },
@@ -28,6 +28,7 @@ use crate::{
     app::App,
     auth::Caller,
     in_force::ForWhom,
+    profile::Sight,
     role::Permission,
     store::{Network, Server, ServerKind, ServerSource},
 };
@@ -120,8 +121,8 @@ async fn page(
     } else {
         Vec::new()
     };
-    let sandboxes = app.control.sandboxes().into_iter();
-    let sandboxes = sandboxes.filter(|one| *one.server == *server.name);
+    let sandboxes = listed(app, caller, &Sight::plain(caller))?.into_iter();
+    let sandboxes = sandboxes.filter(|one| one.server == server.name);
     let status = outcome
         .problem
         .as_ref()
@@ -133,7 +134,7 @@ async fn page(
         facts: facts(server),
         secrets: server.spec.secrets.clone(),
         in_force: in_force(app, caller, server.name.clone()).await?,
-        sandboxes: sandboxes.map(Into::into).collect(),
+        sandboxes: sandboxes.collect(),
         denials,
         problem: outcome
             .problem

@@ -15,6 +15,7 @@ use crate::{
     app::App,
     auth::Caller,
     control::LogFrom,
+    profile::Sight,
 };
 
 /// As it was typed.
@@ -52,7 +53,8 @@ pub(crate) async fn show(
         limit: Some(SHOWN),
         ..LinesAsked::default()
     };
-    let found = find(&app, &caller, server.clone(), &asked, LogFrom::Newest).await?;
+    let place = (server.clone(), LogFrom::Newest);
+    let found = find(&app, &caller, place, &asked, &Sight::plain(&caller)).await?;
     let mut lines = found.lines;
     for line in &mut lines {
         line.text = on_one_line(&cut(&line.text, LONGEST));

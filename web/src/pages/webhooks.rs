@@ -30,6 +30,9 @@ pub(crate) struct Typed {
     /// Parted by blanks or commas.
     #[serde(default)]
     answerers: String,
+    /// `yes` where the box is checked.
+    #[serde(default)]
+    rules: String,
 }
 
 #[derive(Deserialize)]
@@ -52,6 +55,7 @@ pub(crate) async fn save(
                 kind,
                 url: typed.url,
                 answerers,
+                rules: typed.rules == "yes",
             };
             save_webhook(&app, &caller, typed.name, new).await
         }

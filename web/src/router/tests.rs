@@ -19,6 +19,11 @@ use crate::{
     store::{Change, Name, ServerKind, ServerSpec},
 };
 
+mod allowed;
+mod furnished;
+mod judged;
+mod walled;
+
 /// A token of this role.
 fn token(lab: &Lab, role: Role) -> String {
     let minted = mint_token().unwrap();

@@ -264,6 +264,8 @@ pub enum Change {
         url: String,
         /// Who may answer from there.
         answerers: Vec<String>,
+        /// Those of them who write policies here write rules for ever from there, too.
+        rules: bool,
     },
     /// That ends.
     RemoveWebhook {

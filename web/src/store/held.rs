@@ -21,6 +21,9 @@ pub struct HeldFacts {
     pub sandbox: String,
     /// The registered server it runs.
     pub server: String,
+    /// Whose it is; empty of what waited before this was kept.
+    #[serde(default)]
+    pub profile: String,
     /// Where to.
     pub host: String,
     /// At which port.

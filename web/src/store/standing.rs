@@ -33,6 +33,8 @@ pub enum Standing {
         name: Arc<str>,
         /// Which of them.
         user: Arc<str>,
+        /// They write a rule that only a user here writes, who may.
+        rules: bool,
     },
     /// On a token.
     Token {
@@ -48,8 +50,8 @@ pub(super) fn holds(db: &Transaction<'_>, actor: &Actor) -> Outcome {
     let now = actor.at.as_second();
     let (kept, role) = match &actor.standing {
         Standing::Itself => return Ok(()),
-        Standing::Webhook { name, user } => {
-            return match webhooks::lets(db, name, user)? {
+        Standing::Webhook { name, user, rules } => {
+            return match webhooks::lets(db, name, (user, *rules))? {
                 true => Ok(()),
                 false => Err(Refused::Change(ChangeError::Lapsed)),
             };

@@ -315,6 +315,10 @@ impl<T: Tables> Store for T {
         self.read(webhooks::all)
     }
 
+    fn note_told(&self, what: &str, day: &str) -> Result<bool, StoreError> {
+        self.read(|db| webhooks::note_told(db, what, day))
+    }
+
     fn servers(&self) -> Result<Vec<Server>, StoreError> {
         self.read(|db| db.query_all(rows::SERVERS, (), rows::server))
     }

@@ -4,7 +4,8 @@
 //! transaction on either side: it is of one moment, and it is there whole or not at all. Sessions and
 //! set-up links are left behind: whoever was signed in when a copy was made must not be when it is used. So
 //! are requests that wait for a person: they end with the process whose proxy has them; and the answers to
-//! requests that are made once: what they tell of may be gone.
+//! requests that are made once: what they tell of may be gone; and which denials webhooks were told of today: they are told
+//! once more.
 
 use super::{
     ChangeError, PostgresStore, SqliteStore,
@@ -90,7 +91,15 @@ const COPIED: &[Table] = &[
     },
     Table {
         name: "webhooks",
-        columns: &["name", "kind", "url", "answerers", "author", "changed"],
+        columns: &[
+            "name",
+            "kind",
+            "url",
+            "answerers",
+            "author",
+            "changed",
+            "rules",
+        ],
         key: "name",
     },
     Table {

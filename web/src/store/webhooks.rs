@@ -13,8 +13,11 @@ use utoipa::ToSchema;
 use super::{
     Actor, Change, ChangeError,
     changes::{Outcome, missing},
+    standing,
     tables::{DatabaseError, OptionalExtension as _, Refused, Row, Transaction},
 };
+
+use crate::role::Permission;
 
 /// What a webhook is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -37,6 +40,8 @@ pub struct Webhook {
     pub url: String,
     /// Who may answer from there, as it calls them; empty: nobody.
     pub answerers: Vec<String>,
+    /// Those of them who are users here and write policies write rules for ever, or for all of a host, from there.
+    pub rules: bool,
     /// Who set it up.
     pub author: String,
     /// When it was changed last.
@@ -98,6 +103,7 @@ pub(super) fn words(change: &Change) -> String {
         kind,
         url,
         answerers,
+        rules,
     } = change
     else {
         return String::new();
@@ -110,12 +116,17 @@ pub(super) fn words(change: &Change) -> String {
         true => "nobody".to_owned(),
         false => answerers.join(", "),
     };
-    format!("webhook {name}: {kind} {place}, answered by {by}")
+    let rules = match rules {
+        true => "; those of them who write policies here write rules for ever from there",
+        false => "",
+    };
+    format!("webhook {name}: {kind} {place}, answered by {by}{rules}")
 }
 
 /// All, by name.
 pub(super) fn all(db: &Transaction<'_>) -> Result<Vec<Webhook>, DatabaseError> {
-    let sql = "SELECT name, kind, url, answerers, author, changed FROM webhooks ORDER BY name";
+    let sql =
+        "SELECT name, kind, url, answerers, author, changed, rules FROM webhooks ORDER BY name";
     db.query_all(sql, (), row)
 }
 
@@ -126,6 +137,7 @@ pub(super) fn save(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         kind,
         url,
         answerers,
+        rules,
     } = change
     else {
         return Ok(());
@@ -136,13 +148,14 @@ pub(super) fn save(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         let (what, most) = ("webhooks", MOST);
         return Err(Refused::Change(ChangeError::Full { what, most }));
     }
-    let sql = "INSERT INTO webhooks (name, kind, url, answerers, author, changed)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+    let sql = "INSERT INTO webhooks (name, kind, url, answerers, author, changed, rules)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                ON CONFLICT (name) DO UPDATE
-               SET kind = ?2, url = ?3, answerers = ?4, author = ?5, changed = ?6";
+               SET kind = ?2, url = ?3, answerers = ?4, author = ?5, changed = ?6, rules = ?7";
     let (kind, answerers) = (kind.as_str(), answerers.join(" "));
     let (author, now) = (&*actor.name, actor.at.as_second());
-    db.execute(sql, (name.as_str(), kind, url, answerers, author, now))?;
+    let values = (name.as_str(), kind, url, answerers, author, now, *rules);
+    db.execute(sql, values)?;
     Ok(())
 }
 
@@ -154,11 +167,32 @@ pub(super) fn remove(db: &Transaction<'_>, name: &str) -> Outcome {
     }
 }
 
-/// Whether somebody may answer from there still.
-pub(super) fn lets(db: &Transaction<'_>, name: &str, user: &str) -> Result<bool, DatabaseError> {
-    let sql = "SELECT answerers FROM webhooks WHERE name = ?1";
-    let kept: Option<String> = db.query_row(sql, [name], |row| row.get(0)).optional()?;
-    Ok(kept.is_some_and(|kept| kept.split(' ').any(|one| one == user)))
+/// Whether somebody may answer from there still; with `rules`, write rules for ever, as a user here who may.
+pub(super) fn lets(
+    db: &Transaction<'_>,
+    name: &str,
+    (user, rules): (&str, bool),
+) -> Result<bool, DatabaseError> {
+    let sql = "SELECT answerers, rules FROM webhooks WHERE name = ?1";
+    let read = |row: &Row| Ok((row.get::<String>(0)?, row.get::<bool>(1)?));
+    let Some((answerers, is_set_up)) = db.query_row(sql, [name], read).optional()? else {
+        return Ok(false);
+    };
+    if !answerers.split(' ').any(|one| one == user) {
+        return Ok(false);
+    }
+    Ok(!rules || (is_set_up && standing::may(db, user, Permission::EditPolicies)?))
+}
+
+/// Notes that a denial is told elsewhere today; `false` where it was before. Those of other days are forgotten.
+pub(super) fn note_told(
+    db: &Transaction<'_>,
+    what: &str,
+    day: &str,
+) -> Result<bool, DatabaseError> {
+    db.execute("DELETE FROM told_denials WHERE day < ?1", [day])?;
+    let sql = "INSERT INTO told_denials (day, what) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+    Ok(db.execute(sql, (day, what))? > 0)
 }
 
 fn row(row: &Row) -> Result<Webhook, DatabaseError> {
@@ -172,6 +206,7 @@ fn row(row: &Row) -> Result<Webhook, DatabaseError> {
         answerers: answerers.split_whitespace().map(str::to_owned).collect(),
         author: row.get(4)?,
         changed: changed.map_err(|error| unreadable(5, error.to_string()))?,
+        rules: row.get(6)?,
     })
 }
 

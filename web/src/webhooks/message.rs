@@ -8,9 +8,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
-    api::{held::HeldView, time},
+    api::{
+        held::{DeniedView, HeldView},
+        time,
+    },
     store::{HeldRow, Webhook, WebhookKind, shortened},
     visible::visible,
+    webhooks::News,
 };
 
 /// What somebody pressed, as the button's id has it.
@@ -29,8 +33,8 @@ pub(crate) enum Button {
 pub(crate) struct Message<'a> {
     /// To which.
     pub(crate) webhook: &'a Webhook,
-    /// What waits; `None`: nothing does, somebody tries it out.
-    pub(crate) held: Option<&'a HeldRow>,
+    /// What waits or was denied; `None`: nothing, somebody tries it out.
+    pub(crate) news: Option<&'a News>,
     /// Where people reach the console.
     pub(crate) console: Option<&'a str>,
     /// When it is told.
@@ -50,6 +54,8 @@ struct Data<'a> {
     webhook: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     request: Option<HeldView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    denied: Option<DeniedView>,
     /// Where a person answers.
     console: Option<String>,
     /// Where a program does, where it may.
@@ -97,15 +103,26 @@ impl Message<'_> {
         let at = |path: &str| self.console.map(|console| format!("{console}{path}"));
         let answer = format!("/api/v1/webhooks/{}/answer", self.webhook.name);
         let told = Told {
-            r#type: match self.held {
-                Some(_) => "held.waiting",
+            r#type: match self.news {
+                Some(News::Held(_)) => "held.waiting",
+                Some(News::Denied(_)) => "denied.waiting",
                 None => "webhook.test",
             },
             timestamp: time(self.now),
             data: Data {
                 webhook: &self.webhook.name,
-                request: self.held.map(shown),
-                console: at("/approvals"),
+                request: match self.news {
+                    Some(News::Held(row)) => Some(shown(row)),
+                    _ => None,
+                },
+                denied: match self.news {
+                    Some(News::Denied(one)) => Some(shown_denied(one)),
+                    _ => None,
+                },
+                console: match self.news {
+                    Some(News::Denied(one)) => at(&format!("/audit/{}", one.record)),
+                    _ => at("/approvals"),
+                },
                 answer: at(&answer).filter(|_| !self.webhook.answerers.is_empty()),
             },
         };
@@ -114,8 +131,10 @@ impl Message<'_> {
     }
 
     fn slack(&self) -> Value {
-        let Some(held) = self.held.map(shown) else {
-            return quiet("gig reaches this channel", &json!([]));
+        let held = match self.news {
+            None => return quiet("gig reaches this channel", &json!([])),
+            Some(News::Denied(one)) => return self.slack_of_denied(&shown_denied(one)),
+            Some(News::Held(row)) => shown(row),
         };
         let until = &held.until;
         let text = format!("{} asks for {}, until {until}", held.server, held.asks);
@@ -138,12 +157,43 @@ impl Message<'_> {
             let buttons: Vec<Value> = buttons.map(|one| button(one, &held.id)).collect();
             blocks.push(json!({"type": "actions", "block_id": "gig", "elements": buttons}));
         }
-        if let Some(console) = self.console {
-            let link = format!("<{}/approvals|Answer in the console>", escaped(console));
-            let link = json!({"type": "mrkdwn", "text": link});
-            blocks.push(json!({"type": "context", "elements": [link]}));
-        }
+        blocks.extend(self.link("/approvals", "Answer in the console"));
         quiet(&text, &json!(blocks))
+    }
+
+    fn slack_of_denied(&self, one: &DeniedView) -> Value {
+        let server = one.server.as_deref().unwrap_or_default();
+        let text = format!("{server} was denied {}", one.asks);
+        let field = |name: &str, words: &str| plain(&format!("{name}\n{words}"));
+        let policy = match one.policy.as_str() {
+            "" => "none is in force",
+            policy => policy,
+        };
+        let mut blocks = vec![
+            json!({"type": "header", "text": plain("A request was denied")}),
+            json!({"type": "section", "fields": [
+                field("Server", server),
+                field("Asked for", &one.asks),
+                field("Policy", policy),
+                field("Times, since yesterday", &one.count.to_string()),
+            ]}),
+        ];
+        // An hour's rule is as narrow as its path. Where nothing is in force yet somebody who signs in begins.
+        let narrow = (one.by_path || one.path.is_none()) && !one.policy.is_empty();
+        if narrow && !self.webhook.answerers.is_empty() {
+            let buttons = [button(Button::Hour, &format!("{OF_RECORD}{}", one.record))];
+            blocks.push(json!({"type": "actions", "block_id": "gig", "elements": buttons}));
+        }
+        let place = format!("/audit/{}", one.record);
+        blocks.extend(self.link(&place, "Look at it in the console"));
+        quiet(&text, &json!(blocks))
+    }
+
+    /// A block that leads to a page of the console.
+    fn link(&self, place: &str, words: &str) -> Option<Value> {
+        let link = format!("<{}{place}|{words}>", escaped(self.console?));
+        let link = json!({"type": "mrkdwn", "text": link});
+        Some(json!({"type": "context", "elements": [link]}))
     }
 }
 
@@ -204,9 +254,23 @@ fn escaped(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// As the API shows it, shorter and with nothing unseen.
+/// Of hostile text what may be shown: shorter and with nothing unseen.
+fn clean(text: String) -> String {
+    visible(shortened(&text, LONGEST)).replace(['\n', '\r', '\t'], " ")
+}
+
+/// As the API shows it.
+fn shown_denied(one: &DeniedView) -> DeniedView {
+    let mut view = one.clone();
+    view.asks = clean(view.asks);
+    view.host = view.host.map(clean);
+    view.method = view.method.map(clean);
+    view.path = view.path.map(clean);
+    view
+}
+
+/// As the API shows it.
 fn shown(row: &HeldRow) -> HeldView {
-    let clean = |text: String| visible(shortened(&text, LONGEST)).replace(['\n', '\r', '\t'], " ");
     let mut view = HeldView::from(row.clone());
     view.asks = clean(view.asks);
     view.host = clean(view.host);
@@ -215,129 +279,10 @@ fn shown(row: &HeldRow) -> HeldView {
     view
 }
 
+/// Before the id of a record, where a button's value is none of what waits.
+pub(crate) const OF_RECORD: &str = "record:";
 /// Of a text from a sandbox, in characters; blocks of Slack take more, also when all of it is escaped.
 const LONGEST: usize = 300;
 
 #[cfg(test)]
-mod tests {
-    use jiff::Timestamp;
-
-    use super::*;
-    use crate::store::HeldFacts;
-
-    fn row(path: &str) -> HeldRow {
-        let at = |second| Timestamp::from_second(second).unwrap();
-        HeldRow {
-            id: "01-ab".to_owned(),
-            node: "n".to_owned(),
-            facts: HeldFacts {
-                sandbox: "s".to_owned(),
-                server: "docs".to_owned(),
-                host: "new.example".to_owned(),
-                port: 443,
-                protocol: "https".to_owned(),
-                method: Some("GET".to_owned()),
-                path: Some(path.to_owned()),
-                policy: "web".to_owned(),
-                policy_version: 3,
-                reason: "host_not_allowed".to_owned(),
-            },
-            created: at(0),
-            expires: at(30),
-        }
-    }
-
-    fn webhook(kind: WebhookKind, answerers: &[&str]) -> Webhook {
-        Webhook {
-            name: "ops".to_owned(),
-            kind,
-            url: "https://hooks.example/x".to_owned(),
-            answerers: answerers.iter().map(|one| (*one).to_owned()).collect(),
-            author: "ana".to_owned(),
-            changed: Timestamp::UNIX_EPOCH,
-        }
-    }
-
-    fn told(webhook: &Webhook, held: Option<&HeldRow>) -> Value {
-        let message = Message {
-            webhook,
-            held,
-            console: Some("https://gig.example"),
-            now: Timestamp::UNIX_EPOCH,
-        };
-        serde_json::from_str(&message.body()).unwrap()
-    }
-
-    #[test]
-    fn text_of_a_sandbox_calls_nobody_and_leads_nowhere() {
-        let hostile = row("/<!channel>&<https://evil.example|ok>\u{202e}\n*x*");
-        let slack = webhook(WebhookKind::Slack, &["U1"]);
-        let message = told(&slack, Some(&hostile));
-        let text = message.to_string();
-        assert!(
-            !text.contains("<!channel>") && !text.contains("<https://evil"),
-            "{text}"
-        );
-        assert!(
-            !text.contains('\u{202e}') && text.contains("⟨U+202E⟩"),
-            "{text}"
-        );
-        assert!(
-            text.contains("&lt;!channel&gt;&amp;&lt;https://evil.example|ok&gt;"),
-            "{text}"
-        );
-        for quiet in ["mrkdwn", "unfurl_links", "unfurl_media", "link_names"] {
-            assert_eq!(message[quiet], false, "{quiet}");
-        }
-        // It stands in plain text alone; what is formatted is ours.
-        for block in message["blocks"].as_array().unwrap() {
-            for field in block["fields"].as_array().into_iter().flatten() {
-                assert_eq!(field["type"], "plain_text");
-            }
-        }
-        let long = "/x".repeat(10_000);
-        let whole = told(&slack, Some(&row(&long))).to_string();
-        assert!(whole.len() < 4_000, "{}", whole.len());
-    }
-
-    #[test]
-    fn only_who_may_answer_has_buttons_and_none_for_a_path_that_no_rule_names() {
-        let ids = |webhook: &Webhook, path: &str| {
-            let message = told(webhook, Some(&row(path)));
-            let blocks = message["blocks"].as_array().unwrap().clone();
-            let actions = blocks.into_iter().find(|one| one["type"] == "actions");
-            let elements = actions.map(|one| one["elements"].as_array().unwrap().clone());
-            let ids = elements.into_iter().flatten().map(|one| {
-                assert_eq!(one["value"], "01-ab");
-                one["action_id"].as_str().unwrap().to_owned()
-            });
-            ids.collect::<Vec<_>>()
-        };
-        let answered = webhook(WebhookKind::Slack, &["U1"]);
-        assert_eq!(ids(&answered, "/x"), ["gig_once", "gig_hour", "gig_deny"]);
-        assert_eq!(ids(&answered, "/x*"), ["gig_once", "gig_deny"]);
-        assert!(ids(&webhook(WebhookKind::Slack, &[]), "/x").is_empty());
-        for button in Button::ALL {
-            assert_eq!(Button::of(button.id()), Some(button));
-        }
-        assert_eq!(Button::of("gig_ever"), None, "for that somebody signs in");
-    }
-
-    #[test]
-    fn a_program_is_told_what_waits_and_where_to_answer() {
-        let answered = webhook(WebhookKind::Generic, &["ana"]);
-        let message = told(&answered, Some(&row("/x")));
-        assert_eq!(message["type"], "held.waiting");
-        let request = &message["data"]["request"];
-        assert_eq!(request["id"], "01-ab");
-        assert_eq!(request["asks"], "GET https://new.example:443/x");
-        assert_eq!(request["until"], "1970-01-01T00:00:30Z");
-        assert_eq!(message["data"]["console"], "https://gig.example/approvals");
-        let answer = "https://gig.example/api/v1/webhooks/ops/answer";
-        assert_eq!(message["data"]["answer"], answer);
-        let silent = webhook(WebhookKind::Generic, &[]);
-        let tried = told(&silent, None);
-        assert_eq!(tried["type"], "webhook.test");
-        assert!(tried["data"].get("answer").is_none() && tried["data"].get("request").is_none());
-    }
-}
+mod tests;

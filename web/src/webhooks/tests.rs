@@ -17,6 +17,7 @@ fn saved(lab: &Lab, name: &str, url: &str) -> Webhook {
         kind: WebhookKind::Generic,
         url: url.to_owned(),
         answerers: Vec::new(),
+        rules: false,
     });
     let kept = lab.app.store.webhooks().unwrap();
     kept.into_iter().find(|one| one.name == name).unwrap()
@@ -30,6 +31,7 @@ fn row(lab: &Lab, id: &str) -> HeldRow {
         facts: HeldFacts {
             sandbox: "s".to_owned(),
             server: "docs".to_owned(),
+            profile: "ana".to_owned(),
             host: "new.example".to_owned(),
             port: 443,
             protocol: "https".to_owned(),
@@ -78,8 +80,8 @@ async fn what_does_not_answer_is_tried_again_as_the_same_message() {
     let lab = Lab::new();
     let webhook = saved(&lab, "ops", URL);
     let asked = answers(&lab, URL, &[503, 429, 200]);
-    let row = Arc::new(row(&lab, "a"));
-    deliver(Arc::clone(&lab.app), webhook, row).await;
+    let news = Arc::new(News::Held(row(&lab, "a")));
+    deliver(Arc::clone(&lab.app), webhook, news).await;
     assert_eq!(asked.load(Ordering::Relaxed), 3);
     assert!(failures(&lab).is_empty());
     let seen = lab.outbound.seen.lock();
@@ -110,7 +112,12 @@ async fn what_is_refused_for_good_is_recorded_and_not_asked_again() {
     let lab = Lab::new();
     let webhook = saved(&lab, "ops", URL);
     let asked = answers(&lab, URL, &[404]);
-    deliver(Arc::clone(&lab.app), webhook, Arc::new(row(&lab, "a"))).await;
+    deliver(
+        Arc::clone(&lab.app),
+        webhook,
+        Arc::new(News::Held(row(&lab, "a"))),
+    )
+    .await;
     assert_eq!(asked.load(Ordering::Relaxed), 1);
     let words = "webhook ops was not told what waits: it answered with status 404 Not Found";
     assert_eq!(failures(&lab), [words]);
@@ -118,14 +125,19 @@ async fn what_is_refused_for_good_is_recorded_and_not_asked_again() {
     assert_eq!(record.request.as_deref(), Some("a"));
     // Nothing answers at all: tried as often as it is worth, then recorded.
     let other = saved(&lab, "gone", "https://gone.example/");
-    deliver(Arc::clone(&lab.app), other, Arc::new(row(&lab, "b"))).await;
+    deliver(
+        Arc::clone(&lab.app),
+        other,
+        Arc::new(News::Held(row(&lab, "b"))),
+    )
+    .await;
     assert_eq!(lab.outbound.asked("https://gone.example/"), PAUSES.len());
     assert_eq!(failures(&lab).len(), 2);
     // What was decided on meanwhile is nobody's to hear.
     let webhook = saved(&lab, "ops", "https://gone.example/");
     let over = row(&lab, "c");
     lab.app.store.end_held(&["c".to_owned()]).unwrap();
-    deliver(Arc::clone(&lab.app), webhook, Arc::new(over)).await;
+    deliver(Arc::clone(&lab.app), webhook, Arc::new(News::Held(over))).await;
     assert_eq!(
         lab.outbound.asked("https://gone.example/"),
         PAUSES.len() + 1
@@ -137,7 +149,12 @@ async fn a_webhook_without_a_secret_here_is_not_told() {
     let lab = Lab::new();
     let webhook = saved(&lab, "nosecret", URL);
     let asked = answers(&lab, URL, &[200]);
-    deliver(Arc::clone(&lab.app), webhook, Arc::new(row(&lab, "a"))).await;
+    deliver(
+        Arc::clone(&lab.app),
+        webhook,
+        Arc::new(News::Held(row(&lab, "a"))),
+    )
+    .await;
     assert_eq!(
         asked.load(Ordering::Relaxed),
         0,

@@ -109,6 +109,7 @@ fn fits(line: &LogLine, asked: &LogAsked) -> bool {
         && asked.since.is_none_or(|since| line.time >= since)
         && asked.until.is_none_or(|until| line.time < until)
         && asked.grep.as_ref().is_none_or(holds)
+        && asked.seen.takes_in(line.sandbox)
 }
 
 /// A file, line by line.

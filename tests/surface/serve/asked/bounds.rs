@@ -80,17 +80,21 @@ fn a_token_of_a_server_hears_of_its_own_alone() {
         let path = format!("/{name}");
         appliance.server(name, &format!("{}; echo over", curl(origin.port, &path)));
     }
-    let (docs, _mail) = (appliance.run("docs"), appliance.run("mail"));
-    let (own, others) = (
-        appliance.waits(&token, "/docs"),
-        appliance.waits(&token, "/mail"),
-    );
     let words = [
         "token", "add", "gateway", "--role", "editor", "--server", "docs",
     ];
     let made = appliance.gig(&words, "");
     assert_eq!(made.status, 0, "{made:?}");
     let narrow = made.output.trim();
+    let started = Ask::new("POST", "/api/v1/servers/docs/start").token(narrow);
+    let started = started.send(&appliance);
+    assert_eq!(started.status, 201, "{started:?}");
+    let docs = started.json()["id"].as_str().expect("an id").to_owned();
+    let _mail = appliance.run("mail");
+    let (own, others) = (
+        appliance.waits(&token, "/docs"),
+        appliance.waits(&token, "/mail"),
+    );
     let listed = appliance.held(narrow);
     assert_eq!(listed.len(), 1, "{listed:?}");
     assert_eq!(listed[0]["id"], own.as_str());

@@ -1,8 +1,9 @@
 //! Answers that come by a webhook: who pressed a button in Slack, or a program of one's own.
 //!
 //! Nobody signs in here. What is heard is signed with the webhook's secret, of now, and new; who answers is
-//! on the webhook's list. They allow one request, or all like it for an hour, or deny it; for ever is for who
-//! signs in, and so is all of it under the two-person rule. The record names the webhook and the user.
+//! on the webhook's list. They allow one request that waits, or deny it, or all like it, or like what was denied, for
+//! an hour. A rule for ever, or for all of a host, takes a webhook that is set up so and a user here who writes
+//! policies. Under the two-person rule nothing is allowed from here. The record names the webhook and the user.
 
 use std::sync::Arc;
 
@@ -18,17 +19,22 @@ use utoipa::ToSchema;
 
 use super::find;
 use crate::{
-    api::held::{Allowed, Answered, Breadth, For, allow_held, answer as answer_held},
+    allow::{Lasting, Width},
+    api::{
+        allowing::{Wanted, allow_record},
+        held::{Allowed, Answered, Breadth, For, allow_held, answer as answer_held},
+    },
     api_error::Problem,
     app::App,
     auth::Caller,
     connections::Peer,
     outbound::OutboundRequest,
+    profile::Sight,
     store::{Name, Webhook, WebhookKind},
     visible::visible,
     webhooks::{
         key,
-        message::{Button, answered},
+        message::{Button, OF_RECORD, answered},
         place,
         signature::NotHeard,
     },
@@ -38,9 +44,16 @@ use crate::{
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Said {
-    /// The request that waits.
+    /// The request that waits; or
+    #[serde(default)]
     id: String,
+    /// the record of what was denied.
+    #[serde(default)]
+    record: String,
     answer: Word,
+    /// How much a rule opens.
+    #[serde(default)]
+    width: Breadth,
     /// Who says so: one of the webhook's list.
     user: String,
 }
@@ -53,6 +66,8 @@ pub(crate) enum Word {
     Once,
     /// All like it may, for an hour.
     Hour,
+    /// All like it may.
+    Ever,
     /// It may not.
     Deny,
 }
@@ -66,14 +81,31 @@ pub(crate) struct Done {
 
 /// Somebody's answer, whoever brought it.
 struct Heard {
-    id: String,
+    about: About,
     word: Word,
+    width: Breadth,
     user: String,
     /// Where Slack takes what stands in the message's place.
     back: Option<String>,
 }
 
-/// Takes an answer to what waits, signed with the webhook's secret: of a `slack` webhook by
+/// What it answers.
+enum About {
+    /// A request that waits, by its id.
+    Held(String),
+    /// What was denied, by its record.
+    Denied(String),
+}
+
+impl Heard {
+    /// Whether it is a rule that only a user here writes, who may.
+    fn takes_a_user(&self) -> bool {
+        let wide = self.word == Word::Hour && self.width == Breadth::Host;
+        self.word == Word::Ever || wide
+    }
+}
+
+/// Takes an answer to what waits or was denied, signed with the webhook's secret: of a `slack` webhook by
 /// `X-Slack-Signature`, of a `generic` one by `webhook-signature` (Standard Webhooks).
 #[utoipa::path(post, path = "/api/v1/webhooks/{name}/answer", tag = "approvals", request_body = Said,
     security(()),
@@ -114,8 +146,19 @@ pub(crate) async fn answer(
         let not = Err(Problem::forbidden(words));
         return told(&app, &webhook, heard.back, not).map(|done| Json(Done { done }));
     };
-    let caller = Caller::of_webhook(&webhook.name, user.as_str(), address);
-    let done = decide(&app, &caller, &heard).await;
+    let rules = heard.takes_a_user();
+    let caller = Caller::of_webhook(&webhook.name, (user.as_str(), rules), address);
+    let done = match rules && caller.still(&app).await.is_err() {
+        true => {
+            let who = Some(Arc::clone(&caller.name));
+            app.tell_refusal(who, address, "POST /api/v1/webhooks/{name}/answer");
+            Err(Problem::forbidden(
+                "a rule for ever, or for all of a host, takes a webhook that is set up for that, and a user here who \
+                 writes policies",
+            ))
+        }
+        false => decide(&app, &caller, &heard).await,
+    };
     let done = done.map(|words| format!("{words} by {user}"));
     told(&app, &webhook, heard.back, done).map(|done| Json(Done { done }))
 }
@@ -154,9 +197,19 @@ async fn signed(
 fn read(body: &[u8]) -> Result<Heard, Problem> {
     let said: Result<Said, _> = serde_json::from_slice(body);
     let said = said.map_err(|error| Problem::invalid(format!("this is no answer: {error}")))?;
+    let about = match (said.id.is_empty(), said.record.is_empty()) {
+        (false, true) => About::Held(said.id),
+        (true, false) => About::Denied(said.record),
+        _ => {
+            let words =
+                "name the request that waits by id, or what was denied by record: one of both";
+            return Err(Problem::invalid(words));
+        }
+    };
     Ok(Heard {
-        id: said.id,
+        about,
         word: said.answer,
+        width: said.width,
         user: said.user,
         back: None,
     })
@@ -187,8 +240,12 @@ fn read_slack(body: &[u8]) -> Result<Heard, Problem> {
         text("/actions/0/value"),
         text("/user/id"),
     ) {
-        (Some("block_actions"), Some(button), Some(id), Some(user)) if one => Ok(Heard {
-            id,
+        (Some("block_actions"), Some(button), Some(value), Some(user)) if one => Ok(Heard {
+            about: match value.strip_prefix(OF_RECORD) {
+                Some(record) => About::Denied(record.to_owned()),
+                None => About::Held(value),
+            },
+            width: Breadth::Path,
             word: match button {
                 Button::Once => Word::Once,
                 Button::Hour => Word::Hour,
@@ -201,29 +258,46 @@ fn read_slack(body: &[u8]) -> Result<Heard, Problem> {
     }
 }
 
-async fn decide(app: &App, caller: &Caller, heard: &Heard) -> Result<&'static str, Problem> {
-    let id = heard.id.clone();
-    let lasting = match heard.word {
-        Word::Deny => {
-            answer_held(app, caller, id, false).await?;
-            return Ok("denied");
-        }
-        Word::Once => For::Once,
-        Word::Hour => For::Hour,
+async fn decide(app: &Arc<App>, caller: &Caller, heard: &Heard) -> Result<&'static str, Problem> {
+    let conflict = |kind, words| Problem::new(StatusCode::CONFLICT, kind, words);
+    let sight = Sight::deciding(caller);
+    let (lasting, words) = match heard.word {
+        Word::Deny => (None, "denied"),
+        Word::Once => (None, "allowed once"),
+        Word::Hour => (Some(Lasting::Hour), "allowed for an hour"),
+        Word::Ever => (Some(Lasting::Ever), "allowed"),
     };
-    if app.ask(|store| store.two_person_rule()).await? {
+    if heard.word != Word::Deny && app.ask(|store| store.two_person_rule()).await? {
         let words = "the two-person rule is on: who signs in to the console allows it";
-        return Err(Problem::new(StatusCode::CONFLICT, "two_person_rule", words));
+        return Err(conflict("two_person_rule", words));
     }
-    let allowed = Allowed {
-        lasting,
-        width: Breadth::Path,
-        reason: String::new(),
-    };
-    match allow_held(app, caller, id, allowed).await? {
-        Answered::Once => Ok("allowed once"),
-        Answered::Rule(_) => Ok("allowed for an hour"),
+    match (&heard.about, lasting) {
+        (About::Held(id), None) if heard.word == Word::Deny => {
+            answer_held(app, caller, (id.clone(), &sight), false).await?;
+        }
+        (About::Held(id), lasting) => {
+            let allowed = Allowed {
+                lasting: lasting.map_or(For::Once, For::from),
+                width: heard.width,
+                reason: String::new(),
+            };
+            let (Answered::Once | Answered::Rule(_)) =
+                allow_held(app, caller, (id.clone(), &sight), allowed).await?;
+        }
+        (About::Denied(_), None) => {
+            let words = "it was denied when it was asked for: a rule lets the next one pass";
+            return Err(conflict("denied", words));
+        }
+        (About::Denied(record), Some(lasting)) => {
+            let wanted = Wanted {
+                width: Width::from(heard.width),
+                lasting,
+                reason: String::new(),
+            };
+            drop(allow_record(app, caller, (record.clone(), &sight), wanted).await?);
+        }
     }
+    Ok(words)
 }
 
 /// Says in the message's place what came of it; who pressed the button does not wait for that.

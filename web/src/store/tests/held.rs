@@ -134,6 +134,7 @@ fn waits(id: &str, node: &str, until: i64) -> HeldRow {
         facts: HeldFacts {
             sandbox: "s".to_owned(),
             server: "docs".to_owned(),
+            profile: "ana".to_owned(),
             host: "new.example".to_owned(),
             port: 443,
             protocol: "https".to_owned(),

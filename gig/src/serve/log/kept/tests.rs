@@ -1,6 +1,6 @@
 //! Lines written, found again, bounded and removed.
 
-use gig_web::control::LogFrom;
+use gig_web::control::{LogFrom, Seen};
 use uuid::Uuid;
 
 use super::*;
@@ -9,6 +9,7 @@ fn asked(server: &str) -> LogAsked {
     LogAsked {
         server: server.to_owned(),
         sandbox: None,
+        seen: Seen::all(),
         since: None,
         until: None,
         grep: None,

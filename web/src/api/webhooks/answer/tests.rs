@@ -20,6 +20,7 @@ fn set_up(lab: &Lab, name: &str, kind: WebhookKind, answerers: &[&str]) {
         kind,
         url: SLACK.to_owned(),
         answerers: answerers.iter().map(|one| (*one).to_owned()).collect(),
+        rules: false,
     });
 }
 
@@ -34,6 +35,7 @@ fn lab(ids: &[&str]) -> Lab {
         facts: HeldFacts {
             sandbox: "s".to_owned(),
             server: "docs".to_owned(),
+            profile: "ana".to_owned(),
             host: "new.example".to_owned(),
             port: 443,
             protocol: "https".to_owned(),
@@ -185,7 +187,10 @@ async fn a_program_allows_for_an_hour_and_no_longer() {
     let lab = lab(&["a"]);
     set_up(&lab, "bot", WebhookKind::Generic, &["ana"]);
     for (id, body) in [
-        ("1", json!({"id": "a", "answer": "ever", "user": "ana"})),
+        (
+            "1",
+            json!({"id": "a", "record": "1-1", "answer": "hour", "user": "ana"}),
+        ),
         (
             "2",
             json!({"id": "a", "answer": "once", "user": "ana", "role": "admin"}),
@@ -198,6 +203,8 @@ async fn a_program_allows_for_an_hour_and_no_longer() {
             "{body}"
         );
     }
+    let ever = json!({"id": "a", "answer": "ever", "user": "ana"});
+    assert_eq!(sent(&lab, "bot", &said(&lab, "e", &ever)).await, Err(403));
     let hour = json!({"id": "a", "answer": "hour", "user": "ana"});
     let done = sent(&lab, "bot", &said(&lab, "4", &hour)).await;
     assert_eq!(done, Ok("allowed for an hour by ana".to_owned()));
@@ -250,9 +257,9 @@ async fn under_the_two_person_rule_a_webhook_denies_and_no_more() {
 async fn who_was_taken_off_the_list_meanwhile_changes_nothing() {
     let lab = lab(&["a"]);
     set_up(&lab, "bot", WebhookKind::Generic, &["ana"]);
-    let caller = Caller::of_webhook("bot", "ana", None);
+    let caller = Caller::of_webhook("bot", ("ana", false), None);
     set_up(&lab, "bot", WebhookKind::Generic, &["ben"]);
-    let refused = answer_held(&lab.app, &caller, "a".to_owned(), true).await;
+    let refused = answer_held(&lab.app, &caller, ("a".to_owned(), &Sight::All), true).await;
     assert_eq!(refused.unwrap_err().status(), StatusCode::FORBIDDEN);
     assert!(caller.still(&lab.app).await.is_err() && words(&lab).is_empty());
     // Nobody is on the list of one that has none.

@@ -1,0 +1,159 @@
+//! From what was denied to the rule that lets the next one pass: what the console does in two clicks, as one
+//! operation.
+//!
+//! The rule goes into the policy that is in force now for whoever asked, built on its newest version; nobody who saves
+//! meanwhile is overwritten, and under the two-person rule it becomes a proposal.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode},
+    response::Response,
+};
+use gig_audit::row::Row;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::{
+    Body,
+    audit::found,
+    policies::{PolicyView, Saved, Written, save_written},
+    proposals::{ProposalView, brief},
+};
+use crate::{
+    allow::{Lasting, Width, begin, has_path, propose},
+    api_error::Problem,
+    app::App,
+    auth::Caller,
+    document::moment,
+    profile::Sight,
+    remedy::{Remedies, Remedy, profile_of},
+    role::Permission,
+};
+
+/// What is allowed of what was denied.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Allowance {
+    /// `hour`, or `ever`.
+    #[serde(rename = "for")]
+    lasting: Lasting,
+    /// This method and path, or all of the host on this port.
+    #[serde(default)]
+    width: Width,
+    /// Stands in the history of the policy.
+    #[serde(default)]
+    reason: String,
+}
+
+/// The rule that is wanted.
+pub(crate) struct Wanted {
+    pub(crate) width: Width,
+    pub(crate) lasting: Lasting,
+    /// Why; stands in the history.
+    pub(crate) reason: String,
+}
+
+/// Writes the rule that lets what a record was denied pass: into the policy that is in force for its server and
+/// profile now, or into a new one for that server where none is. Under the two-person rule it is a proposal.
+#[utoipa::path(post, path = "/api/v1/audit/{id}/allow", tag = "approvals", request_body = Allowance,
+    params(("Gig-Profile" = Option<String>, Header, description = "of whom, where a token acts for others: its scopes \
+        name `profiles:act`")),
+    responses((status = 200, body = PolicyView), (status = 202, body = ProposalView),
+              (status = 404, body = Problem), (status = 409, body = Problem), (status = 412, body = Problem)))]
+pub(crate) async fn allow(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    Body(wanted): Body<Allowance>,
+) -> Result<Response, Problem> {
+    caller.require(Permission::ReadAudit)?;
+    let sight = Sight::of_deciding(&app, &caller, &headers).await?;
+    let wanted = Wanted {
+        width: wanted.width,
+        lasting: wanted.lasting,
+        reason: wanted.reason,
+    };
+    let saved = allow_record(&app, &caller, (id, &sight), wanted).await?;
+    Ok(saved.answer())
+}
+
+/// The same for who was told of it elsewhere, and answers from there.
+pub(crate) async fn allow_record(
+    app: &Arc<App>,
+    caller: &Caller,
+    (id, sight): (String, &Sight),
+    wanted: Wanted,
+) -> Result<Saved, Problem> {
+    let row = found(app, &id).await?.row;
+    let reaches = caller.reaches(row.server.as_deref().unwrap_or_default());
+    if !(reaches && sight.takes_in(profile_of(&row))) {
+        app.tell_hidden(caller, "POST /api/v1/audit/{id}/allow");
+        return Err(Problem::missing("record", &id));
+    }
+    by_rule(
+        app,
+        caller,
+        row,
+        (wanted, format!("what record {id} was denied")),
+    )
+    .await
+}
+
+/// Writes the rule that lets this pass; `what` it is stands in the history where no reason is given.
+pub(crate) async fn by_rule(
+    app: &App,
+    caller: &Caller,
+    row: Row,
+    (wanted, what): (Wanted, String),
+) -> Result<Saved, Problem> {
+    caller.require(Permission::EditPolicies)?;
+    brief(&wanted.reason)?;
+    let conflict = |kind, words: String| Problem::new(StatusCode::CONFLICT, kind, words);
+    if wanted.width == Width::Path && row.path.is_some() && !has_path(&row) {
+        // What is offered as narrow must not open the whole host.
+        let words = "no rule can name this path as it is: allow all of the host, or a request that waits once";
+        return Err(conflict("path", words.to_owned()));
+    }
+    let now = moment(app.now());
+    let denied = row.clone();
+    let found = app.ask(move |store| {
+        let Some(remedy) = Remedies::read(store, now)?.of(&denied)? else {
+            return Ok(None);
+        };
+        let kept = store.policy(&remedy.policy, None)?;
+        Ok(Some((remedy, kept)))
+    });
+    let Some((Remedy { policy, assign }, kept)) = found.await? else {
+        let words = "there is no rule to write: it is not denied any more, a floor denies it, or no rule can open it";
+        return Err(conflict("no_rule", words.to_owned()));
+    };
+    let (version, base) = match kept {
+        Some(kept) => (kept.head.version, kept.document),
+        // A new one allows this and nothing else.
+        None => (0, format!("{}egress: []\n", begin(&policy))),
+    };
+    let until = wanted.lasting.until(now);
+    let proposed = propose(&policy, &base, &row, (wanted.width, until));
+    let proposed = proposed.ok_or_else(|| Problem::invalid("no rule would let it pass"))?;
+    let Some(document) = proposed.document else {
+        let words = format!(
+            "the document of {policy} has no place where gig could put the rule with certainty: put it under \
+             egress yourself: {}",
+            proposed.rule
+        );
+        return Err(conflict("by_hand", words));
+    };
+    let reason = match wanted.reason.trim() {
+        "" => format!("allow {what}"),
+        reason => reason.to_owned(),
+    };
+    let written = Written {
+        document,
+        reason,
+        server: assign,
+    };
+    save_written(app, caller, policy, Some(version), written).await
+}

@@ -1,0 +1,251 @@
+//! From what was denied to the rule that lets the next one pass: by the API, by a request that waits, and by a webhook.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use serde_json::{Value, json};
+
+use super::furnished::{Answer, Ask, Furnished};
+use crate::{
+    app::tests::{WEBHOOK_SECRET, saved},
+    role::Role,
+    store::{Change, Place, Store as _, WebhookKind},
+    webhooks::{denied::fresh, signature::Key},
+};
+
+const ALLOW: &str = "POST /api/v1/audit/{record}/allow";
+
+async fn allow(appliance: &Furnished, what: &str, token: &str, body: &Value) -> Answer {
+    let body = body.to_string();
+    let ask = Ask {
+        token,
+        body: Some(&body),
+        ..Ask::of(what)
+    };
+    appliance.ask(ask).await
+}
+
+fn document(appliance: &Furnished, policy: &str) -> String {
+    let kept = appliance.lab.store.policy(policy, None).unwrap();
+    kept.map(|kept| kept.document).unwrap_or_default()
+}
+
+fn assign(appliance: &Furnished, place: Place, policy: Option<&str>) {
+    appliance.lab.make(&Change::Assign {
+        place,
+        policy: policy.map(str::to_owned),
+        expected: None,
+    });
+}
+
+#[tokio::test]
+async fn one_operation_writes_the_rule_where_it_is_in_force() {
+    let appliance = Furnished::new().await;
+    let editor = appliance.token("dan", Role::Editor, ("", ""));
+    let held = appliance.ask(Ask {
+        token: &editor,
+        ..Ask::of("GET /api/v1/held")
+    });
+    let held = held.await.json();
+    let place = held["denied"][0]["allow"].as_str().unwrap().to_owned();
+    assert_eq!(format!("POST {place}"), appliance.filled(ALLOW));
+    for wrong in [
+        json!({}),
+        json!({"for": "once"}),
+        json!({"for": "ever", "width": "all"}),
+    ] {
+        assert_eq!(
+            allow(&appliance, ALLOW, &editor, &wrong).await.status,
+            422,
+            "{wrong}"
+        );
+    }
+    let ever = json!({"for": "ever", "reason": "docs reads it"});
+    let made = allow(&appliance, ALLOW, &editor, &ever).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    assert!(made.headers.contains_key("etag"));
+    let rule = "{host: new.example, ports: [443], rules: [{methods: [GET], paths: [/x]}]}";
+    assert!(document(&appliance, "p").contains(rule));
+    assert_eq!(made.json()["reason"], "docs reads it");
+    // It passes now: there is nothing to write, however it is asked for.
+    for again in [ever, json!({"for": "hour", "width": "host"})] {
+        let again = allow(&appliance, ALLOW, &editor, &again).await;
+        assert_eq!(
+            (again.status, &again.json()["title"]),
+            (409, &json!("no rule")),
+            "{again:?}"
+        );
+    }
+    let missing = "POST /api/v1/audit/1-99999/allow";
+    assert_eq!(
+        allow(&appliance, missing, &editor, &json!({"for": "ever"}))
+            .await
+            .status,
+        404
+    );
+}
+
+#[tokio::test]
+async fn where_nothing_is_in_force_a_new_policy_is_and_it_takes_who_may_assign() {
+    let appliance = Furnished::new().await;
+    assign(&appliance, Place::All, None);
+    let hour = json!({"for": "hour", "width": "host"});
+    let scopes = ("read audit policies:write", "");
+    let narrow = appliance.token("dan", Role::Editor, scopes);
+    assert_eq!(allow(&appliance, ALLOW, &narrow, &hour).await.status, 403);
+    assert_eq!(document(&appliance, "docs"), "");
+    let editor = appliance.token("dan", Role::Editor, ("", ""));
+    let made = allow(&appliance, ALLOW, &editor, &hour).await;
+    assert_eq!(made.status, 200, "{made:?}");
+    assert!(
+        document(&appliance, "docs").contains("expires:"),
+        "{made:?}"
+    );
+    let assigned = appliance.lab.store.assignments().unwrap();
+    assert!(
+        assigned
+            .iter()
+            .any(|one| one.policy == "docs" && one.place.server() == Some("docs"))
+    );
+}
+
+#[tokio::test]
+async fn under_the_two_person_rule_it_is_proposed() {
+    let appliance = Furnished::ruled().await;
+    let before = document(&appliance, "p");
+    let token = appliance.token("dan", Role::Editor, ("", ""));
+    let made = allow(&appliance, ALLOW, &token, &json!({"for": "ever"})).await;
+    assert_eq!(made.status, 202, "{made:?}");
+    assert!(made.headers.contains_key("location"));
+    assert_eq!(document(&appliance, "p"), before);
+}
+
+#[tokio::test]
+async fn a_request_that_waits_is_allowed_where_it_would_be_decided_now() {
+    let appliance = Furnished::new().await;
+    appliance.lab.make(&saved("q"));
+    assign(&appliance, Place::Server("docs".to_owned()), Some("q"));
+    let editor = appliance.token("dan", Role::Editor, ("", ""));
+    let (before, what) = (document(&appliance, "p"), "POST /api/v1/held/h1/allow");
+    let made = allow(&appliance, what, &editor, &json!({"for": "ever"})).await;
+    assert_eq!(
+        (made.status, &made.json()["name"]),
+        (200, &json!("q")),
+        "{made:?}"
+    );
+    assert_eq!(
+        document(&appliance, "p"),
+        before,
+        "it is not widened for others"
+    );
+    assert!(document(&appliance, "q").contains("new.example"));
+}
+
+#[tokio::test]
+async fn a_denial_is_told_once_a_day_by_one_node() {
+    let appliance = Furnished::new().await;
+    let app = &appliance.lab.app;
+    assert!(
+        fresh(app.clone(), 0).await.1.is_empty(),
+        "nothing was denied here"
+    );
+    app.traffic.denied.store(1, Relaxed);
+    let (upto, told) = fresh(app.clone(), 0).await;
+    let told: Vec<_> = told.iter().map(|one| one.record.as_str()).collect();
+    assert_eq!((upto, told), (1, vec![appliance.record.as_str()]));
+    assert!(fresh(app.clone(), 1).await.1.is_empty());
+    // Denied again, here or at another node.
+    app.traffic.denied.store(2, Relaxed);
+    for counted in [1, 0] {
+        let (upto, told) = fresh(app.clone(), counted).await;
+        assert!(upto == 2 && told.is_empty(), "{told:?}");
+    }
+    let store = &appliance.lab.store;
+    assert!(store.note_told("x", "2026-01-01").unwrap());
+    assert!(!store.note_told("x", "2026-01-01").unwrap());
+    assert!(store.note_told("x", "2026-01-02").unwrap(), "another day");
+}
+
+#[tokio::test]
+async fn a_webhook_answers_for_an_hour_and_for_ever_where_it_and_its_user_may() {
+    let appliance = Furnished::new().await;
+    let rules = |rules: bool| {
+        appliance.lab.make(&Change::SaveWebhook {
+            name: "ops".parse().unwrap(),
+            kind: WebhookKind::Generic,
+            url: "https://hooks.example/x".to_owned(),
+            answerers: ["ben", "cem", "pat"].map(str::to_owned).to_vec(),
+            rules,
+        });
+    };
+    rules(false);
+    let say = |answer: &str, width: &str, user: &str| {
+        let body =
+            json!({"record": appliance.record, "answer": answer, "width": width, "user": user});
+        answered(&appliance, body)
+    };
+    for (answer, width, status) in [
+        ("once", "path", 409),
+        ("deny", "path", 409),
+        ("ever", "path", 403),
+        ("hour", "host", 403),
+    ] {
+        assert_eq!(
+            say(answer, width, "ben").await.status,
+            status,
+            "{answer} {width}"
+        );
+    }
+    rules(true);
+    // Nobody here, and somebody here who writes no policies.
+    for user in ["pat", "cem"] {
+        assert_eq!(say("ever", "host", user).await.status, 403, "{user}");
+    }
+    assert!(!document(&appliance, "p").contains("new.example"));
+    let done = say("hour", "path", "pat").await;
+    assert_eq!(
+        (done.status, &done.json()["done"]),
+        (200, &json!("allowed for an hour by pat"))
+    );
+    let rule = "rules: [{methods: [GET], paths: [/x]}], expires:";
+    assert!(document(&appliance, "p").contains(rule));
+    // As it was before.
+    appliance.lab.make(&saved("p"));
+    let done = say("ever", "host", "ben").await;
+    assert_eq!(done.status, 200, "{done:?}");
+    let document = document(&appliance, "p");
+    assert!(
+        document.contains("{host: new.example, ports: [443]}"),
+        "{document}"
+    );
+    let author = appliance
+        .lab
+        .store
+        .policy("p", None)
+        .unwrap()
+        .unwrap()
+        .head
+        .author;
+    assert_eq!(author, "webhook ops (ben)");
+    // Both and none of both is no answer.
+    let both = json!({"record": appliance.record, "id": "h1", "answer": "hour", "user": "ben"});
+    for wrong in [both, json!({"answer": "hour", "user": "ben"})] {
+        assert_eq!(answered(&appliance, wrong).await.status, 400);
+    }
+}
+
+/// What a program says, signed with the webhook's secret.
+async fn answered(appliance: &Furnished, body: Value) -> Answer {
+    let key = Key::read(WebhookKind::Generic, WEBHOOK_SECRET).unwrap();
+    let (body, now) = (body.to_string(), appliance.lab.app.now());
+    let id = uuid::Uuid::now_v7().to_string();
+    let signature = key.sign(&id, now, body.as_bytes());
+    let at = now.as_second().to_string();
+    let fields = [
+        ("webhook-id", id.as_str()),
+        ("webhook-timestamp", at.as_str()),
+        ("webhook-signature", signature.as_str()),
+    ];
+    appliance
+        .send("POST /api/v1/webhooks/ops/answer", &fields, &body)
+        .await
+}

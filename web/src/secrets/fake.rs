@@ -1,0 +1,68 @@
+//! A vault in memory that keeps no values: names and numbers of versions, added, rotated and removed as the real
+//! one does it.
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+use super::{
+    Announce, SecretChange, SecretDoing, SecretError, SecretFacts, SecretVersion, Secrets,
+};
+
+/// Empty at first.
+#[derive(Debug, Default)]
+pub(crate) struct FakeSecrets(Mutex<Vec<SecretFacts>>);
+
+impl Secrets for FakeSecrets {
+    fn list(&self) -> Result<Vec<SecretFacts>, SecretError> {
+        Ok(self.0.lock().clone())
+    }
+
+    fn change(&self, change: &SecretChange, announce: Announce) -> Result<u64, SecretError> {
+        let mut kept = self.0.lock();
+        let there = kept.iter().position(|one| one.name == change.name);
+        let missing = || SecretError::Missing(format!("there is no secret {}", change.name));
+        match (&change.doing, there) {
+            (SecretDoing::Add { .. }, Some(_)) => Err(SecretError::Exists(change.name.clone())),
+            (SecretDoing::Add { .. }, None) => {
+                announce("added").map_err(SecretError::NotRecorded)?;
+                kept.push(added(&change.name));
+                Ok(1)
+            }
+            (_, None) => Err(missing()),
+            (SecretDoing::Rotate { .. }, Some(at)) => {
+                announce("rotated").map_err(SecretError::NotRecorded)?;
+                let one = kept.get_mut(at).ok_or_else(missing)?;
+                one.versions.push(version(one.versions.len() as u64 + 1));
+                Ok(one.versions.len() as u64)
+            }
+            (SecretDoing::Remove { .. }, Some(at)) => {
+                announce("removed").map_err(SecretError::NotRecorded)?;
+                kept.remove(at);
+                Ok(0)
+            }
+        }
+    }
+}
+
+fn added(name: &str) -> SecretFacts {
+    SecretFacts {
+        name: name.to_owned(),
+        kind: "static",
+        provider: "embedded",
+        entrusted: false,
+        hands_out: false,
+        custody: false,
+        created: Timestamp::UNIX_EPOCH,
+        removed: None,
+        versions: vec![version(1)],
+    }
+}
+
+fn version(version: u64) -> SecretVersion {
+    SecretVersion {
+        version,
+        state: "current",
+        created: Timestamp::UNIX_EPOCH,
+        until: None,
+    }
+}
