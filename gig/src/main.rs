@@ -33,6 +33,7 @@ mod stderr;
 
 use std::{io::IsTerminal as _, process::ExitCode};
 
+use anyhow::Context as _;
 use clap::Parser;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -58,7 +59,10 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(mistake) => return usage(&mistake),
     };
-    start_log(matches!(arguments.command, args::Command::Serve(_)));
+    if let Err(mistake) = start_log(matches!(arguments.command, args::Command::Serve(_))) {
+        error_chain::print(&mistake);
+        return ExitStatus::GIG_FAILED.into();
+    }
     raise_file_limit();
     if rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
@@ -102,14 +106,23 @@ fn usage(mistake: &clap::Error) -> ExitCode {
 /// `GIG_LOG` is a tracing filter. By default only our own words count: a library's would tell what a program
 /// did to it. An appliance says what goes on; a command only what is wrong: standard error of a run belongs to
 /// the program.
-fn start_log(serves: bool) {
+///
+/// # Errors
+/// The filter cannot be read: who asked for more words, or fewer, is not left with others.
+fn start_log(serves: bool) -> anyhow::Result<()> {
     let default = if serves {
         OF_AN_APPLIANCE
     } else {
         OF_A_COMMAND
     };
-    let filter = tracing_subscriber::EnvFilter::try_from_env("GIG_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(default));
+    let said = std::env::var_os(LOG).filter(|said| !said.is_empty());
+    let said = said.map_or_else(
+        || default.to_owned(),
+        |said| said.to_string_lossy().into_owned(),
+    );
+    let filter = tracing_subscriber::EnvFilter::try_new(&said).with_context(|| {
+        format!("{LOG}={said:?} is not a filter: write a level (off, error, warn, info, debug, trace) or gig_proxy=debug,warn")
+    })?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
@@ -118,7 +131,11 @@ fn start_log(serves: bool) {
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .init();
+    Ok(())
 }
+
+/// The variable that says what is told on standard error.
+const LOG: &str = "GIG_LOG";
 
 /// By prefix: gig and every `gig_*` crate. What the proxy does for sandboxes is in the record, and a sandbox
 /// must not be able to fill a log, or to wait for one.

@@ -65,7 +65,8 @@ pub use policy::{Policy, SecretUse};
 pub use replay::{Change, Replay};
 pub use sandbox_id::SandboxId;
 pub use secret_grant::{
-    Binding, ParseBindingError, ParseSecretPlaceError, SecretGrant, SecretPlace,
+    Binding, ParseBindingError, ParseSecretPlaceError, ParseTokenPlaceError, SecretGrant,
+    SecretPlace,
 };
 pub use secret_name::{ParseSecretNameError, SecretName};
 pub use source::{RuleLines, rule_lines};

@@ -18,8 +18,8 @@ use crate::{
 pub struct SecretGrant {
     /// Which.
     pub name: SecretName,
-    /// Where its sentinel may stand; `None` is everywhere. Of one that captures: header fields and cookies
-    /// of the answer that hold tokens, beside those that are known to.
+    /// Where its sentinel may stand; `None` is everywhere. Of one that captures: header fields, cookies and
+    /// members of the answer that hold tokens, beside those that are known to.
     pub places: Option<Arc<[SecretPlace]>>,
     /// The program may hold the value itself, if the secret is marked so too.
     pub entrusted: bool,
@@ -83,7 +83,16 @@ pub enum SecretPlace {
     Path,
     /// The body: a form, JSON, multipart or text; or a WebSocket's messages.
     Body,
+    /// Of an answer alone: what the body calls so, be it a member of JSON or a field of a form.
+    Member(Box<str>),
 }
+
+/// Not a place of a token.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is not a place in an answer: write header:NAME, cookie:NAME, or body:NAME for a member of JSON or a field of a form"
+)]
+pub struct ParseTokenPlaceError(String);
 
 /// Not a place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -116,6 +125,23 @@ impl FromStr for SecretPlace {
 }
 
 impl SecretPlace {
+    /// A place in an answer, where a server's own name stands for a token.
+    ///
+    /// # Errors
+    /// [`ParseTokenPlaceError`]; for `header:*` too, since most fields hold no token.
+    pub fn of_answer(text: &str) -> Result<Self, ParseTokenPlaceError> {
+        let wrong = || ParseTokenPlaceError(text.to_owned());
+        if let Some(name) = text.strip_prefix("body:") {
+            let sound = !name.is_empty() && !name.chars().any(char::is_control);
+            return sound.then(|| Self::Member(name.into())).ok_or_else(wrong);
+        }
+        match text.parse() {
+            Ok(place) if place == Self::any_header() => Err(wrong()),
+            Ok(place @ (Self::Header(_) | Self::Cookie(_))) => Ok(place),
+            Ok(_) | Err(_) => Err(wrong()),
+        }
+    }
+
     /// Any header field.
     #[must_use]
     pub fn any_header() -> Self {
@@ -138,6 +164,7 @@ impl fmt::Display for SecretPlace {
             Self::Query(name) => write!(f, "query:{name}"),
             Self::Path => f.write_str("path"),
             Self::Body => f.write_str("body"),
+            Self::Member(name) => write!(f, "body:{name}"),
         }
     }
 }
@@ -277,6 +304,31 @@ mod tests {
             "anywhere",
         ] {
             assert!(wrong.parse::<SecretPlace>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn places_of_an_answer_are_read_and_told_alike() {
+        for text in [
+            "header:x-own",
+            "cookie:sid",
+            "body:key",
+            "body:Zugangs-Schlüssel",
+        ] {
+            assert_eq!(SecretPlace::of_answer(text).unwrap().to_string(), text);
+        }
+        for wrong in [
+            "",
+            "key",
+            "header:*",
+            "basic",
+            "query:a",
+            "path",
+            "body",
+            "body:",
+            "body:a\nb",
+        ] {
+            assert!(SecretPlace::of_answer(wrong).is_err(), "{wrong:?}");
         }
     }
 

@@ -91,6 +91,53 @@ fn a_slow_reader_slows_the_origin_down() {
 
 static SENT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
+/// Sends until nothing goes out for two seconds, over TLS that gig opens or passes through.
+const FILLS: &str = "import socket, ssl, sys\n\
+    for host in ['bulk.example.com', 'sealed.example.com']:\n \
+     plain = socket.create_connection((host, 443), timeout=60)\n \
+     s = ssl.create_default_context().wrap_socket(plain, server_hostname=host)\n \
+     s.sendall(f'PUT /up HTTP/1.1\\r\\nhost: {host}\\r\\ncontent-length: {1 << 30}\\r\\n\\r\\n'.encode())\n \
+     s.settimeout(2); sent = 0\n \
+     try:\n  \
+      while sent < 1 << 30: sent += s.send(bytes(1 << 16))\n \
+     except TimeoutError: pass\n \
+     print('sent', sent, flush=True)\n";
+/// The same in a stream of HTTP/2.
+const FILLS_A_STREAM: &str = "const stream = require('http2').connect('https://bulk.example.com')\
+    .request({':method': 'PUT', ':path': '/up'});\n\
+    let sent = 0, last = Date.now();\n\
+    const block = Buffer.alloc(65536), next = () => stream.write(block, () => {\n \
+     sent += block.length; last = Date.now(); if (sent < 2 ** 30) next();\n\
+    });\n\
+    next();\n\
+    setInterval(() => { if (Date.now() - last > 2000) { console.log('sent', sent); process.exit(0); } }, 50);";
+
+#[test]
+fn an_origin_that_reads_nothing_slows_the_program_down() {
+    const SEALED: &str = "sealed.example.com";
+    let lab = Lab::new();
+    let reads_nothing = |_: &mut Request, _: &mut Exchange<'_>| -> io::Result<()> {
+        std::thread::sleep(std::time::Duration::from_secs(15));
+        Ok(())
+    };
+    let _origins = [
+        lab.https(HOST, reads_nothing),
+        lab.https(SEALED, reads_nothing),
+    ];
+    let gig = || lab.gig().allow(HOST).allow(&format!("tls:{SEALED}"));
+    let one = gig().python(FILLS);
+    let two = gig().run(["node", "-e", FILLS_A_STREAM]);
+    for (run, times) in [(one, 2), (two, 1)] {
+        let said = run.text();
+        let sent = said.lines().filter_map(|line| line.strip_prefix("sent "));
+        let sent: Vec<u64> = sent.map(|n| n.parse().expect("a number")).collect();
+        assert_eq!(sent.len(), times, "{run}");
+        // What lies between the two is buffers; nobody reads on into memory.
+        let bounded = |sent: &u64| (1 << 16..64 << 20).contains(sent);
+        assert!(sent.iter().all(bounded), "{sent:?}: {run}");
+    }
+}
+
 #[test]
 fn many_requests_at_once_are_all_answered() {
     let lab = Lab::new();

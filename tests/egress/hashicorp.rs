@@ -320,3 +320,43 @@ fn a_sealed_key_store_is_borne_for_a_while_and_no_longer() {
         "{run}"
     );
 }
+
+#[test]
+fn a_version_that_its_key_store_deleted_is_used_no_more_on_an_open_connection() {
+    let world = World::new();
+    world.define("{token: {env: KV_TOKEN}}", NAMESPACE);
+    let folder = world.lab.folder("shared");
+    let shared = text(&folder);
+    let run = world.subject().host_env("KV_TOKEN", "hvs.root");
+    let run = run.option(["--rw", &shared]);
+    let run = run.start(["/usr/bin/python3", "-c", UNTIL, &shared]);
+    until("the first request", || folder.join("asked").exists());
+    let gone = Instant::now();
+    world.operate("DELETE", "/v1/kv/data/team/app", "");
+    fs::write(folder.join("changed"), "").expect("tell the program");
+    until("a refusal", || run.output_so_far().contains("502"));
+    // With its time (a second), and not borne for five times as long as a store that says nothing.
+    assert!(
+        gone.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        gone.elapsed()
+    );
+    let sent = world.sent().len();
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(world.sent().len(), sent, "what was deleted went out again");
+    world.put("second-value-of-the-store");
+    until("an answer", || {
+        run.output_so_far().trim_end().ends_with("200")
+    });
+    fs::write(folder.join("enough"), "").expect("tell the program");
+    let run = run.finish(Duration::from_secs(60)).success();
+    assert!(!run.text().contains("value-of-the-store"), "{run}");
+    assert!(
+        world
+            .sent()
+            .iter()
+            .skip(sent)
+            .all(|sent| sent.starts_with("second")),
+        "{run}"
+    );
+}

@@ -148,6 +148,47 @@ fn node_fetch_sends_the_value_in_json() {
     assert_eq!(bodies(&origin), [format!("{{\"k\":[\"{VALUE}\"]}}")]);
 }
 
+/// Sends the token cut at every place: in chunks of HTTP/1.1, in frames of HTTP/2, octet by octet at the end.
+const CUTS: &str = "const t = process.env.GITHUB_TOKEN, https = require('https'), http2 = require('http2');\n\
+    const text = `a ${t} b`, agent = new https.Agent({keepAlive: true, maxSockets: 1});\n\
+    const cuts = [...Array(text.length - 1).keys()].map(n => [text.slice(0, n + 1), text.slice(n + 1)]);\n\
+    cuts.push([...text]);\n\
+    const pause = () => new Promise(done => setImmediate(done));\n\
+    const whole = async (stream, pieces) => {\n \
+      for (const piece of pieces) { stream.write(piece); await pause(); }\n \
+      stream.end();\n\
+    };\n\
+    const one = pieces => new Promise((done, fail) => {\n \
+      const r = https.request('https://api.example.com/one', {agent, method: 'POST'}, a => a.resume().on('end', \
+       () => a.statusCode == 200 ? done() : fail(a.statusCode)));\n \
+      r.on('error', fail); r.setNoDelay(true); whole(r, pieces);\n\
+    });\n\
+    const two = (session, pieces) => new Promise((done, fail) => {\n \
+      const s = session.request({':method': 'POST', ':path': '/two'});\n \
+      s.on('response', h => h[':status'] == 200 ? 0 : fail(h[':status'])).on('error', fail).on('end', done).resume();\n \
+      whole(s, pieces);\n\
+    });\n\
+    (async () => {\n \
+      for (const pieces of cuts) await one(pieces);\n \
+      const session = http2.connect('https://api.example.com');\n \
+      for (const pieces of cuts) await two(session, pieces);\n \
+      session.close(); agent.destroy(); console.log('sent', cuts.length);\n\
+    })().catch(e => { console.log('failed', e); process.exit(1); });";
+
+#[test]
+fn a_sentinel_that_a_client_cuts_anywhere_goes_out_as_its_value() {
+    let lab = Lab::new();
+    let origin = lab.https(HOST, greet);
+    let run = check(with_secret(&lab).run(["node", "-e", CUTS]));
+    let cuts = "a gigph-0123456789abcdef0123456789abcdef b".len();
+    let _run = run.says(&format!("sent {cuts}"));
+    let requests = origin.requests();
+    let of = |target: &str| requests.iter().filter(|r| r.target == target).count();
+    assert_eq!((of("/one"), of("/two")), (cuts, cuts));
+    let expected = format!("a {VALUE} b");
+    assert!(bodies(&origin).iter().all(|body| *body == expected));
+}
+
 /// What no spelling leaves as it is.
 const AWKWARD: &str = "p@ss\"w\\rd+/=%\u{e9}-7Qx2mZ0pLr";
 

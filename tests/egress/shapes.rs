@@ -29,18 +29,24 @@ fn python(host: &str, value: &str, script: &str) -> (Finished, HttpOrigin) {
 
 #[test]
 fn pyjwt_reads_a_sentinel_as_a_token() {
-    let value = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJtZSJ9.\
+    // {"alg":"HS256","typ":"JWT"}.{"iss":"https://auth.example.com","sub":"me","aud":"notes",
+    // "exp":4102444800,"email":"ana@example.com"}
+    let value = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.\
+                 eyJpc3MiOiJodHRwczovL2F1dGguZXhhbXBsZS5jb20iLCJzdWIiOiJtZSIsImF1ZCI6Im5vdGVzIiwi\
+                 ZXhwIjo0MTAyNDQ0ODAwLCJlbWFpbCI6ImFuYUBleGFtcGxlLmNvbSJ9.\
                  wBt7Qx2mZ0pLr5nE8vK3sJ6hG9fD1aC4yT2uI7oP0qM";
     let (run, origin) = python(
         "api.example.com",
         value,
         "import jwt, requests\n\
-         print(jwt.get_unverified_header(t)['typ'], \
-         jwt.decode(t, options={'verify_signature': False})['sub'])\n\
+         checked = {'verify_signature': False, 'verify_exp': True, 'verify_aud': True, \
+         'verify_iss': True, 'require': ['exp', 'iss', 'sub']}\n\
+         claims = jwt.decode(t, options=checked, audience='notes', issuer='https://auth.example.com')\n\
+         print(jwt.get_unverified_header(t)['typ'], claims['sub'], 'email' in claims)\n\
          h = {'authorization': 'Bearer ' + t}\n\
          print(requests.get('https://api.example.com/', headers=h).text)",
     );
-    let _run = run.says("JWT sentinel");
+    let _run = run.says("JWT me False");
     let bearer = format!("Bearer {value}");
     assert_eq!(
         origin.requests()[0].field("authorization"),

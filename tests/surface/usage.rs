@@ -1,10 +1,10 @@
 //! Help, version, mistakes.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::{os::unix::fs::PermissionsExt as _, process::Command};
 
 use gig_tests::lab::place;
 
-use super::gig;
+use super::{answer, gig};
 
 /// Neither it nor what it brings into sandboxes runs with rights of anybody's but its caller.
 #[test]
@@ -60,6 +60,27 @@ fn the_version_is_told() {
     let answer = gig(&["--version"]);
     assert_eq!(answer.status, 0, "{answer:?}");
     assert!(answer.output.starts_with("gig "), "{answer:?}");
+}
+
+#[test]
+fn a_filter_of_the_log_that_cannot_be_read_is_a_mistake() {
+    let said = |filter: &str| {
+        let mut command = Command::new(place::gig());
+        command
+            .args(["policy", "check", "/dev/null"])
+            .env("GIG_LOG", filter);
+        answer(command, "").errors
+    };
+    for wrong in ["[[[", "gig=loud", "info,gig=="] {
+        let told = said(wrong);
+        assert!(
+            told.starts_with("gig: GIG_LOG=") && told.contains(wrong),
+            "{told}"
+        );
+    }
+    for right in ["", "off", "info", "gig_proxy=debug,warn"] {
+        assert!(!said(right).contains("GIG_LOG"), "{right}");
+    }
 }
 
 #[test]

@@ -158,7 +158,7 @@ fn is_jwt(text: &str) -> bool {
 }
 
 /// Longer ones first where one begins another.
-const PREFIXES: [&str; 21] = [
+const PREFIXES: [&str; 31] = [
     "github_pat_",
     "ghp_",
     "gho_",
@@ -175,8 +175,18 @@ const PREFIXES: [&str; 21] = [
     "rk_live_",
     "xoxb-",
     "xoxp-",
+    "xapp-",
     "npm_",
+    "pypi-",
     "hf_",
+    "gsk_",
+    "xai-",
+    "whsec_",
+    "shpat_",
+    "dop_v1_",
+    "dckr_pat_",
+    "glptt-",
+    "lin_api_",
     "AKIA",
     "ASIA",
     "AIza",

@@ -281,23 +281,13 @@ fn shows_identity(raw: &RawSecret, problems: &mut Vec<Problem>) -> bool {
     shown
 }
 
-/// Header fields and cookies of an answer that hold tokens.
+/// Header fields, cookies and members of an answer that hold tokens.
 fn from(raw: &RawSecret, problems: &mut Vec<Problem>) -> Arc<[SecretPlace]> {
     let mut from = Vec::new();
     for text in raw.from.iter().flatten() {
-        match text.value.parse::<SecretPlace>() {
-            Ok(place @ (SecretPlace::Header(_) | SecretPlace::Cookie(_)))
-                if place != SecretPlace::any_header() =>
-            {
-                from.push(place);
-            }
-            Ok(_) | Err(_) => {
-                let message = format!(
-                    "`from`: {:?}: write header:NAME or cookie:NAME; a body is looked through anyway",
-                    text.value
-                );
-                problems.push(Problem::at(text.at, message));
-            }
+        match SecretPlace::of_answer(&text.value) {
+            Ok(place) => from.push(place),
+            Err(error) => problems.push(Problem::at(text.at, format!("`from`: {error}"))),
         }
     }
     from.into()

@@ -170,7 +170,7 @@ impl Capture {
             let media = media(headers);
             let keep = |token: Token| self.keep(token, &mut kinds);
             let bare = told || !status.is_success();
-            match answer::take_apart(&plain, &media, keep) {
+            match answer::take_apart(&plain, (&media, &self.from), keep) {
                 Ok(shown) if bare || shown.told || says_nothing(&shown.body) => shown.body,
                 Ok(_) => return Err(CaptureError::NoToken),
                 // A page that says what went wrong holds no token; neither does anything else that says

@@ -5,20 +5,30 @@
 //! meant.
 
 use aws_lc_rs::rand;
-use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use gig_vault::Shape;
+use gig_vault::{SecretBytes, Shape};
+
+mod jwt;
+
+/// What a sentinel stands for, where it says something that a client reads.
+#[derive(Debug, Clone, Copy)]
+pub struct Original<'a> {
+    /// The value now.
+    pub value: &'a SecretBytes,
+    /// Gig gets another one in time: the value ends, and what stands for it does not.
+    pub renewed: bool,
+}
 
 /// No sentinel could be made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the system gave no random numbers for a sentinel")]
 pub struct MintSentinelError;
 
-/// Makes a sentinel of this shape. A shape with too few characters to be unguessable is not followed:
+/// Makes a sentinel of this shape, which says of the `original` what a client may check. A shape with too few characters to be unguessable is not followed:
 /// such a secret gets a plain sentinel.
 ///
 /// # Errors
 /// [`MintSentinelError`].
-pub fn mint(shape: &Shape) -> Result<String, MintSentinelError> {
+pub fn mint(shape: &Shape, original: Option<Original<'_>>) -> Result<String, MintSentinelError> {
     match shape {
         Shape::Plain => plain(),
         Shape::Like {
@@ -29,30 +39,13 @@ pub fn mint(shape: &Shape) -> Result<String, MintSentinelError> {
             Ok(format!("{prefix}{}", draw(*length, alphabet)?))
         }
         Shape::Like { .. } => plain(),
-        Shape::Jwt => jwt(),
+        Shape::Jwt => jwt::mint(original),
     }
 }
 
 /// `gigph-` and 128 random bits.
 fn plain() -> Result<String, MintSentinelError> {
     Ok(format!("{PLAIN}{}", draw(32, HEX)?))
-}
-
-/// A token that says what it is to whoever decodes it, is signed by nobody, and has 32 random octets.
-fn jwt() -> Result<String, MintSentinelError> {
-    let mut random = [0; 48];
-    rand::fill(&mut random).map_err(|_| MintSentinelError)?;
-    let (signature, id) = random.split_at(32);
-    let claims = format!(
-        r#"{{"iss":"gig","sub":"sentinel","jti":"{}"}}"#,
-        URL_SAFE_NO_PAD.encode(id)
-    );
-    let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","typ":"JWT"}"#);
-    let claims = URL_SAFE_NO_PAD.encode(claims);
-    Ok(format!(
-        "{header}.{claims}.{}",
-        URL_SAFE_NO_PAD.encode(signature)
-    ))
 }
 
 /// `length` characters of `alphabet`, each as likely as the other.
@@ -90,11 +83,15 @@ const HEX: &str = "0123456789abcdef";
 mod tests {
     use std::collections::HashSet;
 
+    use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+
     use super::*;
 
     #[test]
     fn plain_sentinels_are_gigph_and_32_digits_and_never_the_same() {
-        let many: HashSet<String> = (0..1000).map(|_| mint(&Shape::Plain).unwrap()).collect();
+        let many: HashSet<String> = (0..1000)
+            .map(|_| mint(&Shape::Plain, None).unwrap())
+            .collect();
         assert_eq!(many.len(), 1000);
         for sentinel in many {
             let digits = sentinel.strip_prefix("gigph-").unwrap();
@@ -110,7 +107,7 @@ mod tests {
             length: 36,
             alphabet: ('a'..='z').chain('A'..='Z').chain('0'..='9').collect(),
         };
-        let (one, other) = (mint(&shape).unwrap(), mint(&shape).unwrap());
+        let (one, other) = (mint(&shape, None).unwrap(), mint(&shape, None).unwrap());
         assert_ne!(one, other);
         let rest = one.strip_prefix("ghp_").unwrap();
         assert!(rest.len() == 36 && rest.bytes().all(|b| b.is_ascii_alphanumeric()));
@@ -125,7 +122,7 @@ mod tests {
                 alphabet: alphabet.into(),
             };
             assert!(
-                mint(&shape).unwrap().starts_with(PLAIN),
+                mint(&shape, None).unwrap().starts_with(PLAIN),
                 "{length} {alphabet}"
             );
         }
@@ -133,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_token_has_three_parts_and_two_decode() {
-        let token = mint(&Shape::Jwt).unwrap();
+        let token = mint(&Shape::Jwt, None).unwrap();
         let parts: Vec<&str> = token.split('.').collect();
         assert_eq!(parts.len(), 3);
         for part in &parts[..2] {

@@ -15,14 +15,14 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use gig_policy::{SandboxId, SecretGrant, SecretName, SecretPlace};
-use gig_vault::{Guarded, GuardedValue, Keeper, Secret, Shape, Treatment};
+use gig_vault::{Guarded, GuardedValue, Keeper, Part, Secret, Treatment};
 use parking_lot::Mutex;
 
 use super::{
     capture::overlay::Captured,
     memory::Memory,
     scrub::{KeptScrub, Scrub, Weakened},
-    sentinel::{MintSentinelError, mint},
+    sentinel::{MintSentinelError, Original, mint},
     sign::treats_every_request,
     watch::{LiveSentinel, Watch},
 };
@@ -256,7 +256,7 @@ impl Wallet {
     /// [`MintSentinelError`].
     pub fn hold(&self, secret: &Secret) -> Result<(), MintSentinelError> {
         for (part, of) in secret.parts.iter().enumerate() {
-            self.hold_part(&secret.name, part, &of.variable, &of.shape)?;
+            self.hold_part(secret, part, of)?;
         }
         let add = |to: &ArcSwap<Vec<SecretName>>| {
             to.rcu(|known| {
@@ -276,33 +276,27 @@ impl Wallet {
         Ok(())
     }
 
-    /// Mints a sentinel for one part, and gives the one that is held if there is one.
-    ///
-    /// # Errors
-    /// [`MintSentinelError`].
-    pub fn hold_part(
-        &self,
-        name: &SecretName,
-        part: usize,
-        variable: &Arc<str>,
-        shape: &Shape,
-    ) -> Result<Arc<str>, MintSentinelError> {
+    /// Mints a sentinel for one part, where none is held.
+    fn hold_part(&self, secret: &Secret, part: usize, of: &Part) -> Result<(), MintSentinelError> {
         let changing = self.changing.lock();
         let mut held = Vec::clone(&self.held.load());
-        if let Some(known) = held.iter().find(|h| h.name == *name && h.part == part) {
-            return Ok(Arc::clone(&known.sentinel));
+        if held.iter().any(|h| h.name == secret.name && h.part == part) {
+            return Ok(());
         }
-        let sentinel: Arc<str> = mint(shape)?.into();
+        let original = Original {
+            value: &of.value,
+            renewed: matches!(secret.treatment, Treatment::Bearer),
+        };
         held.push(Held {
-            name: name.clone(),
+            name: secret.name.clone(),
             part,
-            variable: Arc::clone(variable),
-            sentinel: Arc::clone(&sentinel),
+            variable: Arc::clone(&of.variable),
+            sentinel: mint(&of.shape, Some(original))?.into(),
             captured: None,
         });
         self.publish(held);
         drop(changing);
-        Ok(sentinel)
+        Ok(())
     }
 
     /// Makes these the sentinels that live; whoever calls holds `changing`.

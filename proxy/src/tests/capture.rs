@@ -17,6 +17,7 @@ use super::lab::{
 };
 
 mod identity;
+mod member;
 
 const POLICY: &str = "
 version: 1
@@ -26,7 +27,7 @@ egress:
     ports: [443]
     allow_private: [127.0.0.0/8]
     rules: [{paths: ['/token/**']}]
-    secrets: [{name: LOGIN, capture: true, from: ['cookie:sid']}]
+    secrets: [{name: LOGIN, capture: true, from: ['cookie:sid', 'body:key']}]
   - host: auth.test
     ports: [443]
     allow_private: [127.0.0.0/8]
@@ -159,6 +160,10 @@ async fn mint(request: Request<Incoming>) -> Response<Body> {
         // One that is a credential elsewhere stays out all the same.
         "/shown/same" => answer(200, json).body(full(format!(
             "{{\"access_token\": \"{ACCESS}\", \"id_token\": \"{ACCESS}\"}}"
+        ))),
+        // As OpenRouter gives a key for a code.
+        "/token/key" => answer(200, json).body(full(format!(
+            "{{\"key\": \"{ACCESS}\", \"user_id\": \"u\"}}"
         ))),
         "/token/error" => answer(400, json).body(full("{\"error\": \"invalid_grant\"}")),
         "/token/pending" => answer(200, json).body(full("{\"error\": \"authorization_pending\"}")),

@@ -20,7 +20,7 @@ const POLICY: &str = "
 version: 1
 name: test
 egress:
-  - {host: api.test, ports: [443], allow_private: [127.0.0.0/8], secrets: [KEY],
+  - {host: api.test, ports: [443], allow_private: [127.0.0.0/8], secrets: [KEY, OTHER],
      rules: [{methods: [GET, PUT, POST], paths: [/with/**]}]}
   - {host: api.test, ports: [443], allow_private: [127.0.0.0/8],
      rules: [{methods: [GET, PUT, POST], paths: [/without/**]}]}
@@ -226,7 +226,7 @@ async fn hmac() -> (Origin, Lab) {
     let keeper = Keeper::with(&[]);
     let definition = gig_vault::Definition::parse(
         "{kind: {hmac: {message: '{method} {target} {body}', header: X-Signature, \
-         value: 'v1={signature}', largest_body: 10}}}",
+         value: 'v1={signature}', largest_body: 60}}}",
     );
     let gig_vault::KindDefinition::Hmac(definition) = definition.unwrap().kind else {
         panic!("another kind");
@@ -236,6 +236,7 @@ async fn hmac() -> (Origin, Lab) {
         &["shared-key"],
         Treatment::Hmac(Arc::new(*definition)),
     );
+    keeper.put("OTHER", &["other-value"], Treatment::Replace);
     let lab = lab(&origin, &keeper);
     (origin, lab)
 }
@@ -281,13 +282,35 @@ async fn requests_that_the_secret_is_granted_to_are_signed_and_no_others() {
         assert_eq!(seen.header("x-signature"), expected, "{path}");
     }
     let request = Request::post("/with/a").header("host", "api.test");
-    let request = request.header("content-length", 11);
+    let longer = "x".repeat(61);
+    let request = request.header("content-length", longer.len());
     let mut client = lab.https("api.test", "http/1.1").await;
-    let answer = client
-        .send(request.body(full("longer than")).unwrap())
-        .await;
+    let answer = client.send(request.body(full(longer)).unwrap()).await;
     assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
     assert_eq!(origin.seen.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn a_body_is_signed_as_it_is_sent_with_the_values_in_it() {
+    let (origin, lab) = hmac().await;
+    let held = lab.subject.wallet().unwrap().held();
+    let other = held.iter().find(|held| held.name.as_str() == "OTHER");
+    let body = format!("token: {}", other.unwrap().sentinel);
+    for alpn in ["http/1.1", "h2"] {
+        let request = Request::post("https://api.test/with/a").header("host", "api.test");
+        let request = request.header("content-type", "text/plain");
+        let mut client = lab.https("api.test", alpn).await;
+        let answer = client.send(request.body(full(body.clone())).unwrap()).await;
+        assert_eq!(answer.status, StatusCode::OK, "{alpn}: {answer:?}");
+        assert!(!answer.body.ends_with(b"other-value"), "{answer:?}");
+        let seen = origin.seen.requests().pop().unwrap();
+        let expected = hex(&mac(b"shared-key", "POST /with/a token: other-value"));
+        assert_eq!(
+            seen.header("x-signature"),
+            format!("v1={expected}"),
+            "{alpn}"
+        );
+    }
 }
 
 /// A certificate that is its own authority, with its key, and what takes it.

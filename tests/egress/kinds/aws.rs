@@ -8,6 +8,8 @@ use super::{Scene, serve, told};
 
 const ID: &str = "AKIAQ3EGUIDTRPW7BZ5L";
 const SECRET: &str = "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";
+/// Version 4A.
+const EVERYWHERE: &str = "AWS4-ECDSA-P256-SHA256";
 const HOSTS: [&str; 5] = [
     "s3.eu-central-1.amazonaws.com",
     "lab-data.s3.eu-central-1.amazonaws.com",
@@ -127,12 +129,16 @@ fn temporary_keys_sign_chunks_for_all_regions_and_by_the_command_line_tool() {
         .says("dots 502 secret_unplaceable");
     let lines = told(&origin);
     let payloads = column(&lines, "payload");
-    for mode in ["PAYLOAD", "PAYLOAD-TRAILER"] {
-        let word = format!("STREAMING-AWS4-HMAC-SHA256-{mode}");
-        assert!(payloads.contains(&word.as_str()), "{run}");
+    for algorithm in ["AWS4-HMAC-SHA256", EVERYWHERE] {
+        for mode in ["PAYLOAD", "PAYLOAD-TRAILER"] {
+            let word = format!("STREAMING-{algorithm}-{mode}");
+            assert!(payloads.contains(&word.as_str()), "{run}");
+        }
     }
-    let algorithms = column(&lines, "algorithm");
-    assert!(algorithms.contains(&"AWS4-ECDSA-P256-SHA256"), "{run}");
+    for form in ["header", "query"] {
+        let of = |line: &&Value| line["form"] == form && line["algorithm"] == EVERYWHERE;
+        assert!(lines.iter().any(|line| of(&line)), "{form}: {run}");
+    }
     assert_eq!(
         run.audit.denials(DenyReason::SecretMisuse).count(),
         0,

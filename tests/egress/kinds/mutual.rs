@@ -1,4 +1,10 @@
-//! `client_certificate` where it does not help: the origin ends TLS, or the certificate has ended.
+//! `client_certificate` where it does not help (the origin ends TLS, or the certificate has ended), and where it
+//! becomes another or goes while a program uses it.
+
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
 
 use gig_audit::Event;
 use gig_policy::DenyReason;
@@ -61,4 +67,69 @@ fn a_certificate_that_has_ended_refuses_the_start_and_says_so() {
         .exits(125)
         .complains("the certificate ended at 2020-01-01T00:00:00Z")
         .complains("gig secret rotate CLIENT");
+}
+
+/// Asks on one connection, until it is told that it is enough.
+const ASK: &str = "import http.client, os, sys, time\n\
+    c = http.client.HTTPSConnection('api.example.com', timeout=60)\n\
+    while not os.path.exists(sys.argv[1]):\n \
+     c.request('GET', '/'); r = c.getresponse(); said = r.read().decode().strip()\n \
+     print(r.status, said.splitlines()[0] if r.status == 200 else '', flush=True); time.sleep(0.05)\n";
+
+#[test]
+fn a_certificate_that_is_rotated_or_removed_is_so_from_the_next_request_of_an_open_connection() {
+    const HOST: &str = "api.example.com";
+    let mut scene = Scene::new();
+    let clients = Authority::new();
+    let pem = || {
+        let leaf = clients.leaf(&["client.example.com"]);
+        leaf.certificate + &leaf.key
+    };
+    scene.keep("CLIENT", "kind: client_certificate", &pem(), &[]);
+    let ca = text(&scene.lab.file("clients.pem", &clients.pem()));
+    let _origin = serve(&scene.lab, "sdk/mutual_tls.py", &[HOST], &[&ca, "1.3"]);
+    let folder = scene.lab.folder("shared");
+    let enough = folder.join("enough");
+    let run = run(&scene, HOST, &["CLIENT"]).option(["--rw", &text(&folder)]);
+    let run = run.start(["/usr/bin/python3", "-c", ASK, &text(&enough)]);
+    let last = || {
+        run.output_so_far()
+            .lines()
+            .last()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let until = |what: &str, come: &dyn Fn(&str) -> bool| {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let said = last();
+            if come(&said) {
+                return said;
+            }
+            assert!(Instant::now() < deadline, "{what} does not come: {said}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let first = until("an answer", &|said| said.starts_with("200 shown "));
+    scene.secret(&["rotate", "CLIENT"], &pem());
+    // What is under way ends with the one it began with; the next shows the other.
+    let second = until("the other", &|said| {
+        said.starts_with("200 shown ") && said != first
+    });
+    scene.secret(&["rm", "CLIENT"], "");
+    let _refused = until("a refusal", &|said| said.starts_with("502"));
+    thread::sleep(Duration::from_millis(300));
+    fs::write(&enough, "").expect("tell the program");
+    let run = scene.check(run.finish(Duration::from_secs(60)));
+    let said: Vec<String> = run
+        .text()
+        .lines()
+        .map(|line| line.trim().to_owned())
+        .collect();
+    let rounds: Vec<&str> = said
+        .chunk_by(|a, b| a == b)
+        .map(|round| &*round[0])
+        .collect();
+    assert_eq!(rounds, [&*first, &*second, "502"], "{run}");
+    assert_eq!(run.audit.of(Event::Connect).count(), 1, "{run}");
 }

@@ -66,7 +66,7 @@ impl SqliteChores {
                 let patient = connection.busy_handler(Some(super::wait_a_little));
                 patient.map_err(|e| self.error("lock", io::Error::other(e)))?;
                 let place = Place::of(&self.path).map_err(|e| self.error("find", e))?;
-                SqliteLog { connection, place }
+                SqliteLog::over(connection, place)
             }
         };
         Ok(self.log.insert(log))

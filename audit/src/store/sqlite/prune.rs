@@ -37,10 +37,7 @@ pub fn prune(path: &Path, what: &Prune<'_>) -> Result<Vec<PrunedChain>, PruneErr
     connection
         .pragma_update(None, "secure_delete", "ON")
         .map_err(failed)?;
-    let mut log = SqliteLog {
-        connection,
-        place: place.clone(),
-    };
+    let mut log = SqliteLog::over(connection, place.clone());
     let pruned = prune::prune(&mut log, what)?;
     if !what.dry_run {
         // The log still holds what went. Others may read: then the next checkpoint does it.

@@ -1,6 +1,6 @@
 //! Reading a database of records: search, tail, proof.
 
-use std::{io, path::Path};
+use std::{io, path::Path, thread};
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -27,6 +27,8 @@ use crate::{
 pub struct SqliteLog {
     pub(super) connection: Connection,
     pub(super) place: Place,
+    /// More of them, once a search goes through many blocks.
+    beside: Vec<Connection>,
 }
 
 impl SqliteLog {
@@ -39,10 +41,16 @@ impl SqliteLog {
             path: path.to_owned(),
             source,
         })?;
-        Ok(Self {
-            connection: database::open_to_read(path)?,
+        Ok(Self::over(database::open_to_read(path)?, place))
+    }
+
+    /// Reads by this connection, which may write, too.
+    pub(super) const fn over(connection: Connection, place: Place) -> Self {
+        Self {
+            connection,
             place,
-        })
+            beside: Vec::new(),
+        }
     }
 
     /// Records that a search still reads line by line: usually less than a block of 4,096.
@@ -103,6 +111,67 @@ pub(super) fn chains(connection: &Connection) -> Result<Vec<Chain>, rusqlite::Er
         })?
         .collect()
 }
+
+/// For each block the places that have a term of every group.
+fn met(
+    connection: &Connection,
+    blocks: &[i64],
+    groups: &[Vec<i64>],
+) -> Result<Vec<Places>, rusqlite::Error> {
+    let mut look =
+        connection.prepare_cached("SELECT places FROM posting WHERE block = ?1 AND term = ?2")?;
+    let mut met = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        let mut places = Places::ALL;
+        for group in groups {
+            let mut any = Places::NONE;
+            for term in group {
+                let found = look.query_row((block, term), |row| {
+                    Ok(Places::decode(row.get_ref(0)?.as_blob()?))
+                });
+                any.join(&found.optional()?.unwrap_or(Places::NONE));
+            }
+            places.meet(&any);
+            if places.is_empty() {
+                break;
+            }
+        }
+        met.push(places);
+    }
+    Ok(met)
+}
+
+/// The same by several at once: where a term is in a block is a page of its own, which is on the disk in
+/// a database that is larger than the memory, and who waits for one can wait for four.
+fn met_beside(
+    (own, beside): (&Connection, &mut [Connection]),
+    blocks: &[i64],
+    groups: &[Vec<i64>],
+) -> Result<Vec<Places>, rusqlite::Error> {
+    let share = blocks.len().div_ceil(beside.len() + 1);
+    let (first, rest) = blocks.split_at(share);
+    thread::scope(|scope| {
+        let begun: Vec<_> = rest
+            .chunks(share)
+            .zip(beside)
+            .map(|(part, connection)| {
+                let reads = move || met(connection, part, groups);
+                (part, thread::Builder::new().spawn_scoped(scope, reads))
+            })
+            .collect();
+        let mut all = met(own, first, groups)?;
+        for (part, begun) in begun {
+            // Without a thread, or with one that ended, it is read here.
+            let read = begun.ok().and_then(|thread| thread.join().ok());
+            all.extend(read.unwrap_or_else(|| met(own, part, groups))?);
+        }
+        Ok(all)
+    })
+}
+
+/// Blocks that are worth more than one reader, and how many read beside the first.
+const MANY: usize = 32;
+const BESIDE: usize = 3;
 
 impl Shelf for SqliteLog {
     fn place(&self) -> String {
@@ -171,31 +240,18 @@ impl Shelf for SqliteLog {
     }
 
     fn meet(&mut self, blocks: &[i64], groups: &[Vec<i64>]) -> Result<Vec<Places>, StoreError> {
-        let read = || {
-            let mut look = self
-                .connection
-                .prepare_cached("SELECT places FROM posting WHERE block = ?1 AND term = ?2")?;
-            let mut met = Vec::with_capacity(blocks.len());
-            for block in blocks {
-                let mut places = Places::ALL;
-                for group in groups {
-                    let mut any = Places::NONE;
-                    for term in group {
-                        let found = look.query_row((block, term), |row| {
-                            Ok(Places::decode(row.get_ref(0)?.as_blob()?))
-                        });
-                        any.join(&found.optional()?.unwrap_or(Places::NONE));
-                    }
-                    places.meet(&any);
-                    if places.is_empty() {
-                        break;
-                    }
-                }
-                met.push(places);
-            }
-            Ok(met)
-        };
-        self.told("read", read())
+        if blocks.len() < MANY || !self.connection.is_autocommit() {
+            let met = met(&self.connection, blocks, groups);
+            return self.told("read", met);
+        }
+        while self.beside.len() < BESIDE {
+            let Ok(another) = database::open_to_read(&self.place.path) else {
+                break;
+            };
+            self.beside.push(another);
+        }
+        let met = met_beside((&self.connection, &mut self.beside), blocks, groups);
+        self.told("read", met)
     }
 
     fn lines_at(&mut self, chain: u32, places: &[u64]) -> Result<Vec<(u64, String)>, StoreError> {

@@ -14,6 +14,7 @@ use crate::{
     store::tests::numbered,
 };
 
+mod beside;
 mod counts;
 mod tampered;
 

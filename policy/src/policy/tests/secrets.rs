@@ -119,11 +119,11 @@ fn a_token_endpoint_captures_and_takes_back_what_it_gave() {
 fn where_an_answer_holds_tokens_can_be_said() {
     let p = policy(
         "egress:\n- {host: auth.example, rules: [{paths: [/token]}], secrets: \
-         [{name: LOGIN, capture: true, from: ['header:X-Session', 'cookie:sid']}]}",
+         [{name: LOGIN, capture: true, from: ['header:X-Session', 'cookie:sid', 'body:key']}]}",
     );
     let told = granted(&p, AppProtocol::Https, "/token");
     let capturing =
-        "LOGIN (tokens in the answer become it, also from header:x-session, cookie:sid)";
+        "LOGIN (tokens in the answer become it, also from header:x-session, cookie:sid, body:key)";
     assert!(told.starts_with(capturing), "{told}");
     for wrong in [
         "capture: true, from: [body]",

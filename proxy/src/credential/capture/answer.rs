@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use gig_policy::SecretPlace;
 use gig_vault::SecretBytes;
 use percent_encoding::percent_decode;
 use serde_json::Value;
@@ -33,19 +34,19 @@ pub(super) struct Shown {
     pub(super) told: bool,
 }
 
-/// Hands every token to `keep` and writes what that gives in its place.
+/// Hands every token, also what `from` names, to `keep` and writes what that gives in its place.
 pub(super) fn take_apart(
     body: &[u8],
-    media: &str,
+    (media, from): (&str, &[SecretPlace]),
     keep: impl FnMut(Token) -> Result<Arc<str>, CaptureError>,
 ) -> Result<Shown, CaptureError> {
     let begins = body.trim_ascii_start().first().copied();
     if matches!(begins, Some(b'{' | b'[')) {
-        return json(body, keep);
+        return json(body, from, keep);
     }
     let form = matches!(media, "application/x-www-form-urlencoded" | "text/plain");
     if form && memchr::memchr(b'=', body).is_some() {
-        return self::form(body, keep);
+        return self::form(body, from, keep);
     }
     Err(CaptureError::Unparsable)
 }
@@ -66,12 +67,20 @@ pub(super) fn holds_token_parameter(value: &[u8]) -> bool {
     })
 }
 
+/// What a name stands for: as servers call it, or as the policy says of this one.
+fn named(name: &str, from: &[SecretPlace]) -> Option<Field> {
+    let own = |place: &SecretPlace| matches!(place, SecretPlace::Member(own) if **own == *name);
+    Field::named(name).or_else(|| from.iter().any(own).then_some(Field::Access))
+}
+
 fn json(
     body: &[u8],
+    from: &[SecretPlace],
     mut keep: impl FnMut(Token) -> Result<Arc<str>, CaptureError>,
 ) -> Result<Shown, CaptureError> {
     let mut value: Value = serde_json::from_slice(body).map_err(|_| CaptureError::Unparsable)?;
     let mut walk = Walk {
+        from,
         keep: &mut keep,
         told: is_empty(&value),
         error: false,
@@ -104,6 +113,8 @@ fn is_of_error(name: &str) -> bool {
 }
 
 struct Walk<'a, K> {
+    /// Members that hold tokens, whatever they are called elsewhere.
+    from: &'a [SecretPlace],
     keep: &'a mut K,
     /// A token was found.
     told: bool,
@@ -186,7 +197,7 @@ impl<K: FnMut(Token) -> Result<Arc<str>, CaptureError>> Walk<'_, K> {
         ];
         let lifetimes = all.map(|field| (field, lives(field)));
         for (name, value) in fields.iter_mut() {
-            let Some(field) = Field::named(name) else {
+            let Some(field) = named(name, self.from) else {
                 if name == WEBHOOK {
                     self.webhook(value, explains)?;
                     continue;
@@ -235,6 +246,7 @@ fn wipe(value: &mut Value) {
 
 fn form(
     body: &[u8],
+    from: &[SecretPlace],
     mut keep: impl FnMut(Token) -> Result<Arc<str>, CaptureError>,
 ) -> Result<Shown, CaptureError> {
     let pairs: Vec<(String, Zeroizing<Vec<u8>>)> = body
@@ -262,7 +274,7 @@ fn form(
         }
         Escape::Percent.write(name.as_bytes(), &mut out);
         out.push(b'=');
-        let named = Field::named(name).filter(|_| !value.is_empty());
+        let named = named(name, from).filter(|_| !value.is_empty());
         let other = value.len() >= SHORTEST_CREDENTIAL && is_credential(name);
         match named.or_else(|| other.then_some(Field::Access)) {
             Some(field) => {

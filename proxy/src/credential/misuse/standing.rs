@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use memchr::{memchr, memrchr};
+
 use crate::credential::{letters::word, media::Beginning, parts::Parts};
 
 /// What is known of the body so far.
@@ -25,7 +27,16 @@ enum Kept {
     /// A form: every value is one of a field.
     Form,
     /// It begins like JSON, and some origin may take it for a form all the same.
-    FormAndMembers(Vec<u8>),
+    FormAndMembers(Vec<u8>, Pair),
+}
+
+/// The pair of a form that is being read, as far as it came.
+#[derive(Debug, Default, Clone, Copy)]
+struct Pair {
+    /// Behind a `=`.
+    valued: bool,
+    /// It has a quotation mark, as what stands in a string of JSON has one before.
+    quoted: bool,
 }
 
 impl Standing {
@@ -51,7 +62,7 @@ impl Standing {
 
     /// Whether pieces that stand apart are on their way to be a credential.
     pub(in crate::credential) const fn is_form(&self) -> bool {
-        matches!(self.0, Kept::Form | Kept::FormAndMembers(_))
+        matches!(self.0, Kept::Form | Kept::FormAndMembers(..))
     }
 
     /// Takes the next octets, before they are asked about.
@@ -62,7 +73,7 @@ impl Standing {
                 false => Kept::Nothing,
             }),
             Kept::FormOrMembers(beginning) => beginning.read(octets).map(|json| match json {
-                true => Kept::FormAndMembers(Vec::new()),
+                true => Kept::FormAndMembers(Vec::new(), Pair::default()),
                 false => Kept::Form,
             }),
             _ => None,
@@ -77,7 +88,10 @@ impl Standing {
 
     /// Forgets what is before the octets that come next; `gone` is what was looked at and will not be again.
     pub(in crate::credential) fn passed(&mut self, gone: &[u8]) {
-        if let Kept::Members(before) | Kept::FormAndMembers(before) = &mut self.0 {
+        if let Kept::FormAndMembers(_, pair) = &mut self.0 {
+            *pair = pair.behind(gone);
+        }
+        if let Kept::Members(before) | Kept::FormAndMembers(before, _) = &mut self.0 {
             let last = gone.len().saturating_sub(LONGEST_LEAD);
             before.extend_from_slice(gone.get(last..).unwrap_or_default());
             let surplus = before.len().saturating_sub(LONGEST_LEAD);
@@ -98,24 +112,40 @@ impl Standing {
             // Nothing but brackets came before: no text is quoted.
             Kept::Form | Kept::FormOrMembers(_) => true,
             Kept::Parts(parts) => parts.spot(end.saturating_sub(joint + 1)).field,
-            Kept::Members(before) | Kept::FormAndMembers(before) => {
-                let near = piece.get(start.saturating_sub(LONGEST_LEAD)..start);
-                let near = near.unwrap_or_default();
-                let longer = (start < LONGEST_LEAD).then(|| [&**before, near].concat());
-                let lead = longer.as_deref().unwrap_or(near);
-                // What does not end here may end with the next octets.
-                let ends = piece.get(end).is_none_or(|next| *next == b'"');
-                let pair = matches!(self.0, Kept::FormAndMembers(_)) && is_in_pair(lead);
-                pair || (ends && is_called(lead))
+            Kept::FormAndMembers(before, pair) => {
+                let pair = pair.behind(piece.get(..start).unwrap_or_default());
+                (pair.valued && !pair.quoted) || is_member(before, piece, (start, end))
             }
+            Kept::Members(before) => is_member(before, piece, (start, end)),
         }
     }
 }
 
-/// Whether `lead` ends in the value of a form's pair: in a string of JSON there is a quotation mark before.
-fn is_in_pair(lead: &[u8]) -> bool {
-    let pair = lead.rsplit(|octet| *octet == b'&').next();
-    pair.is_some_and(|pair| pair.contains(&b'=') && !pair.contains(&b'"'))
+impl Pair {
+    /// What it is behind these octets, too, or the one that began in them.
+    fn behind(self, octets: &[u8]) -> Self {
+        let (known, octets) = match memrchr(b'&', octets) {
+            Some(at) => (Self::default(), octets.get(at + 1..).unwrap_or_default()),
+            None => (self, octets),
+        };
+        Self {
+            valued: known.valued || memchr(b'=', octets).is_some(),
+            quoted: known.quoted || memchr(b'"', octets).is_some(),
+        }
+    }
+}
+
+/// Whether what stands there in `piece`, with `before` before it, is a string of JSON that is called a credential.
+fn is_member(before: &[u8], piece: &[u8], (start, end): (usize, usize)) -> bool {
+    let near = piece.get(start.saturating_sub(LONGEST_LEAD)..start);
+    let near = near.unwrap_or_default();
+    let longer = (start < LONGEST_LEAD).then(|| [before, near].concat());
+    let lead = longer.as_deref().unwrap_or(near);
+    // As long wherever the body is cut.
+    let lead = lead.get(lead.len().saturating_sub(LONGEST_LEAD)..);
+    // What does not end here may end with the next octets.
+    let ends = piece.get(end).is_none_or(|next| *next == b'"');
+    ends && is_called(lead.unwrap_or_default())
 }
 
 /// Whether `lead` ends with a credential's name and the beginning of its string.
@@ -203,6 +233,29 @@ mod tests {
                     expected,
                     "{text} by {size}"
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn a_pair_of_a_form_that_begins_like_json_is_told_wherever_it_is_cut() {
+        let far = "x".repeat(2 * LONGEST_LEAD);
+        for (text, expected) in [
+            ("{\"a\":1}&token=<".to_owned(), true),
+            (format!("{{\"a\":1}}&token={far}<"), true),
+            (format!("{{\"a\":1}}&{far}=<"), true),
+            // In a string of JSON, however far its beginning is.
+            ("{\"a\":\"b=<".to_owned(), false),
+            (format!("{{\"a\":\"b={far}<"), false),
+            (format!("{{\"a\":\"{far}b=<"), false),
+            (
+                format!("{{\"token\":{}\"<\"", " ".repeat(LONGEST_LEAD)),
+                false,
+            ),
+        ] {
+            for size in [1, 2, 7, 64, 100, 1000] {
+                let found = credential(Standing::form_or_members(), &text, size);
+                assert_eq!(found, expected, "{text} by {size}");
             }
         }
     }

@@ -31,10 +31,8 @@ async fn counts_go_a_few_at_a_time_and_what_stays_keeps_nothing_from_being_count
     let other = Connection::open(&path).unwrap();
     add(&other, "request", 700);
     add(&other, "connect", 600);
-    let mut log = SqliteLog {
-        connection: database::open_to_write(&path).unwrap(),
-        place: Place::of(&path).unwrap(),
-    };
+    let connection = database::open_to_write(&path).unwrap();
+    let mut log = SqliteLog::over(connection, Place::of(&path).unwrap());
     let old = Old {
         chain: Some(1),
         class: Some("request"),

@@ -339,6 +339,8 @@ impl<'a> Stage<'a> {
                     .push("content-type: application/json".to_owned());
                 attempt.body = Some(format!("{{\"key\":\"{sentinel}\"}}"));
             }
+            // Of answers: no request has it.
+            SecretPlace::Member(_) => {}
         }
         attempt
     }

@@ -8,8 +8,21 @@ const TOKEN: &str = "r3al+token/of=it";
 
 /// What the program sees, and which fields were kept back.
 fn taken(body: &str, media: &str) -> Result<(String, bool, Vec<&'static str>), CaptureError> {
+    taken_from(body, media, &[])
+}
+
+/// The same where the policy says that these members hold tokens.
+fn taken_from(
+    body: &str,
+    media: &str,
+    members: &[&str],
+) -> Result<(String, bool, Vec<&'static str>), CaptureError> {
+    let from: Vec<_> = members
+        .iter()
+        .map(|name| SecretPlace::Member((*name).into()))
+        .collect();
     let mut fields = Vec::new();
-    let shown = take_apart(body.as_bytes(), media, |token| {
+    let shown = take_apart(body.as_bytes(), (media, &from), |token| {
         let lives = token.lives.map_or(0, |lives| lives);
         fields.push(token.field.as_str());
         Ok(format!("S{lives}").into())
@@ -148,6 +161,48 @@ fn credentials_under_other_names_are_found_beside_a_token() {
 }
 
 #[test]
+fn what_the_policy_names_holds_tokens_under_any_name() {
+    let json = "application/json";
+    for (body, expected) in [
+        // A key for a code, as OpenRouter gives it.
+        (
+            r#"{"key":"T","user_id":"u"}"#,
+            r#"{"key":"S0","user_id":"u"}"#,
+        ),
+        (
+            r#"{"data":[{"key":"T"}],"access_token":"T"}"#,
+            r#"{"access_token":"S0","data":[{"key":"S0"}]}"#,
+        ),
+        // What is shorter than other credentials, too: the policy says what it is.
+        (r#"{"key":"1a"}"#, r#"{"key":"S0"}"#),
+    ] {
+        let body = body.replace("\"T\"", &format!("\"{TOKEN}\""));
+        let (shown, told, _) = taken_from(&body, json, &["key"]).unwrap();
+        assert_eq!((&*shown, told), (expected, true));
+        // Of itself the name says nothing.
+        assert!(
+            taken(&body, json)
+                .unwrap()
+                .0
+                .contains(if body.contains(TOKEN) { TOKEN } else { "1a" })
+        );
+    }
+    let form = "application/x-www-form-urlencoded";
+    let body = "key=r3al%2btoken%2Fof%3dit&Key=x";
+    let (shown, told, _) = taken_from(body, form, &["key"]).unwrap();
+    assert_eq!((&*shown, told), ("key=S0&Key=x", true));
+    for strange in [r#"{"key":17}"#, r#"{"key":{"of":"T"}}"#, r#"{"key":["T"]}"#] {
+        let found = taken_from(strange, json, &["key"]);
+        assert_eq!(found.unwrap_err(), CaptureError::Strange, "{strange}");
+    }
+    assert!(
+        !taken_from(r#"{"key":"","x":null}"#, json, &["key"])
+            .unwrap()
+            .1
+    );
+}
+
+#[test]
 fn a_token_in_a_header_field_is_seen() {
     for value in [
         "https://app.test/#access_token=T&state=x",
@@ -227,7 +282,7 @@ proptest! {
     #[test]
     fn any_octets_are_taken_apart_or_refused(body in prop::collection::vec(any::<u8>(), 0..200)) {
         for media in ["application/json", "application/x-www-form-urlencoded", "text/html"] {
-            let result = take_apart(&body, media, |_| Ok("S".into()));
+            let result = take_apart(&body, (media, &[]), |_| Ok("S".into()));
             prop_assert!(result.is_ok() || !matches!(result, Err(CaptureError::TooLong)));
         }
     }

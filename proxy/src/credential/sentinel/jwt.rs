@@ -1,0 +1,232 @@
+//! Sentinels that are JSON Web Tokens (RFC 7519).
+//!
+//! What a program reads of its token before it sends it stands in the sentinel as well: how it is signed,
+//! and the claims that are registered or that clients look at (RFC 7519 §4.1, RFC 9068 §2.2). None of them
+//! opens anything. Whatever else the real one claims stays out, and the signature is random.
+//!
+//! Header and signature are each told from any other's by their first octets: of a long text a search looks for both
+//! ends (`forms`), and neither may be the real one's or another sandbox's.
+
+use aws_lc_rs::rand;
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use gig_vault::{Clock as _, SystemClock};
+use serde_json::{Map, Value, json};
+
+use super::{MintSentinelError, Original};
+
+/// Signed by nobody: its signature and its number are random.
+pub(super) fn mint(original: Option<Original<'_>>) -> Result<String, MintSentinelError> {
+    let mut random = [0; 66];
+    rand::fill(&mut random).map_err(|_| MintSentinelError)?;
+    let (signature, names) = random.split_at(32);
+    let (id, own) = names.split_at(16);
+    let (header, claims) = original.and_then(told).unwrap_or_else(plain);
+    let header = beginning("gig", own, &header)?;
+    let claims = beginning("jti", id, &claims)?;
+    Ok(format!(
+        "{}.{}.{}",
+        URL_SAFE_NO_PAD.encode(header),
+        URL_SAFE_NO_PAD.encode(claims),
+        URL_SAFE_NO_PAD.encode(signature)
+    ))
+}
+
+/// The text of an object with one random member more, which comes first.
+fn beginning(
+    name: &str,
+    random: &[u8],
+    of: &Map<String, Value>,
+) -> Result<String, MintSentinelError> {
+    let text = serde_json::to_string(of).map_err(|_| MintSentinelError)?;
+    let rest = text.strip_prefix('{').unwrap_or_default();
+    let comma = if of.is_empty() { "" } else { "," };
+    let random = URL_SAFE_NO_PAD.encode(random);
+    Ok(format!("{{\"{name}\":\"{random}\"{comma}{rest}"))
+}
+
+/// Of what says nothing itself.
+fn plain() -> (Map<String, Value>, Map<String, Value>) {
+    let told =
+        |members: [(&str, &str); 2]| members.map(|(name, word)| (name.to_owned(), json!(word)));
+    (
+        told([("alg", "HS256"), ("typ", "JWT")])
+            .into_iter()
+            .collect(),
+        told([("iss", "gig"), ("sub", "sentinel")])
+            .into_iter()
+            .collect(),
+    )
+}
+
+/// Header and claims of the real one that a program may read; `None` where it says none.
+fn told(original: Original<'_>) -> Option<(Map<String, Value>, Map<String, Value>)> {
+    let text = std::str::from_utf8(original.value.expose()).ok()?;
+    let mut parts = text.trim().split('.');
+    let mut next = || {
+        let octets = URL_SAFE_NO_PAD.decode(parts.next()?).ok()?;
+        serde_json::from_slice::<Map<String, Value>>(&octets).ok()
+    };
+    let (header, claims) = (next()?, next()?);
+    let header = some(&header, &HEADER);
+    let mut claims = some(&claims, &CLAIMS);
+    if original.renewed && claims.contains_key("exp") {
+        let until = SystemClock.now().as_second() + RENEWED;
+        drop(claims.insert("exp".to_owned(), json!(until)));
+    }
+    (header.contains_key("alg") && !claims.is_empty()).then_some((header, claims))
+}
+
+/// The members of these names whose values are words, numbers, or lists of them, as many as there is room for.
+fn some(of: &Map<String, Value>, names: &[&str]) -> Map<String, Value> {
+    let plain =
+        |value: &Value| matches!(value, Value::Bool(_) | Value::Number(_) | Value::String(_));
+    let mut left = ROOM;
+    let found = names.iter().filter_map(|name| {
+        let value = of.get(*name).filter(|value| match value {
+            Value::Array(items) => items.iter().all(plain),
+            value => plain(value),
+        })?;
+        let length = name.len() + value.to_string().len() + "\"\":,".len();
+        left = left.checked_sub(length)?;
+        Some(((*name).to_owned(), value.clone()))
+    });
+    found.collect()
+}
+
+const HEADER: [&str; 3] = ["alg", "kid", "typ"];
+/// What is checked most often comes first.
+const CLAIMS: [&str; 16] = [
+    "exp",
+    "nbf",
+    "iat",
+    "iss",
+    "aud",
+    "sub",
+    "role",
+    "scope",
+    "azp",
+    "client_id",
+    "token_use",
+    "ver",
+    "scp",
+    "roles",
+    "appid",
+    "auth_time",
+];
+/// Octets of header or claims: a sentinel is looked for in every body, in all its forms.
+const ROOM: usize = 512;
+/// A value that gig itself renews has no end that a program could know. In seconds: timers of
+/// JavaScript hold 24 days.
+const RENEWED: i64 = 20 * 24 * 60 * 60;
+
+#[cfg(test)]
+mod tests {
+    use gig_vault::SecretBytes;
+
+    use super::*;
+    use crate::credential::forms::forms;
+
+    const HS256: &str = r#"{"alg":"HS256","kid":"k1","typ":"JWT","x5c":["certificate"]}"#;
+
+    fn token(header: &str, claims: &str) -> SecretBytes {
+        let part = |text: &str| URL_SAFE_NO_PAD.encode(text);
+        let text = format!("{}.{}.c2lnbmF0dXJl", part(header), part(claims));
+        SecretBytes::new(text.into_bytes())
+    }
+
+    fn minted(value: &SecretBytes, renewed: bool) -> (String, Value, Value) {
+        let text = mint(Some(Original { value, renewed })).unwrap();
+        let parts: Vec<_> = text
+            .split('.')
+            .map(|part| URL_SAFE_NO_PAD.decode(part).unwrap())
+            .collect();
+        assert!(parts.len() == 3 && parts[2].len() == 32);
+        let json = |part: &[u8]| serde_json::from_slice(part).unwrap();
+        let (header, claims) = (json(&parts[0]), json(&parts[1]));
+        (text, header, claims)
+    }
+
+    #[test]
+    fn a_sentinel_says_what_clients_check_and_nothing_else() {
+        let value = token(
+            HS256,
+            r#"{"iss":"https://a.test","sub":"u1","aud":["api","web"],"exp":4102444800,"role":"anon","jti":"n1","email":"ana@a.test","deep":{"iss":"x"}}"#,
+        );
+        let (text, mut header, mut claims) = minted(&value, false);
+        let own = |of: &mut Value, name: &str| of.as_object_mut().unwrap().remove(name).unwrap();
+        assert!(
+            own(&mut header, "gig")
+                .as_str()
+                .is_some_and(|own| own.len() == 24)
+        );
+        assert!(
+            own(&mut claims, "jti")
+                .as_str()
+                .is_some_and(|id| id.len() == 22)
+        );
+        assert_eq!(header, json!({"alg": "HS256", "kid": "k1", "typ": "JWT"}));
+        assert_eq!(
+            claims,
+            json!({"iss": "https://a.test", "sub": "u1", "aud": ["api", "web"], "exp": 4_102_444_800_u64, "role": "anon"})
+        );
+        assert!(!text.contains("c2lnbmF0dXJl"));
+    }
+
+    #[test]
+    fn what_gig_renews_does_not_end_with_its_first_value() {
+        let value = token(HS256, r#"{"sub":"u1","exp":1000}"#);
+        assert_eq!(minted(&value, false).2["exp"], 1000);
+        let now = SystemClock.now().as_second();
+        let left = minted(&value, true).2["exp"].as_i64().unwrap() - now;
+        assert!((19 * 86_400..=20 * 86_400).contains(&left), "{left}");
+        let endless = token(HS256, r#"{"sub":"u1"}"#);
+        assert!(minted(&endless, true).2.get("exp").is_none());
+    }
+
+    #[test]
+    fn what_is_no_token_gets_a_plain_one() {
+        for value in [
+            SecretBytes::new(b"no token".to_vec()),
+            SecretBytes::new(vec![0xff, b'.', b'.']),
+            token(r#"{"typ":"JWT"}"#, r#"{"sub":"u1"}"#),
+            token(HS256, r#"{"email":"ana@a.test"}"#),
+            token(HS256, r#"["sub"]"#),
+        ] {
+            let (_, header, claims) = minted(&value, false);
+            assert_eq!(
+                (&header["alg"], &header["typ"]),
+                (&json!("HS256"), &json!("JWT"))
+            );
+            assert_eq!(
+                (&claims["iss"], &claims["sub"]),
+                (&json!("gig"), &json!("sentinel"))
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_sentinel_is_looked_for_as_a_piece_of_another() {
+        let kid = "k".repeat(200);
+        let header = json!({"alg": "RS256", "kid": kid, "typ": "JWT"}).to_string();
+        let claims =
+            json!({"exp": 1, "iss": "i".repeat(200), "roles": ["r".repeat(600)], "sub": "u1"});
+        let value = token(&header, &claims.to_string());
+        let ((one, _, told), (other, ..)) = (minted(&value, false), minted(&value, false));
+        // What there is no room for is left out, and what fits after it is not.
+        assert!(told.get("roles").is_none() && told["sub"] == "u1", "{told}");
+        assert!(one.len() < 1600, "{}", one.len());
+        let real = std::str::from_utf8(value.expose()).unwrap();
+        for (form, piece) in forms(real.as_bytes())
+            .into_iter()
+            .chain(forms(other.as_bytes()))
+        {
+            let shown = forms(one.as_bytes())
+                .into_iter()
+                .filter(|(own, _)| *own == form);
+            for (_, octets) in shown {
+                let found = octets.windows(piece.len()).any(|window| *window == **piece);
+                assert!(!found, "{form:?}: {}", String::from_utf8_lossy(&piece));
+            }
+        }
+    }
+}
