@@ -92,6 +92,8 @@ pub struct HourCount {
 pub struct HostCount {
     /// The host.
     pub host: String,
+    /// Whose sandboxes asked for it: of several servers the first by name. Empty: of none.
+    pub server: String,
     /// Decisions that let it pass.
     pub allowed: u64,
     /// That did not.

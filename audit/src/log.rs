@@ -7,7 +7,7 @@ pub(crate) mod indexed;
 pub mod jsonl;
 pub mod lines;
 
-use self::in_chain::InChain;
+use self::in_chain::{InChain, Known};
 use crate::{
     row::ReadRowError,
     search::{Found, Marks, Page, Position, Query},
@@ -53,8 +53,14 @@ pub trait Log {
     /// none, and where the log is a file: that is proved as a whole or not at all.
     ///
     /// # Errors
-    /// When the log cannot be read. A record that does not hold is an answer.
-    fn in_chain(&mut self, _at: Position) -> Result<Option<InChain>, ReadLogError> {
+    /// [`ReadLogError::Stopped`] as soon as `stop` says so; when the log cannot be read, or what stands there is no
+    /// record. A record that does not hold is an answer, and so is a neighbour that is none.
+    fn in_chain(
+        &mut self,
+        _at: Position,
+        _known: &Known,
+        _stop: &dyn Fn() -> bool,
+    ) -> Result<Option<InChain>, ReadLogError> {
         Ok(None)
     }
 

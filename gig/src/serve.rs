@@ -25,7 +25,7 @@ mod webhooks;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
-use gig_audit::retention::days_of_each;
+use gig_audit::retention::{Class, days_of_each};
 use gig_web::{
     App, AppSettings, Clock as _, Door, Following, Hasher, HeldDesk, SystemClock, Traffic, Watch,
 };
@@ -79,10 +79,9 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         .enable_all()
         .build()
         .context("cannot start gig's own runtime")?;
-    let database = database::url()?;
+    let url = database::url()?;
     let watch = Arc::new(Watch::default());
-    let keep = (&*args.records_kept(), &*args.audit_key);
-    let retaining = Retaining::start(keep, &appliance, &watch)?;
+    let retaining = Retaining::start((&args.records_kept(), &args.audit_key), &appliance, &watch)?;
     let app = App::new(AppSettings {
         store: Arc::clone(&appliance.store),
         recorder: appliance.recorder.clone(),
@@ -97,11 +96,13 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         )),
         held,
         webhooks: Arc::new(webhooks::Folder::of(place.dir())),
-        about: about(&place, &appliance, args, (database.as_deref(), local)),
+        about: about(&place, &appliance, args, (url.as_deref(), local)),
         clock: Arc::new(SystemClock),
         hasher: Hasher::new()?,
         traffic,
         node: appliance.node.clone(),
+        audit_keys: [&*args.audit_key, &[appliance.key.public()]].concat(),
+        names_kept: names_kept(args),
         watch,
         public_url: args.public_url.clone(),
         own_tls: certificate.is_some(),
@@ -116,8 +117,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
             Some(certificate) => Door::Tls(listener, Arc::clone(&certificate.config)),
             None => Door::Tcp(listener),
         };
-        let doors = vec![door, Door::Owner(socket)];
-        let served = gig_web::serve(Arc::clone(&app), doors, stop).await;
+        let served = gig_web::serve(Arc::clone(&app), vec![door, Door::Owner(socket)], stop).await;
         fleet.shutdown().await;
         app.settle().await;
         served.context("cannot serve")
@@ -181,6 +181,18 @@ fn kept_for(args: &ServeArgs) -> String {
         None => format!("{class}: for ever"),
     });
     each.collect::<Vec<_>>().join(", ")
+}
+
+/// Days that records of names are kept: those of the class that goes first.
+fn names_kept(args: &ServeArgs) -> Option<u32> {
+    let keep = args.records_kept();
+    if keep.is_empty() {
+        return None;
+    }
+    let each = days_of_each(&keep).into_iter();
+    let names =
+        each.filter(|(class, _)| matches!(class, Class::Dns | Class::Connect | Class::Request));
+    names.filter_map(|(_, days)| days).min()
 }
 
 /// How long what servers print is kept.

@@ -8,7 +8,9 @@ use std::{
     },
 };
 
-use gig_audit::{Entry, Event, Home, Recorder, VerdictWord, counts::CountedLog};
+use gig_audit::{
+    Entry, Event, Home, PublicKey, Recorder, VerdictWord, counts::CountedLog, log::in_chain::Known,
+};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{
@@ -80,6 +82,10 @@ pub struct AppSettings {
     pub about: Vec<(&'static str, String)>,
     /// What the record calls this machine.
     pub node: String,
+    /// Keys that sign this machine's chain, and those that did before.
+    pub audit_keys: Vec<PublicKey>,
+    /// Days that records of names are kept; `None` where nobody removes them.
+    pub names_kept: Option<u32>,
     /// Where what runs beside says how it is.
     pub watch: Arc<Watch>,
     /// Where people reach it: `https://gig.example.com`; `None`: as its own listener, without TLS.
@@ -122,6 +128,9 @@ pub struct App {
     pub(crate) traffic: Arc<Traffic>,
     pub(crate) about: Vec<(&'static str, String)>,
     pub(crate) node: String,
+    /// Whose checkpoints are believed.
+    known: Known,
+    pub(crate) names_kept: Option<u32>,
     pub(crate) watch: Arc<Watch>,
     pub(crate) public_url: Option<String>,
     own_tls: bool,
@@ -185,7 +194,12 @@ impl App {
             hasher: settings.hasher,
             traffic: settings.traffic,
             about: settings.about,
+            known: Known {
+                node: settings.node.clone(),
+                keys: settings.audit_keys,
+            },
             node: settings.node,
+            names_kept: settings.names_kept,
             watch: settings.watch,
             public_url: settings.public_url,
             own_tls: settings.own_tls,

@@ -200,6 +200,14 @@ impl Caller {
         }
     }
 
+    /// Whose turn it is: a person's, by whichever of their sessions and tokens; of a token of nobody its own.
+    pub(crate) fn whose_turn(&self) -> String {
+        match &self.person {
+            Some(person) => format!("person {}", person.to_ascii_lowercase()),
+            None => self.known_as(),
+        }
+    }
+
     /// What they may, in words: the same words, the same rights.
     pub(crate) fn terms(&self) -> String {
         format!("{}{}", self.role, self.narrowing.words())
@@ -253,7 +261,7 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
         }
         Ok(caller) => {
             let (name, address) = (Arc::clone(&caller.name), caller.address);
-            let asks = caller.known_as().into();
+            let asks = caller.whose_turn().into();
             parts.extensions.insert(caller);
             let answer = on_behalf(asks, next.run(Request::from_parts(parts, body))).await;
             if answer.status() == StatusCode::FORBIDDEN {

@@ -4,9 +4,10 @@
 //! The record's counts are read, which tell of every decision however many there are. What they do not tell
 //! (yet) is said. What was read is kept for [`FRESH`], so that many who look cost one reading.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use gig_audit::counts::{DAYS, Decided, HostCount, HourCount, MOST_HOSTS};
+use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{api_error::Problem, app::App};
@@ -18,8 +19,13 @@ pub(crate) struct Lately {
     pub(crate) hours: Vec<Hour>,
     /// Most decisions first.
     pub(crate) busiest: Vec<Destination>,
-    /// Asked for this week for the first time, newest first.
+    /// How many more there are.
+    pub(crate) more_busy: usize,
+    /// Asked for this week for the first time: those that were let pass first, servers in turn, of each the newest
+    /// first.
     pub(crate) new: Vec<Destination>,
+    /// How many more there are.
+    pub(crate) more_new: usize,
     /// What the numbers leave out, in sentences.
     pub(crate) notes: Vec<String>,
 }
@@ -61,22 +67,37 @@ impl From<&HostCount> for Destination {
     }
 }
 
-/// What is kept between two looks.
-pub(crate) type Kept = parking_lot::Mutex<Option<(Timestamp, Arc<Lately>)>>;
+/// What is kept between two looks: also that it could not be read.
+pub(crate) type Kept = parking_lot::Mutex<Option<(Timestamp, Result<Arc<Lately>, ()>)>>;
 
 /// The newest reading, or a new one. Reads the record: for who is beside the runtime.
 ///
 /// # Errors
 /// When the record cannot be read.
 pub(crate) fn lately(app: &App) -> Result<Arc<Lately>, Problem> {
-    // Held while one reads: others wait for the same.
-    let mut kept = app.lately.lock();
+    // Held while one reads: others wait for the same, and not for a record that does not answer.
+    let Some(mut kept) = app.lately.try_lock_for(PATIENCE) else {
+        return Err(slow());
+    };
     let now = app.now();
     if let Some((at, lately)) = &*kept
         && now.duration_since(*at).abs() < FRESH
     {
-        return Ok(Arc::clone(lately));
+        return lately.clone().map_err(|()| slow());
     }
+    let read = read(app, now);
+    // Whoever waited for this does not ask again what failed just now.
+    let known = read.as_ref().map(Arc::clone).map_err(|_| ());
+    *kept = Some((app.now(), known));
+    read
+}
+
+fn slow() -> Problem {
+    let words = "the record does not answer at the moment: its counts cannot be shown";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "record_unavailable", words).retried_after(1)
+}
+
+fn read(app: &App, now: Timestamp) -> Result<Arc<Lately>, Problem> {
     let back = |hours| now.checked_sub(SignedDuration::from_hours(hours));
     let hours = (0..HOURS).rev().filter_map(|hours| back(hours).ok());
     let hours: Vec<String> = hours
@@ -87,9 +108,9 @@ pub(crate) fn lately(app: &App) -> Result<Arc<Lately>, Problem> {
     let week = back(6 * 24).map_err(Problem::internal)?;
     let week = week.strftime("%Y-%m-%d").to_string();
     let decided = app.read(|log| log.decided(&first, &week))?;
-    let read = Arc::new(Lately::of(&decided, &hours, &week));
-    *kept = Some((now, Arc::clone(&read)));
-    Ok(read)
+    let mut lately = Lately::of(&decided, &hours, &week);
+    lately.notes.extend(forgotten(app.names_kept));
+    Ok(Arc::new(lately))
 }
 
 impl Lately {
@@ -101,16 +122,44 @@ impl Lately {
             .filter(|one| !one.known_before)
             .collect();
         new.sort_by(|a, b| (&b.first, &a.host).cmp(&(&a.first, &b.host)));
+        let more_new = new.len().saturating_sub(LISTED);
         Self {
             hours: hours
                 .iter()
                 .map(|hour| gathered(hour, &decided.hours))
                 .collect(),
             busiest: busiest.collect(),
-            new: new.into_iter().take(LISTED).map(Into::into).collect(),
+            more_busy: decided.hosts.len().saturating_sub(LISTED),
+            new: in_turns(new).map(Into::into).collect(),
+            more_new,
             notes: notes(decided, week),
         }
     }
+}
+
+/// As many as are listed: what was let pass first, and of that the newest of each server, then the second of each. Who
+/// asks for many names hides nobody else's, and least of all what went out.
+fn in_turns(new: Vec<&HostCount>) -> impl Iterator<Item = &HostCount> {
+    let mut turns: HashMap<(bool, &str), usize> = HashMap::new();
+    let mut numbered: Vec<((bool, usize), &HostCount)> = Vec::with_capacity(new.len());
+    for one in new {
+        let is_denied = one.allowed == 0;
+        let turn = turns.entry((is_denied, &one.server)).or_default();
+        *turn += 1;
+        numbered.push(((is_denied, *turn), one));
+    }
+    // Stable: within a turn they stay as they came.
+    numbered.sort_by_key(|(turn, _)| *turn);
+    numbered.into_iter().map(|(_, one)| one).take(LISTED)
+}
+
+/// Counts go with the records that they are of.
+fn forgotten(kept: Option<u32>) -> Option<String> {
+    let days = kept.filter(|days| *days < WELL_KNOWN)?;
+    Some(format!(
+        "Records of names are kept for {days} days (--keep): a destination that was last asked for before that is \
+         called new again."
+    ))
 }
 
 fn gathered(hour: &str, counts: &[HourCount]) -> Hour {
@@ -169,85 +218,10 @@ const HOURS: i64 = 24;
 /// Nobody sees more change than that.
 const FRESH: SignedDuration = SignedDuration::from_secs(3);
 const LISTED: usize = 8;
+/// A page that waits longer is not one to look at.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Days after which something is new again and nobody wonders.
+const WELL_KNOWN: u32 = 30;
 
 #[cfg(test)]
-mod tests {
-    use gig_audit::counts::Extent;
-
-    use super::*;
-
-    fn host(host: &str, allowed: u64, first: &str, known_before: bool) -> HostCount {
-        HostCount {
-            host: host.to_owned(),
-            allowed,
-            denied: 1,
-            would_deny: 1,
-            first: first.to_owned(),
-            last: first.to_owned(),
-            known_before,
-        }
-    }
-
-    #[test]
-    fn counts_stand_in_their_hour_and_new_hosts_are_the_newest_first() {
-        let count = |hour: &str, verdict: &str, count| HourCount {
-            hour: hour.to_owned(),
-            server: "docs".to_owned(),
-            verdict: verdict.to_owned(),
-            count,
-        };
-        let decided = Decided {
-            hours: vec![
-                count("2026-11-21T08", "allow", 2_000_000),
-                count("2026-11-21T08", "would_deny", 3),
-                count("2026-11-21T09", "deny", 4),
-            ],
-            hosts: vec![
-                host("old.example", 9, "2026-11-16T10:00:00.000000Z", true),
-                host("a.example", 5, "2026-11-17T10:00:00.000000Z", false),
-                host("b.example", 1, "2026-11-20T10:30:00.000000Z", false),
-            ],
-            ..Decided::default()
-        };
-        let hours = ["2026-11-21T08", "2026-11-21T09"].map(str::to_owned);
-        let lately = Lately::of(&decided, &hours, "2026-11-15");
-        let [eight, nine] = lately.hours.as_slice() else {
-            panic!("hours")
-        };
-        assert_eq!(
-            (eight.begins.as_str(), eight.allowed, eight.would_deny),
-            ("2026-11-21 08:00", 2_000_000, 3)
-        );
-        assert_eq!((nine.denied, nine.sum()), (4, 4));
-        let names = |all: &[Destination]| -> Vec<String> {
-            all.iter().map(|one| one.host.clone()).collect()
-        };
-        assert_eq!(names(&lately.busiest)[0], "old.example");
-        assert_eq!(lately.busiest[0].denied, 2);
-        assert_eq!(names(&lately.new), ["b.example", "a.example"]);
-        assert_eq!(lately.new[0].first, "2026-11-20 10:30");
-        assert!(lately.notes.is_empty());
-    }
-
-    #[test]
-    fn what_is_left_out_is_said() {
-        let mut decided = Decided {
-            other_names: 12,
-            ..Decided::default()
-        };
-        assert!(notes(&decided, "2026-11-15")[0].starts_with("12 decisions"));
-        decided.extent = Extent {
-            since: Some("2026-11-20T10:30:00.000000Z".to_owned()),
-            behind: 5,
-            cut: false,
-        };
-        let told = notes(&decided, "2026-11-15").join(" ");
-        assert!(
-            told.contains("since 2026-11-20 10:30 is counted yet"),
-            "{told}"
-        );
-        assert!(told.contains("5 new records"), "{told}");
-        let told = notes(&decided, "2026-11-21").join(" ");
-        assert!(told.contains("may be called new"), "{told}");
-    }
-}
+mod tests;

@@ -33,7 +33,8 @@ pub(crate) struct OneSandbox {
     pub(crate) ended_by: Option<String>,
     /// What it may reach, or might when it ended.
     pub(crate) reach: ReachView,
-    /// The secrets that it was given stand-ins of, and where each may go.
+    /// The secrets that it was given stand-ins of, and where each may go; of one that another node has, as its server
+    /// is registered now, and of one that has ended and only the record knows all that its policy names.
     pub(crate) secrets: Vec<SecretReach>,
     /// What it asked for; null for who may not read the record.
     pub(crate) tried: Option<Tried>,

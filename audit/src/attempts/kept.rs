@@ -17,11 +17,12 @@ use crate::counts::{KeptAttempt, What};
 /// Where an outcome tells an address of.
 type Place<'a> = (&'a str, Host, Option<Port>);
 
-/// Where it was dialled, and whether that was refused.
-#[derive(Clone, Copy)]
+/// Where it was dialled, and how often that was refused.
+#[derive(Default)]
 struct Dialled {
-    address: IpAddr,
-    refused: bool,
+    reached: Option<IpAddr>,
+    refused: Option<IpAddr>,
+    times: u64,
 }
 
 /// All attempts, and how many records this gig cannot read.
@@ -38,8 +39,10 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
         };
         if what.event == "response" {
             if let Some((place, found)) = told(one, outcome) {
-                let known = dialled.entry(place).or_insert(found);
-                known.refused |= found.refused;
+                let known = dialled.entry(place).or_default();
+                known.reached = known.reached.or(found.reached);
+                known.refused = known.refused.or(found.refused);
+                known.times += found.times;
             }
             continue;
         }
@@ -61,7 +64,7 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
             requested.insert((&one.server, asked.host(), asked.port()));
         }
     }
-    for (one, asked, mut outcome) in known {
+    for (one, asked, outcome) in known {
         let place = (one.server.as_str(), asked.host(), asked.port());
         let is_told = match &asked {
             Asked::Name(_) => connected.contains(&(place.0, place.1.clone())),
@@ -71,28 +74,54 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
         if is_told && outcome == Outcome::Allowed {
             continue;
         }
-        let dialled = dialled.get(&place).copied();
-        if dialled.is_some_and(|found| found.refused) && outcome == Outcome::Allowed {
-            outcome = Outcome::Denied(DenyReason::PrivateAddress);
+        for (outcome, address, count) in parted(one.count, outcome, dialled.get_mut(&place)) {
+            traffic.attempts.push(Attempt {
+                asked: asked.clone(),
+                address,
+                outcome,
+                first: one.first.as_str().into(),
+                time: one.last.as_str().into(),
+                count,
+            });
         }
-        traffic.attempts.push(Attempt {
-            asked,
-            address: dialled.map(|found| found.address),
-            outcome,
-            first: one.first.as_str().into(),
-            time: one.last.as_str().into(),
-            count: one.count,
-        });
     }
     (traffic, unreadable)
+}
+
+/// What was let pass and refused where it was dialled was denied, as often as that is told; the rest passed.
+fn parted(
+    count: u64,
+    outcome: Outcome,
+    dialled: Option<&mut Dialled>,
+) -> Vec<(Outcome, Option<IpAddr>, u64)> {
+    let Some(found) = dialled else {
+        return vec![(outcome, None, count)];
+    };
+    if outcome != Outcome::Allowed {
+        return vec![(outcome, found.reached.or(found.refused), count)];
+    }
+    let refused = found.times.min(count);
+    found.times -= refused;
+    let denied = Outcome::Denied(DenyReason::PrivateAddress);
+    let parts = [
+        (denied, found.refused, refused),
+        (outcome, found.reached, count - refused),
+    ];
+    parts
+        .into_iter()
+        .filter(|(_, _, count)| *count > 0)
+        .collect()
 }
 
 /// What an outcome tells of an address that is not public.
 fn told(one: &KeptAttempt, outcome: Outcome) -> Option<(Place<'_>, Dialled)> {
     let host = Host::parse(one.what.host.as_deref()?).ok()?;
+    let address: IpAddr = one.what.address.as_deref()?.parse().ok()?;
+    let is_refused = outcome == Outcome::Denied(DenyReason::PrivateAddress);
     let found = Dialled {
-        address: one.what.address.as_deref()?.parse().ok()?,
-        refused: outcome == Outcome::Denied(DenyReason::PrivateAddress),
+        reached: Some(address).filter(|_| !is_refused),
+        refused: Some(address).filter(|_| is_refused),
+        times: if is_refused { one.count } else { 0 },
     };
     Some((
         (&one.server, host, one.what.port.and_then(Port::new)),
@@ -207,6 +236,29 @@ mod tests {
             Outcome::Denied(DenyReason::PrivateAddress)
         );
         assert_eq!((attempts[0].count, &*attempts[0].first), (3, "1"));
+    }
+
+    #[test]
+    fn one_refused_address_leaves_what_passed_as_it_was() {
+        let mut outcome = kept("response", "deny", "a.example", None);
+        outcome.what.address = Some("10.1.2.3".to_owned());
+        outcome.what.reason = Some("private_address".to_owned());
+        outcome.count = 1;
+        let mut passed = kept("request", "allow", "a.example", Some("/x"));
+        passed.count = 2_000_000;
+        let attempts = of_kept(&[outcome, passed]).0.attempts;
+        let told: Vec<_> = attempts
+            .iter()
+            .map(|one| (one.outcome, one.address, one.count))
+            .collect();
+        let denied = Outcome::Denied(DenyReason::PrivateAddress);
+        assert_eq!(
+            told,
+            [
+                (denied, Some([10, 1, 2, 3].into()), 1),
+                (Outcome::Allowed, None, 1_999_999)
+            ]
+        );
     }
 
     #[test]

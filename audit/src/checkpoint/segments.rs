@@ -35,6 +35,31 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
+    /// What a checkpoint says of it; `None` where that cannot be.
+    pub(crate) fn of(said: &Checkpoint) -> Option<Self> {
+        let segment = Self {
+            first: said.first,
+            last: said.last,
+            hash: said.hash,
+            pruned: said.pruned.clone(),
+            kept: said.kept,
+        };
+        segment.is_sound().then_some(segment)
+    }
+
+    /// Whether its runs lie inside of it, in order, and do not touch.
+    fn is_sound(&self) -> bool {
+        let mut next = self.first;
+        for (first, last) in &self.pruned {
+            if *first < next || last < first || *last > self.last {
+                return false;
+            }
+            next = last.saturating_add(2);
+        }
+        let is_said = self.pruned.is_empty() == self.kept.is_none();
+        is_said && self.first > 0 && self.first <= self.last
+    }
+
     /// Whether nothing is left of it.
     pub(crate) fn is_gone(&self) -> bool {
         self.pruned == [(self.first, self.last)]
@@ -63,6 +88,13 @@ impl Segments {
         }
     }
 
+    /// One segment alone.
+    pub(crate) fn only(segment: Segment) -> Self {
+        let mut only = Self::new(&[]);
+        only.all.push(segment);
+        only
+    }
+
     /// Takes the next checkpoint, a line without its newline.
     ///
     /// # Errors
@@ -89,7 +121,7 @@ impl Segments {
             first: checkpoint.first,
             last: checkpoint.last,
         };
-        if !self.place(checkpoint) {
+        if !self.place(&checkpoint) {
             return Err(contradiction);
         }
         self.keys.insert(key);
@@ -99,25 +131,13 @@ impl Segments {
     }
 
     /// Puts what a checkpoint says into its place; false when it cannot be.
-    fn place(&mut self, checkpoint: Checkpoint) -> bool {
-        let Checkpoint {
-            first,
-            last,
-            hash,
-            pruned,
-            kept,
-            ..
-        } = checkpoint;
-        let segment = Segment {
-            first,
-            last,
-            hash,
-            pruned,
-            kept,
-        };
-        if first > last || first == 0 || !runs_are_sound(&segment) {
+    fn place(&mut self, checkpoint: &Checkpoint) -> bool {
+        let Some(segment) = Segment::of(checkpoint) else {
             return false;
-        }
+        };
+        let Segment {
+            first, last, hash, ..
+        } = segment;
         if first == self.covered() + 1 {
             // What is new was not removed before it was signed.
             let whole = segment.pruned.is_empty() && segment.kept.is_none();
@@ -165,26 +185,6 @@ impl Segments {
         segment.is_some_and(|segment| covers(&segment.pruned, (seq, seq)))
     }
 
-    /// The first place from `place` on that was not removed.
-    pub(crate) fn first_kept(&self, mut place: u64) -> u64 {
-        while let Some((_, segment)) = self.around(place) {
-            let run = segment.pruned.partition_point(|(_, last)| *last < place);
-            match segment.pruned.get(run) {
-                Some((first, last)) if *first <= place => place = last.saturating_add(1),
-                _ => break,
-            }
-        }
-        place
-    }
-
-    /// Where the segment before that of a place ends, and that segment; `None` where nothing was signed.
-    pub(crate) fn around(&self, place: u64) -> Option<(Head, &Segment)> {
-        let at = self.all.partition_point(|segment| segment.last < place);
-        let segment = self.all.get(at)?;
-        let before = at.checked_sub(1).and_then(|before| self.all.get(before));
-        Some((before.map_or(Head::START, Segment::end), segment))
-    }
-
     /// Everybody who signed.
     #[must_use]
     pub const fn keys(&self) -> &BTreeSet<PublicKey> {
@@ -200,18 +200,6 @@ impl Segments {
     pub(crate) fn all(&self) -> &[Segment] {
         &self.all
     }
-}
-
-/// Whether the runs lie inside the segment, in order, and do not touch.
-fn runs_are_sound(segment: &Segment) -> bool {
-    let mut next = segment.first;
-    for (first, last) in &segment.pruned {
-        if *first < next || last < first || *last > segment.last {
-            return false;
-        }
-        next = last.saturating_add(2);
-    }
-    segment.pruned.is_empty() == segment.kept.is_none()
 }
 
 fn covers(runs: &[(u64, u64)], run: (u64, u64)) -> bool {

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     row::Row,
-    search::walk::{Shelf, key_of},
+    search::walk::{Chain, Shelf, key_of},
     store::StoreError,
 };
 
@@ -118,47 +118,92 @@ impl Step {
         self.from.is_some_and(|from| self.to.first < from.first)
     }
 
-    /// The next one of these chains (number and last place); those of another are left to whoever writes to
-    /// it, unless that one is far behind or gone.
-    fn next(chains: &[(u32, u64)], marks: &BTreeMap<u32, Counted>, own: u32) -> Option<Self> {
-        let new = |(chain, end): &(u32, u64)| {
-            let end = end + 1;
-            let Some(from) = marks.get(chain).copied() else {
-                let next = end - end % AT_ONCE;
-                let first = next.checked_sub(AT_ONCE)?;
+    /// The next one of these chains; those of another are left to whoever writes to it, unless that one is far
+    /// behind, or gone: of a chain that nobody writes to all is counted.
+    fn next(chains: &[End], marks: &BTreeMap<u32, Counted>, own: u32) -> Option<Self> {
+        let new = |one: &End| {
+            let (chain, end) = (one.chain, one.last + 1);
+            let Some(from) = marks.get(&chain).copied() else {
+                let next = if one.is_quiet {
+                    end
+                } else {
+                    end - end % AT_ONCE
+                };
+                let first = match one.is_quiet {
+                    true => next.saturating_sub(AT_ONCE),
+                    false => next.checked_sub(AT_ONCE)?,
+                };
                 let to = Counted { first, next };
-                return Some(Self {
-                    chain: *chain,
+                return (one.last > 0).then_some(Self {
+                    chain,
                     from: None,
                     to,
                 });
             };
-            let waits = if *chain == own {
-                AT_ONCE
-            } else {
-                LEFT_TO_OTHERS
+            let waits = match (chain == own, one.is_quiet) {
+                (true, _) => AT_ONCE,
+                (false, true) => 1,
+                (false, false) => LEFT_TO_OTHERS,
             };
-            let next = from.next + AT_ONCE;
+            let next = (from.next + AT_ONCE).min(end);
             (from.next + waits <= end).then_some(Self {
-                chain: *chain,
+                chain,
                 from: Some(from),
                 to: Counted { next, ..from },
             })
         };
-        let older = |(chain, _): &(u32, u64)| {
-            let from = marks.get(chain).copied().filter(|from| from.first > 0)?;
+        let older = |one: &End| {
+            let from = marks.get(&one.chain).copied();
+            let from = from.filter(|from| from.first > 0)?;
             let first = from.first.saturating_sub(AT_ONCE);
             Some(Self {
-                chain: *chain,
+                chain: one.chain,
                 from: Some(from),
                 to: Counted { first, ..from },
             })
         };
         let mut ordered = chains.to_vec();
-        ordered.sort_by_key(|(chain, _)| (*chain != own, *chain));
+        ordered.sort_by_key(|one| (one.chain != own, one.chain));
         let newest = ordered.iter().find_map(new);
         newest.or_else(|| ordered.iter().find_map(older))
     }
+}
+
+/// Where a chain ends.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    chain: u32,
+    last: u64,
+    /// Nobody has written to it for a while.
+    is_quiet: bool,
+}
+
+impl End {
+    /// Where a chain ends now. Whether another's is quiet is asked only where some of it is not counted.
+    fn of(
+        ledger: &mut impl Ledger,
+        one: &Chain,
+        (marks, own): (&BTreeMap<u32, Counted>, u32),
+    ) -> Result<Self, StoreError> {
+        let (chain, last) = (one.chain, one.head.seq);
+        let counted = marks.get(&chain).map_or(0, |mark| mark.next);
+        let is_quiet = chain != own && counted <= last && is_quiet(ledger, chain, last)?;
+        Ok(Self {
+            chain,
+            last,
+            is_quiet,
+        })
+    }
+}
+
+/// Whether the last record of a chain is of [`QUIET`] ago. One that says nothing of its time is of nobody who writes.
+fn is_quiet(ledger: &mut impl Ledger, chain: u32, last: u64) -> Result<bool, StoreError> {
+    let Some((_, line)) = ledger.lines_before(chain, last + 1, 0, 1)?.pop() else {
+        return Ok(true);
+    };
+    let since = Timestamp::now().checked_sub(QUIET);
+    let since = since.map_or_else(|_| String::new(), |since| format!("{since:.6}"));
+    Ok(Row::read(&line).map_or(true, |row| row.time < since))
 }
 
 /// What was there when this thread counted last: it need not be read again while nobody else counts.
@@ -194,8 +239,11 @@ pub(crate) fn count_some(
     memory: &mut Memory,
 ) -> Result<bool, StoreError> {
     let chains = ledger.chains()?;
-    let ends: Vec<_> = chains.iter().map(|one| (one.chain, one.head.seq)).collect();
     let marks = ledger.marks()?;
+    let mut ends = Vec::new();
+    for one in &chains {
+        ends.push(End::of(ledger, one, (&marks, own))?);
+    }
     let Some(mut step) = Step::next(&ends, &marks, own) else {
         return Ok(false);
     };
@@ -253,56 +301,11 @@ pub(super) fn oldest_day() -> String {
 pub(crate) const AT_ONCE: u64 = 1024;
 /// Days and servers of which a thread keeps in memory what is counted: some thirty megabytes at the very most.
 const MOST_REMEMBERED: usize = 200;
+/// Its own node is not there: as often as it looks, it records more than that in a minute or has stopped.
+const QUIET: SignedDuration = SignedDuration::from_mins(1);
 /// Its own node counts it within a second, if it is there.
 const LEFT_TO_OTHERS: u64 = 8 * AT_ONCE;
 pub(super) const BETWEEN_OLDER: Duration = Duration::from_millis(3);
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn mark(first: u64, next: u64) -> Counted {
-        Counted { first, next }
-    }
-
-    fn next(chains: &[(u32, u64)], marks: &[(u32, Counted)], own: u32) -> Option<(u32, u64, u64)> {
-        let marks = marks.iter().copied().collect();
-        let step = Step::next(chains, &marks, own)?;
-        let (first, below) = step.places();
-        Some((step.chain, first, below))
-    }
-
-    #[test]
-    fn new_records_go_first_and_old_ones_follow_to_the_beginning() {
-        assert_eq!(next(&[(1, 1022)], &[], 1), None, "not enough yet");
-        assert_eq!(next(&[(1, 1023)], &[], 1), Some((1, 0, 1024)));
-        assert_eq!(next(&[(1, 10_000)], &[], 1), Some((1, 8192, 9216)));
-        let known = mark(8192, 9216);
-        assert_eq!(
-            next(&[(1, 10_238)], &[(1, known)], 1),
-            Some((1, 7168, 8192))
-        );
-        assert_eq!(
-            next(&[(1, 10_239)], &[(1, known)], 1),
-            Some((1, 9216, 10_240))
-        );
-        assert_eq!(
-            next(&[(1, 2000)], &[(1, mark(500, 1500))], 1),
-            Some((1, 0, 500))
-        );
-        assert_eq!(next(&[(1, 2000)], &[(1, mark(0, 1500))], 1), None);
-    }
-
-    #[test]
-    fn another_nodes_records_are_left_to_it_unless_it_is_gone() {
-        let whole = (1, mark(0, 1024));
-        let two = |end| next(&[(1, 1500), (2, end)], &[whole, (2, mark(0, 1024))], 1);
-        assert_eq!(two(5000), None);
-        assert_eq!(two(20_000), Some((2, 1024, 2048)));
-        // Nobody counted it: it is of before there were counts, or of who does not.
-        assert_eq!(
-            next(&[(1, 1500), (2, 1500)], &[whole], 1),
-            Some((2, 0, 1024))
-        );
-    }
-}
+mod tests;

@@ -20,7 +20,7 @@ pub(crate) fn decided(
     since_day: &str,
 ) -> Result<Decided, StoreError> {
     let mut extent = Extent::default();
-    let tail = tail(ledger, &mut extent)?;
+    let tail = tail(ledger, since_hour.min(since_day), &mut extent)?;
     let mut hours = Hours::default();
     for one in ledger.hours(since_hour)? {
         hours.add((one.hour, one.server, one.verdict), one.count);
@@ -42,6 +42,7 @@ pub(crate) fn decided(
             fresh.push(at.host.clone());
             HostCount {
                 host: at.host,
+                server: at.server,
                 ..HostCount::default()
             }
         });
@@ -68,7 +69,7 @@ pub(crate) fn decided(
 /// As [`super::CountedLog::tried`].
 pub(crate) fn tried(ledger: &mut impl Ledger, asked: &TriedAsked) -> Result<Tried, StoreError> {
     let mut extent = Extent::default();
-    let tail = tail(ledger, &mut extent)?;
+    let tail = tail(ledger, &asked.since, &mut extent)?;
     let mut found = Attempts::default();
     let lines = ledger.attempts(asked, MOST)?;
     extent.cut = MOST.is_reached(&lines);
@@ -94,8 +95,9 @@ pub(crate) fn tried(ledger: &mut impl Ledger, asked: &TriedAsked) -> Result<Trie
     Ok(tried)
 }
 
-/// What is not counted yet, at most [`MOST_TAIL`] of a chain; and what that leaves out.
-fn tail(ledger: &mut impl Ledger, extent: &mut Extent) -> Result<Tally, StoreError> {
+/// What is not counted yet, at most [`MOST_TAIL`] of a chain; and what that leaves out. What a node left behind
+/// that has written nothing since a time is not read.
+fn tail(ledger: &mut impl Ledger, since: &str, extent: &mut Extent) -> Result<Tally, StoreError> {
     let marks = ledger.marks()?;
     let mut tally = Tally::default();
     for chain in ledger.chains()? {
@@ -104,6 +106,9 @@ fn tail(ledger: &mut impl Ledger, extent: &mut Extent) -> Result<Tally, StoreErr
         let mark = marks.get(&chain.chain).copied();
         let next = mark.map_or(earliest, |mark| mark.next);
         let from = next.max(earliest);
+        if from < below && ends_before(ledger, &chain, since)? {
+            continue;
+        }
         extent.behind += from - next;
         let begins = mark.map_or(from, |mark| mark.first);
         note_start(ledger, &chain, begins, extent)?;
@@ -115,6 +120,15 @@ fn tail(ledger: &mut impl Ledger, extent: &mut Extent) -> Result<Tally, StoreErr
         }
     }
     Ok(tally)
+}
+
+/// Whether the last record of a chain is older than a time. One that does not say when it was written is not.
+fn ends_before(ledger: &mut impl Ledger, chain: &Chain, since: &str) -> Result<bool, StoreError> {
+    let last = ledger
+        .lines_before(chain.chain, chain.head.seq + 1, 0, 1)?
+        .pop();
+    let row = last.and_then(|(_, line)| Row::read(&line).ok());
+    Ok(row.is_some_and(|row| row.time.as_str() < since))
 }
 
 /// When the first record was written that is counted, where there are some before it.

@@ -3,7 +3,7 @@
 //! A chain's newest records, which no index has yet, are read line by line; older ones are proposed
 //! by the terms of their block. A [`Shelf`] is what a database has to offer for that.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, ops::RangeInclusive};
 
 use super::{
     Found, Marks, Page, Position, Query,
@@ -36,6 +36,15 @@ pub(crate) trait Shelf {
     fn strays(&mut self, most: u32) -> Result<(u64, Vec<i64>), StoreError>;
     /// The signed checkpoints of a chain, in order.
     fn checkpoints(&mut self, chain: u32) -> Result<Vec<String>, StoreError>;
+    /// The newest checkpoint of each segment that ends at a place of `ends`, in order; of `most` segments.
+    fn newest_checkpoints(
+        &mut self,
+        chain: u32,
+        ends: RangeInclusive<u64>,
+        most: u32,
+    ) -> Result<Vec<String>, StoreError>;
+    /// One checkpoint by its number.
+    fn checkpoint(&mut self, chain: u32, number: u64) -> Result<Option<String>, StoreError>;
     /// Lines behind `after`, oldest first.
     fn lines_after(
         &mut self,

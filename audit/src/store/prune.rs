@@ -18,6 +18,7 @@ use crate::{
     },
     log::indexed::put_together,
     retention::{Class, Retention},
+    row::Row,
     search::{
         posting::BLOCK,
         walk::{Chain, key_of},
@@ -95,19 +96,22 @@ pub(super) fn prune(
     let mut pruned = Vec::new();
     for chain in shears.chains()? {
         let outcome = prune_chain(shears, &chain, prune)?;
-        if outcome.is_ok() && !prune.dry_run {
+        if let Ok((_, covered)) = &outcome
+            && !prune.dry_run
+        {
+            let stays = first_behind(shears, chain.chain, *covered)?;
             for (class, before) in prune.retention.each() {
                 let old = Old {
                     chain: Some(chain.chain),
                     class: Some(class.as_str()),
-                    before,
+                    before: stays.as_deref().map_or(before, |stays| before.min(stays)),
                 };
                 drop_counts(shears, &old)?;
             }
         }
         pruned.push(PrunedChain {
             node: chain.node,
-            outcome,
+            outcome: outcome.map(|(counts, _)| counts),
         });
     }
     Ok(pruned)
@@ -115,17 +119,29 @@ pub(super) fn prune(
 
 type Counts = BTreeMap<Class, u64>;
 
+/// When the first record was written that no checkpoint covers: it stays, however old it is, and so do its counts.
+fn first_behind(
+    shears: &mut impl Shears,
+    chain: u32,
+    covered: u64,
+) -> Result<Option<String>, StoreError> {
+    let first = shears.lines_after(chain, covered, 1)?.pop();
+    // What is no record says nothing of its time: nothing is dropped then.
+    Ok(first.map(|(_, line)| Row::read(&line).map_or_else(|_| String::new(), |row| row.time)))
+}
+
+/// How many records went, and the last place that is signed.
 fn prune_chain(
     shears: &mut impl Shears,
     chain: &Chain,
     prune: &Prune<'_>,
-) -> Result<Result<Counts, ChainFault>, StoreError> {
+) -> Result<Result<(Counts, u64), ChainFault>, StoreError> {
     let mut trusted = prune.trusted.to_vec();
     trusted.push(prune.key.public());
     let lines = shears.checkpoints(chain.chain)?;
     let segments = match put_together(&lines, chain, &trusted) {
         // Nothing is signed yet: nothing can go.
-        Err(ChainFault::Unsigned) => return Ok(Ok(Counts::new())),
+        Err(ChainFault::Unsigned) => return Ok(Ok((Counts::new(), 0))),
         Err(fault) => return Ok(Err(fault)),
         Ok(segments) => Arc::new(segments),
     };
@@ -151,7 +167,7 @@ fn prune_chain(
         }
         before = end;
     }
-    Ok(Ok(counts))
+    Ok(Ok((counts, segments.covered())))
 }
 
 /// Whether the first record that is left is old enough for any to go.

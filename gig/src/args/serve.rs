@@ -63,7 +63,7 @@ pub(crate) struct ServeArgs {
         value_parser = kept
     )]
     keep: Vec<Kept>,
-    /// A former key of this record, whose checkpoints --keep believes beside its own: after a restore
+    /// A former key of this record, whose checkpoints --keep and a record's page believe beside its own: after a restore
     /// without `audit-signing.key`, or where a node's name was taken over; as `gig audit verify` shows it; repeatable
     #[arg(long, env = "GIG_AUDIT_KEY", value_name = "KEY", value_delimiter = ',')]
     pub(crate) audit_key: Vec<PublicKey>,

@@ -18,6 +18,30 @@ impl Appliance {
         let records = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
         records.filter(|one| one["event"].is_string()).collect()
     }
+
+    /// Decisions as they were recorded: allowed, denied, would be denied.
+    pub(super) fn recorded_decisions(&self) -> [u64; 3] {
+        let mut verdicts: BTreeMap<String, u64> = BTreeMap::new();
+        for record in self.exported() {
+            let event = record["event"].as_str().unwrap_or_default();
+            let verdict = record["verdict"].as_str();
+            if let ("dns" | "connect" | "request", Some(verdict)) = (event, verdict) {
+                *verdicts.entry(verdict.to_owned()).or_default() += 1;
+            }
+        }
+        ["allow", "deny", "would_deny"]
+            .map(|verdict| verdicts.get(verdict).copied().unwrap_or_default())
+    }
+
+    /// The same, as the first page draws them.
+    pub(super) fn drawn_decisions(&self, cookie: &str) -> [u64; 3] {
+        let page = Ask::new("GET", "/").cookie(cookie).send(self);
+        assert_eq!(page.status, 200, "{page:?}");
+        let words = page.body.split("Decisions of the last 24 hours: ").nth(1);
+        let words = words.and_then(|rest| rest.split('"').next());
+        let words = words.expect("the drawing's words");
+        ["allowed", "denied,", "would be denied"].map(|what| number_before(words, what))
+    }
 }
 
 /// `2,105 allowed` as a number: what stands before a word in the drawing's words.
@@ -48,16 +72,8 @@ fn a_noisy_program_hides_no_other_and_the_chart_counts_what_was_recorded() {
         let sandbox = appliance.run(name);
         appliance.until("it ends", |one| one.ended(&sandbox).is_some());
     }
-    let mut verdicts: BTreeMap<String, u64> = BTreeMap::new();
-    for record in appliance.exported() {
-        let event = record["event"].as_str().unwrap_or_default();
-        if let ("dns" | "connect" | "request", Some(verdict)) = (event, record["verdict"].as_str())
-        {
-            *verdicts.entry(verdict.to_owned()).or_default() += 1;
-        }
-    }
-    let of = |verdict: &str| verdicts.get(verdict).copied().unwrap_or_default();
-    assert!(of("deny") > NOISE as u64, "{verdicts:?}");
+    let recorded = appliance.recorded_decisions();
+    assert!(recorded[1] > NOISE as u64, "{recorded:?}");
 
     let page = Ask::new("GET", "/").cookie(&cookie).send(&appliance);
     assert_eq!(page.status, 200, "{page:?}");
@@ -66,11 +82,7 @@ fn a_noisy_program_hides_no_other_and_the_chart_counts_what_was_recorded() {
     let waiting = waiting.expect("the denials that wait");
     assert!(waiting.contains("wanted.test"), "{waiting}");
     assert!(waiting.contains("h1300.noise.test"), "{waiting}");
-    let words = page.body.split("Decisions of the last 24 hours: ").nth(1);
-    let words = words.and_then(|rest| rest.split('"').next());
-    let words = words.expect("the drawing's words");
-    let told = ["allowed", "denied,", "would be denied"].map(|what| number_before(words, what));
-    assert_eq!(told, [of("allow"), of("deny"), of("would_deny")], "{words}");
+    assert_eq!(appliance.drawn_decisions(&cookie), recorded);
     // A thousand names by themselves, and the rest together.
     assert!(
         page.body.contains("decisions were about other names"),

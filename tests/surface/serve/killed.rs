@@ -125,6 +125,21 @@ fn told(appliance: &Appliance) -> (BTreeMap<String, u64>, BTreeSet<String>) {
     (recorded, changes)
 }
 
+/// However often counting was cut short.
+fn everything_is_counted_once(appliance: &Appliance) {
+    let cookie = appliance.first_admin();
+    appliance.until("all of it is counted", |one| {
+        let recorded = one.recorded_decisions();
+        let drawn = one.drawn_decisions(&cookie);
+        let too_many = drawn
+            .iter()
+            .zip(&recorded)
+            .any(|(drawn, known)| drawn > known);
+        assert!(!too_many, "{drawn:?} {recorded:?}");
+        drawn == recorded
+    });
+}
+
 #[test]
 fn kill_9_under_load_loses_nothing_that_was_answered_and_it_serves_again() {
     let origin = Counting::start();
@@ -195,6 +210,7 @@ fn kill_9_under_load_loses_nothing_that_was_answered_and_it_serves_again() {
         assert_eq!(kept.status, 200, "{name}: {kept:?}");
         assert!(changes.contains(name), "{name}");
     }
+    everything_is_counted_once(&appliance);
     // It works as before.
     let before: u64 = origin.seen().values().sum();
     appliance.run("c1");

@@ -213,7 +213,12 @@ pub(crate) async fn found(app: &Arc<App>, id: &str) -> Result<Found, Problem> {
 
 /// By which a record is asked for.
 pub(crate) fn id(found: &Found) -> String {
-    format!("{}-{}", found.at.chain, found.at.seq)
+    written(found.at)
+}
+
+/// A place as people write it.
+pub(crate) fn written(at: Position) -> String {
+    format!("{}-{}", at.chain, at.seq)
 }
 
 /// The line as it was written, with its id put first.

@@ -8,12 +8,12 @@ use axum::{
 };
 use gig_audit::{
     chain::ChainFault,
-    log::in_chain::{InChain, Neighbour, Sealed},
+    log::in_chain::{Gap, InChain, Neighbour, Sealed},
 };
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::audit::{id, place};
+use super::audit::{id, place, written};
 use crate::{api_error::Problem, app::App, auth::Caller, role::Permission};
 
 /// A record in its chain, computed anew from the lines that are there.
@@ -28,13 +28,15 @@ pub(crate) struct ChainView {
     pub(crate) holds: bool,
     /// How it does not.
     pub(crate) fault: Option<String>,
+    /// What was removed before it, where no record is there any more.
+    pub(crate) begins: GapView,
     /// The record before; null where there is none any more.
     pub(crate) before: Option<NeighbourView>,
     /// The record behind; null where this is the last.
     pub(crate) behind: Option<NeighbourView>,
     /// The signed checkpoint that covers it; null where it is not signed yet.
     pub(crate) checkpoint: Option<CheckpointView>,
-    /// How the checkpoints of its chain do not hold.
+    /// How the checkpoint that covers it does not hold.
     pub(crate) checkpoint_fault: Option<String>,
 }
 
@@ -42,15 +44,28 @@ pub(crate) struct ChainView {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct NeighbourView {
     pub(crate) id: String,
+    /// Empty, as event and hash are, where what stands there is no record any more.
     pub(crate) time: String,
     pub(crate) event: String,
     pub(crate) hash: String,
-    /// Places between both that are empty.
-    pub(crate) between: u64,
+    /// What is between both.
+    #[serde(flatten)]
+    pub(crate) gap: GapView,
     /// Whether the later one names the earlier one's hash; where places between them are empty, whether
     /// checkpoints list them as removed.
     pub(crate) holds: bool,
     pub(crate) fault: Option<String>,
+}
+
+/// Places that are empty.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct GapView {
+    /// How many.
+    pub(crate) between: u64,
+    /// They are more than were looked at: those in the middle are `gig audit verify`'s to prove.
+    pub(crate) unread: bool,
+    /// A key that this gig does not know, where one signed that they were removed.
+    pub(crate) stranger: Option<String>,
 }
 
 /// A signed checkpoint, and whether what it speaks of is so.
@@ -63,10 +78,14 @@ pub(crate) struct CheckpointView {
     pub(crate) last: u64,
     /// The key whose signature holds: `gig audit key` prints a machine's own.
     pub(crate) key: String,
+    /// Whether that is this machine's key, or one that `--audit-key` names; anybody can sign with another.
+    pub(crate) known: bool,
     /// Records of it that were removed since, as it says itself.
     pub(crate) removed: u64,
     /// Whether what is there is, record for record, what was signed.
     pub(crate) holds: bool,
+    /// It speaks of more records than are read for one: they are `gig audit verify`'s to prove.
+    pub(crate) unread: bool,
     pub(crate) fault: Option<String>,
 }
 
@@ -89,15 +108,52 @@ pub(crate) async fn of(app: &Arc<App>, caller: &Caller, id: &str) -> Result<Chai
     found.map(Into::into).ok_or_else(missing)
 }
 
+impl GapView {
+    /// What is to be said beside "removed as signed".
+    pub(crate) fn words(&self) -> String {
+        let far = match self.unread {
+            true => ", as far as it was looked at here",
+            false => "",
+        };
+        let key = self
+            .stranger
+            .as_deref()
+            .map(|key| format!(", by key {key}, which this gig does not know"));
+        format!("{}{far}", key.unwrap_or_default())
+    }
+}
+
+impl CheckpointView {
+    /// How it is shown, in a class and a word.
+    pub(crate) const fn tag(&self) -> (&'static str, &'static str) {
+        match (self.unread, self.holds, self.known) {
+            (true, ..) => ("unknown", "not read"),
+            (_, false, _) => ("broken", "does not hold"),
+            (_, true, false) => ("unknown", "unknown key"),
+            (_, true, true) => ("works", "holds"),
+        }
+    }
+}
+
 fn fault(outcome: &Result<(), ChainFault>) -> Option<String> {
-    outcome.as_ref().err().map(ToString::to_string)
+    outcome.as_ref().err().map(words)
+}
+
+fn words(fault: &ChainFault) -> String {
+    match fault.foreign_key() {
+        Some(key) => format!(
+            "it is signed by key {key}, which is not this machine's: if it is a former one of this record, start gig \
+             with --audit-key {key}"
+        ),
+        None => fault.to_string(),
+    }
 }
 
 impl From<InChain> for ChainView {
     fn from(one: InChain) -> Self {
         let (checkpoint, checkpoint_fault) = match one.sealed {
             Ok(sealed) => (sealed.map(Into::into), None),
-            Err(why) => (None, Some(why.to_string())),
+            Err(why) => (None, Some(words(&why))),
         };
         Self {
             id: id(&one.found),
@@ -105,6 +161,7 @@ impl From<InChain> for ChainView {
             hash: one.found.row.hash.clone(),
             holds: one.own.is_ok(),
             fault: fault(&one.own),
+            begins: one.begins.into(),
             before: one.before.map(Into::into),
             behind: one.behind.map(Into::into),
             checkpoint,
@@ -115,14 +172,27 @@ impl From<InChain> for ChainView {
 
 impl From<Neighbour> for NeighbourView {
     fn from(one: Neighbour) -> Self {
+        let row = one.found.map(|found| found.row);
+        let (time, event, hash) =
+            row.map_or_else(Default::default, |row| (row.time, row.event, row.hash));
         Self {
-            id: id(&one.found),
+            id: written(one.at),
             holds: one.link.is_ok(),
             fault: fault(&one.link),
-            between: one.between,
-            time: one.found.row.time,
-            event: one.found.row.event,
-            hash: one.found.row.hash,
+            gap: one.gap.into(),
+            time,
+            event,
+            hash,
+        }
+    }
+}
+
+impl From<Gap> for GapView {
+    fn from(gap: Gap) -> Self {
+        Self {
+            between: gap.places,
+            unread: gap.is_long,
+            stranger: gap.stranger.map(|key| key.to_string()),
         }
     }
 }
@@ -135,9 +205,11 @@ impl From<Sealed> for CheckpointView {
             first: sealed.checkpoint.first,
             last: sealed.checkpoint.last,
             key: sealed.checkpoint.key.to_string(),
+            known: sealed.is_known,
             removed: sealed.removed,
-            holds: sealed.whole.is_ok(),
-            fault: fault(&sealed.whole),
+            holds: matches!(sealed.whole, Some(Ok(()))),
+            unread: sealed.whole.is_none(),
+            fault: sealed.whole.and_then(|whole| fault(&whole)),
         }
     }
 }

@@ -147,7 +147,7 @@ impl Rest {
         let still = self.caller.still(&self.app).await;
         still.map_err(|problem| problem.detail)?;
         // Beside what they look at meanwhile: an export that may take an hour is not cut for that.
-        let asks = format!("export of {}", self.caller.known_as());
+        let asks = format!("export of {}", self.caller.whose_turn());
         let page = on_behalf(asks.into(), self.app.search(query.clone())).await;
         let page = page.map_err(|problem| problem.detail)?;
         let mut text = String::new();

@@ -54,13 +54,18 @@ impl App {
         self.look(move || app.read(|log| log.end())).await
     }
 
-    /// A record with what stands around it.
+    /// A record with what stands around it; given up with the future, and after [`WITHIN`].
     pub(crate) async fn in_chain(
         self: &Arc<Self>,
         at: Position,
     ) -> Result<Option<InChain>, Problem> {
-        let app = Arc::clone(self);
-        self.look(move || app.read(|log| log.in_chain(at))).await
+        let gone = Gone(Arc::default());
+        let (app, is_gone) = (Arc::clone(self), Arc::clone(&gone.0));
+        self.look(move || {
+            let stop = within(&is_gone);
+            app.read(|log| log.in_chain(at, &app.known, &stop))
+        })
+        .await
     }
 
     /// Records that a search reads line by line still, and how many chains there are.
@@ -81,8 +86,7 @@ impl App {
     }
 
     fn page_while(&self, query: &Query, gone: &AtomicBool) -> Result<Page, Problem> {
-        let begun = Instant::now();
-        let stop = || gone.load(Ordering::Relaxed) || begun.elapsed() > WITHIN;
+        let stop = within(gone);
         self.read(|log| log.search_until(query, &stop))
     }
 
@@ -110,6 +114,7 @@ impl App {
         };
         let answer = match read(reader.as_mut()) {
             Err(ReadLogError::Stopped) => Err(too_slow()),
+            Err(ReadLogError::Row { seq, .. }) => Err(no_record(seq)),
             answer => Ok(answer.map_err(Problem::internal)?),
         };
         let mut readers = self.readers.lock();
@@ -118,6 +123,21 @@ impl App {
         }
         answer
     }
+}
+
+/// Says when to give up: nobody waits any more, or it took too long.
+fn within(gone: &AtomicBool) -> impl Fn() -> bool {
+    let begun = Instant::now();
+    move || gone.load(Ordering::Relaxed) || begun.elapsed() > WITHIN
+}
+
+/// Somebody changed it: what is left is evidence, and not gig's to mend.
+fn no_record(seq: u64) -> Problem {
+    let words = format!(
+        "what stands at place {seq} of a chain is no record any more: somebody changed it. `gig audit verify` says \
+         what holds"
+    );
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "damaged_record", words)
 }
 
 /// Places of those who search: each has a reader.

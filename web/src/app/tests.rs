@@ -86,6 +86,8 @@ impl Lab {
             webhooks: Arc::new(OneSecret),
             about: Vec::new(),
             node: "here".to_owned(),
+            audit_keys: Vec::new(),
+            names_kept: None,
             watch: Arc::default(),
             public_url: url.map(str::to_owned),
             own_tls: false,

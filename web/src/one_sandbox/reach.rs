@@ -25,7 +25,8 @@ pub(crate) struct ReachView {
     pub(crate) policy_version: u64,
     /// What puts it in force.
     pub(crate) policy_by: String,
-    /// `external`, `local` or `disconnected`; null where its server is not registered any more.
+    /// `external`, `local` or `disconnected`; of one that another node has, as its server is registered now. Null
+    /// where it has ended and only the record knows it, or its server is not registered any more.
     pub(crate) network: Option<&'static str>,
     /// Policies that bound it. Of one that has ended they are not known.
     pub(crate) floors: Vec<String>,
@@ -104,6 +105,8 @@ fn read(
 ) -> Result<(ReachView, Vec<SecretReach>), StoreError> {
     let given = match asked.given {
         Some(given) => Some(given),
+        // What is registered today says nothing of what one that has ended was given.
+        None if !asked.there => None,
         None => {
             let server = store.server(&asked.server)?.map(|server| server.spec);
             server.map(|spec| (spec.network, spec.secrets))

@@ -166,7 +166,8 @@ impl Ledger for PostgresLog {
         self.ask("read", |link| {
             let look = "SELECT host, sum(allowed)::int8, sum(denied)::int8, sum(would_deny)::int8,
                         min(first), max(last),
-                        EXISTS (SELECT FROM audit_count_host o WHERE o.host = h.host AND o.day < $1)
+                        EXISTS (SELECT FROM audit_count_host o WHERE o.host = h.host AND o.day < $1),
+                        min(server)
                  FROM audit_count_host h WHERE day >= $1 GROUP BY host";
             let rows = link.asked(link.client().query(look, &[&since]))?;
             let host = |row| {
@@ -178,6 +179,7 @@ impl Ledger for PostgresLog {
                     first: get(link, row, 4)?,
                     last: get(link, row, 5)?,
                     known_before: get(link, row, 6)?,
+                    server: get(link, row, 7)?,
                 })
             };
             rows.iter().map(host).collect()

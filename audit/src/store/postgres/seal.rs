@@ -1,5 +1,7 @@
 //! Checkpoints in the database: signing what was written.
 
+use std::ops::RangeInclusive;
+
 use gig_postgres::{Link, LinkError};
 
 use super::session::get;
@@ -84,6 +86,33 @@ pub(super) fn lines(link: &Link, chain: u32) -> Result<Vec<String>, LinkError> {
     rows.iter().map(|row| get(link, row, 0)).collect()
 }
 
+/// Of each segment that ends at a place of `ends` the newest checkpoint, in order; of `most` segments. What is older
+/// of a segment is not read.
+pub(super) fn newest(
+    link: &Link,
+    chain: u32,
+    ends: &RangeInclusive<u64>,
+    most: u32,
+) -> Result<Vec<String>, LinkError> {
+    let (from, to) = (bound(*ends.start()), bound(*ends.end()));
+    let look = "
+        SELECT c.line FROM
+            (SELECT last, max(number) AS number FROM audit_checkpoint
+             WHERE chain = $1 AND last BETWEEN $2 AND $3 GROUP BY last ORDER BY last LIMIT $4) n
+        JOIN audit_checkpoint c ON c.chain = $1 AND c.number = n.number ORDER BY n.last";
+    let (chain, most) = (chain.cast_signed(), i64::from(most));
+    let rows = link.asked(link.client().query(look, &[&chain, &from, &to, &most]))?;
+    rows.iter().map(|row| get(link, row, 0)).collect()
+}
+
+/// One checkpoint of a chain.
+pub(super) fn line(link: &Link, chain: u32, number: u64) -> Result<Option<String>, LinkError> {
+    let look = "SELECT line FROM audit_checkpoint WHERE chain = $1 AND number = $2";
+    let (chain, number) = (chain.cast_signed(), bound(number));
+    let row = link.asked(link.client().query_opt(look, &[&chain, &number]))?;
+    row.map(|row| get(link, &row, 0)).transpose()
+}
+
 /// The last places of the segments that checkpoints behind number `known` speak of.
 pub(super) fn since(link: &Link, chain: u32, known: u64) -> Result<Vec<u64>, LinkError> {
     let look = "SELECT last FROM audit_checkpoint WHERE chain = $1 AND number > $2";
@@ -91,6 +120,11 @@ pub(super) fn since(link: &Link, chain: u32, known: u64) -> Result<Vec<u64>, Lin
     let rows = link.asked(link.client().query(look, &[&chain, &known]))?;
     let last = |row| get::<i64>(link, row, 0).map(i64::cast_unsigned);
     rows.iter().map(last).collect()
+}
+
+/// Nothing stands behind it.
+fn bound(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// Of the locks with two numbers those of who signs: `gigc`.

@@ -1,6 +1,6 @@
 //! Reading the record of a fleet: search, tail, proof.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, ops::RangeInclusive, time::Duration};
 
 use gig_postgres::{Link, LinkError};
 
@@ -9,7 +9,7 @@ use crate::{
     chain::Head,
     log::{
         ChainProof, Log, LogVerdict, ReadLogError,
-        in_chain::{self, InChain},
+        in_chain::{self, InChain, Known},
         indexed,
     },
     search::{
@@ -298,6 +298,19 @@ impl Shelf for PostgresLog {
         self.read(|link| seal::lines(link, chain))
     }
 
+    fn newest_checkpoints(
+        &mut self,
+        chain: u32,
+        ends: RangeInclusive<u64>,
+        most: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        self.read(|link| seal::newest(link, chain, &ends, most))
+    }
+
+    fn checkpoint(&mut self, chain: u32, number: u64) -> Result<Option<String>, StoreError> {
+        self.read(|link| seal::line(link, chain, number))
+    }
+
     fn lines_after(
         &mut self,
         chain: u32,
@@ -334,9 +347,14 @@ impl Log for PostgresLog {
         Ok(indexed::unindexed(self)?)
     }
 
-    fn in_chain(&mut self, at: Position) -> Result<Option<InChain>, ReadLogError> {
+    fn in_chain(
+        &mut self,
+        at: Position,
+        known: &Known,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Option<InChain>, ReadLogError> {
         self.hold()?;
-        let found = in_chain::of(self, at);
+        let found = in_chain::of(self, at, known, stop);
         self.release()?;
         found
     }

@@ -154,7 +154,8 @@ impl Ledger for SqliteLog {
             self.connection
                 .prepare_cached(
                     "SELECT host, sum(allowed), sum(denied), sum(would_deny), min(first), max(last),
-                            EXISTS (SELECT 1 FROM count_host o WHERE o.host = h.host AND o.day < ?1)
+                            EXISTS (SELECT 1 FROM count_host o WHERE o.host = h.host AND o.day < ?1),
+                            min(server)
                      FROM count_host h WHERE day >= ?1 GROUP BY +host",
                 )?
                 .query_map([since], |row| {
@@ -166,6 +167,7 @@ impl Ledger for SqliteLog {
                         first: row.get(4)?,
                         last: row.get(5)?,
                         known_before: row.get(6)?,
+                        server: row.get(7)?,
                     })
                 })?
                 .collect()

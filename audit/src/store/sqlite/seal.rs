@@ -1,5 +1,7 @@
 //! Checkpoints in the database: signing what was written.
 
+use std::ops::RangeInclusive;
+
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
 use crate::{
@@ -65,6 +67,40 @@ pub(super) fn lines(connection: &Connection, chain: u32) -> Result<Vec<String>, 
         .collect()
 }
 
+/// Of each segment that ends at a place of `ends` the newest checkpoint, in order; of `most` segments. What is older
+/// of a segment is not read.
+pub(super) fn newest(
+    connection: &Connection,
+    chain: u32,
+    ends: RangeInclusive<u64>,
+    most: u32,
+) -> Result<Vec<String>, rusqlite::Error> {
+    if !has_table(connection)? {
+        return Ok(Vec::new());
+    }
+    connection
+        .prepare_cached(
+            "SELECT c.line FROM
+                 (SELECT last, max(number) AS number FROM checkpoint
+                  WHERE chain = ?1 AND last BETWEEN ?2 AND ?3 GROUP BY last ORDER BY last LIMIT ?4) n
+             JOIN checkpoint c ON c.chain = ?1 AND c.number = n.number ORDER BY n.last",
+        )?
+        .query_map((chain, bound(*ends.start()), bound(*ends.end()), most), |row| row.get(0))?
+        .collect()
+}
+
+/// One checkpoint of a chain.
+pub(super) fn line(
+    connection: &Connection,
+    chain: u32,
+    number: u64,
+) -> Result<Option<String>, rusqlite::Error> {
+    connection
+        .prepare_cached("SELECT line FROM checkpoint WHERE chain = ?1 AND number = ?2")?
+        .query_row((chain, bound(number)), |row| row.get(0))
+        .optional()
+}
+
 /// The last places of the segments that checkpoints behind number `known` speak of.
 pub(super) fn since(
     connection: &Connection,
@@ -88,6 +124,11 @@ pub(super) fn without_chain(connection: &Connection) -> Result<Vec<u32>, rusqlit
         )?
         .query_map([], |row| row.get(0))?
         .collect()
+}
+
+/// Nothing stands behind it.
+fn bound(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn has_table(connection: &Connection) -> Result<bool, rusqlite::Error> {

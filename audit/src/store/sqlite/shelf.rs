@@ -1,6 +1,6 @@
 //! Reading a database of records: search, tail, proof.
 
-use std::{io, path::Path, thread};
+use std::{io, ops::RangeInclusive, path::Path, thread};
 
 use rusqlite::{Connection, OptionalExtension as _};
 
@@ -9,7 +9,7 @@ use crate::{
     chain::Head,
     log::{
         ChainProof, Log, LogVerdict, ReadLogError,
-        in_chain::{self, InChain},
+        in_chain::{self, InChain, Known},
         indexed,
     },
     record::ChainHash,
@@ -186,6 +186,20 @@ impl Shelf for SqliteLog {
         self.told("read", seal::lines(&self.connection, chain))
     }
 
+    fn newest_checkpoints(
+        &mut self,
+        chain: u32,
+        ends: RangeInclusive<u64>,
+        most: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        let found = seal::newest(&self.connection, chain, ends, most);
+        self.told("read", found)
+    }
+
+    fn checkpoint(&mut self, chain: u32, number: u64) -> Result<Option<String>, StoreError> {
+        self.told("read", seal::line(&self.connection, chain, number))
+    }
+
     fn strays(&mut self, most: u32) -> Result<(u64, Vec<i64>), StoreError> {
         let read = || {
             let mut count = 0;
@@ -320,10 +334,15 @@ impl Log for SqliteLog {
         Ok(indexed::unindexed(self)?)
     }
 
-    fn in_chain(&mut self, at: Position) -> Result<Option<InChain>, ReadLogError> {
+    fn in_chain(
+        &mut self,
+        at: Position,
+        known: &Known,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Option<InChain>, ReadLogError> {
         // A neighbour is not missing where one was removed meanwhile.
         self.hold_moment()?;
-        let found = in_chain::of(self, at);
+        let found = in_chain::of(self, at, known, stop);
         let given_back = self.connection.execute_batch("ROLLBACK");
         self.told("read", given_back)?;
         found
