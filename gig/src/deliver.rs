@@ -60,6 +60,8 @@ pub(crate) enum Again {
     Later(Option<Duration>),
     /// Less at once.
     Less,
+    /// Nothing for what is in it, which the other side does not read; of several it may be one alone.
+    Refused,
     /// Nothing.
     Never,
 }
@@ -203,7 +205,7 @@ impl Delivery {
         };
         match (sent, batch) {
             // Nobody is kept from the rest of the record by one that is long.
-            (Err(not), [one]) if not.again == Again::Less => {
+            (Err(not), [one]) if matches!(not.again, Again::Less | Again::Refused) => {
                 let body = written(&[otlp::shortened(one)]).unwrap_or_default();
                 self.post(url, body).await
             }
@@ -224,6 +226,11 @@ impl Delivery {
         match answer.status {
             200..=299 => Ok(rejected(answer.body.expose())),
             413 => Err(less(why)),
+            // OTLP/HTTP: what it holds cannot be read; collectors say so of all for one text in one record.
+            400 | 422 => Err(NotDelivered {
+                why,
+                again: Again::Refused,
+            }),
             // OTLP/HTTP: these may be sent again; and one that the collector did not hear to its end.
             408 | 429 | 502 | 503 | 504 => {
                 let after = answer.header("retry-after");

@@ -279,7 +279,7 @@ fn a_collector_gets_every_record_and_is_asked_again_only_where_it_says_so() {
             "{half:?}"
         );
         taken.extend(half);
-        let wrong = seqs(&collect(&listener, "400 Bad Request", ""));
+        let wrong = seqs(&collect(&listener, "403 Forbidden", ""));
         assert_eq!(Some(&wrong[0]), taken.last().map(|last| last + 1).as_ref());
         // What was not taken whole is sent whole.
         let mut again = seqs(&collect(&listener, "200 OK", rejecting));
@@ -299,7 +299,7 @@ fn a_collector_gets_every_record_and_is_asked_again_only_where_it_says_so() {
         answer.status, 125,
         "a wrong request is not repeated: {answer:?}"
     );
-    assert!(answer.errors.contains("answered 400"), "{answer:?}");
+    assert!(answer.errors.contains("answered 403"), "{answer:?}");
     let answer = place.send(&database, &to, &options);
     assert_eq!(answer.status, 0, "{answer:?}");
     assert!(
@@ -331,6 +331,84 @@ fn a_record_that_is_too_long_for_a_collector_keeps_it_from_no_other() {
     let answer = place.send(&database, &to, &["--token", &token]);
     assert_eq!(answer.status, 0, "{answer:?}");
     collector.join().unwrap();
+}
+
+/// One attribute that a collector does not read makes it refuse all that came with it.
+#[test]
+fn a_record_that_a_collector_refuses_is_told_and_keeps_it_from_no_other() {
+    let place = Place::new();
+    let database = place.database(4);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = format!("http://{}/v1/logs", listener.local_addr().unwrap());
+    let token = place.name("token");
+    fs::write(&token, "T0ken\n").unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    let data = place.name("data");
+    let cursor = place.name("cursor");
+    let send = || {
+        let words = [
+            "audit", "export", &database, "--to", &to, "--cursor", &cursor, "--token", &token,
+        ];
+        let mut command = Command::new(super::place::gig());
+        command.args(words).env("GIG_DATA_DIR", &data);
+        super::answer(command, "")
+    };
+    // Where it takes nothing at all, nothing is left out.
+    let other = listener.try_clone().unwrap();
+    let deaf = std::thread::spawn(move || {
+        let bad = "400 Bad Request";
+        assert_eq!(seqs(&collect(&other, bad, "")), [1, 2, 3, 4]);
+        let all = [
+            [1, 2].as_slice(),
+            &[1],
+            &[1],
+            &[2],
+            &[2],
+            &[3, 4],
+            &[3],
+            &[3],
+            &[4],
+            &[4],
+        ];
+        for want in all {
+            assert_eq!(seqs(&collect(&other, bad, "")), want);
+        }
+    });
+    let answer = send();
+    assert_eq!(answer.status, 125, "{answer:?}");
+    assert!(
+        answer.errors.contains("record 1 of n is not taken"),
+        "{answer:?}"
+    );
+    deaf.join().unwrap();
+    let collector = std::thread::spawn(move || {
+        let bad = "400 Bad Request";
+        assert_eq!(seqs(&collect(&listener, bad, "")), [1, 2, 3, 4]);
+        assert_eq!(seqs(&collect(&listener, bad, "")), [1, 2]);
+        assert_eq!(seqs(&collect(&listener, "200 OK", "{}")), [1]);
+        assert_eq!(seqs(&collect(&listener, bad, "")), [2]);
+        let short = collect(&listener, bad, "");
+        let body = &log_records(&short)[0]["body"]["stringValue"];
+        assert!(body.to_string().contains("octets left out"), "{body}");
+        assert_eq!(seqs(&collect(&listener, "200 OK", "{}")), [3, 4]);
+    });
+    let answer = send();
+    collector.join().unwrap();
+    let told = "record 2 of n is not taken by";
+    assert_eq!(answer.status, 1, "{answer:?}");
+    assert!(answer.errors.contains(told), "{answer:?}");
+    let record = fs::read_to_string(place.path("data/audit.jsonl")).unwrap();
+    assert!(
+        record.contains("audit.gap") && record.contains(told),
+        "{record}"
+    );
+    // It is over: the cursor stands behind it.
+    let answer = send();
+    assert_eq!(
+        (answer.status, answer.errors.as_str()),
+        (0, ""),
+        "{answer:?}"
+    );
 }
 
 #[test]

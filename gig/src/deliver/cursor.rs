@@ -34,7 +34,7 @@ struct Kept {
     /// Where the record ended when delivery began: what was removed before that, nobody waited for.
     #[serde(default = "start")]
     began: String,
-    /// Records that were removed before they were delivered.
+    /// Records that the other side will never have: removed before they were delivered, or refused.
     #[serde(default)]
     missed: u64,
 }

@@ -40,19 +40,48 @@ pub(super) fn execute(
     let mut missed = 0;
     let mut marks = cursor.resume(log.as_mut())?;
     let mut sender = Sender::new(to, &args)?;
+    let mut pause = FIRST_PAUSE;
     loop {
         let some = log.after(&marks, AT_ONCE).with_context(reading)?;
         if !some.is_empty() {
             let missing = cursor.missing(&marks, &some)?;
-            if missing > 0 {
-                gap(missing, &url)?;
-                cursor.miss(missing);
-                missed += missing;
-            }
-            some.iter().for_each(|found| marks.set(found.at));
+            let mut behind = marks.clone();
+            some.iter().for_each(|found| behind.set(found.at));
             let ends: Vec<Found> = last_of_each(&some);
+            let count = some.len();
             let wanted = some.into_iter().filter(|found| filter.matches(&found.row));
-            sender.send(&wanted.collect::<Vec<_>>())?;
+            let sent = sender.send(&wanted.collect::<Vec<_>>())?;
+            if sent.is_none() {
+                if let Some(first) = sent.refused.first()
+                    && !(args.follow && count < AT_ONCE)
+                {
+                    bail!(
+                        "{}; nor is anything that came with it, and the cursor stays before all of that",
+                        refused(first, &url)
+                    );
+                }
+                // Whether it is one record or all of them, what comes beside it tells.
+                if pause == FIRST_PAUSE {
+                    output::remark(["nothing is taken: trying again with what comes".to_owned()])?;
+                }
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(LAST_PAUSE);
+                continue;
+            }
+            pause = FIRST_PAUSE;
+            if missing > 0 {
+                gap(format!(
+                    "{missing} records were removed before they were delivered to {url}: keep them longer, or \
+                     deliver sooner"
+                ))?;
+            }
+            for one in &sent.refused {
+                gap(refused(one, &url))?;
+            }
+            let lost = missing + sent.refused.len() as u64;
+            cursor.miss(lost);
+            missed += lost;
+            marks = behind;
             cursor.commit(&marks, &ends)?;
         } else if !args.follow {
             return Ok(match missed {
@@ -73,19 +102,21 @@ pub(super) fn execute(
     }
 }
 
-/// Says, here and in the record of this machine, that the receiver will never have some records: whoever removes
-/// old ones did so before they went.
-fn gap(missing: u64, url: &str) -> anyhow::Result<()> {
-    let what = format!(
-        "{missing} records were removed before they were delivered to {url}: keep them longer, or deliver sooner"
-    );
+/// What became of a record that the other side does not read.
+fn refused(one: &Refused, url: &str) -> String {
+    let Refused { node, seq, why } = one;
+    format!("record {seq} of {node} is not taken by {url}, nor cut short: {why}")
+}
+
+/// Says, here and in the record of this machine, that the receiver will never have some records.
+fn gap(what: String) -> anyhow::Result<()> {
     let recorded = Changes::open(None).and_then(|record| {
         let mut entry = Entry::new(Event::AuditGap);
         entry.findings = vec![what.as_str().into()];
         let told = record.tell(entry);
         record.close(told)
     });
-    output::remark([what.clone()])?;
+    output::remark([what])?;
     // The receiver does not wait for this machine's record.
     let why = recorded
         .err()
@@ -113,6 +144,38 @@ fn last_of_each(some: &[Found]) -> Vec<Found> {
         ends.push(found);
     }
     ends.into_iter().cloned().collect()
+}
+
+/// What became of a batch.
+#[derive(Default)]
+struct Sent {
+    /// Something of it was taken.
+    any: bool,
+    /// Records that were refused, each by itself.
+    refused: Vec<Refused>,
+}
+
+impl Sent {
+    /// Nothing was taken, and something was refused: the other side may take nothing at all.
+    fn is_none(&self) -> bool {
+        !self.any && !self.refused.is_empty()
+    }
+}
+
+/// A record that the other side does not read.
+struct Refused {
+    node: String,
+    seq: u64,
+    why: String,
+}
+
+/// What became of a part of a batch.
+enum Piece {
+    Taken,
+    /// It is too much at once.
+    Less,
+    /// Something in it is not read.
+    Refused(String),
 }
 
 struct Sender {
@@ -147,22 +210,34 @@ impl Sender {
         })
     }
 
-    /// Returns when the batch was taken; in pieces, where it is too much at once.
-    fn send(&mut self, batch: &[Found]) -> anyhow::Result<()> {
+    /// Returns when the batch was taken; in pieces, where it is too much at once or one of them is refused.
+    fn send(&mut self, batch: &[Found]) -> anyhow::Result<Sent> {
+        let mut sent = Sent::default();
         // What is still to be sent, the next piece last.
         let mut pieces = vec![batch];
         while let Some(piece) = pieces.pop() {
-            if piece.is_empty() || self.send_piece(piece)? {
-                continue;
+            match (self.send_piece(piece)?, piece) {
+                (_, []) => {}
+                (Piece::Taken, _) => sent.any = true,
+                (Piece::Refused(why), [one]) => sent.refused.push(Refused {
+                    node: one.row.node.clone(),
+                    seq: one.row.seq,
+                    why,
+                }),
+                (Piece::Less | Piece::Refused(_), _) => {
+                    let (first, second) = piece.split_at(piece.len() / 2);
+                    pieces.extend([second, first]);
+                }
             }
-            let (first, second) = piece.split_at(piece.len() / 2);
-            pieces.extend([second, first]);
         }
-        Ok(())
+        Ok(sent)
     }
 
-    /// False when it is too much at once.
-    fn send_piece(&mut self, batch: &[Found]) -> anyhow::Result<bool> {
+    /// Once, and again as long as time helps.
+    fn send_piece(&mut self, batch: &[Found]) -> anyhow::Result<Piece> {
+        if batch.is_empty() {
+            return Ok(Piece::Taken);
+        }
         let mut pause = FIRST_PAUSE;
         let mut tries = 0;
         loop {
@@ -173,13 +248,14 @@ impl Sender {
                         output::remark(["records are taken again".to_owned()])?;
                     }
                     output::remark(remark)?;
-                    return Ok(true);
+                    return Ok(Piece::Taken);
                 }
                 Err(not) => not,
             };
             let after = match again {
                 Again::Later(after) => after,
-                Again::Less if batch.len() > 1 => return Ok(false),
+                Again::Less if batch.len() > 1 => return Ok(Piece::Less),
+                Again::Refused => return Ok(Piece::Refused(why)),
                 Again::Less | Again::Never => {
                     let (first, last) = ends(batch);
                     bail!(
