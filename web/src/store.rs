@@ -40,7 +40,7 @@ mod tables;
 mod teams;
 #[cfg(test)]
 pub(crate) mod tests;
-mod transfer;
+pub mod transfer;
 pub(crate) mod webhooks;
 
 pub use change::{Actor, Applied, Change};

@@ -12,7 +12,10 @@ use std::{
 
 use anyhow::{Context, bail};
 use gig_audit::{PostgresRecord, PublicKey, SqliteLog, log::Log as _, store::sqlite::check_pages};
-use gig_web::{PostgresStore, SqliteStore};
+use gig_web::{
+    PostgresStore, SqliteStore,
+    store::transfer::{Renumbered, Restorer},
+};
 use serde_json::json;
 
 use crate::{
@@ -24,7 +27,7 @@ use crate::{
     data_dir,
     exit_status::ExitStatus,
     output::{self, printable},
-    secrets::transfer,
+    secrets::{changes, transfer},
     serve::{appliance::Appliance, database, place::Place},
     signing_key,
 };
@@ -50,9 +53,16 @@ pub(super) fn execute(args: &RestoreArgs) -> anyhow::Result<ExitStatus> {
     };
     let manifest = archive::read(source, unpacked.path()).with_context(|| shown.clone())?;
     let Checked { fault, signers } = check(unpacked.path(), &manifest)?;
-    let kept = fill_fleet(dir, unpacked.path(), &manifest, args.replace)?;
+    let Filled { kept, renumbered } = match database::url()? {
+        Some(url) => fill_fleet(dir, unpacked.path(), &manifest, (&url, args.replace))?,
+        None => Filled {
+            kept: false,
+            renumbered: go_on(dir, unpacked.path(), &manifest)?,
+        },
+    };
     let aside = put_in_place(dir, unpacked.path(), &manifest)?;
-    record(&manifest, fault.as_deref())?;
+    let renumbered = words(&renumbered);
+    record(&manifest, fault.as_deref(), renumbered.as_deref())?;
     if let Some(fault) = &fault {
         output::remark([format!(
             "warning: the record in the backup does not hold: {fault}; it is in place as it was"
@@ -74,6 +84,9 @@ pub(super) fn execute(args: &RestoreArgs) -> anyhow::Result<ExitStatus> {
             "\n  {key} signed the record, and this data directory has another key: gig serve --keep believes it \
              by --audit-key {key}"
         );
+    }
+    if let Some(renumbered) = &renumbered {
+        text += &format!("\n  {renumbered}");
     }
     if let Some(aside) = &aside {
         text += &format!("\n  what stood there is in {}", aside.display());
@@ -139,28 +152,79 @@ fn check(unpacked: &Path, manifest: &Manifest) -> anyhow::Result<Checked> {
     })
 }
 
+/// What became of what was there.
+#[derive(Default)]
+struct Filled {
+    /// The fleet keeps a record of its own, and the backup's stays a file.
+    kept: bool,
+    /// Policies whose numbers had gone on.
+    renumbered: Vec<Renumbered>,
+}
+
+/// Who puts the backup in place.
+fn restorer() -> Restorer {
+    Restorer {
+        name: changes::who().to_string(),
+        at: jiff::Timestamp::now(),
+    }
+}
+
+/// Gives policies of the backup numbers behind those of what stands there. What cannot be read does not keep a
+/// backup from being put in its place: then it is said.
+fn go_on(dir: &Path, unpacked: &Path, manifest: &Manifest) -> anyhow::Result<Vec<Renumbered>> {
+    let old = Part::Store.place(dir);
+    if !manifest.has(Part::Store) || !old.exists() {
+        return Ok(Vec::new());
+    }
+    let new = SqliteStore::open(&unpacked.join(Part::Store.name()))?;
+    let went = SqliteStore::open(&old).map_err(anyhow::Error::from);
+    let went = went.and_then(|old| Ok(new.go_on_behind(&old, &restorer())?));
+    went.or_else(|why| {
+        output::remark([format!(
+            "warning: what stood there cannot be read ({why:#}): numbers of policies' versions may be given again"
+        )])?;
+        Ok(Vec::new())
+    })
+}
+
+/// Which policies have another number now.
+fn words(renumbered: &[Renumbered]) -> Option<String> {
+    let each = renumbered.iter();
+    let each: Vec<_> = each
+        .map(|one| format!("{} version {} as {}", one.name, one.was, one.now))
+        .collect();
+    (!each.is_empty()).then(|| {
+        format!(
+            "saved again under a number that no version had: {}",
+            each.join(", ")
+        )
+    })
+}
+
 /// Where a fleet keeps people, policies, secrets and its record, that is where they go, and the file keeps
-/// nothing. Answers whether the fleet keeps a record of its own, and the backup's stays a file.
+/// nothing.
 fn fill_fleet(
     dir: &Path,
     unpacked: &Path,
     manifest: &Manifest,
-    replace: bool,
-) -> anyhow::Result<bool> {
-    let Some(url) = database::url()? else {
-        return Ok(false);
-    };
+    (url, replace): (&str, bool),
+) -> anyhow::Result<Filled> {
+    let mut filled = Filled::default();
     if manifest.has(Part::Store) {
-        fill_store(dir, unpacked, (&url, replace))?;
+        filled.renumbered = fill_store(dir, unpacked, (url, replace))?;
     }
-    if !manifest.has(Part::Record) {
-        return Ok(false);
+    if manifest.has(Part::Record) {
+        let record = PostgresRecord::open(url)?;
+        filled.kept = !record.load_from(&unpacked.join(Part::Record.name()))?;
     }
-    let filled = PostgresRecord::open(&url)?.load_from(&unpacked.join(Part::Record.name()))?;
-    Ok(!filled)
+    Ok(filled)
 }
 
-fn fill_store(dir: &Path, unpacked: &Path, (url, replace): (&str, bool)) -> anyhow::Result<()> {
+fn fill_store(
+    dir: &Path,
+    unpacked: &Path,
+    (url, replace): (&str, bool),
+) -> anyhow::Result<Vec<Renumbered>> {
     let place = unpacked.join(Part::Store.name());
     let file = SqliteStore::open(&place)?;
     let fleet = PostgresStore::open(url)?;
@@ -170,12 +234,12 @@ fn fill_store(dir: &Path, unpacked: &Path, (url, replace): (&str, bool)) -> anyh
              backup's in their place"
         );
     }
-    if !fleet.load_from(&file, replace)? {
+    let Some(renumbered) = fleet.load_from(&file, replace, &restorer())? else {
         bail!(
             "the database of GIG_DATABASE_URL has people or policies already: nothing was changed; \
              --replace puts the backup in their place"
         );
-    }
+    };
     if !transfer::load_from(&place, replace, || new_aside(dir))? {
         bail!(
             "people and policies are restored, secrets are not: somebody set one in the database of \
@@ -183,7 +247,7 @@ fn fill_store(dir: &Path, unpacked: &Path, (url, replace): (&str, bool)) -> anyh
         );
     }
     file.forget_everything()?;
-    Ok(())
+    Ok(renumbered)
 }
 
 /// Where what stood there is now, if anything did.
@@ -236,12 +300,18 @@ fn new_aside(dir: &Path) -> anyhow::Result<PathBuf> {
     Ok(made.keep())
 }
 
-fn record(manifest: &Manifest, fault: Option<&str>) -> anyhow::Result<()> {
+fn record(
+    manifest: &Manifest,
+    fault: Option<&str>,
+    renumbered: Option<&str>,
+) -> anyhow::Result<()> {
     let (node, made) = (&manifest.node, manifest.made);
     let restored =
         format!("restored from the backup that {node} made at {made}; all sessions ended");
     let broken = fault.map(|fault| format!("the record in the backup does not hold: {fault}"));
-    let findings: Vec<_> = std::iter::once(restored).chain(broken).collect();
+    let renumbered = renumbered.map(str::to_owned);
+    let findings = std::iter::once(restored).chain(broken).chain(renumbered);
+    let findings: Vec<_> = findings.collect();
     Appliance::record_beside(&findings)
         .context("everything is restored, but that could not be recorded")
 }

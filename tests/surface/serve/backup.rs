@@ -191,6 +191,32 @@ fn nothing_is_written_over_and_nothing_half_is_put_in_force() {
         .join(aside)
         .join("gig.db");
     assert!(old.exists());
+    // What went on since has numbers that are not given again.
+    for version in 1..=2 {
+        let later = format!("{WANTED}# behind {version}\n");
+        let put = Ask::new("PUT", "/api/v1/policies/web").token(&token);
+        let put = put.header("If-Match", &format!("\"{version}\""));
+        let put = put.json(&json!({ "document": later })).send(&appliance);
+        assert_eq!(put.status, 200, "{put:?}");
+    }
+    let later = appliance.backup_path("later");
+    appliance.backs_up(&later);
+    let replaced = elsewhere.gig(&["restore", &later, "--replace"]);
+    assert!(
+        replaced.status == 0 && !replaced.output.contains("saved again"),
+        "{replaced:?}"
+    );
+    let replaced = elsewhere.gig(&["restore", &file, "--replace"]);
+    let told = "saved again under a number that no version had: web version 1 as 4";
+    assert!(replaced.output.contains(told), "{replaced:?}");
+    let restored = elsewhere.start();
+    assert!(restored.findings(&token).contains(told));
+    let policy = Ask::new("GET", "/api/v1/policies/web").token(&token);
+    assert_eq!(policy.send(&restored).json()["version"], 4);
+    let cookie = restored.first_admin();
+    let page = Ask::new("GET", "/policies/web/versions/4").cookie(&cookie);
+    let page = page.send(&restored);
+    assert_eq!(page.status, 200, "{page:?}");
 }
 
 #[test]

@@ -75,10 +75,13 @@ pub(crate) async fn show(
     let wanted = name.clone();
     let newest = app.ask(move |store| store.policy(&wanted, None)).await?;
     let on = newest.map_or(0, |newest| newest.head.version);
-    let old = match number {
-        0 | 1 => String::new(),
-        later => {
-            let before = version_of(&app, &caller, name.clone(), Some(later - 1)).await;
+    let wanted = name.clone();
+    let before = app.ask(move |store| store.versions(&wanted, Some(number), 1));
+    // The one before has not always the number before: see `store::transfer`.
+    let old = match before.await?.first() {
+        None => String::new(),
+        Some(before) => {
+            let before = version_of(&app, &caller, name.clone(), Some(before.version)).await;
             before.map(|before| before.document).unwrap_or_default()
         }
     };

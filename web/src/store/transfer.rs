@@ -5,12 +5,16 @@
 //! set-up links are left behind: whoever was signed in when a copy was made must not be when it is used. So
 //! are requests that wait for a person: they end with the process whose proxy has them; and the answers to
 //! requests that are made once: what they tell of may be gone; and which denials webhooks were told of today: they are told
-//! once more.
+//! once more. A version's number is given once, also by what is put in place of something: see [`numbers`].
 
 use super::{
     ChangeError, PostgresStore, SqliteStore,
     tables::{DatabaseError, Refused, Tables, Transaction, Value},
 };
+
+mod numbers;
+
+pub use numbers::{Renumbered, Restorer};
 
 /// A table that is copied.
 struct Table {
@@ -145,16 +149,21 @@ impl PostgresStore {
     /// # Errors
     /// [`ChangeError::Store`]; `file` is as it was.
     pub fn save_to(&self, file: &SqliteStore) -> Result<(), ChangeError> {
-        transfer(self, file, true).map(drop)
+        transfer(self, file, true, None).map(drop)
     }
 
-    /// Takes everything from `file`. Where there is anything already it stays and the answer is
-    /// `false`, unless it is to be `replace`d.
+    /// Takes everything from `file`. Where there is anything already it stays and the answer is `None`, unless it is
+    /// to be `replace`d; then policies whose numbers went on since are saved again, which are told.
     ///
     /// # Errors
     /// [`ChangeError::Store`]; everything is as it was.
-    pub fn load_from(&self, file: &SqliteStore, replace: bool) -> Result<bool, ChangeError> {
-        transfer(file, self, replace)
+    pub fn load_from(
+        &self,
+        file: &SqliteStore,
+        replace: bool,
+        by: &Restorer,
+    ) -> Result<Option<Vec<Renumbered>>, ChangeError> {
+        transfer(file, self, replace, Some(by))
     }
 }
 
@@ -176,18 +185,25 @@ impl SqliteStore {
     }
 }
 
-/// Whether it was done.
-fn transfer(from: &impl Tables, to: &impl Tables, replace: bool) -> Result<bool, ChangeError> {
+/// `None` where it was not done.
+fn transfer(
+    from: &impl Tables,
+    to: &impl Tables,
+    replace: bool,
+    by: Option<&Restorer>,
+) -> Result<Option<Vec<Renumbered>>, ChangeError> {
     from.change(false, |from| {
         let done = to.change(true, |to| {
             if !replace && is_anything_in(to)? {
-                return Ok(false);
+                return Ok(None);
             }
+            let given = numbers::given(to)?;
             empty(to, all())?;
             for table in COPIED {
                 copy(table, from, to)?;
             }
-            Ok(true)
+            let renumbered = by.map(|by| numbers::go_on(to, &given, by)).transpose()?;
+            Ok(Some(renumbered.unwrap_or_default()))
         });
         done.map_err(Refused::Change)
     })
@@ -437,14 +453,106 @@ mod tests {
         assert_eq!(told(&file), without);
 
         let fresh = PostgresStore::open(&second.url()).unwrap();
-        assert!(fresh.load_from(&file, false).unwrap());
+        let by = Restorer {
+            name: "root".to_owned(),
+            at: actor("ana").at,
+        };
+        assert_eq!(
+            fresh.load_from(&file, false, &by).unwrap(),
+            Some(Vec::new())
+        );
         assert_eq!(told(&fresh), without);
         // What is there stays, unless it is to go.
         file.forget_everything().unwrap();
-        assert!(!fresh.load_from(&file, false).unwrap());
+        assert_eq!(fresh.load_from(&file, false, &by).unwrap(), None);
         assert_eq!(told(&fresh), without);
-        assert!(fresh.load_from(&file, true).unwrap());
+        assert!(fresh.load_from(&file, true, &by).unwrap().is_some());
         assert!(fresh.users().unwrap().is_empty());
+        // Nobody has it, and its numbers are given.
+        assert!(fresh.policy("p", None).unwrap().is_none());
+        assert_eq!(saved(&fresh, "p", 0), 301);
+    }
+
+    /// Saves another version; its number.
+    fn saved(store: &dyn Store, name: &str, on: u64) -> u64 {
+        let change = Change::SavePolicy {
+            name: name.parse().unwrap(),
+            expected: Some(on),
+            document: format!("# behind {on}\n"),
+            reason: String::new(),
+        };
+        let applied = store.apply(&change, &actor("ana"), &|_| Ok(())).unwrap();
+        applied.version.unwrap()
+    }
+
+    fn file(folder: &tempfile::TempDir, name: &str) -> SqliteStore {
+        SqliteStore::open(&folder.path().join(name)).unwrap()
+    }
+
+    #[test]
+    fn a_backup_gives_no_number_of_a_version_twice() {
+        let folder = tempfile::tempdir().unwrap();
+        let backup = || {
+            let backup = file(&folder, &uuid::Uuid::now_v7().to_string());
+            for (name, last) in [("p", 3), ("kept", 2), ("gone", 1)] {
+                (0..last).for_each(|on| assert_eq!(saved(&backup, name, on), on + 1));
+            }
+            let remove = |store: &dyn Store| {
+                let name = "gone".to_owned();
+                apply(
+                    store,
+                    Change::RemovePolicy {
+                        name,
+                        expected: None,
+                    },
+                );
+            };
+            remove(&backup);
+            backup
+        };
+        let by = Restorer {
+            name: "root".to_owned(),
+            at: Timestamp::from_second(1_800_000_001).unwrap(),
+        };
+        let database = Database::fresh();
+        let fleet = PostgresStore::open(&database.url()).unwrap();
+        let standing = backup();
+        assert_eq!(
+            fleet.load_from(&backup(), false, &by).unwrap(),
+            Some(Vec::new())
+        );
+        // What goes on in the meantime, in either database.
+        for store in [&fleet as &dyn Store, &standing] {
+            assert_eq!((saved(store, "p", 3), saved(store, "p", 4)), (4, 5));
+            assert_eq!((saved(store, "gone", 0), saved(store, "new", 0)), (2, 1));
+        }
+        let want = [Renumbered {
+            name: "p".to_owned(),
+            was: 3,
+            now: 6,
+        }];
+        let again = backup();
+        assert_eq!(again.go_on_behind(&standing, &by).unwrap(), want);
+        assert_eq!(
+            fleet.load_from(&backup(), true, &by).unwrap().unwrap(),
+            want
+        );
+        for store in [&fleet as &dyn Store, &again] {
+            let newest = store.policy("p", None).unwrap().unwrap();
+            assert_eq!(
+                (newest.head.version, &*newest.document),
+                (6, "# behind 2\n")
+            );
+            assert_eq!(newest.head.reason, "restored: version 3 of the backup");
+            assert_eq!(
+                store.policy("p", Some(5)).unwrap().map(|one| one.document),
+                None
+            );
+            assert_eq!(saved(store, "p", 6), 7);
+            assert_eq!(saved(store, "kept", 2), 3, "nothing of it went on");
+            assert!(store.policy("gone", None).unwrap().is_none());
+            assert_eq!((saved(store, "gone", 0), saved(store, "new", 0)), (3, 2));
+        }
     }
 
     #[test]
