@@ -31,6 +31,7 @@ mod server_logs;
 mod sign_on;
 mod teams;
 mod tls;
+mod two_clicks;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},

@@ -6,10 +6,10 @@
 use std::collections::{BTreeSet, HashMap};
 
 use gig_audit::row::Row;
-use gig_policy::{AppProtocol, Asked, Host, Moment, Policy, Port};
+use gig_policy::{AppProtocol, Asked, Denial, Host, Moment, Policy, Port};
 
 use crate::{
-    allow::can_be_allowed,
+    allow::{address, can_be_allowed},
     api::policies::policy_name,
     in_force::InForce,
     store::{Store, StoreError},
@@ -97,6 +97,24 @@ impl<'a> Remedies<'a> {
         Ok(kept.map(|_| Remedy { policy, assign }))
     }
 
+    /// The floor that denies what a record asked for now, if one does: no rule beneath it allows that.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) fn floor(&mut self, row: &Row) -> Result<Option<String>, StoreError> {
+        let server = row.server.as_deref();
+        let Some(server) = server.filter(|server| self.in_force.knows(server)) else {
+            return Ok(None);
+        };
+        if !can_be_allowed(row) {
+            return Ok(None);
+        }
+        let denial = denial(&self.known(server, profile_of(row))?.0, row);
+        Ok(denial
+            .filter(|denial| denial.floor)
+            .map(|denial| denial.policy.name.to_string()))
+    }
+
     fn known(&mut self, server: &str, profile: &str) -> Result<&(Policy, Remedy), StoreError> {
         let pair = (server.to_owned(), profile.to_owned());
         if !self.known.contains_key(&pair) {
@@ -144,8 +162,12 @@ pub(crate) fn profile_of(row: &Row) -> &str {
 
 /// Whether a policy denies it, too, and no floor does.
 fn denies(policy: &Policy, row: &Row) -> bool {
-    let denied = asked(row).and_then(|asked| policy.covers(&asked, None).err());
-    denied.is_some_and(|denial| !denial.floor)
+    denial(policy, row).is_some_and(|denial| !denial.floor)
+}
+
+/// How a policy denies it now, at the address that it was found at.
+fn denial(policy: &Policy, row: &Row) -> Option<Box<Denial>> {
+    policy.covers(&asked(row)?, address(row)).err()
 }
 
 /// What the record's sandbox asked for.
@@ -247,6 +269,30 @@ mod tests {
         assert!(denies(&own.under(vec![open.clone()]), &denied));
         assert!(!denies(&own.under(vec![own.clone()]), &denied));
         assert!(!denies(&open, &denied));
+    }
+
+    #[test]
+    fn the_floor_that_denies_is_named_and_nothing_else_is() {
+        let lab = Lab::with(&["docs"]);
+        lab.make(&saved("ground"));
+        let floor = |lab: &Lab, row: &Row| {
+            let now = moment(lab.app.now());
+            let mut remedies = Remedies::read(lab.store.as_ref(), now).unwrap();
+            remedies.floor(row).unwrap()
+        };
+        let row = denied("docs", "p", 1);
+        assert_eq!(floor(&lab, &row), None, "its own policy denies it");
+        lab.make(&Change::SetFloor {
+            place: crate::store::Place::All,
+            policy: Some("ground".to_owned()),
+            expected: None,
+        });
+        assert_eq!(floor(&lab, &row).as_deref(), Some("ground"));
+        assert_eq!(of(&lab, &row), None);
+        let mut misuse = row;
+        misuse.reason = Some("secret_misuse".to_owned());
+        assert_eq!(floor(&lab, &misuse), None);
+        assert_eq!(floor(&lab, &denied("gone", "p", 1)), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use gig_audit::{
 use jiff::SignedDuration;
 
 use crate::{
-    allow::can_be_allowed,
+    allow::{address, can_be_allowed},
     api_error::Problem,
     app::App,
     document,
@@ -191,7 +191,9 @@ fn place(row: &Row) -> Option<Place> {
     let server = row.server.clone()?;
     // What followed a name that was answered for that has a record of its own.
     let to_be_held = row.port.is_none() && row.findings.iter().any(|one| one == "held");
-    (!to_be_held && row.event != "response" && can_be_allowed(row))
+    // An outcome tells of an address that stood in the way; all else it tells was told before.
+    let is_told = row.event == "response" && address(row).is_none();
+    (!to_be_held && !is_told && can_be_allowed(row))
         .then(|| (server, row.host.clone().unwrap_or_default(), row.port))
 }
 
@@ -219,7 +221,12 @@ mod tests {
         let want = ("docs".to_owned(), "a.example".to_owned(), Some(443));
         assert_eq!(place(&denied), Some(want), "whatever was in force then");
         denied.reason = Some("private_address".to_owned());
-        assert_eq!(place(&denied), None);
+        assert_eq!(place(&denied), None, "nobody knows which");
+        denied.event = "response".to_owned();
+        denied.dst_ip = Some("10.1.2.3".to_owned());
+        assert!(place(&denied).is_some());
+        denied.reason = Some("host_not_allowed".to_owned());
+        assert_eq!(place(&denied), None, "it was told before");
     }
 
     #[test]

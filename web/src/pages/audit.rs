@@ -29,6 +29,7 @@ use crate::{
     document,
     remedy::{Remedies, Remedy},
     role::Permission,
+    store::StoreError,
 };
 
 #[derive(Template)]
@@ -58,6 +59,8 @@ struct RecordPage {
     record: RecordRow,
     /// Rules that would let it pass: where to click, and the words.
     offers: Vec<(String, &'static str)>,
+    /// The floor that denies it now; empty: none.
+    floor: String,
     /// Where the version that decided stands, and the words.
     decided: Option<(String, &'static str)>,
     facts: Vec<(&'static str, String)>,
@@ -68,6 +71,11 @@ struct RecordPage {
 }
 
 impl RecordPage {
+    /// Where the floor is looked at.
+    fn floor_link(&self) -> String {
+        format!("/policies/{}", in_query(&self.floor))
+    }
+
     /// What stands on either side.
     fn neighbours(&self) -> [(&'static str, Option<&NeighbourView>); 2] {
         [
@@ -151,13 +159,15 @@ pub(crate) async fn show(
 ) -> Answer {
     let found = audit::record(&app, &caller, &id).await?;
     let row = &found.row;
-    let remedy = remedy(&app, &caller, row).await?;
+    let Cure { remedy, floor } = cure(&app, row).await?;
+    let remedy = remedy.or_else(|| in_floor(&caller, floor.as_deref()));
     let offers = remedy.map(|remedy| offers(&caller, row, (&id, &remedy)));
     let page = RecordPage {
         chain: audit_chain::of(&app, &caller, &id).await?,
         frame: Frame::new(&caller, "/audit"),
         record: RecordRow::of(&found),
         offers: offers.unwrap_or_default(),
+        floor: floor.unwrap_or_default(),
         decided: decided(row),
         facts: facts(row),
         same: same(row),
@@ -198,17 +208,38 @@ fn decided(row: &Row) -> Option<(String, &'static str)> {
     (version > 0).then_some((link, "The policy's version that decided"))
 }
 
-/// Where a rule goes that lets it pass now, for who may write one.
-async fn remedy(app: &Arc<App>, caller: &Caller, row: &Row) -> Result<Option<Remedy>, Problem> {
-    if !caller.may(Permission::EditPolicies) || !can_be_allowed(row) {
-        return Ok(None);
+/// What would let a record pass now.
+#[derive(Default)]
+struct Cure {
+    /// Where a rule goes.
+    remedy: Option<Remedy>,
+    /// The floor beneath which no rule helps.
+    floor: Option<String>,
+}
+
+async fn cure(app: &Arc<App>, row: &Row) -> Result<Cure, Problem> {
+    if !can_be_allowed(row) {
+        return Ok(Cure::default());
     }
     let (theirs, row) = (Arc::clone(app), row.clone());
     let found = app.aside(move || {
         let now = document::moment(theirs.now());
-        Remedies::read(theirs.store.as_ref(), now)?.of(&row)
+        let mut remedies = Remedies::read(theirs.store.as_ref(), now)?;
+        Ok::<_, StoreError>(Cure {
+            floor: remedies.floor(&row)?,
+            remedy: remedies.of(&row)?,
+        })
     });
     found.await?.map_err(Problem::internal)
+}
+
+/// The rule goes into the floor itself, for who may say what floors allow.
+fn in_floor(caller: &Caller, floor: Option<&str>) -> Option<Remedy> {
+    let floor = floor.filter(|_| caller.may(Permission::SetFloors))?;
+    Some(Remedy {
+        policy: floor.to_owned(),
+        assign: None,
+    })
 }
 
 /// One click to the editor with the rule in it; the second saves it.

@@ -1,0 +1,171 @@
+//! A rule for what a record's sandbox asked for, as narrow as it can be said.
+
+use std::{fmt, net::IpAddr};
+
+use gig_audit::row::Row;
+use gig_policy::{
+    DenyReason, Host, Moment,
+    special_purpose::{AddressClass, classify},
+};
+
+use super::Width;
+
+/// One entry under `egress`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// `host` or `ip`, and which.
+    target: (&'static str, String),
+    port: Option<u16>,
+    protocol: Option<&'static str>,
+    /// Method and path.
+    request: Option<(String, String)>,
+    /// The one address that is not public and may be dialled.
+    private: Option<IpAddr>,
+    until: Option<Moment>,
+}
+
+impl Entry {
+    /// That lets a record's request pass; `None` for what nothing opens.
+    pub(super) fn of(row: &Row, width: Width, until: Option<Moment>) -> Option<Self> {
+        let host = Host::parse(row.host.as_deref()?).ok()?;
+        let private = match private(row) {
+            Private::None => None,
+            Private::Open(ip) => Some(ip),
+            Private::Never => return None,
+        };
+        let target = match &host {
+            Host::Name(name) => ("host", name.to_string()),
+            Host::Ip(ip) => ("ip", ip.to_string()),
+        };
+        // On 443 and 80 a rule that says nothing means the one that belongs there.
+        let protocol = match (row.protocol.as_deref(), row.port) {
+            (Some("tcp"), _) => Some("tcp"),
+            (Some("http"), Some(443)) => Some("http"),
+            (Some("https"), Some(80)) => Some("https"),
+            _ => None,
+        };
+        let request = match (width, row.method.as_deref(), row.path.as_deref()) {
+            (Width::Path, Some(method), Some(path)) if is_literal(method, path) => {
+                Some((method.to_owned(), path.to_owned()))
+            }
+            _ => None,
+        };
+        Some(Self {
+            target,
+            port: row.port,
+            protocol,
+            request,
+            private,
+            until,
+        })
+    }
+
+    /// In braces, as documents in YAML have it.
+    pub(super) fn yaml(&self) -> String {
+        self.written(&|key| key.to_owned(), &|text| Quoted(text).to_string())
+    }
+
+    /// As documents in JSON have it.
+    pub(super) fn json(&self) -> String {
+        let quoted = |text: &str| serde_json::Value::from(text).to_string();
+        self.written(&quoted, &quoted)
+    }
+
+    fn written(&self, key: &dyn Fn(&str) -> String, text: &dyn Fn(&str) -> String) -> String {
+        let (kind, target) = &self.target;
+        let mut parts = vec![format!("{}: {}", key(kind), text(target))];
+        if let Some(port) = self.port {
+            parts.push(format!("{}: [{port}]", key("ports")));
+        }
+        if let Some(protocol) = self.protocol {
+            parts.push(format!("{}: {}", key("protocol"), text(protocol)));
+        }
+        if let Some((method, path)) = &self.request {
+            parts.push(format!(
+                "{}: [{{{}: [{}], {}: [{}]}}]",
+                key("rules"),
+                key("methods"),
+                text(method),
+                key("paths"),
+                text(path)
+            ));
+        }
+        if let Some(ip) = self.private {
+            let bits = if ip.is_ipv4() { 32 } else { 128 };
+            let net = text(&format!("{ip}/{bits}"));
+            parts.push(format!("{}: [{net}]", key("allow_private")));
+        }
+        if let Some(end) = self.until {
+            parts.push(format!("{}: \"{end}\"", key("expires")));
+        }
+        format!("{{{}}}", parts.join(", "))
+    }
+}
+
+/// What address that is not public stands in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Private {
+    None,
+    /// A rule may name it.
+    Open(IpAddr),
+    /// No rule opens it.
+    Never,
+}
+
+/// Of a record: the address that was asked for by itself, or that its name was found at and refused for.
+pub(super) fn private(row: &Row) -> Private {
+    let host = row.host.as_deref().and_then(|host| Host::parse(host).ok());
+    let asked = host.and_then(|host| host.ip());
+    let refused = row.reason.as_deref() == Some(DenyReason::PrivateAddress.as_str());
+    let found = || {
+        row.dst_ip
+            .as_deref()
+            .and_then(|ip| ip.parse::<IpAddr>().ok())
+    };
+    let Some(ip) = asked.or_else(|| found().filter(|_| refused)) else {
+        // Refused for an address that nobody told of.
+        return if refused {
+            Private::Never
+        } else {
+            Private::None
+        };
+    };
+    let ip = ip.to_canonical();
+    match classify(ip) {
+        AddressClass::Global => Private::None,
+        AddressClass::Special { .. } => Private::Open(ip),
+        AddressClass::NeverOpenable { .. } => Private::Never,
+    }
+}
+
+/// A path that a pattern would read otherwise, or that was cut for the record, is no rule.
+fn is_literal(method: &str, path: &str) -> bool {
+    let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '*' | '?' | '#');
+    let token = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    !method.is_empty()
+        && method.chars().all(token)
+        && path.starts_with('/')
+        && path.len() <= LONGEST_PATH
+        && path.chars().all(plain)
+}
+
+/// A string of YAML: plain where that is safe, else double-quoted as in JSON.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '_' | '.');
+        let word = self
+            .0
+            .starts_with(|c: char| c == '/' || c.is_ascii_alphabetic());
+        let said = ["true", "false", "yes", "no", "on", "off", "null", "y", "n"];
+        let special = said.iter().any(|word| self.0.eq_ignore_ascii_case(word));
+        if word && !special && self.0.chars().all(plain) {
+            return f.write_str(self.0);
+        }
+        f.write_str(&serde_json::to_string(self.0).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// A longer path is asked for by its host.
+const LONGEST_PATH: usize = 1024;
