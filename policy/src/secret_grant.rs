@@ -132,7 +132,8 @@ impl SecretPlace {
     pub fn of_answer(text: &str) -> Result<Self, ParseTokenPlaceError> {
         let wrong = || ParseTokenPlaceError(text.to_owned());
         if let Some(name) = text.strip_prefix("body:") {
-            let sound = !name.is_empty() && !name.chars().any(char::is_control);
+            let plain = !name.chars().any(char::is_control) && name.trim() == name;
+            let sound = plain && !name.is_empty();
             return sound.then(|| Self::Member(name.into())).ok_or_else(wrong);
         }
         match text.parse() {
@@ -327,6 +328,7 @@ mod tests {
             "body",
             "body:",
             "body:a\nb",
+            "body: key",
         ] {
             assert!(SecretPlace::of_answer(wrong).is_err(), "{wrong:?}");
         }

@@ -121,11 +121,13 @@ fn through(plan: &BodyPlan, pieces: &[&[u8]]) -> Result<Vec<u8>, RewriteError> {
 }
 
 /// Whose values are put together as pieces.
-const APART: [&str; 4] = [
+const APART: [&str; 5] = [
     "application/json",
     "application/x-www-form-urlencoded",
     "multipart/form-data; boundary=b",
     "application/x-ndjson",
+    // Where it begins like JSON.
+    "text/plain",
 ];
 /// Octets that are looked at in one step.
 const AT_ONCE: usize = 16 * 1024;

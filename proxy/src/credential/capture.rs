@@ -103,12 +103,14 @@ impl Capture {
     pub fn of(wallet: &Arc<Wallet>, granted: &[SecretGrant], tally: &Arc<Tally>) -> Option<Self> {
         let grant = granted.iter().find(|grant| grant.captures)?;
         // Where rules differ, the one that shows less holds.
-        let mut capturing = granted.iter().filter(|grant| grant.captures);
-        let shows_identity = capturing.all(|grant| grant.shows_identity);
+        let capturing = || granted.iter().filter(|grant| grant.captures);
+        let from = capturing().filter_map(|grant| grant.places.as_deref());
+        let from = from.flatten().cloned().collect();
+        let shows_identity = capturing().all(|grant| grant.shows_identity);
         Some(Self {
             wallet: Arc::clone(wallet),
             name: grant.name.clone(),
-            from: grant.places.clone().unwrap_or_default(),
+            from,
             shows_identity,
             tally: Arc::clone(tally),
         })

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use memchr::{memchr_iter, memmem};
+use memchr::{memchr_iter, memmem::Finder};
 
 use super::media::{Beginning, is_json};
 
@@ -23,7 +23,7 @@ pub(super) struct Spot {
 #[derive(Debug)]
 pub(super) struct Parts {
     /// A line end and what divides parts.
-    delimiter: Vec<u8>,
+    delimiter: Finder<'static>,
     /// What the last octet that was read belongs to.
     spot: Spot,
     /// What has to be read again with the next octets.
@@ -40,7 +40,7 @@ impl Parts {
     /// Of a body in which `boundary` divides parts.
     pub(super) fn of(boundary: &Arc<[u8]>) -> Self {
         Self {
-            delimiter: delimiter(boundary),
+            delimiter: Finder::new(&delimiter(boundary)).into_owned(),
             spot: Spot::default(),
             // The first boundary may be what the body begins with.
             rest: b"\n".to_vec(),
@@ -82,7 +82,7 @@ impl Parts {
         let keep = if self.spot.head {
             rest.len()
         } else {
-            rest.len().min(self.delimiter.len() - 1)
+            rest.len().min(self.delimiter.needle().len() - 1)
         };
         self.rest = rest.get(rest.len() - keep..).unwrap_or_default().to_vec();
     }
@@ -104,13 +104,13 @@ impl Parts {
 
     /// Up to where a head begins.
     fn content(&mut self, rest: &[u8]) -> Option<usize> {
-        let at = memmem::find(rest, &self.delimiter)?;
+        let at = self.delimiter.find(rest)?;
         self.untold = None;
         self.spot = Spot {
             head: true,
             ..Spot::default()
         };
-        Some(at + self.delimiter.len())
+        Some(at + self.delimiter.needle().len())
     }
 
     /// Up to where a content begins; one octet before it is, since an empty one ends with the next line.
@@ -164,12 +164,14 @@ fn names_file(head: &[u8]) -> bool {
 /// What a part's head says its content is, in small letters and without parameters.
 fn media(head: &[u8]) -> Option<String> {
     head.split(|octet| *octet == b'\n').find_map(|line| {
-        let line = String::from_utf8_lossy(line).to_ascii_lowercase();
-        let media = line.trim().strip_prefix("content-type:")?;
-        Some(media.split(';').next()?.trim().to_owned())
+        let (name, value) = line.trim_ascii().split_at_checked(TYPE.len())?;
+        let media = value.split(|octet| *octet == b';').next()?.trim_ascii();
+        let text = || String::from_utf8_lossy(media).to_ascii_lowercase();
+        name.eq_ignore_ascii_case(TYPE).then(text)
     })
 }
 
+const TYPE: &[u8] = b"content-type:";
 /// A longer head is taken for its end.
 const LONGEST_HEAD: usize = 4096;
 

@@ -7,6 +7,8 @@
 use aws_lc_rs::rand;
 use gig_vault::{SecretBytes, Shape};
 
+use super::watch::Watch;
+
 mod jwt;
 
 /// What a sentinel stands for, where it says something that a client reads.
@@ -14,8 +16,8 @@ mod jwt;
 pub struct Original<'a> {
     /// The value now.
     pub value: &'a SecretBytes,
-    /// Gig gets another one in time: the value ends, and what stands for it does not.
-    pub renewed: bool,
+    /// What no sentinel may hold.
+    pub watch: &'a Watch,
 }
 
 /// No sentinel could be made.

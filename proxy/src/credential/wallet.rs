@@ -15,7 +15,7 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use gig_policy::{SandboxId, SecretGrant, SecretName, SecretPlace};
-use gig_vault::{Guarded, GuardedValue, Keeper, Part, Secret, Treatment};
+use gig_vault::{Guarded, GuardedValue, Keeper, Part, Secret, Shape, Treatment};
 use parking_lot::Mutex;
 
 use super::{
@@ -278,20 +278,21 @@ impl Wallet {
 
     /// Mints a sentinel for one part, where none is held.
     fn hold_part(&self, secret: &Secret, part: usize, of: &Part) -> Result<(), MintSentinelError> {
+        let watch = matches!(of.shape, Shape::Jwt).then(|| self.border.watch());
+        let original = watch.as_deref().map(|watch| Original {
+            value: &of.value,
+            watch,
+        });
         let changing = self.changing.lock();
         let mut held = Vec::clone(&self.held.load());
         if held.iter().any(|h| h.name == secret.name && h.part == part) {
             return Ok(());
         }
-        let original = Original {
-            value: &of.value,
-            renewed: matches!(secret.treatment, Treatment::Bearer),
-        };
         held.push(Held {
             name: secret.name.clone(),
             part,
             variable: Arc::clone(&of.variable),
-            sentinel: mint(&of.shape, Some(original))?.into(),
+            sentinel: mint(&of.shape, original)?.into(),
             captured: None,
         });
         self.publish(held);

@@ -27,8 +27,8 @@ use crate::{
 pub struct SqliteLog {
     pub(super) connection: Connection,
     pub(super) place: Place,
-    /// More of them, once a search goes through many blocks.
-    beside: Vec<Connection>,
+    /// More of them, once a search went through many blocks.
+    pub(super) beside: Option<Vec<Connection>>,
 }
 
 impl SqliteLog {
@@ -44,12 +44,28 @@ impl SqliteLog {
         Ok(Self::over(database::open_to_read(path)?, place))
     }
 
+    /// More connections to the very same file, as many as there are; what they read is not read again soon.
+    fn readers(&self) -> Vec<Connection> {
+        let mut readers = Vec::with_capacity(BESIDE);
+        for _ in 0..BESIDE {
+            let Ok(reader) = database::open_to_read(&self.place.path) else {
+                break;
+            };
+            let small = reader.pragma_update(None, "cache_size", SMALL_CACHE);
+            if small.is_err() || !self.place.is_there().unwrap_or(false) {
+                break;
+            }
+            readers.push(reader);
+        }
+        readers
+    }
+
     /// Reads by this connection, which may write, too.
     pub(super) const fn over(connection: Connection, place: Place) -> Self {
         Self {
             connection,
             place,
-            beside: Vec::new(),
+            beside: None,
         }
     }
 
@@ -171,7 +187,9 @@ fn met_beside(
 
 /// Blocks that are worth more than one reader, and how many read beside the first.
 const MANY: usize = 32;
-const BESIDE: usize = 3;
+pub(super) const BESIDE: usize = 3;
+/// 2 MiB, as SQLite counts it.
+const SMALL_CACHE: i32 = -2_048;
 
 impl Shelf for SqliteLog {
     fn place(&self) -> String {
@@ -258,13 +276,11 @@ impl Shelf for SqliteLog {
             let met = met(&self.connection, blocks, groups);
             return self.told("read", met);
         }
-        while self.beside.len() < BESIDE {
-            let Ok(another) = database::open_to_read(&self.place.path) else {
-                break;
-            };
-            self.beside.push(another);
+        if self.beside.is_none() {
+            self.beside = Some(self.readers());
         }
-        let met = met_beside((&self.connection, &mut self.beside), blocks, groups);
+        let beside = self.beside.as_deref_mut().unwrap_or_default();
+        let met = met_beside((&self.connection, beside), blocks, groups);
         self.told("read", met)
     }
 

@@ -52,8 +52,8 @@ pub(super) fn take_apart(
 }
 
 /// Whether a header field's value holds a parameter with a token, as an implicit grant's redirect does
-/// (RFC 6749 §4.2.2).
-pub(super) fn holds_token_parameter(value: &[u8]) -> bool {
+/// (RFC 6749 §4.2.2), or one that `from` names.
+pub(super) fn holds_token_parameter(value: &[u8], from: &[SecretPlace]) -> bool {
     let mut names = value.split(|octet| matches!(octet, b'?' | b'#' | b'&' | b' ' | b';'));
     names.any(|pair| {
         let Some(equals) = memchr::memchr(b'=', pair) else {
@@ -62,7 +62,7 @@ pub(super) fn holds_token_parameter(value: &[u8]) -> bool {
         let (name, value) = pair.split_at(equals);
         std::str::from_utf8(name).is_ok_and(|name| {
             let long = value.len() > SHORTEST_TOKEN;
-            Field::named(name).is_some() || (long && is_credential(name))
+            named(name, from).is_some() || (long && is_credential(name))
         })
     })
 }

@@ -35,7 +35,7 @@ pub(super) fn take_apart(
         };
         for value in entry.iter_mut() {
             let Some(found) = find(&name, value, from) else {
-                if holds_token_parameter(value.as_bytes()) {
+                if holds_token_parameter(value.as_bytes(), from) {
                     return Err(CaptureError::InHeader);
                 }
                 continue;

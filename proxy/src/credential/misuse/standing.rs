@@ -17,7 +17,7 @@ enum Kept {
     #[default]
     Nothing,
     /// Parts of `multipart/form-data` (RFC 7578).
-    Parts(Parts),
+    Parts(Box<Parts>),
     /// JSON: what came before the next octets.
     Members(Vec<u8>),
     /// JSON, if it begins like it.
@@ -42,7 +42,7 @@ struct Pair {
 impl Standing {
     /// In parts that `boundary` divides.
     pub(in crate::credential) fn parts(boundary: &Arc<[u8]>) -> Self {
-        Self(Kept::Parts(Parts::of(boundary)))
+        Self(Kept::Parts(Box::new(Parts::of(boundary))))
     }
 
     /// In JSON, or what may be.

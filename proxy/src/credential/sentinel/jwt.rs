@@ -2,7 +2,8 @@
 //!
 //! What a program reads of its token before it sends it stands in the sentinel as well: how it is signed,
 //! and the claims that are registered or that clients look at (RFC 7519 §4.1, RFC 9068 §2.2). None of them
-//! opens anything. Whatever else the real one claims stays out, and the signature is random.
+//! opens anything; a claim that holds a value which is guarded itself stays out, as does whatever else the real one
+//! claims. The signature is random, and the end is some weeks off: the value may be renewed or rotated meanwhile.
 //!
 //! Header and signature are each told from any other's by their first octets: of a long text a search looks for both
 //! ends (`forms`), and neither may be the real one's or another sandbox's.
@@ -11,24 +12,49 @@ use aws_lc_rs::rand;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use gig_vault::{Clock as _, SystemClock};
 use serde_json::{Map, Value, json};
+use zeroize::Zeroizing;
 
 use super::{MintSentinelError, Original};
+use crate::credential::watch::{Found, Watch, What};
 
 /// Signed by nobody: its signature and its number are random.
 pub(super) fn mint(original: Option<Original<'_>>) -> Result<String, MintSentinelError> {
+    let told = original.and_then(|original| Some((original.watch, told(original)?)));
+    if let Some((watch, (header, claims))) = told {
+        let text = written(&header, &claims)?;
+        if !holds_value(watch, text.as_bytes()) {
+            return Ok(text);
+        }
+    }
+    let (header, claims) = plain();
+    written(&header, &claims)
+}
+
+fn written(
+    header: &Map<String, Value>,
+    claims: &Map<String, Value>,
+) -> Result<String, MintSentinelError> {
     let mut random = [0; 66];
     rand::fill(&mut random).map_err(|_| MintSentinelError)?;
     let (signature, names) = random.split_at(32);
     let (id, own) = names.split_at(16);
-    let (header, claims) = original.and_then(told).unwrap_or_else(plain);
-    let header = beginning("gig", own, &header)?;
-    let claims = beginning("jti", id, &claims)?;
+    let header = beginning("gig", own, header)?;
+    let claims = beginning("jti", id, claims)?;
     Ok(format!(
         "{}.{}.{}",
         URL_SAFE_NO_PAD.encode(header),
         URL_SAFE_NO_PAD.encode(claims),
         URL_SAFE_NO_PAD.encode(signature)
     ))
+}
+
+/// Whether a value of some secret stands in a text, in any form.
+fn holds_value(watch: &Watch, text: &[u8]) -> bool {
+    let mut holds = false;
+    let mut tell = |found: &Found| holds |= matches!(found.what, What::Value { .. });
+    watch.find_escaped(text, &mut tell);
+    watch.find_split(text, &mut tell);
+    holds
 }
 
 /// The text of an object with one random member more, which comes first.
@@ -63,24 +89,35 @@ fn told(original: Original<'_>) -> Option<(Map<String, Value>, Map<String, Value
     let text = std::str::from_utf8(original.value.expose()).ok()?;
     let mut parts = text.trim().split('.');
     let mut next = || {
-        let octets = URL_SAFE_NO_PAD.decode(parts.next()?).ok()?;
+        let octets = Zeroizing::new(URL_SAFE_NO_PAD.decode(parts.next()?).ok()?);
         serde_json::from_slice::<Map<String, Value>>(&octets).ok()
     };
     let (header, claims) = (next()?, next()?);
-    let header = some(&header, &HEADER);
-    let mut claims = some(&claims, &CLAIMS);
-    if original.renewed && claims.contains_key("exp") {
-        let until = SystemClock.now().as_second() + RENEWED;
-        drop(claims.insert("exp".to_owned(), json!(until)));
+    let header = some(&header, (&HEADER, HEADER_ROOM), original.watch);
+    let mut claims = some(&claims, (&CLAIMS, CLAIMS_ROOM), original.watch);
+    if let Some(end) = claims.get_mut("exp") {
+        let least = SystemClock.now().as_second() + LEAST;
+        if end.as_f64().is_none_or(|end| end < least as f64) {
+            *end = json!(least);
+        }
     }
     (header.contains_key("alg") && !claims.is_empty()).then_some((header, claims))
 }
 
-/// The members of these names whose values are words, numbers, or lists of them, as many as there is room for.
-fn some(of: &Map<String, Value>, names: &[&str]) -> Map<String, Value> {
-    let plain =
-        |value: &Value| matches!(value, Value::Bool(_) | Value::Number(_) | Value::String(_));
-    let mut left = ROOM;
+/// The members of these names whose values are words, numbers, or lists of them, as many as there is room for; none
+/// of them in which a value of some secret stands.
+fn some(
+    of: &Map<String, Value>,
+    (names, room): (&[&str], usize),
+    watch: &Watch,
+) -> Map<String, Value> {
+    let plain = |value: &Value| match value {
+        Value::String(text) => !holds_value(watch, text.as_bytes()),
+        Value::Number(number) => !holds_value(watch, number.to_string().as_bytes()),
+        Value::Bool(_) => true,
+        Value::Null | Value::Array(_) | Value::Object(_) => false,
+    };
+    let mut left = room;
     let found = names.iter().filter_map(|name| {
         let value = of.get(*name).filter(|value| match value {
             Value::Array(items) => items.iter().all(plain),
@@ -113,15 +150,17 @@ const CLAIMS: [&str; 16] = [
     "appid",
     "auth_time",
 ];
-/// Octets of header or claims: a sentinel is looked for in every body, in all its forms.
-const ROOM: usize = 512;
-/// A value that gig itself renews has no end that a program could know. In seconds: timers of
-/// JavaScript hold 24 days.
-const RENEWED: i64 = 20 * 24 * 60 * 60;
+/// Octets of each: a sentinel is looked for in every body, in all its forms.
+const HEADER_ROOM: usize = 128;
+const CLAIMS_ROOM: usize = 384;
+/// Seconds that a sentinel is good for at least, whatever its first value is. Timers of JavaScript hold 24 days.
+const LEAST: i64 = 20 * 24 * 60 * 60;
 
 #[cfg(test)]
 mod tests {
-    use gig_vault::SecretBytes;
+    use std::sync::Arc;
+
+    use gig_vault::{Guarded, GuardedValue, SecretBytes};
 
     use super::*;
     use crate::credential::forms::forms;
@@ -134,8 +173,23 @@ mod tests {
         SecretBytes::new(text.into_bytes())
     }
 
-    fn minted(value: &SecretBytes, renewed: bool) -> (String, Value, Value) {
-        let text = mint(Some(Original { value, renewed })).unwrap();
+    /// What is looked for where these are the values of secrets.
+    fn watching(values: &[&[u8]]) -> Watch {
+        let values = values.iter().map(|value| GuardedValue {
+            name: "OTHER".parse().unwrap(),
+            version: 1,
+            value: Arc::new(SecretBytes::copy_of(value)),
+            current: true,
+        });
+        let guarded = Guarded {
+            generation: 1,
+            values: values.collect(),
+        };
+        Watch::new([], &guarded)
+    }
+
+    fn minted(value: &SecretBytes, watch: &Watch) -> (String, Value, Value) {
+        let text = mint(Some(Original { value, watch })).unwrap();
         let parts: Vec<_> = text
             .split('.')
             .map(|part| URL_SAFE_NO_PAD.decode(part).unwrap())
@@ -152,7 +206,7 @@ mod tests {
             HS256,
             r#"{"iss":"https://a.test","sub":"u1","aud":["api","web"],"exp":4102444800,"role":"anon","jti":"n1","email":"ana@a.test","deep":{"iss":"x"}}"#,
         );
-        let (text, mut header, mut claims) = minted(&value, false);
+        let (text, mut header, mut claims) = minted(&value, &watching(&[]));
         let own = |of: &mut Value, name: &str| of.as_object_mut().unwrap().remove(name).unwrap();
         assert!(
             own(&mut header, "gig")
@@ -173,14 +227,31 @@ mod tests {
     }
 
     #[test]
-    fn what_gig_renews_does_not_end_with_its_first_value() {
-        let value = token(HS256, r#"{"sub":"u1","exp":1000}"#);
-        assert_eq!(minted(&value, false).2["exp"], 1000);
+    fn a_sentinel_does_not_end_with_its_first_value() {
         let now = SystemClock.now().as_second();
-        let left = minted(&value, true).2["exp"].as_i64().unwrap() - now;
-        assert!((19 * 86_400..=20 * 86_400).contains(&left), "{left}");
+        for claims in [r#"{"sub":"u1","exp":1000}"#, r#"{"sub":"u1","exp":"soon"}"#] {
+            let (_, _, claims) = minted(&token(HS256, claims), &watching(&[]));
+            let left = claims["exp"].as_i64().unwrap() - now;
+            assert!((19 * 86_400..=20 * 86_400 + 60).contains(&left), "{left}");
+        }
         let endless = token(HS256, r#"{"sub":"u1"}"#);
-        assert!(minted(&endless, true).2.get("exp").is_none());
+        assert!(minted(&endless, &watching(&[])).2.get("exp").is_none());
+    }
+
+    #[test]
+    fn no_sentinel_tells_the_value_of_another_secret() {
+        let claims = r#"{"azp":"c1ient-id-Of-It","sub":"x c1ient-id-Of-It","aud":["a","C1IENT-ID-of-it"],"iat":1234567890123456,"iss":"i"}"#;
+        let value = token(HS256, claims);
+        let (.., all) = minted(&value, &watching(&[]));
+        assert_eq!(all["azp"], "c1ient-id-Of-It");
+        let watch = watching(&[b"c1ient-id-Of-It", b"1234567890123456"]);
+        let (text, _, claims) = minted(&value, &watch);
+        assert!(!holds_value(&watch, text.as_bytes()));
+        let names: Vec<_> = claims.as_object().unwrap().keys().collect();
+        assert_eq!(names, ["iss", "jti"]);
+        // What two claims hold together by chance.
+        let watch = watching(&[br#""azp":"c1ient-id-Of-It""#]);
+        assert_eq!(minted(&value, &watch).2["iss"], "gig");
     }
 
     #[test]
@@ -192,7 +263,7 @@ mod tests {
             token(HS256, r#"{"email":"ana@a.test"}"#),
             token(HS256, r#"["sub"]"#),
         ] {
-            let (_, header, claims) = minted(&value, false);
+            let (_, header, claims) = minted(&value, &watching(&[]));
             assert_eq!(
                 (&header["alg"], &header["typ"]),
                 (&json!("HS256"), &json!("JWT"))
@@ -211,22 +282,18 @@ mod tests {
         let claims =
             json!({"exp": 1, "iss": "i".repeat(200), "roles": ["r".repeat(600)], "sub": "u1"});
         let value = token(&header, &claims.to_string());
-        let ((one, _, told), (other, ..)) = (minted(&value, false), minted(&value, false));
+        let ((one, _, told), (other, ..)) = (
+            minted(&value, &watching(&[])),
+            minted(&value, &watching(&[])),
+        );
         // What there is no room for is left out, and what fits after it is not.
         assert!(told.get("roles").is_none() && told["sub"] == "u1", "{told}");
-        assert!(one.len() < 1600, "{}", one.len());
-        let real = std::str::from_utf8(value.expose()).unwrap();
-        for (form, piece) in forms(real.as_bytes())
-            .into_iter()
-            .chain(forms(other.as_bytes()))
-        {
-            let shown = forms(one.as_bytes())
-                .into_iter()
-                .filter(|(own, _)| *own == form);
-            for (_, octets) in shown {
-                let found = octets.windows(piece.len()).any(|window| *window == **piece);
-                assert!(!found, "{form:?}: {}", String::from_utf8_lossy(&piece));
-            }
+        assert!(one.len() < 1000, "{}", one.len());
+        let watch = watching(&[value.expose(), other.as_bytes()]);
+        for (form, octets) in forms(one.as_bytes()) {
+            assert!(!holds_value(&watch, &octets), "{form:?}");
         }
+        assert!(!holds_value(&watch, one.as_bytes()));
+        assert!(holds_value(&watch, other.as_bytes()));
     }
 }

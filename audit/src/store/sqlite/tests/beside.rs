@@ -40,6 +40,7 @@ async fn many_blocks_are_met_in_their_order_whoever_reads_them() {
             assert_eq!(found, expected, "{block} of {most}");
         }
     }
+    assert_eq!(log.beside.as_ref().unwrap().len(), shelf::BESIDE);
     // Where one moment is held, its own connection alone sees it.
     log.hold_moment().unwrap();
     assert_eq!(log.chains().unwrap().len(), 1);

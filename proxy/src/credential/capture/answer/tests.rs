@@ -211,7 +211,7 @@ fn a_token_in_a_header_field_is_seen() {
         "https://app.test/?token=r3al-token-of-it-1",
         "https://app.test/#x=1&client_secret=r3al-token-of-it-1",
     ] {
-        assert!(holds_token_parameter(value.as_bytes()), "{value}");
+        assert!(holds_token_parameter(value.as_bytes(), &[]), "{value}");
     }
     for value in [
         "Bearer error=\"invalid_token\"",
@@ -220,8 +220,12 @@ fn a_token_in_a_header_field_is_seen() {
         "access_token",
         "https://app.test/?token=short",
     ] {
-        assert!(!holds_token_parameter(value.as_bytes()), "{value}");
+        assert!(!holds_token_parameter(value.as_bytes(), &[]), "{value}");
     }
+    let own = "https://app.test/cb?state=x&key=r3al";
+    assert!(!holds_token_parameter(own.as_bytes(), &[]));
+    let from = [SecretPlace::Member("key".into())];
+    assert!(holds_token_parameter(own.as_bytes(), &from));
 }
 
 /// Names of tokens and other credentials, as servers have them.
