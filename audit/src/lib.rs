@@ -31,8 +31,8 @@ pub use event::Event;
 pub use home::{Home, OpenHomeError};
 pub use record::{ChainHash, Record};
 pub use recorder::{
-    Backlog, Durability, Observer, RecordRefused, Recorder, RecorderOwner, RecorderSettings,
-    Sequence, StartRecorderError,
+    Backlog, Durability, Observer, RecordRefused, Recorder, RecorderFigures, RecorderOwner,
+    RecorderSettings, Sequence, StartRecorderError,
 };
 pub use signing::{PublicKey, SigningKey};
 pub use store::{

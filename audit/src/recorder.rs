@@ -7,15 +7,7 @@
 //! anything leave. Refusals are counted, and the first
 //! group after recovery begins with an `audit.gap` record that tells the count.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    task::Poll,
-    time::Duration,
-};
+use std::{fmt, sync::Arc, task::Poll, time::Duration};
 
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -28,10 +20,13 @@ use crate::{
     store::{Store, memory::MemoryLog},
 };
 
+mod figures;
 mod queue;
 mod syncer;
 mod writer;
 
+pub use figures::RecorderFigures;
+use figures::Tally;
 use queue::{Full, Job, Queue};
 use writer::Writer;
 
@@ -146,9 +141,9 @@ impl Recorder {
         settings: RecorderSettings,
     ) -> Result<(Self, RecorderOwner), StartRecorderError> {
         let deadline = settings.deadline;
-        let refused = Arc::new(AtomicU64::new(0));
-        let queue = Arc::new(Queue::new(Arc::clone(&refused)));
-        let mut writer = Writer::new(store, settings, refused);
+        let tally = Arc::<Tally>::default();
+        let queue = Arc::new(Queue::new(Arc::clone(&tally)));
+        let mut writer = Writer::new(store, settings, tally);
         writer.start_syncer().map_err(StartRecorderError)?;
         let prompt = writer.is_prompt();
         let writer = Arc::new(Mutex::new(writer));
@@ -226,7 +221,7 @@ impl Recorder {
         }
         queue.hurry();
         let Ok(answer) = tokio::time::timeout(*deadline, answered).await else {
-            queue.refused.fetch_add(1, Ordering::Relaxed);
+            queue.tally.refuse(1);
             return Err(refused(&format!("no answer within {deadline:?}")));
         };
         answer.unwrap_or_else(|_| Err(writer_is_gone()))
@@ -263,9 +258,18 @@ impl Recorder {
         match &*self.0 {
             Inner::Threaded { queue, .. } => Backlog {
                 queued: queue.len(),
-                refused: queue.refused.load(Ordering::Relaxed),
+                refused: queue.tally.untold(),
             },
             Inner::Inline(_) => Backlog::default(),
+        }
+    }
+
+    /// What it has counted of its own work.
+    #[must_use]
+    pub fn figures(&self) -> RecorderFigures {
+        match &*self.0 {
+            Inner::Threaded { queue, .. } => queue.tally.figures(queue.len()),
+            Inner::Inline(writer) => writer.lock().figures(),
         }
     }
 

@@ -118,6 +118,25 @@ pub(crate) fn ask(method: Method, path: &str, body: Option<&Value>) -> anyhow::R
     asking.send()
 }
 
+/// A list of the API, all of its pages as one.
+///
+/// # Errors
+/// As [`ask`].
+pub(crate) fn whole(path: &str) -> anyhow::Result<Value> {
+    let mut all = Vec::new();
+    let mut place = path.to_owned();
+    loop {
+        let mut page = ask(Method::GET, &place, None)?.json()?;
+        if let Some(items) = page.get_mut("items").and_then(Value::as_array_mut) {
+            all.append(items);
+        }
+        let Some(next) = page.get("next").and_then(Value::as_str) else {
+            return Ok(serde_json::json!({ "items": all }));
+        };
+        place = format!("{path}?cursor={next}");
+    }
+}
+
 async fn exchange(asking: Asking<'_>) -> anyhow::Result<(StatusCode, Answer)> {
     let stream = connect().await?;
     let lost = "the appliance was lost";

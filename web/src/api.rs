@@ -14,6 +14,7 @@ pub(crate) mod factors;
 pub(crate) mod floors;
 pub(crate) mod health;
 pub(crate) mod held;
+pub(crate) mod paging;
 pub(crate) mod policies;
 mod precondition;
 pub(crate) mod proposals;
@@ -36,9 +37,9 @@ use axum::{
     http::request::Parts,
 };
 use jiff::Timestamp;
-use serde::{Serialize, de::DeserializeOwned};
-use utoipa::ToSchema;
+use serde::de::DeserializeOwned;
 
+pub(crate) use self::paging::{Items, Order, Paging, Whole};
 use crate::api_error::Problem;
 
 /// A JSON body; what is wrong with it becomes a problem document.
@@ -67,13 +68,6 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
         read.map(|Query(asked)| Self(asked))
             .map_err(|rejection| Problem::invalid(rejection.body_text()))
     }
-}
-
-/// A list that is short enough to come whole.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Items<T: ToSchema> {
-    /// What was asked for.
-    pub(crate) items: Vec<T>,
 }
 
 /// RFC 3339, to the second.

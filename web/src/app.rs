@@ -4,7 +4,7 @@ use std::{
     net::{IpAddr, SocketAddr},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
 };
 
@@ -40,6 +40,7 @@ use crate::{
     places::Places,
     secrets::{Announce, SecretChange, SecretFacts, Secrets},
     store::{Actor, Applied, Change, ChangeError, Store, StoreError},
+    traffic::Traffic,
     webhooks::{WebhookFiles, Webhooks},
 };
 
@@ -94,19 +95,6 @@ pub struct AppSettings {
     pub own_tls: bool,
     /// The addresses of what stands in front of it, which says for whom it speaks.
     pub front: Vec<IpAddr>,
-}
-
-/// Decisions since the start, counted as they are recorded.
-#[derive(Debug, Default)]
-pub struct Traffic {
-    /// It went.
-    pub allowed: AtomicU64,
-    /// It did not.
-    pub denied: AtomicU64,
-    /// It went under a policy that only observes.
-    pub would_deny: AtomicU64,
-    /// Of any kind.
-    pub records: AtomicU64,
 }
 
 /// The appliance; shared by all handlers.

@@ -146,6 +146,11 @@ impl HeldDesk {
         self.shared.heard.lock().take()
     }
 
+    /// How many wait in this node's proxy.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.inner.lock().waiting.len()
+    }
+
     /// Somebody decided at this node: what waits here need not wait for the next look.
     pub(crate) fn ring(&self) {
         self.shared.inner.lock().rung = true;

@@ -4,20 +4,14 @@
 //! thread: at once when a caller hurries it, otherwise after a few milliseconds, so that an outcome
 //! rides with the next decision and costs no wake-up of its own.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use crate::{
     entry::Entry,
-    recorder::{RecordRefused, Sequence},
+    recorder::{RecordRefused, Sequence, figures::Tally},
 };
 
 #[derive(Debug)]
@@ -41,8 +35,8 @@ pub(super) struct Queue {
     work: Condvar,
     /// Wakes who waits for the end.
     ended: Condvar,
-    /// Refused since the last `audit.gap`.
-    pub(super) refused: Arc<AtomicU64>,
+    /// What was refused.
+    pub(super) tally: Arc<Tally>,
 }
 
 #[derive(Debug, Default)]
@@ -68,12 +62,12 @@ enum Life {
 }
 
 impl Queue {
-    pub(super) fn new(refused: Arc<AtomicU64>) -> Self {
+    pub(super) fn new(tally: Arc<Tally>) -> Self {
         Self {
             state: Mutex::default(),
             work: Condvar::new(),
             ended: Condvar::new(),
-            refused,
+            tally,
         }
     }
 
@@ -83,7 +77,7 @@ impl Queue {
             return Err(Full::Closed);
         }
         if state.jobs.len() >= CAPACITY {
-            self.refused.fetch_add(1, Ordering::Relaxed);
+            self.tally.refuse(1);
             return Err(Full::Queue);
         }
         let wake = !std::mem::replace(&mut state.watching, true);
@@ -116,7 +110,7 @@ impl Queue {
         let mut quiet = state.jobs.is_empty();
         while !state.urgent && state.life == Life::Open {
             state.watching = !quiet;
-            let patience = match (quiet, self.refused.load(Ordering::Relaxed)) {
+            let patience = match (quiet, self.tally.untold()) {
                 (false, _) => LINGER,
                 (true, 0) => {
                     self.work.wait(&mut state);

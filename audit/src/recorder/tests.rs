@@ -128,6 +128,7 @@ async fn a_full_disk_refuses() {
     let (recorder, owner) = start(JsonlStore::open("/dev/full".as_ref()).unwrap());
     let refused = recorder.record(numbered(1)).await.unwrap_err();
     assert!(refused.why.contains("No space left"), "{}", refused.why);
+    assert_eq!(recorder.figures().refused, 1);
     owner.close(PATIENCE);
 }
 
@@ -148,6 +149,9 @@ async fn after_a_loss_the_gap_is_recorded_and_the_chain_goes_on() {
     assert_eq!(records[1].entry.event, Event::AuditGap);
     assert_eq!(&*records[1].entry.findings[0], "2 records were refused");
     assert_eq!(records[2].prev, records[1].hash);
+    // What was told of stays counted.
+    let figures = recorder.figures();
+    assert_eq!((figures.refused, figures.groups, figures.queued), (2, 2, 0));
 }
 
 /// Holds each group until it is told to go on.

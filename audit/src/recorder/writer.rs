@@ -1,14 +1,6 @@
 //! Gives a group of entries their places, writes it with one call, and answers.
 
-use std::{
-    error::Error,
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use gig_policy::DenyReason;
 use parking_lot::Mutex;
@@ -20,7 +12,8 @@ use crate::{
     event::Event,
     record::Record,
     recorder::{
-        Durability, RecordRefused, RecorderSettings, Sequence,
+        Durability, RecordRefused, RecorderFigures, RecorderSettings, Sequence,
+        figures::Tally,
         queue::{Job, Queue},
         syncer::SyncThread,
     },
@@ -30,7 +23,7 @@ use crate::{
 pub(super) struct Writer {
     store: Box<dyn Store>,
     settings: RecorderSettings,
-    refused: Arc<AtomicU64>,
+    tally: Arc<Tally>,
     syncer: Option<SyncThread>,
     /// The group that is being written; empty between groups.
     jobs: Vec<Job>,
@@ -55,12 +48,12 @@ impl Writer {
     pub(super) fn new(
         store: Box<dyn Store>,
         settings: RecorderSettings,
-        refused: Arc<AtomicU64>,
+        tally: Arc<Tally>,
     ) -> Self {
         Self {
             store,
             settings,
-            refused,
+            tally,
             syncer: None,
             jobs: Vec::new(),
             lines: Vec::new(),
@@ -91,7 +84,7 @@ impl Writer {
             queue.wait();
             let mut writer = writer.lock();
             let more = queue.take(&mut writer.jobs);
-            let refused = writer.refused.load(Ordering::Relaxed) > 0;
+            let refused = writer.tally.untold() > 0;
             if refused || !writer.jobs.is_empty() {
                 writer.write_taken(None);
             }
@@ -108,7 +101,7 @@ impl Writer {
     /// Writes what is queued on the caller's thread; false when the sink cannot be had at once, or
     /// needs something that may take long.
     pub(super) fn write_now(&mut self, queue: &Queue) -> bool {
-        if self.failing || self.refused.load(Ordering::Relaxed) > 0 {
+        if self.failing || self.tally.untold() > 0 {
             return false;
         }
         let Ok(Some(tail)) = self.store.begin_at_once() else {
@@ -134,10 +127,11 @@ impl Writer {
             answers.push(job.answer);
             entries.push(job.entry);
         }
+        let begun = Moment::now();
         let outcome = self.commit(entries, tail);
+        let took = begun.elapsed();
         if let Err(refusal) = &outcome {
-            self.refused
-                .fetch_add(answers.len() as u64, Ordering::Relaxed);
+            self.tally.refuse(answers.len() as u64);
             self.tell_loss(&refusal.why);
         }
         for (place, answer) in answers.into_iter().enumerate() {
@@ -150,6 +144,7 @@ impl Writer {
             answer.send(result).ok();
         }
         if outcome.is_ok() {
+            self.tally.wrote(took);
             self.after_success();
         }
         self.records.clear();
@@ -167,10 +162,10 @@ impl Writer {
             Some(tail) => tail,
             None => self.store.begin().map_err(|e| refusal(&e))?,
         };
-        let refused = self.refused.swap(0, Ordering::Relaxed);
+        let refused = self.tally.take_untold();
         let placed = self.place(entries, tail, (refused, lost_on_disk));
         if placed.is_err() {
-            self.refused.fetch_add(refused, Ordering::Relaxed);
+            self.tally.put_back(refused);
         }
         placed
     }
@@ -242,6 +237,11 @@ impl Writer {
     pub(super) fn is_well(&self) -> bool {
         let lately = self.lost.is_some_and(|at| at.elapsed() < LATELY);
         !(self.failing && lately)
+    }
+
+    /// What was counted; of a writer that nobody queues for.
+    pub(super) fn figures(&self) -> RecorderFigures {
+        self.tally.figures(0)
     }
 
     fn tell_loss(&mut self, why: &str) {

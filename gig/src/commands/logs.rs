@@ -14,7 +14,7 @@ use super::sandboxes::{items, sandbox, text};
 use crate::{
     args::serve::LogsArgs,
     exit_status::ExitStatus,
-    local_api::{Asking, ask, segment},
+    local_api::{Asking, ask, segment, whole},
     output::{self, printable},
 };
 
@@ -76,7 +76,7 @@ impl Place {
 
 /// What is meant: a sandbox by its id, else a server by its name.
 fn place(which: &str) -> anyhow::Result<Place> {
-    let document = ask(Method::GET, "/api/v1/sandboxes", None)?.json()?;
+    let document = whole("/api/v1/sandboxes")?;
     let found = items(&document).find(|one| text(one, "id") == which);
     Ok(match found {
         Some(one) => Place {

@@ -13,7 +13,7 @@ use crate::{
         serve::SandboxArgs,
     },
     exit_status::ExitStatus,
-    local_api::{Asking, ask, segment},
+    local_api::{Asking, ask, segment, whole},
     output::{self, printable},
 };
 
@@ -69,7 +69,7 @@ fn export(name: &str, value: &str) -> String {
 }
 
 fn list(output: &OutputArgs) -> anyhow::Result<ExitStatus> {
-    let mut document = ask(Method::GET, "/api/v1/sandboxes", None)?.json()?;
+    let mut document = whole("/api/v1/sandboxes")?;
     if let Some(items) = document.get_mut("items").and_then(Value::as_array_mut) {
         items.retain(|one| text(one, "state") == "running" && is_foreign(one));
     }

@@ -16,7 +16,7 @@ use crate::{
         serve::{PsArgs, SandboxArgs, ServerAddArgs, ServerArgs, ServerCommand, ServerStartArgs},
     },
     exit_status::ExitStatus,
-    local_api::{Asking, ask, segment},
+    local_api::{Asking, ask, segment, whole},
     output::{self, printable},
     server_files,
 };
@@ -26,7 +26,7 @@ use crate::{
 /// # Errors
 /// When no appliance runs.
 pub(crate) fn list(args: &PsArgs) -> anyhow::Result<ExitStatus> {
-    let mut document = ask(Method::GET, "/api/v1/sandboxes", None)?.json()?;
+    let mut document = whole("/api/v1/sandboxes")?;
     if let Some(items) = document.get_mut("items").and_then(Value::as_array_mut) {
         items.retain(|one| args.all || text(one, "state") == "running");
     }
@@ -85,7 +85,7 @@ pub(crate) fn server(command: ServerCommand) -> anyhow::Result<ExitStatus> {
     match command {
         ServerCommand::Add(args) => add(*args),
         ServerCommand::Ls(output) => {
-            let document = ask(Method::GET, "/api/v1/servers", None)?.json()?;
+            let document = whole("/api/v1/servers")?;
             let lines: Vec<String> = items(&document)
                 .map(|one| {
                     let command = one.pointer("/spec/command").and_then(Value::as_array);
@@ -244,7 +244,7 @@ pub(super) fn sandbox_among(
     wanted: &str,
     fit: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<Option<String>> {
-    let document = ask(Method::GET, "/api/v1/sandboxes", None)?.json()?;
+    let document = whole("/api/v1/sandboxes")?;
     let found = items(&document).find(|one| {
         let named = text(one, "id") == wanted || text(one, "server") == wanted;
         named && fit(one)

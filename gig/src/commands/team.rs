@@ -11,7 +11,7 @@ use crate::{
         team::{TeamArgs, TeamCommand},
     },
     exit_status::ExitStatus,
-    local_api::{Asking, ask, segment},
+    local_api::{Asking, segment, whole},
     output::{self, printable},
 };
 
@@ -28,7 +28,7 @@ pub(crate) fn team(command: TeamCommand) -> anyhow::Result<ExitStatus> {
 }
 
 fn list(output: &OutputArgs) -> anyhow::Result<ExitStatus> {
-    let document = ask(Method::GET, "/api/v1/teams", None)?.json()?;
+    let document = whole("/api/v1/teams")?;
     let line = |one: &Value| {
         let members = members(one).join(" ");
         format!("{:<24} {}", text(one, "name"), printable(&members))

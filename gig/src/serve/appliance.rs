@@ -1,13 +1,6 @@
 //! Store and record of an appliance, as `gig serve` and the commands beside it open them.
 
-use std::{
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use gig_audit::{
@@ -59,7 +52,7 @@ impl Appliance {
         let mut settings = RecorderSettings::new(&node);
         settings.durability = durability;
         if let Some(traffic) = traffic {
-            settings.observer = Some(Box::new(move |record| count(&traffic, &record.entry)));
+            settings.observer = Some(Box::new(move |record| traffic.count(&record.entry)));
         }
         let (recorder, owner) = Recorder::start(records, settings)?;
         Ok(Self {
@@ -154,23 +147,6 @@ pub(crate) fn records_beside(dir: &Path) -> anyhow::Result<Option<Box<dyn gig_au
     let key = Arc::new(signing_key::ours()?);
     let records = database::record(dir)?.store(&node::name()?, key, false)?;
     Ok(Some(records))
-}
-
-/// Decisions about a sandbox's way out are told apart from what people did.
-fn count(traffic: &Traffic, entry: &Entry) {
-    let one = |counter: &AtomicU64| {
-        counter.fetch_add(1, Relaxed);
-    };
-    one(&traffic.records);
-    if entry.host.is_none() {
-        return;
-    }
-    match entry.verdict {
-        Some(VerdictWord::Allow) => one(&traffic.allowed),
-        Some(VerdictWord::Deny) => one(&traffic.denied),
-        Some(VerdictWord::WouldDeny) => one(&traffic.would_deny),
-        None => {}
-    }
 }
 
 /// A disk that has not answered by now will not.

@@ -66,6 +66,14 @@ fn a_denied_record_is_two_clicks_from_the_rule_that_allows_it() {
     assert_eq!(record["reason"], "host_not_allowed", "{record}");
     assert_eq!(record["server"], "asker", "{record}");
     let id = record["id"].as_str().expect("an id").to_owned();
+    let figures = Ask::new("GET", "/metrics").token(&token).send(&appliance);
+    let counted = "gig_denials_total{reason=\"host_not_allowed\"} ";
+    let counted = figures
+        .body
+        .lines()
+        .find_map(|line| line.strip_prefix(counted));
+    assert_ne!(counted, Some("0"), "{figures:?}");
+    assert!(counted.is_some(), "{figures:?}");
 
     let overview = || {
         let ask = Ask::new("GET", "/").cookie(&cookie);

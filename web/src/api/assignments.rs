@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    Body, Items,
+    Asked, Body, Items, Order, Paging,
     precondition::holds,
     proposals::{self, ProposalView},
 };
@@ -42,6 +42,21 @@ pub(crate) struct AssignmentView {
 }
 
 impl AssignmentView {
+    /// Where it stands in a list: of all first, then by whom it is for.
+    fn key(&self) -> String {
+        let named = [
+            ("profile", &self.profile),
+            ("server", &self.server),
+            ("team", &self.team),
+        ];
+        let mut named = named.into_iter();
+        let found = named.find_map(|(scope, name)| Some((scope, name.as_ref()?)));
+        found.map_or_else(
+            || "all".to_owned(),
+            |(scope, name)| format!("{scope} {name}"),
+        )
+    }
+
     /// For whom it is.
     pub(crate) fn place(&self) -> Result<Place, Problem> {
         match (&self.profile, &self.team, &self.server) {
@@ -76,11 +91,15 @@ impl From<Assignment> for AssignmentView {
 /// What is in force where. The most specific is: a person's own, else their teams', else the server's, else that
 /// of all; every floor bounds it. The ETag is of the whole list.
 #[utoipa::path(get, path = "/api/v1/assignments", tag = "policies",
-    responses((status = 200, body = Items<AssignmentView>)))]
-pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
+    params(Paging), responses((status = 200, body = Items<AssignmentView>)))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Asked(paging): Asked<Paging>,
+) -> Result<Response, Problem> {
     caller.require(Permission::Look)?;
     let found = app.ask(|store| store.assignments()).await?;
-    Ok(assigned(found))
+    assigned(found, &paging)
 }
 
 /// Puts a policy in force for a person, a team, a server, or for all that have none more specific. With
@@ -107,11 +126,12 @@ pub(crate) async fn assign(
     Ok(proposals::done(applied))
 }
 
-/// A list of places, with its tag.
-pub(crate) fn assigned(found: Vec<Assignment>) -> Response {
+/// A page of a list of places, with the tag of all of it.
+pub(crate) fn assigned(found: Vec<Assignment>, paging: &Paging) -> Result<Response, Problem> {
     let tag = format!("\"{}\"", Assignment::tag(&found));
     let items: Vec<AssignmentView> = found.into_iter().map(Into::into).collect();
-    ([(header::ETAG, tag)], Json(Items { items })).into_response()
+    let page = paging.page(items, Order::Rising, AssignmentView::key)?;
+    Ok(([(header::ETAG, tag)], Json(page)).into_response())
 }
 
 /// The tag of the list that a change is built on, `None` where nothing is said; refuses what is not so now.

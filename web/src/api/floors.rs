@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::{extract::State, http::HeaderMap, response::Response};
 
 use super::{
-    Body, Items,
+    Asked, Body, Items, Paging,
     assignments::{AssignmentView, assigned, seen},
     proposals::{ProposalView, done},
 };
@@ -20,10 +20,14 @@ use crate::{
 
 /// Which policies bound others, and where.
 #[utoipa::path(get, path = "/api/v1/floors", tag = "policies",
-    responses((status = 200, body = Items<AssignmentView>)))]
-pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Result<Response, Problem> {
+    params(Paging), responses((status = 200, body = Items<AssignmentView>)))]
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Asked(paging): Asked<Paging>,
+) -> Result<Response, Problem> {
     caller.require(Permission::Look)?;
-    Ok(assigned(app.ask(|store| store.floors()).await?))
+    assigned(app.ask(|store| store.floors()).await?, &paging)
 }
 
 /// Makes a policy the floor of a person, a team, a server, or of all. With `If-Match` only where the list is

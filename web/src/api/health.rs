@@ -12,7 +12,7 @@ use axum::{
 use serde_json::json;
 use tokio::{sync::Mutex, time::Instant};
 
-use super::Items;
+use super::Whole;
 use crate::{api_error::Problem, app::App, auth::Caller, control::Health, role::Permission};
 
 /// `GET /healthz`: the process answers.
@@ -43,14 +43,14 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Response {
 
 /// Each layer that sandboxes, people and the record stand on, and whether it works.
 #[utoipa::path(get, path = "/api/v1/health", tag = "health",
-    responses((status = 200, body = Items<Health>)))]
+    responses((status = 200, body = Whole<Health>)))]
 pub(crate) async fn layers(
     State(app): State<Arc<App>>,
     caller: Caller,
-) -> Result<Json<Items<Health>>, Problem> {
+) -> Result<Json<Whole<Health>>, Problem> {
     caller.require(Permission::Look)?;
     let items = app.health().await;
-    Ok(Json(Items { items }))
+    Ok(Json(Whole { items }))
 }
 
 /// Each part, and whether it works.

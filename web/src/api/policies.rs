@@ -24,7 +24,7 @@ pub(crate) use saving::{
 };
 
 use super::{
-    Asked, Body, Items,
+    Asked, Body, Items, Order, Paging,
     precondition::holds,
     proposals::{self, ProposalView},
     time,
@@ -137,15 +137,17 @@ impl From<PolicyVersion> for PolicyView {
 
 /// The newest version of each policy.
 #[utoipa::path(get, path = "/api/v1/policies", tag = "policies",
-    responses((status = 200, body = Items<PolicyView>)))]
+    params(Paging), responses((status = 200, body = Items<PolicyView>)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
+    Asked(paging): Asked<Paging>,
 ) -> Result<Json<Items<PolicyView>>, Problem> {
     caller.require(Permission::Look)?;
     let heads = app.ask(|store| store.policies()).await?;
-    let items = heads.into_iter().map(Into::into).collect();
-    Ok(Json(Items { items }))
+    let items: Vec<PolicyView> = heads.into_iter().map(Into::into).collect();
+    let page = paging.page(items, Order::Rising, |one| one.name.clone())?;
+    Ok(Json(page))
 }
 
 /// The newest version of a policy; its ETag is its number.

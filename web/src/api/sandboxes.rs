@@ -14,7 +14,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{
-    Items,
+    Asked, Items, Order, Paging,
     server_log::{self, LinesAsked},
     time,
 };
@@ -80,17 +80,20 @@ impl From<SandboxFacts> for SandboxView {
 
 /// What runs, and what ran lately, newest first: everybody's for who oversees, else the caller's own.
 #[utoipa::path(get, path = "/api/v1/sandboxes", tag = "sandboxes",
-    params(("Gig-Profile" = Option<String>, Header, description = "only what runs for them, where a token acts for \
+    params(Paging, ("Gig-Profile" = Option<String>, Header, description = "only what runs for them, where a token acts for \
         others: its scopes name `profiles:act`")),
     responses((status = 200, body = Items<SandboxView>)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
     headers: HeaderMap,
+    Asked(paging): Asked<Paging>,
 ) -> Result<Json<Items<SandboxView>>, Problem> {
     let sight = Sight::of(&app, &caller, &headers).await?;
     let items = listed(&app, &caller, &sight)?;
-    Ok(Json(Items { items }))
+    // An id begins with the time.
+    let page = paging.page(items, Order::Falling, |one| one.id.clone())?;
+    Ok(Json(page))
 }
 
 /// One sandbox: what it is, what it may reach, and, for who reads the record, what it tried. One that this gig

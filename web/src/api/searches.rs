@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{Body, Items, audit::AuditAsked, time};
+use super::{Asked, Body, Items, Order, Paging, audit::AuditAsked, time};
 use crate::{
     api_error::Problem,
     app::App,
@@ -60,14 +60,18 @@ impl From<SavedSearch> for SearchView {
 
 /// The searches that are kept, by title.
 #[utoipa::path(get, path = "/api/v1/searches", tag = "audit",
-    responses((status = 200, body = Items<SearchView>)))]
+    params(Paging), responses((status = 200, body = Items<SearchView>)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
+    Asked(paging): Asked<Paging>,
 ) -> Result<Json<Items<SearchView>>, Problem> {
     caller.require(Permission::ReadAudit)?;
     let items = kept(&app).await?;
-    Ok(Json(Items { items }))
+    let page = paging.page(items, Order::Rising, |one| {
+        format!("{}\n{}", one.title.to_lowercase(), one.id)
+    })?;
+    Ok(Json(page))
 }
 
 /// Keeps a search.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
-use super::{Asked, Body, Items, time};
+use super::{Asked, Body, Items, Order, Paging, time};
 use crate::{
     api_error::Problem,
     app::App,
@@ -126,13 +126,15 @@ pub(crate) struct VersionMade {
 
 /// Every secret, and every name that policies or servers use for one that is not set.
 #[utoipa::path(get, path = "/api/v1/secrets", tag = "secrets",
-    responses((status = 200, body = Items<SecretView>)))]
+    params(Paging), responses((status = 200, body = Items<SecretView>)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
+    Asked(paging): Asked<Paging>,
 ) -> Result<Json<Items<SecretView>>, Problem> {
     let items = views(&app, &caller).await?;
-    Ok(Json(Items { items }))
+    let page = paging.page(items, Order::Rising, |one| one.name.clone())?;
+    Ok(Json(page))
 }
 
 /// One secret.

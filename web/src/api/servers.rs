@@ -11,7 +11,7 @@ use axum::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Body, Items, precondition::holds, time};
+use super::{Asked, Body, Items, Order, Paging, precondition::holds, time};
 use crate::{
     api_error::Problem,
     app::App,
@@ -61,18 +61,20 @@ fn shown(mut server: Server, caller: &Caller) -> ServerView {
 
 /// The registered servers.
 #[utoipa::path(get, path = "/api/v1/servers", tag = "servers",
-    responses((status = 200, body = Items<ServerView>)))]
+    params(Paging), responses((status = 200, body = Items<ServerView>)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
+    Asked(paging): Asked<Paging>,
 ) -> Result<Json<Items<ServerView>>, Problem> {
     caller.require(Permission::Look)?;
     let servers = app.ask(|store| store.servers()).await?;
     let theirs = |server: &Server| caller.reaches(&server.name);
     let servers = servers.into_iter().filter(theirs);
     let items = servers.map(|server| shown(server, &caller));
-    let items = items.collect();
-    Ok(Json(Items { items }))
+    let items = items.collect::<Vec<_>>();
+    let page = paging.page(items, Order::Rising, |one| one.name.clone())?;
+    Ok(Json(page))
 }
 
 /// One server, and which policy is in force for whom who runs it. For who may change it, its ETag is of what is

@@ -10,7 +10,7 @@ use axum::{
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Items, time};
+use super::{Asked, Items, Order, Paging, time};
 use crate::{
     api_error::Problem,
     app::App,
@@ -53,13 +53,17 @@ pub(crate) async fn me(caller: Caller) -> Json<Me> {
 
 /// Sessions that have not ended.
 #[utoipa::path(get, path = "/api/v1/sessions", tag = "sessions",
-    responses((status = 200, body = Items<SessionView>)))]
+    params(Paging), responses((status = 200, body = Items<SessionView>)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
+    Asked(paging): Asked<Paging>,
 ) -> Result<Json<Items<SessionView>>, Problem> {
     let items = of(&app, &caller).await?;
-    Ok(Json(Items { items }))
+    let page = paging.page(items, Order::Falling, |one| {
+        format!("{} {}", one.created, one.id)
+    })?;
+    Ok(Json(page))
 }
 
 /// Ends a session.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    Body, Items,
+    Asked, Body, Items, Order, Paging,
     precondition::holds,
     proposals::{ProposalView, done, waits},
     time,
@@ -58,15 +58,17 @@ impl From<Team> for TeamView {
 
 /// All teams.
 #[utoipa::path(get, path = "/api/v1/teams", tag = "teams",
-    responses((status = 200, body = Items<TeamView>)))]
+    params(Paging), responses((status = 200, body = Items<TeamView>)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
+    Asked(paging): Asked<Paging>,
 ) -> Result<Json<Items<TeamView>>, Problem> {
     caller.require(Permission::Look)?;
     let teams = app.ask(|store| store.teams()).await?;
     let items = teams.into_iter().map(Into::into).collect();
-    Ok(Json(Items { items }))
+    let page = paging.page(items, Order::Rising, |one: &TeamView| one.name.clone())?;
+    Ok(Json(page))
 }
 
 /// One team; its ETag is of its members.

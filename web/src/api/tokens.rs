@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
-use super::{Body, Items, time};
+use super::{Asked, Body, Items, Order, Paging, time};
 use crate::{
     api_error::Problem,
     app::App,
@@ -95,15 +95,19 @@ impl From<Token> for TokenView {
 
 /// All tokens.
 #[utoipa::path(get, path = "/api/v1/tokens", tag = "tokens",
-    responses((status = 200, body = Items<TokenView>)))]
+    params(Paging), responses((status = 200, body = Items<TokenView>)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
+    Asked(paging): Asked<Paging>,
 ) -> Result<Json<Items<TokenView>>, Problem> {
     caller.require(Permission::ManageUsers)?;
     let tokens = app.ask(|store| store.tokens()).await?;
-    let items = tokens.into_iter().map(Into::into).collect();
-    Ok(Json(Items { items }))
+    let items: Vec<TokenView> = tokens.into_iter().map(Into::into).collect();
+    let page = paging.page(items, Order::Falling, |one| {
+        format!("{} {}", one.created, one.id)
+    })?;
+    Ok(Json(page))
 }
 
 /// Makes a token.

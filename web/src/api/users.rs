@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
 use super::{
-    Body, Items,
+    Asked, Body, Items, Order, Paging,
     proposals::{self, ProposalView},
     time,
 };
@@ -89,15 +89,17 @@ impl From<User> for UserView {
 
 /// Everybody who may sign in.
 #[utoipa::path(get, path = "/api/v1/users", tag = "users",
-    responses((status = 200, body = Items<UserView>)))]
+    params(Paging), responses((status = 200, body = Items<UserView>)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
+    Asked(paging): Asked<Paging>,
 ) -> Result<Json<Items<UserView>>, Problem> {
     caller.require(Permission::ManageUsers)?;
     let users = app.ask(|store| store.users()).await?;
-    let items = users.into_iter().map(Into::into).collect();
-    Ok(Json(Items { items }))
+    let items: Vec<UserView> = users.into_iter().map(Into::into).collect();
+    let page = paging.page(items, Order::Rising, |one| one.name.to_lowercase())?;
+    Ok(Json(page))
 }
 
 /// Lets somebody sign in.

@@ -11,7 +11,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Body, Items, time};
+use super::{Asked, Body, Items, Order, Paging, time};
 use crate::{
     api_error::Problem,
     app::App,
@@ -59,13 +59,15 @@ pub(crate) struct NewWebhook {
 
 /// All webhooks.
 #[utoipa::path(get, path = "/api/v1/webhooks", tag = "approvals",
-    responses((status = 200, body = Items<WebhookView>)))]
+    params(Paging), responses((status = 200, body = Items<WebhookView>)))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
+    Asked(paging): Asked<Paging>,
 ) -> Result<Json<Items<WebhookView>>, Problem> {
     let items = webhooks(&app, &caller).await?;
-    Ok(Json(Items { items }))
+    let page = paging.page(items, Order::Rising, |one| one.name.clone())?;
+    Ok(Json(page))
 }
 
 /// Sets up a webhook, or changes it as a whole.

@@ -22,6 +22,7 @@ use crate::{
 mod allowed;
 mod furnished;
 mod judged;
+mod paged;
 mod walled;
 
 /// A token of this role.

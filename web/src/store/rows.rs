@@ -38,9 +38,9 @@ pub(super) const USERS: &str = users!("ORDER BY lower(name)");
 pub(super) const ONE_USER: &str = users!("WHERE lower(name) = ?1");
 /// Of who has no account there is no such row.
 pub(super) const USER_OF: &str = users!("WHERE issuer = ?1 AND subject = ?2 AND subject <> ''");
-pub(super) const SESSIONS: &str = sessions!("ORDER BY s.created DESC, s.id LIMIT 1000");
+pub(super) const SESSIONS: &str = sessions!("ORDER BY s.created DESC, s.id");
 pub(super) const SESSIONS_OF: &str =
-    sessions!("AND lower(u.name) = ?3 ORDER BY s.created DESC, s.id LIMIT 1000");
+    sessions!("AND lower(u.name) = ?3 ORDER BY s.created DESC, s.id");
 pub(super) const ONE_SESSION: &str = sessions!("AND s.id = ?3");
 pub(super) const TOKENS: &str = "SELECT id, digest, name, role, author, created, expires, used,
     person, scopes, servers

@@ -17,7 +17,7 @@ use crate::{
         team::PlaceArgs,
     },
     exit_status::ExitStatus,
-    local_api::{Asking, segment},
+    local_api::{Asking, segment, whole},
     output::{self, printable},
 };
 
@@ -26,9 +26,7 @@ use crate::{
 /// # Errors
 /// When no appliance runs.
 pub(crate) fn list(output: &OutputArgs) -> anyhow::Result<ExitStatus> {
-    let document = Asking::new(Method::GET, "/api/v1/policies")
-        .send()?
-        .json()?;
+    let document = whole("/api/v1/policies")?;
     let said = versions(&document, |one| format!("{:<24} ", text(one, "name")));
     let said = if said.is_empty() {
         "no policy is kept".to_owned()
@@ -202,7 +200,7 @@ fn told(
 /// When policy, server or team is not there.
 pub(crate) fn floor(args: &PolicyFloorArgs) -> anyhow::Result<ExitStatus> {
     if args.name.is_none() && !args.rm {
-        let document = Asking::new(Method::GET, "/api/v1/floors").send()?.json()?;
+        let document = whole("/api/v1/floors")?;
         let items = document.get("items").and_then(Value::as_array);
         let lines = items.into_iter().flatten().map(|one| {
             let place = ["server", "team", "profile"].into_iter().find_map(|what| {

@@ -1,0 +1,134 @@
+//! Every list of the API, walked one by one: all of it, in its order, nothing twice.
+
+use serde_json::Value;
+
+use super::{
+    furnished::{Ask, Furnished},
+    judged::lists,
+};
+use crate::{
+    app::tests::saved,
+    credential::Digest,
+    role::Role,
+    secrets::{SecretChange, SecretDoing, Secrets as _},
+    store::{Change, Place, Store as _, WebhookKind},
+};
+
+/// One more of what there is one of.
+async fn furnished() -> Furnished {
+    let appliance = Furnished::ruled().await;
+    let lab = &appliance.lab;
+    let policy = || Some("p".to_owned());
+    let (place, expected) = (Place::Server("docs".to_owned()), None);
+    let expires = lab.app.now() + jiff::SignedDuration::from_hours(1);
+    let changes = [
+        saved("p"),
+        Change::SaveTeam {
+            name: "people".parse().unwrap(),
+            members: vec!["ben".to_owned()],
+            expected: None,
+        },
+        Change::SaveSearch {
+            id: "s0".to_owned(),
+            title: "Denials".to_owned(),
+            query: "verdict=deny".to_owned(),
+        },
+        Change::SaveWebhook {
+            name: "chat".parse().unwrap(),
+            kind: WebhookKind::Slack,
+            url: String::new(),
+            answerers: Vec::new(),
+            rules: false,
+        },
+        Change::Assign {
+            place: place.clone(),
+            policy: policy(),
+            expected: expected.clone(),
+        },
+        Change::SetFloor {
+            place,
+            policy: policy(),
+            expected,
+        },
+        Change::StartSession {
+            id: "sess0".to_owned(),
+            digest: Digest::of("another cookie"),
+            user: "dan".to_owned(),
+            password: "own".to_owned(),
+            code: None,
+            expires,
+            agent: String::new(),
+        },
+    ];
+    for change in changes {
+        lab.make(&change);
+    }
+    lab.control.run("docs", "p");
+    let secret = SecretChange {
+        name: "CHAT_TOKEN".to_owned(),
+        doing: SecretDoing::Add {
+            value: "a value".to_owned().into(),
+            kind: "static".to_owned(),
+            expires: None,
+        },
+    };
+    lab.secrets
+        .change(&secret, std::sync::Arc::new(|_| Ok(())))
+        .unwrap();
+    appliance
+}
+
+async fn page(appliance: &Furnished, token: &str, what: &str) -> (Vec<Value>, Option<String>) {
+    let answer = appliance.ask(Ask {
+        token,
+        ..Ask::of(what)
+    });
+    let answer = answer.await;
+    assert_eq!(answer.status, 200, "{what}: {answer:?}");
+    let page = answer.json();
+    let next = page
+        .get("next")
+        .unwrap_or_else(|| panic!("{what} has no next"));
+    let next = next
+        .as_str()
+        .map(str::to_owned)
+        .or_else(|| Some(next.as_u64()?.to_string()));
+    (page["items"].as_array().unwrap().clone(), next)
+}
+
+#[tokio::test]
+async fn every_list_is_walked_one_by_one() {
+    let appliance = furnished().await;
+    let token = appliance.token("dan", Role::Admin, ("", ""));
+    let lists: Vec<&str> = lists().collect();
+    assert!(lists.len() >= 14, "{lists:?}");
+    for what in lists {
+        let (whole, end) = page(&appliance, &token, what).await;
+        assert!(whole.len() >= 2 && end.is_none(), "{what}: {whole:?}");
+        let (mut walked, mut place) = (Vec::new(), format!("{what}?limit=1"));
+        while walked.len() <= whole.len() {
+            let (items, next) = page(&appliance, &token, &place).await;
+            assert!(items.len() <= 1, "{place}: {items:?}");
+            walked.extend(items);
+            let Some(next) = next else { break };
+            place = format!("{what}?limit=1&cursor={next}");
+        }
+        assert_eq!(walked, whole, "{what}");
+        for wrong in ["cursor=%25", "limit=many", "made_up=1"] {
+            let place = format!("{what}?{wrong}");
+            let answer = appliance.ask(Ask {
+                token: &token,
+                ..Ask::of(&place)
+            });
+            assert_eq!(answer.await.status, 400, "{place}");
+        }
+    }
+    assert!(
+        !appliance
+            .lab
+            .store
+            .sessions(appliance.lab.app.now())
+            .unwrap()
+            .is_empty()
+    );
+}
