@@ -45,6 +45,17 @@ fn a_document_is_checked_while_it_is_typed() {
 }
 
 #[test]
+fn a_request_that_waits_is_allowed_once_for_ever_or_denied_by_a_person() {
+    let stage = Stage::set();
+    stage.play("held");
+    // It waited: before a word nothing went, and after a no nothing does.
+    assert_eq!(
+        stage.world().asked(),
+        ["GET /once", "GET /ever", "GET /ever"]
+    );
+}
+
+#[test]
 fn what_was_observed_is_suggested_simulated_approved_by_another_and_rolled_back() {
     Stage::set().play("second_person");
 }

@@ -117,11 +117,16 @@ class Journey {
     await this.click(page, 'button', 'Put in force');
   }
 
-  // Starts it, and waits until the sandbox's page says that it ended.
-  async run(page, server) {
+  // Starts it.
+  async start(page, server) {
     await this.to(page, '/servers');
     const row = page.getByRole('row').filter({ has: page.getByText(server, { exact: true }) });
     await this.click(page, 'button', 'Start', row);
+  }
+
+  // Starts it, and waits until the sandbox's page says that it ended.
+  async run(page, server) {
+    await this.start(page, server);
     await heading(page, `Sandbox of ${server}`);
     await this.until(page, async () => await page.getByText('ended', { exact: true }).count() > 0);
   }

@@ -1,5 +1,8 @@
 // An appliance as after some work, so that every page has something to show: people, tokens, policies,
-// a sandbox that was allowed and denied, hostile words, something that waits.
+// a sandbox that was allowed and denied, hostile words, webhooks, a floor, a saved search, a request and a
+// proposal that wait.
+const { check } = require('./console.cjs');
+
 const HOSTILE = "'<script>alert(1)</script>\u202eevil\u202c'";
 
 module.exports = async function furnish(journey) {
@@ -42,9 +45,31 @@ module.exports = async function furnish(journey) {
   await journey.server(ana, 'reader', script, 'web', 'API_TOKEN');
   await journey.server(ana, 'idle', 'exec sleep 100000');
   await journey.run(ana, 'reader');
-  await journey.to(ana, '/servers');
-  const row = ana.getByRole('row').filter({ has: ana.getByText('idle', { exact: true }) });
-  await journey.click(ana, 'button', 'Start', row);
+  await journey.start(ana, 'idle');
+  await journey.policy(ana, 'bound', 'version: 1\negress:\n  - host: "*.example.test"\n');
+  await ana.getByLabel('Make it the floor of').selectOption('idle');
+  await journey.click(ana, 'button', 'Set the floor');
+  // Without the secret that signs: nothing is sent.
+  for (const [name, kind, address, answerers] of [['program', 'generic', 'https://hooks.example.test/a/path', 'ana cem'], ['channel', 'slack', '', '']]) {
+    await journey.to(ana, '/settings');
+    await ana.getByText('Set up a webhook, or change one').click();
+    await ana.getByLabel('Name', { exact: true }).fill(name);
+    await ana.getByLabel('Kind').selectOption(kind);
+    await ana.getByLabel('Address').fill(address);
+    await ana.getByLabel('Who may answer from there').fill(answerers);
+    if (kind === 'generic') await ana.getByLabel('write rules for ever').check();
+    await journey.click(ana, 'button', 'Save');
+    check((await ana.innerText('main')).includes(name), `no webhook ${name}`);
+  }
+  await journey.to(ana, '/audit?verdict=deny');
+  await ana.getByLabel('Keep this search').fill(`denials; ${HOSTILE}`);
+  await journey.click(ana, 'button', 'Save');
+  // Somebody is asked, and does not answer.
+  await journey.policy(ana, 'asked', 'version: 1\nhold: 10m\negress:\n  - host: other.example.test\n');
+  await journey.server(ana, 'patient', ask('-X POST', `http://asks.example.test/${'a-path/'.repeat(20)}%3Cscript%3E`).replace('-m 60', '-m 600'), 'asked');
+  await journey.start(ana, 'patient');
+  await journey.to(ana, '/approvals');
+  await journey.until(ana, async () => await ana.getByRole('button', { name: 'Allow once' }).count() > 0);
   // Two people from now on, and something that waits.
   await journey.to(ana, '/approvals');
   await journey.click(ana, 'button', 'Turn it on');

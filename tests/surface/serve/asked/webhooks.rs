@@ -227,7 +227,7 @@ fn a_program_is_told_what_waits_checks_who_says_so_and_answers() {
     let own = serde_json::from_str(&taken[2].body).expect("JSON");
     assert_eq!(appliance.say(("m3", &SECRET), &own).status, 400);
     let ever = json!({"id": id, "answer": "ever", "user": "ana"});
-    assert_eq!(appliance.say(("m4", &SECRET), &ever).status, 400);
+    assert_eq!(appliance.say(("m4", &SECRET), &ever).status, 403);
     assert!(origin.seen().is_empty());
     let done = appliance.say(("m5", &SECRET), &word("ana"));
     assert_eq!(
@@ -246,6 +246,38 @@ fn a_program_is_told_what_waits_checks_who_says_so_and_answers() {
     );
     let acts = appliance.records(&token, "event=admin&text=waiting&verdict=allow");
     assert_eq!(acts[0]["profile"], "webhook ops (ana)");
+    a_denial_is_answered(&appliance, &token, (&origin, &receiver));
+}
+
+/// What is denied at once is told, too, and answered by its record.
+fn a_denial_is_answered(
+    appliance: &Appliance,
+    token: &str,
+    (origin, receiver): (&Origin, &Receiver),
+) {
+    let plain = holding(origin.port, "5m").replace("hold: 5m\n", "");
+    let put = Ask::new("PUT", "/api/v1/policies/web").token(token);
+    let put = put.header("If-Match", "*");
+    let put = put.json(&json!({"document": plain})).send(appliance);
+    assert_eq!(put.status, 200, "{put:?}");
+    let denied = appliance.run("asker");
+    appliance.until_printed(&denied, "403\nover");
+    let is_denial = |one: &Taken| one.body.contains("\"denied.waiting\"");
+    appliance.until("the denial is told", |_| {
+        receiver.taken().iter().any(is_denial)
+    });
+    let told = receiver.taken().into_iter().find(is_denial);
+    let told = told.expect("it was told").checked(&SECRET);
+    let record = &told["data"]["denied"]["record"];
+    let hour = json!({"record": record, "answer": "hour", "user": "ana"});
+    let done = appliance.say(("m6", &SECRET), &hour);
+    assert_eq!(
+        done.json(),
+        json!({"done": "allowed for an hour by ana"}),
+        "{done:?}"
+    );
+    let passes = appliance.run("asker");
+    appliance.until_printed(&passes, "ok 200\nover");
 }
 
 #[test]

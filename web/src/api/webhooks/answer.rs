@@ -22,7 +22,7 @@ use crate::{
     allow::{Lasting, Width},
     api::{
         allowing::{Wanted, allow_record},
-        held::{Allowed, Answered, Breadth, For, allow_held, answer as answer_held},
+        held::{Allowed, Breadth, For, allow_held, answer as answer_held},
     },
     api_error::Problem,
     app::App,
@@ -281,8 +281,7 @@ async fn decide(app: &Arc<App>, caller: &Caller, heard: &Heard) -> Result<&'stat
                 width: heard.width,
                 reason: String::new(),
             };
-            let (Answered::Once | Answered::Rule(_)) =
-                allow_held(app, caller, (id.clone(), &sight), allowed).await?;
+            drop(allow_held(app, caller, (id.clone(), &sight), allowed).await?);
         }
         (About::Denied(_), None) => {
             let words = "it was denied when it was asked for: a rule lets the next one pass";

@@ -48,7 +48,7 @@ impl Operation {
         }
     }
 
-    const fn new(self) -> Self {
+    const fn fresh(self) -> Self {
         Self {
             field: Some(("if-none-match", "*")),
             ..self
@@ -400,7 +400,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         SERVER,
         admins(204),
     )
-    .new(),
+    .fresh(),
     read(
         "DELETE /api/v1/servers/{name}",
         "DELETE /api/v1/servers/docs",
