@@ -8,7 +8,7 @@ use std::{
 use gig_policy::{DenyReason, SandboxId};
 use serde::{Deserialize, Serialize};
 
-use crate::event::Event;
+use crate::{deed::Deed, event::Event};
 
 /// The decision, as one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -41,6 +41,12 @@ pub struct TlsFacts {
 pub struct Entry {
     /// What kind of thing.
     pub event: Event,
+    /// What a person did, where one did something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deed: Option<Deed>,
+    /// To what: a name or an id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<Arc<str>>,
     /// Whose sandbox.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxId>,
@@ -121,6 +127,8 @@ impl Entry {
     pub const fn new(event: Event) -> Self {
         Self {
             event,
+            deed: None,
+            subject: None,
             sandbox: None,
             server: None,
             profile: None,

@@ -11,6 +11,7 @@ pub mod chain;
 pub mod checkpoint;
 mod clock;
 pub mod counts;
+pub mod deed;
 pub mod entry;
 pub mod event;
 pub mod export;
@@ -26,6 +27,7 @@ pub mod signing;
 pub mod store;
 pub mod verify;
 
+pub use deed::Deed;
 pub use entry::{Entry, TlsFacts, VerdictWord};
 pub use event::Event;
 pub use home::{Home, OpenHomeError};

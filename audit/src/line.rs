@@ -35,6 +35,8 @@ fn fields(out: &mut Vec<u8>, entry: &Entry) {
     // Taken apart whole, so that a new field cannot be forgotten here.
     let Entry {
         event,
+        deed,
+        subject,
         sandbox,
         server,
         profile,
@@ -61,6 +63,10 @@ fn fields(out: &mut Vec<u8>, entry: &Entry) {
         findings,
     } = entry;
     word_field(out, b",\"event\":", event.as_str());
+    if let Some(deed) = deed {
+        word_field(out, b",\"deed\":", deed.as_str());
+    }
+    text(out, b",\"subject\":", subject.as_ref());
     if let Some(id) = sandbox {
         let mut text = [0; uuid::fmt::Hyphenated::LENGTH];
         let text = id.as_uuid().hyphenated().encode_lower(&mut text);

@@ -108,6 +108,7 @@ pub(crate) fn bound_texts(entry: &mut Entry) {
         (tls.version.as_mut(), tls.alpn.as_mut(), tls.sni.as_mut())
     });
     let single = [
+        entry.subject.as_mut(),
         entry.host.as_mut(),
         entry.method.as_mut(),
         entry.path.as_mut(),
@@ -174,7 +175,8 @@ mod tests {
         let mut entry = serde_json::json!({ "event": "request" });
         let fields = entry.as_object_mut().unwrap();
         for name in [
-            "server", "profile", "request", "policy", "rule", "host", "protocol", "method", "path",
+            "subject", "server", "profile", "request", "policy", "rule", "host", "protocol",
+            "method", "path",
         ] {
             fields.insert(name.to_owned(), text.clone());
         }
@@ -186,7 +188,7 @@ mod tests {
         let mut entry: Entry = serde_json::from_value(entry).unwrap();
         bound_texts(&mut entry);
         let written = serde_json::to_value(&entry).unwrap().to_string();
-        assert_eq!(written.matches("8228 octets cut)").count(), 14, "{written}");
-        assert!(written.len() < 15 * LONGEST_TEXT);
+        assert_eq!(written.matches("8228 octets cut)").count(), 15, "{written}");
+        assert!(written.len() < 16 * LONGEST_TEXT);
     }
 }

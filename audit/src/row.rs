@@ -20,6 +20,10 @@ pub struct Row {
     pub node: String,
     /// What happened.
     pub event: String,
+    /// What a person did: a word of [`crate::Deed`].
+    pub deed: Option<String>,
+    /// To what.
+    pub subject: Option<String>,
     /// Whose sandbox.
     pub sandbox: Option<String>,
     /// The registered server.
@@ -118,6 +122,8 @@ mod tests {
     #[test]
     fn every_field_of_a_record_is_read_back() {
         let mut entry = Entry::new(Event::Request);
+        entry.deed = Some(crate::Deed::UserAdd);
+        entry.subject = Some("ana".into());
         entry.host = Some("a.example\u{202e}".into());
         entry.verdict = Some(VerdictWord::WouldDeny);
         entry.reason = Some(gig_policy::DenyReason::HostNotAllowed);
@@ -137,6 +143,8 @@ mod tests {
         let record = seal(Head::START, entry, stamp, &mut line);
         let row = Row::read(std::str::from_utf8(&line).unwrap()).unwrap();
         assert_eq!((row.seq, row.conn, row.status), (1, Some(7), Some(503)));
+        let deed = (row.deed.as_deref(), row.subject.as_deref());
+        assert_eq!(deed, (Some("user.add"), Some("ana")));
         assert_eq!(row.host.as_deref(), Some("a.example\u{202e}"));
         assert_eq!(row.verdict.as_deref(), Some("would_deny"));
         assert_eq!(row.reason.as_deref(), Some("host_not_allowed"));

@@ -132,7 +132,7 @@ fn every_format_holds_every_record_and_no_sandbox_speaks_in_it() {
         .stdin(fs::File::open(csv).unwrap())
         .output()
         .unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "31 {31} 0\n");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "31 {33} 0\n");
     let answer = gig(&[
         "audit",
         "export",

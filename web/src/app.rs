@@ -354,11 +354,13 @@ impl App {
         let (secrets, recorder) = (Arc::clone(&self.secrets), self.recorder.clone());
         let runtime = Handle::current();
         let name: Arc<str> = change.name.as_str().into();
+        let deed = change.doing.deed();
         let write = move |verdict: VerdictWord, words: &str| {
             let mut entry = Entry::new(Event::SecretChange);
             entry.profile = Some(Arc::clone(&actor.name));
             entry.src = actor.address;
             entry.verdict = Some(verdict);
+            (entry.deed, entry.subject) = (Some(deed), Some(Arc::clone(&name)));
             entry.secrets = vec![Arc::clone(&name)];
             entry.findings = vec![words.into()];
             let recorded = runtime.block_on(recorder.record(entry));

@@ -4,6 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use gig_audit::Deed;
 use jiff::Timestamp;
 use thiserror::Error;
 use zeroize::Zeroizing;
@@ -99,6 +100,17 @@ pub enum SecretDoing {
         /// Which version.
         version: Option<u64>,
     },
+}
+
+impl SecretDoing {
+    /// What it is in the record's list.
+    pub(crate) const fn deed(&self) -> Deed {
+        match self {
+            Self::Add { .. } => Deed::SecretSet,
+            Self::Rotate { .. } => Deed::SecretRotate,
+            Self::Remove { .. } => Deed::SecretRemove,
+        }
+    }
 }
 
 impl std::fmt::Debug for SecretDoing {

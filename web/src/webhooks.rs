@@ -8,7 +8,7 @@
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use gig_audit::{Entry, Event, VerdictWord};
+use gig_audit::{Deed, Entry, Event, VerdictWord};
 use http::{HeaderName, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -290,6 +290,7 @@ async fn failed(app: &App, webhook: &Webhook, news: &News, why: &str) {
     app.watch.say(PART, false, words);
     let mut entry = Entry::new(Event::Admin);
     entry.verdict = Some(VerdictWord::Deny);
+    (entry.deed, entry.subject) = (Some(Deed::WebhookFail), Some(name.as_str().into()));
     let what = match news {
         News::Held(row) => {
             entry.server = Some(row.facts.server.as_str().into());

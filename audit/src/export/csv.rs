@@ -22,6 +22,8 @@ pub fn line(row: &Row) -> String {
         text(Some(&row.time)),
         text(Some(&row.node)),
         text(Some(&row.event)),
+        text(row.deed.as_ref()),
+        text(row.subject.as_ref()),
         text(row.sandbox.as_ref()),
         text(row.server.as_ref()),
         text(row.profile.as_ref()),
@@ -69,11 +71,13 @@ fn text(value: Option<&String>) -> String {
     text
 }
 
-const COLUMNS: [&str; 31] = [
+const COLUMNS: [&str; 33] = [
     "seq",
     "time",
     "node",
     "event",
+    "deed",
+    "subject",
     "sandbox",
     "server",
     "profile",
@@ -136,7 +140,7 @@ mod tests {
         };
         let line = line(&row);
         assert!(
-            line.starts_with("7,,,,,,,3,") && line.ends_with("\r\n"),
+            line.starts_with("7,,,,,,,,,3,") && line.ends_with("\r\n"),
             "{line}"
         );
         let outside = line.split('"').step_by(2).collect::<String>();

@@ -12,7 +12,8 @@
 //! | `auth` about a refusal by role | Base Event 0 |
 //! | `sandbox.start`, `sandbox.exit` | Application Lifecycle 6002 |
 //!
-//! Traffic carries the profile `security_control`: whether it was allowed, by which rule of which policy.
+//! What a person did is read from the record's `deed` and `subject`, not from its prose. Traffic carries the profile
+//! `security_control`: whether it was allowed, by which rule of which policy; entities carry `host`, for who did it.
 //! What the schema has no field for stands under `unmapped`.
 
 use serde_json::{Map, Value, json};
@@ -91,7 +92,7 @@ fn metadata(row: &Row, class: Class) -> Value {
         "log_provider": row.node,
         "event_code": row.event,
         "correlation_uid": row.request,
-        "profiles": class.is_traffic().then(|| json!(["security_control"])),
+        "profiles": class.profile().map(|profile| json!([profile])),
         "product": { "name": "gig", "vendor_name": "gig", "version": env!("CARGO_PKG_VERSION") },
     })
 }
@@ -126,7 +127,8 @@ fn control(row: &Row) -> Value {
     };
     let policy = row.policy.as_ref().map(|name| {
         let version = row.policy_version.map(|version| version.to_string());
-        json!({ "name": name, "uid": name, "version": version })
+        let policy = json!({ "name": name, "uid": name, "version": version });
+        json!([{ "decision": row.verdict, "policy": policy }])
     });
     let rule = row
         .rule
@@ -137,7 +139,7 @@ fn control(row: &Row) -> Value {
         "action": action.1,
         "disposition_id": disposition.0,
         "disposition": disposition.1,
-        "policy": policy,
+        "authorizations": policy,
         "firewall_rule": rule,
     })
 }
@@ -228,7 +230,7 @@ fn http(row: &Row) -> Value {
         json!({
             "http_request": {
                 "uid": row.request,
-                "http_method": row.method,
+                "http_method": row.method.as_deref().filter(|method| METHODS.contains(method)),
                 "url": {
                     "scheme": scheme,
                     "hostname": host,
@@ -237,7 +239,8 @@ fn http(row: &Row) -> Value {
                     "url_string": format!("{scheme}://{bracketed}{port}{path}"),
                 },
             },
-            "http_response": row.status.map(|code| json!({ "code": code })),
+            // The schema wants one: 0 where nothing was answered yet.
+            "http_response": { "code": row.status.unwrap_or_default() },
         }),
     );
     Value::Object(event)
@@ -258,7 +261,6 @@ fn finding(row: &Row) -> Value {
             "created_time": moment(row).as_millisecond(),
             "types": [row.event],
         },
-        "is_alert": true,
         "resources": row.sandbox.as_ref().map(|sandbox| {
             json!([{ "uid": sandbox, "name": row.server, "type": "sandbox" }])
         }),
@@ -271,15 +273,10 @@ fn finding(row: &Row) -> Value {
 
 /// Whose account was changed, and by whom.
 fn account(row: &Row) -> Value {
-    let whose = match Doing::of(row) {
-        Some(Doing::Account(name, ..)) => name,
-        _ => "unknown",
-    };
     json!({
-        "user": { "name": whose, "type": "User", "type_id": 1 },
+        "user": { "name": row.subject.as_deref().unwrap_or("unknown"), "type": "User", "type_id": 1 },
         "actor": { "user": user(row) },
         "src_endpoint": source(row),
-        "comment": super::joined(&row.findings),
     })
 }
 
@@ -306,10 +303,17 @@ fn source(row: &Row) -> Value {
 }
 
 fn entity(row: &Row) -> Value {
-    let (kind, name) = match Doing::of(row) {
-        Some(Doing::Thing(kind, name, ..)) => (kind, name),
-        _ => (row.event.as_str(), None),
+    let kind = match Doing::of(row) {
+        Some(Doing::Thing(kind, _)) => kind,
+        _ => row.event.as_str(),
     };
+    // Records of before there were subjects name what they are about elsewhere.
+    let named = row
+        .server
+        .as_ref()
+        .or(row.policy.as_ref())
+        .or_else(|| row.secrets.first());
+    let name = row.subject.as_ref().or(named).map(String::as_str);
     json!({
         "entity": {
             "name": name.unwrap_or(kind),
@@ -343,6 +347,9 @@ fn unmapped(row: &Row) -> Value {
         "verdict": row.verdict,
         "sandbox": row.sandbox,
         "profile": row.profile,
+        "deed": row.deed,
+        "subject": row.subject,
+        "method": row.method.as_deref().filter(|method| !METHODS.contains(method)),
         "secrets": row.secrets,
         "findings": row.findings,
         "prev": row.prev,
@@ -382,7 +389,10 @@ fn without_nothing(value: Value) -> Value {
             let told = fields.filter(|(_, value)| !says_nothing(value));
             Value::Object(told.collect())
         }
-        Value::Array(items) => Value::Array(items.into_iter().map(without_nothing).collect()),
+        Value::Array(items) => {
+            let told = items.into_iter().map(without_nothing);
+            Value::Array(told.filter(|item| !says_nothing(item)).collect())
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
     }
 }
@@ -413,5 +423,12 @@ pub(super) fn ascii(value: &Value) -> String {
     out
 }
 
+/// Those that the schema knows.
+const METHODS: [&str; 8] = [
+    "CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT", "TRACE",
+];
+
+#[cfg(test)]
+mod schema;
 #[cfg(test)]
 mod tests;

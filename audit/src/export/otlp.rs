@@ -56,6 +56,7 @@ pub fn shortened(found: &Found) -> Found {
     let mut short = found.clone();
     let row = &mut short.row;
     let single = [
+        &mut row.subject,
         &mut row.server,
         &mut row.profile,
         &mut row.request,
@@ -118,6 +119,8 @@ pub(super) fn attributes(row: &Row) -> Vec<Value> {
         ("gig.sandbox", &row.sandbox),
         ("gig.server", &row.server),
         ("gig.profile", &row.profile),
+        ("gig.deed", &row.deed),
+        ("gig.subject", &row.subject),
         ("gig.request", &row.request),
         ("gig.policy.name", &row.policy),
         ("gig.policy.rule", &row.rule),

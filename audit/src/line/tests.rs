@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::ser::{CharEscape, Formatter};
 
 use super::*;
-use crate::event::Event;
+use crate::{deed::Deed, event::Event};
 
 /// What serde makes of it.
 #[derive(Serialize)]
@@ -103,6 +103,7 @@ fn any_entry() -> impl Strategy<Value = Entry> {
             Just(VerdictWord::WouldDeny)
         ]),
         proptest::option::of(proptest::sample::select(DenyReason::ALL)),
+        proptest::option::of(proptest::sample::select(Deed::ALL)),
     );
     let addresses = (any::<Option<SocketAddr>>(), any::<Option<IpAddr>>());
     let numbers = (
@@ -111,16 +112,18 @@ fn any_entry() -> impl Strategy<Value = Entry> {
         any::<Option<u16>>(),
     );
     let texts = (
-        [text(), text(), text(), text(), text()],
+        [text(), text(), text(), text(), text(), text()],
         [text(), text(), text(), text()],
         texts(),
         texts(),
     );
     (words, addresses, numbers, texts, tls).prop_map(|(words, addresses, numbers, texts, tls)| {
         let ([conn, policy_version, bytes_out, bytes_in, duration_ms], port, status) = numbers;
-        let ([server, profile, request, policy, rule], [host, protocol, method, path], ..) = &texts;
+        let ([subject, server, profile, request, policy, rule], [host, protocol, method, path], ..) = &texts;
         Entry {
             event: words.0,
+            deed: words.4,
+            subject: subject.clone(),
             sandbox: words.1.map(|id| SandboxId::new(uuid::Uuid::from_u128(id))),
             server: server.clone(),
             profile: profile.clone(),

@@ -50,8 +50,11 @@ pub(super) fn execute(args: &BackupArgs) -> anyhow::Result<ExitStatus> {
     let made = jiff::Timestamp::now();
     // Before anything is copied, so that the backup's own record holds it.
     let to = if to_stream { "standard output" } else { &shown };
-    Appliance::record_beside(&[format!("backup made to {to}")])
-        .context("refusing to make a backup that is not recorded")?;
+    Appliance::record_beside(
+        gig_audit::Deed::BackupMake,
+        &[format!("backup made to {to}")],
+    )
+    .context("refusing to make a backup that is not recorded")?;
     // Where the backup goes there must be room for it twice for a moment.
     let folder = if to_stream {
         dir.as_path()

@@ -11,7 +11,9 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use gig_audit::{PostgresRecord, PublicKey, SqliteLog, log::Log as _, store::sqlite::check_pages};
+use gig_audit::{
+    Deed, PostgresRecord, PublicKey, SqliteLog, log::Log as _, store::sqlite::check_pages,
+};
 use gig_web::{
     PostgresStore, SqliteStore,
     store::transfer::{Renumbered, Restorer},
@@ -312,6 +314,6 @@ fn record(
     let renumbered = renumbered.map(str::to_owned);
     let findings = std::iter::once(restored).chain(broken).chain(renumbered);
     let findings: Vec<_> = findings.collect();
-    Appliance::record_beside(&findings)
+    Appliance::record_beside(Deed::BackupRestore, &findings)
         .context("everything is restored, but that could not be recorded")
 }

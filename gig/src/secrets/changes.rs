@@ -18,12 +18,12 @@ use std::{
 
 use anyhow::Context;
 use gig_audit::{
-    Entry, Event, RecordRefused, Recorder, VerdictWord,
+    Deed, Entry, Event, RecordRefused, Recorder, VerdictWord,
     recorder::{Durability, RecorderOwner, RecorderSettings},
     store::{Store, jsonl::JsonlStore},
 };
 use gig_policy::SandboxId;
-use gig_vault::vault::{Announced, NotWitnessed, Witness};
+use gig_vault::vault::{Announced, Doing, NotWitnessed, Witness};
 use parking_lot::Mutex;
 use tokio::runtime::{Handle, Runtime};
 
@@ -123,7 +123,8 @@ impl Changes {
     /// # Errors
     /// When it cannot be recorded: it must not be done.
     pub(crate) fn announce(&self, what: &str) -> anyhow::Result<()> {
-        let recorded = self.told.record(VerdictWord::Allow, None, what);
+        let told = (VerdictWord::Allow, Deed::SecretVault);
+        let recorded = self.told.record(told, None, what);
         recorded.with_context(|| format!("refusing to {what}"))?;
         self.told.open.store(true, Ordering::Relaxed);
         Ok(())
@@ -146,7 +147,8 @@ impl Changes {
     pub(crate) fn close<T>(self, outcome: anyhow::Result<T>) -> anyhow::Result<T> {
         if outcome.is_err() && self.told.open.load(Ordering::Relaxed) {
             let failed = "the change that was recorded before this was not made";
-            if let Err(error) = self.told.record(VerdictWord::Deny, None, failed) {
+            let told = (VerdictWord::Deny, Deed::SecretVault);
+            if let Err(error) = self.told.record(told, None, failed) {
                 tracing::error!(%error, "the failure of a change is not in the record");
             }
         }
@@ -158,13 +160,14 @@ impl Changes {
 impl Told {
     fn record(
         &self,
-        verdict: VerdictWord,
+        (verdict, deed): (VerdictWord, Deed),
         name: Option<&Arc<str>>,
         what: &str,
     ) -> Result<(), RecordRefused> {
         let mut entry = Entry::new(Event::SecretChange);
         entry.profile = Some(Arc::clone(&self.who));
         entry.verdict = Some(verdict);
+        (entry.deed, entry.subject) = (Some(deed), name.cloned());
         entry.secrets = name.into_iter().cloned().collect();
         entry.findings = vec![what.into()];
         let record = || {
@@ -208,6 +211,15 @@ impl Told {
     }
 }
 
+/// What a change of a secret is in the record's list.
+const fn deed_of(doing: Doing) -> Deed {
+    match doing {
+        Doing::Set => Deed::SecretSet,
+        Doing::Rotate | Doing::Supersede => Deed::SecretRotate,
+        Doing::Revoke | Doing::Forget => Deed::SecretRemove,
+    }
+}
+
 /// The same as an entry of this sandbox.
 fn within(entry: &Entry, sandbox: SandboxId) -> Entry {
     let mut entry = entry.clone();
@@ -217,7 +229,8 @@ fn within(entry: &Entry, sandbox: SandboxId) -> Entry {
 
 impl Witness for Told {
     fn announce(&self, change: &Announced) -> Result<(), NotWitnessed> {
-        self.record(VerdictWord::Allow, Some(&change.name), &change.words())
+        let told = (VerdictWord::Allow, deed_of(change.doing));
+        self.record(told, Some(&change.name), &change.words())
             .map_err(|error| NotWitnessed {
                 name: Arc::clone(&change.name),
                 why: error.why,
@@ -308,7 +321,7 @@ mod tests {
         let changes = opened_in(&dir).before_a_run();
         let Changes { told, owner } = changes;
         owner.close(PATIENCE);
-        let refused = told.record(VerdictWord::Allow, None, "rotate");
+        let refused = told.record((VerdictWord::Allow, Deed::SecretVault), None, "rotate");
         assert!(refused.is_err());
         assert_eq!(told.early.lock().as_ref().map(Vec::len), Some(0));
     }

@@ -4,7 +4,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use gig_audit::{
-    Durability, Entry, Event, Home, Recorder, RecorderOwner, RecorderSettings, SigningKey,
+    Deed, Durability, Entry, Event, Home, Recorder, RecorderOwner, RecorderSettings, SigningKey,
     VerdictWord,
 };
 use gig_web::{Actor, Change, Store, Traffic};
@@ -119,11 +119,12 @@ impl Appliance {
     ///
     /// # Errors
     /// When it cannot be opened or recorded.
-    pub(crate) fn record_beside(findings: &[String]) -> anyhow::Result<()> {
+    pub(crate) fn record_beside(deed: Deed, findings: &[String]) -> anyhow::Result<()> {
         let appliance = Self::beside()?;
         let mut entry = Entry::new(Event::Admin);
         entry.profile = Some(changes::who());
         entry.verdict = Some(VerdictWord::Allow);
+        entry.deed = Some(deed);
         entry.findings = findings.iter().map(|one| one.as_str().into()).collect();
         let recorded = appliance.record(entry);
         appliance.close();

@@ -16,7 +16,7 @@ use std::{
 
 use anyhow::Context;
 use gig_audit::{
-    Entry, Event, Home, PublicKey, Recorder, VerdictWord,
+    Deed, Entry, Event, Home, PublicKey, Recorder, VerdictWord,
     chain::ChainFault,
     retention::{Keep, Retention, counted},
     store::prune::{Prune, PrunedChain},
@@ -141,6 +141,8 @@ fn once(
 fn tell(chain: &PrunedChain, recorder: &Recorder, told: &mut Told) {
     let mut entry = Entry::new(Event::Admin);
     entry.profile = Some("retention".into());
+    entry.deed = Some(Deed::RecordPrune);
+    entry.subject = Some(chain.node.as_str().into());
     let node = &chain.node;
     match &chain.outcome {
         Ok(counts) => {

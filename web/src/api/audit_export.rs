@@ -14,7 +14,7 @@ use axum::{
 };
 use futures_util::stream;
 use gig_audit::{
-    Entry, Event, VerdictWord,
+    Deed, Entry, Event, VerdictWord,
     export::{csv, ocsf},
     search::{Found, Query},
 };
@@ -169,6 +169,7 @@ fn taken(app: &App, caller: &Caller, format: &str, asked: &AuditAsked) -> Entry 
     entry.verdict = Some(VerdictWord::Allow);
     let what = crate::pages::audit::query(asked, "");
     let what = if what.is_empty() { "all of it" } else { &what };
+    entry.deed = Some(Deed::RecordExport);
     entry.findings = vec![format!("record exported as {format}: {what}").into()];
     entry
 }

@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
-use gig_audit::{Entry, Event, VerdictWord};
+use gig_audit::{Deed, Entry, Event, VerdictWord};
 use gig_policy::SandboxId;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -306,6 +306,7 @@ pub(crate) fn act(
     entry.src = actor.address;
     entry.server = Some(server.into());
     entry.sandbox = sandbox;
+    (entry.deed, entry.subject) = (Some(Deed::ServerUse), Some(server.into()));
     entry.verdict = Some(VerdictWord::Allow);
     entry.findings = vec![words.into()];
     entry

@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, fmt, net::SocketAddr, sync::Arc};
 
 use axum::http::{HeaderMap, HeaderValue};
-use gig_audit::{Entry, Event, VerdictWord};
+use gig_audit::{Deed, Entry, Event, VerdictWord};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -372,6 +372,7 @@ fn refusal(name: Option<Name>, address: Option<SocketAddr>, refused: &Refused) -
     entry.profile = name.map(|name| Arc::from(name.as_str()));
     entry.src = address;
     entry.verdict = Some(VerdictWord::Deny);
+    entry.deed = Some(Deed::SignInRefused);
     entry.findings = vec![format!("single sign-on refused: {refused}").into()];
     entry
 }

@@ -7,7 +7,7 @@ use axum::{
     extract::MatchedPath,
     http::{header, request::Parts},
 };
-use gig_audit::{Entry, Event, VerdictWord};
+use gig_audit::{Deed, Entry, Event, VerdictWord};
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
@@ -80,6 +80,7 @@ impl App {
         entry.profile = name;
         entry.src = address;
         entry.verdict = Some(VerdictWord::Deny);
+        entry.deed = Some(Deed::Refused);
         entry.findings = vec![format!("{what}: {route}").into()];
         if let Err(error) = self.recorder.queue(entry) {
             tracing::warn!(%error, "a refusal is not in the record");

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use gig_audit::{Entry, Event, VerdictWord};
+use gig_audit::{Deed, Entry, Event, VerdictWord};
 use jiff::SignedDuration;
 use zeroize::Zeroizing;
 
@@ -194,6 +194,7 @@ fn refused(name: &str, address: Option<SocketAddr>) -> Entry {
     entry.profile = known.ok().map(|name| Arc::from(name.as_str()));
     entry.src = address;
     entry.verdict = Some(VerdictWord::Deny);
+    entry.deed = Some(Deed::SignInRefused);
     entry.findings = vec!["sign-in refused".into()];
     entry
 }

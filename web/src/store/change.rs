@@ -4,7 +4,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use gig_audit::{Entry, Event, VerdictWord};
+use gig_audit::{Entry, VerdictWord};
 use jiff::Timestamp;
 
 use super::{
@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{credential::Digest, narrowing::Narrowing, role::Role};
 
+mod deeds;
 mod words;
 
 /// Who changes something, as the record names them.
@@ -389,6 +390,8 @@ impl Change {
         };
         let made = decided.as_ref().unwrap_or(self);
         let mut entry = Entry::new(made.event());
+        let (deed, subject) = self.deed(actor, applied);
+        (entry.deed, entry.subject) = (Some(deed), subject);
         entry.profile = Some(Arc::clone(&actor.name));
         entry.src = actor.address;
         entry.verdict = Some(VerdictWord::Allow);
@@ -457,46 +460,6 @@ impl Change {
                 words::members(now, &before, false)
             }
             (Some(ProposalState::Rejected | ProposalState::Withdrawn), _) => Vec::new(),
-        }
-    }
-
-    fn name_subjects(&self, entry: &mut Entry) {
-        match self {
-            Self::SavePolicy { name, reason, .. } | Self::SaveFor { name, reason, .. } => {
-                entry.policy = Some(name.as_str().into());
-                if let Self::SaveFor { server, .. } = self {
-                    entry.server = Some(server.as_str().into());
-                }
-                if !reason.is_empty() {
-                    entry.findings.push(format!("reason: {reason}").into());
-                }
-            }
-            Self::RemovePolicy { name, .. } => entry.policy = Some(name.as_str().into()),
-            Self::AnswerHeld { id, .. } => entry.request = Some(id.as_str().into()),
-            Self::Assign { place, policy, .. } | Self::SetFloor { place, policy, .. } => {
-                entry.policy = policy.as_deref().map(Into::into);
-                entry.server = place.server().map(Into::into);
-            }
-            Self::SaveServer { name, .. } => entry.server = Some(name.as_str().into()),
-            Self::RemoveServer { name } => entry.server = Some(name.as_str().into()),
-            _ => {}
-        }
-    }
-
-    const fn event(&self) -> Event {
-        match self {
-            Self::StartSession { .. } | Self::SignOn { .. } | Self::EndSession { .. } => {
-                Event::Auth
-            }
-            Self::SavePolicy { .. }
-            | Self::SaveFor { .. }
-            | Self::RemovePolicy { .. }
-            | Self::Assign { .. }
-            | Self::SetFloor { .. }
-            // Who is of a team says what is in force for them.
-            | Self::SaveTeam { .. }
-            | Self::RemoveTeam { .. } => Event::PolicyChange,
-            _ => Event::Admin,
         }
     }
 }

@@ -76,6 +76,17 @@ impl Class {
         }
     }
 
+    /// The profile whose fields it has beside its own.
+    pub(super) const fn profile(self) -> Option<&'static str> {
+        match self {
+            Self::Dns | Self::Http | Self::Network => Some("security_control"),
+            Self::Entity => Some("host"),
+            Self::Finding | Self::Account | Self::Authentication | Self::Lifecycle | Self::Base => {
+                None
+            }
+        }
+    }
+
     pub(super) const fn is_traffic(self) -> bool {
         matches!(self, Self::Dns | Self::Http | Self::Network)
     }
@@ -103,14 +114,12 @@ impl Class {
                 _ => (1, "Open"),
             },
             Self::Finding => (1, "Create"),
-            Self::Entity | Self::Account | Self::Authentication => match Doing::of(row) {
-                Some(
-                    Doing::Session(id, name)
-                    | Doing::Account(_, id, name)
-                    | Doing::Thing(_, _, id, name),
-                ) => (id, name),
-                Some(Doing::Refusal) | None => (OTHER, row.event.as_str()),
-            },
+            Self::Entity | Self::Account | Self::Authentication => {
+                match Doing::of(row).and_then(Doing::activity) {
+                    Some(activity) => activity,
+                    None => (OTHER, row.event.as_str()),
+                }
+            }
             Self::Lifecycle if row.event == "sandbox.exit" => (4, "Stop"),
             Self::Lifecycle => (3, "Start"),
             Self::Base => (OTHER, row.event.as_str()),

@@ -1,130 +1,109 @@
-//! What a person did, and to what: read off the words of a record, for the classes that ask for it.
+//! What a person did, and to what, for the classes that ask for it: by the word that the record has for it, never
+//! by its prose.
 //!
-//! Words that are not known here lead to the general answer, never to a wrong one.
+//! A word that is not known here, or none, leads to the general answer, never to a wrong one.
 
 use super::class::OTHER;
-use crate::row::Row;
+use crate::{deed::Deed, row::Row};
 
 /// What a record of the control plane tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing<'a> {
+pub(super) enum Doing {
     /// Somebody began or ended a session, or tried to.
-    Session(u32, &'static str),
+    Session(Activity),
     /// Somebody's account was changed.
-    Account(&'a str, u32, &'static str),
-    /// Something else was: its kind and name.
-    Thing(&'static str, Option<&'a str>, u32, &'static str),
+    Account(Activity),
+    /// Something else was, of a kind.
+    Thing(&'static str, Activity),
     /// Somebody was refused something.
     Refusal,
 }
 
-impl<'a> Doing<'a> {
+/// Its number in the class, and its word.
+pub(super) type Activity = (u32, &'static str);
+
+impl Doing {
     /// `None` for what no person does.
-    pub(super) fn of(row: &'a Row) -> Option<Self> {
-        let said = row.findings.first().map_or("", String::as_str);
-        Some(match row.event.as_str() {
-            "auth" => Self::of_session(said),
-            "admin" => Self::of_account(row, said).unwrap_or_else(|| Self::of_thing(row, said)),
-            "policy.change" => Self::of_policy(row, said),
-            "secret.change" => {
-                let name = row.secrets.first().map(String::as_str);
-                Self::Thing("secret", name, UPDATE.0, UPDATE.1)
-            }
+    pub(super) fn of(row: &Row) -> Option<Self> {
+        let deed = row.deed.as_deref().and_then(Deed::of_word);
+        let general = match row.event.as_str() {
+            "auth" => Self::Refusal,
+            "admin" => Self::Thing("appliance", ADMINISTER),
+            "policy.change" => Self::Thing("policy", UPDATE),
+            "secret.change" => Self::Thing("secret", UPDATE),
             _ => return None,
-        })
+        };
+        Some(deed.map_or(general, Self::of_deed))
     }
 
-    fn of_session(said: &str) -> Self {
-        let begins = |word: &str| said.starts_with(word);
-        if ["signed in", "sign-in refused", "single sign-on refused"]
-            .into_iter()
-            .any(begins)
-        {
-            Self::Session(1, "Logon")
-        } else if begins("session ") && said.ends_with(" ended") {
-            Self::Session(2, "Logoff")
-        } else {
-            Self::Refusal
+    const fn of_deed(deed: Deed) -> Self {
+        match deed {
+            Deed::SignIn | Deed::SignOn | Deed::SignInRefused => Self::Session((1, "Logon")),
+            Deed::SessionEnd => Self::Session((2, "Logoff")),
+            Deed::Refused => Self::Refusal,
+            Deed::SetupDone | Deed::UserAdd => Self::Account((1, "Create")),
+            Deed::UserRemove => Self::Account((6, "Delete")),
+            Deed::UserRole => Self::Account((OTHER, "Change Role")),
+            Deed::PasswordChange => Self::Account((3, "Password Change")),
+            Deed::PasswordReset => Self::Account((4, "Password Reset")),
+            Deed::FactorSet => Self::Account((10, "MFA Factor Enable")),
+            Deed::FactorRemove => Self::Account((11, "MFA Factor Disable")),
+            Deed::SetupLink => Self::Thing("set-up link", CREATE),
+            Deed::FactorRule => Self::Thing("rule of second factors", UPDATE),
+            Deed::TokenAdd => Self::Thing("token", CREATE),
+            Deed::TokenRemove => Self::Thing("token", DELETE),
+            Deed::PolicyAdd => Self::Thing("policy", CREATE),
+            Deed::PolicySave => Self::Thing("policy", UPDATE),
+            Deed::PolicyRemove => Self::Thing("policy", DELETE),
+            Deed::PolicyAssign => Self::Thing("assignment", ACTIVATE),
+            Deed::PolicyUnassign => Self::Thing("assignment", DEACTIVATE),
+            Deed::FloorSet => Self::Thing("floor", ACTIVATE),
+            Deed::FloorRemove => Self::Thing("floor", DEACTIVATE),
+            Deed::TeamAdd => Self::Thing("team", CREATE),
+            Deed::TeamSave => Self::Thing("team", UPDATE),
+            Deed::TeamRemove => Self::Thing("team", DELETE),
+            Deed::WebhookSave => Self::Thing("webhook", ENABLE),
+            Deed::WebhookRemove => Self::Thing("webhook", DELETE),
+            Deed::WebhookFail => Self::Thing("webhook", (OTHER, "Fail")),
+            Deed::HeldAllow => Self::Thing("waiting request", (OTHER, "Allow")),
+            Deed::HeldDeny => Self::Thing("waiting request", (OTHER, "Deny")),
+            Deed::ServerAdd => Self::Thing("server", CREATE),
+            Deed::ServerSave => Self::Thing("server", UPDATE),
+            Deed::ServerRemove => Self::Thing("server", DELETE),
+            Deed::ServerUse => Self::Thing("server", (OTHER, "Use")),
+            Deed::SearchAdd => Self::Thing("search", CREATE),
+            Deed::SearchRemove => Self::Thing("search", DELETE),
+            Deed::TwoPersonOn => Self::Thing("two-person rule", ENABLE),
+            Deed::TwoPersonOff => Self::Thing("two-person rule", DISABLE),
+            Deed::ProposalAdd => Self::Thing("proposal", CREATE),
+            Deed::ProposalDecide => Self::Thing("proposal", UPDATE),
+            Deed::SecretSet => Self::Thing("secret", CREATE),
+            Deed::SecretRotate => Self::Thing("secret", UPDATE),
+            Deed::SecretRemove => Self::Thing("secret", DELETE),
+            Deed::SecretVault => Self::Thing("vault", UPDATE),
+            Deed::RecordExport => Self::Thing("record", (2, "Read")),
+            Deed::RecordPrune => Self::Thing("record", DELETE),
+            Deed::BackupMake => Self::Thing("backup", CREATE),
+            Deed::BackupRestore => Self::Thing("appliance", (OTHER, "Restore")),
         }
     }
 
-    fn of_account(row: &Row, said: &'a str) -> Option<Self> {
-        // Names have no spaces.
-        let after = |word: &str| {
-            let rest = said.strip_prefix(word)?;
-            Some(rest.split_once([' ', ',']).unwrap_or((rest, "")))
-        };
-        if let Some((name, _)) = after("set-up done: first admin ") {
-            return Some(Self::Account(name, 1, "Create"));
+    pub(super) const fn activity(self) -> Option<Activity> {
+        match self {
+            Self::Session(activity) | Self::Account(activity) | Self::Thing(_, activity) => {
+                Some(activity)
+            }
+            Self::Refusal => None,
         }
-        if let Some((name, _)) = after("password of ") {
-            let own = row.profile.as_deref() == Some(name);
-            let (id, word) = match own {
-                true => (3, "Password Change"),
-                false => (4, "Password Reset"),
-            };
-            return Some(Self::Account(name, id, word));
-        }
-        let (name, what) = after("user ")?;
-        match what.split(' ').next()? {
-            "added" => Some(Self::Account(name, 1, "Create")),
-            "removed" => Some(Self::Account(name, 6, "Delete")),
-            "enrolled" => Some(Self::Account(name, 10, "MFA Factor Enable")),
-            "has" => Some(Self::Account(name, 11, "MFA Factor Disable")),
-            "is" => Some(Self::Account(name, OTHER, "Change Role")),
-            _ => None,
-        }
-    }
-
-    fn of_thing(row: &'a Row, said: &'a str) -> Self {
-        let kinds = [
-            ("waits for a second person, proposal ", "proposal"),
-            ("proposal ", "proposal"),
-            ("token ", "token"),
-            ("server ", "server"),
-            ("team ", "team"),
-            ("saved search ", "search"),
-            ("search ", "search"),
-        ];
-        let found = kinds.into_iter().find_map(|(word, kind)| {
-            let rest = said.strip_prefix(word)?;
-            Some((word, kind, rest.split([' ', ':']).next()))
-        });
-        let Some((word, kind, name)) = found else {
-            return Self::Thing("appliance", None, OTHER, "Administer");
-        };
-        let name = match kind {
-            "server" => row.server.as_deref(),
-            _ => name,
-        };
-        let made = [" made as ", "server registered"]
-            .into_iter()
-            .any(|made| said.contains(made));
-        let (id, activity) = match word {
-            "waits for a second person, proposal " => CREATE,
-            "proposal " => UPDATE,
-            _ if made => CREATE,
-            _ if said.ends_with(" removed") => DELETE,
-            _ => UPDATE,
-        };
-        Self::Thing(kind, name, id, activity)
-    }
-
-    fn of_policy(row: &'a Row, said: &'a str) -> Self {
-        let others = ["waits for ", "proposal ", "team "];
-        if others.into_iter().any(|word| said.starts_with(word)) {
-            return Self::of_thing(row, said);
-        }
-        let (id, activity) = match said {
-            "version saved" if row.policy_version == Some(1) => CREATE,
-            "policy removed" => DELETE,
-            _ => UPDATE,
-        };
-        Self::Thing("policy", row.policy.as_deref(), id, activity)
     }
 }
 
 /// Of Entity Management.
-const CREATE: (u32, &str) = (1, "Create");
-const UPDATE: (u32, &str) = (3, "Update");
-const DELETE: (u32, &str) = (4, "Delete");
+const CREATE: Activity = (1, "Create");
+const UPDATE: Activity = (3, "Update");
+const DELETE: Activity = (4, "Delete");
+const ENABLE: Activity = (8, "Enable");
+const DISABLE: Activity = (9, "Disable");
+const ACTIVATE: Activity = (10, "Activate");
+const DEACTIVATE: Activity = (11, "Deactivate");
+const ADMINISTER: Activity = (OTHER, "Administer");

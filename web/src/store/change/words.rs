@@ -1,4 +1,4 @@
-//! How each change stands in the record: one wording of each, which exports read, too.
+//! How each change stands in the record, for people: one wording of each.
 
 use std::sync::Arc;
 
