@@ -12,6 +12,7 @@ mod desk;
 mod document;
 mod doors;
 mod factors;
+mod full;
 mod held;
 mod killed;
 mod known;

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::{Appliance, Ask};
 
 /// Answers everything, and counts that.
-fn origin() -> (u16, Arc<AtomicUsize>) {
+pub(super) fn origin() -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
     let port = listener.local_addr().expect("its address").port();
     let seen = Arc::new(AtomicUsize::new(0));

@@ -1,0 +1,151 @@
+//! A record that cannot be written, on the disk of one machine: full, and held by somebody else.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::atomic::Ordering,
+    thread,
+    time::Duration,
+};
+
+use serde_json::json;
+
+use super::{Appliance, Ask, two_clicks::origin};
+
+/// A disk of its own: some minutes of a record.
+struct Disk(tempfile::TempDir);
+
+impl Disk {
+    /// `None` where nobody may mount one, or appliances keep nothing on disks.
+    fn mount() -> Option<Self> {
+        let on_postgres = std::env::var("GIG_TEST_STORE").is_ok_and(|store| store == "postgres");
+        if on_postgres || !rustix::process::geteuid().is_root() {
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a folder");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=64m", "tmpfs"])
+            .arg(folder.path())
+            .status();
+        assert!(mounted.expect("mount").success(), "it can be mounted");
+        Some(Self(folder))
+    }
+
+    /// Takes all that is left of it.
+    fn fill(&self) {
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.0.path().join("filled"))
+            .expect("a file");
+        for size in [64 * 1024, 4096] {
+            while file.write_all(&vec![0; size]).is_ok() {}
+        }
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.0.path().join("filled")).expect("room again");
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _left = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+/// Another program that writes to a database and does not come to its end.
+fn hold(database: &Path) -> Child {
+    let program = "import sqlite3, sys\n\
+        c = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=30)\n\
+        c.execute('BEGIN EXCLUSIVE')\n\
+        print('held', flush=True)\n\
+        sys.stdin.read()\n";
+    let mut child = Command::new("python3")
+        .args(["-c", program])
+        .arg(database)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3");
+    let mut line = String::new();
+    let mut said = BufReader::new(child.stdout.take().expect("its words"));
+    said.read_line(&mut line).expect("its word");
+    assert_eq!(line, "held\n");
+    child
+}
+
+#[test]
+fn a_full_disk_and_one_that_is_held_let_nothing_out_and_the_gap_is_told() {
+    let Some(disk) = Disk::mount() else { return };
+    let (port, seen) = origin();
+    let folder = tempfile::tempdir_in(disk.0.path()).expect("a folder");
+    let appliance = Appliance::start_in(folder, &[]);
+    let token = appliance.token("admin");
+    let document = format!(
+        "version: 1\negress:\n  - {{ip: 127.0.0.1, ports: [{port}], protocol: http, allow_private: [127.0.0.1/32]}}\n"
+    );
+    let put = Ask::new("PUT", "/api/v1/policies/web").token(&token);
+    let put = put
+        .header("If-None-Match", "*")
+        .json(&json!({ "document": document }));
+    assert_eq!(put.send(&appliance).status, 200);
+    let script = format!(
+        "export NO_PROXY= no_proxy=; while :; do curl -s -m 20 -o /dev/null -x \"$HTTPS_PROXY\" http://127.0.0.1:{port}/x; sleep 0.05; done"
+    );
+    let words = [
+        "server", "add", "asker", "--policy", "web", "--", "/bin/sh", "-c", &script,
+    ];
+    assert_eq!(appliance.gig(&words, "").status, 0);
+    appliance.run("asker");
+    let count = || seen.load(Ordering::SeqCst);
+    appliance.until("it asks", |_| count() > 3);
+
+    let stops = || {
+        appliance.until("it is not ready", |one| {
+            let ready = Ask::new("GET", "/readyz").send(one);
+            ready.status == 503 && ready.json()["parts"]["record"] == false
+        });
+        // What was let out before may still arrive.
+        thread::sleep(Duration::from_millis(500));
+        let before = count();
+        thread::sleep(Duration::from_secs(1));
+        assert_eq!(count(), before, "something left that is in no record");
+        before
+    };
+    let goes_on = |before: usize| {
+        appliance.until("it is ready again", |one| {
+            Ask::new("GET", "/readyz").send(one).status == 200
+        });
+        appliance.until("it asks again", |_| count() > before);
+        appliance.until("the gap is told", |one| {
+            let told = Ask::new("GET", "/api/v1/audit?event=audit.gap&limit=10");
+            let told = told.token(&token).send(one);
+            // Its other database may be a moment later.
+            told.status == 200 && told.body.contains("records were refused")
+        });
+    };
+    disk.fill();
+    let before = stops();
+    assert!(
+        appliance
+            .said()
+            .contains("the record cannot be written: egress is refused"),
+        "{}",
+        appliance.said()
+    );
+    disk.free();
+    goes_on(before);
+
+    let mut held = hold(&appliance.path("audit/record.db"));
+    let before = stops();
+    drop(held.stdin.take());
+    held.wait().expect("its end");
+    // Who waited for it was refused; what they asked for is recorded late, and no gap.
+    goes_on(before);
+
+    let whole = appliance.gig(&["audit", "verify", &appliance.record()], "");
+    assert_eq!(whole.status, 0, "{whole:?}");
+}
