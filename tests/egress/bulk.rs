@@ -95,7 +95,7 @@ static SENT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0)
 const FILLS: &str = "import socket, ssl, sys\n\
     for host in ['bulk.example.com', 'sealed.example.com']:\n \
      plain = socket.create_connection((host, 443), timeout=60)\n \
-     s = ssl.create_default_context().wrap_socket(plain, server_hostname=host)\n \
+     s = ssl._create_unverified_context().wrap_socket(plain, server_hostname=host)\n \
      s.sendall(f'PUT /up HTTP/1.1\\r\\nhost: {host}\\r\\ncontent-length: {1 << 30}\\r\\n\\r\\n'.encode())\n \
      s.settimeout(2); sent = 0\n \
      try:\n  \

@@ -179,9 +179,18 @@ const CUTS: &str = "const t = process.env.GITHUB_TOKEN, https = require('https')
 fn a_sentinel_that_a_client_cuts_anywhere_goes_out_as_its_value() {
     let lab = Lab::new();
     let origin = lab.https(HOST, greet);
-    let run = check(with_secret(&lab).run(["node", "-e", CUTS]));
+    let run = with_secret(&lab).run(["node", "-e", CUTS]).success();
     let cuts = "a gigph-0123456789abcdef0123456789abcdef b".len();
-    let _run = run.says(&format!("sent {cuts}"));
+    let run = run.says(&format!("sent {cuts}"));
+    // What went into a body shows with its end.
+    let named =
+        |entry: &&gig_audit::Entry| entry.secrets.iter().any(|name| &**name == "GITHUB_TOKEN");
+    assert_eq!(
+        run.audit.of(Event::Response).filter(named).count(),
+        2 * cuts,
+        "{run}"
+    );
+    assert!(!format!("{:?}", run.audit).contains(VALUE));
     let requests = origin.requests();
     let of = |target: &str| requests.iter().filter(|r| r.target == target).count();
     assert_eq!((of("/one"), of("/two")), (cuts, cuts));
