@@ -129,10 +129,15 @@ impl Caller {
         Arc::clone(self.person.as_ref().unwrap_or(&self.name))
     }
 
+    /// Whether they may let pass more than one method and path: nobody for whom a webhook alone vouches may.
+    pub(crate) fn opens_hosts(&self) -> bool {
+        !matches!(self.standing, Standing::Webhook { rules: false, .. })
+    }
+
     /// Whether they decide on what waits for others: whoever decides on policies decides for all, and so do those
     /// for whom a webhook vouches; a narrowed token that runs sandboxes decides for whom it runs them.
     pub(crate) fn decides_for_all(&self) -> bool {
-        let runs = self.is_narrow() || self.may(Permission::RunSandboxes);
+        let runs = self.may(Permission::RunSandboxes);
         let vouched = matches!(self.standing, Standing::Webhook { .. });
         vouched || !self.narrowing.is_any() || !runs
     }

@@ -147,10 +147,14 @@ pub(crate) async fn key(app: &App, webhook: &Webhook) -> Result<Key, TellError> 
 
 /// Tells webhooks what waits, until `stopping`. `fresh` brings it.
 pub(crate) async fn tell(app: Arc<App>, mut fresh: Receiver<HeldRow>, stopping: CancellationToken) {
-    let (mut telling, mut looking) = (JoinSet::new(), JoinSet::new());
+    let mut telling = JoinSet::new();
+    let mut looking = JoinSet::<(u64, Vec<DeniedView>)>::new();
+    // What was denied takes no place of what waits.
+    let mut warning = JoinSet::new();
     let mut look = interval(denied::LOOK_EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut counted = 0;
+    let (mut minute, mut warned) = (Instant::now(), 0);
     loop {
         let room = telling.len() < MOST_AT_ONCE;
         tokio::select! {
@@ -165,16 +169,23 @@ pub(crate) async fn tell(app: Arc<App>, mut fresh: Receiver<HeldRow>, stopping: 
                 // What panicked is looked at again.
                 let Ok((upto, denials)) = found else { continue };
                 counted = upto;
+                warned += denials.len();
                 for one in denials {
-                    spread(&app, News::Denied(one), &mut telling).await;
+                    spread(&app, News::Denied(one), &mut warning).await;
                 }
             }
-            _ = look.tick(), if room && looking.is_empty() => {
-                looking.spawn(denied::fresh(Arc::clone(&app), counted));
+            Some(_) = warning.join_next() => {}
+            _ = look.tick(), if looking.is_empty() && warning.len() < MOST_AT_ONCE => {
+                if minute.elapsed() >= MINUTE {
+                    (minute, warned) = (Instant::now(), 0);
+                }
+                let most = denied::MOST_A_MINUTE.saturating_sub(warned);
+                looking.spawn(denied::fresh(Arc::clone(&app), counted, most));
             }
         }
     }
     looking.shutdown().await;
+    warning.shutdown().await;
     telling.shutdown().await;
 }
 
@@ -185,7 +196,9 @@ async fn spread(app: &Arc<App>, news: News, telling: &mut JoinSet<()>) {
     };
     let news = Arc::new(news);
     for webhook in webhooks {
-        if app.webhooks.has_room(&webhook.name) {
+        // Denials are bounded before they come here.
+        let bounded = matches!(*news, News::Denied(_));
+        if bounded || app.webhooks.has_room(&webhook.name) {
             telling.spawn(deliver(Arc::clone(app), webhook, Arc::clone(&news)));
         } else {
             let why = "it was told as much as it is in a minute";
@@ -198,7 +211,11 @@ async fn spread(app: &Arc<App>, news: News, telling: &mut JoinSet<()>) {
 async fn deliver(app: Arc<App>, webhook: Webhook, news: Arc<News>) {
     let id = message_id();
     let mut why = None;
-    for pause in PAUSES {
+    let tries = match *news {
+        News::Held(_) => PAUSES.len(),
+        News::Denied(_) => TRIES_OF_DENIED,
+    };
+    for pause in PAUSES.into_iter().take(tries) {
         sleep(pause).await;
         if !pause.is_zero() && !waits(&app, &news).await {
             break;
@@ -318,6 +335,8 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(15),
     Duration::from_secs(60),
 ];
+/// It is in the console all the same.
+const TRIES_OF_DENIED: usize = 3;
 const MINUTE: Duration = Duration::from_secs(60);
 /// As Slack takes them, of one webhook.
 const MOST_A_MINUTE: u32 = 60;

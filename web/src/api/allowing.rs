@@ -112,6 +112,13 @@ pub(crate) async fn by_rule(
     caller.require(Permission::EditPolicies)?;
     brief(&wanted.reason)?;
     let conflict = |kind, words: String| Problem::new(StatusCode::CONFLICT, kind, words);
+    // What has no path, as a name that is looked up or a connection, is of a whole host however it is asked for.
+    if !caller.opens_hosts() && (wanted.width == Width::Host || !has_path(&row)) {
+        return Err(Problem::forbidden(
+            "this would open all of a host: that takes a webhook that is set up for it, and a user here who writes \
+             policies",
+        ));
+    }
     if wanted.width == Width::Path && row.path.is_some() && !has_path(&row) {
         // What is offered as narrow must not open the whole host.
         let words = "no rule can name this path as it is: allow all of the host, or a request that waits once";

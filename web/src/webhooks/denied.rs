@@ -11,10 +11,10 @@ use std::{
 
 use crate::{api::held::DeniedView, app::App, credential::Digest, waiting::waiting};
 
-/// What was denied since `counted` denials and is to be told, and how many have been counted now.
-pub(crate) async fn fresh(app: Arc<App>, counted: u64) -> (u64, Vec<DeniedView>) {
+/// What was denied since `counted` denials and is to be told, no more than `most`, and how many have been counted now.
+pub(crate) async fn fresh(app: Arc<App>, counted: u64, most: usize) -> (u64, Vec<DeniedView>) {
     let count = app.traffic.denied.load(Relaxed);
-    if count == counted {
+    if count == counted || most == 0 {
         return (counted, Vec::new());
     }
     // What could not be read is in the log, and looked at again.
@@ -31,6 +31,13 @@ pub(crate) async fn fresh(app: Arc<App>, counted: u64) -> (u64, Vec<DeniedView>)
     };
     let mut fresh = Vec::new();
     for one in listed.waiting {
+        // What is left is told in the next round; of what waited somebody was asked already.
+        if fresh.len() >= most {
+            return (counted, fresh);
+        }
+        if one.newest.row.findings.iter().any(|one| one == HELD) {
+            continue;
+        }
         if is_new(&app, &one.remedy.policy, &one.newest.row).await {
             fresh.push(DeniedView::from(one));
         }
@@ -49,5 +56,9 @@ async fn is_new(app: &App, policy: &str, row: &gig_audit::row::Row) -> bool {
     noted.unwrap_or(false)
 }
 
+/// A record's word for what somebody was asked about.
+const HELD: &str = "held";
+/// Of this node, all together: what waits has the rest of what a webhook is told.
+pub(super) const MOST_A_MINUTE: usize = 10;
 /// Soon enough for what was denied already, and seldom enough for what is read.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(5);

@@ -151,8 +151,7 @@ impl Message<'_> {
         ];
         if !self.webhook.answerers.is_empty() {
             // An hour's rule is as narrow as its path; of what has none that a rule can name, there is none.
-            let offered =
-                |button: &Button| *button != Button::Hour || held.by_path || held.path.is_none();
+            let offered = |button: &Button| *button != Button::Hour || held.by_path;
             let buttons = Button::ALL.into_iter().filter(offered);
             let buttons: Vec<Value> = buttons.map(|one| button(one, &held.id)).collect();
             blocks.push(json!({"type": "actions", "block_id": "gig", "elements": buttons}));
@@ -179,7 +178,7 @@ impl Message<'_> {
             ]}),
         ];
         // An hour's rule is as narrow as its path. Where nothing is in force yet somebody who signs in begins.
-        let narrow = (one.by_path || one.path.is_none()) && !one.policy.is_empty();
+        let narrow = one.by_path && !one.policy.is_empty();
         if narrow && !self.webhook.answerers.is_empty() {
             let buttons = [button(Button::Hour, &format!("{OF_RECORD}{}", one.record))];
             blocks.push(json!({"type": "actions", "block_id": "gig", "elements": buttons}));

@@ -163,6 +163,44 @@ async fn a_webhook_without_a_secret_here_is_not_told() {
     assert_eq!(failures(&lab).len(), 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_was_denied_takes_no_place_of_what_waits() {
+    let lab = Lab::new();
+    saved(&lab, "gone", "https://gone.example/");
+    saved(&lab, "ops", URL);
+    let asked = answers(&lab, URL, &[200]);
+    let mut warning = JoinSet::new();
+    for number in 0..MOST_A_MINUTE {
+        let denied = DeniedView {
+            record: format!("1-{number}"),
+            allow: String::new(),
+            server: Some("docs".to_owned()),
+            profile: None,
+            asks: String::new(),
+            host: None,
+            port: None,
+            method: None,
+            path: None,
+            by_path: false,
+            policy: String::new(),
+            reason: None,
+            time: String::new(),
+            count: 1,
+        };
+        spread(&lab.app, News::Denied(denied), &mut warning).await;
+    }
+    let mut telling = JoinSet::new();
+    spread(&lab.app, News::Held(row(&lab, "a")), &mut telling).await;
+    assert_eq!(telling.len(), 2, "it has its own places");
+    assert!(failures(&lab).is_empty(), "and its own count");
+    while warning.join_next().await.is_some() {}
+    assert_eq!(asked.load(Ordering::Relaxed), MOST_A_MINUTE + 1);
+    let tries = TRIES_OF_DENIED * MOST_A_MINUTE as usize;
+    let dead = lab.outbound.asked("https://gone.example/");
+    assert!((tries..=tries + PAUSES.len()).contains(&dead), "{dead}");
+    telling.shutdown().await;
+}
+
 #[tokio::test]
 async fn a_flood_is_told_in_part_and_no_stop_waits_for_it() {
     let lab = Lab::new();

@@ -145,18 +145,23 @@ async fn a_denial_is_told_once_a_day_by_one_node() {
     let appliance = Furnished::new().await;
     let app = &appliance.lab.app;
     assert!(
-        fresh(app.clone(), 0).await.1.is_empty(),
+        fresh(app.clone(), 0, 9).await.1.is_empty(),
         "nothing was denied here"
     );
     app.traffic.denied.store(1, Relaxed);
-    let (upto, told) = fresh(app.clone(), 0).await;
+    let none = fresh(app.clone(), 0, 0).await;
+    assert!(
+        none.0 == 0 && none.1.is_empty(),
+        "no room: it is told later"
+    );
+    let (upto, told) = fresh(app.clone(), 0, 9).await;
     let told: Vec<_> = told.iter().map(|one| one.record.as_str()).collect();
     assert_eq!((upto, told), (1, vec![appliance.record.as_str()]));
-    assert!(fresh(app.clone(), 1).await.1.is_empty());
+    assert!(fresh(app.clone(), 1, 9).await.1.is_empty());
     // Denied again, here or at another node.
     app.traffic.denied.store(2, Relaxed);
     for counted in [1, 0] {
-        let (upto, told) = fresh(app.clone(), counted).await;
+        let (upto, told) = fresh(app.clone(), counted, 9).await;
         assert!(upto == 2 && told.is_empty(), "{told:?}");
     }
     let store = &appliance.lab.store;
@@ -195,6 +200,10 @@ async fn a_webhook_answers_for_an_hour_and_for_ever_where_it_and_its_user_may() 
             "{answer} {width}"
         );
     }
+    // A connection has no path: any rule for it is for all of the host.
+    appliance.put_held("tcp", None);
+    let tcp = json!({"id": "tcp", "answer": "hour", "user": "ben"});
+    assert_eq!(answered(&appliance, tcp).await.status, 403);
     rules(true);
     // Nobody here, and somebody here who writes no policies.
     for user in ["pat", "cem"] {

@@ -89,7 +89,7 @@ impl Furnished {
         lab.secrets.change(&secret, Arc::new(|_| Ok(()))).unwrap();
         lab.outbound.json(WEBHOOK, &Value::Null);
         let sandbox = lab.control.run("docs", "p").id.to_string();
-        put_held(&lab, "h1", &sandbox, "ana");
+        put_held(&lab, "h1", (&sandbox, "ana"), Some("/x"));
         let record = denied(&lab, &sandbox).await;
         Self {
             lab,
@@ -128,6 +128,11 @@ impl Furnished {
         let store = &self.lab.store;
         store.apply(&change, &by(person), &|_| Ok(())).unwrap();
         minted.text.to_string()
+    }
+
+    /// One more request of ana's waits; a connection where there is no path.
+    pub(super) fn put_held(&self, id: &str, path: Option<&str>) {
+        put_held(&self.lab, id, (&self.sandbox, "ana"), path);
     }
 
     /// `text` with the ids that are not known before.
@@ -290,7 +295,7 @@ fn things() -> Vec<Change> {
 }
 
 /// A request of this sandbox waits.
-fn put_held(lab: &Lab, id: &str, sandbox: &str, profile: &str) {
+fn put_held(lab: &Lab, id: &str, (sandbox, profile): (&str, &str), path: Option<&str>) {
     let created = lab.app.now();
     let row = HeldRow {
         id: id.to_owned(),
@@ -302,8 +307,8 @@ fn put_held(lab: &Lab, id: &str, sandbox: &str, profile: &str) {
             host: "new.example".to_owned(),
             port: 443,
             protocol: "https".to_owned(),
-            method: Some("GET".to_owned()),
-            path: Some("/x".to_owned()),
+            method: path.map(|_| "GET".to_owned()),
+            path: path.map(str::to_owned),
             policy: "p".to_owned(),
             policy_version: 2,
             reason: "host_not_allowed".to_owned(),

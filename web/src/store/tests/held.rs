@@ -13,6 +13,48 @@ on_both! {
     under_the_two_person_rule_somebody_known_lets_pass,
     a_word_is_said_once_and_in_time,
     what_is_over_is_forgotten,
+    a_denial_is_noted_once_a_day_and_rules_take_a_user_here,
+}
+
+fn a_denial_is_noted_once_a_day_and_rules_take_a_user_here(store: &dyn Store) {
+    assert!(store.note_told("x", "2026-11-21").unwrap());
+    assert!(!store.note_told("x", "2026-11-21").unwrap());
+    assert!(store.note_told("y", "2026-11-21").unwrap());
+    assert!(store.note_told("x", "2026-11-22").unwrap(), "another day");
+    let save = |rules: bool| {
+        let change = Change::SaveWebhook {
+            name: "ops".parse().unwrap(),
+            kind: WebhookKind::Generic,
+            url: String::new(),
+            answerers: ["ben", "cem", "pat"].map(str::to_owned).to_vec(),
+            rules,
+        };
+        apply(store, &change).unwrap();
+        assert_eq!(store.webhooks().unwrap()[0].rules, rules);
+    };
+    apply(store, &super::user("ben", crate::role::Role::Editor)).unwrap();
+    apply(store, &super::user("cem", crate::role::Role::Approver)).unwrap();
+    apply(store, &policy("p", Some(0), "one")).unwrap();
+    let write = |user: &str, rules: bool| {
+        let standing = Standing::Webhook {
+            name: "ops".into(),
+            user: user.into(),
+            rules,
+        };
+        let actor = super::Actor {
+            standing,
+            ..actor(0)
+        };
+        make(store, &policy("p", None, "two"), &actor).is_ok()
+    };
+    save(false);
+    assert!(write("pat", false) && !write("ben", true));
+    save(true);
+    assert!(write("ben", true) && write("pat", false));
+    // Nobody here, somebody here who writes none, and nobody of the list.
+    for user in ["pat", "cem", "eve"] {
+        assert!(!write(user, true), "{user}");
+    }
 }
 
 fn floor(server: Option<&str>, policy: Option<&str>) -> Change {

@@ -56,6 +56,27 @@ async fn lines_are_found_by_sandbox_time_and_words_also_after_a_restart() {
     let mut word = asked("web");
     word.grep = Some("sECOND".to_owned());
     assert_eq!(kept.read(&word).unwrap().lines.len(), 1);
+    // Others' lines are as if they had not been printed, however they are asked for.
+    for from in [LogFrom::Oldest, LogFrom::Newest] {
+        for (grep, seen) in [
+            (None, vec!["third"]),
+            (Some("i"), vec!["third"]),
+            (Some("first"), vec![]),
+        ] {
+            let own = LogAsked {
+                seen: Seen::only(move |id| id == two),
+                grep: grep.map(str::to_owned),
+                from,
+                ..asked("web")
+            };
+            let page = kept.read(&own).unwrap();
+            assert_eq!(
+                (texts(&page), page.more),
+                (seen, false),
+                "{from:?} {grep:?}"
+            );
+        }
+    }
     let mut early = asked("web");
     early.until = Some(before);
     assert!(kept.read(&early).unwrap().lines.is_empty());
