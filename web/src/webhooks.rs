@@ -1,7 +1,7 @@
 //! Webhooks: people are told elsewhere what waits for them, and may answer from there.
 //!
 //! The node whose proxy has a request tells of it, once to each webhook, after it stands where people are
-//! asked; nobody waits for that. What was denied at once is told once a day by one node ([`denied`]). What cannot be delivered is tried again while it still waits, and is in the
+//! asked; nobody waits for that. What was denied at once is told once a day by one node (`denied`). What cannot be delivered is tried again while it still waits, and is in the
 //! record and the log when it was not. Places are asked as the appliance asks all others, by vetted
 //! addresses; what signs is read from this node's files each time, so that a new one needs no restart.
 

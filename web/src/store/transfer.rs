@@ -5,7 +5,7 @@
 //! set-up links are left behind: whoever was signed in when a copy was made must not be when it is used. So
 //! are requests that wait for a person: they end with the process whose proxy has them; and the answers to
 //! requests that are made once: what they tell of may be gone; and which denials webhooks were told of today: they are told
-//! once more. A version's number is given once, also by what is put in place of something: see [`numbers`].
+//! once more. A version's number is given once, also by what is put in place of something: see `numbers`.
 
 use super::{
     ChangeError, PostgresStore, SqliteStore,
