@@ -53,6 +53,15 @@ pub(crate) struct NotDelivered {
     pub(crate) again: Again,
 }
 
+/// What became of what was sent.
+#[derive(Debug)]
+pub(crate) enum Delivered {
+    /// There was nothing to tell the other side of these records: it was not asked.
+    Nothing,
+    /// It has them, and may have remarked something.
+    Taken(Option<String>),
+}
+
 /// What may help records that were not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Again {
@@ -142,9 +151,16 @@ impl Delivery {
         }
     }
 
-    /// Sends a batch and waits until it was taken; answers what the other side remarked. Dropping the
-    /// future leaves open whether it was.
-    pub(crate) async fn send(&self, batch: &[Found]) -> Result<Option<String>, NotDelivered> {
+    /// Whether there is anything to tell the other side of a record.
+    pub(crate) fn tells(&self, found: &Found) -> bool {
+        match &self.destination {
+            Destination::Otlp { traces: true, .. } => spans::request(&[found.clone()]).is_some(),
+            Destination::Otlp { .. } | Destination::Syslog { .. } => true,
+        }
+    }
+
+    /// Sends a batch and waits until it was taken. Dropping the future leaves open whether it was.
+    pub(crate) async fn send(&self, batch: &[Found]) -> Result<Delivered, NotDelivered> {
         let sent = async {
             match &self.destination {
                 Destination::Syslog {
@@ -166,7 +182,7 @@ impl Delivery {
         host: &Host,
         port: Port,
         batch: &[Found],
-    ) -> Result<Option<String>, NotDelivered> {
+    ) -> Result<Delivered, NotDelivered> {
         let frames: String = batch
             .iter()
             .map(|found| syslog::framed(&syslog::message(found)))
@@ -186,7 +202,7 @@ impl Delivery {
                 Err(error) => return Err(broke(error)),
             }
         }
-        Ok(None)
+        Ok(Delivered::Taken(None))
     }
 
     async fn send_otlp(
@@ -194,10 +210,10 @@ impl Delivery {
         url: &str,
         batch: &[Found],
         written: Written,
-    ) -> Result<Option<String>, NotDelivered> {
+    ) -> Result<Delivered, NotDelivered> {
         // Of some records there is nothing to tell.
         let Some(body) = written(batch) else {
-            return Ok(None);
+            return Ok(Delivered::Nothing);
         };
         let sent = match body.len() {
             ..=LARGEST => self.post(url, body).await,
@@ -207,9 +223,9 @@ impl Delivery {
             // Nobody is kept from the rest of the record by one that is long.
             (Err(not), [one]) if matches!(not.again, Again::Less | Again::Refused) => {
                 let body = written(&[otlp::shortened(one)]).unwrap_or_default();
-                self.post(url, body).await
+                self.post(url, body).await.map(Delivered::Taken)
             }
-            (sent, _) => sent,
+            (sent, _) => sent.map(Delivered::Taken),
         }
     }
 

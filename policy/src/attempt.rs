@@ -167,12 +167,20 @@ impl Policy {
         if let Some(ip) = host.ip().or(address)
             && let Err(reason) = explain::admits(&permit, ip)
         {
+            // Where a floor does not open it, no rule of the policy's own does.
+            let refuses = |floor: &&Self| match floor.decide_connect(&host, port, protocol) {
+                Verdict::Allow(permit) => {
+                    permit.would_deny().is_none() && explain::admits(&permit, ip).is_err()
+                }
+                Verdict::Deny(_) => true,
+            };
+            let floor = self.floors().iter().find(refuses);
             return Err(Box::new(Denial {
                 reason,
-                policy: self.reference().clone(),
-                rule,
+                policy: floor.unwrap_or(self).reference().clone(),
+                rule: rule.filter(|_| floor.is_none()),
                 hint: String::new(),
-                floor: false,
+                floor: floor.is_some(),
             }));
         }
         let Asked::Request {

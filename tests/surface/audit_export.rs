@@ -390,6 +390,11 @@ fn a_record_that_a_collector_refuses_is_told_and_keeps_it_from_no_other() {
         let short = collect(&listener, bad, "");
         let body = &log_records(&short)[0]["body"]["stringValue"];
         assert!(body.to_string().contains("octets left out"), "{body}");
+        // It is refused for what is in it only while what was taken is taken again.
+        for want in [1, 1, 2, 2] {
+            assert_eq!(seqs(&collect(&listener, bad, "")), [want]);
+        }
+        assert_eq!(seqs(&collect(&listener, "200 OK", "{}")), [1]);
         assert_eq!(seqs(&collect(&listener, "200 OK", "{}")), [3, 4]);
     });
     let answer = send();
@@ -409,6 +414,32 @@ fn a_record_that_a_collector_refuses_is_told_and_keeps_it_from_no_other() {
         (0, ""),
         "{answer:?}"
     );
+}
+
+/// Of some records there is no span: that is no word of the collector's.
+#[test]
+fn a_collector_that_refuses_every_span_loses_none() {
+    let place = Place::new();
+    let database = place.database(6);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = format!("http://{}/v1/traces", listener.local_addr().unwrap());
+    let token = place.name("token");
+    fs::write(&token, "T0ken\n").unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    std::thread::spawn(move || {
+        loop {
+            receivers::take(&listener, "/v1/traces", ("400 Bad Request", ""));
+        }
+    });
+    let answer = place.send(&database, &to, &["--token", &token]);
+    assert_eq!(answer.status, 125, "{answer:?}");
+    assert!(
+        answer
+            .errors
+            .contains("the cursor stays before all of that"),
+        "{answer:?}"
+    );
+    assert!(!place.path("cursor").exists(), "nothing was delivered");
 }
 
 #[test]

@@ -289,6 +289,22 @@ mod tests {
         });
         assert_eq!(floor(&lab, &row).as_deref(), Some("ground"));
         assert_eq!(of(&lab, &row), None);
+        // Nor does a rule beneath one open an address that it does not.
+        let open = |name: &str, private: &str| Change::SavePolicy {
+            name: name.parse().unwrap(),
+            expected: None,
+            document: format!("version: 1\negress:\n  - {{host: a.example{private}}}\n"),
+            reason: String::new(),
+        };
+        lab.make(&open("ground", ""));
+        lab.make(&open("p", ", allow_private: [10.1.2.3/32]"));
+        let mut found = row.clone();
+        found.reason = Some("private_address".to_owned());
+        found.dst_ip = Some("10.1.2.3".to_owned());
+        assert_eq!(floor(&lab, &found).as_deref(), Some("ground"));
+        assert_eq!(of(&lab, &found), None);
+        lab.make(&open("ground", ", allow_private: [10.0.0.0/8]"));
+        assert_eq!(floor(&lab, &found), None);
         let mut misuse = row;
         misuse.reason = Some("secret_misuse".to_owned());
         assert_eq!(floor(&lab, &misuse), None);

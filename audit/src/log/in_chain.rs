@@ -62,6 +62,9 @@ pub struct Neighbour {
     pub gap: Gap,
     /// One names the other; where places are between them, checkpoints list all of those as removed.
     pub link: Result<(), ChainFault>,
+    /// It is shown to be what was written: one names the other, or it is of the record's own segment, which was
+    /// proved. Of another segment its own page says.
+    pub is_proved: bool,
 }
 
 /// Places that hold nothing any more, and who says that they were removed.
@@ -124,10 +127,10 @@ pub(crate) fn of_segments(
     };
     let here = check(&found.line, at.seq, &chain);
     let before = around.signed.shelf.lines_before(at.chain, at.seq, 0, 1)?;
-    let before = around.neighbour(before, (&here, at.seq))?;
+    let mut before = around.neighbour(before, (&here, at.seq))?;
     let mut behind = around.signed.shelf.lines_after(at.chain, at.seq, 1)?;
     behind.retain(|(seq, _)| *seq <= chain.head.seq);
-    let behind = around.neighbour(behind, (&here, at.seq))?;
+    let mut behind = around.neighbour(behind, (&here, at.seq))?;
     let mut begins = Gap::default();
     let own = match &here {
         Ok(record) => match (ends(record, &chain), &before) {
@@ -137,6 +140,14 @@ pub(crate) fn of_segments(
         Err(why) => Err(why.clone()),
     };
     let sealed = around.sealed(at.seq)?;
+    for one in before.iter_mut().chain(&mut behind) {
+        let is_of_segment = |sealed: &Sealed| {
+            let signed = &sealed.checkpoint;
+            sealed.whole == Some(Ok(())) && (signed.first..=signed.last).contains(&one.at.seq)
+        };
+        let known = matches!(&sealed, Ok(Some(sealed)) if is_of_segment(sealed));
+        one.is_proved = one.link.is_ok() && (one.gap.places == 0 || known);
+    }
     Ok(Some(InChain {
         found,
         own,
@@ -184,6 +195,7 @@ impl<S: Shelf> Around<'_, S> {
             found: row.map(|row| Found { at, line, row }),
             gap,
             link,
+            is_proved: false,
         }))
     }
 

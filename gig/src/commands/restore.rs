@@ -16,7 +16,7 @@ use gig_audit::{
 };
 use gig_web::{
     PostgresStore, SqliteStore,
-    store::transfer::{Renumbered, Restorer},
+    store::transfer::{Renumbered, Restorer, given_in},
 };
 use serde_json::json;
 
@@ -55,15 +55,23 @@ pub(super) fn execute(args: &RestoreArgs) -> anyhow::Result<ExitStatus> {
     };
     let manifest = archive::read(source, unpacked.path()).with_context(|| shown.clone())?;
     let Checked { fault, signers } = check(unpacked.path(), &manifest)?;
-    let Filled { kept, renumbered } = match database::url()? {
+    let Filled {
+        kept,
+        renumbered,
+        unread,
+    } = match database::url()? {
         Some(url) => fill_fleet(dir, unpacked.path(), &manifest, (&url, args.replace))?,
-        None => Filled {
-            kept: false,
-            renumbered: go_on(dir, unpacked.path(), &manifest)?,
-        },
+        None => {
+            let (renumbered, unread) = go_on(dir, unpacked.path(), &manifest)?;
+            Filled {
+                kept: false,
+                renumbered,
+                unread,
+            }
+        }
     };
     let aside = put_in_place(dir, unpacked.path(), &manifest)?;
-    let renumbered = words(&renumbered);
+    let renumbered = words(&renumbered).or(unread);
     record(&manifest, fault.as_deref(), renumbered.as_deref())?;
     if let Some(fault) = &fault {
         output::remark([format!(
@@ -97,6 +105,7 @@ pub(super) fn execute(args: &RestoreArgs) -> anyhow::Result<ExitStatus> {
         "file": shown,
         "manifest": manifest,
         "record_is_whole": fault.is_none(),
+        "versions": renumbered,
         "moved_aside": aside.as_deref().map(|aside| aside.display().to_string()),
     });
     output::print(args.output.json, &document, &text)?;
@@ -161,6 +170,8 @@ struct Filled {
     kept: bool,
     /// Policies whose numbers had gone on.
     renumbered: Vec<Renumbered>,
+    /// Why nobody knows which numbers there were.
+    unread: Option<String>,
 }
 
 /// Who puts the backup in place.
@@ -171,22 +182,29 @@ fn restorer() -> Restorer {
     }
 }
 
-/// Gives policies of the backup numbers behind those of what stands there. What cannot be read does not keep a
-/// backup from being put in its place: then it is said.
-fn go_on(dir: &Path, unpacked: &Path, manifest: &Manifest) -> anyhow::Result<Vec<Renumbered>> {
+/// Gives policies of the backup numbers behind those of what stands there, which is only looked at. What cannot be
+/// read does not keep a backup from being put in its place: then it is said.
+fn go_on(
+    dir: &Path,
+    unpacked: &Path,
+    manifest: &Manifest,
+) -> anyhow::Result<(Vec<Renumbered>, Option<String>)> {
     let old = Part::Store.place(dir);
     if !manifest.has(Part::Store) || !old.exists() {
-        return Ok(Vec::new());
+        return Ok(Default::default());
     }
-    let new = SqliteStore::open(&unpacked.join(Part::Store.name()))?;
-    let went = SqliteStore::open(&old).map_err(anyhow::Error::from);
-    let went = went.and_then(|old| Ok(new.go_on_behind(&old, &restorer())?));
-    went.or_else(|why| {
-        output::remark([format!(
-            "warning: what stood there cannot be read ({why:#}): numbers of policies' versions may be given again"
-        )])?;
-        Ok(Vec::new())
-    })
+    match given_in(&old) {
+        Ok(given) => {
+            let new = SqliteStore::open(&unpacked.join(Part::Store.name()))?;
+            Ok((new.go_on_behind(&given, &restorer())?, None))
+        }
+        Err(why) => Ok((
+            Vec::new(),
+            Some(format!(
+                "what stood there cannot be read ({why}): numbers of policies' versions may be given again"
+            )),
+        )),
+    }
 }
 
 /// Which policies have another number now.

@@ -44,6 +44,8 @@ impl Entry {
             (Some("https"), Some(80)) => Some("https"),
             _ => None,
         };
+        // Rules share what they open of addresses: one for a path would open it for every path that another allows.
+        let width = private.map_or(width, |_| Width::Host);
         let request = match (width, row.method.as_deref(), row.path.as_deref()) {
             (Width::Path, Some(method), Some(path)) if is_literal(method, path) => {
                 Some((method.to_owned(), path.to_owned()))

@@ -150,18 +150,21 @@ fn an_address_that_is_not_public_is_opened_by_itself_and_what_nothing_opens_neve
             "{with}"
         );
     }
-    for never in [
-        "169.254.169.254",
-        "127.0.0.1",
-        "::1",
-        "::ffff:169.254.169.254",
+    // For every path, and said so: what a path opened, every other path of the host would have, too.
+    let mut narrow = found_at("b.example", "10.1.2.3");
+    narrow.method = Some("GET".to_owned());
+    narrow.path = Some("/x".to_owned());
+    assert!(!has_path(&narrow));
+    let wide = propose("p", document, &narrow, (Width::Path, None)).unwrap();
+    assert_eq!(wide.rule, rule);
+    for (never, open) in [
+        ("169.254.169.254", false),
+        ("::ffff:169.254.169.254", false),
+        ("127.0.0.1", true),
+        ("::1", true),
     ] {
         let row = found_at("b.example", never);
         let named = found_at(never, never);
-        let open = matches!(
-            gig_policy::special_purpose::classify(never.parse::<IpAddr>().unwrap().to_canonical()),
-            gig_policy::special_purpose::AddressClass::Special { .. }
-        );
         assert_eq!(
             (can_be_allowed(&row), can_be_allowed(&named)),
             (open, open),

@@ -52,8 +52,10 @@ pub(crate) struct NeighbourView {
     #[serde(flatten)]
     pub(crate) gap: GapView,
     /// Whether the later one names the earlier one's hash; where places between them are empty, whether
-    /// checkpoints list them as removed.
+    /// checkpoints by keys that are known list all of them as removed.
     pub(crate) holds: bool,
+    /// It is shown to be what was written; false where only its own page shows that.
+    pub(crate) proved: bool,
     pub(crate) fault: Option<String>,
 }
 
@@ -123,9 +125,45 @@ impl GapView {
     }
 }
 
+/// Whether all that is missing was looked at, and signed by who is known.
+const fn is_shown(gap: &Gap) -> bool {
+    !gap.is_long && gap.stranger.is_none()
+}
+
+/// How something is shown, in a class and a word.
+type Tag = (&'static str, &'static str);
+
+/// Of what is missing: only what was looked at, and signed by a key that is known, holds.
+const fn tag(fault: Option<&String>, gap: &GapView) -> Tag {
+    match (fault, &gap.stranger, gap.unread) {
+        (Some(_), ..) => ("broken", "does not hold"),
+        (None, Some(_), _) => ("unknown", "unknown key"),
+        (None, None, true) => ("unknown", "not read whole"),
+        (None, None, false) => ("works", "holds"),
+    }
+}
+
+impl ChainView {
+    /// The record itself.
+    pub(crate) const fn tag(&self) -> Tag {
+        tag(self.fault.as_ref(), &self.begins)
+    }
+}
+
+impl NeighbourView {
+    /// One beside it.
+    pub(crate) const fn tag(&self) -> Tag {
+        let one = tag(self.fault.as_ref(), &self.gap);
+        match self.holds && !self.proved {
+            true => ("unknown", "not compared"),
+            false => one,
+        }
+    }
+}
+
 impl CheckpointView {
     /// How it is shown, in a class and a word.
-    pub(crate) const fn tag(&self) -> (&'static str, &'static str) {
+    pub(crate) const fn tag(&self) -> Tag {
         match (self.unread, self.holds, self.known) {
             (true, ..) => ("unknown", "not read"),
             (_, false, _) => ("broken", "does not hold"),
@@ -159,7 +197,7 @@ impl From<InChain> for ChainView {
             id: id(&one.found),
             node: one.found.row.node.clone(),
             hash: one.found.row.hash.clone(),
-            holds: one.own.is_ok(),
+            holds: one.own.is_ok() && is_shown(&one.begins),
             fault: fault(&one.own),
             begins: one.begins.into(),
             before: one.before.map(Into::into),
@@ -177,7 +215,8 @@ impl From<Neighbour> for NeighbourView {
             row.map_or_else(Default::default, |row| (row.time, row.event, row.hash));
         Self {
             id: written(one.at),
-            holds: one.link.is_ok(),
+            holds: one.link.is_ok() && is_shown(&one.gap),
+            proved: one.is_proved,
             fault: fault(&one.link),
             gap: one.gap.into(),
             time,

@@ -17,7 +17,7 @@ use super::{
     shown, to,
 };
 use crate::{
-    allow::{can_be_allowed, has_path},
+    allow::{address, can_be_allowed, has_path},
     api::{
         audit::{self, AuditAsked},
         audit_chain::{self, ChainView, NeighbourView},
@@ -266,8 +266,12 @@ pub(super) fn offers(
         offers.push((edit("path"), "Allow this path"));
         offers.push((hour("path"), "This path for an hour"));
     }
-    offers.push((edit("host"), "Allow this host"));
-    offers.push((hour("host"), "This host for an hour"));
+    let (ever, an_hour) = match address(row) {
+        Some(_) => ("Open its address for this host", "Its address for an hour"),
+        None => ("Allow this host", "This host for an hour"),
+    };
+    offers.push((edit("host"), ever));
+    offers.push((hour("host"), an_hour));
     offers
 }
 

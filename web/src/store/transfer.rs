@@ -14,7 +14,7 @@ use super::{
 
 mod numbers;
 
-pub use numbers::{Renumbered, Restorer};
+pub use numbers::{Numbers, Renumbered, Restorer, given_in};
 
 /// A table that is copied.
 struct Table {

@@ -26,6 +26,7 @@ on_both! {
     whoever_signs_with_a_key_of_their_own_is_not_believed,
     of_a_long_chain_no_more_is_read_than_one_record_needs,
     what_is_missing_in_a_long_row_is_looked_at_as_far_as_a_bound,
+    a_neighbour_beyond_what_is_missing_is_proved_by_its_own_segment_alone,
     a_record_that_nobody_waits_for_is_not_proved,
     a_search_that_nobody_waits_for_ends,
 }
@@ -266,6 +267,20 @@ async fn what_is_missing_in_a_long_row_is_looked_at_as_far_as_a_bound(place: Pla
         }
     );
     assert!(is_signed, "{why}");
+}
+
+async fn a_neighbour_beyond_what_is_missing_is_proved_by_its_own_segment_alone(place: Place) {
+    record(&place, 7).await;
+    record(&place, 8).await;
+    // The seventh of each is removed: the last of the first segment, and the last but one of the second.
+    pruned(&place, &in_days(8, &[]));
+    let own = look(&place, 15).before.unwrap();
+    assert_eq!((own.at.seq, own.gap.places, own.is_proved), (13, 1, true));
+    assert!(look(&place, 10).before.unwrap().is_proved, "one names it");
+    let beyond = look(&place, 8).before.unwrap();
+    assert_eq!((beyond.at.seq, beyond.link), (6, Ok(())));
+    assert!(!beyond.is_proved, "whatever stands there now");
+    assert!(!look(&place, 6).behind.unwrap().is_proved);
 }
 
 async fn a_record_that_nobody_waits_for_is_not_proved(place: Place) {

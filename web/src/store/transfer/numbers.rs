@@ -4,7 +4,10 @@
 //! away since, to other documents; so its newest document is saved again, behind the last number that there was.
 //! What waits for approval and is built on the number that the backup had is to be proposed again.
 
+use std::path::Path;
+
 use jiff::Timestamp;
+use rusqlite::{Connection, OpenFlags};
 
 use super::super::{
     ChangeError, SqliteStore,
@@ -32,7 +35,7 @@ pub struct Renumbered {
 }
 
 /// Names of policies with the last number of each.
-pub(super) type Numbers = Vec<(String, u64)>;
+pub type Numbers = Vec<(String, u64)>;
 
 /// The last number that each policy was given, also those that were removed.
 pub(super) fn given(db: &Transaction<'_>) -> Result<Numbers, DatabaseError> {
@@ -87,17 +90,31 @@ pub(super) fn go_on(
     Ok(all)
 }
 
+/// The last number of each policy in a store's file, which may be of an earlier or a later gig: it is only looked at,
+/// and stays what it is.
+///
+/// # Errors
+/// In words, when it cannot be read.
+pub fn given_in(file: &Path) -> Result<Numbers, String> {
+    let read = || {
+        let database = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let mut look = database.prepare("SELECT name, version FROM policies ORDER BY name")?;
+        let rows = look.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        rows.collect::<Result<Numbers, rusqlite::Error>>()
+    };
+    read().map_err(|error| error.to_string())
+}
+
 impl SqliteStore {
-    /// Goes on behind the numbers of the store that this one, from a backup, takes the place of.
+    /// Goes on behind these numbers: those of the store that this one, from a backup, takes the place of.
     ///
     /// # Errors
     /// [`ChangeError::Store`]; this one is as it was.
     pub fn go_on_behind(
         &self,
-        replaced: &Self,
+        before: &Numbers,
         by: &Restorer,
     ) -> Result<Vec<Renumbered>, ChangeError> {
-        let before = replaced.read(given).map_err(ChangeError::Store)?;
-        self.change(false, |db| Ok(go_on(db, &before, by)?))
+        self.change(false, |db| Ok(go_on(db, before, by)?))
     }
 }

@@ -227,8 +227,8 @@ fn file(folder: &tempfile::TempDir, name: &str) -> SqliteStore {
 #[test]
 fn a_backup_gives_no_number_of_a_version_twice() {
     let folder = tempfile::tempdir().unwrap();
-    let backup = || {
-        let backup = file(&folder, &uuid::Uuid::now_v7().to_string());
+    let backup_in = |name: &str| {
+        let backup = file(&folder, name);
         for (name, last) in [("p", 3), ("kept", 2), ("gone", 1)] {
             (0..last).for_each(|on| assert_eq!(saved(&backup, name, on), on + 1));
         }
@@ -245,13 +245,14 @@ fn a_backup_gives_no_number_of_a_version_twice() {
         remove(&backup);
         backup
     };
+    let backup = || backup_in(&uuid::Uuid::now_v7().to_string());
     let by = Restorer {
         name: "root".to_owned(),
         at: Timestamp::from_second(1_800_000_001).unwrap(),
     };
     let database = Database::fresh();
     let fleet = PostgresStore::open(&database.url()).unwrap();
-    let standing = backup();
+    let standing = backup_in("standing");
     assert_eq!(
         fleet.load_from(&backup(), false, &by).unwrap(),
         Some(Vec::new())
@@ -267,7 +268,8 @@ fn a_backup_gives_no_number_of_a_version_twice() {
         now: 6,
     }];
     let again = backup();
-    assert_eq!(again.go_on_behind(&standing, &by).unwrap(), want);
+    let numbers = given_in(&folder.path().join("standing")).unwrap();
+    assert_eq!(again.go_on_behind(&numbers, &by).unwrap(), want);
     assert_eq!(
         fleet.load_from(&backup(), true, &by).unwrap().unwrap(),
         want

@@ -13,7 +13,7 @@ use gig_vault::SecretBytes;
 
 use crate::{
     args::audit::SendingArgs,
-    deliver::{Again, Cursor, Delivery, Destination, NotDelivered},
+    deliver::{Again, Cursor, Delivered, Delivery, Destination, NotDelivered},
     exit_status::ExitStatus,
     output,
     run::settings::own_proxy,
@@ -40,50 +40,26 @@ pub(super) fn execute(
     let mut missed = 0;
     let mut marks = cursor.resume(log.as_mut())?;
     let mut sender = Sender::new(to, &args)?;
-    let mut pause = FIRST_PAUSE;
+    let mut open = Open::default();
     loop {
         let some = log.after(&marks, AT_ONCE).with_context(reading)?;
         if !some.is_empty() {
-            let missing = cursor.missing(&marks, &some)?;
-            let mut behind = marks.clone();
-            some.iter().for_each(|found| behind.set(found.at));
-            let ends: Vec<Found> = last_of_each(&some);
-            let count = some.len();
+            open.missing += cursor.missing(&marks, &some)?;
+            some.iter().for_each(|found| marks.set(found.at));
+            open.ends.extend(some.iter().cloned());
+            open.ends = last_of_each(&open.ends);
             let wanted = some.into_iter().filter(|found| filter.matches(&found.row));
-            let sent = sender.send(&wanted.collect::<Vec<_>>())?;
-            if sent.is_none() {
-                if let Some(first) = sent.refused.first()
-                    && !(args.follow && count < AT_ONCE)
-                {
-                    bail!(
-                        "{}; nor is anything that came with it, and the cursor stays before all of that",
-                        refused(first, &url)
-                    );
-                }
-                // Whether it is one record or all of them, what comes beside it tells.
-                if pause == FIRST_PAUSE {
-                    output::remark(["nothing is taken: trying again with what comes".to_owned()])?;
-                }
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(LAST_PAUSE);
-                continue;
+            sender.send(&wanted.collect::<Vec<_>>(), &mut open)?;
+            // What came behind tells whether it was them, or all of it.
+            if open.unsure.is_empty() {
+                missed += open.settle(&mut cursor, (&marks, &url))?;
+            } else if open.unsure.len() > MOST_UNSURE {
+                bail!(open.words(&url));
             }
-            pause = FIRST_PAUSE;
-            if missing > 0 {
-                gap(format!(
-                    "{missing} records were removed before they were delivered to {url}: keep them longer, or \
-                     deliver sooner"
-                ))?;
-            }
-            for one in &sent.refused {
-                gap(refused(one, &url))?;
-            }
-            let lost = missing + sent.refused.len() as u64;
-            cursor.miss(lost);
-            missed += lost;
-            marks = behind;
-            cursor.commit(&marks, &ends)?;
         } else if !args.follow {
+            if !open.unsure.is_empty() {
+                bail!(open.words(&url));
+            }
             return Ok(match missed {
                 0 => ExitStatus::SUCCESS,
                 _ => ExitStatus::NO,
@@ -93,19 +69,82 @@ pub(super) fn execute(
             && log.after(&marks, 1).with_context(reading)?.is_empty()
             && let Ok(new) = super::super::open(file)
         {
+            // Nothing comes behind them any more.
+            open.give_up();
+            missed += open.settle(&mut cursor, (&marks, &url))?;
             log = new;
             marks = Marks::default();
             cursor.begin_anew();
         } else {
+            open.remark(&url)?;
             std::thread::sleep(PAUSE);
         }
     }
 }
 
-/// What became of a record that the other side does not read.
-fn refused(one: &Refused, url: &str) -> String {
-    let Refused { node, seq, why } = one;
-    format!("record {seq} of {node} is not taken by {url}, nor cut short: {why}")
+/// What was read and is not settled: the cursor stays before it.
+#[derive(Default)]
+struct Open {
+    /// Records that were removed before they came.
+    missing: u64,
+    /// The last of each chain.
+    ends: Vec<Found>,
+    /// Records that were refused, while others were taken.
+    refused: Vec<Refused>,
+    /// Records that were refused before anything was taken: the other side may take nothing at all.
+    unsure: Vec<(Found, String)>,
+    /// That was said.
+    said: bool,
+}
+
+impl Open {
+    /// Says what is lost and moves the cursor behind all of it; answers how much is lost.
+    fn settle(&mut self, cursor: &mut Cursor, (marks, url): (&Marks, &str)) -> anyhow::Result<u64> {
+        let Self {
+            missing,
+            ends,
+            refused,
+            ..
+        } = std::mem::take(self);
+        if missing > 0 {
+            gap(format!(
+                "{missing} records were removed before they were delivered to {url}: keep them longer, or \
+                 deliver sooner"
+            ))?;
+        }
+        for one in &refused {
+            gap(one.words(url))?;
+        }
+        let lost = missing + refused.len() as u64;
+        cursor.miss(lost);
+        cursor.commit(marks, &ends)?;
+        Ok(lost)
+    }
+
+    /// Nothing will tell any more whether it was them.
+    fn give_up(&mut self) {
+        let unsure = std::mem::take(&mut self.unsure).into_iter();
+        let refused = unsure.map(|(found, why)| Refused::of(&found, why));
+        self.refused.extend(refused);
+    }
+
+    /// What is not taken, and what that means.
+    fn words(&self, url: &str) -> String {
+        let first = self.unsure.first();
+        let first = first.map(|(found, why)| Refused::of(found, why.clone()).words(url));
+        format!(
+            "{}; nor is anything that came with it, and the cursor stays before all of that",
+            first.unwrap_or_default()
+        )
+    }
+
+    /// Says once that it goes on with what comes.
+    fn remark(&mut self, url: &str) -> anyhow::Result<()> {
+        if self.unsure.is_empty() || std::mem::replace(&mut self.said, true) {
+            return Ok(());
+        }
+        output::remark([format!("{}: going on with what comes", self.words(url))])
+    }
 }
 
 /// Says, here and in the record of this machine, that the receiver will never have some records.
@@ -146,22 +185,6 @@ fn last_of_each(some: &[Found]) -> Vec<Found> {
     ends.into_iter().cloned().collect()
 }
 
-/// What became of a batch.
-#[derive(Default)]
-struct Sent {
-    /// Something of it was taken.
-    any: bool,
-    /// Records that were refused, each by itself.
-    refused: Vec<Refused>,
-}
-
-impl Sent {
-    /// Nothing was taken, and something was refused: the other side may take nothing at all.
-    fn is_none(&self) -> bool {
-        !self.any && !self.refused.is_empty()
-    }
-}
-
 /// A record that the other side does not read.
 struct Refused {
     node: String,
@@ -169,9 +192,26 @@ struct Refused {
     why: String,
 }
 
+impl Refused {
+    fn of(found: &Found, why: String) -> Self {
+        Self {
+            node: found.row.node.clone(),
+            seq: found.row.seq,
+            why,
+        }
+    }
+
+    fn words(&self, url: &str) -> String {
+        let Self { node, seq, why } = self;
+        format!("record {seq} of {node} is not taken by {url}, nor cut short: {why}")
+    }
+}
+
 /// What became of a part of a batch.
 enum Piece {
     Taken,
+    /// There was nothing to tell.
+    Nothing,
     /// It is too much at once.
     Less,
     /// Something in it is not read.
@@ -183,6 +223,10 @@ struct Sender {
     runtime: tokio::runtime::Runtime,
     /// Never gives up.
     patient: bool,
+    /// A record that was taken: whether it is again tells what a refusal of another means.
+    taken: Option<Found>,
+    /// How often in a row it was not.
+    tries: u32,
 }
 
 impl Sender {
@@ -207,30 +251,76 @@ impl Sender {
                 .build()
                 .context("cannot start the runtime")?,
             patient: args.follow,
+            taken: None,
+            tries: 0,
         })
     }
 
-    /// Returns when the batch was taken; in pieces, where it is too much at once or one of them is refused.
-    fn send(&mut self, batch: &[Found]) -> anyhow::Result<Sent> {
-        let mut sent = Sent::default();
+    /// Returns when the batch was taken, or each record of it that was not was refused by itself; what was refused
+    /// before anything was taken is tried again as soon as something is.
+    fn send(&mut self, batch: &[Found], open: &mut Open) -> anyhow::Result<()> {
+        self.send_some(batch, open)?;
+        if self.taken.is_some() && !open.unsure.is_empty() {
+            let unsure = std::mem::take(&mut open.unsure).into_iter();
+            let again: Vec<Found> = unsure.map(|(found, _)| found).collect();
+            self.send_some(&again, open)?;
+        }
+        Ok(())
+    }
+
+    /// In pieces, where it is too much at once or one of them is refused.
+    fn send_some(&mut self, batch: &[Found], open: &mut Open) -> anyhow::Result<()> {
         // What is still to be sent, the next piece last.
         let mut pieces = vec![batch];
         while let Some(piece) = pieces.pop() {
             match (self.send_piece(piece)?, piece) {
-                (_, []) => {}
-                (Piece::Taken, _) => sent.any = true,
-                (Piece::Refused(why), [one]) => sent.refused.push(Refused {
-                    node: one.row.node.clone(),
-                    seq: one.row.seq,
-                    why,
-                }),
+                (_, []) | (Piece::Nothing, _) => {}
+                (Piece::Taken, _) => {
+                    self.tries = 0;
+                    let told = piece.iter().rev().find(|found| self.delivery.tells(found));
+                    if let Some(told) = told.cloned() {
+                        self.taken = Some(told);
+                    }
+                }
+                (Piece::Refused(why), [one]) => match self.is_well()? {
+                    None => open.unsure.push((one.clone(), why)),
+                    Some(true) => open.refused.push(Refused::of(one, why)),
+                    Some(false) => {
+                        self.wait(&why)?;
+                        pieces.push(piece);
+                    }
+                },
                 (Piece::Less | Piece::Refused(_), _) => {
                     let (first, second) = piece.split_at(piece.len() / 2);
                     pieces.extend([second, first]);
                 }
             }
         }
-        Ok(sent)
+        Ok(())
+    }
+
+    /// Whether the other side takes again what it took before; `None` where it took nothing yet.
+    fn is_well(&mut self) -> anyhow::Result<Option<bool>> {
+        let Some(known) = self.taken.clone() else {
+            return Ok(None);
+        };
+        let again = self.send_piece(std::slice::from_ref(&known))?;
+        Ok(Some(matches!(again, Piece::Taken)))
+    }
+
+    /// The other side takes nothing any more, not even what it took: time may help.
+    fn wait(&mut self, why: &str) -> anyhow::Result<()> {
+        self.tries += 1;
+        let tries = self.tries;
+        if !self.patient && tries == MOST_TRIES {
+            bail!("records were not taken, {tries} times, nor what was taken before: {why}");
+        }
+        if tries == 1 {
+            output::remark([format!("nothing is taken any more ({why}): trying again")])?;
+        }
+        let pause = FIRST_PAUSE * 2_u32.pow(tries.min(8) - 1);
+        std::thread::sleep(pause.min(LAST_PAUSE));
+        Ok(())
     }
 
     /// Once, and again as long as time helps.
@@ -243,7 +333,8 @@ impl Sender {
         loop {
             let NotDelivered { why, again } = match self.runtime.block_on(self.delivery.send(batch))
             {
-                Ok(remark) => {
+                Ok(Delivered::Nothing) => return Ok(Piece::Nothing),
+                Ok(Delivered::Taken(remark)) => {
                     if tries > 0 && self.patient {
                         output::remark(["records are taken again".to_owned()])?;
                     }
@@ -285,6 +376,8 @@ fn ends(batch: &[Found]) -> (u64, u64) {
 
 /// One connection or request each.
 const AT_ONCE: usize = 1000;
+/// Records that were refused before anything was taken, which are kept in memory: some megabytes.
+const MOST_UNSURE: usize = 1000;
 /// How often a record is looked at for what came.
 const PAUSE: Duration = Duration::from_millis(200);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
