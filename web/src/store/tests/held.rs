@@ -32,8 +32,8 @@ fn a_denial_is_noted_once_a_day_and_rules_take_a_user_here(store: &dyn Store) {
         apply(store, &change).unwrap();
         assert_eq!(store.webhooks().unwrap()[0].rules, rules);
     };
-    apply(store, &super::user("ben", crate::role::Role::Editor)).unwrap();
-    apply(store, &super::user("cem", crate::role::Role::Approver)).unwrap();
+    apply(store, &super::user("ben", Role::Editor)).unwrap();
+    apply(store, &super::user("cem", Role::Approver)).unwrap();
     apply(store, &policy("p", Some(0), "one")).unwrap();
     let write = |user: &str, rules: bool| {
         let standing = Standing::Webhook {
@@ -41,7 +41,7 @@ fn a_denial_is_noted_once_a_day_and_rules_take_a_user_here(store: &dyn Store) {
             user: user.into(),
             rules,
         };
-        let actor = super::Actor {
+        let actor = Actor {
             standing,
             ..actor(0)
         };
