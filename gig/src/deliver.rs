@@ -154,7 +154,9 @@ impl Delivery {
     /// Whether there is anything to tell the other side of a record.
     pub(crate) fn tells(&self, found: &Found) -> bool {
         match &self.destination {
-            Destination::Otlp { traces: true, .. } => spans::request(std::slice::from_ref(found)).is_some(),
+            Destination::Otlp { traces: true, .. } => {
+                spans::request(std::slice::from_ref(found)).is_some()
+            }
             Destination::Otlp { .. } | Destination::Syslog { .. } => true,
         }
     }

@@ -101,9 +101,10 @@ pub(crate) fn can_be_allowed(row: &Row) -> bool {
     denied && by_rules && asked(row).is_some() && Entry::of(row, Width::Host, None).is_some()
 }
 
-/// The address that a record's name was found at, where that is not public and stood in its way.
+/// The address that stood in a record's way, where it is not public: a rule opens it for whatever is allowed of its host.
 pub(crate) fn address(row: &Row) -> Option<IpAddr> {
     match entry::private(row) {
+        _ if !entry::is_for_address(row) => None,
         Private::Open(ip) => Some(ip),
         Private::None | Private::Never => None,
     }

@@ -7,7 +7,7 @@
 use std::{
     fs,
     net::TcpListener,
-    os::unix::fs::{PermissionsExt as _, chown},
+    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
@@ -45,13 +45,7 @@ impl Postgres {
         }
         // Users of other tests reach the socket.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).expect("chmod");
-        let data = folder.path().join("data");
-        let mut initdb = program("initdb");
-        initdb.args(["-N", "-A", "trust", "-U", "postgres", "-E", "UTF8"]);
-        let made = initdb.args(["--locale=C", "-D"]).arg(&data).output();
-        let made = made.expect("initdb");
-        let said = String::from_utf8_lossy(&made.stderr).into_owned();
-        assert!(made.status.success(), "initdb: {said}");
+        lay_out(&folder.path().join("data"));
         let mut server = Self {
             folder,
             child: None,
@@ -284,6 +278,50 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         self.end(Signal::QUIT);
     }
+}
+
+/// Puts the files of a new server there: whoever comes first makes them and leaves a copy, which all others copy.
+fn lay_out(data: &Path) {
+    let version = programs();
+    let version = version
+        .parent()
+        .and_then(Path::file_name)
+        .expect("a version");
+    let (uid, _) = somebody().unwrap_or_else(|| (rustix::process::geteuid().as_raw(), 0));
+    let kept = format!("postgres-{}-of-tests-{uid}", version.display());
+    let kept = std::env::temp_dir().join(kept);
+    // What somebody else put there is nobody's.
+    let is_ours = kept
+        .symlink_metadata()
+        .is_ok_and(|found| found.is_dir() && found.uid() == uid);
+    if is_ours && copied(&kept, data) {
+        return;
+    }
+    let mut initdb = program("initdb");
+    initdb.args(["-N", "-A", "trust", "-U", "postgres", "-E", "UTF8"]);
+    let made = initdb.args(["--locale=C", "-D"]).arg(data).output();
+    let made = made.expect("initdb");
+    let said = String::from_utf8_lossy(&made.stderr).into_owned();
+    assert!(made.status.success(), "initdb: {said}");
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let fresh = kept.with_extension(format!("{}-{number}", std::process::id()));
+    // Whole or not at all; of several that come first one stays.
+    if !copied(data, &fresh) || fs::rename(&fresh, &kept).is_err() {
+        let _kept_by_another = fs::remove_dir_all(&fresh);
+    }
+}
+
+/// Servers whose files this process made.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// Whether all of a folder is there again under another name.
+fn copied(from: &Path, to: &Path) -> bool {
+    let mut copy = program("/bin/cp");
+    let done = copy.arg("-a").arg(from).arg(to).output().expect("cp");
+    if !done.status.success() {
+        let _part = fs::remove_dir_all(to);
+    }
+    done.status.success()
 }
 
 /// Who runs it where tests run as root; `None` otherwise.

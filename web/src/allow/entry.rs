@@ -44,14 +44,13 @@ impl Entry {
             (Some("https"), Some(80)) => Some("https"),
             _ => None,
         };
-        // Rules share what they open of addresses: one for a path would open it for every path that another allows.
-        let width = private.map_or(width, |_| Width::Host);
-        let request = match (width, row.method.as_deref(), row.path.as_deref()) {
-            (Width::Path, Some(method), Some(path)) if is_literal(method, path) => {
-                Some((method.to_owned(), path.to_owned()))
-            }
-            _ => None,
-        };
+        let literal = row.method.as_deref().zip(row.path.as_deref());
+        let literal = literal.filter(|(method, path)| is_literal(method, path));
+        // What an address refused is let pass by rules already: theirs is all that it opens, and of its own only this
+        // request, however wide it is asked for.
+        let narrow = width == Width::Path || is_for_address(row);
+        let request = literal.filter(|_| narrow);
+        let request = request.map(|(method, path)| (method.to_owned(), path.to_owned()));
         Some(Self {
             target,
             port: row.port,
@@ -114,11 +113,16 @@ pub(super) enum Private {
     Never,
 }
 
+/// Whether it was denied for where its name is, or for what it is, and for nothing else.
+pub(super) fn is_for_address(row: &Row) -> bool {
+    row.reason.as_deref() == Some(DenyReason::PrivateAddress.as_str())
+}
+
 /// Of a record: the address that was asked for by itself, or that its name was found at and refused for.
 pub(super) fn private(row: &Row) -> Private {
     let host = row.host.as_deref().and_then(|host| Host::parse(host).ok());
     let asked = host.and_then(|host| host.ip());
-    let refused = row.reason.as_deref() == Some(DenyReason::PrivateAddress.as_str());
+    let refused = is_for_address(row);
     let found = || {
         row.dst_ip
             .as_deref()

@@ -150,13 +150,37 @@ fn an_address_that_is_not_public_is_opened_by_itself_and_what_nothing_opens_neve
             "{with}"
         );
     }
-    // For every path, and said so: what a path opened, every other path of the host would have, too.
+    // With no word of a path, since rules share what they open of addresses; and no other path is allowed by it.
     let mut narrow = found_at("b.example", "10.1.2.3");
     narrow.method = Some("GET".to_owned());
     narrow.path = Some("/x".to_owned());
-    assert!(!has_path(&narrow));
-    let wide = propose("p", document, &narrow, (Width::Path, None)).unwrap();
-    assert_eq!(wide.rule, rule);
+    assert!(!has_path(&narrow) && address(&narrow).is_some());
+    let document =
+        "version: 1\negress:\n  - {host: b.example, rules: [{methods: [GET], paths: [/x]}]}\n";
+    let rule = "{host: b.example, ports: [443], rules: [{methods: [GET], paths: [/x]}], \
+                allow_private: [\"10.1.2.3/32\"]}";
+    for width in [Width::Path, Width::Host] {
+        let proposal = propose("p", document, &narrow, (width, None)).unwrap();
+        assert_eq!(proposal.rule, rule);
+        let with = proposal.document.unwrap();
+        let policy = document::compile("p", 0, &with, None).unwrap();
+        let at = Some("10.1.2.3".parse().unwrap());
+        let mut other = narrow.clone();
+        assert!(policy.covers(&asked(&other).unwrap(), at).is_ok(), "{with}");
+        other.path = Some("/y".to_owned());
+        assert!(
+            policy.covers(&asked(&other).unwrap(), at).is_err(),
+            "{with}"
+        );
+    }
+    // Asked for by itself and denied by the rules: as narrow as any other.
+    let mut literal = denied("10.1.2.3", Some("/x"));
+    literal.reason = Some("ip_not_allowed".to_owned());
+    assert!(has_path(&literal) && address(&literal).is_none());
+    let one = propose("p", "version: 1\n", &literal, (Width::Path, None)).unwrap();
+    let expected = "{ip: \"10.1.2.3\", ports: [443], rules: [{methods: [GET], paths: [/x]}], \
+                    allow_private: [\"10.1.2.3/32\"]}";
+    assert_eq!(one.rule, expected);
     for (never, open) in [
         ("169.254.169.254", false),
         ("::ffff:169.254.169.254", false),

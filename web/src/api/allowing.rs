@@ -22,7 +22,7 @@ use super::{
     proposals::{ProposalView, brief},
 };
 use crate::{
-    allow::{Lasting, Width, begin, has_path, propose},
+    allow::{Lasting, Width, address, begin, has_path, propose},
     api_error::Problem,
     app::App,
     auth::Caller,
@@ -115,9 +115,13 @@ pub(crate) async fn by_rule(
     // What has no path, as a name that is looked up or a connection, is of a whole host however it is asked for.
     if !caller.opens_hosts() && (wanted.width == Width::Host || !has_path(&row)) {
         return Err(Problem::forbidden(
-            "this would open all of a host: that takes a webhook that is set up for it, and a user here who writes \
-             policies",
+            "this would open all of a host: that takes a webhook that is set up for it, a user here who writes \
+             policies, and `\"width\": \"host\"`",
         ));
+    }
+    if wanted.width == Width::Path && address(&row).is_some() {
+        let words = "its address would be open for whatever is allowed of this host: say `\"width\": \"host\"`";
+        return Err(conflict("path", words.to_owned()));
     }
     if wanted.width == Width::Path && row.path.is_some() && !has_path(&row) {
         // What is offered as narrow must not open the whole host.

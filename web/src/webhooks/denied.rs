@@ -31,11 +31,11 @@ pub(crate) async fn fresh(app: Arc<App>, counted: u64, most: usize) -> (u64, Vec
     };
     let mut fresh = Vec::new();
     for one in listed.waiting {
-        // What is left is told in the next round; of what waited somebody was asked already.
+        // What is left is told in the next round; what a person denied is decided.
         if fresh.len() >= most {
             return (counted, fresh);
         }
-        if one.newest.row.findings.iter().any(|one| one == HELD) {
+        if one.newest.row.findings.iter().any(|one| is_by_person(one)) {
             continue;
         }
         if is_new(&app, &one.remedy.policy, &one.newest.row).await {
@@ -56,9 +56,31 @@ async fn is_new(app: &App, policy: &str, row: &gig_audit::row::Row) -> bool {
     noted.unwrap_or(false)
 }
 
-/// A record's word for what somebody was asked about.
-const HELD: &str = "held";
+/// Whether a record's word says that somebody was asked and denied it; nobody may have answered, or have been asked.
+fn is_by_person(finding: &str) -> bool {
+    let who = finding.strip_prefix("denied_by:");
+    who.is_some_and(|who| who != "policy")
+}
+
 /// Of this node, all together: what waits has the rest of what a webhook is told.
 pub(super) const MOST_A_MINUTE: usize = 10;
 /// Soon enough for what was denied already, and seldom enough for what is read.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_denied_is_told_from_what_nobody_answered() {
+        for (finding, person) in [
+            ("denied_by:ana", true),
+            ("denied_by:webhook ops (U02)", true),
+            ("denied_by:policy", false),
+            ("unanswered:60s", false),
+            ("held", false),
+        ] {
+            assert_eq!(is_by_person(finding), person, "{finding}");
+        }
+    }
+}
