@@ -40,7 +40,7 @@ impl Parts {
     /// Of a body in which `boundary` divides parts.
     pub(super) fn of(boundary: &Arc<[u8]>) -> Self {
         Self {
-            delimiter: Finder::new(&delimiter(boundary)).into_owned(),
+            delimiter: delimiter(boundary),
             spot: Spot::default(),
             // The first boundary may be what the body begins with.
             rest: b"\n".to_vec(),
@@ -134,9 +134,9 @@ impl Parts {
     }
 }
 
-/// A line break and what begins the line between two parts.
-pub(super) fn delimiter(boundary: &[u8]) -> Vec<u8> {
-    [b"\n--", boundary].concat()
+/// Finds a line break and what begins the line between two parts.
+pub(super) fn delimiter(boundary: &[u8]) -> Finder<'static> {
+    Finder::new(&[b"\n--", boundary].concat()).into_owned()
 }
 
 /// Octets of a header section with the empty line that ends it.

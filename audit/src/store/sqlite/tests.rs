@@ -25,6 +25,13 @@ fn start(path: &Path, node: &str) -> (Recorder, RecorderOwner) {
     Recorder::start(store, RecorderSettings::new(node)).unwrap()
 }
 
+/// Makes a database of one record, which nobody has open.
+async fn write_one(path: &Path) {
+    let (recorder, owner) = start(path, "n");
+    recorder.record(numbered(1)).await.unwrap();
+    owner.close(PATIENCE);
+}
+
 fn verified(path: &Path) -> Vec<u64> {
     let verdict = SqliteLog::open(path).unwrap().verify(&[]).unwrap();
     assert_eq!(verdict.strays.count, 0);

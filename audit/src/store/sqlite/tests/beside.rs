@@ -7,10 +7,7 @@ use crate::search::{posting::encode, walk::Shelf as _};
 async fn many_blocks_are_met_in_their_order_whoever_reads_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.db");
-    let (recorder, owner) = start(&path, "n");
-    recorder.record(numbered(1)).await.unwrap();
-    owner.close(PATIENCE);
-    drop(recorder);
+    write_one(&path).await;
     let other = Connection::open(&path).unwrap();
     let mut add = other
         .prepare("INSERT INTO posting (block, term, places) VALUES (?1, ?2, ?3)")

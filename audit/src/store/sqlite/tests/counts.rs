@@ -24,10 +24,7 @@ fn add(database: &Connection, class: &str, count: u32) {
 async fn counts_go_a_few_at_a_time_and_what_stays_keeps_nothing_from_being_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.db");
-    let (recorder, owner) = start(&path, "n");
-    recorder.record(numbered(1)).await.unwrap();
-    owner.close(PATIENCE);
-    drop(recorder);
+    write_one(&path).await;
     let other = Connection::open(&path).unwrap();
     add(&other, "request", 700);
     add(&other, "connect", 600);

@@ -30,9 +30,7 @@ async fn a_database_under_a_link_is_the_one_the_link_names() {
 async fn another_database_in_its_place_is_noticed() {
     let folder = tempfile::tempdir().unwrap();
     let (path, away) = (folder.path().join("a.db"), folder.path().join("b.db"));
-    let (recorder, owner) = start(&path, "n");
-    recorder.record(numbered(1)).await.unwrap();
-    owner.close(PATIENCE);
+    write_one(&path).await;
     let mut log = SqliteLog::open(&path).unwrap();
     let end = log.end().unwrap();
     assert!(!log.replaced(&end).unwrap());

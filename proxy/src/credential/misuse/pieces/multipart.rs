@@ -28,10 +28,9 @@ enum Within {
 
 impl Multipart {
     pub(super) fn new(boundary: &[u8]) -> Self {
-        let delimiter = delimiter(boundary);
         Self {
             contents: Row::default(),
-            delimiter: Finder::new(&delimiter).into_owned(),
+            delimiter: delimiter(boundary),
             // The first line is one like those after a line break.
             open: b"\n".to_vec(),
             within: Within::Content,
