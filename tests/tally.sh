@@ -22,7 +22,12 @@ too_many=25
 longest=3600
 built=
 
-say() { printf '\n== %s\n' "$*"; }
+# With the time since the beginning, where it is more than a minute.
+say() {
+  local so_far=
+  [ $SECONDS -lt 60 ] || so_far="  ($((SECONDS / 60)) min $((SECONDS % 60)) s)"
+  printf '\n== %s%s\n' "$*" "$so_far"
+}
 
 fail() {
   failed=$((failed + 1))

@@ -1,6 +1,6 @@
 //! A real PostgreSQL of a test's own: its files in a folder that goes with it, reached by a Unix socket
 //! in that folder or, where a test asks for TLS, by a port of 127.0.0.1 too. And databases of a test's own in
-//! one that many share.
+//! one that many share, be it one that was there before.
 //!
 //! Promises: it is stopped and reaped with its handle; it does not run as root, which it refuses.
 
@@ -27,6 +27,13 @@ pub struct Postgres {
     child: Option<Child>,
     /// By TLS.
     port: Option<u16>,
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, Copy)]
+struct Socket<'a> {
+    folder: &'a Path,
+    port: u16,
 }
 
 impl Postgres {
@@ -58,10 +65,13 @@ impl Postgres {
     /// The URL of one of its databases, by the socket.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
-        format!(
-            "postgres://postgres@/{database}?host={}",
-            self.path().display()
-        )
+        self.socket().url(database)
+    }
+
+    /// The folder of its socket.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Runs statements; what they answer, a line a row.
@@ -70,10 +80,7 @@ impl Postgres {
     /// When one fails.
     #[must_use = "what it answered"]
     pub fn ask(&self, database: &str, text: &str) -> String {
-        let done = self.psql(database, text).output().expect("psql");
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        assert!(done.status.success(), "{text}: {said}");
-        String::from_utf8_lossy(&done.stdout).trim().to_owned()
+        self.socket().ask(database, text)
     }
 
     /// Runs statements that answer nothing.
@@ -102,6 +109,7 @@ impl Postgres {
             self.spawn();
             while self.child.is_some() {
                 if self
+                    .socket()
                     .psql("postgres", "")
                     .output()
                     .expect("psql")
@@ -156,7 +164,7 @@ impl Postgres {
         server.arg("-D").arg(path.join("data")).arg("-k").arg(&path);
         let (address, port, ssl) = match self.port {
             Some(port) => ("127.0.0.1", port, "on"),
-            None => ("", 5432, "off"),
+            None => ("", PORT, "off"),
         };
         for setting in [
             format!("listen_addresses={address}"),
@@ -175,24 +183,14 @@ impl Postgres {
         self.child = Some(child.expect("postgres"));
     }
 
-    fn psql(&self, database: &str, text: &str) -> Command {
-        let mut psql = Command::new(programs().join("psql"));
-        psql.args(["-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-U", "postgres"]);
-        psql.arg("-h").arg(self.path());
-        psql.args(["-p", &self.port.unwrap_or(5432).to_string()]);
-        psql.args(["-d", database, "-c", text]);
-        for name in ["PGOPTIONS", "PGSERVICE", "PGSSLMODE", "PGHOSTADDR"] {
-            psql.env_remove(name);
-        }
-        psql
+    fn socket(&self) -> Socket<'_> {
+        let port = self.port.unwrap_or(PORT);
+        let folder = self.folder.path();
+        Socket { folder, port }
     }
 
     fn said(&self) -> String {
         fs::read_to_string(self.path().join("log")).unwrap_or_default()
-    }
-
-    fn path(&self) -> &Path {
-        self.folder.path()
     }
 
     fn end(&mut self, signal: Signal) {
@@ -212,11 +210,44 @@ impl Postgres {
     }
 }
 
-/// A database that nobody else uses, in a server that tests which run at the same time share.
+impl Socket<'_> {
+    fn url(self, database: &str) -> String {
+        let folder = self.folder.display();
+        format!("postgres://postgres@/{database}?host={folder}")
+    }
+
+    fn ask(self, database: &str, text: &str) -> String {
+        let done = self.psql(database, text).output().expect("psql");
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{text}: {said}");
+        String::from_utf8_lossy(&done.stdout).trim().to_owned()
+    }
+
+    fn psql(self, database: &str, text: &str) -> Command {
+        let mut psql = Command::new(programs().join("psql"));
+        psql.args(["-X", "-q", "-At", "-v", "ON_ERROR_STOP=1", "-U", "postgres"]);
+        psql.arg("-h").arg(self.folder);
+        psql.args(["-p", &self.port.to_string()]);
+        psql.args(["-d", database, "-c", text]);
+        for name in ["PGOPTIONS", "PGSERVICE", "PGSSLMODE", "PGHOSTADDR"] {
+            psql.env_remove(name);
+        }
+        psql
+    }
+}
+
+/// A database that nobody else uses, in a server that tests which run at the same time share: the one whose
+/// socket is in the folder that [`SHARED_BY`] names, or one of this process.
 #[derive(Debug)]
 pub struct Database {
-    server: Arc<Postgres>,
+    server: Shared,
     name: String,
+}
+
+#[derive(Debug, Clone)]
+enum Shared {
+    Own(Arc<Postgres>),
+    Given(PathBuf),
 }
 
 impl Database {
@@ -226,6 +257,9 @@ impl Database {
     /// When PostgreSQL is not installed or does not start.
     #[must_use]
     pub fn fresh() -> Self {
+        if let Some(folder) = std::env::var_os(SHARED_BY) {
+            return Self::made(Shared::Given(folder.into()), "");
+        }
         static SHARED: Mutex<Weak<Postgres>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
         let server = shared.upgrade().unwrap_or_else(|| {
@@ -234,13 +268,15 @@ impl Database {
             started
         });
         drop(shared);
-        Self::made(server, "")
+        Self::made(Shared::Own(server), "")
     }
 
-    fn made(server: Arc<Postgres>, how: &str) -> Self {
+    fn made(server: Shared, how: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        server.sql("postgres", &format!("CREATE DATABASE {name} {how}"));
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("test_{}_{number}", std::process::id());
+        let make = format!("CREATE DATABASE {name} {how}");
+        drop(server.socket().ask("postgres", &make));
         Self { server, name }
     }
 
@@ -255,14 +291,14 @@ impl Database {
              WHERE datname = '{}' AND pid <> pg_backend_pid()",
             self.name
         );
-        drop(self.server.ask("postgres", &cut));
-        Self::made(Arc::clone(&self.server), &format!("TEMPLATE {}", self.name))
+        drop(self.server.socket().ask("postgres", &cut));
+        Self::made(self.server.clone(), &format!("TEMPLATE {}", self.name))
     }
 
     /// By which it is reached.
     #[must_use]
     pub fn url(&self) -> String {
-        self.server.url(&self.name)
+        self.server.socket().url(&self.name)
     }
 
     /// Runs statements in it; what they answer, a line a row.
@@ -270,7 +306,26 @@ impl Database {
     /// # Panics
     /// When one fails.
     pub fn sql(&self, text: &str) -> String {
-        self.server.ask(&self.name, text)
+        self.server.socket().ask(&self.name, text)
+    }
+}
+
+impl Drop for Database {
+    /// Where others go on in the same server, nothing is left to lie about.
+    fn drop(&mut self) {
+        if let Shared::Given(_) = self.server {
+            let gone = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
+            let _left = self.server.socket().psql("postgres", &gone).output();
+        }
+    }
+}
+
+impl Shared {
+    fn socket(&self) -> Socket<'_> {
+        match self {
+            Self::Own(server) => server.socket(),
+            Self::Given(folder) => Socket { folder, port: PORT },
+        }
     }
 }
 
@@ -368,5 +423,9 @@ fn free_port() -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
+/// What its socket is called by.
+const PORT: u16 = 5432;
+/// The variable that names the folder of a server's socket.
+const SHARED_BY: &str = "GIG_TEST_POSTGRES";
 /// On a machine ten times slower.
 const PATIENCE: Duration = Duration::from_secs(120);
