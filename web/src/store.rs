@@ -40,6 +40,7 @@ mod tables;
 mod teams;
 #[cfg(test)]
 pub(crate) mod tests;
+mod told;
 pub mod transfer;
 pub(crate) mod webhooks;
 
@@ -60,6 +61,7 @@ pub use source::{ServerSource, SourceKind};
 pub use sqlite::{OpenStoreError, SqliteStore};
 pub use standing::Standing;
 pub use teams::{Team, members};
+pub use told::{Answerable, Telling, ToldRow, ToldState};
 pub use webhooks::{Webhook, WebhookKind};
 
 /// Is told of a change before it takes effect, and may refuse it.
@@ -246,11 +248,39 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn webhooks(&self) -> Result<Vec<Webhook>, StoreError>;
 
-    /// Notes that webhooks are told of a denial on this day; `false` where they were before, by whichever node.
+    /// Which denials webhooks were told of on the day of `now` (UTC), the newest of each destination last.
     ///
     /// # Errors
     /// [`StoreError`].
-    fn note_told(&self, what: &str, day: &str) -> Result<bool, StoreError>;
+    fn told_denials(&self, now: Timestamp) -> Result<Vec<ToldRow>, StoreError>;
+
+    /// Takes what a webhook is to be told; `false` where it was told before, or another node tells it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn begin_telling(&self, telling: &Telling, now: Timestamp) -> Result<bool, StoreError>;
+
+    /// Says how that ended, or that somebody answered.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn end_telling(
+        &self,
+        telling: &Telling,
+        state: ToldState,
+        now: Timestamp,
+    ) -> Result<(), StoreError>;
+
+    /// Whether a webhook may answer something: the id of what waits, or `record:` and that of a denial.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn answerable(
+        &self,
+        webhook: &str,
+        about: &str,
+        now: Timestamp,
+    ) -> Result<Answerable, StoreError>;
 
     /// The registered servers, by name.
     ///

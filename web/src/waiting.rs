@@ -16,8 +16,10 @@ use jiff::SignedDuration;
 
 use crate::{
     allow::{address, can_be_allowed},
+    api::audit::written,
     api_error::Problem,
     app::App,
+    credential::Digest,
     document,
     remedy::{Remedies, Remedy, profile_of},
 };
@@ -84,11 +86,106 @@ struct Wanted {
     count: u64,
 }
 
+/// What is told of one of them before its record is read.
+#[derive(Debug)]
+pub(crate) struct Told<'a> {
+    /// As [`Waiting::what`].
+    pub(crate) what: &'a str,
+    /// The id of its newest record.
+    pub(crate) record: &'a str,
+    /// When that was, as in records.
+    pub(crate) time: &'a str,
+}
+
+impl Waiting {
+    /// Which destination of which policy: the same, whoever asks for it and how often.
+    pub(crate) fn what(&self) -> String {
+        let row = &self.newest.row;
+        what(
+            &self.remedy.policy,
+            (row.host.as_deref().unwrap_or_default(), row.port),
+        )
+    }
+}
+
+impl Wanted {
+    fn what(&self) -> String {
+        let row = self.newest.row();
+        what(
+            &self.remedy.policy,
+            (row.host.as_deref().unwrap_or_default(), row.port),
+        )
+    }
+
+    /// With its record; what has gone meanwhile is no longer to be looked at.
+    fn read(self, app: &App) -> Result<Option<Waiting>, Problem> {
+        let found = app.read(|log| log.found_at(self.newest.newest))?;
+        let kept = self.remedy.assign.is_none();
+        Ok(found.map(|newest| Waiting {
+            newest,
+            policy: Some(self.remedy.policy.clone())
+                .filter(|_| kept)
+                .unwrap_or_default(),
+            remedy: self.remedy,
+            count: self.count,
+        }))
+    }
+}
+
+fn what(policy: &str, (host, port): (&str, Option<u16>)) -> String {
+    Digest::of(&format!("{policy}\n{host}\n{port:?}")).words()
+}
+
 /// Those of the last day, newest first. Reads the store and the record: for who is beside the runtime.
 ///
 /// # Errors
 /// When one of both cannot be read.
 pub(crate) fn waiting(app: &App) -> Result<Listed, Problem> {
+    let (wanted, mut listed) = gathered(app)?;
+    let count = wanted.len();
+    let mut turns = in_turns(wanted);
+    turns.truncate(MOST_LISTED);
+    turns.sort_by(|a, b| b.newest.last.cmp(&a.newest.last));
+    for one in turns {
+        listed.waiting.extend(one.read(app)?);
+    }
+    listed.more = count.saturating_sub(listed.waiting.len());
+    Ok(listed)
+}
+
+/// Of the same those that `tell` picks, servers in turns, until there are `most` and their records are kept by `keep`.
+/// What is not picked takes nobody's place.
+///
+/// # Errors
+/// The same.
+pub(crate) fn picked(
+    app: &App,
+    most: usize,
+    (tell, keep): (impl Fn(&Told<'_>) -> bool, impl Fn(&Row) -> bool),
+) -> Result<Listed, Problem> {
+    let (mut wanted, mut listed) = gathered(app)?;
+    wanted.retain(|one| {
+        let what = one.what();
+        let (record, time) = (written(one.newest.newest), one.newest.last.as_str());
+        let (what, record) = (what.as_str(), record.as_str());
+        tell(&Told { what, record, time })
+    });
+    let mut turns = in_turns(wanted).into_iter();
+    // What is not kept is read for nothing.
+    for one in turns.by_ref().take(MOST_READ) {
+        if listed.waiting.len() == most {
+            listed.more += 1;
+            break;
+        }
+        let kept = one.read(app)?.filter(|one| keep(&one.newest.row));
+        listed.waiting.extend(kept);
+    }
+    listed.more += turns.len();
+    Ok(listed)
+}
+
+/// All of the last day, and what may be missing.
+fn gathered(app: &App) -> Result<(Vec<Wanted>, Listed), Problem> {
     let now = app.clock.now();
     let since = now
         .checked_sub(SignedDuration::from_hours(24))
@@ -106,30 +203,13 @@ pub(crate) fn waiting(app: &App) -> Result<Listed, Problem> {
     let remedies = Remedies::read(app.store.as_ref(), document::moment(now));
     let mut remedies = remedies.map_err(Problem::internal)?;
     let wanted = gather(attempts, &mut remedies)?;
-    let count = wanted.len();
-    let mut waiting = Vec::new();
-    for one in in_turns(wanted) {
-        let found = app.read(|log| log.found_at(one.newest.newest))?;
-        // What has gone meanwhile is no longer to be looked at.
-        let Some(newest) = found else { continue };
-        let kept = one.remedy.assign.is_none();
-        waiting.push(Waiting {
-            newest,
-            policy: Some(one.remedy.policy.clone())
-                .filter(|_| kept)
-                .unwrap_or_default(),
-            remedy: one.remedy,
-            count: one.count,
-        });
-    }
-    let more = count.saturating_sub(waiting.len());
-    Ok(Listed {
-        waiting,
-        more,
+    let listed = Listed {
         beyond,
         behind: extent.behind,
         cut: extent.cut || extent.since.is_some_and(|from| from > asked.since),
-    })
+        ..Listed::default()
+    };
+    Ok((wanted, listed))
 }
 
 /// One of each destination that is denied now; the newest attempt comes first.
@@ -167,7 +247,7 @@ fn gather(attempts: Vec<KeptAttempt>, remedies: &mut Remedies<'_>) -> Result<Vec
     Ok(all)
 }
 
-/// The newest of each server, then the second of each, as many as are listed; of those the newest first.
+/// The newest of each server, then the second of each.
 fn in_turns(wanted: Vec<Wanted>) -> Vec<Wanted> {
     let mut turns: BTreeMap<String, usize> = BTreeMap::new();
     let mut numbered: Vec<(usize, Wanted)> = wanted
@@ -180,10 +260,7 @@ fn in_turns(wanted: Vec<Wanted>) -> Vec<Wanted> {
         .collect();
     // Stable: within a turn they stay as they came.
     numbered.sort_by_key(|(turn, _)| *turn);
-    numbered.truncate(MOST_LISTED);
-    let mut listed: Vec<Wanted> = numbered.into_iter().map(|(_, one)| one).collect();
-    listed.sort_by(|a, b| b.newest.last.cmp(&a.newest.last));
-    listed
+    numbered.into_iter().map(|(_, one)| one).collect()
 }
 
 /// Of a sandbox of which server, if a rule could open it.
@@ -199,6 +276,8 @@ fn place(row: &Row) -> Option<Place> {
 
 /// As many as somebody decides on in one go.
 const MOST_LISTED: usize = 20;
+/// Of records that are looked at for those that are to be told.
+const MOST_READ: usize = 200;
 
 #[cfg(test)]
 mod tests {
@@ -265,9 +344,15 @@ mod tests {
         let mut all: Vec<Wanted> = (100..2000).rev().map(|seq| wanted("noisy", seq)).collect();
         all.extend([wanted("calm", 7), wanted("quiet", 6), wanted("calm", 5)]);
         let listed = in_turns(all);
+        let listed = &listed[..MOST_LISTED];
         let of = |server: &str| listed.iter().filter(|one| one.server == server).count();
-        assert_eq!((listed.len(), of("calm"), of("quiet")), (MOST_LISTED, 2, 1));
-        assert_eq!(listed[0].newest.newest.seq, 1999);
-        assert_eq!(listed.last().unwrap().newest.newest.seq, 5);
+        assert_eq!(
+            (of("noisy"), of("calm"), of("quiet")),
+            (MOST_LISTED - 3, 2, 1)
+        );
+        assert_eq!(
+            listed.iter().map(|one| one.newest.newest.seq).max(),
+            Some(1999)
+        );
     }
 }

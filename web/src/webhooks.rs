@@ -1,9 +1,11 @@
 //! Webhooks: people are told elsewhere what waits for them, and may answer from there.
 //!
 //! The node whose proxy has a request tells of it, once to each webhook, after it stands where people are
-//! asked; nobody waits for that. What was denied at once is told once a day by one node (`denied`). What cannot be delivered is tried again while it still waits, and is in the
-//! record and the log when it was not. Places are asked as the appliance asks all others, by vetted
-//! addresses; what signs is read from this node's files each time, so that a new one needs no restart.
+//! asked; nobody waits for that. What was denied at once is told once a day by one node (`denied`). What cannot be
+//! delivered is tried again while it still waits, and is in the record and the log when it was not. What each was
+//! told is in the store before it goes out: by that, and nothing else, it is answered. Places are asked as the
+//! appliance asks all others, by vetted addresses; what signs is read from this node's files each time, so that a new
+//! one needs no restart.
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
@@ -29,9 +31,10 @@ use crate::{
     api::held::DeniedView,
     app::App,
     outbound::{OutboundError, OutboundRequest},
-    store::{HeldRow, Webhook},
+    store::{HeldRow, Telling, ToldState, Webhook},
 };
-use message::Message;
+use denied::Looked;
+use message::{Message, OF_RECORD};
 pub use signature::KeyRefused;
 use signature::{Heard, Key};
 
@@ -65,8 +68,23 @@ pub(crate) struct Webhooks {
 pub(crate) enum News {
     /// A request waits.
     Held(HeldRow),
-    /// What was denied at once may be allowed from now on.
-    Denied(DeniedView),
+    /// What was denied at once may be allowed from now on; with what tells its destination from others.
+    Denied(DeniedView, String),
+}
+
+impl News {
+    /// As a webhook is told of it, and answers.
+    pub(crate) fn telling(&self, webhook: &Webhook) -> Telling {
+        let (about, what) = match self {
+            Self::Held(row) => (row.id.clone(), String::new()),
+            Self::Denied(one, what) => (format!("{OF_RECORD}{}", one.record), what.clone()),
+        };
+        Telling {
+            webhook: webhook.name.clone(),
+            about,
+            what,
+        }
+    }
 }
 
 /// Why a webhook was not told.
@@ -148,12 +166,12 @@ pub(crate) async fn key(app: &App, webhook: &Webhook) -> Result<Key, TellError> 
 /// Tells webhooks what waits, until `stopping`. `fresh` brings it.
 pub(crate) async fn tell(app: Arc<App>, mut fresh: Receiver<HeldRow>, stopping: CancellationToken) {
     let mut telling = JoinSet::new();
-    let mut looking = JoinSet::<(u64, Vec<DeniedView>)>::new();
+    let mut looking = JoinSet::<(Looked, Vec<News>)>::new();
     // What was denied takes no place of what waits.
     let mut warning = JoinSet::new();
     let mut look = interval(denied::LOOK_EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut counted = 0;
+    let (mut looked, mut is_stale) = (Looked::default(), false);
     let (mut minute, mut warned) = (Instant::now(), 0);
     loop {
         let room = telling.len() < MOST_AT_ONCE;
@@ -168,19 +186,25 @@ pub(crate) async fn tell(app: Arc<App>, mut fresh: Receiver<HeldRow>, stopping: 
             Some(found) = looking.join_next() => {
                 // What panicked is looked at again.
                 let Ok((upto, denials)) = found else { continue };
-                counted = upto;
+                looked = upto;
                 warned += denials.len();
                 for one in denials {
-                    spread(&app, News::Denied(one), &mut warning).await;
+                    spread(&app, one, &mut warning).await;
                 }
             }
-            Some(_) = warning.join_next() => {}
+            Some(told) = warning.join_next() => {
+                is_stale |= !told.unwrap_or_default();
+            }
             _ = look.tick(), if looking.is_empty() && warning.len() < MOST_AT_ONCE => {
                 if minute.elapsed() >= MINUTE {
                     (minute, warned) = (Instant::now(), 0);
                 }
                 let most = denied::MOST_A_MINUTE.saturating_sub(warned);
-                looking.spawn(denied::fresh(Arc::clone(&app), counted, most));
+                // When what failed is due again is read anew.
+                if std::mem::take(&mut is_stale) {
+                    looked.again = Some(app.now());
+                }
+                looking.spawn(denied::fresh(Arc::clone(&app), looked, most));
             }
         }
     }
@@ -189,7 +213,7 @@ pub(crate) async fn tell(app: Arc<App>, mut fresh: Receiver<HeldRow>, stopping: 
     telling.shutdown().await;
 }
 
-async fn spread(app: &Arc<App>, news: News, telling: &mut JoinSet<()>) {
+async fn spread(app: &Arc<App>, news: News, telling: &mut JoinSet<bool>) {
     // What could not be read is in the log.
     let Ok(webhooks) = app.ask(|store| store.webhooks()).await else {
         return;
@@ -197,7 +221,7 @@ async fn spread(app: &Arc<App>, news: News, telling: &mut JoinSet<()>) {
     let news = Arc::new(news);
     for webhook in webhooks {
         // Denials are bounded before they come here.
-        let bounded = matches!(*news, News::Denied(_));
+        let bounded = matches!(*news, News::Denied(..));
         if bounded || app.webhooks.has_room(&webhook.name) {
             telling.spawn(deliver(Arc::clone(app), webhook, Arc::clone(&news)));
         } else {
@@ -207,25 +231,64 @@ async fn spread(app: &Arc<App>, news: News, telling: &mut JoinSet<()>) {
     }
 }
 
-/// Tries until it is told, or waits no more.
-async fn deliver(app: Arc<App>, webhook: Webhook, news: Arc<News>) {
+/// Tries until it is told, or waits no more; `false` where it could not be told. Of what was denied nothing is told
+/// that this webhook knows, or that cannot be noted.
+async fn deliver(app: Arc<App>, webhook: Webhook, news: Arc<News>) -> bool {
+    let (telling, now) = (news.telling(&webhook), app.now());
+    let noted = telling.clone();
+    let begun = app.ask(move |store| store.begin_telling(&noted, now)).await;
+    match (&*news, begun) {
+        (News::Denied(..), Ok(false) | Err(_)) => return true,
+        (News::Held(_), Err(_)) => {
+            tracing::warn!(
+                webhook = webhook.name,
+                "it is told what waits, and cannot answer"
+            );
+        }
+        _ => {}
+    }
+    let told = tried(&app, &webhook, &news).await;
+    let (now, state) = match told {
+        Ok(()) => (app.now(), ToldState::Told),
+        Err(_) => (app.now(), ToldState::Failed),
+    };
+    // What is not noted is given up later, and told again.
+    let noted = app
+        .ask(move |store| store.end_telling(&telling, state, now))
+        .await;
+    if noted.is_err() {
+        tracing::warn!(webhook = webhook.name, "what it was told cannot be noted");
+    }
+    match told {
+        Ok(()) => {
+            let words = format!("{} was told what waits", webhook.name);
+            app.watch.say(PART, true, words);
+            true
+        }
+        Err(why) => {
+            if let Some(why) = why {
+                failed(&app, &webhook, &news, &why.to_string()).await;
+            }
+            false
+        }
+    }
+}
+
+/// As often as it is worth.
+async fn tried(app: &App, webhook: &Webhook, news: &News) -> Result<(), Option<TellError>> {
     let id = message_id();
     let mut why = None;
-    let tries = match *news {
+    let tries = match news {
         News::Held(_) => PAUSES.len(),
-        News::Denied(_) => TRIES_OF_DENIED,
+        News::Denied(..) => TRIES_OF_DENIED,
     };
     for pause in PAUSES.into_iter().take(tries) {
         sleep(pause).await;
-        if !pause.is_zero() && !waits(&app, &news).await {
+        if !pause.is_zero() && !waits(app, news).await {
             break;
         }
-        match once(&app, &webhook, (Some(&news), &id)).await {
-            Ok(()) => {
-                let words = format!("{} was told what waits", webhook.name);
-                app.watch.say(PART, true, words);
-                return;
-            }
+        match once(app, webhook, (Some(news), &id)).await {
+            Ok(()) => return Ok(()),
             Err(error) => {
                 let again = error.passes();
                 why = Some(error);
@@ -235,9 +298,7 @@ async fn deliver(app: Arc<App>, webhook: Webhook, news: Arc<News>) {
             }
         }
     }
-    if let Some(why) = why {
-        failed(&app, &webhook, &news, &why.to_string()).await;
-    }
+    Err(why)
 }
 
 /// Whether there is still somebody to be asked for. Where the store cannot say, its time does.
@@ -314,7 +375,7 @@ async fn failed(app: &App, webhook: &Webhook, news: &News, why: &str) {
             entry.request = Some(row.id.as_str().into());
             "waits"
         }
-        News::Denied(one) => {
+        News::Denied(one, _) => {
             entry.server = one.server.as_deref().map(Into::into);
             "was denied"
         }

@@ -116,6 +116,19 @@ impl Lab {
         self.store.apply(change, &owner(), &|_| Ok(())).unwrap();
     }
 
+    /// Webhook `ops`, or another one, was told of this, so long ago.
+    pub(crate) fn told(&self, webhook: &str, about: &str, ago: jiff::SignedDuration) {
+        let telling = crate::store::Telling {
+            webhook: webhook.to_owned(),
+            about: about.to_owned(),
+            what: String::new(),
+        };
+        let at = self.app.now() - ago;
+        assert!(self.store.begin_telling(&telling, at).unwrap());
+        let told = crate::store::ToldState::Told;
+        self.store.end_telling(&telling, told, at).unwrap();
+    }
+
     /// A policy `p` for all servers, and these servers.
     pub(crate) fn with(servers: &[&str]) -> Self {
         let lab = Self::new();

@@ -57,6 +57,24 @@ impl App {
         self.tell_refusal(Some(Arc::clone(&caller.name)), caller.address, route);
     }
 
+    /// The same for an answer by a webhook to what it may not answer; `about` and why in words. Once a minute for each
+    /// that is answered.
+    pub(crate) fn tell_refused_answer(&self, caller: &Caller, (about, why): (&str, &str)) {
+        let who = format!("{} {about}", caller.name);
+        if !self.refusals.is_new(who, "an answer", self.now()) {
+            return;
+        }
+        let mut entry = Entry::new(Event::Auth);
+        entry.profile = Some(Arc::clone(&caller.name));
+        entry.src = caller.address;
+        entry.verdict = Some(VerdictWord::Deny);
+        entry.deed = Some(Deed::Refused);
+        entry.findings = vec![format!("refused to answer {about}: {why}").into()];
+        if let Err(error) = self.recorder.queue(entry) {
+            tracing::warn!(%error, "a refusal is not in the record");
+        }
+    }
+
     /// Puts a refusal in the record. It has happened: nobody waits for it.
     pub(crate) fn tell_refusal(
         &self,

@@ -16,10 +16,11 @@ mod value;
 pub(super) use value::{Params, Row, Value};
 
 use super::{
-    Account, Actor, Applied, Asked, Assignment, Begun, Change, ChangeError, Finish, HeldRow,
-    HeldWord, News, Once, Placed, PolicyHead, PolicyVersion, Proposal, SavedSearch, SecondFactor,
-    Server, Session, Store, StoreError, Team, Token, User, Webhook, Witness, factors, held, name,
-    once, proposals, rows, sessions, teams, webhooks,
+    Account, Actor, Answerable, Applied, Asked, Assignment, Begun, Change, ChangeError, Finish,
+    HeldRow, HeldWord, News, Once, Placed, PolicyHead, PolicyVersion, Proposal, SavedSearch,
+    SecondFactor, Server, Session, Store, StoreError, Team, Telling, Token, ToldRow, ToldState,
+    User, Webhook, Witness, factors, held, name, once, proposals, rows, sessions, teams, told,
+    webhooks,
 };
 
 /// A database that keeps the tables.
@@ -315,8 +316,31 @@ impl<T: Tables> Store for T {
         self.read(webhooks::all)
     }
 
-    fn note_told(&self, what: &str, day: &str) -> Result<bool, StoreError> {
-        self.read(|db| webhooks::note_told(db, what, day))
+    fn told_denials(&self, now: Timestamp) -> Result<Vec<ToldRow>, StoreError> {
+        self.read(|db| told::denials(db, now))
+    }
+
+    fn begin_telling(&self, telling: &Telling, now: Timestamp) -> Result<bool, StoreError> {
+        let begun = self.change(false, |db| told::begin(db, telling, now));
+        begun.map_err(once::failed)
+    }
+
+    fn end_telling(
+        &self,
+        telling: &Telling,
+        state: ToldState,
+        now: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.read(|db| told::end(db, telling, (state, now)))
+    }
+
+    fn answerable(
+        &self,
+        webhook: &str,
+        about: &str,
+        now: Timestamp,
+    ) -> Result<Answerable, StoreError> {
+        self.read(|db| told::answerable(db, (webhook, about), now))
     }
 
     fn servers(&self) -> Result<Vec<Server>, StoreError> {

@@ -161,6 +161,8 @@ pub(super) fn save(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
 
 /// Takes one away.
 pub(super) fn remove(db: &Transaction<'_>, name: &str) -> Outcome {
+    // Another one of this name was told nothing.
+    db.execute("DELETE FROM told WHERE webhook = ?1", [name])?;
     match db.execute("DELETE FROM webhooks WHERE name = ?1", [name])? {
         0 => missing("webhook", name),
         _ => Ok(()),
@@ -182,17 +184,6 @@ pub(super) fn lets(
         return Ok(false);
     }
     Ok(!rules || (is_set_up && standing::may(db, user, Permission::EditPolicies)?))
-}
-
-/// Notes that a denial is told elsewhere today; `false` where it was before. Those of other days are forgotten.
-pub(super) fn note_told(
-    db: &Transaction<'_>,
-    what: &str,
-    day: &str,
-) -> Result<bool, DatabaseError> {
-    db.execute("DELETE FROM told_denials WHERE day < ?1", [day])?;
-    let sql = "INSERT INTO told_denials (day, what) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
-    Ok(db.execute(sql, (day, what))? > 0)
 }
 
 fn row(row: &Row) -> Result<Webhook, DatabaseError> {

@@ -1,59 +1,112 @@
 //! Denials that webhooks are told of: each destination that a policy denies once a day, by the node that sees it
 //! first.
 //!
-//! It is what waits for somebody on the overview, read anew when this node has denied something since. A program that
-//! asks for a thousand hosts is told of in part: as many destinations at once as people are shown, servers in turns.
+//! It is what waits for somebody, read anew when this node has denied something since, or what was not delivered is
+//! due again. What a webhook knows, and what a person denied, takes no place of what is to be told. A program that asks
+//! for a thousand hosts is told of in part: so many a minute, servers in turns.
 
 use std::{
+    collections::HashMap,
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
-use crate::{api::held::DeniedView, app::App, credential::Digest, waiting::waiting};
+use jiff::Timestamp;
 
-/// What was denied since `counted` denials and is to be told, no more than `most`, and how many have been counted now.
-pub(crate) async fn fresh(app: Arc<App>, counted: u64, most: usize) -> (u64, Vec<DeniedView>) {
-    let count = app.traffic.denied.load(Relaxed);
-    if count == counted || most == 0 {
-        return (counted, Vec::new());
-    }
-    // What could not be read is in the log, and looked at again.
-    match app.ask(|store| store.webhooks()).await {
-        Err(_) => return (counted, Vec::new()),
-        // Whoever is set up later hears of what comes later.
-        Ok(webhooks) if webhooks.is_empty() => return (count, Vec::new()),
-        Ok(_) => {}
-    }
-    let theirs = Arc::clone(&app);
-    let listed = app.aside(move || waiting(&theirs)).await;
-    let Ok(Ok(listed)) = listed else {
-        return (counted, Vec::new());
-    };
-    let mut fresh = Vec::new();
-    for one in listed.waiting {
-        // What is left is told in the next round; what a person denied is decided.
-        if fresh.len() >= most {
-            return (counted, fresh);
-        }
-        if one.newest.row.findings.iter().any(|one| is_by_person(one)) {
-            continue;
-        }
-        if is_new(&app, &one.remedy.policy, &one.newest.row).await {
-            fresh.push(DeniedView::from(one));
-        }
-    }
-    // Some are not counted yet: they are looked at in the next round.
-    let upto = if listed.behind > 0 { counted } else { count };
-    (upto, fresh)
+use super::News;
+use crate::{
+    api::held::DeniedView,
+    api_error::Problem,
+    app::App,
+    store::{ToldRow, Webhook},
+    waiting::{Told, picked},
+    webhooks::message::OF_RECORD,
+};
+
+/// How far this node has looked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Looked {
+    /// Its denials that were looked at; `None`: those before it started are still to be.
+    pub(crate) counted: Option<u64>,
+    /// When something that was not delivered is due again.
+    pub(crate) again: Option<Timestamp>,
 }
 
-/// Whether nobody was told of this destination today.
-async fn is_new(app: &App, policy: &str, row: &gig_audit::row::Row) -> bool {
-    let (host, port) = (row.host.as_deref().unwrap_or_default(), row.port);
-    let what = Digest::of(&format!("{policy}\n{host}\n{port:?}")).words();
-    let day = app.now().strftime("%Y-%m-%d").to_string();
-    let noted = app.ask(move |store| store.note_told(&what, &day)).await;
-    noted.unwrap_or(false)
+/// What is to be told of what was denied since `looked`, no more than `most`, and how far that has been looked at.
+pub(crate) async fn fresh(app: Arc<App>, looked: Looked, most: usize) -> (Looked, Vec<News>) {
+    let (count, now) = (app.traffic.denied.load(Relaxed), app.now());
+    let is_due = looked.again.is_some_and(|again| again <= now);
+    if most == 0 || (looked.counted == Some(count) && !is_due) {
+        return (looked, Vec::new());
+    }
+    let read = app.ask(move |store| Ok((store.webhooks()?, store.told_denials(now)?)));
+    // What could not be read is in the log, and looked at again.
+    let Ok((webhooks, told)) = read.await else {
+        return (looked, Vec::new());
+    };
+    let counted = Some(count);
+    // Whoever is set up later hears of what comes later.
+    if webhooks.is_empty() {
+        let again = None;
+        return (Looked { counted, again }, Vec::new());
+    }
+    let theirs = Arc::clone(&app);
+    let listed = app.aside(move || {
+        let known = Known::of(&told);
+        let again = known.again(now);
+        let tell = |one: &Told<'_>| webhooks.iter().any(|to| known.lacks(to, one, now));
+        let keep = |row: &gig_audit::row::Row| !row.findings.iter().any(|one| is_by_person(one));
+        let listed = picked(&theirs, most, (tell, keep))?;
+        Ok::<_, Problem>((listed, again))
+    });
+    let Ok(Ok((listed, again))) = listed.await else {
+        return (looked, Vec::new());
+    };
+    // Some are not counted yet, or there was no room for them: they are looked at in the next round.
+    let is_left = listed.behind > 0 || listed.more > 0;
+    let looked = Looked {
+        counted: if is_left { looked.counted } else { counted },
+        again: if is_left { looked.again } else { again },
+    };
+    let news = listed.waiting.into_iter().map(|one| {
+        let what = one.what();
+        News::Denied(DeniedView::from(one), what)
+    });
+    (looked, news.collect())
+}
+
+/// What webhooks know today: by webhook and destination.
+struct Known<'a>(HashMap<(&'a str, &'a str), &'a ToldRow>);
+
+impl<'a> Known<'a> {
+    /// The newest comes last.
+    fn of(told: &'a [ToldRow]) -> Self {
+        let key = |one: &'a ToldRow| (one.telling.webhook.as_str(), one.telling.what.as_str());
+        Self(told.iter().map(|one| (key(one), one)).collect())
+    }
+
+    /// Whether this webhook is to be told of this now. Of what was denied before it was set up, it is not.
+    fn lacks(&self, webhook: &Webhook, one: &Told<'_>, now: Timestamp) -> bool {
+        match self.0.get(&(webhook.name.as_str(), one.what)) {
+            Some(known) => {
+                let about = format!("{OF_RECORD}{}", one.record);
+                known.again(&about).is_some_and(|at| at <= now)
+            }
+            None => {
+                let denied = one.time.parse::<Timestamp>();
+                denied.is_ok_and(|at| at >= webhook.changed)
+            }
+        }
+    }
+
+    /// When the first is due that is not due yet. One that is being told may fail: it is looked at after that.
+    fn again(&self, now: Timestamp) -> Option<Timestamp> {
+        let all = self
+            .0
+            .values()
+            .filter_map(|one| one.again(&one.telling.about));
+        all.filter(|at| *at > now).min()
+    }
 }
 
 /// Whether a record's word says that somebody was asked and denied it; nobody may have answered, or have been asked.

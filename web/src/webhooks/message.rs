@@ -105,7 +105,7 @@ impl Message<'_> {
         let told = Told {
             r#type: match self.news {
                 Some(News::Held(_)) => "held.waiting",
-                Some(News::Denied(_)) => "denied.waiting",
+                Some(News::Denied(..)) => "denied.waiting",
                 None => "webhook.test",
             },
             timestamp: time(self.now),
@@ -116,11 +116,11 @@ impl Message<'_> {
                     _ => None,
                 },
                 denied: match self.news {
-                    Some(News::Denied(one)) => Some(shown_denied(one)),
+                    Some(News::Denied(one, _)) => Some(shown_denied(one)),
                     _ => None,
                 },
                 console: match self.news {
-                    Some(News::Denied(one)) => at(&format!("/audit/{}", one.record)),
+                    Some(News::Denied(one, _)) => at(&format!("/audit/{}", one.record)),
                     _ => at("/approvals"),
                 },
                 answer: at(&answer).filter(|_| !self.webhook.answerers.is_empty()),
@@ -133,7 +133,7 @@ impl Message<'_> {
     fn slack(&self) -> Value {
         let held = match self.news {
             None => return quiet("gig reaches this channel", &json!([])),
-            Some(News::Denied(one)) => return self.slack_of_denied(&shown_denied(one)),
+            Some(News::Denied(one, _)) => return self.slack_of_denied(&shown_denied(one)),
             Some(News::Held(row)) => shown(row),
         };
         let until = &held.until;

@@ -187,7 +187,8 @@ async fn what_was_denied_takes_no_place_of_what_waits() {
             time: String::new(),
             count: 1,
         };
-        spread(&lab.app, News::Denied(denied), &mut warning).await;
+        let what = format!("what {number}");
+        spread(&lab.app, News::Denied(denied, what), &mut warning).await;
     }
     let mut telling = JoinSet::new();
     spread(&lab.app, News::Held(row(&lab, "a")), &mut telling).await;

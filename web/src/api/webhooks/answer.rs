@@ -1,7 +1,8 @@
 //! Answers that come by a webhook: who pressed a button in Slack, or a program of one's own.
 //!
 //! Nobody signs in here. What is heard is signed with the webhook's secret, of now, and new; who answers is
-//! on the webhook's list. They allow one request that waits, or deny it, or all like it, or like what was denied, for
+//! on the webhook's list; what they answer is what this webhook was told within the last day and nobody has answered
+//! from there. Anything else is refused and recorded. They allow one request that waits, or deny it, or all like it, or like what was denied, for
 //! an hour. A rule for ever, or for all of a host, takes a webhook that is set up so and a user here who writes
 //! policies. Under the two-person rule nothing is allowed from here. The record names the webhook and the user.
 
@@ -30,7 +31,7 @@ use crate::{
     connections::Peer,
     outbound::OutboundRequest,
     profile::Sight,
-    store::{Name, Webhook, WebhookKind},
+    store::{Answerable, Name, Telling, ToldState, Webhook, WebhookKind, shortened},
     visible::visible,
     webhooks::{
         key,
@@ -97,6 +98,20 @@ enum About {
     Denied(String),
 }
 
+impl About {
+    /// As a webhook was told of it.
+    fn telling(&self, webhook: &str) -> Telling {
+        Telling {
+            webhook: webhook.to_owned(),
+            about: match self {
+                Self::Held(id) => id.clone(),
+                Self::Denied(record) => format!("{OF_RECORD}{record}"),
+            },
+            what: String::new(),
+        }
+    }
+}
+
 impl Heard {
     /// Whether it is a rule that only a user here writes, who may.
     fn takes_a_user(&self) -> bool {
@@ -157,7 +172,7 @@ pub(crate) async fn answer(
                  writes policies",
             ))
         }
-        false => decide(&app, &caller, &heard).await,
+        false => decide_told(&app, &caller, (&webhook, &heard)).await,
     };
     let done = done.map(|words| format!("{words} by {user}"));
     told(&app, &webhook, heard.back, done).map(|done| Json(Done { done }))
@@ -258,6 +273,40 @@ fn read_slack(body: &[u8]) -> Result<Heard, Problem> {
     }
 }
 
+/// Decides on what this webhook was told, once.
+async fn decide_told(
+    app: &Arc<App>,
+    caller: &Caller,
+    (webhook, heard): (&Webhook, &Heard),
+) -> Result<&'static str, Problem> {
+    let now = app.now();
+    let telling = heard.about.telling(&webhook.name);
+    let asked = telling.clone();
+    let may = app.ask(move |store| store.answerable(&asked.webhook, &asked.about, now));
+    let (kind, words) = match may.await? {
+        Answerable::Yes => {
+            let done = decide(app, caller, heard).await?;
+            let noted = app.ask(move |store| store.end_telling(&telling, ToldState::Answered, now));
+            if noted.await.is_err() {
+                tracing::warn!(webhook = webhook.name, "what was answered is not noted");
+            }
+            return Ok(done);
+        }
+        Answerable::Never => (
+            "not_told",
+            "this webhook was not told of it: who signs in to the console decides",
+        ),
+        Answerable::Answered => ("answered", "it was answered from here already"),
+        Answerable::Late => (
+            "late",
+            "this webhook was told of it more than a day ago: who signs in to the console decides",
+        ),
+    };
+    let about = visible(shortened(&telling.about, LONGEST_ID));
+    app.tell_refused_answer(caller, (&about, words));
+    Err(Problem::new(StatusCode::CONFLICT, kind, words))
+}
+
 async fn decide(app: &Arc<App>, caller: &Caller, heard: &Heard) -> Result<&'static str, Problem> {
     let conflict = |kind, words| Problem::new(StatusCode::CONFLICT, kind, words);
     let sight = Sight::deciding(caller);
@@ -341,6 +390,8 @@ fn same_place(one: &str, other: &str) -> bool {
     of(one).is_some_and(|one| of(other) == Some(one))
 }
 
+/// Of what is said to be an id, in a record.
+const LONGEST_ID: usize = 80;
 /// Slack waits three seconds in all.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 

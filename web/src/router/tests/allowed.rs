@@ -6,10 +6,14 @@ use serde_json::{Value, json};
 
 use super::furnished::{Answer, Ask, Furnished};
 use crate::{
-    app::tests::{WEBHOOK_SECRET, saved},
+    app::tests::{Lab, WEBHOOK_SECRET, saved},
     role::Role,
-    store::{Change, Place, Store as _, WebhookKind},
-    webhooks::{denied::fresh, signature::Key},
+    store::{Change, Place, Store as _, ToldState, WebhookKind},
+    webhooks::{
+        News,
+        denied::{Looked, fresh},
+        signature::Key,
+    },
 };
 
 const ALLOW: &str = "POST /api/v1/audit/{record}/allow";
@@ -140,49 +144,148 @@ async fn a_request_that_waits_is_allowed_where_it_would_be_decided_now() {
     assert!(document(&appliance, "q").contains("new.example"));
 }
 
+/// Tells webhook `ops`, or says that it did not take it.
+fn ends(lab: &Lab, news: &News, state: ToldState) {
+    let telling = news.telling(&lab.store.webhooks().unwrap()[0]);
+    let now = lab.app.now();
+    assert!(lab.store.begin_telling(&telling, now).unwrap());
+    assert!(!lab.store.begin_telling(&telling, now).unwrap(), "one node");
+    lab.store.end_telling(&telling, state, now).unwrap();
+}
+
+fn records(news: &[News]) -> Vec<&str> {
+    news.iter().map(record).collect()
+}
+
+fn record(news: &News) -> &str {
+    match news {
+        News::Denied(one, _) => &one.record,
+        News::Held(_) => "",
+    }
+}
+
 #[tokio::test]
 async fn a_denial_is_told_once_a_day_by_one_node() {
     let appliance = Furnished::new().await;
-    let app = &appliance.lab.app;
-    assert!(
-        fresh(app.clone(), 0, 9).await.1.is_empty(),
-        "nothing was denied here"
-    );
+    let (lab, app) = (&appliance.lab, &appliance.lab.app);
     app.traffic.denied.store(1, Relaxed);
-    let none = fresh(app.clone(), 0, 0).await;
+    let none = fresh(app.clone(), Looked::default(), 0).await;
     assert!(
-        none.0 == 0 && none.1.is_empty(),
+        none.0 == Looked::default() && none.1.is_empty(),
         "no room: it is told later"
     );
-    let (upto, told) = fresh(app.clone(), 0, 9).await;
-    let told: Vec<_> = told.iter().map(|one| one.record.as_str()).collect();
-    assert_eq!((upto, told), (1, vec![appliance.record.as_str()]));
-    assert!(fresh(app.clone(), 1, 9).await.1.is_empty());
-    // Denied again, here or at another node.
+    let (upto, told) = fresh(app.clone(), Looked::default(), 9).await;
+    assert_eq!(
+        (upto.counted, records(&told)),
+        (Some(1), vec![appliance.record.as_str()])
+    );
+    assert!(
+        fresh(app.clone(), upto, 9).await.1.is_empty(),
+        "nothing was denied since"
+    );
+    ends(lab, &told[0], ToldState::Told);
+    // Denied again, here or at another node, or started anew.
     app.traffic.denied.store(2, Relaxed);
-    for counted in [1, 0] {
-        let (upto, told) = fresh(app.clone(), counted, 9).await;
-        assert!(upto == 2 && told.is_empty(), "{told:?}");
+    for looked in [upto, Looked::default()] {
+        let (upto, told) = fresh(app.clone(), looked, 9).await;
+        assert!(upto.counted == Some(2) && told.is_empty(), "{told:?}");
     }
-    let store = &appliance.lab.store;
-    assert!(store.note_told("x", "2026-01-01").unwrap());
-    assert!(!store.note_told("x", "2026-01-01").unwrap());
-    assert!(store.note_told("x", "2026-01-02").unwrap(), "another day");
+}
+
+#[tokio::test]
+async fn a_denial_that_was_not_delivered_is_told_again() {
+    let appliance = Furnished::new().await;
+    let (lab, app) = (&appliance.lab, &appliance.lab.app);
+    app.traffic.denied.store(1, Relaxed);
+    let (_, told) = fresh(app.clone(), Looked::default(), 9).await;
+    ends(lab, &told[0], ToldState::Failed);
+    let (looked, none) = fresh(app.clone(), Looked::default(), 9).await;
+    assert!(none.is_empty(), "in a minute: {none:?}");
+    let due = looked.again.unwrap();
+    let wait = due.duration_since(app.now());
+    assert!((50..=60).contains(&wait.as_secs()), "{wait:?}");
+    // It failed two minutes ago.
+    let telling = told[0].telling(&lab.store.webhooks().unwrap()[0]);
+    let before = app.now() - jiff::SignedDuration::from_mins(2);
+    let end = |state| lab.store.end_telling(&telling, state, before).unwrap();
+    end(ToldState::Failed);
+    let due = Looked {
+        again: Some(before),
+        ..looked
+    };
+    let (_, told) = fresh(app.clone(), due, 9).await;
+    assert_eq!(
+        records(&told),
+        [appliance.record.as_str()],
+        "nothing was denied since"
+    );
+    ends(lab, &told[0], ToldState::Told);
+    assert!(fresh(app.clone(), due, 9).await.1.is_empty());
+}
+
+#[tokio::test]
+async fn what_was_told_or_denied_by_a_person_takes_no_place_of_what_is_to_be_told() {
+    let appliance = Furnished::new().await;
+    let app = &appliance.lab.app;
+    // More than are listed at once; every third by a person.
+    appliance.denied_hosts(60, |number| number % 3 == 0).await;
+    app.traffic.denied.store(61, Relaxed);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..9 {
+        let (_, told) = fresh(app.clone(), Looked::default(), 10).await;
+        for one in &told {
+            ends(&appliance.lab, one, ToldState::Told);
+        }
+        seen.extend(records(&told).into_iter().map(str::to_owned));
+    }
+    assert_eq!(seen.len(), 41, "{seen:?}");
+}
+
+/// Webhook `ops`, by which three people answer.
+fn set_up(appliance: &Furnished, rules: bool) {
+    appliance.lab.make(&Change::SaveWebhook {
+        name: "ops".parse().unwrap(),
+        kind: WebhookKind::Generic,
+        url: "https://hooks.example/x".to_owned(),
+        answerers: ["ben", "cem", "pat"].map(str::to_owned).to_vec(),
+        rules,
+    });
+}
+
+#[tokio::test]
+async fn a_denial_is_answered_where_it_was_told_and_once() {
+    let appliance = Furnished::new().await;
+    set_up(&appliance, false);
+    let say = async || {
+        let hour = json!({"record": appliance.record, "answer": "hour", "user": "ben"});
+        let answer = answered(&appliance, hour).await;
+        (answer.status, answer.json()["title"].clone())
+    };
+    assert_eq!(say().await, (409, json!("not told")));
+    assert!(!document(&appliance, "p").contains("new.example"));
+    let about = format!("record:{}", appliance.record);
+    appliance
+        .lab
+        .told("ops", &about, jiff::SignedDuration::ZERO);
+    assert_eq!(say().await.0, 200);
+    assert!(document(&appliance, "p").contains("new.example"));
+    // Also when its rule has ended.
+    appliance.lab.make(&saved("p"));
+    assert_eq!(say().await, (409, json!("answered")));
 }
 
 #[tokio::test]
 async fn a_webhook_answers_for_an_hour_and_for_ever_where_it_and_its_user_may() {
     let appliance = Furnished::new().await;
-    let rules = |rules: bool| {
-        appliance.lab.make(&Change::SaveWebhook {
-            name: "ops".parse().unwrap(),
-            kind: WebhookKind::Generic,
-            url: "https://hooks.example/x".to_owned(),
-            answerers: ["ben", "cem", "pat"].map(str::to_owned).to_vec(),
-            rules,
-        });
-    };
+    let rules = |rules: bool| set_up(&appliance, rules);
     rules(false);
+    let about = format!("record:{}", appliance.record);
+    let told = || {
+        appliance
+            .lab
+            .told("ops", &about, jiff::SignedDuration::ZERO)
+    };
+    told();
     let say = |answer: &str, width: &str, user: &str| {
         let body =
             json!({"record": appliance.record, "answer": answer, "width": width, "user": user});
@@ -202,6 +305,7 @@ async fn a_webhook_answers_for_an_hour_and_for_ever_where_it_and_its_user_may() 
     }
     // A connection has no path: any rule for it is for all of the host.
     appliance.put_held("tcp", None);
+    appliance.lab.told("ops", "tcp", jiff::SignedDuration::ZERO);
     let tcp = json!({"id": "tcp", "answer": "hour", "user": "ben"});
     assert_eq!(answered(&appliance, tcp).await.status, 403);
     rules(true);
@@ -217,8 +321,13 @@ async fn a_webhook_answers_for_an_hour_and_for_ever_where_it_and_its_user_may() 
     );
     let rule = "rules: [{methods: [GET], paths: [/x]}], expires:";
     assert!(document(&appliance, "p").contains(rule));
-    // As it was before.
+    // As it was before, and told anew.
     appliance.lab.make(&saved("p"));
+    appliance.lab.make(&Change::RemoveWebhook {
+        name: "ops".to_owned(),
+    });
+    rules(true);
+    told();
     let done = say("ever", "host", "ben").await;
     assert_eq!(done.status, 200, "{done:?}");
     let document = document(&appliance, "p");

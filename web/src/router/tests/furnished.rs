@@ -135,6 +135,24 @@ impl Furnished {
         put_held(&self.lab, id, (&self.sandbox, "ana"), path);
     }
 
+    /// These are in the record, too.
+    pub(super) async fn record(&self, entries: impl IntoIterator<Item = Entry>) {
+        recorded(&self.lab, entries).await;
+    }
+
+    /// So many hosts more were denied, some of them by a person.
+    pub(super) async fn denied_hosts(&self, count: u32, is_by_person: impl Fn(u32) -> bool) {
+        let one = |number| {
+            let host = format!("n{number}.example");
+            let mut entry = denial(&self.sandbox, ("ana", &host, "/x"));
+            if is_by_person(number) {
+                entry.findings = vec!["held".into(), "denied_by:ana".into()];
+            }
+            entry
+        };
+        self.record((0..count).map(one)).await;
+    }
+
     /// `text` with the ids that are not known before.
     pub(super) fn filled(&self, text: &str) -> String {
         let text = text.replace("{sandbox}", &self.sandbox);
@@ -319,32 +337,47 @@ fn put_held(lab: &Lab, id: &str, (sandbox, profile): (&str, &str), path: Option<
     lab.store.put_held(&[row]).unwrap();
 }
 
-/// Records that this sandbox was denied something; the record's id.
-async fn denied(lab: &Lab, sandbox: &str) -> String {
-    let store = SqliteStore::open(&lab.record(), "here").unwrap();
-    let settings = RecorderSettings::new("here");
-    let (recorder, owner) = Recorder::start(Box::new(store), settings).unwrap();
-    let of = |event| {
-        let mut entry = Entry::new(event);
-        entry.sandbox = Some(SandboxId::new(sandbox.parse().unwrap()));
-        entry.server = Some("docs".into());
-        entry.profile = Some("ana".into());
-        entry
-    };
-    recorder.record(of(Event::SandboxStart)).await.unwrap();
-    let mut entry = of(Event::Request);
-    entry.host = Some("new.example".into());
+/// What server docs did for this profile.
+fn entry(sandbox: &str, profile: &str, event: Event) -> Entry {
+    let mut entry = Entry::new(event);
+    entry.sandbox = Some(SandboxId::new(sandbox.parse().unwrap()));
+    entry.server = Some("docs".into());
+    entry.profile = Some(profile.into());
+    entry
+}
+
+/// That it was denied this path of this host.
+pub(super) fn denial(sandbox: &str, (profile, host, path): (&str, &str, &str)) -> Entry {
+    let mut entry = entry(sandbox, profile, Event::Request);
+    entry.host = Some(host.into());
     entry.port = Some(443);
     entry.protocol = Some("https".into());
     entry.method = Some("GET".into());
-    entry.path = Some("/x".into());
+    entry.path = Some(path.into());
     entry.policy = Some("p".into());
     entry.policy_version = Some(2);
     entry.verdict = Some(VerdictWord::Deny);
     entry.reason = Some(DenyReason::HostNotAllowed);
-    recorder.record(entry).await.unwrap();
+    entry
+}
+
+/// Puts these in the record.
+async fn recorded(lab: &Lab, entries: impl IntoIterator<Item = Entry>) {
+    let store = SqliteStore::open(&lab.record(), "here").unwrap();
+    let settings = RecorderSettings::new("here");
+    let (recorder, owner) = Recorder::start(Box::new(store), settings).unwrap();
+    for entry in entries {
+        recorder.record(entry).await.unwrap();
+    }
     drop(recorder);
     owner.close(Duration::from_secs(5));
+}
+
+/// Records that this sandbox was denied something; the record's id.
+async fn denied(lab: &Lab, sandbox: &str) -> String {
+    let started = entry(sandbox, "ana", Event::SandboxStart);
+    let denied = denial(sandbox, ("ana", "new.example", "/x"));
+    recorded(lab, [started, denied]).await;
     let page = lab.app.search(gig_audit::search::Query {
         filter: gig_audit::search::Filter::default(),
         before: None,

@@ -13,14 +13,68 @@ on_both! {
     under_the_two_person_rule_somebody_known_lets_pass,
     a_word_is_said_once_and_in_time,
     what_is_over_is_forgotten,
-    a_denial_is_noted_once_a_day_and_rules_take_a_user_here,
+    what_a_webhook_is_told_is_taken_by_one_and_again_where_it_failed,
+    rules_by_a_webhook_take_a_user_here,
 }
 
-fn a_denial_is_noted_once_a_day_and_rules_take_a_user_here(store: &dyn Store) {
-    assert!(store.note_told("x", "2026-11-21").unwrap());
-    assert!(!store.note_told("x", "2026-11-21").unwrap());
-    assert!(store.note_told("y", "2026-11-21").unwrap());
-    assert!(store.note_told("x", "2026-11-22").unwrap(), "another day");
+fn what_a_webhook_is_told_is_taken_by_one_and_again_where_it_failed(store: &dyn Store) {
+    let of = |webhook: &str, about: &str, what: &str| Telling {
+        webhook: webhook.to_owned(),
+        about: about.to_owned(),
+        what: what.to_owned(),
+    };
+    let begin = |telling: &Telling, seconds| store.begin_telling(telling, at(seconds)).unwrap();
+    let end = |telling: &Telling, state, seconds| {
+        store.end_telling(telling, state, at(seconds)).unwrap();
+    };
+    let may = |about: &str, seconds| store.answerable("ops", about, at(seconds)).unwrap();
+    let one = of("ops", "record:1-1", "x");
+    assert!(begin(&one, 0) && !begin(&one, 1), "another node is at it");
+    assert!(begin(&of("chat", "record:1-1", "x"), 1) && begin(&of("ops", "record:1-2", "y"), 1));
+    assert_eq!(may("record:1-1", 1), Answerable::Yes);
+    end(&one, ToldState::Failed, 2);
+    assert_eq!(may("record:1-1", 3), Answerable::Never);
+    // By its newest record, after a minute.
+    let newer = of("ops", "record:1-3", "x");
+    assert!(!begin(&newer, 61) && begin(&newer, 62));
+    end(&newer, ToldState::Told, 63);
+    assert_eq!(may("record:1-1", 64), Answerable::Never);
+    assert_eq!(may("record:1-3", 64), Answerable::Yes);
+    assert!(!begin(&of("ops", "record:1-4", "x"), 9999), "once a day");
+    let listed = store.told_denials(at(64)).unwrap();
+    let newest = listed
+        .iter()
+        .rfind(|one| one.telling.what == "x" && one.telling.webhook == "ops");
+    assert_eq!(
+        newest.map(|one| (one.state, one.tries)),
+        Some((ToldState::Told, 2))
+    );
+    assert_eq!(listed.len(), 3);
+    // Decided on, and denied once more after that; its old record is no news.
+    end(&newer, ToldState::Answered, 70);
+    end(&newer, ToldState::Told, 71);
+    assert_eq!(may("record:1-3", 72), Answerable::Answered);
+    assert!(!begin(&newer, 72) && begin(&of("ops", "record:1-4", "x"), 72));
+    end(&of("ops", "record:1-4", "x"), ToldState::Told, 72);
+    let day = 24 * 3600;
+    assert_eq!(may("record:1-4", 72 + day), Answerable::Yes);
+    assert_eq!(may("record:1-4", 73 + day), Answerable::Late);
+    assert!(begin(&of("ops", "record:1-9", "x"), day), "another day");
+    assert_eq!(
+        may("record:1-4", day),
+        Answerable::Yes,
+        "its button works still"
+    );
+    // What waits.
+    let held = of("ops", "h1", "");
+    assert!(begin(&held, 0) && begin(&of("ops", "h2", ""), 0) && !begin(&held, 1));
+    assert_eq!(
+        (may("h1", 1), may("h3", 1)),
+        (Answerable::Yes, Answerable::Never)
+    );
+}
+
+fn rules_by_a_webhook_take_a_user_here(store: &dyn Store) {
     let save = |rules: bool| {
         let change = Change::SaveWebhook {
             name: "ops".parse().unwrap(),

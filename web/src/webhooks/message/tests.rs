@@ -129,7 +129,7 @@ fn a_program_is_told_what_waits_and_where_to_answer() {
 }
 
 fn denied(path: Option<&str>, policy: &str) -> News {
-    News::Denied(DeniedView {
+    let view = DeniedView {
         record: "7-42".to_owned(),
         allow: "/api/v1/audit/7-42/allow".to_owned(),
         server: Some("docs".to_owned()),
@@ -144,7 +144,8 @@ fn denied(path: Option<&str>, policy: &str) -> News {
         reason: Some("host_not_allowed".to_owned()),
         time: "2026-11-21T09:30:00Z".to_owned(),
         count: 3,
-    })
+    };
+    News::Denied(view, String::new())
 }
 
 #[test]

@@ -24,6 +24,13 @@ fn set_up(lab: &Lab, name: &str, kind: WebhookKind, answerers: &[&str]) {
     });
 }
 
+/// This webhook was told what waits.
+fn told(lab: &Lab, name: &str, ids: &[&str]) {
+    for id in ids {
+        lab.told(name, id, SignedDuration::ZERO);
+    }
+}
+
 /// A lab where these wait.
 fn lab(ids: &[&str]) -> Lab {
     let lab = Lab::new();
@@ -122,6 +129,7 @@ fn words(lab: &Lab) -> Vec<(String, bool, String)> {
 async fn who_is_on_the_list_answers_by_a_button_once_and_is_named() {
     let lab = lab(&["a", "b"]);
     set_up(&lab, "slack", WebhookKind::Slack, &["U1"]);
+    told(&lab, "slack", &["a", "b"]);
     lab.outbound.json(
         "https://hooks.slack.example/actions/T0/1/y",
         &json!({"ok": true}),
@@ -162,7 +170,7 @@ async fn who_is_on_the_list_answers_by_a_button_once_and_is_named() {
     let late = pressed(&lab, "gig_deny", "a", "U1");
     assert_eq!(
         sent(&lab, "slack", &late).await,
-        Err(404),
+        Err(409),
         "nobody says twice"
     );
     lab.app.attachments.close();
@@ -186,6 +194,7 @@ async fn who_is_on_the_list_answers_by_a_button_once_and_is_named() {
 async fn a_program_allows_for_an_hour_and_no_longer() {
     let lab = lab(&["a"]);
     set_up(&lab, "bot", WebhookKind::Generic, &["ana"]);
+    told(&lab, "bot", &["a"]);
     for (id, body) in [
         (
             "1",
@@ -217,6 +226,7 @@ async fn a_program_allows_for_an_hour_and_no_longer() {
 async fn under_the_two_person_rule_a_webhook_denies_and_no_more() {
     let lab = lab(&["a"]);
     set_up(&lab, "bot", WebhookKind::Generic, &["ana"]);
+    told(&lab, "bot", &["a"]);
     for name in ["ana", "ben"] {
         let named = || name.parse().unwrap();
         lab.make(&Change::AddUser {
@@ -266,6 +276,54 @@ async fn who_was_taken_off_the_list_meanwhile_changes_nothing() {
     set_up(&lab, "bot", WebhookKind::Generic, &[]);
     let body = json!({"id": "a", "answer": "once", "user": ""});
     assert_eq!(sent(&lab, "bot", &said(&lab, "1", &body)).await, Err(403));
+}
+
+#[tokio::test]
+async fn an_answer_is_to_what_its_webhook_was_told_within_a_day_and_to_nothing_else() {
+    let lab = lab(&["a", "b", "c", "d"]);
+    for name in ["bot", "other"] {
+        set_up(&lab, name, WebhookKind::Generic, &["ana"]);
+    }
+    told(&lab, "other", &["a"]);
+    lab.told("bot", "b", SignedDuration::from_hours(25));
+    let failed = Telling {
+        webhook: "bot".to_owned(),
+        about: "c".to_owned(),
+        what: String::new(),
+    };
+    let (store, now) = (&lab.app.store, lab.app.now());
+    assert!(store.begin_telling(&failed, now).unwrap());
+    store.end_telling(&failed, ToldState::Failed, now).unwrap();
+    for (number, about) in ["a", "b", "c", "d"].into_iter().enumerate() {
+        let body = json!({"id": about, "answer": "once", "user": "ana"});
+        let answer = said(&lab, &format!("m{number}"), &body);
+        assert_eq!(sent(&lab, "bot", &answer).await, Err(409), "{about}");
+    }
+    let body = json!({"record": "1-1", "answer": "hour", "user": "ana"});
+    assert_eq!(sent(&lab, "bot", &said(&lab, "r", &body)).await, Err(409));
+    assert!(words(&lab).is_empty());
+    assert_eq!(store.policy("p", None).unwrap().unwrap().head.version, 1);
+    let records = lab.log.records().into_iter().map(|record| record.entry);
+    let refused: Vec<_> = records
+        .filter(|entry| {
+            entry
+                .findings
+                .iter()
+                .any(|one| one.starts_with("refused to answer"))
+        })
+        .collect();
+    assert_eq!(refused.len(), 5, "{refused:?}");
+    assert_eq!(refused[0].profile.as_deref(), Some("webhook bot (ana)"));
+    assert!(refused[4].findings[0].contains("record:1-1"), "{refused:?}");
+    // Also while it is being told: a program may answer before it says that it took it.
+    lab.app
+        .store
+        .begin_telling(&failed, now + SignedDuration::from_mins(2))
+        .unwrap();
+    let body = json!({"id": "c", "answer": "once", "user": "ana"});
+    assert!(sent(&lab, "bot", &said(&lab, "c2", &body)).await.is_ok());
+    let again = sent(&lab, "bot", &said(&lab, "c3", &body)).await;
+    assert_eq!((again, words(&lab).len()), (Err(409), 1));
 }
 
 #[test]

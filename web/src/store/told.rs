@@ -1,0 +1,244 @@
+//! What webhooks were told, as all nodes see it: one row for each webhook and each thing that it was told of.
+//!
+//! Whoever tells takes the row first, so that of several nodes one tells, and says afterwards how it ended: what was
+//! not delivered is told again, a bounded number of times. A webhook is answered by such a row alone, within a day,
+//! and once. A row outlasts the day of its denial, so that its button does.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    changes::Outcome,
+    tables::{DatabaseError, OptionalExtension as _, Row, Transaction},
+};
+
+/// Something that a webhook is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Telling {
+    /// Which webhook.
+    pub webhook: String,
+    /// What it is answered by: the id of a request that waits, or `record:` and that of a denial.
+    pub about: String,
+    /// Which destination of which policy was denied; empty of what waits.
+    pub what: String,
+}
+
+/// How far something was told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToldRow {
+    /// What.
+    pub telling: Telling,
+    /// How far.
+    pub state: ToldState,
+    /// How often that was begun.
+    pub tries: u32,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// How far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToldState {
+    /// A node is at it.
+    Telling,
+    /// It was taken.
+    Told,
+    /// It was not.
+    Failed,
+    /// Somebody decided on it from there.
+    Answered,
+}
+
+/// Whether a webhook may answer something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answerable {
+    /// It was told of it and nobody answered from there.
+    Yes,
+    /// It was not told of it.
+    Never,
+    /// It was answered from there.
+    Answered,
+    /// It was told of it too long ago.
+    Late,
+}
+
+impl ToldState {
+    const ALL: [Self; 4] = [Self::Telling, Self::Told, Self::Failed, Self::Answered];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Telling => "telling",
+            Self::Told => "told",
+            Self::Failed => "failed",
+            Self::Answered => "answered",
+        }
+    }
+}
+
+impl ToldRow {
+    /// When the same destination is told again; `None`: not today, as far as is known now. What was decided from
+    /// there and denied anew (by another record) is news.
+    #[must_use]
+    pub fn again(&self, about: &str) -> Option<Timestamp> {
+        let after = match self.state {
+            ToldState::Told => return None,
+            ToldState::Answered => {
+                return (self.telling.about != about).then_some(self.since);
+            }
+            // The node that was at it has gone.
+            ToldState::Telling => GIVEN_UP,
+            ToldState::Failed => usize::try_from(self.tries)
+                .ok()
+                .and_then(|tries| AGAIN.get(tries.checked_sub(1)?))
+                .copied()?,
+        };
+        let within = usize::try_from(self.tries).is_ok_and(|tries| tries <= AGAIN.len());
+        self.since.checked_add(after).ok().filter(|_| within)
+    }
+}
+
+/// The newest of each webhook and denied destination of this day.
+pub(super) fn denials(db: &Transaction<'_>, now: Timestamp) -> Result<Vec<ToldRow>, DatabaseError> {
+    let sql = "SELECT webhook, about, what, state, tries, since FROM told
+               WHERE since >= ?1 AND what <> '' ORDER BY since";
+    db.query_all(sql, [midnight(now)], row)
+}
+
+/// Takes what is to be told; `false` where it was told already, or another node is at it.
+pub(super) fn begin(db: &Transaction<'_>, telling: &Telling, now: Timestamp) -> Outcome<bool> {
+    let second = now.as_second();
+    db.execute(
+        "DELETE FROM told WHERE since < ?1",
+        [second - KEPT.as_secs()],
+    )?;
+    let Telling {
+        webhook,
+        about,
+        what,
+    } = telling;
+    let sql = "SELECT webhook, about, what, state, tries, since FROM told
+               WHERE webhook = ?1 AND what = ?2 AND (what <> '' OR about = ?3) AND since >= ?4
+               ORDER BY since DESC LIMIT 1";
+    let asked = (webhook, what, about, midnight(now));
+    let last = db.query_row(sql, asked, row).optional()?;
+    let tries = match last {
+        None => 1,
+        Some(last) if last.again(about).is_none_or(|at| at > now) => return Ok(false),
+        Some(last) if last.state == ToldState::Answered => 1,
+        Some(last) => last.tries + 1,
+    };
+    // What failed with an older record is told with the newest.
+    let sql = "DELETE FROM told WHERE webhook = ?1 AND what = ?2 AND what <> '' AND state IN ('failed', 'telling')";
+    db.execute(sql, (webhook, what))?;
+    let sql = "INSERT INTO told (webhook, about, what, state, tries, since)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+               ON CONFLICT (webhook, about) DO UPDATE
+               SET what = ?3, state = ?4, tries = ?5, since = ?6";
+    let state = ToldState::Telling.as_str();
+    db.execute(sql, (webhook, about, what, state, tries, second))?;
+    Ok(true)
+}
+
+/// Says how it ended. Who answered while it was being told has answered.
+pub(super) fn end(
+    db: &Transaction<'_>,
+    telling: &Telling,
+    (state, now): (ToldState, Timestamp),
+) -> Result<(), DatabaseError> {
+    let sql = "UPDATE told SET state = ?3, since = ?4
+               WHERE webhook = ?1 AND about = ?2 AND state <> 'answered'";
+    let values = (
+        &telling.webhook,
+        &telling.about,
+        state.as_str(),
+        now.as_second(),
+    );
+    db.execute(sql, values).map(drop)
+}
+
+/// Whether a webhook may answer this.
+pub(super) fn answerable(
+    db: &Transaction<'_>,
+    (webhook, about): (&str, &str),
+    now: Timestamp,
+) -> Result<Answerable, DatabaseError> {
+    let sql = "SELECT webhook, about, what, state, tries, since FROM told
+               WHERE webhook = ?1 AND about = ?2";
+    let found = db.query_row(sql, (webhook, about), row).optional()?;
+    Ok(match found {
+        None => Answerable::Never,
+        Some(one) => match one.state {
+            ToldState::Failed => Answerable::Never,
+            ToldState::Answered => Answerable::Answered,
+            ToldState::Telling | ToldState::Told => match now.duration_since(one.since) > WITHIN {
+                true => Answerable::Late,
+                false => Answerable::Yes,
+            },
+        },
+    })
+}
+
+fn row(row: &Row) -> Result<ToldRow, DatabaseError> {
+    let unreadable = |column: usize, why: String| DatabaseError::Unreadable { column, why };
+    let state: String = row.get(3)?;
+    let state = ToldState::ALL.into_iter().find(|one| one.as_str() == state);
+    let since = Timestamp::from_second(row.get(5)?);
+    Ok(ToldRow {
+        telling: Telling {
+            webhook: row.get(0)?,
+            about: row.get(1)?,
+            what: row.get(2)?,
+        },
+        state: state.ok_or_else(|| unreadable(3, "no such state".to_owned()))?,
+        tries: row.get(4)?,
+        since: since.map_err(|error| unreadable(5, error.to_string()))?,
+    })
+}
+
+/// When this day began (UTC): a destination is told once a day.
+fn midnight(now: Timestamp) -> i64 {
+    now.as_second().div_euclid(DAY.as_secs()) * DAY.as_secs()
+}
+
+const DAY: SignedDuration = SignedDuration::from_hours(24);
+/// What was denied stands in the console for as long.
+const WITHIN: SignedDuration = DAY;
+/// Longer than any answer is heard.
+const KEPT: SignedDuration = SignedDuration::from_hours(48);
+/// After each time that all tries of a message failed: who mends a webhook within the hour misses nothing.
+const AGAIN: [SignedDuration; 4] = [
+    SignedDuration::from_mins(1),
+    SignedDuration::from_mins(5),
+    SignedDuration::from_mins(15),
+    SignedDuration::from_mins(45),
+];
+/// Longer than all tries of one message take.
+const GIVEN_UP: SignedDuration = SignedDuration::from_mins(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_delivered_is_due_again_a_bounded_number_of_times() {
+        let at = |seconds: i64| Timestamp::from_second(1_800_000_000 + seconds).unwrap();
+        let of = |state, tries| ToldRow {
+            telling: Telling {
+                webhook: "ops".to_owned(),
+                about: "record:1-1".to_owned(),
+                what: "x".to_owned(),
+            },
+            state,
+            tries,
+            since: at(0),
+        };
+        let again = |state, tries| of(state, tries).again("record:1-2");
+        assert_eq!(again(ToldState::Failed, 1), Some(at(60)));
+        assert_eq!(again(ToldState::Failed, 4), Some(at(2700)));
+        assert_eq!(again(ToldState::Failed, 5), None, "it was tried enough");
+        assert_eq!(again(ToldState::Told, 1), None);
+        assert_eq!(again(ToldState::Telling, 1), Some(at(300)), "its node died");
+        assert_eq!(again(ToldState::Telling, 5), None);
+        assert_eq!(again(ToldState::Answered, 1), Some(at(0)), "denied anew");
+        assert_eq!(of(ToldState::Answered, 1).again("record:1-1"), None);
+    }
+}
