@@ -13,7 +13,7 @@ use gig_audit::Entry;
 use jiff::Timestamp;
 use thiserror::Error;
 
-use crate::role::Role;
+use crate::{credential::Digest, role::Role};
 
 mod alone;
 mod change;
@@ -21,6 +21,7 @@ mod changes;
 mod factors;
 #[cfg(test)]
 pub(crate) mod fake;
+mod heard;
 pub(crate) mod held;
 mod kept;
 mod name;
@@ -46,6 +47,7 @@ pub(crate) mod webhooks;
 
 pub use change::{Actor, Applied, Change};
 pub use factors::UsedCode;
+pub use heard::Hearing;
 pub use held::{HeldFacts, HeldRow, HeldWord, shortened};
 pub use kept::{
     Account, Assignment, Network, Placed, PolicyHead, PolicyVersion, SavedSearch, SecondFactor,
@@ -281,6 +283,17 @@ pub trait Store: Send + Sync + 'static {
         about: &str,
         now: Timestamp,
     ) -> Result<Answerable, StoreError>;
+
+    /// Notes that a signed answer was heard, which holds `until` then: by one node, once.
+    ///
+    /// # Errors
+    /// [`StoreError`]; it may have been noted.
+    fn hear(
+        &self,
+        digest: &Digest,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<Hearing, StoreError>;
 
     /// The registered servers, by name.
     ///

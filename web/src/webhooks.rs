@@ -35,8 +35,8 @@ use crate::{
 };
 use denied::Looked;
 use message::{Message, OF_RECORD};
+use signature::Key;
 pub use signature::KeyRefused;
-use signature::{Heard, Key};
 
 /// The files of this node in which the secrets of webhooks are.
 pub trait WebhookFiles: Send + Sync + 'static {
@@ -56,8 +56,6 @@ pub trait WebhookFiles: Send + Sync + 'static {
 /// What all of them stand on.
 pub(crate) struct Webhooks {
     files: Arc<dyn WebhookFiles>,
-    /// What came in of late.
-    pub(crate) heard: Heard,
     /// Who may be heard: strangers who sign nothing take no more of the store than these.
     pub(crate) hearing: Semaphore,
     told: Mutex<HashMap<String, (Instant, u32)>>,
@@ -131,7 +129,6 @@ impl Webhooks {
     pub(crate) fn new(files: Arc<dyn WebhookFiles>) -> Self {
         Self {
             files,
-            heard: Heard::default(),
             hearing: Semaphore::new(MOST_HEARD_AT_ONCE),
             told: Mutex::default(),
         }

@@ -9,7 +9,7 @@
 use jiff::Timestamp;
 use thiserror::Error;
 
-use crate::role::Role;
+use crate::{credential::Digest, role::Role};
 
 mod value;
 
@@ -17,10 +17,10 @@ pub(super) use value::{Params, Row, Value};
 
 use super::{
     Account, Actor, Answerable, Applied, Asked, Assignment, Begun, Change, ChangeError, Finish,
-    HeldRow, HeldWord, News, Once, Placed, PolicyHead, PolicyVersion, Proposal, SavedSearch,
-    SecondFactor, Server, Session, Store, StoreError, Team, Telling, Token, ToldRow, ToldState,
-    User, Webhook, Witness, factors, held, name, once, proposals, rows, sessions, teams, told,
-    webhooks,
+    Hearing, HeldRow, HeldWord, News, Once, Placed, PolicyHead, PolicyVersion, Proposal,
+    SavedSearch, SecondFactor, Server, Session, Store, StoreError, Team, Telling, Token, ToldRow,
+    ToldState, User, Webhook, Witness, factors, heard, held, name, once, proposals, rows, sessions,
+    teams, told, webhooks,
 };
 
 /// A database that keeps the tables.
@@ -341,6 +341,16 @@ impl<T: Tables> Store for T {
         now: Timestamp,
     ) -> Result<Answerable, StoreError> {
         self.read(|db| told::answerable(db, (webhook, about), now))
+    }
+
+    fn hear(
+        &self,
+        digest: &Digest,
+        until: Timestamp,
+        now: Timestamp,
+    ) -> Result<Hearing, StoreError> {
+        let heard = self.change(false, |db| heard::note(db, digest, (until, now)));
+        heard.map_err(once::failed)
     }
 
     fn servers(&self) -> Result<Vec<Server>, StoreError> {

@@ -5,7 +5,7 @@
 //! set-up links are left behind: whoever was signed in when a copy was made must not be when it is used. So
 //! are requests that wait for a person: they end with the process whose proxy has them; and the answers to
 //! requests that are made once: what they tell of may be gone; and what webhooks were told: they are told of denials
-//! once more, and answer what they are told then. A version's number is given once, also by what is put in place of something: see `numbers`.
+//! once more, and answer what they are told then, and to nothing that was told before. A version's number is given once, also by what is put in place of something: see `numbers`.
 
 use super::{
     ChangeError, PostgresStore, SqliteStore,
@@ -140,7 +140,7 @@ const COPIED: &[Table] = &[
     },
 ];
 /// What belongs to the moment only.
-const PASSING: &[&str] = &["sessions", "setup_link", "held", "answers", "told"];
+const PASSING: &[&str] = &["sessions", "setup_link", "held", "answers", "told", "heard"];
 
 impl PostgresStore {
     /// Puts everything into `file`, in place of what is there, as of one moment; changes of all nodes

@@ -1,19 +1,17 @@
 //! Signatures of webhooks: gig's own (Standard Webhooks 1.0) and Slack's (`v0`), made and checked.
 //!
 //! Each is an HMAC-SHA256 over a moment and the body. What comes in is compared in a time that tells
-//! nothing, holds for five minutes around now, and is heard once.
+//! nothing and holds for five minutes around now; that it is heard once is the store's.
 
-use std::{collections::HashMap, fmt};
+use std::fmt;
 
 use aws_lc_rs::hmac;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::HeaderMap;
-use jiff::Timestamp;
-use parking_lot::Mutex;
-use sha2::{Digest as _, Sha256};
+use jiff::{SignedDuration, Timestamp};
 use zeroize::Zeroizing;
 
-use crate::store::WebhookKind;
+use crate::{credential::Digest, store::WebhookKind};
 
 /// What signs for one webhook.
 pub(crate) struct Key(hmac::Key);
@@ -31,16 +29,9 @@ pub enum KeyRefused {
     Slack,
 }
 
-/// Why what came in is not heard.
+/// What came in has no signature, a wrong one, or one of another time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotHeard {
-    /// No signature, a wrong one, or one of another time.
-    Unsigned,
-    /// It was heard before.
-    Again,
-    /// Too much was heard of late to tell.
-    Crowded,
-}
+pub(crate) struct Unsigned;
 
 impl Key {
     /// From the text of a secret.
@@ -77,18 +68,18 @@ impl Key {
     /// What proves what came in: the signature's octets.
     ///
     /// # Errors
-    /// [`NotHeard::Unsigned`].
+    /// [`Unsigned`].
     pub(crate) fn check(
         &self,
         kind: WebhookKind,
         (headers, body): (&HeaderMap, &[u8]),
         now: Timestamp,
-    ) -> Result<Vec<u8>, NotHeard> {
+    ) -> Result<Vec<u8>, Unsigned> {
         match kind {
             WebhookKind::Generic => self.check_standard(headers, body, now),
             WebhookKind::Slack => self.check_slack(headers, body, now),
         }
-        .ok_or(NotHeard::Unsigned)
+        .ok_or(Unsigned)
     }
 
     fn check_standard(&self, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Option<Vec<u8>> {
@@ -122,37 +113,14 @@ impl fmt::Debug for Key {
     }
 }
 
-/// What was heard of late, so that it is not heard twice at this node. At another one it finds nothing that
-/// waits: a request is decided on once.
-#[derive(Debug, Default)]
-pub(crate) struct Heard(Mutex<HashMap<[u8; 32], i64>>);
-
-impl Heard {
-    /// Notes a signature of a webhook that was found right.
-    ///
-    /// # Errors
-    /// When it was heard before, or there is no room to tell.
-    pub(crate) fn note(&self, webhook: &str, tag: &[u8], now: Timestamp) -> Result<(), NotHeard> {
-        let now = now.as_second();
-        let mut digest = Sha256::new();
-        digest.update(webhook.len().to_be_bytes());
-        digest.update(webhook);
-        digest.update(tag);
-        let digest: [u8; 32] = digest.finalize().into();
-        let mut heard = self.0.lock();
-        if heard.contains_key(&digest) {
-            return Err(NotHeard::Again);
-        }
-        if heard.len() >= MOST_HEARD {
-            heard.retain(|_, until| *until > now);
-        }
-        if heard.len() >= MOST_HEARD {
-            return Err(NotHeard::Crowded);
-        }
-        // One from the farthest future that is taken is good for twice as long.
-        heard.insert(digest, now.saturating_add(2 * WINDOW + 1));
-        Ok(())
-    }
+/// What is kept of a webhook's signature that was found right, and until when it is: one from the farthest future that
+/// is taken is good for twice as long.
+pub(crate) fn noted(webhook: &str, tag: &[u8], now: Timestamp) -> (Digest, Timestamp) {
+    let mut octets = webhook.len().to_be_bytes().to_vec();
+    octets.extend_from_slice(webhook.as_bytes());
+    octets.extend_from_slice(tag);
+    let until = now.saturating_add(SignedDuration::from_secs(2 * WINDOW + 1));
+    (Digest::of_octets(&octets), until.unwrap_or(now))
 }
 
 fn standard(id: &str, at: i64, body: &[u8]) -> Vec<u8> {
@@ -184,7 +152,6 @@ fn hexadecimal(text: &str) -> Option<Vec<u8>> {
 
 /// In seconds: what both schemes advise against replays.
 const WINDOW: i64 = 300;
-const MOST_HEARD: usize = 4096;
 const MOST_SIGNATURES: usize = 8;
 const LONGEST_FIELD: usize = 1024;
 
@@ -234,14 +201,14 @@ mod tests {
         for late in [301, -301] {
             let now = Timestamp::from_second(1_531_420_618 + late).unwrap();
             let refused = key.check(WebhookKind::Slack, (&sent, body), now);
-            assert_eq!(refused, Err(NotHeard::Unsigned), "{late}");
+            assert_eq!(refused, Err(Unsigned), "{late}");
         }
         let refused = key.check(WebhookKind::Slack, (&sent, b"token=other"), now);
-        assert_eq!(refused, Err(NotHeard::Unsigned));
+        assert_eq!(refused, Err(Unsigned));
     }
 
     #[test]
-    fn what_is_signed_is_heard_once_and_what_is_not_never() {
+    fn what_is_signed_is_heard_and_what_is_not_never() {
         let key = Key::read(WebhookKind::Generic, STANDARD).unwrap();
         let now = Timestamp::from_second(1_000_000).unwrap();
         let signature = key.sign("a", now, b"body");
@@ -270,25 +237,16 @@ mod tests {
             ("a", "1000000", "", "body"),
         ] {
             let refused = check(&sent(id, at, signature), body.as_bytes());
-            assert_eq!(
-                refused,
-                Err(NotHeard::Unsigned),
-                "{id} {at} {signature} {body}"
-            );
+            assert_eq!(refused, Err(Unsigned), "{id} {at} {signature} {body}");
         }
         let mut twice = sent("a", "1000000", &signature);
         twice.append("webhook-id", HeaderValue::from_static("a"));
-        assert_eq!(check(&twice, b"body"), Err(NotHeard::Unsigned));
-        let heard = Heard::default();
-        assert_eq!(heard.note("ops", &tag, now), Ok(()));
-        assert_eq!(heard.note("ops", &tag, now), Err(NotHeard::Again));
-        assert_eq!(heard.note("other", &tag, now), Ok(()));
-        for number in 0..MOST_HEARD - 2 {
-            heard.note("ops", &number.to_be_bytes(), now).unwrap();
-        }
-        assert_eq!(heard.note("ops", b"one more", now), Err(NotHeard::Crowded));
-        let later = Timestamp::from_second(1_000_000 + 2 * WINDOW + 2).unwrap();
-        assert_eq!(heard.note("ops", b"one more", later), Ok(()));
+        assert_eq!(check(&twice, b"body"), Err(Unsigned));
+        let (kept, until) = noted("ops", &tag, now);
+        assert_eq!(until, now + SignedDuration::from_secs(601));
+        assert!(kept.is(&noted("ops", &tag, until).0));
+        let others = [noted("other", &tag, now), noted("op", b"s", now)];
+        assert!(others.iter().all(|(other, _)| !kept.is(other)));
     }
 
     #[test]

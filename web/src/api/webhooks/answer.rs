@@ -31,13 +31,13 @@ use crate::{
     connections::Peer,
     outbound::OutboundRequest,
     profile::Sight,
-    store::{Answerable, Name, Telling, ToldState, Webhook, WebhookKind, shortened},
+    store::{Answerable, Hearing, Name, Telling, ToldState, Webhook, WebhookKind, shortened},
     visible::visible,
     webhooks::{
         key,
         message::{Button, OF_RECORD, answered},
         place,
-        signature::NotHeard,
+        signature::noted,
     },
 };
 
@@ -195,18 +195,24 @@ async fn signed(
         return Ok(Err(unsigned()));
     };
     let now = app.now();
-    let checked = key.check(webhook.kind, (headers, body), now);
-    let heard = checked.and_then(|tag| app.webhooks.heard.note(name, &tag, now));
-    Ok(match heard {
-        Ok(()) => Ok(webhook),
-        Err(NotHeard::Unsigned) => Err(unsigned()),
-        Err(NotHeard::Again) => Err(Problem::new(
-            StatusCode::CONFLICT,
-            "heard",
-            "this was heard before",
-        )),
-        Err(NotHeard::Crowded) => Err(Problem::unavailable("too many answers came: try again")),
-    })
+    let Ok(tag) = key.check(webhook.kind, (headers, body), now) else {
+        return Ok(Err(unsigned()));
+    };
+    let (digest, until) = noted(name, &tag, now);
+    Ok(
+        match app
+            .ask(move |store| store.hear(&digest, until, now))
+            .await?
+        {
+            Hearing::First => Ok(webhook),
+            Hearing::Again => Err(Problem::new(
+                StatusCode::CONFLICT,
+                "heard",
+                "this was heard before",
+            )),
+            Hearing::Crowded => Err(Problem::unavailable("too many answers came: try again")),
+        },
+    )
 }
 
 fn read(body: &[u8]) -> Result<Heard, Problem> {

@@ -7,9 +7,10 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::{
+    credential::Digest,
     role::Role,
     store::{
-        Actor, Applied, Change, Store,
+        Actor, Applied, Change, Hearing, Store,
         tests::server::{Database, Postgres},
     },
 };
@@ -76,6 +77,34 @@ fn of_two_nodes_that_save_the_same_version_one_is_told_to_look_again() {
     }
     let heads = nodes[0].versions("p", None, 100).unwrap();
     assert_eq!(heads.len(), 20);
+}
+
+#[test]
+fn of_two_nodes_that_hear_the_same_answer_one_takes_it() {
+    let database = Database::fresh();
+    let nodes = [(); 2].map(|()| PostgresStore::open(&database.url()).unwrap());
+    let at = |seconds: i64| Timestamp::from_second(1_800_000_000 + seconds).unwrap();
+    for number in 0..20 {
+        let (digest, barrier) = (Digest::of(&number.to_string()), Barrier::new(2));
+        let heard: Vec<_> = std::thread::scope(|scope| {
+            let (digest, barrier) = (&digest, &barrier);
+            let heard = nodes.iter().map(|node| {
+                scope.spawn(move || {
+                    barrier.wait();
+                    node.hear(digest, at(601), at(0)).unwrap()
+                })
+            });
+            let heard: Vec<_> = heard.collect();
+            heard.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        let first = heard.iter().filter(|one| **one == Hearing::First).count();
+        assert_eq!(first, 1, "{heard:?}");
+        // Nor one that was started anew.
+        if number == 19 {
+            let anew = PostgresStore::open(&database.url()).unwrap();
+            assert_eq!(anew.hear(&digest, at(602), at(1)).unwrap(), Hearing::Again);
+        }
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ on_both! {
     a_word_is_said_once_and_in_time,
     what_is_over_is_forgotten,
     what_a_webhook_is_told_is_taken_by_one_and_again_where_it_failed,
+    what_was_heard_is_not_heard_again_while_it_holds,
     rules_by_a_webhook_take_a_user_here,
 }
 
@@ -71,6 +72,24 @@ fn what_a_webhook_is_told_is_taken_by_one_and_again_where_it_failed(store: &dyn 
     assert_eq!(
         (may("h1", 1), may("h3", 1)),
         (Answerable::Yes, Answerable::Never)
+    );
+}
+
+fn what_was_heard_is_not_heard_again_while_it_holds(store: &dyn Store) {
+    let digest = |number: u32| Digest::of(&number.to_string());
+    let hear = |number: u32, seconds: i64| {
+        let (until, now) = (at(seconds + 601), at(seconds));
+        store.hear(&digest(number), until, now).unwrap()
+    };
+    assert_eq!(hear(0, 0), Hearing::First);
+    for seconds in [0, 1, 601] {
+        assert_eq!(hear(0, seconds), Hearing::Again, "{seconds}");
+    }
+    assert_eq!(hear(1, 0), Hearing::First);
+    assert_eq!(
+        hear(0, 602),
+        Hearing::First,
+        "its time is checked before this"
     );
 }
 

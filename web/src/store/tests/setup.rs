@@ -9,7 +9,7 @@ on_both! {
 fn a_set_up_link_works_once_before_it_ends_and_for_the_first_user_only(store: &dyn Store) {
     let mint = || credential::mint_setup().unwrap().digest;
     let [link, former, stranger, late] = [mint(), mint(), mint(), mint()];
-    let copy = |one: &credential::Digest| credential::Digest::from_octets(one.octets());
+    let copy = |one: &Digest| Digest::from_octets(one.octets());
     let open = |link, ends, beside| {
         let (digest, expires) = (copy(link), at(ends));
         let change = Change::OpenSetup {

@@ -1,0 +1,8 @@
+-- Answers of webhooks that were heard, for as long as their signatures hold, by whichever node.
+CREATE TABLE heard (
+    -- A digest of webhook and signature.
+    digest BLOB NOT NULL PRIMARY KEY,
+    -- When the signature holds no more.
+    until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX heard_until ON heard (until);
