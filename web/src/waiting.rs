@@ -136,12 +136,14 @@ fn what(policy: &str, (host, port): (&str, Option<u16>)) -> String {
     Digest::of(&format!("{policy}\n{host}\n{port:?}")).words()
 }
 
-/// Those of the last day, newest first. Reads the store and the record: for who is beside the runtime.
+/// Those of the last day that are there for somebody (`sees`: what a server did for a profile), newest first: of
+/// others' denials there is no entry, no count and no place that is taken. Reads the store and the record: for who is
+/// beside the runtime.
 ///
 /// # Errors
 /// When one of both cannot be read.
-pub(crate) fn waiting(app: &App) -> Result<Listed, Problem> {
-    let (wanted, mut listed) = gathered(app)?;
+pub(crate) fn waiting(app: &App, sees: impl Fn(&str, &str) -> bool) -> Result<Listed, Problem> {
+    let (wanted, mut listed) = gathered(app, sees)?;
     let count = wanted.len();
     let mut turns = in_turns(wanted);
     turns.truncate(MOST_LISTED);
@@ -163,7 +165,7 @@ pub(crate) fn picked(
     most: usize,
     (tell, keep): (impl Fn(&Told<'_>) -> bool, impl Fn(&Row) -> bool),
 ) -> Result<Listed, Problem> {
-    let (mut wanted, mut listed) = gathered(app)?;
+    let (mut wanted, mut listed) = gathered(app, |_, _| true)?;
     wanted.retain(|one| {
         let what = one.what();
         let (record, time) = (written(one.newest.newest), one.newest.last.as_str());
@@ -184,8 +186,11 @@ pub(crate) fn picked(
     Ok(listed)
 }
 
-/// All of the last day, and what may be missing.
-fn gathered(app: &App) -> Result<(Vec<Wanted>, Listed), Problem> {
+/// All of the last day that `sees` takes in, and what may be missing.
+fn gathered(
+    app: &App,
+    sees: impl Fn(&str, &str) -> bool,
+) -> Result<(Vec<Wanted>, Listed), Problem> {
     let now = app.clock.now();
     let since = now
         .checked_sub(SignedDuration::from_hours(24))
@@ -202,7 +207,12 @@ fn gathered(app: &App) -> Result<(Vec<Wanted>, Listed), Problem> {
     } = app.read(|log| log.tried(&asked))?;
     let remedies = Remedies::read(app.store.as_ref(), document::moment(now));
     let mut remedies = remedies.map_err(Problem::internal)?;
-    let wanted = gather(attempts, &mut remedies)?;
+    // Before destinations are merged: whose they were is not told by one of them.
+    let theirs = attempts.into_iter().filter(|one| {
+        let profile = one.what.profile.as_deref().unwrap_or_default();
+        sees(&one.server, profile)
+    });
+    let wanted = gather(theirs.collect(), &mut remedies)?;
     let listed = Listed {
         beyond,
         behind: extent.behind,

@@ -27,7 +27,6 @@ use crate::{
     app::App,
     auth::Caller,
     profile::Sight,
-    remedy::profile_of,
     role::Permission,
     store::{Change, HeldFacts, HeldRow},
     waiting::{Waiting, waiting},
@@ -233,17 +232,17 @@ pub(crate) async fn list(
 ) -> Result<Json<HeldPage>, Problem> {
     let sight = Sight::of_deciding(&app, &caller, &headers).await?;
     let items = held(&app, &caller, &sight).await?;
-    let theirs = Arc::clone(&app);
-    let found = app.aside(move || waiting(&theirs)).await??;
+    let (theirs, who) = (Arc::clone(&app), caller.clone());
+    let found = app.aside(move || {
+        let sees = |server: &str, profile: &str| who.reaches(server) && sight.takes_in(profile);
+        waiting(&theirs, sees)
+    });
+    let found = found.await??;
     let beyond = found.beyond.iter();
     let beyond = beyond.filter(|(server, _)| caller.reaches(server));
     let beyond = found.behind + beyond.map(|(_, count)| count).sum::<u64>();
     let is_complete = beyond == 0 && found.more == 0 && !found.cut;
-    let theirs = |one: &Waiting| {
-        let row = &one.newest.row;
-        caller.reaches(row.server.as_deref().unwrap_or_default()) && sight.takes_in(profile_of(row))
-    };
-    let denied = found.waiting.into_iter().filter(theirs);
+    let denied = found.waiting.into_iter();
     let denied = denied.map(DeniedView::from);
     Ok(Json(HeldPage {
         items,

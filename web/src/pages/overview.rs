@@ -20,6 +20,7 @@ use crate::{
     auth::Caller,
     control::Health,
     lately::{Destination, Lately, lately},
+    profile::Sight,
     role::Permission,
     waiting::{Waiting, waiting},
 };
@@ -132,7 +133,12 @@ async fn wanted(
         return Ok((Vec::new(), 0, Vec::new()));
     }
     let theirs = Arc::clone(app);
-    let found = app.aside(move || waiting(&theirs)).await??;
+    let (who, sight) = (caller.clone(), Sight::deciding(caller));
+    let found = app.aside(move || {
+        let sees = |server: &str, profile: &str| who.reaches(server) && sight.takes_in(profile);
+        waiting(&theirs, sees)
+    });
+    let found = found.await??;
     let listed = found.waiting.iter();
     let listed = listed.map(|one| Wanted::of(caller, one)).collect();
     Ok((listed, found.more, found.notes()))

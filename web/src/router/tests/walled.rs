@@ -2,7 +2,7 @@
 
 use gig_audit::Event;
 
-use super::furnished::{Ask, Furnished};
+use super::furnished::{Ask, Furnished, denial};
 use crate::{
     control::Control as _,
     credential::mint_session,
@@ -174,6 +174,45 @@ async fn a_gateway_has_what_runs_for_whom_it_names() {
     let stop = "DELETE /api/v1/sandboxes/{sandbox}";
     assert_eq!(asked(&appliance, stop, &gateway, Some("ana")).await.0, 202);
     assert!(appliance.lab.control.sandboxes().is_empty());
+}
+
+#[tokio::test]
+async fn denials_of_others_neither_hide_nor_stand_for_ones_own() {
+    let appliance = Furnished::new().await;
+    // The same destination, and more others than are listed at once, all of them later.
+    let of_ben = |host: &str| denial(&appliance.sandbox, ("ben", host, "/y"));
+    let others = (0..30).map(|number| of_ben(&format!("n{number}.example")));
+    appliance
+        .record(others.chain([of_ben("new.example")]))
+        .await;
+    let gateway = appliance.token("dan", Role::Editor, (NARROW, "docs"));
+    let listed = async |of: &str| {
+        let (status, body) = asked(&appliance, "GET /api/v1/held", &gateway, Some(of)).await;
+        assert_eq!(status, 200, "{body}");
+        serde_json::from_str::<serde_json::Value>(&body).unwrap()
+    };
+    let anas = listed("ana").await;
+    let one = &anas["denied"][0];
+    assert_eq!(one["record"], appliance.record, "{anas}");
+    assert_eq!((&one["profile"], &one["count"]), (&"ana".into(), &1.into()));
+    assert_eq!(anas["denied"].as_array().unwrap().len(), 1);
+    assert_eq!(anas["denied_complete"], true, "{anas}");
+    let bens = listed("ben").await;
+    let all = bens["denied"].as_array().unwrap();
+    assert!(
+        all.len() == 20 && all.iter().all(|one| one["profile"] == "ben"),
+        "{bens}"
+    );
+    assert_eq!(bens["denied_complete"], false);
+    let cems = listed("cem").await;
+    assert_eq!(cems["denied"], serde_json::json!([]));
+    // Whoever decides for all sees one line of both.
+    let whole = appliance.token("dan", Role::Editor, ("", ""));
+    let (_, body) = asked(&appliance, "GET /api/v1/held", &whole, None).await;
+    let all: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let same = all["denied"].as_array().unwrap().iter();
+    let same: Vec<_> = same.filter(|one| one["host"] == "new.example").collect();
+    assert_eq!((same.len(), &same[0]["count"]), (1, &2.into()), "{all}");
 }
 
 #[tokio::test]
