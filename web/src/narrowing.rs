@@ -1,7 +1,8 @@
 //! What a token is narrowed to, below its role: some permissions, some servers.
 //!
 //! A narrowed token is for programs: it opens no page of the console, and it never manages people, by
-//! which it could make itself wider. What runs for others than whom it stands for is not there for it. One that is narrowed to servers sees and runs these and finds
+//! which it could make itself wider. What runs for others than whom it stands for is not there for it, unless it is
+//! made to oversee them, and then it touches none. One that is narrowed to servers sees and runs these and finds
 //! nothing else: every path that does not name a server is closed to it, also those that come later.
 
 use serde::{Deserialize, Serialize};
@@ -51,6 +52,10 @@ pub enum Scope {
     /// Start them for those whom a gateway serves; only a token that names it has it.
     #[serde(rename = "profiles:act")]
     ActForProfiles,
+    /// See what runs for everybody, with what it prints, and stop none of it: for what ships logs. Only a token that
+    /// names it has it.
+    #[serde(rename = "profiles:oversee")]
+    OverseeProfiles,
     /// Register servers.
     #[serde(rename = "servers:write")]
     WriteServers,
@@ -79,17 +84,22 @@ pub enum NarrowingRefused {
     Beyond(&'static str, Role),
     /// It names servers and something that is not of a server.
     #[error(
-        "a token of named servers has no scope but read, audit, servers:run, profiles:act and approvals:answer; {0} \
-         is not of a server"
+        "a token of named servers has no scope but read, audit, servers:run, profiles:act, profiles:oversee and \
+         approvals:answer; {0} is not of a server"
     )]
     NotOfServers(&'static str),
+    /// It sees everybody's sandboxes, and would start and stop some.
+    #[error(
+        "a token with profiles:oversee looks at everybody's sandboxes and touches none: leave {0} out"
+    )]
+    Oversees(&'static str),
     /// Not a server's name.
     #[error("{0} is not a server's name")]
     Server(String),
 }
 
 impl Scope {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Read,
         Self::Audit,
         Self::WritePolicies,
@@ -99,6 +109,7 @@ impl Scope {
         Self::AnswerHeld,
         Self::RunServers,
         Self::ActForProfiles,
+        Self::OverseeProfiles,
         Self::WriteServers,
         Self::WriteSecrets,
         Self::WriteTeams,
@@ -119,6 +130,7 @@ impl Scope {
             Self::AnswerHeld => "approvals:answer",
             Self::RunServers => "servers:run",
             Self::ActForProfiles => "profiles:act",
+            Self::OverseeProfiles => "profiles:oversee",
             Self::WriteServers => "servers:write",
             Self::WriteSecrets => "secrets:write",
             Self::WriteTeams => "teams:write",
@@ -138,6 +150,7 @@ impl Scope {
             Self::AnswerHeld => Permission::AnswerHeld,
             Self::RunServers => Permission::RunSandboxes,
             Self::ActForProfiles => Permission::ActForProfiles,
+            Self::OverseeProfiles => Permission::OverseeProfiles,
             Self::WriteServers => Permission::ManageServers,
             Self::WriteSecrets => Permission::ManageSecrets,
             Self::WriteTeams => Permission::ManageTeams,
@@ -183,6 +196,12 @@ impl Narrowing {
             }
             if !made.scopes.contains(&scope) {
                 made.scopes.push(scope);
+            }
+        }
+        if made.scopes.contains(&Scope::OverseeProfiles) {
+            let touches = [Scope::RunServers, Scope::ActForProfiles];
+            if let Some(scope) = made.scopes.iter().find(|one| touches.contains(one)) {
+                return Err(NarrowingRefused::Oversees(scope.as_str()));
             }
         }
         for text in servers {
@@ -232,13 +251,14 @@ impl Narrowing {
             .scopes
             .iter()
             .any(|scope| scope.permission() == permission);
-        // To act for others is given by name, never with all the rest.
-        let named = permission == Permission::ActForProfiles;
+        // To act for others, or to see theirs, is given by name, never with all the rest.
+        let others = [Permission::ActForProfiles, Permission::OverseeProfiles];
+        let named = others.contains(&permission)
+            && (self.is_any() || permission == Permission::ActForProfiles);
         let scoped = in_scope || (self.scopes.is_empty() && !named);
         let of_servers = self.servers.is_empty() || permission.is_of_servers();
-        // It manages nobody, and sees what runs for whom it stands for.
-        let people = [Permission::ManageUsers, Permission::OverseeProfiles];
-        let beyond = self.is_any() && people.contains(&permission);
+        // It manages nobody.
+        let beyond = self.is_any() && permission == Permission::ManageUsers;
         scoped && of_servers && !beyond
     }
 
@@ -313,7 +333,12 @@ mod tests {
                 );
             }
             assert!(!narrow.lets(Permission::ManageUsers), "{scope:?}");
-            assert!(!narrow.lets(Permission::OverseeProfiles), "{scope:?}");
+            let oversees = scope == Scope::OverseeProfiles;
+            assert_eq!(
+                narrow.lets(Permission::OverseeProfiles),
+                oversees,
+                "{scope:?}"
+            );
             assert_eq!(scope.as_str().parse::<Scope>(), Ok(scope));
             assert_eq!(serde_json::to_value(scope).unwrap(), scope.as_str());
         }
@@ -323,9 +348,10 @@ mod tests {
             Narrowing::default(),
             of(Role::Admin, &[], &["docs"]).unwrap(),
         ];
-        for narrow in unnamed {
+        for narrow in &unnamed {
             assert!(!narrow.lets(Permission::ActForProfiles), "{narrow:?}");
         }
+        assert!(!unnamed[1].lets(Permission::OverseeProfiles));
         let words = of(Role::Admin, &["people:write"], &[])
             .unwrap_err()
             .to_string();
@@ -344,6 +370,12 @@ mod tests {
             refused,
             Err(NarrowingRefused::NotOfServers("secrets:write"))
         );
+        for touches in ["servers:run", "profiles:act"] {
+            let refused = of(Role::Admin, &["read", touches, "profiles:oversee"], &[]);
+            assert_eq!(refused, Err(NarrowingRefused::Oversees(touches)));
+        }
+        assert!(of(Role::Editor, &["profiles:oversee"], &[]).is_err());
+        assert!(of(Role::Auditor, &["audit", "profiles:oversee"], &["docs"]).is_ok());
         assert!(of(Role::Admin, &[], &["a b"]).is_err() && of(Role::Admin, &[], &[""]).is_err());
     }
 

@@ -70,6 +70,7 @@ impl Permission {
                 | Self::ReadAudit
                 | Self::RunSandboxes
                 | Self::ActForProfiles
+                | Self::OverseeProfiles
                 | Self::AnswerHeld
         )
     }

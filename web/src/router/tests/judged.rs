@@ -112,6 +112,33 @@ async fn every_operation_lets_whom_it_should_with_what_it_takes() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// A token of an admin that is made to oversee, and nothing else: it reads what an auditor reads, and changes nothing but
+/// what every reader keeps for themselves.
+#[tokio::test]
+async fn a_token_that_oversees_reads_as_an_auditor_and_changes_nothing() {
+    let (plain, ruled) = (Furnished::new().await, Furnished::ruled().await);
+    let scopes = ("read audit profiles:oversee", "");
+    let tokens = [&plain, &ruled].map(|one| one.token("dan", Role::Admin, scopes));
+    let mut wrong = Vec::new();
+    for operation in OPERATIONS {
+        let (appliance, token) = match operation.two {
+            false => (&plain, &tokens[0]),
+            true => (&ruled, &tokens[1]),
+        };
+        let auditors = operation.answers[1];
+        let reads = operation.what.starts_with("GET ");
+        if !reads && auditors < 400 {
+            continue;
+        }
+        let answer = appliance.ask(operation.ask(token)).await;
+        let is_right = answer.status == auditors || (!reads && answer.status == 403);
+        if !is_right {
+            wrong.push(format!("{}: {auditors}, {answer:?}", operation.what));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[tokio::test]
 async fn no_operation_takes_a_field_that_it_does_not_name() {
     for two in [false, true] {

@@ -177,6 +177,56 @@ async fn a_gateway_has_what_runs_for_whom_it_names() {
 }
 
 #[tokio::test]
+async fn what_ships_logs_reads_everybodys_and_touches_none() {
+    let appliance = Furnished::new().await;
+    let id = gig_policy::SandboxId::new(appliance.sandbox.parse().unwrap());
+    appliance.lab.control.printed.lock().push(id);
+    for role in [Role::Auditor, Role::Admin] {
+        let sees = async |scopes: &str, servers: &str| {
+            let token = appliance.token("dan", role, (scopes, servers));
+            let what = "GET /api/v1/sandboxes/{sandbox}/log";
+            let (status, _) = asked(&appliance, what, &token, None).await;
+            let (_, all) = asked(&appliance, "GET /api/v1/servers/docs/log", &token, None).await;
+            (status, all.contains("said by"))
+        };
+        assert_eq!(sees("read audit", "").await, (404, false), "{role}");
+        assert_eq!(
+            sees("read audit profiles:oversee", "").await,
+            (200, true),
+            "{role}"
+        );
+        let of_one = sees("read audit profiles:oversee", "docs").await;
+        assert_eq!(of_one, (200, true), "{role}");
+        let of_other = sees("read audit profiles:oversee", "idle").await;
+        assert_eq!(of_other, (404, false), "{role}");
+    }
+}
+
+#[tokio::test]
+async fn the_next_token_of_the_same_person_has_what_the_first_one_ran() {
+    let appliance = Furnished::new().await;
+    let scopes = "read audit servers:run approvals:answer";
+    for person in ["ana", "dan"] {
+        // The first ran it, and was removed.
+        let next = appliance.token(person, Role::Editor, (scopes, "docs"));
+        let (there, gone) = (200, 404);
+        let expected = if person == "ana" { there } else { gone };
+        for what in [
+            "GET /api/v1/sandboxes/{sandbox}",
+            "GET /api/v1/sandboxes/{sandbox}/log",
+        ] {
+            let (status, body) = asked(&appliance, what, &next, None).await;
+            assert_eq!(status, expected, "{person} {what}: {body}");
+        }
+        let (_, held) = asked(&appliance, "GET /api/v1/held", &next, None).await;
+        assert_eq!(held.contains("\"h1\""), person == "ana", "{person}: {held}");
+    }
+    let next = appliance.token("ana", Role::Editor, (scopes, "docs"));
+    let stop = "DELETE /api/v1/sandboxes/{sandbox}";
+    assert_eq!(asked(&appliance, stop, &next, None).await.0, 202);
+}
+
+#[tokio::test]
 async fn denials_of_others_neither_hide_nor_stand_for_ones_own() {
     let appliance = Furnished::new().await;
     // The same destination, and more others than are listed at once, all of them later.
