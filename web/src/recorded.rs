@@ -114,9 +114,17 @@ impl From<Change> for Differs {
 }
 
 impl Differs {
-    /// Cut: hosts and paths are the sandbox's own words.
+    /// Cut: hosts and paths are the sandbox's own words. A host is whole: its end says whose it is.
     pub(crate) fn short(&self) -> String {
-        cut(&self.asked, LONGEST)
+        let from = self.asked.find("://").map_or(0, |at| at + 3);
+        let path = self.asked.get(from..).and_then(|rest| rest.find('/'));
+        match path.and_then(|at| self.asked.split_at_checked(from + at)) {
+            Some((place, path)) => {
+                let room = LONGEST.saturating_sub(place.chars().count());
+                format!("{place}{}", cut(path, room))
+            }
+            None => cut(&self.asked, LONGEST_PLACE),
+        }
     }
 
     /// To the second.
@@ -306,8 +314,10 @@ fn both(mut one: Replay, other: Replay) -> Replay {
 const LONGEST_NOTE: usize = 400;
 /// As long as anybody keeps requests.
 pub(crate) const MOST_DAYS: u16 = 90;
-/// A line of a table.
+/// A line of a table; a host that is longer takes more.
 const LONGEST: usize = 160;
+/// Longer than any host (RFC 1035 §3.1) with what stands beside it.
+const LONGEST_PLACE: usize = 320;
 /// More than a person reads.
 const MOST_LISTED: usize = 200;
 

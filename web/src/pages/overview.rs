@@ -10,7 +10,7 @@ use super::{
     audit::offers,
     chart::Chart,
     in_query,
-    records::{RecordRow, cut, rows},
+    records::{LONGEST_HOST, RecordRow, cut_host, rows},
     shown,
 };
 use crate::{
@@ -55,7 +55,7 @@ impl OverviewPage {
 
     /// Cut: hosts are the sandbox's own words.
     fn short(&self, one: &Destination) -> String {
-        cut(&one.host, 80)
+        cut_host(&one.host, LONGEST_HOST)
     }
 }
 

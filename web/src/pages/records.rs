@@ -58,17 +58,35 @@ pub(super) fn rows(found: &[Found]) -> Vec<RecordRow> {
 }
 
 /// `GET https://api.example.com:443/x`, as far as it is known; cut, because hosts and paths are the
-/// sandbox's own words.
+/// sandbox's own words: of a host its middle, since its end says whose it is.
 fn place(row: &Row) -> String {
     let Some(host) = &row.host else {
         return String::new();
     };
     let port = row.port.map(|port| format!(":{port}")).unwrap_or_default();
-    let method = row.method.as_ref().map(|method| format!("{method} "));
-    let path = row.path.as_deref().unwrap_or_default();
-    let text = format!("{}{host}{port}{path}", method.unwrap_or_default());
-    cut(&text, 160)
+    let method = row
+        .method
+        .as_ref()
+        .map(|method| format!("{} ", cut(method, 24)));
+    let path = cut(row.path.as_deref().unwrap_or_default(), 60);
+    let host = cut_host(host, LONGEST_HOST);
+    format!("{}{host}{port}{path}", method.unwrap_or_default())
 }
+
+/// A host of at most so many characters: its middle is cut out, its end never.
+pub(super) fn cut_host(host: &str, most: usize) -> String {
+    let count = host.chars().count();
+    if count <= most {
+        return host.to_owned();
+    }
+    let beginning: String = host.chars().take(most / 4).collect();
+    let end = most.saturating_sub(most / 4).saturating_sub(1);
+    let end: String = host.chars().skip(count.saturating_sub(end)).collect();
+    format!("{beginning}…{end}")
+}
+
+/// In a line of a list.
+pub(super) const LONGEST_HOST: usize = 80;
 
 fn why(row: &Row) -> String {
     match (&row.reason, &row.rule) {
@@ -108,4 +126,30 @@ pub(super) fn cut(text: &str, most: usize) -> String {
         kept.push('…');
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_host_the_end_is_shown() {
+        let host = format!("api.github.com.{}.evil.example", "a".repeat(200));
+        let row = Row {
+            host: Some(host.clone()),
+            port: Some(443),
+            method: Some("GET".repeat(100)),
+            path: Some("/x".repeat(100)),
+            ..Row::default()
+        };
+        let shown = place(&row);
+        assert!(shown.contains("aaa.evil.example:443/x"), "{shown}");
+        assert!(
+            shown.contains(" api.github.com.aaa") && shown.chars().count() < 180,
+            "{shown}"
+        );
+        let short = cut_host(&host, LONGEST_HOST);
+        assert_eq!(short.chars().count(), LONGEST_HOST);
+        assert_eq!(cut_host("a.example", LONGEST_HOST), "a.example");
+    }
 }

@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 
 use super::{
     Answer, Frame, in_query,
-    records::{RecordRow, cut, rows},
+    records::{LONGEST_HOST, RecordRow, cut_host, rows},
     shown, to,
 };
 use crate::{
@@ -74,7 +74,8 @@ impl SandboxPage {
     /// Cut: hosts are the sandbox's own words.
     fn short(&self, one: &Destination) -> String {
         let port = one.port.map(|port| format!(":{port}"));
-        cut(&format!("{}{}", one.host, port.unwrap_or_default()), 80)
+        let host = cut_host(&one.host, LONGEST_HOST);
+        format!("{host}{}", port.unwrap_or_default())
     }
 }
 

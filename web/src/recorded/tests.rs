@@ -100,7 +100,7 @@ fn notes_are_few_and_short() {
 #[test]
 fn what_a_sandbox_asked_for_is_shown_cut() {
     let mut differs = Differs {
-        asked: "x".repeat(LONGEST + 1),
+        asked: format!("GET https://a.example:443/{}", "x".repeat(LONGEST)),
         count: 1,
         first: String::new(),
         last: "2026-11-21T12:00:00.000000Z".to_owned(),
@@ -110,5 +110,18 @@ fn what_a_sandbox_asked_for_is_shown_cut() {
     assert!(differs.short().ends_with("x…"));
     differs.asked.truncate(LONGEST);
     assert_eq!(differs.short(), differs.asked);
+    let host = format!("{}evil.example", "a.".repeat(120));
+    for asked in [
+        format!("GET https://{host}:443/x"),
+        format!("tcp {host}:5432"),
+        format!("name {host}"),
+    ] {
+        differs.asked = asked;
+        assert!(
+            differs.short().contains("a.evil.example"),
+            "{}",
+            differs.short()
+        );
+    }
     assert_eq!(differs.moment(), "2026-11-21 12:00:00");
 }

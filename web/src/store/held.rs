@@ -69,19 +69,20 @@ pub struct HeldWord {
 }
 
 impl HeldFacts {
-    /// `GET https://api.example.com:443/user`, `tcp db.example.com:5432`; cut where it is long.
+    /// `GET https://api.example.com:443/user`, `tcp db.example.com:5432`. Method and path are cut where they are long;
+    /// the host never is: its end says whose it is.
     #[must_use]
     pub fn words(&self) -> String {
         let (protocol, host, port) = (&self.protocol, &self.host, self.port);
-        let whole = match (&self.method, &self.path) {
+        match (&self.method, &self.path) {
             // No method, however long, pushes the host off the line.
             (Some(method), Some(path)) => {
                 let method = shortened(method, LONGEST_METHOD);
+                let path = shortened(path, LONGEST_PATH);
                 format!("{method} {protocol}://{host}:{port}{path}")
             }
             _ => format!("{protocol} {host}:{port}"),
-        };
-        shortened(&whole, LONGEST_WORDS)
+        }
     }
 }
 
@@ -171,8 +172,8 @@ fn row(row: &Row) -> Result<HeldRow, DatabaseError> {
 }
 
 const ALLOW: &str = "allow";
-/// For a record and a line on a page.
-const LONGEST_WORDS: usize = 200;
+/// For a record and some lines on a page, beside a host of at most 253 characters.
+const LONGEST_PATH: usize = 120;
 /// Longer than any that is registered (RFC 9110 §16.1).
 const LONGEST_METHOD: usize = 24;
 /// Whoever waited that long ago waits no more, whatever two clocks say.

@@ -144,6 +144,7 @@ impl Message<'_> {
             json!({"type": "header", "text": plain("A request waits for an answer")}),
             json!({"type": "section", "fields": [
                 field("Server", &held.server),
+                field("Host", &held.host),
                 field("Asks for", &held.asks),
                 field("Policy", &policy),
                 field("Denied at", until),
@@ -172,6 +173,7 @@ impl Message<'_> {
             json!({"type": "header", "text": plain("A request was denied")}),
             json!({"type": "section", "fields": [
                 field("Server", server),
+                field("Host", one.host.as_deref().unwrap_or_default()),
                 field("Asked for", &one.asks),
                 field("Policy", policy),
                 field("Times, since yesterday", &one.count.to_string()),
@@ -280,8 +282,9 @@ fn shown(row: &HeldRow) -> HeldView {
 
 /// Before the id of a record, where a button's value is none of what waits.
 pub(crate) const OF_RECORD: &str = "record:";
-/// Of a text from a sandbox, in characters; blocks of Slack take more, also when all of it is escaped.
-const LONGEST: usize = 300;
+/// Of a text from a sandbox, in characters: what it asks for with the longest host, whose end is not cut off. A field of
+/// Slack takes 2000, of which a path has few, also when all of it is escaped.
+const LONGEST: usize = 450;
 
 #[cfg(test)]
 mod tests;

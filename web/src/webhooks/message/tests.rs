@@ -88,6 +88,39 @@ fn text_of_a_sandbox_calls_nobody_and_leads_nowhere() {
 }
 
 #[test]
+fn the_end_of_a_host_is_never_cut_off() {
+    let label = "a".repeat(50);
+    let host = format!("api.github.com.{label}.{label}.{label}.{label}.evil.example");
+    let mut held = row(&"/x".repeat(500));
+    held.facts.host.clone_from(&host);
+    held.facts.method = Some("M".repeat(500));
+    assert!(held.facts.words().contains(&format!("://{host}:443/x")));
+    assert!(held.facts.words().chars().count() < 420);
+    let slack = told(&webhook(WebhookKind::Slack, &["U1"]), Some(&held));
+    let fields = slack["blocks"][1]["fields"].as_array().unwrap();
+    let shown: Vec<_> = fields
+        .iter()
+        .map(|one| one["text"].as_str().unwrap())
+        .collect();
+    assert!(
+        shown.contains(&format!("Host\n{host}").as_str()),
+        "{shown:?}"
+    );
+    assert!(
+        shown
+            .iter()
+            .any(|one| one.contains("Asks for") && one.contains("evil.example:443/x"))
+    );
+    assert!(
+        slack["text"].as_str().unwrap().contains("evil.example"),
+        "{slack}"
+    );
+    let generic = told(&webhook(WebhookKind::Generic, &["ana"]), Some(&held));
+    let asks = generic["data"]["request"]["asks"].as_str().unwrap();
+    assert!(asks.contains("evil.example:443/x"), "{asks}");
+}
+
+#[test]
 fn only_who_may_answer_has_buttons_and_none_for_a_path_that_no_rule_names() {
     let ids = |webhook: &Webhook, path: &str| {
         let message = told(webhook, Some(&row(path)));
