@@ -151,7 +151,7 @@ pub struct App {
     /// Who watches the record.
     pub(crate) feed: Feed,
     /// Whoever reads much of the record at once does so alone.
-    pub(crate) replays: Arc<Semaphore>,
+    pub(crate) replays: Places,
     /// Whoever has the host examined does so alone.
     pub(crate) examining: Arc<Semaphore>,
 }
@@ -207,7 +207,7 @@ impl App {
             undecided: Arc::default(),
             lately: crate::lately::Kept::default(),
             feed: Feed::default(),
-            replays: Arc::new(Semaphore::new(1)),
+            replays: Places::new(1, 1),
             examining: Arc::new(Semaphore::new(1)),
         })
     }

@@ -190,7 +190,7 @@ impl Simulation {
 /// What a document would newly allow and newly deny.
 ///
 /// # Errors
-/// When the document is not valid, or another reading runs.
+/// When the document is not valid, or others read for too long.
 pub(crate) async fn simulate(
     app: &Arc<App>,
     name: String,
@@ -219,7 +219,7 @@ pub(crate) async fn simulate(
 /// The narrowest document for what was tried.
 ///
 /// # Errors
-/// When another reading runs.
+/// When others read for too long.
 pub(crate) async fn suggestion(
     app: &Arc<App>,
     name: String,
@@ -260,16 +260,16 @@ pub(crate) async fn suggestion(
     .await
 }
 
-/// One at a time: who comes meanwhile is told to come again.
+/// One at a time, callers in turns: whoever asks again and again keeps nobody else from theirs, least of all who
+/// approves what they proposed.
 async fn beside<T: Send + 'static>(
     app: &Arc<App>,
     work: impl FnOnce(&App) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
-    let Ok(place) = Arc::clone(&app.replays).try_acquire_owned() else {
-        return Err(Problem::unavailable(
-            "recorded traffic is being read for somebody else: try again in a moment",
-        ));
-    };
+    let place = tokio::time::timeout(PATIENCE, app.replays.take()).await;
+    let place = place.map_err(|_| {
+        Problem::unavailable("recorded traffic is being read for others: try again in a moment")
+    })??;
     let app = Arc::clone(app);
     let done = tokio::task::spawn_blocking(move || {
         let done = work(&app);
@@ -318,6 +318,8 @@ pub(crate) const MOST_DAYS: u16 = 90;
 const LONGEST: usize = 160;
 /// Longer than any host (RFC 1035 §3.1) with what stands beside it.
 const LONGEST_PLACE: usize = 320;
+/// Longer than one reading takes, and within what a request may.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
 /// More than a person reads.
 const MOST_LISTED: usize = 200;
 

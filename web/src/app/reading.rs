@@ -156,9 +156,10 @@ fn too_slow() -> Problem {
 /// Of ten million records a search takes a third of a second; one of words that the index does not know
 /// reads all of them.
 const WITHIN: Duration = Duration::from_secs(20);
-/// As many as have a processor here, beside what decides about requests.
-const SEARCHING: usize = 2;
-/// Of those, one caller's: another always finds one soon.
+/// One more than one person has.
+const SEARCHING: usize = 3;
+/// Of those, one caller's; a person has two, where an export of theirs runs beside what they look at. Another always
+/// finds one soon.
 const EACH: usize = 1;
 /// Each has a page cache of its own.
 const READERS: usize = 4;
@@ -214,6 +215,29 @@ mod tests {
         let answer = tokio::time::timeout(Duration::from_secs(60), editor).await;
         assert_eq!(answer.unwrap(), 8);
         assert_eq!(begun.load(Ordering::SeqCst), 1);
+        drop(open);
+    }
+
+    #[tokio::test]
+    async fn a_persons_search_and_export_leave_a_place_for_another() {
+        let lab = Lab::new();
+        let (open, opened) = std::sync::mpsc::channel::<()>();
+        let opened = Arc::new(parking_lot::Mutex::new(opened));
+        let slow = |name: &'static str| {
+            let opened = Arc::clone(&opened);
+            let work = move || {
+                let _ended = opened.lock().recv();
+                Ok(())
+            };
+            on_behalf(name.into(), lab.app.look(work)).boxed()
+        };
+        let mut both = [slow("person ana"), slow("export of person ana")];
+        for one in &mut both {
+            assert!(poll!(one).is_pending());
+        }
+        let other = on_behalf("person ben".into(), lab.app.look(|| Ok(8)));
+        let answer = tokio::time::timeout(Duration::from_secs(20), other).await;
+        assert!(matches!(answer, Ok(Ok(8))));
         drop(open);
     }
 

@@ -125,3 +125,35 @@ fn what_a_sandbox_asked_for_is_shown_cut() {
     }
     assert_eq!(differs.moment(), "2026-11-21 12:00:00");
 }
+
+#[tokio::test]
+async fn who_simulates_again_and_again_keeps_nobody_elses_simulation_waiting() {
+    use futures_util::{FutureExt as _, poll};
+
+    use crate::places::on_behalf;
+
+    let lab = crate::app::tests::Lab::new();
+    let (open, opened) = std::sync::mpsc::channel::<()>();
+    let opened = Arc::new(parking_lot::Mutex::new(opened));
+    // Each would take for ever.
+    let slow = || {
+        let opened = Arc::clone(&opened);
+        let work = move |_: &App| {
+            let _ended = opened.lock().recv();
+            Ok(())
+        };
+        on_behalf("editor".into(), beside(&lab.app, work)).boxed()
+    };
+    let mut all: Vec<_> = (0..8).map(|_| slow()).collect();
+    for one in &mut all {
+        assert!(poll!(one).is_pending());
+    }
+    let mut approver = on_behalf("approver".into(), beside(&lab.app, |_| Ok(7))).boxed();
+    assert!(poll!(&mut approver).is_pending(), "it has the next turn");
+    // The first of the editor's ends; the next of theirs has not begun.
+    open.send(()).unwrap();
+    assert!(all.remove(0).await.is_ok());
+    let answer = tokio::time::timeout(std::time::Duration::from_secs(20), approver).await;
+    assert!(matches!(answer, Ok(Ok(7))));
+    drop(open);
+}
