@@ -70,6 +70,7 @@ struct Inner {
 
 struct Waiter {
     sandbox: String,
+    server: String,
     tell: Tell,
 }
 
@@ -116,16 +117,20 @@ impl HeldDesk {
         let most = SignedDuration::try_from(most).ok()?;
         let expires = created.checked_add(most).ok()?;
         let mut inner = self.shared.inner.lock();
-        let own = inner.waiting.values();
-        let own = own.filter(|one| one.sandbox == facts.sandbox).count();
-        let full = inner.over || inner.waiting.len() >= MOST || own >= MOST_OF_ONE;
+        let all = || inner.waiting.values();
+        let own = all().filter(|one| one.sandbox == facts.sandbox).count();
+        let of_server = all().filter(|one| one.server == facts.server).count();
+        let has_share = own < MOST_OF_ONE && of_server < MOST_OF_SERVER;
+        let full = inner.over || inner.waiting.len() >= MOST || !has_share;
         if full || inner.waiting.contains_key(id) {
             return None;
         }
-        let sandbox = facts.sandbox.clone();
-        inner
-            .waiting
-            .insert(id.to_owned(), Waiter { sandbox, tell });
+        let waiter = Waiter {
+            sandbox: facts.sandbox.clone(),
+            server: facts.server.clone(),
+            tell,
+        };
+        inner.waiting.insert(id.to_owned(), waiter);
         inner.fresh.push(HeldRow {
             id: id.to_owned(),
             node: self.shared.node.clone(),
@@ -275,6 +280,8 @@ impl fmt::Debug for HeldPlace {
 const MOST: usize = 256;
 /// One sandbox leaves room for others.
 const MOST_OF_ONE: usize = 8;
+/// One server, whoever runs it, leaves room for others.
+const MOST_OF_SERVER: usize = 64;
 /// A word given at another node is heard within this.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 

@@ -58,7 +58,16 @@ pub(crate) struct Webhooks {
     files: Arc<dyn WebhookFiles>,
     /// Who may be heard: strangers who sign nothing take no more of the store than these.
     pub(crate) hearing: Semaphore,
-    told: Mutex<HashMap<String, (Instant, u32)>>,
+    told: Mutex<HashMap<String, Told>>,
+    /// Of each webhook, who tells it: one that does not answer keeps no other waiting.
+    lines: Mutex<HashMap<String, Arc<Semaphore>>>,
+}
+
+/// What one webhook was told of in this minute.
+struct Told {
+    since: Instant,
+    count: u32,
+    by_server: HashMap<String, u32>,
 }
 
 /// What webhooks are told of.
@@ -131,17 +140,35 @@ impl Webhooks {
             files,
             hearing: Semaphore::new(MOST_HEARD_AT_ONCE),
             told: Mutex::default(),
+            lines: Mutex::default(),
         }
     }
 
-    /// Whether it may be told one more: a sandbox that asks and asks fills no channel.
-    fn has_room(&self, webhook: &str) -> bool {
+    /// Whether it may be told one more of this server: one that asks and asks fills no channel, nor takes the room of
+    /// others.
+    fn has_room(&self, webhook: &str, server: &str) -> bool {
         let now = Instant::now();
         let mut told = self.told.lock();
-        told.retain(|_, (since, _)| now.duration_since(*since) < MINUTE);
-        let (_, count) = told.entry(webhook.to_owned()).or_insert((now, 0));
-        *count += 1;
-        *count <= MOST_A_MINUTE
+        told.retain(|_, one| now.duration_since(one.since) < MINUTE);
+        let one = told.entry(webhook.to_owned()).or_insert_with(|| Told {
+            since: now,
+            count: 0,
+            by_server: HashMap::new(),
+        });
+        let theirs = one.by_server.entry(server.to_owned()).or_default();
+        if *theirs >= MOST_OF_SERVER || one.count >= MOST_A_MINUTE {
+            return false;
+        }
+        *theirs += 1;
+        one.count += 1;
+        true
+    }
+
+    /// Who tells this webhook at once.
+    fn line(&self, webhook: &str) -> Arc<Semaphore> {
+        let mut lines = self.lines.lock();
+        let line = lines.entry(webhook.to_owned());
+        Arc::clone(line.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))))
     }
 }
 
@@ -171,12 +198,11 @@ pub(crate) async fn tell(app: Arc<App>, mut fresh: Receiver<HeldRow>, stopping: 
     let (mut looked, mut is_stale) = (Looked::default(), false);
     let (mut minute, mut warned) = (Instant::now(), 0);
     loop {
-        let room = telling.len() < MOST_AT_ONCE;
         tokio::select! {
             biased;
             () = stopping.cancelled() => break,
             Some(_) = telling.join_next() => {}
-            row = fresh.recv(), if room => {
+            row = fresh.recv() => {
                 let Some(row) = row else { break };
                 spread(&app, News::Held(row), &mut telling).await;
             }
@@ -192,7 +218,7 @@ pub(crate) async fn tell(app: Arc<App>, mut fresh: Receiver<HeldRow>, stopping: 
             Some(told) = warning.join_next() => {
                 is_stale |= !told.unwrap_or_default();
             }
-            _ = look.tick(), if looking.is_empty() && warning.len() < MOST_AT_ONCE => {
+            _ = look.tick(), if looking.is_empty() => {
                 if minute.elapsed() >= MINUTE {
                     (minute, warned) = (Instant::now(), 0);
                 }
@@ -218,8 +244,11 @@ async fn spread(app: &Arc<App>, news: News, telling: &mut JoinSet<bool>) {
     let news = Arc::new(news);
     for webhook in webhooks {
         // Denials are bounded before they come here.
-        let bounded = matches!(*news, News::Denied(..));
-        if bounded || app.webhooks.has_room(&webhook.name) {
+        let has_room = match &*news {
+            News::Denied(..) => true,
+            News::Held(row) => app.webhooks.has_room(&webhook.name, &row.facts.server),
+        };
+        if has_room {
             telling.spawn(deliver(Arc::clone(app), webhook, Arc::clone(&news)));
         } else {
             let why = "it was told as much as it is in a minute";
@@ -284,6 +313,10 @@ async fn tried(app: &App, webhook: &Webhook, news: &News) -> Result<(), Option<T
         if !pause.is_zero() && !waits(app, news).await {
             break;
         }
+        let line = app.webhooks.line(&webhook.name);
+        let Ok(_line) = line.acquire().await else {
+            break;
+        };
         match once(app, webhook, (Some(news), &id)).await {
             Ok(()) => return Ok(()),
             Err(error) => {
@@ -398,8 +431,10 @@ const TRIES_OF_DENIED: usize = 3;
 const MINUTE: Duration = Duration::from_secs(60);
 /// As Slack takes them, of one webhook.
 const MOST_A_MINUTE: u32 = 60;
-/// Each is a connection.
-const MOST_AT_ONCE: usize = 32;
+/// Of those, about one server: others are told of, too.
+const MOST_OF_SERVER: u32 = 20;
+/// Connections to one webhook. Who waits for one is bounded by what is told in a minute.
+const AT_ONCE: usize = 8;
 /// People press buttons one by one.
 const MOST_HEARD_AT_ONCE: usize = 2;
 

@@ -36,6 +36,15 @@ fn put(desk: &HeldDesk, id: &str, sandbox: &str) -> (Option<HeldPlace>, mpsc::Re
     (desk.put_up(id, facts(sandbox), LATE, tell), said)
 }
 
+/// The same of another server.
+fn put_of(desk: &HeldDesk, (id, sandbox, server): (&str, &str, &str)) -> Option<HeldPlace> {
+    let facts = HeldFacts {
+        server: server.to_owned(),
+        ..facts(sandbox)
+    };
+    desk.put_up(id, facts, LATE, Box::new(drop))
+}
+
 fn listed(store: &FakeStore) -> Vec<String> {
     let found = store.held(SystemClock.now()).unwrap();
     found.into_iter().map(|one| one.id).collect()
@@ -126,4 +135,19 @@ fn what_ends_with_the_desk_is_told() {
     let (_place, said) = put(&desk, "a-1", "s");
     drop(desk);
     assert!(said.recv().is_err());
+}
+
+#[test]
+fn one_servers_sandboxes_leave_room_for_anothers() {
+    let store = Arc::new(FakeStore::new());
+    let desk = desk(&store, "one");
+    // As many sandboxes as run of one server, each with as many requests as wait.
+    let all: Vec<_> = (0..32 * MOST_OF_ONE)
+        .map(|number| {
+            let (id, sandbox) = (number.to_string(), (number / MOST_OF_ONE).to_string());
+            put_of(&desk, (&id, &sandbox, "docs"))
+        })
+        .collect();
+    assert_eq!(all.iter().flatten().count(), MOST_OF_SERVER);
+    assert!(put_of(&desk, ("other", "s", "mail")).is_some());
 }

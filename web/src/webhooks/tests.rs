@@ -208,19 +208,54 @@ async fn a_flood_is_told_in_part_and_no_stop_waits_for_it() {
     saved(&lab, "ops", URL);
     let asked = answers(&lab, URL, &[200]);
     let (send, fresh) = tokio::sync::mpsc::channel(128);
+    // One server that asks and asks, and then another one, once.
     for number in 0..70 {
         send.send(row(&lab, &number.to_string())).await.unwrap();
     }
+    let mut other = row(&lab, "other");
+    other.facts.server = "mail".to_owned();
+    send.send(other).await.unwrap();
     let stopping = CancellationToken::new();
     let telling = tell(Arc::clone(&lab.app), fresh, stopping.clone());
     let ends = async {
-        while failures(&lab).len() < 10 {
+        while failures(&lab).len() < 50 {
             sleep(Duration::from_millis(10)).await;
         }
         sleep(Duration::from_millis(100)).await;
         stopping.cancel();
     };
     tokio::join!(telling, ends);
-    assert_eq!(asked.load(Ordering::Relaxed), MOST_A_MINUTE);
-    assert_eq!(failures(&lab).len(), 10);
+    assert_eq!(asked.load(Ordering::Relaxed), MOST_OF_SERVER + 1);
+    assert_eq!(failures(&lab).len(), 50);
+    let seen = lab.outbound.seen.lock();
+    let of_other = |one: &OutboundRequest| String::from_utf8_lossy(&one.body).contains("\"mail\"");
+    assert!(seen.iter().any(of_other), "the other server's is told");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_that_does_not_answer_keeps_no_other_waiting() {
+    let lab = Lab::new();
+    saved(&lab, "gone", "https://gone.example/");
+    saved(&lab, "ops", URL);
+    let asked = answers(&lab, URL, &[200]);
+    let (send, fresh) = tokio::sync::mpsc::channel(128);
+    for number in 0..50 {
+        let mut one = row(&lab, &number.to_string());
+        one.facts.server = format!("server {}", number % 5);
+        send.send(one).await.unwrap();
+    }
+    let stopping = CancellationToken::new();
+    let telling = tell(Arc::clone(&lab.app), fresh, stopping.clone());
+    let begun = Instant::now();
+    let ends = async {
+        while asked.load(Ordering::Relaxed) < 50 && begun.elapsed() < MINUTE {
+            sleep(Duration::from_millis(10)).await;
+        }
+        stopping.cancel();
+        begun.elapsed()
+    };
+    let ((), took) = tokio::join!(telling, ends);
+    assert_eq!(asked.load(Ordering::Relaxed), 50);
+    // The other one is tried for a minute and more.
+    assert!(took < Duration::from_secs(10), "{took:?}");
 }
