@@ -17,6 +17,7 @@ use gig_policy::{Finding, Problem as Mistake};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+mod binding;
 mod saving;
 
 pub(crate) use saving::{

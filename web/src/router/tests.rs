@@ -20,6 +20,7 @@ use crate::{
 };
 
 mod allowed;
+mod bound;
 mod furnished;
 mod judged;
 mod paged;

@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use super::{PolicyView, tag, version_of};
+use super::{PolicyView, binding, tag, version_of};
 use crate::{
     api::{
         floors,
@@ -86,6 +86,7 @@ pub(crate) async fn save_written(
     if !checked.problems.is_empty() {
         return Err(Problem::document(checked.problems));
     }
+    binding::guard(app, caller, &written.document).await?;
     let Written {
         document, reason, ..
     } = written;
