@@ -159,6 +159,7 @@ impl From<ChangeError> for Problem {
             ChangeError::Ambiguous { .. } => (StatusCode::CONFLICT, "ambiguous"),
             ChangeError::InUse { .. } => (StatusCode::CONFLICT, "in_use"),
             ChangeError::Full { .. } => (StatusCode::CONFLICT, "full"),
+            ChangeError::TooMuch { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_much"),
             ChangeError::LastAdmin { .. } => (StatusCode::CONFLICT, "last_admin"),
             ChangeError::SignOn { .. } => (StatusCode::CONFLICT, "single_sign_on"),
             ChangeError::Lapsed => (StatusCode::FORBIDDEN, "forbidden"),

@@ -44,6 +44,7 @@ pub(crate) mod tests;
 mod told;
 pub mod transfer;
 pub(crate) mod webhooks;
+mod written;
 
 pub use change::{Actor, Applied, Change};
 pub use factors::UsedCode;
@@ -429,6 +430,14 @@ pub enum ChangeError {
         what: &'static str,
         /// How many may be.
         most: u32,
+    },
+    /// Somebody wrote as much on this day as anybody may.
+    #[error(
+        "you have written documents of {most} MiB today, which is as much as anybody may: go on tomorrow"
+    )]
+    TooMuch {
+        /// In MiB.
+        most: u64,
     },
     /// Nobody could administer gig any more.
     #[error("{name} is the last admin: make another one first")]

@@ -20,7 +20,7 @@ use crate::{
     document,
     role::Permission,
     secrets::{SecretChange, SecretDoing, SecretFacts, SecretVersion},
-    store::PolicyVersion,
+    store::{PolicyVersion, StoreError},
 };
 
 /// A secret, as shown.
@@ -255,14 +255,7 @@ async fn known(app: &App, caller: &Caller) -> Result<BTreeMap<String, SecretView
     caller.require(Permission::Look)?;
     let kept = app.secrets().await?.into_iter().map(SecretView::from);
     let mut all: BTreeMap<String, SecretView> = kept.map(|one| (one.name.clone(), one)).collect();
-    let named = app.ask(|store| {
-        let mut policies = Vec::new();
-        for head in store.policies()? {
-            policies.extend(store.policy(&head.name, None)?);
-        }
-        Ok((store.servers()?, policies))
-    });
-    let (servers, policies) = named.await?;
+    let servers = app.ask(|store| store.servers()).await?;
     let mut entry = |name: &str, put: &mut dyn FnMut(&mut SecretView)| {
         let one = all.entry(name.to_owned());
         put(one.or_insert_with(|| SecretView::only_named(name)));
@@ -272,8 +265,17 @@ async fn known(app: &App, caller: &Caller) -> Result<BTreeMap<String, SecretView
             entry(name, &mut |one| one.servers.push(server.name.clone()));
         }
     }
-    let places = app.aside(move || policies.iter().flat_map(places_of).collect::<Vec<_>>());
-    for (name, place) in places.await? {
+    let store = Arc::clone(&app.store);
+    // One after the other, where it is this caller's turn: documents are long, and there may be many.
+    let places = app.aside(move || {
+        let mut places = Vec::new();
+        for head in store.policies()? {
+            let kept = store.policy(&head.name, None)?;
+            places.extend(kept.iter().flat_map(places_of));
+        }
+        Ok::<_, StoreError>(places)
+    });
+    for (name, place) in places.await?.map_err(Problem::store)? {
         entry(name.as_str(), &mut |one| one.places.push(place.clone()));
     }
     Ok(all)

@@ -8,11 +8,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Actor, alone,
+    Actor, ChangeError, alone,
     changes::{Outcome, missing},
-    proposals,
-    tables::{DatabaseError, Row, Transaction},
+    proposals, standing,
+    tables::{DatabaseError, Refused, Row, Transaction},
 };
+use crate::role::Permission;
 
 /// What is asked for. Its text comes from a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -140,10 +141,14 @@ pub(super) fn words(db: &Transaction<'_>, node: &str) -> Result<Vec<HeldWord>, D
 }
 
 /// Says something of one that waits; nobody says twice. Under the two-person rule nobody lets pass whom it
-/// does not take for a person.
+/// does not take for a person who may approve.
 pub(super) fn answer(db: &Transaction<'_>, id: &str, allow: bool, actor: &Actor) -> Outcome {
     if allow && proposals::rule_is_on(db)? {
-        alone::themselves(db, actor)?;
+        let person = alone::themselves(db, actor)?;
+        // The rule may have been turned on since somebody was asked what they may.
+        if !actor.owner && !standing::may(db, &person, Permission::Approve)? {
+            return Err(Refused::Change(ChangeError::Lapsed));
+        }
     }
     let sql = "UPDATE held SET word = ?2, word_by = ?3
                WHERE id = ?1 AND word IS NULL AND expires > ?4";

@@ -10,7 +10,7 @@ use super::{
     changes::{self, Outcome, make},
     name, rows, standing,
     tables::{DatabaseError, OptionalExtension as _, Refused, Transaction},
-    teams,
+    teams, written,
 };
 use crate::{credential::Digest, role::Permission};
 
@@ -20,6 +20,7 @@ pub(super) fn apply(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Out
     if let Change::Decide { id, decision, why } = change {
         return decide(db, *id, (*decision, why), actor);
     }
+    written::charge(db, change, actor)?;
     if !rule_is_on(db)? {
         let applied = make(db, change, actor)?;
         if matches!(change, Change::TwoPersonRule { on: true }) && alone::approvers(db)? < 2 {

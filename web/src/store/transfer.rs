@@ -140,7 +140,15 @@ const COPIED: &[Table] = &[
     },
 ];
 /// What belongs to the moment only.
-const PASSING: &[&str] = &["sessions", "setup_link", "held", "answers", "told", "heard"];
+const PASSING: &[&str] = &[
+    "sessions",
+    "setup_link",
+    "held",
+    "answers",
+    "told",
+    "heard",
+    "written",
+];
 
 impl PostgresStore {
     /// Puts everything into `file`, in place of what is there, as of one moment; changes of all nodes

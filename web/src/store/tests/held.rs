@@ -239,6 +239,9 @@ fn under_the_two_person_rule_somebody_known_lets_pass(store: &dyn Store) {
     };
     two_people(answer("a", true, &nobody));
     answer("a", false, &nobody).unwrap();
+    // Somebody known who may approve nothing: they asked before the rule was on.
+    let lapsed = answer("b", true, &by("ben"));
+    assert!(matches!(lapsed, Err(ChangeError::Lapsed)), "{lapsed:?}");
     answer("b", true, &by("cem")).unwrap();
 }
 
