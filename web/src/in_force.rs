@@ -132,8 +132,18 @@ impl<'a> InForce<'a> {
         found.map_or(Assigned::Nothing, Assigned::One)
     }
 
-    /// Each once, whichever of their places it bounds.
-    fn floors_of(&self, server: &str, profile: &str) -> Vec<String> {
+    /// Whether a server reaches private addresses and nothing else.
+    pub(crate) fn is_local(&self, server: &str) -> bool {
+        matches!(self.servers.get(server), Some(Network::Local))
+    }
+
+    /// The names of all floors, wherever they are.
+    pub(crate) fn all_floors(&self) -> impl Iterator<Item = String> {
+        self.floors.iter().map(|one| one.policy.clone())
+    }
+
+    /// What bounds a server when it runs for a profile: each once, whichever of their places it bounds.
+    pub(crate) fn floors_of(&self, server: &str, profile: &str) -> Vec<String> {
         let (person, teams) = (folded(profile), self.teams_of(profile));
         let bounds = |place: &Place| match place {
             Place::All => true,
@@ -156,8 +166,8 @@ impl<'a> InForce<'a> {
         theirs.map(|team| team.name.as_str()).collect()
     }
 
-    /// One policy by itself.
-    fn read_policy(&mut self, name: String, reach: Reach) -> Result<Policy, StoreError> {
+    /// One policy by itself; what cannot be compiled denies all.
+    pub(crate) fn read_policy(&mut self, name: String, reach: Reach) -> Result<Policy, StoreError> {
         let key = (name.clone(), reach);
         if let Some(policy) = self.compiled.get(&key) {
             return Ok(policy.clone());

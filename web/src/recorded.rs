@@ -13,7 +13,7 @@ use gig_policy::{Asked, Change, Reach, Replay, Suggestion, Width, suggest};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{api_error::Problem, app::App, document};
+use crate::{api_error::Problem, app::App, document, in_force::InForce};
 
 mod reading;
 
@@ -198,18 +198,28 @@ pub(crate) async fn simulate(
     span: Span,
 ) -> Result<Simulation, Problem> {
     beside(app, move |app| {
+        let now = document::moment(app.clock.now());
         let compiled = |reach| {
             let policy = document::compile(&name, 0, &text, Some(reach));
-            let policy = policy.map_err(Problem::document)?;
-            Ok::<_, Problem>(policy.as_of(document::moment(app.clock.now())))
+            policy.map_err(Problem::document)
         };
         let external = compiled(Reach::External)?;
         let read = read(app, &span)?;
-        let mut replay = external.replay(&read.external.attempts);
-        drop(external);
-        if !read.local.attempts.is_empty() {
-            let local = compiled(Reach::Local)?;
-            replay = both(replay, local.replay(&read.local.attempts));
+        let mut in_force = InForce::read(app.store.as_ref()).map_err(Problem::internal)?;
+        let mut replay = Replay::default();
+        for (under, traffic) in &read.groups {
+            let (reach, draft) = match under.is_local {
+                true => (Reach::Local, compiled(Reach::Local)?),
+                false => (Reach::External, external.clone()),
+            };
+            // As it would be enforced; a draft of a floor stands in its own place.
+            let floors = under.floors.iter().filter(|floor| **floor != name);
+            let floors = floors.map(|floor| in_force.read_policy(floor.clone(), reach));
+            let floors = floors
+                .collect::<Result<_, _>>()
+                .map_err(Problem::internal)?;
+            let bounded = draft.under(floors).as_of(now);
+            replay = both(replay, bounded.replay(&traffic.attempts));
         }
         Ok(Simulation::of(replay, &read))
     })
@@ -228,12 +238,15 @@ pub(crate) async fn suggestion(
 ) -> Result<Suggested, Problem> {
     beside(app, move |app| {
         let mut read = read(app, &span)?;
-        let (records, mut attempts) = (read.records(), read.external.attempts);
-        // A private address is what such a server is for: no rule has to open it.
-        for attempt in &mut read.local.attempts {
-            attempt.address = None;
+        let (records, mut attempts) = (read.records(), Vec::new());
+        for (under, traffic) in std::mem::take(&mut read.groups) {
+            let mut theirs = traffic.attempts;
+            // A private address is what such a server is for: no rule has to open it.
+            for attempt in theirs.iter_mut().filter(|_| under.is_local) {
+                attempt.address = None;
+            }
+            attempts.append(&mut theirs);
         }
-        attempts.append(&mut read.local.attempts);
         let width = match breadth {
             Breadth::Path => Width::Path,
             Breadth::Host => Width::Host,

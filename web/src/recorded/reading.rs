@@ -1,6 +1,6 @@
 //! Reading recorded traffic: what the record keeps of it, and records where it keeps none.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use gig_audit::{
     Record,
@@ -12,13 +12,21 @@ use gig_audit::{
 use jiff::SignedDuration;
 
 use super::{MOST_DAYS, Span};
-use crate::{api_error::Problem, app::App, lately::minute, store::Network};
+use crate::{api_error::Problem, app::App, in_force::InForce, lately::minute};
 
-/// What was read, by what the policy of its server reaches: the same document decides otherwise there.
+/// Under what somebody's traffic is decided beside their policy: the same document decides otherwise there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Under {
+    /// Their server reaches private addresses and nothing else.
+    pub(super) is_local: bool,
+    /// Which policies bound theirs.
+    pub(super) floors: Vec<String>,
+}
+
+/// What was read, by what it is decided under.
 #[derive(Default)]
 pub(super) struct Recorded {
-    pub(super) external: Traffic,
-    pub(super) local: Traffic,
+    pub(super) groups: BTreeMap<Under, Traffic>,
     pub(super) unreadable: u64,
     pub(super) extent: Covered,
 }
@@ -69,51 +77,55 @@ impl Covered {
 }
 
 impl Recorded {
-    pub(super) const fn records(&self) -> u64 {
-        self.external.records + self.local.records
+    pub(super) fn records(&self) -> u64 {
+        self.groups.values().map(|one| one.records).sum()
     }
 
-    /// Takes lines, the newest first, oldest first; each is gone when it was taken.
-    pub(super) fn of(mut lines: Vec<String>, is_local: impl Fn(&str) -> bool) -> Self {
-        let (mut external, mut local) = (Gathering::default(), Gathering::default());
+    /// Takes lines, the newest first, oldest first; each is gone when it was taken. `under`: what a server did for a
+    /// profile.
+    pub(super) fn of(mut lines: Vec<String>, under: impl Fn(&str, &str) -> Under) -> Self {
+        let mut groups: BTreeMap<Under, Gathering> = BTreeMap::new();
         let mut unreadable = 0;
         while let Some(line) = lines.pop() {
             let Ok(record) = serde_json::from_str::<Record>(&line) else {
                 unreadable += 1;
                 continue;
             };
-            match record.entry.server.as_deref().is_some_and(&is_local) {
-                true => local.take(&record),
-                false => external.take(&record),
-            }
+            let text =
+                |text: &Option<std::sync::Arc<str>>| text.as_deref().unwrap_or_default().to_owned();
+            let under = under(&text(&record.entry.server), &text(&record.entry.profile));
+            groups.entry(under).or_default().take(&record);
         }
+        let groups = groups.into_iter().map(|(under, one)| (under, one.finish()));
         Self {
-            external: external.finish(),
-            local: local.finish(),
+            groups: groups.collect(),
             unreadable,
             extent: Covered::default(),
         }
     }
 
     /// Takes attempts as they are kept.
-    fn of_kept(kept: Vec<KeptAttempt>, is_local: impl Fn(&str) -> bool) -> Self {
-        let (local, external): (Vec<_>, Vec<_>) =
-            kept.into_iter().partition(|one| is_local(&one.server));
-        let (external, unreadable) = of_kept(&external);
-        let (local, more) = of_kept(&local);
-        Self {
-            external,
-            local,
-            unreadable: unreadable + more,
-            extent: Covered::default(),
+    fn of_kept(kept: Vec<KeptAttempt>, under: impl Fn(&str, &str) -> Under) -> Self {
+        let mut groups: BTreeMap<Under, Vec<KeptAttempt>> = BTreeMap::new();
+        for one in kept {
+            let profile = one.what.profile.as_deref().unwrap_or_default();
+            groups
+                .entry(under(&one.server, profile))
+                .or_default()
+                .push(one);
         }
+        let mut read = Self::default();
+        for (under, kept) in groups {
+            let (traffic, unreadable) = of_kept(&kept);
+            read.groups.insert(under, traffic);
+            read.unreadable += unreadable;
+        }
+        read
     }
 
     fn add(&mut self, other: Self) {
-        for (one, other) in [
-            (&mut self.external, other.external),
-            (&mut self.local, other.local),
-        ] {
+        for (under, other) in other.groups {
+            let one = self.groups.entry(under).or_default();
             one.records += other.records;
             one.attempts.extend(other.attempts);
         }
@@ -128,18 +140,18 @@ pub(super) fn read(app: &App, span: &Span) -> Result<Recorded, Problem> {
     let begun = app.clock.now();
     let since = begun.checked_sub(hours).map_err(Problem::internal)?;
     let since = format!("{since:.6}");
-    let servers = app.store.servers().map_err(Problem::internal)?;
-    let local = servers.into_iter();
-    let local = local.filter(|server| server.spec.network == Network::Local);
-    let local: HashSet<String> = local.map(|server| server.name).collect();
-    let is_local = |server: &str| local.contains(server);
+    let in_force = InForce::read(app.store.as_ref()).map_err(Problem::internal)?;
+    let under = |server: &str, profile: &str| Under {
+        is_local: in_force.is_local(server),
+        floors: in_force.floors_of(server, profile),
+    };
     let late = || app.clock.now().duration_since(begun) > WITHIN;
     let page = |query: &Query| app.page(query);
     let all = |_: &Row| true;
     // What is kept says of no attempt which sandbox it was.
     if span.sandbox.is_some() {
         let (lines, whole) = newest(query(span, &since, None), page, late, all)?;
-        let mut read = Recorded::of(lines, is_local);
+        let mut read = Recorded::of(lines, under);
         read.extent = Covered {
             days,
             cut: !whole,
@@ -157,8 +169,19 @@ pub(super) fn read(app: &App, span: &Span) -> Result<Recorded, Problem> {
         beyond,
         extent,
     } = app.read(|log| log.tried(&asked))?;
-    let of_policy = |what: &What| span.policy.is_none() || span.policy == what.policy;
-    attempts.retain(|one| of_policy(&one.what));
+    // What a floor denied bears the floor's name.
+    let of_policy = |server: &str, what: &What| {
+        let (Some(wanted), Some(decided)) = (&span.policy, &what.policy) else {
+            return span.policy == what.policy || span.policy.is_none();
+        };
+        let profile = what.profile.as_deref().unwrap_or_default();
+        let is_bounded = || {
+            let floors = in_force.floors_of(server, profile);
+            floors.contains(decided) && in_force.name_for(server, profile).as_ref() == Some(wanted)
+        };
+        wanted == decided || is_bounded()
+    };
+    attempts.retain(|one| of_policy(&one.server, &one.what));
     // Only where there are others beside them.
     let known: HashSet<(String, What)> = attempts
         .iter()
@@ -172,14 +195,20 @@ pub(super) fn read(app: &App, span: &Span) -> Result<Recorded, Problem> {
         behind: extent.behind,
         cut: extent.cut,
     };
-    let mut read = Recorded::of_kept(attempts, is_local);
+    let mut read = Recorded::of_kept(attempts, under);
     if !beyond.is_empty() {
         let is_new = |row: &Row| {
             let server = row.server.clone().unwrap_or_default();
-            what(row).is_none_or(|what| !known.contains(&(server, what)))
+            what(row).is_none_or(|what| {
+                of_policy(&server, &what) && !known.contains(&(server.clone(), what))
+            })
         };
-        let (lines, whole) = newest(query(span, &since, Some(&beyond)), page, late, is_new)?;
-        let more = Recorded::of(lines, is_local);
+        let mut query = query(span, &since, Some(&beyond));
+        if !query.filter.policy.is_empty() {
+            query.filter.policy.extend(in_force.all_floors());
+        }
+        let (lines, whole) = newest(query, page, late, is_new)?;
+        let more = Recorded::of(lines, under);
         let there: u64 = beyond.iter().map(|(_, count)| count).sum();
         if !whole {
             covered.left_out += there.saturating_sub(more.records());

@@ -7,7 +7,7 @@ use gig_audit::{
 };
 
 use super::{
-    reading::{AT_ONCE, MOST, MOST_OCTETS, newest},
+    reading::{AT_ONCE, MOST, MOST_OCTETS, Under, newest},
     *,
 };
 
@@ -63,21 +63,29 @@ fn what_cannot_be_read_is_counted_and_what_a_local_server_asked_for_is_its_own()
         line("outside", "a_reason_of_a_later_gig", "two.example"),
         line("outside", "host_not_allowed", "three.example"),
     ];
-    let read = Recorded::of(lines, |server| server == "inside");
+    let read = Recorded::of(lines, |server, _| Under {
+        is_local: server == "inside",
+        floors: Vec::new(),
+    });
     assert_eq!((read.records(), read.unreadable), (3, 1));
     let asked = |traffic: &Traffic| -> Vec<String> {
         let attempts = traffic.attempts.iter();
         attempts.map(|attempt| attempt.asked.to_string()).collect()
     };
-    assert_eq!(asked(&read.local), ["tcp 10.0.0.1:443"]);
+    let group = |is_local| {
+        let of = |one: &(&Under, &Traffic)| one.0.is_local == is_local;
+        let mut found = read.groups.iter().filter(of);
+        found.next().unwrap().1
+    };
+    assert_eq!(asked(group(true)), ["tcp 10.0.0.1:443"]);
     assert_eq!(
-        asked(&read.external),
+        asked(group(false)),
         ["tcp three.example:443", "tcp one.example:443"]
     );
     let document = "version: 1\negress:\n  - {ip: 10.0.0.1, ports: [443], protocol: tcp}\n";
     let replayed = |reach| {
         let policy = document::compile("p", 0, document, Some(reach)).unwrap();
-        policy.replay(&read.local.attempts)
+        policy.replay(&group(true).attempts)
     };
     let (external, local) = (replayed(Reach::External), replayed(Reach::Local));
     assert!(external.newly_allowed.is_empty(), "{external:?}");
@@ -156,4 +164,64 @@ async fn who_simulates_again_and_again_keeps_nobody_elses_simulation_waiting() {
     let answer = tokio::time::timeout(std::time::Duration::from_secs(20), approver).await;
     assert!(matches!(answer, Ok(Ok(7))));
     drop(open);
+}
+
+#[tokio::test]
+async fn what_a_floor_denies_is_simulated_as_denied() {
+    use gig_audit::{Entry, Event, Recorder, RecorderSettings, SqliteStore, VerdictWord};
+    use gig_policy::DenyReason;
+
+    use crate::store::{Change as Make, Place};
+
+    let lab = crate::app::tests::Lab::with(&["docs", "mail"]);
+    let floor = Make::SavePolicy {
+        name: "company".parse().unwrap(),
+        expected: None,
+        document: "version: 1\negress:\n  - host: api.example.com\n".to_owned(),
+        reason: String::new(),
+    };
+    lab.make(&floor);
+    lab.make(&Make::SetFloor {
+        place: Place::Server("docs".to_owned()),
+        policy: Some("company".to_owned()),
+        expected: None,
+    });
+    let store = SqliteStore::open(&lab.record(), "here").unwrap();
+    let (recorder, owner) =
+        Recorder::start(Box::new(store), RecorderSettings::new("here")).unwrap();
+    for (server, decided) in [("docs", "company"), ("mail", "p")] {
+        let mut entry = Entry::new(Event::Request);
+        (entry.server, entry.profile) = (Some(server.into()), Some("ana".into()));
+        (entry.host, entry.port) = (Some("new.example".into()), Some(443));
+        entry.protocol = Some("https".into());
+        (entry.method, entry.path) = (Some("GET".into()), Some(format!("/{server}").into()));
+        (entry.policy, entry.policy_version) = (Some(decided.into()), Some(1));
+        entry.verdict = Some(VerdictWord::Deny);
+        entry.reason = Some(DenyReason::HostNotAllowed);
+        recorder.record(entry).await.unwrap();
+    }
+    drop(recorder);
+    owner.close(std::time::Duration::from_secs(5));
+    let draft = "version: 1\negress:\n  - host: new.example\n";
+    let of = async |name: &str, server: Option<&str>| {
+        let span = Span {
+            days: 7,
+            policy: server.is_none().then(|| name.to_owned()),
+            server: server.map(str::to_owned),
+            sandbox: None,
+        };
+        let made = simulate(&lab.app, name.to_owned(), draft.to_owned(), span)
+            .await
+            .unwrap();
+        let allowed = made.newly_allowed.iter().map(|one| one.asked.clone());
+        (allowed.collect::<Vec<_>>(), made.still_denied)
+    };
+    let mail = vec!["GET https://new.example:443/mail".to_owned()];
+    assert_eq!(of("p", Some("docs")).await, (Vec::new(), 1));
+    assert_eq!(of("p", Some("mail")).await, (mail.clone(), 0));
+    // Of the policy wherever it is in force: what the floor denied is in it, and stays denied.
+    assert_eq!(of("p", None).await, (mail, 1));
+    // The floor itself, drafted anew.
+    let docs = vec!["GET https://new.example:443/docs".to_owned()];
+    assert_eq!(of("company", None).await, (docs, 0));
 }
