@@ -162,6 +162,31 @@ pub(super) fn themselves(db: &Transaction<'_>, actor: &Actor) -> Outcome<String>
     }
 }
 
+/// Whether two accounts look like one person's: one signs in by a password here and the other through a provider, which
+/// has the name of the first, or that name and a number because it was taken.
+pub(super) fn are_alike(
+    db: &Transaction<'_>,
+    (one, other): (&str, &str),
+) -> Result<bool, DatabaseError> {
+    let plain = |name: &str| {
+        let name = name::folded(name);
+        let number = |end: &str| !end.is_empty() && end.bytes().all(|octet| octet.is_ascii_digit());
+        match name.rsplit_once('-').filter(|(_, end)| number(end)) {
+            Some((plain, _)) => plain.to_owned(),
+            None => name,
+        }
+    };
+    if plain(one) != plain(other) {
+        return Ok(false);
+    }
+    let is_elsewhere = |name: &str| -> Result<Option<bool>, DatabaseError> {
+        let user = db.query_row(rows::ONE_USER, [name::folded(name)], rows::user);
+        Ok(user.optional()?.map(|user| user.account.is_some()))
+    };
+    let (one, other) = (is_elsewhere(one)?, is_elsewhere(other)?);
+    Ok(one.zip(other).is_some_and(|(one, other)| one != other))
+}
+
 /// What stands for a server's whole specification; nothing for one that is not there.
 pub(super) fn spec_of(
     db: &Transaction<'_>,

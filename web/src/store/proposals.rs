@@ -190,7 +190,13 @@ fn decide(
 
 /// The change itself, in its author's name and in the approver's.
 fn approve(db: &Transaction<'_>, proposal: &Proposal, actor: &Actor) -> Outcome<Applied> {
-    alone::themselves(db, actor)?;
+    let person = alone::themselves(db, actor)?;
+    if alone::are_alike(db, (&person, &proposal.person))? {
+        return Err(alone::refused(
+            "your account and its author's look like one person's, who signs in in two ways: somebody else approves, \
+             or an admin removes one of both accounts",
+        ));
+    }
     if proposal.stale {
         let id = proposal.id;
         return Err(Refused::Change(ChangeError::Outdated { id }));

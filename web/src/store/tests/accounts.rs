@@ -6,6 +6,7 @@ on_both! {
     an_account_elsewhere_has_no_password_and_no_role_of_ours,
     an_account_is_found_by_issuer_and_subject_and_by_nothing_else,
     who_signs_on_is_of_the_teams_that_their_groups_say,
+    who_signs_in_in_two_ways_is_one_person_under_the_two_person_rule,
 }
 
 fn account(subject: &str) -> Account {
@@ -182,4 +183,17 @@ fn who_signs_on_is_of_the_teams_that_their_groups_say(store: &dyn Store) {
     assert!(store.session("three", at(1)).unwrap().is_none());
     assert_eq!(of_which(), ["data", "own"]);
     assert!(!on("four", false, &[]).touches_policies());
+}
+
+fn who_signs_in_in_two_ways_is_one_person_under_the_two_person_rule(store: &dyn Store) {
+    use super::two_person::{by, decide, make, proposed, ruled, two_people};
+
+    ruled(store);
+    // Ben has a password here, and comes by the company's provider, too; so does somebody else.
+    apply(store, &sign_on("one", "ben-2", "u1", Role::Approver, true)).unwrap();
+    apply(store, &sign_on("two", "benno", "u2", Role::Approver, true)).unwrap();
+    let id = proposed(make(store, &policy("p", Some(1), "two"), &by("ben")));
+    let approve = decide(id, Decision::Approve);
+    two_people(make(store, &approve, &by("ben-2")));
+    make(store, &approve, &by("benno")).unwrap();
 }
