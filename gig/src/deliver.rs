@@ -58,8 +58,17 @@ pub(crate) struct NotDelivered {
 pub(crate) enum Delivered {
     /// There was nothing to tell the other side of these records: it was not asked.
     Nothing,
-    /// It has them, and may have remarked something.
-    Taken(Option<String>),
+    /// It has them, but for those that it says it rejected: they must not be sent again (OTLP, "Partial Success").
+    Taken(Option<Rejected>),
+}
+
+/// What a collector took none of, of what it was sent and answered with success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Rejected {
+    /// How many; 0: it remarks something of what it took.
+    pub(crate) count: u64,
+    /// What it says, in a sentence.
+    pub(crate) why: String,
 }
 
 /// What may help records that were not taken.
@@ -231,7 +240,7 @@ impl Delivery {
         }
     }
 
-    async fn post(&self, url: &str, body: String) -> Result<Option<String>, NotDelivered> {
+    async fn post(&self, url: &str, body: String) -> Result<Option<Rejected>, NotDelivered> {
         let mut request =
             FetchRequest::new(FetchMethod::Post, url).body("application/json", body.into_bytes());
         request.deadline = self.deadline;
@@ -274,7 +283,7 @@ fn logs(batch: &[Found]) -> Option<String> {
 }
 
 /// What a collector says of records that it did not want: they must not be sent again.
-fn rejected(body: &[u8]) -> Option<String> {
+fn rejected(body: &[u8]) -> Option<Rejected> {
     let answer: serde_json::Value = serde_json::from_slice(body).ok()?;
     let partial = answer.get("partialSuccess")?;
     let (count, what) = match (
@@ -282,19 +291,32 @@ fn rejected(body: &[u8]) -> Option<String> {
         partial.get("rejectedSpans"),
     ) {
         (Some(count), _) => (count, "records"),
-        (None, count) => (count?, "spans"),
+        (None, Some(count)) => (count, "spans"),
+        // Proto3 leaves out what is 0.
+        (None, None) => (&serde_json::Value::Null, "records"),
     };
     let count = match count {
         serde_json::Value::String(text) => text.parse().ok()?,
-        other => other.as_i64()?,
+        other => other.as_i64().unwrap_or_default(),
     };
+    let count = u64::try_from(count).unwrap_or_default();
     let why = partial.get("errorMessage").and_then(|why| why.as_str());
-    (count != 0).then(|| {
-        format!(
-            "the collector rejected {count} {what}: {}",
-            why.unwrap_or_default()
-        )
-    })
+    let why = why.unwrap_or_default().chars();
+    let why: String = why
+        .filter(|one| !one.is_control())
+        .take(LONGEST_WHY)
+        .collect();
+    match (count, why.is_empty()) {
+        (0, true) => None,
+        (0, false) => Some(Rejected {
+            count,
+            why: format!("the collector remarks: {why}"),
+        }),
+        (count, _) => Some(Rejected {
+            count,
+            why: format!("the collector rejected {count} {what}: {why}"),
+        }),
+    }
 }
 
 const fn later(why: String) -> NotDelivered {
@@ -317,6 +339,8 @@ const SYSLOG_TCP: u16 = 601;
 const SYSLOG_TLS: u16 = 6514;
 /// Half of what web servers in front of collectors take by default.
 const LARGEST: usize = 512 * 1024;
+/// Of what a collector says, in characters.
+const LONGEST_WHY: usize = 300;
 /// A receiver that takes longer for a thousand records is not well.
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -355,8 +379,15 @@ mod tests {
             rejected(br#"{"partialSuccess":{"rejectedLogRecords":"0"}}"#),
             None
         );
-        let told =
-            rejected(br#"{"partialSuccess":{"rejectedLogRecords":"2","errorMessage":"too old"}}"#);
-        assert_eq!(told.unwrap(), "the collector rejected 2 records: too old");
+        let told = |text: &str| rejected(text.as_bytes()).map(|one| (one.count, one.why));
+        let some =
+            r#"{"partialSuccess":{"rejectedLogRecords":"2","errorMessage":"too old\u001b[2J"}}"#;
+        let why = "the collector rejected 2 records: too old[2J".to_owned();
+        assert_eq!(told(some), Some((2, why)));
+        let remark = r#"{"partialSuccess":{"errorMessage":"use v2"}}"#;
+        let why = "the collector remarks: use v2".to_owned();
+        assert_eq!(told(remark), Some((0, why)));
+        let less = r#"{"partialSuccess":{"rejectedSpans":-4}}"#;
+        assert_eq!(told(less), None);
     }
 }

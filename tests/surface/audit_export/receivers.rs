@@ -179,7 +179,7 @@ impl Drop for Rsyslog {
     }
 }
 
-fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
+pub(super) fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = look() {

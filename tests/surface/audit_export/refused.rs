@@ -1,12 +1,144 @@
 //! Collectors that refuse what they are sent for what is in it.
 
-use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt as _, process::Command};
+use std::{
+    collections::BTreeSet,
+    fs,
+    net::TcpListener,
+    os::unix::fs::PermissionsExt as _,
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use super::{
     Place, log_records,
-    receivers::{self, collect},
+    receivers::{self, collect, eventually},
     seqs,
 };
+
+/// The file of the token that collectors here ask for.
+fn token(place: &Place) -> String {
+    let token = place.name("token");
+    fs::write(&token, "T0ken\n").unwrap();
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+    token
+}
+
+/// OTLP: what is rejected of what was answered with success is not sent again, and was not delivered.
+#[test]
+fn what_a_collector_rejects_counts_as_lost_and_is_not_sent_again() {
+    for (rejected, spare) in [(4, "all"), (2, "some")] {
+        let place = Place::new();
+        let database = place.database(4);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = format!("http://{}/v1/logs", listener.local_addr().unwrap());
+        let collector = std::thread::spawn(move || {
+            let partial = format!(
+                r#"{{"partialSuccess":{{"rejectedLogRecords":"{rejected}","errorMessage":"too old"}}}}"#
+            );
+            assert_eq!(seqs(&collect(&listener, "200 OK", &partial)), [1, 2, 3, 4]);
+        });
+        let token = token(&place);
+        let answer = place.send(&database, &to, &["--token", &token]);
+        collector.join().unwrap();
+        assert_eq!(answer.status, 1, "{spare}: {answer:?}");
+        let told = format!("{rejected} records were rejected by {to}");
+        assert!(answer.errors.contains(&told), "{spare}: {answer:?}");
+        let record = fs::read_to_string(place.path("data/audit.jsonl")).unwrap();
+        assert!(
+            record.contains("audit.gap") && record.contains(&told),
+            "{record}"
+        );
+        let cursor = fs::read_to_string(place.path("cursor")).unwrap();
+        let cursor: serde_json::Value = serde_json::from_str(&cursor).unwrap();
+        assert_eq!(cursor["missed"], rejected, "{spare}");
+        // Nobody listens any more: nothing is sent again.
+        let answer = place.send(&database, &to, &["--token", &token]);
+        assert_eq!(answer.status, 0, "{spare}: {answer:?}");
+    }
+}
+
+/// A collector that refuses all it is sent until it is told to be well; what it took.
+struct Moody {
+    well: Arc<AtomicBool>,
+    taken: Arc<Mutex<BTreeSet<u64>>>,
+    to: String,
+}
+
+impl Moody {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let to = format!("http://{}/v1/logs", listener.local_addr().unwrap());
+        let (well, taken) = (Arc::<AtomicBool>::default(), Arc::<Mutex<_>>::default());
+        let theirs = (Arc::clone(&well), Arc::clone(&taken));
+        std::thread::spawn(move || {
+            let (well, taken): (Arc<AtomicBool>, Arc<Mutex<BTreeSet<u64>>>) = theirs;
+            loop {
+                // What it is at this moment decides about the request that comes next.
+                let is_well = well.load(Ordering::SeqCst);
+                let status = if is_well { "200 OK" } else { "400 Bad Request" };
+                let some = seqs(&collect(&listener, status, "{}"));
+                if is_well {
+                    taken.lock().unwrap().extend(some);
+                }
+            }
+        });
+        Self { well, taken, to }
+    }
+
+    /// Sends a record to it, and goes on.
+    fn follow(&self, place: &Place, database: &str) -> Following {
+        let token = token(place);
+        let mut command = place.sending(database, &self.to, &["--token", &token, "--follow"]);
+        let errors = fs::File::create(place.path("errors")).unwrap();
+        command.stdin(Stdio::null()).stderr(errors);
+        Following(command.spawn().unwrap())
+    }
+
+    fn has_all(&self, count: u64) {
+        eventually(|| (self.taken.lock().unwrap().len() as u64 == count).then_some(()));
+        let all: BTreeSet<u64> = (1..=count).collect();
+        assert_eq!(*self.taken.lock().unwrap(), all);
+    }
+}
+
+/// Ends with the test.
+struct Following(Child);
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        let _gone = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+#[test]
+fn what_waits_is_tried_again_though_nothing_comes() {
+    let (place, collector) = (Place::new(), Moody::start());
+    let database = place.database(3);
+    let _following = collector.follow(&place, &database);
+    let said = || fs::read_to_string(place.path("errors")).unwrap();
+    eventually(|| said().contains("going on with what comes").then_some(()));
+    collector.well.store(true, Ordering::SeqCst);
+    collector.has_all(3);
+    eventually(|| place.path("cursor").exists().then_some(()));
+}
+
+#[test]
+fn a_thousand_records_that_are_refused_stop_delivery_for_no_longer_than_that() {
+    let (place, collector) = (Place::new(), Moody::start());
+    let database = place.database(1100);
+    let mut following = collector.follow(&place, &database);
+    let record = || fs::read_to_string(place.path("data/audit.jsonl")).unwrap_or_default();
+    eventually(|| record().contains("stands still").then_some(()));
+    assert!(following.0.try_wait().unwrap().is_none(), "it goes on");
+    assert!(!place.path("cursor").exists(), "nothing was delivered");
+    collector.well.store(true, Ordering::SeqCst);
+    collector.has_all(1100);
+    eventually(|| place.path("cursor").exists().then_some(()));
+}
 
 /// One attribute that a collector does not read makes it refuse all that came with it.
 #[test]

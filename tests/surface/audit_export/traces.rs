@@ -52,7 +52,7 @@ fn a_collector_gets_a_span_for_each_denial_and_what_it_rejects_is_told() {
     fs::write(&token, "T0ken\n").unwrap();
     fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
     let answer = place.send(&database, &to, &["--token", &token]);
-    assert_eq!(answer.status, 0, "{answer:?}");
+    assert_eq!(answer.status, 1, "{answer:?}");
     assert!(
         answer.errors.contains("rejected 1 spans: too old"),
         "{answer:?}"

@@ -4,7 +4,6 @@ use std::{fs, path::Path, time::Duration};
 
 use anyhow::{Context, bail};
 use gig_audit::{
-    Entry, Event,
     log::Log,
     search::{Filter, Found, Marks},
 };
@@ -18,8 +17,11 @@ use crate::{
     output,
     run::settings::own_proxy,
     secret_file,
-    secrets::changes::Changes,
 };
+
+mod open;
+
+use open::{Open, Refused, gap, last_of_each};
 
 /// Sends what the cursor has not, and with `--follow` what comes.
 ///
@@ -54,7 +56,11 @@ pub(super) fn execute(
             if open.unsure.is_empty() {
                 missed += open.settle(&mut cursor, (&marks, &url))?;
             } else if open.unsure.len() > MOST_UNSURE {
-                bail!(open.words(&url));
+                if !args.follow {
+                    bail!(open.words(&url));
+                }
+                // No more is read: what is taken later tells what becomes of these.
+                sender.stand_still(&mut open, (log.as_mut(), &marks, &url))?;
             }
         } else if !args.follow {
             if !open.unsure.is_empty() {
@@ -77,90 +83,15 @@ pub(super) fn execute(
             cursor.begin_anew();
         } else {
             open.remark(&url)?;
+            if sender.is_time(&open) {
+                sender.knock(&[], &mut open)?;
+            }
+            if open.unsure.is_empty() && !open.is_settled() {
+                missed += open.settle(&mut cursor, (&marks, &url))?;
+            }
             std::thread::sleep(PAUSE);
         }
     }
-}
-
-/// What was read and is not settled: the cursor stays before it.
-#[derive(Default)]
-struct Open {
-    /// Records that were removed before they came.
-    missing: u64,
-    /// The last of each chain.
-    ends: Vec<Found>,
-    /// Records that were refused, while others were taken.
-    refused: Vec<Refused>,
-    /// Records that were refused before anything was taken: the other side may take nothing at all.
-    unsure: Vec<(Found, String)>,
-    /// That was said.
-    said: bool,
-}
-
-impl Open {
-    /// Says what is lost and moves the cursor behind all of it; answers how much is lost.
-    fn settle(&mut self, cursor: &mut Cursor, (marks, url): (&Marks, &str)) -> anyhow::Result<u64> {
-        let Self {
-            missing,
-            ends,
-            refused,
-            ..
-        } = std::mem::take(self);
-        if missing > 0 {
-            gap(format!(
-                "{missing} records were removed before they were delivered to {url}: keep them longer, or \
-                 deliver sooner"
-            ))?;
-        }
-        for one in &refused {
-            gap(one.words(url))?;
-        }
-        let lost = missing + refused.len() as u64;
-        cursor.miss(lost);
-        cursor.commit(marks, &ends)?;
-        Ok(lost)
-    }
-
-    /// Nothing will tell any more whether it was them.
-    fn give_up(&mut self) {
-        let unsure = std::mem::take(&mut self.unsure).into_iter();
-        let refused = unsure.map(|(found, why)| Refused::of(&found, why));
-        self.refused.extend(refused);
-    }
-
-    /// What is not taken, and what that means.
-    fn words(&self, url: &str) -> String {
-        let first = self.unsure.first();
-        let first = first.map(|(found, why)| Refused::of(found, why.clone()).words(url));
-        format!(
-            "{}; nor is anything that came with it, and the cursor stays before all of that",
-            first.unwrap_or_default()
-        )
-    }
-
-    /// Says once that it goes on with what comes.
-    fn remark(&mut self, url: &str) -> anyhow::Result<()> {
-        if self.unsure.is_empty() || std::mem::replace(&mut self.said, true) {
-            return Ok(());
-        }
-        output::remark([format!("{}: going on with what comes", self.words(url))])
-    }
-}
-
-/// Says, here and in the record of this machine, that the receiver will never have some records.
-fn gap(what: String) -> anyhow::Result<()> {
-    let recorded = Changes::open(None).and_then(|record| {
-        let mut entry = Entry::new(Event::AuditGap);
-        entry.findings = vec![what.as_str().into()];
-        let told = record.tell(entry);
-        record.close(told)
-    });
-    output::remark([what])?;
-    // The receiver does not wait for this machine's record.
-    let why = recorded
-        .err()
-        .map(|error| format!("that is not recorded: {error:#}"));
-    output::remark(why)
 }
 
 /// What a collector asks for, from a file of its own: a command line is for everybody to read.
@@ -173,38 +104,6 @@ fn bearer(file: &Path) -> anyhow::Result<SecretBytes> {
         );
     }
     Ok(SecretBytes::new([b"Bearer ", text.as_bytes()].concat()))
-}
-
-/// The last record of each chain.
-fn last_of_each(some: &[Found]) -> Vec<Found> {
-    let mut ends: Vec<&Found> = Vec::new();
-    for found in some {
-        ends.retain(|end| end.at.chain != found.at.chain);
-        ends.push(found);
-    }
-    ends.into_iter().cloned().collect()
-}
-
-/// A record that the other side does not read.
-struct Refused {
-    node: String,
-    seq: u64,
-    why: String,
-}
-
-impl Refused {
-    fn of(found: &Found, why: String) -> Self {
-        Self {
-            node: found.row.node.clone(),
-            seq: found.row.seq,
-            why,
-        }
-    }
-
-    fn words(&self, url: &str) -> String {
-        let Self { node, seq, why } = self;
-        format!("record {seq} of {node} is not taken by {url}, nor cut short: {why}")
-    }
 }
 
 /// What became of a part of a batch.
@@ -227,6 +126,10 @@ struct Sender {
     taken: Option<Found>,
     /// How often in a row it was not.
     tries: u32,
+    /// How often it was asked since then whether it takes something now.
+    knocks: u32,
+    /// Looks until it is asked again.
+    looks: u32,
 }
 
 impl Sender {
@@ -253,6 +156,8 @@ impl Sender {
             patient: args.follow,
             taken: None,
             tries: 0,
+            knocks: 0,
+            looks: 0,
         })
     }
 
@@ -268,12 +173,73 @@ impl Sender {
         Ok(())
     }
 
+    /// Whether it is time to ask again about what waits, of looks at the record that found nothing.
+    fn is_time(&mut self, open: &Open) -> bool {
+        if open.unsure.is_empty() {
+            return false;
+        }
+        self.looks += 1;
+        let every = LOOKS_OF_FIRST_KNOCK * 2_u32.pow(self.knocks.min(6));
+        let is_time = self.looks >= every;
+        if is_time {
+            self.looks = 0;
+        }
+        is_time
+    }
+
+    /// Asks with one of what waits, and one of what comes behind it, each time with others: when either is taken, so is
+    /// the rest, or it is known to be refused for what is in it.
+    fn knock(&mut self, behind: &[Found], open: &mut Open) -> anyhow::Result<()> {
+        let nth = usize::try_from(self.knocks).unwrap_or_default();
+        self.knocks += 1;
+        let waits: Vec<Found> = open.unsure.iter().map(|(found, _)| found.clone()).collect();
+        for some in [&waits[..], behind] {
+            let Some(one) = some.get(nth % some.len().max(1)) else {
+                continue;
+            };
+            let is_taken = matches!(
+                self.send_piece(std::slice::from_ref(one), open)?,
+                Piece::Taken
+            );
+            if is_taken && self.delivery.tells(one) {
+                self.taken = Some(one.clone());
+                self.knocks = 0;
+                output::remark(["records are taken now".to_owned()])?;
+                return self.send(&[], open);
+            }
+        }
+        Ok(())
+    }
+
+    /// Knocks until something is taken; says so here and in the record, once.
+    fn stand_still(
+        &mut self,
+        open: &mut Open,
+        (log, marks, url): (&mut dyn Log, &Marks, &str),
+    ) -> anyhow::Result<()> {
+        gap(format!(
+            "delivery to {url} stands still: {} records were refused one after the other, and none was taken; it is \
+             tried again, once a minute at least: {}",
+            open.unsure.len(),
+            open.words(url)
+        ))?;
+        while !open.unsure.is_empty() {
+            let pause = FIRST_PAUSE * 2_u32.pow(self.knocks.min(8));
+            std::thread::sleep(pause.min(LAST_PAUSE));
+            let behind = log
+                .after(marks, AT_ONCE)
+                .context("cannot read the record")?;
+            self.knock(&behind, open)?;
+        }
+        Ok(())
+    }
+
     /// In pieces, where it is too much at once or one of them is refused.
     fn send_some(&mut self, batch: &[Found], open: &mut Open) -> anyhow::Result<()> {
         // What is still to be sent, the next piece last.
         let mut pieces = vec![batch];
         while let Some(piece) = pieces.pop() {
-            match (self.send_piece(piece)?, piece) {
+            match (self.send_piece(piece, open)?, piece) {
                 (_, []) | (Piece::Nothing, _) => {}
                 (Piece::Taken, _) => {
                     self.tries = 0;
@@ -304,7 +270,9 @@ impl Sender {
         let Some(known) = self.taken.clone() else {
             return Ok(None);
         };
-        let again = self.send_piece(std::slice::from_ref(&known))?;
+        // What is said of it was said before.
+        let mut aside = Open::default();
+        let again = self.send_piece(std::slice::from_ref(&known), &mut aside)?;
         Ok(Some(matches!(again, Piece::Taken)))
     }
 
@@ -324,7 +292,7 @@ impl Sender {
     }
 
     /// Once, and again as long as time helps.
-    fn send_piece(&mut self, batch: &[Found]) -> anyhow::Result<Piece> {
+    fn send_piece(&mut self, batch: &[Found], open: &mut Open) -> anyhow::Result<Piece> {
         if batch.is_empty() {
             return Ok(Piece::Taken);
         }
@@ -334,11 +302,13 @@ impl Sender {
             let NotDelivered { why, again } = match self.runtime.block_on(self.delivery.send(batch))
             {
                 Ok(Delivered::Nothing) => return Ok(Piece::Nothing),
-                Ok(Delivered::Taken(remark)) => {
+                Ok(Delivered::Taken(rejected)) => {
                     if tries > 0 && self.patient {
                         output::remark(["records are taken again".to_owned()])?;
                     }
-                    output::remark(remark)?;
+                    if let Some(rejected) = rejected {
+                        open.hear(rejected, batch.len())?;
+                    }
                     return Ok(Piece::Taken);
                 }
                 Err(not) => not,
@@ -378,6 +348,8 @@ fn ends(batch: &[Found]) -> (u64, u64) {
 const AT_ONCE: usize = 1000;
 /// Records that were refused before anything was taken, which are kept in memory: some megabytes.
 const MOST_UNSURE: usize = 1000;
+/// A second; each time it is for nothing the next comes later, until it is a minute.
+const LOOKS_OF_FIRST_KNOCK: u32 = 5;
 /// How often a record is looked at for what came.
 const PAUSE: Duration = Duration::from_millis(200);
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
