@@ -62,8 +62,9 @@ pub struct Neighbour {
     pub gap: Gap,
     /// One names the other; where places are between them, checkpoints list all of those as removed.
     pub link: Result<(), ChainFault>,
-    /// It is shown to be what was written: one names the other, or it is of the record's own segment, which was
-    /// proved. Of another segment its own page says.
+    /// It is shown to be what was written: it is of the record's own segment, which was proved, or the record names it.
+    /// What comes behind names the record and is named by nothing that is read here: of another segment, or before
+    /// that is signed, its own hash alone speaks for it, which whoever writes another line computes, too.
     pub is_proved: bool,
 }
 
@@ -140,13 +141,15 @@ pub(crate) fn of_segments(
         Err(why) => Err(why.clone()),
     };
     let sealed = around.sealed(at.seq)?;
-    for one in before.iter_mut().chain(&mut behind) {
+    for (one, is_named) in [(&mut before, true), (&mut behind, false)] {
+        let Some(one) = one else { continue };
         let is_of_segment = |sealed: &Sealed| {
             let signed = &sealed.checkpoint;
             sealed.whole == Some(Ok(())) && (signed.first..=signed.last).contains(&one.at.seq)
         };
         let known = matches!(&sealed, Ok(Some(sealed)) if is_of_segment(sealed));
-        one.is_proved = one.link.is_ok() && (one.gap.places == 0 || known);
+        let is_named = is_named && one.gap.places == 0;
+        one.is_proved = one.link.is_ok() && (is_named || known);
     }
     Ok(Some(InChain {
         found,

@@ -54,7 +54,8 @@ pub(crate) struct NeighbourView {
     /// Whether the later one names the earlier one's hash; where places between them are empty, whether
     /// checkpoints by keys that are known list all of them as removed.
     pub(crate) holds: bool,
-    /// It is shown to be what was written; false where only its own page shows that.
+    /// It is shown to be what was written, by what names it or by the checkpoint here; false where only its own page
+    /// shows that, as of what follows and is not signed with this record.
     pub(crate) proved: bool,
     pub(crate) fault: Option<String>,
 }
@@ -154,9 +155,10 @@ impl NeighbourView {
     /// One beside it.
     pub(crate) const fn tag(&self) -> Tag {
         let one = tag(self.fault.as_ref(), &self.gap);
-        match self.holds && !self.proved {
-            true => ("unknown", "not compared"),
-            false => one,
+        match (self.holds && !self.proved, self.gap.between) {
+            (true, 0) => ("unknown", "follows"),
+            (true, _) => ("unknown", "not compared"),
+            (false, _) => one,
         }
     }
 }

@@ -76,6 +76,14 @@ async fn a_record_holds_with_its_neighbours_and_its_checkpoint(place: Place) {
         assert_eq!((one.found.row.seq, &one.own), (seq, &Ok(())));
         let before = one.before.map(|one| (one.at.seq, one.gap.places, one.link));
         assert_eq!(before, (seq > 1).then(|| (seq - 1, 0, Ok(()))), "{seq}");
+        // What is behind it is proved where it is signed together with it.
+        let is_signed = seq < segment.1;
+        assert!(
+            one.behind
+                .as_ref()
+                .is_none_or(|one| one.is_proved == is_signed),
+            "{seq}"
+        );
         let behind = one.behind.map(|one| (one.at.seq, one.gap.places, one.link));
         assert_eq!(behind, (seq < 5000).then(|| (seq + 1, 0, Ok(()))), "{seq}");
         let sealed = one.sealed.unwrap().unwrap();
@@ -98,6 +106,14 @@ async fn a_record_holds_with_its_neighbours_and_its_checkpoint(place: Place) {
     );
     let (recorder, owner) = place.start("n");
     recorder.record(numbered(5001)).await.unwrap();
+    let last = look(&place, 5000);
+    let behind = last.behind.unwrap();
+    assert!(
+        behind.link.is_ok() && !behind.is_proved,
+        "it follows, and nothing more is known"
+    );
+    let newest = look(&place, 5001);
+    assert!(newest.before.unwrap().is_proved, "it is named");
     let newest = look(&place, 5001);
     assert!(
         newest.own.is_ok() && newest.sealed.unwrap().is_none(),
