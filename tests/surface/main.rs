@@ -10,6 +10,7 @@ mod secret;
 mod secret_record;
 mod secret_test;
 mod serve;
+mod units;
 mod usage;
 
 use std::{
