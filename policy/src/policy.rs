@@ -126,6 +126,17 @@ impl Policy {
         Self { own, floors: None }
     }
 
+    /// Whether it is the very same: not read anew, and under the same floors.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        let floors = match (&self.floors, &other.floors) {
+            (None, None) => true,
+            (Some(ours), Some(theirs)) => Arc::ptr_eq(ours, theirs),
+            _ => false,
+        };
+        floors && Arc::ptr_eq(&self.own, &other.own)
+    }
+
     /// Name and version, as records carry them.
     #[must_use]
     pub fn reference(&self) -> &PolicyRef {

@@ -19,6 +19,7 @@ pub mod interim;
 pub mod interject;
 pub mod limits;
 pub mod linger;
+mod live;
 pub mod pipe;
 pub mod refuse;
 pub mod service;

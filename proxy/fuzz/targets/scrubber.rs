@@ -8,7 +8,7 @@ use gig_proxy::credential::{
     coding::{Coding, Undone},
     memory::Memory,
     rewrite::Rewrite,
-    scrub::{Fit, Scrub},
+    scrub::{Fit, Scrub, Scrubbers, grpc::Messages},
 };
 
 use crate::secrets::{SENTINEL, VALUE, guarded, pieces, spelled};
@@ -49,10 +49,51 @@ pub fn run(data: &[u8]) {
     if how & 0x80 != 0 {
         coded(scrub, fit, &text, cuts);
     }
+    if how & 0x40 != 0 {
+        stalled(scrub, fit, &text, cuts);
+    }
+}
+
+/// Where nothing more comes for a while after each piece, in one text and in what is said to be messages, the
+/// value does not come through bit by bit; nor does it where something else is looked for in the end.
+fn stalled(scrub: &Arc<Scrub>, fit: Fit, text: &[u8], cuts: &[u8]) {
+    let renewed = RENEWED.get_or_init(|| {
+        let sentinel = "gigph-ffeeddccbbaa99887766554433221100";
+        Scrub::of(guarded(), &[sentinel], &[]).expect("a value")
+    });
+    let mut one = Scrubbers::new(scrub, fit);
+    let mut messages = Messages::new(
+        Scrubbers::new(scrub, Fit::Exact),
+        None,
+        Memory::of_sandbox(),
+    );
+    let both: [&mut dyn Rewrite; 2] = [&mut one, &mut messages];
+    for rewrite in both {
+        let mut out = Vec::new();
+        let read = pieces(text, cuts).iter().try_for_each(|piece| {
+            rewrite.push(piece, &mut out)?;
+            rewrite.release(&mut out)
+        });
+        if read.is_ok() {
+            rewrite.finish(&mut out).expect("nothing is coded");
+        }
+        assert!(!holds(&out), "{}", String::from_utf8_lossy(&out));
+    }
+    let mut out = Vec::new();
+    let mut scrubbers = Scrubbers::new(scrub, fit);
+    for (number, piece) in pieces(text, cuts).iter().enumerate() {
+        if number == 1 {
+            scrubbers.renew(renewed);
+        }
+        scrubbers.push(piece, &mut out).expect("scrubs");
+    }
+    scrubbers.finish(&mut out).expect("scrubs");
+    assert!(!holds(&out), "{}", String::from_utf8_lossy(&out));
 }
 
 /// Compiled once: every input has the same.
 static SCRUB: OnceLock<Arc<Scrub>> = OnceLock::new();
+static RENEWED: OnceLock<Arc<Scrub>> = OnceLock::new();
 
 /// In deflate, the body goes on plain and scrubbed; and whatever else it is, it ends in order.
 fn coded(scrub: &Arc<Scrub>, fit: Fit, text: &[u8], cuts: &[u8]) {

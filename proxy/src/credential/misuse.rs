@@ -72,8 +72,9 @@ impl Bearer<'_> {
         match found.what {
             What::Sentinel(owner) if owner == self.sandbox && self.may_carry(found) => Matter::Fine,
             What::Value { current: true } if self.may_carry(found) => Matter::Fine,
+            What::Captured(owner) if owner != self.sandbox || self.may_carry(found) => Matter::Fine,
             What::Sentinel(_) if !credential => Matter::Noted,
-            What::Sentinel(_) | What::Value { .. } => Matter::Refused,
+            What::Sentinel(_) | What::Value { .. } | What::Captured(_) => Matter::Refused,
         }
     }
 
@@ -83,7 +84,7 @@ impl Bearer<'_> {
         let what = match found.what {
             What::Sentinel(owner) if owner == self.sandbox => "sentinel",
             What::Sentinel(_) => "another sandbox's sentinel",
-            What::Value { current: true } => "value",
+            What::Value { current: true } | What::Captured(_) => "value",
             What::Value { current: false } => "revoked value",
         };
         format!(
@@ -229,12 +230,13 @@ pub fn in_name(watch: &Watch, sandbox: SandboxId, host: &str) -> Option<Misuse> 
         granted: &[],
     };
     let mut misuse = None;
-    watch.find_escaped(host.as_bytes(), |found| {
-        misuse.get_or_insert_with(|| bearer.misuse(found, "the host's name"));
-    });
-    watch.find_split(host.as_bytes(), |found| {
-        misuse.get_or_insert_with(|| bearer.misuse(found, "the host's name"));
-    });
+    let mut note = |found: &Found| {
+        if found.concerns(sandbox) {
+            misuse.get_or_insert_with(|| bearer.misuse(found, "the host's name"));
+        }
+    };
+    watch.find_escaped(host.as_bytes(), &mut note);
+    watch.find_split(host.as_bytes(), &mut note);
     misuse
 }
 

@@ -22,6 +22,7 @@
 //! holds one): that is guessing a key, and is answered by the length of the key.
 //!
 //! ```text
+//! following  what becomes known while a body is on its way
 //! own        the values of one sandbox, and which of them are held back for
 //! pattern    every form of every value
 //! stream     holds back and replaces                         run, style
@@ -39,6 +40,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use self::own::{Granted, Own};
 
 pub mod answer;
+mod following;
 pub mod grpc;
 mod kept;
 mod own;
@@ -49,6 +51,7 @@ mod style;
 mod validators;
 pub mod work;
 
+pub use following::Scrubbers;
 pub(super) use kept::KeptScrub;
 pub use stream::{Fit, Scrubber};
 pub use validators::Weakened;

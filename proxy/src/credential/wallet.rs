@@ -15,7 +15,7 @@ use std::{
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use gig_policy::{SandboxId, SecretGrant, SecretName, SecretPlace};
-use gig_vault::{Guarded, GuardedValue, Keeper, Part, Secret, Shape, Treatment};
+use gig_vault::{Guarded, Keeper, Part, Secret, Shape, Treatment};
 use parking_lot::Mutex;
 
 use super::{
@@ -24,7 +24,7 @@ use super::{
     scrub::{KeptScrub, Scrub, Weakened},
     sentinel::{MintSentinelError, Original, mint},
     sign::treats_every_request,
-    watch::{LiveSentinel, Watch},
+    watch::{CapturedToken, LiveSentinel, Watch},
 };
 
 /// Where secrets and sentinels meet, for all sandboxes.
@@ -37,20 +37,10 @@ pub struct Border {
     watch: ArcSwapOption<Current>,
     /// One rebuilds, the others wait for it.
     building: Mutex<()>,
-    /// What the keeper knows and what was captured, together.
-    joined: Mutex<Option<Joined>>,
 }
 
 /// A wait for secrets.
 pub type Readying = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Values of the keeper and of logins, and what they were put together of.
-#[derive(Debug)]
-struct Joined {
-    changes: u64,
-    kept: Arc<Guarded>,
-    all: Arc<Guarded>,
-}
 
 /// A watch, and what it was made of.
 #[derive(Debug)]
@@ -101,7 +91,6 @@ impl Border {
             changes: AtomicU64::new(0),
             watch: ArcSwapOption::empty(),
             building: Mutex::new(()),
-            joined: Mutex::new(None),
         })
     }
 
@@ -152,7 +141,7 @@ impl Border {
     /// What must not go astray now; made again when a sentinel or a value was added or taken away.
     #[must_use]
     pub fn watch(&self) -> Arc<Watch> {
-        let guarded = self.guarded();
+        let guarded = self.keeper.guarded();
         if let Some(watch) = self.current(&guarded) {
             return watch;
         }
@@ -173,7 +162,7 @@ impl Border {
             });
             each.collect()
         };
-        let watch = Arc::new(Watch::new(&live, &guarded));
+        let watch = Arc::new(Watch::with_tokens(&live, &guarded, &self.captured()));
         self.watch.store(Some(Arc::new(Current {
             watch: Arc::clone(&watch),
             changes,
@@ -191,46 +180,19 @@ impl Border {
         same.then(|| Arc::clone(&current.watch))
     }
 
-    /// Every real value that may only go where its secret is bound: the keeper's, and those of logins
-    /// made inside. The same `Arc` until something changes.
-    #[must_use]
-    pub fn guarded(&self) -> Arc<Guarded> {
-        let kept = self.keeper.guarded();
-        let mut joined = self.joined.lock();
-        // Read first: what is added meanwhile belongs to the next one.
-        let changes = self.changes.load(Ordering::Acquire);
-        if let Some(known) = &*joined
-            && known.changes == changes
-            && Arc::ptr_eq(&known.kept, &kept)
-        {
-            return Arc::clone(&known.all);
-        }
-        let all = match self.captured() {
-            captured if captured.is_empty() => Arc::clone(&kept),
-            captured => Arc::new(Guarded {
-                generation: kept.generation,
-                values: kept.values.iter().map(again).chain(captured).collect(),
-            }),
-        };
-        *joined = Some(Joined {
-            changes,
-            kept,
-            all: Arc::clone(&all),
-        });
-        all
-    }
-
-    fn captured(&self) -> Vec<GuardedValue> {
+    /// The tokens of all sandboxes' logins.
+    pub(super) fn captured(&self) -> Vec<CapturedToken> {
         let all = self.live.lock();
-        let held = all.values().flat_map(|held| held.iter());
-        let captured =
-            held.filter_map(|held| held.captured.as_ref().map(|captured| (held, captured)));
-        let each = captured.flat_map(|(held, captured)| {
-            captured.pieces.iter().map(|piece| GuardedValue {
-                name: held.name.clone(),
-                version: captured.secret.version,
-                value: Arc::clone(piece),
-                current: true,
+        let each = all.iter().flat_map(|(sandbox, held)| {
+            let tokens = held
+                .iter()
+                .filter_map(|held| Some((held, held.captured.as_ref()?)));
+            tokens.flat_map(|(held, captured)| {
+                captured.pieces.iter().map(|piece| CapturedToken {
+                    sandbox: *sandbox,
+                    name: held.name.clone(),
+                    value: Arc::clone(piece),
+                })
             })
         });
         each.collect()
@@ -377,14 +339,5 @@ impl Wallet {
 impl Drop for Wallet {
     fn drop(&mut self) {
         self.border.set_live(self.sandbox, &Arc::default());
-    }
-}
-
-fn again(value: &GuardedValue) -> GuardedValue {
-    GuardedValue {
-        name: value.name.clone(),
-        version: value.version,
-        value: Arc::clone(&value.value),
-        current: value.current,
     }
 }

@@ -6,7 +6,7 @@
 use std::{fmt, sync::Arc};
 
 use gig_policy::{SandboxId, SecretName};
-use gig_vault::Guarded;
+use gig_vault::{Guarded, SecretBytes};
 use zeroize::Zeroizing;
 
 use super::{
@@ -51,6 +51,9 @@ pub enum What {
         /// Whether it may still be used.
         current: bool,
     },
+    /// A token of a login that this sandbox made. No other can hold it, and what its login's server calls a
+    /// token is that server's word: it may be what everybody writes.
+    Captured(SandboxId),
 }
 
 /// A sentinel that lives now.
@@ -64,12 +67,41 @@ pub struct LiveSentinel {
     pub text: Arc<str>,
 }
 
+/// A token, or a piece of one, that a server gave to a sandbox.
+#[derive(Debug, Clone)]
+pub struct CapturedToken {
+    /// Whose login it was.
+    pub sandbox: SandboxId,
+    /// Under which name it was captured.
+    pub name: SecretName,
+    /// The octets.
+    pub value: Arc<SecretBytes>,
+}
+
+impl Found {
+    /// Whether it matters what `sandbox` does with it.
+    #[must_use]
+    pub fn concerns(&self, sandbox: SandboxId) -> bool {
+        !matches!(self.what, What::Captured(owner) if owner != sandbox)
+    }
+}
+
 impl Watch {
     /// Prepares the search for all of these.
     #[must_use]
     pub fn new<'a>(
         sentinels: impl IntoIterator<Item = &'a LiveSentinel>,
         guarded: &Guarded,
+    ) -> Self {
+        Self::with_tokens(sentinels, guarded, &[])
+    }
+
+    /// The same for tokens that were captured, too.
+    #[must_use]
+    pub fn with_tokens<'a>(
+        sentinels: impl IntoIterator<Item = &'a LiveSentinel>,
+        guarded: &Guarded,
+        tokens: &[CapturedToken],
     ) -> Self {
         let sentinels = sentinels.into_iter().map(|live| {
             let what = What::Sentinel(live.sandbox);
@@ -81,9 +113,13 @@ impl Watch {
             };
             (value.value.expose(), value.name.clone(), what)
         });
+        let tokens = tokens.iter().map(|token| {
+            let what = What::Captured(token.sandbox);
+            (token.value.expose(), token.name.clone(), what)
+        });
         let (mut texts, mut subjects) = (Vec::new(), Vec::new());
         let (mut pieces, mut piece_subjects) = (Vec::new(), Vec::new());
-        for (text, name, what) in sentinels.chain(values) {
+        for (text, name, what) in sentinels.chain(values).chain(tokens) {
             if text.len() < SHORTEST {
                 continue;
             }

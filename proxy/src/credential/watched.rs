@@ -65,7 +65,7 @@ pub fn readied(wallet: &Wallet, policy: &Policy) -> Option<Readying> {
 }
 
 fn known(wallet: &Wallet) -> Vec<SecretName> {
-    let guarded = wallet.border().guarded();
+    let guarded = wallet.border().keeper().guarded();
     let names = guarded.values.iter().map(|value| value.name.clone());
     let mut names: Vec<_> = names.collect();
     names.sort_unstable();

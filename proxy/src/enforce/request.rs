@@ -158,9 +158,10 @@ impl Asked {
         let wallet = self.subject.wallet()?;
         let told = self.told.get_or_init(|| {
             let watch = wallet.border().watch();
-            let host = without_values(&watch, &self.host_word, '.');
+            let host = without_values(&watch, &self.host_word, ('.', None));
             let method = method_without_values(&watch, &self.method);
-            let path = without_values(&watch, &self.path, '/');
+            let own = Some(wallet.sandbox());
+            let path = without_values(&watch, &self.path, ('/', own));
             if host.is_none() && method.is_none() && path.is_none() {
                 return None;
             }

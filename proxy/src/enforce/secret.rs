@@ -38,7 +38,7 @@ pub fn raise_alarm(recorder: &Recorder, mut entry: Entry, misuse: &Misuse) {
 pub fn shown_host(subject: &Subject, host: &str) -> Arc<str> {
     let hidden = subject
         .wallet()
-        .and_then(|wallet| without_values(&wallet.border().watch(), host, '.'));
+        .and_then(|wallet| without_values(&wallet.border().watch(), host, ('.', None)));
     hidden.map_or_else(|| host.into(), Into::into)
 }
 

@@ -23,6 +23,7 @@ use super::{
     headers,
     incoming::Incoming,
     interim::{Gate, Interims},
+    live::Live,
     session::{Route, Session},
     upgrade,
 };
@@ -134,7 +135,9 @@ impl Ready {
                 }
                 if let Some(scrub) = carried.scrub.take() {
                     let headers = &mut parts.headers;
-                    let returning = Returning::new(scrub, &carried, &parts.method, headers);
+                    let newest = Live::new(exchange.asked()).map(Live::newest);
+                    let looked_for = (scrub, newest);
+                    let returning = Returning::new(looked_for, &carried, &parts.method, headers);
                     exchange.watching(Arc::new(returning));
                 }
                 let (credentials, finishing) = Finishing::new(*carried, digested);

@@ -21,7 +21,6 @@ use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
 use tokio_util::either::Either;
 
-use self::live::Live;
 use super::{
     body::Download,
     duplex::Duplex,
@@ -30,6 +29,7 @@ use super::{
     forward::{Outgoing, Ready, answer, fail, pass_back, send},
     headers,
     incoming::Incoming,
+    live::Live,
     session::Session,
     streams::Accepted,
 };
@@ -49,7 +49,6 @@ use crate::{
     upstream::{origin::Need, pool::Lease},
 };
 
-mod live;
 mod messages;
 
 /// What follows an HTTP/1 connection that ended by an accepted upgrade.
@@ -377,10 +376,10 @@ impl WebSocket {
         let memory = memory.map_or_else(Memory::of_sandbox, Arc::clone);
         let outgoing = messages::outgoing(plan, live.clone());
         let mut down = RewrittenStream::new(&mut down, outgoing).counted(&memory);
-        if let Some(live) = live.clone() {
+        if let Some(live) = live {
             down = down.when(Box::new(move || live.readied()));
         }
-        let incoming = messages::incoming(returning, live);
+        let incoming = messages::incoming(returning);
         let mut up = RewrittenStream::new(&mut up, incoming).counted(&memory);
         let spliced = splice_until(Bytes::new(), (&mut down, &mut up), &limits, cut).await;
         let stopped =

@@ -23,6 +23,7 @@ mod digests;
 mod framed;
 mod misuse;
 mod opaque;
+mod opened;
 mod rehearsal;
 mod renewal;
 mod socket;

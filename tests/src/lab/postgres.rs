@@ -237,7 +237,7 @@ impl Socket<'_> {
 }
 
 /// A database that nobody else uses, in a server that tests which run at the same time share: the one whose
-/// socket is in the folder that [`SHARED_BY`] names, or one of this process.
+/// socket is in the folder that `GIG_TEST_POSTGRES` names, or one of this process.
 #[derive(Debug)]
 pub struct Database {
     server: Shared,

@@ -15,15 +15,21 @@ use crate::credential::{
 };
 
 /// `text` with the name of the secret for each part, as `between` divides it, that holds a value; for
-/// all of it where a value stands there escaped or in pieces. `None` where it holds none.
+/// all of it where a value stands there escaped or in pieces. `None` where it holds none. Tokens that were
+/// captured are looked for where `by` made the login: what a server calls a token is its own word, and must
+/// hide nothing of anybody else's.
 #[must_use]
-pub fn without_values(watch: &Watch, text: &str, between: char) -> Option<String> {
+pub fn without_values(
+    watch: &Watch,
+    text: &str,
+    (between, by): (char, Option<SandboxId>),
+) -> Option<String> {
     if watch.is_empty() {
         return None;
     }
     let mut first: Option<(Range<usize>, &SecretName)> = None;
     watch.find(text.as_bytes(), |found, at| {
-        if !is_value(found) {
+        if !is_value(found, by) {
             return;
         }
         let at = at.start..at.end;
@@ -41,12 +47,17 @@ pub fn without_values(watch: &Watch, text: &str, between: char) -> Option<String
         Some(format!("{head}{}{tail}", word(name)))
     });
     let seen = hidden.as_deref().unwrap_or(text);
-    let mut rest = None;
-    watch.find_escaped(seen.as_bytes(), |found| note(&mut rest, found));
-    watch.find_split(seen.as_bytes(), |found| note(&mut rest, found));
+    let mut rest: Option<SecretName> = None;
+    let mut note = |found: &'_ Found| {
+        if is_value(found, by) {
+            rest.get_or_insert_with(|| found.name.clone());
+        }
+    };
+    watch.find_escaped(seen.as_bytes(), &mut note);
+    watch.find_split(seen.as_bytes(), &mut note);
     match rest {
-        Some(name) if text.starts_with('/') => Some(format!("/{}", word(name))),
-        Some(name) => Some(word(name)),
+        Some(name) if text.starts_with('/') => Some(format!("/{}", word(&name))),
+        Some(name) => Some(word(&name)),
         None => hidden,
     }
 }
@@ -58,7 +69,7 @@ pub fn method_without_values(watch: &Watch, method: &str) -> Option<String> {
         return None;
     }
     // No method holds it.
-    without_values(watch, method, '/')
+    without_values(watch, method, ('/', None))
 }
 
 /// What a method holds: nothing belongs there.
@@ -73,12 +84,13 @@ pub fn in_method(watch: &Watch, sandbox: SandboxId, method: &Method) -> Option<M
     };
     let mut misuse = None;
     let text = method.as_str().as_bytes();
-    watch.find_escaped(text, |found| {
-        misuse.get_or_insert_with(|| bearer.misuse(found, "the method"));
-    });
-    watch.find_split(text, |found| {
-        misuse.get_or_insert_with(|| bearer.misuse(found, "the method"));
-    });
+    let mut note = |found: &Found| {
+        if found.concerns(sandbox) {
+            misuse.get_or_insert_with(|| bearer.misuse(found, "the method"));
+        }
+    };
+    watch.find_escaped(text, &mut note);
+    watch.find_split(text, &mut note);
     misuse
 }
 
@@ -86,14 +98,12 @@ fn word(name: &SecretName) -> String {
     format!("[value of {name}]")
 }
 
-fn note<'a>(first: &mut Option<&'a SecretName>, found: &'a Found) {
-    if is_value(found) {
-        first.get_or_insert(&found.name);
+fn is_value(found: &Found, by: Option<SandboxId>) -> bool {
+    match found.what {
+        What::Value { .. } => true,
+        What::Captured(owner) => by == Some(owner),
+        What::Sentinel(_) => false,
     }
-}
-
-const fn is_value(found: &Found) -> bool {
-    matches!(found.what, What::Value { .. })
 }
 
 /// Most methods are, and then there is nothing to look for.
@@ -151,9 +161,9 @@ mod tests {
             ("v4lue-of.the-token-1.test", '.', Some("[value of TOKEN]")),
         ] {
             let text = text.replace('<', value);
-            let hidden = without_values(&watch, &text, between);
+            let hidden = without_values(&watch, &text, (between, None));
             assert_eq!(hidden.as_deref(), wanted, "{text}");
-            let loud = without_values(&watch, &text.to_uppercase(), between);
+            let loud = without_values(&watch, &text.to_uppercase(), (between, None));
             assert_eq!(loud.is_some(), wanted.is_some(), "{text}");
         }
     }
@@ -171,7 +181,7 @@ mod tests {
             format!("/x/{}/y", long.chars().rev().collect::<String>()),
             format!("/x/{one}/{two}/{three}/y"),
         ] {
-            let hidden = without_values(&watch, &text, '/').unwrap();
+            let hidden = without_values(&watch, &text, ('/', None)).unwrap();
             assert!(hidden.len() < 40, "{hidden}");
         }
     }

@@ -13,7 +13,7 @@
 //!   (RFC 9110 §8.8.1), and nobody is asked whether what has a weak tag, or only a date, is still the same:
 //!   another sandbox's copy of it holds other sentinels. What may have been changed is said to hash to nothing.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use gig_policy::DenyReason;
 use http::{
@@ -22,7 +22,7 @@ use http::{
 };
 
 use super::{
-    Scrub,
+    Scrub, Scrubbers,
     grpc::{Compressed, Messages, compressed, is_enveloped},
     stream::Fit,
     validators::{Weakened, ask_anew, forget_digests},
@@ -41,10 +41,14 @@ use crate::{
     http::headers::content_length,
 };
 
+/// Tells what the sandbox must not see now.
+pub struct Newest(Box<dyn Fn() -> Option<Arc<Scrub>> + Send + Sync>);
+
 /// What is known of a request when its answer comes.
 #[derive(Debug)]
 pub struct Returning {
     scrub: Arc<Scrub>,
+    newest: Option<Newest>,
     tally: Arc<Tally>,
     memory: Arc<Memory>,
     weakened: Arc<Weakened>,
@@ -93,7 +97,7 @@ pub enum Plan {
 impl Returning {
     /// Readies a request of a sandbox that must not see what `scrub` looks for.
     pub fn new(
-        scrub: Arc<Scrub>,
+        (scrub, newest): (Arc<Scrub>, Option<Newest>),
         carried: &Carried,
         method: &Method,
         headers: &mut HeaderMap,
@@ -114,6 +118,7 @@ impl Returning {
         carried.weakened.strengthen(headers);
         Self {
             scrub,
+            newest,
             tally: Arc::clone(&carried.tally),
             memory: Arc::clone(&carried.memory),
             weakened: Arc::clone(&carried.weakened),
@@ -124,10 +129,21 @@ impl Returning {
         }
     }
 
-    /// What is looked for.
+    /// What is looked for beside what was when the request was sent: values change while an answer is open.
     #[must_use]
-    pub const fn scrub(&self) -> &Arc<Scrub> {
-        &self.scrub
+    pub fn newer(&self) -> Option<Arc<Scrub>> {
+        let newest = self.newest.as_ref().and_then(|newest| newest.0())?;
+        (!newest.is_of(&self.scrub)).then_some(newest)
+    }
+
+    /// What changes a body or a message that begins now.
+    #[must_use]
+    pub fn scrubbers(&self, fit: Fit) -> Scrubbers {
+        let mut scrubbers = Scrubbers::new(&self.scrub, fit);
+        if let Some(newer) = self.newer() {
+            scrubbers.renew(&newer);
+        }
+        scrubbers
     }
 
     /// What its parts are counted in.
@@ -140,6 +156,9 @@ impl Returning {
     pub fn fields(&self, headers: &mut HeaderMap) {
         let mut found = BTreeSet::new();
         self.scrub.headers(headers, &mut found);
+        if let Some(newer) = self.newer() {
+            newer.headers(headers, &mut found);
+        }
         self.note(found, "a header");
     }
 
@@ -191,10 +210,10 @@ impl Returning {
                     self.undo(headers);
                     Plan::Stream(Work::decoding(decoder, self.rewriter(headers, fit)?))
                 } else {
-                    let scrubber = || self.scrub.scrubber(Fit::Exact);
-                    let rewriter = Rewriter::Body(scrubber());
+                    let scrubbers = || self.scrubbers(Fit::Exact);
+                    let rewriter = Rewriter::Body(scrubbers());
                     let looking = (decoder, self.memory.share());
-                    Plan::Stream(Work::looking(looking, scrubber(), rewriter))
+                    Plan::Stream(Work::looking(looking, scrubbers(), rewriter))
                 }
             }
             Coded::Unknown if self.bound => return Err(Unreadable::Coding),
@@ -239,7 +258,7 @@ impl Returning {
 
     fn rewriter(&self, headers: &HeaderMap, fit: Fit) -> Result<Rewriter, Unreadable> {
         if !is_enveloped(headers) {
-            return Ok(Rewriter::Body(self.scrub.scrubber(fit)));
+            return Ok(Rewriter::Body(self.scrubbers(fit)));
         }
         let coding = match compressed(headers) {
             Compressed::Not => None,
@@ -247,9 +266,9 @@ impl Returning {
             Compressed::Strangely if self.bound => return Err(Unreadable::Coding),
             Compressed::Strangely => None,
         };
-        let scrubber = self.scrub.scrubber(Fit::Exact);
+        let scrubbers = self.scrubbers(Fit::Exact);
         Ok(Rewriter::Messages(Messages::new(
-            scrubber,
+            scrubbers,
             coding,
             Arc::clone(&self.memory),
         )))
@@ -269,6 +288,19 @@ impl Returning {
         if is_changed {
             self.weakened.changed(headers);
         }
+    }
+}
+
+impl Newest {
+    /// As `tell` says.
+    pub fn new(tell: impl Fn() -> Option<Arc<Scrub>> + Send + Sync + 'static) -> Self {
+        Self(Box::new(tell))
+    }
+}
+
+impl fmt::Debug for Newest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Newest")
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! A field inside a message has a length as well, so a sentinel takes exactly the room of its value here.
 //! A compressed message is read whole and sent on plain, which every recipient takes, with its own length
-//! written anew.
+//! written anew. All that goes on is looked at as one text, lengths and what divides messages included: whether
+//! it is messages at all is the word of whoever stored it. No message waits for the next one.
 
 use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::stream::Scrubber;
+use super::Scrubbers;
 use crate::credential::{
     coding::{Coding, Decoder},
     media::media,
@@ -27,10 +28,12 @@ pub(in crate::credential) enum Compressed {
     Strangely,
 }
 
-/// Changes a stream of messages; none spans two.
+/// Changes a stream of messages.
 #[derive(Debug)]
 pub struct Messages {
-    scrubber: Scrubber,
+    scrubbers: Scrubbers,
+    /// What goes on with the next look.
+    passing: Vec<u8>,
     coding: Option<Coding>,
     memory: Arc<Memory>,
     at: At,
@@ -54,9 +57,10 @@ enum At {
 impl Messages {
     /// For messages that may be compressed by `coding`; what is held of them is taken from `memory`.
     #[must_use]
-    pub const fn new(scrubber: Scrubber, coding: Option<Coding>, memory: Arc<Memory>) -> Self {
+    pub const fn new(scrubbers: Scrubbers, coding: Option<Coding>, memory: Arc<Memory>) -> Self {
         Self {
-            scrubber,
+            scrubbers,
+            passing: Vec::new(),
             coding,
             memory,
             at: At::Prefix(Vec::new()),
@@ -64,16 +68,16 @@ impl Messages {
     }
 
     /// What looks at the messages.
-    pub(super) const fn scrubber(&mut self) -> &mut Scrubber {
-        &mut self.scrubber
+    pub(super) const fn scrubbers(&mut self) -> &mut Scrubbers {
+        &mut self.scrubbers
     }
 
-    fn begin(&mut self, prefix: &[u8], out: &mut Vec<u8>) -> Result<At, RewriteError> {
+    fn begin(&mut self, prefix: &[u8]) -> Result<At, RewriteError> {
         let Some((flags, length)) = length(prefix) else {
             return Ok(At::Prefix(prefix.to_vec()));
         };
         if flags & COMPRESSED == 0 {
-            out.extend_from_slice(prefix);
+            self.passing.extend_from_slice(prefix);
             return Ok(At::Plain(length));
         }
         if self.coding.is_none() || length > LONGEST {
@@ -88,7 +92,7 @@ impl Messages {
     }
 
     /// A compressed message is whole.
-    fn open(&mut self, flags: u8, coded: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+    fn open(&mut self, flags: u8, coded: &[u8]) -> Result<(), RewriteError> {
         let broken = RewriteError::Undecodable;
         let coding = self.coding.ok_or(broken)?;
         let mut decoder = Decoder::new(&[coding], &self.memory)?;
@@ -102,14 +106,19 @@ impl Messages {
             share.at_least(2 * plain.capacity())?;
         }
         decoder.end()?;
-        let mut scrubbed = Vec::with_capacity(plain.len());
-        self.scrubber.push(&plain, &mut scrubbed)?;
-        self.scrubber.finish(&mut scrubbed)?;
-        let length = u32::try_from(scrubbed.len()).map_err(|_| broken)?;
-        out.push(flags & !COMPRESSED);
-        out.extend_from_slice(&length.to_be_bytes());
-        out.extend_from_slice(&scrubbed);
+        let length = u32::try_from(plain.len()).map_err(|_| broken)?;
+        self.passing.push(flags & !COMPRESSED);
+        self.passing.extend_from_slice(&length.to_be_bytes());
+        self.passing.extend_from_slice(&plain);
         Ok(())
+    }
+
+    /// Looks at what is to go on.
+    fn pass(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        let passed = self.scrubbers.push(&self.passing, out);
+        self.passing.clear();
+        self.passing.shrink_to(KEPT);
+        passed
     }
 }
 
@@ -123,15 +132,16 @@ impl Rewrite for Messages {
                     let (more, rest) = octets.split_at(wanted.min(octets.len()));
                     prefix.extend_from_slice(more);
                     octets = rest;
-                    self.begin(&prefix, out)?
+                    self.begin(&prefix)?
                 }
                 At::Plain(0) => {
-                    self.scrubber.finish(out)?;
+                    self.pass(out)?;
+                    self.scrubbers.release(out)?;
                     At::Prefix(Vec::new())
                 }
                 At::Plain(left) => {
                     let (part, rest) = octets.split_at(left.min(octets.len()));
-                    self.scrubber.push(part, out)?;
+                    self.passing.extend_from_slice(part);
                     octets = rest;
                     At::Plain(left - part.len())
                 }
@@ -141,8 +151,10 @@ impl Rewrite for Messages {
                     octets,
                     share,
                 } => {
-                    self.open(flags, &octets, out)?;
+                    self.open(flags, &octets)?;
                     drop(share);
+                    self.pass(out)?;
+                    self.scrubbers.release(out)?;
                     At::Prefix(Vec::new())
                 }
                 At::Coded {
@@ -165,7 +177,7 @@ impl Rewrite for Messages {
             };
             let over = matches!(self.at, At::Plain(0) | At::Coded { left: 0, .. });
             if octets.is_empty() && !over {
-                return Ok(());
+                return self.pass(out);
             }
         }
     }
@@ -173,19 +185,19 @@ impl Rewrite for Messages {
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
         match std::mem::replace(&mut self.at, At::Prefix(Vec::new())) {
             // Cut short: so is what goes on.
-            At::Prefix(prefix) => out.extend_from_slice(&prefix),
-            At::Plain(_) => self.scrubber.finish(out)?,
+            At::Prefix(prefix) => self.scrubbers.push(&prefix, out)?,
+            At::Plain(_) => {}
             At::Coded { .. } => return Err(RewriteError::Undecodable),
         }
-        Ok(())
+        self.scrubbers.finish(out)
     }
 
     fn release(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        self.scrubber.release(out)
+        self.scrubbers.release(out)
     }
 
     fn held(&self) -> usize {
-        self.scrubber.held()
+        self.scrubbers.held()
     }
 }
 
@@ -226,5 +238,7 @@ const GRPC_CODINGS: [HeaderName; 2] = [
 pub(in crate::credential) const PREFIX: usize = 5;
 /// Among the flags.
 pub(in crate::credential) const COMPRESSED: u8 = 1;
+/// What is looked at at once keeps no more room than this.
+const KEPT: usize = 64 * 1024;
 /// Four times what gRPC's own libraries take by default.
 const LONGEST: usize = 16 * 1024 * 1024;

@@ -26,6 +26,11 @@ pub(super) struct Granted {
     values: Vec<bool>,
     /// They may come back; what may begin them is held back.
     pub(super) waiting: Arc<Waiting>,
+    /// So many octets that may begin one go after a while, when nothing more comes: what many keys of a kind
+    /// begin with, and of none so much that the rest could be guessed.
+    pub(super) few: usize,
+    /// One of them is not at hand, though it may be sent: its last version was not asked for yet.
+    pending: bool,
 }
 
 /// What stands for a value.
@@ -35,6 +40,8 @@ struct Standing {
     /// The value takes its sentinel's place in requests that it is granted to. Others sign, or were
     /// replaced by a newer version, and no origin is told them.
     placed: bool,
+    /// What the secret is worth now is not at hand, so that nobody knows whether it is this.
+    pending: bool,
 }
 
 impl Own {
@@ -68,6 +75,7 @@ impl Own {
                 stands.push(Standing {
                     sentinel: sentinel.into(),
                     placed: true,
+                    pending: false,
                 });
             }
         }
@@ -83,6 +91,7 @@ impl Own {
         let stands = sentinels.iter().map(|sentinel| Standing {
             sentinel: (*sentinel).into(),
             placed: true,
+            pending: false,
         });
         Self::compiled(guarded, stands.collect())
     }
@@ -109,19 +118,29 @@ impl Own {
     /// The values that a request with these grants may take to its origin.
     pub(super) fn granted(&self, granted: &[SecretGrant]) -> Arc<Granted> {
         let values = &self.patterns.guarded().values;
-        let wanted = values.iter().zip(&self.stands).map(|(value, stands)| {
+        let is_granted = |value: &GuardedValue| {
             let mut granted = granted.iter().filter(|grant| !grant.captures);
-            stands.placed && granted.any(|grant| grant.name == value.name)
-        });
+            granted.any(|grant| grant.name == value.name)
+        };
+        let all = || values.iter().zip(&self.stands);
+        let wanted = all().map(|(value, stands)| stands.placed && is_granted(value));
         let wanted: Vec<bool> = wanted.collect();
+        let pending = all().any(|(value, stands)| stands.pending && is_granted(value));
         let known = self.known.load();
-        if let Some(known) = known.iter().find(|known| known.values == wanted) {
+        let same = |known: &&Arc<Granted>| known.values == wanted && known.pending == pending;
+        if let Some(known) = known.iter().find(same) {
             return Arc::clone(known);
         }
         let of = |value: usize| wanted.get(value) == Some(&true);
+        let lengths = values.iter().zip(&wanted);
+        let lengths = lengths.filter(|(_, wanted)| **wanted);
+        let lengths = lengths.map(|(value, _)| value.value.len());
+        let shortest = lengths.min().unwrap_or(0);
         let granted = Arc::new(Granted {
             waiting: Arc::new(self.patterns.waiting(of)),
             values: wanted,
+            few: (shortest / SHOWN).max(FEW),
+            pending,
         });
         let before = known.iter().take(MOST - 1).cloned();
         let now = std::iter::once(Arc::clone(&granted)).chain(before);
@@ -138,9 +157,9 @@ impl Own {
 }
 
 impl Granted {
-    /// Whether there are any.
+    /// Whether there are any, or will be once they are asked for.
     pub(super) fn any(&self) -> bool {
-        self.values.contains(&true)
+        self.pending || self.values.contains(&true)
     }
 }
 
@@ -161,6 +180,7 @@ impl Standing {
             |secret: &Secret| matches!(secret.treatment, Treatment::Replace | Treatment::Bearer);
         Some(Self {
             sentinel: Arc::clone(&of_part.unwrap_or(first).sentinel),
+            pending: secret.is_none(),
             placed: of_part.is_some() && secret.is_some_and(|secret| replaces(&secret)),
         })
     }
@@ -172,5 +192,9 @@ impl fmt::Debug for Own {
     }
 }
 
+/// Of a value's octets one in so many may be shown.
+const SHOWN: usize = 4;
+/// So little ends many texts, and begins hardly any value.
+const FEW: usize = 5;
 /// Sets of grants that are kept ready.
 const MOST: usize = 16;

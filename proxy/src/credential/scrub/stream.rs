@@ -89,6 +89,40 @@ impl Scrubber {
         }
     }
 
+    /// Whether it looks for the same and waits for the same.
+    pub(super) fn is_of(&self, scrub: &Scrub) -> bool {
+        self.scrub.is_of(scrub)
+    }
+
+    /// Looks for something else from here on. What was kept of the last is looked at again.
+    pub(super) fn renew(&mut self, scrub: &Arc<Scrub>) {
+        if !self.scrub.is_of(scrub) {
+            self.finds = Finds::waiting(Arc::clone(&scrub.granted.waiting));
+            self.scrub = Arc::clone(scrub);
+        }
+    }
+
+    /// How many octets are held back that may go although a value may go on behind them: where so little of
+    /// one went, and would go, that it tells nothing. What is one already is replaced. Who makes an origin stop
+    /// within a value, once or at each of its octets, would otherwise be shown all but its end.
+    #[must_use]
+    pub fn leaving(&mut self) -> usize {
+        let (held, few) = (self.held(), self.scrub.granted.few);
+        if self.kept.len() <= few {
+            return held;
+        }
+        let kept = std::mem::take(&mut self.kept);
+        let finds = self.look(&kept, false);
+        let from = finds.waits_from(0).unwrap_or(kept.len());
+        let (mut at, mut bare) = (from, kept.len() - from);
+        for hit in finds.hits.iter().filter(|hit| hit.end > from) {
+            bare -= hit.end.saturating_sub(hit.start.max(at));
+            at = at.max(hit.end);
+        }
+        (self.kept, self.finds) = (kept, finds);
+        if bare <= few { held } else { 0 }
+    }
+
     /// The names of the secrets whose values were replaced since the last call.
     pub fn take_found(&mut self) -> BTreeSet<SecretName> {
         std::mem::take(&mut self.found)
@@ -390,7 +424,9 @@ impl Rewrite for Scrubber {
     }
 
     fn release(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        self.add(&[], When::Now, out);
+        if self.leaving() > 0 {
+            self.add(&[], When::Now, out);
+        }
         Ok(())
     }
 

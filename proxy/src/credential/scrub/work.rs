@@ -1,11 +1,11 @@
 //! One body on its way back: decoded where it is coded, looked at, changed, in bounded steps.
 
-use std::{collections::VecDeque, fmt};
+use std::{collections::VecDeque, fmt, sync::Arc};
 
 use bytes::Bytes;
 use gig_policy::{DenyReason, SecretName};
 
-use super::{grpc::Messages, stream::Scrubber};
+use super::{Scrub, Scrubbers, grpc::Messages};
 use crate::credential::{
     coding::{DecodeError, Decoder},
     memory::{NoMemory, Share},
@@ -16,7 +16,7 @@ use crate::credential::{
 #[derive(Debug)]
 pub enum Rewriter {
     /// A text, or anything else, as a whole.
-    Body(Scrubber),
+    Body(Scrubbers),
     /// Messages that say their own length.
     Messages(Messages),
 }
@@ -36,7 +36,7 @@ enum Way {
     Looked {
         decoder: Decoder,
         /// Looks at what came: a coding has room for other text as well.
-        raw: Box<Scrubber>,
+        raw: Box<Scrubbers>,
         waiting: VecDeque<Bytes>,
         length: usize,
         /// What `waiting` holds.
@@ -115,7 +115,7 @@ impl Work {
 
     pub(super) fn looking(
         (decoder, share): (Decoder, Share),
-        raw: Scrubber,
+        raw: Scrubbers,
         rewriter: Rewriter,
     ) -> Box<Self> {
         let way = Way::Looked {
@@ -235,7 +235,7 @@ impl Work {
                 let mut rest = Vec::new();
                 self.rewriter.finish(&mut rest)?;
                 raw.finish(&mut rest)?;
-                if self.rewriter.scrubber().has_found() || raw.has_found() {
+                if self.rewriter.scrubbers().has_found() || raw.has_found() {
                     return Err(Stopped::Value);
                 }
                 for data in waiting.drain(..) {
@@ -246,11 +246,19 @@ impl Work {
         Ok(out.into())
     }
 
+    /// Looks for what `scrub` has in all that comes from here on, too.
+    pub fn renew(&mut self, scrub: &Arc<Scrub>) {
+        self.rewriter.scrubbers().renew(scrub);
+        if let Way::Looked { raw, .. } = &mut self.way {
+            raw.renew(scrub);
+        }
+    }
+
     /// How many octets are held back that may go after a while.
     #[must_use]
-    pub fn held(&self) -> usize {
+    pub fn leaving(&mut self) -> usize {
         match &self.way {
-            Way::Plain(_) | Way::Decoded(_) => self.rewriter.held(),
+            Way::Plain(_) | Way::Decoded(_) => self.rewriter.scrubbers().leaving(),
             Way::Looked { .. } => 0,
         }
     }
@@ -267,7 +275,7 @@ impl Work {
 
     /// The secrets whose values were replaced since the last call.
     pub fn take_found(&mut self) -> std::collections::BTreeSet<SecretName> {
-        let mut found = self.rewriter.scrubber().take_found();
+        let mut found = self.rewriter.scrubbers().take_found();
         if let Way::Looked { raw, .. } = &mut self.way {
             found.append(&mut raw.take_found());
         }
@@ -276,10 +284,10 @@ impl Work {
 }
 
 impl Rewriter {
-    const fn scrubber(&mut self) -> &mut Scrubber {
+    const fn scrubbers(&mut self) -> &mut Scrubbers {
         match self {
-            Self::Body(scrubber) => scrubber,
-            Self::Messages(messages) => messages.scrubber(),
+            Self::Body(scrubbers) => scrubbers,
+            Self::Messages(messages) => messages.scrubbers(),
         }
     }
 
@@ -302,7 +310,7 @@ impl Rewriter {
     fn look(&mut self, plain: &[u8]) -> Result<(), Stopped> {
         let mut seen = Vec::new();
         self.push(plain, &mut seen)?;
-        if self.scrubber().has_found() {
+        if self.scrubbers().has_found() {
             return Err(Stopped::Value);
         }
         Ok(())

@@ -51,7 +51,7 @@ fn written(
 /// Whether a value of some secret stands in a text, in any form.
 fn holds_value(watch: &Watch, text: &[u8]) -> bool {
     let mut holds = false;
-    let mut tell = |found: &Found| holds |= matches!(found.what, What::Value { .. });
+    let mut tell = |found: &Found| holds |= !matches!(found.what, What::Sentinel(_));
     watch.find_escaped(text, &mut tell);
     watch.find_split(text, &mut tell);
     holds

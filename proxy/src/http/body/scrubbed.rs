@@ -107,6 +107,9 @@ impl Scrubbed {
         match frame.into_data() {
             Ok(data) => {
                 exchange.received(data.len());
+                if let Some(newer) = self.returning.newer() {
+                    self.work.renew(&newer);
+                }
                 self.work.feed(data);
             }
             Err(frame) => {
@@ -164,7 +167,7 @@ impl Scrubbed {
             let cut = DownloadCut::over(exchange, over, DenyReason::OriginTimeout);
             return Poll::Ready(Some(Err(cut)));
         }
-        let Some(patience) = patience(self.work.held()) else {
+        let Some(patience) = patience(self.work.leaving()) else {
             return Poll::Pending;
         };
         let waiting = self
@@ -197,6 +200,9 @@ pub async fn gather(
         match frame.into_data() {
             Ok(data) => {
                 received += data.len();
+                if let Some(newer) = returning.newer() {
+                    work.renew(&newer);
+                }
                 work.feed(data);
                 steps(&mut work, &mut out).map_err(unreadable)?;
             }

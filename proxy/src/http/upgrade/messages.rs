@@ -6,12 +6,12 @@ use std::sync::Arc;
 use gig_policy::DenyReason;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-use super::live::Live;
+use crate::http::live::Live;
 use crate::{
     credential::{
         body::{BodyPlan, Passes},
         rewrite::{Rewrite, RewriteError, Unchanged},
-        scrub::{Fit, Scrubber, answer::Returning},
+        scrub::{Fit, Scrubbers, answer::Returning},
         websocket::{self, CloseCode, FrameError, Frames, Sender, stream::RewrittenStream},
     },
     deadlines::Deadlines,
@@ -30,18 +30,14 @@ pub(super) fn outgoing(plan: Option<BodyPlan>, live: Option<Live>) -> Frames {
 }
 
 /// What the origin sends: with sentinels for values. A binary message keeps its length.
-pub(super) fn incoming(returning: Option<Arc<Returning>>, live: Option<Live>) -> Frames {
+pub(super) fn incoming(returning: Option<Arc<Returning>>) -> Frames {
     let make = move |binary: bool| -> Box<dyn Rewrite> {
         let Some(returning) = &returning else {
             return Box::new(Unchanged);
         };
         let fit = if binary { Fit::Exact } else { Fit::Free };
-        let newer = live.as_ref().and_then(Live::scrub);
         Box::new(Incoming {
-            scrubber: returning.scrub().scrubber(fit),
-            newer: newer
-                .filter(|newer| !newer.is_of(returning.scrub()))
-                .map(|newer| newer.scrubber(fit)),
+            scrubbers: returning.scrubbers(fit),
             returning: Arc::clone(returning),
         })
     };
@@ -130,43 +126,23 @@ impl Rewrite for Outgoing {
 }
 
 struct Incoming {
-    /// Of what went with the handshake, and may still come back.
-    scrubber: Scrubber,
-    /// Of what became known since.
-    newer: Option<Scrubber>,
+    scrubbers: Scrubbers,
     returning: Arc<Returning>,
 }
 
 impl Rewrite for Incoming {
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        let Some(newer) = &mut self.newer else {
-            return self.scrubber.push(octets, out);
-        };
-        let mut first = Vec::with_capacity(octets.len());
-        self.scrubber.push(octets, &mut first)?;
-        newer.push(&first, out)
+        self.scrubbers.push(octets, out)
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        let mut found = match &mut self.newer {
-            None => {
-                self.scrubber.finish(out)?;
-                Default::default()
-            }
-            Some(newer) => {
-                let mut first = Vec::new();
-                self.scrubber.finish(&mut first)?;
-                newer.push(&first, out)?;
-                newer.finish(out)?;
-                newer.take_found()
-            }
-        };
-        found.append(&mut self.scrubber.take_found());
+        self.scrubbers.finish(out)?;
+        let found = self.scrubbers.take_found();
         self.returning.note(found, "a WebSocket message");
         Ok(())
     }
 
     fn held(&self) -> usize {
-        self.scrubber.held() + self.newer.as_ref().map_or(0, Rewrite::held)
+        self.scrubbers.held()
     }
 }

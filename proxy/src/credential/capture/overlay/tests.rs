@@ -4,7 +4,10 @@ use gig_policy::SandboxId;
 use gig_vault::{Guarded, Keeper, SecretFuture, SecretUnavailable};
 
 use super::*;
-use crate::credential::Border;
+use crate::credential::{
+    Border,
+    misuse::{Bearer, HeadText, Matter, hidden::without_values, in_name},
+};
 
 /// Has nothing: all that is known here was captured.
 #[derive(Debug, Default)]
@@ -41,7 +44,7 @@ fn sandbox(number: u128) -> SandboxId {
 
 /// How many real values gig looks for.
 fn guarded(border: &Border) -> usize {
-    border.guarded().values.len()
+    border.captured().len()
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,8 +105,7 @@ async fn a_long_token_is_known_by_its_pieces_and_stands_as_one_sentinel() {
         let shown = hold(&wallet, &token, None);
         assert!(shown.len() <= 2 * PIECE, "{}", shown.len());
         let longest = border
-            .guarded()
-            .values
+            .captured()
             .iter()
             .map(|value| value.value.len())
             .max();
@@ -128,7 +130,7 @@ async fn a_long_token_is_known_by_its_pieces_and_stands_as_one_sentinel() {
         let (_, piece) = token.split_at(PIECE);
         let scrubbed = scrub.text(piece.as_bytes(), &mut found).unwrap();
         assert!(scrubbed.len() < PIECE, "{}", scrubbed.len());
-        let misuse = crate::credential::misuse::in_name(&border.watch(), sandbox(1), piece);
+        let misuse = in_name(&border.watch(), sandbox(1), piece);
         assert!(misuse.is_some());
     }
     // What repeats itself is looked for once.
@@ -180,4 +182,44 @@ async fn well_known_tokens_keep_their_look() {
     // Another sandbox has another sentinel for it.
     let other = border.wallet(sandbox(2));
     assert_ne!(hold(&other, &token, None), shown);
+}
+
+#[tokio::test]
+async fn what_a_login_calls_a_token_matters_to_no_other_sandbox() {
+    let border = border();
+    let (wallet, other) = (border.wallet(sandbox(1)), border.wallet(sandbox(2)));
+    for word in ["api.github.com", "application/json", "gig-teams"] {
+        drop(hold(&wallet, word, None));
+    }
+    let watch = border.watch();
+    let judged = |by: SandboxId| {
+        let mut headers = http::HeaderMap::new();
+        headers.insert("accept", "application/json".parse().unwrap());
+        let target = ("/repos/gig-teams/issues", Some("to=api.github.com"));
+        let head = HeadText::of(&http::Method::GET, target, &headers);
+        let bearer = Bearer {
+            sandbox: by,
+            granted: &[],
+        };
+        let mut refused = Vec::new();
+        head.find(&watch, |found, place| {
+            if bearer.judge(found, true) == Matter::Refused {
+                refused.push(place);
+            }
+        });
+        refused
+    };
+    assert_eq!(judged(other.sandbox()), Vec::<String>::new());
+    assert_eq!(judged(wallet.sandbox()).len(), 3);
+    let name = "api.github.com";
+    assert_eq!(in_name(&watch, other.sandbox(), name), None);
+    assert!(in_name(&watch, wallet.sandbox(), name).is_some());
+    // Whose login it was may not write it into records; nobody's host is hidden.
+    let path = |by| without_values(&watch, "/repos/gig-teams/issues", ('/', Some(by)));
+    assert_eq!(path(other.sandbox()), None);
+    assert_eq!(
+        path(wallet.sandbox()).unwrap(),
+        "/repos/[value of LOGIN]/issues"
+    );
+    assert_eq!(without_values(&watch, name, ('.', None)), None);
 }

@@ -69,7 +69,11 @@ fn what_is_not_granted_passes_at_once_however_it_begins() {
 fn a_message_and_a_coded_body_wait_for_nothing_that_is_not_granted() {
     let scrub = granted(&PAIRS, &[]);
     for begun in begun() {
-        let mut messages = Messages::new(scrub.scrubber(Fit::Exact), None, Memory::of_sandbox());
+        let mut messages = Messages::new(
+            Scrubbers::new(&scrub, Fit::Exact),
+            None,
+            Memory::of_sandbox(),
+        );
         let length = u32::try_from(begun.len() + 1).unwrap();
         let message = [&[0][..], &length.to_be_bytes(), &begun].concat();
         let mut out = Vec::new();
@@ -83,7 +87,7 @@ fn a_message_and_a_coded_body_wait_for_nothing_that_is_not_granted() {
         assert_eq!(out, message);
         // Stored blocks of deflate: what is in them is there when they are.
         let decoder = Decoder::new(&[Coding::Deflate], &Memory::of_sandbox()).unwrap();
-        let scrubber = || scrub.scrubber(Fit::Exact);
+        let scrubber = || Scrubbers::new(&scrub, Fit::Exact);
         let mut work = Work::looking(
             (decoder, Memory::of_sandbox().share()),
             scrubber(),
@@ -301,4 +305,35 @@ fn only_what_an_origin_may_be_sent_is_waited_for_and_what_others_hold_is_not_loo
     assert_eq!(whole("placed.value.once"), sentinel(0));
     assert_eq!(whole("signing.value.now"), sentinel(1));
     assert_eq!(whole("others.value.now"), "others.value.now");
+}
+
+/// Knows values, and what none of them is worth now.
+#[derive(Debug)]
+struct Unasked(Arc<Guarded>);
+
+impl Keeper for Unasked {
+    fn at_hand(&self, _: &SecretName) -> Option<Arc<Secret>> {
+        None
+    }
+
+    fn current<'a>(&'a self, name: &'a SecretName) -> SecretFuture<'a> {
+        let name = name.clone();
+        Box::pin(async move { Err(SecretUnavailable::Unknown { name }) })
+    }
+
+    fn guarded(&self) -> Arc<Guarded> {
+        Arc::clone(&self.0)
+    }
+}
+
+#[test]
+fn a_host_that_may_be_sent_a_value_is_asked_for_no_range_before_a_new_version_was_used() {
+    let known = Three::new();
+    let border = Border::new(Arc::new(Unasked(Arc::clone(&known.1))));
+    let wallet = border.wallet(SandboxId::new(uuid::Uuid::from_u128(1)));
+    wallet.hold(&known.0[0]).unwrap();
+    let grant = |name: &str| [SecretGrant::everywhere(name.parse().unwrap())];
+    assert!(wallet.scrub(&grant("PLACED")).unwrap().waits());
+    assert!(!wallet.scrub(&grant("OTHERS")).unwrap().waits());
+    assert!(!wallet.scrub(&[]).unwrap().waits());
 }

@@ -1,17 +1,20 @@
-//! The secrets of a connection that outlives its request: what may go in, and what may come back, is asked
-//! for anew with each message. What was revoked, rotated or taken out of the policy holds from the next
-//! message on.
+//! The secrets of what outlives its request: what may go into a WebSocket is asked for anew with each message,
+//! what may come back with each piece of an answer. What was revoked, rotated or taken out of the policy holds
+//! from the next one on.
 
 use std::{fmt, sync::Arc};
 
-use gig_policy::{RequestPermit, SecretGrant, Verdict};
+use gig_policy::{Policy, RequestPermit, SecretGrant, Verdict};
+use gig_vault::Guarded;
+use parking_lot::Mutex;
 
 use crate::{
     credential::{
         Readying, Wallet,
         body::{BodyPlan, Passes},
         inject::{readied, swappable_now},
-        scrub::Scrub,
+        scrub::{Scrub, answer::Newest},
+        wallet::Held,
     },
     enforce::request::Asked,
 };
@@ -64,11 +67,56 @@ impl Live {
         like.renewed(&watch, &granted, swappable).passes()
     }
 
-    /// What the sandbox must not see in the next message.
-    pub(super) fn scrub(&self) -> Option<Arc<Scrub>> {
+    /// What the sandbox must not see from now on, whenever that is asked.
+    pub(super) fn newest(self) -> Newest {
+        let last = Mutex::<Option<Seen>>::default();
+        Newest::new(move || {
+            let basis = self.basis();
+            let mut last = last.lock();
+            match &*last {
+                Some(seen) if seen.basis.is(&basis) => {}
+                _ => {
+                    let scrub = self.scrub();
+                    *last = Some(Seen { basis, scrub });
+                }
+            }
+            last.as_ref().and_then(|seen| seen.scrub.clone())
+        })
+    }
+
+    fn scrub(&self) -> Option<Arc<Scrub>> {
         let permit = self.permit();
         let bound = permit.as_ref().map_or(&[][..], RequestPermit::bound);
         self.wallet.scrub(bound)
+    }
+
+    fn basis(&self) -> Basis {
+        Basis {
+            policy: self.asked.subject.policy(),
+            held: self.wallet.held(),
+            kept: self.wallet.border().keeper().guarded(),
+        }
+    }
+}
+
+/// What was told last, and by what.
+struct Seen {
+    basis: Basis,
+    scrub: Option<Arc<Scrub>>,
+}
+
+/// All that what may come back depends on; each is another one where it changed.
+struct Basis {
+    policy: Policy,
+    held: Arc<Vec<Held>>,
+    kept: Arc<Guarded>,
+}
+
+impl Basis {
+    fn is(&self, other: &Self) -> bool {
+        self.policy.is(&other.policy)
+            && Arc::ptr_eq(&self.held, &other.held)
+            && Arc::ptr_eq(&self.kept, &other.kept)
     }
 }
 

@@ -1,0 +1,152 @@
+//! Bodies that are open while values change, that stop within a value, and that say they are messages.
+
+use super::{super::grpc::Messages, *};
+
+const NEXT: &str = "ghp_9876+Next/Value==abc";
+
+/// As a stream of one message for each of `texts`.
+fn messages(texts: &[&[u8]]) -> Vec<u8> {
+    let of = |text: &&[u8]| {
+        let length = u32::try_from(text.len()).unwrap();
+        [&[0][..], &length.to_be_bytes(), text].concat()
+    };
+    texts.iter().flat_map(of).collect()
+}
+
+/// What comes out of `octets` in pieces of this size, with a rest between every two.
+fn through_messages(scrub: &Arc<Scrub>, octets: &[u8], size: usize) -> Vec<u8> {
+    let scrubbers = Scrubbers::new(scrub, Fit::Exact);
+    let mut through = Messages::new(scrubbers, None, Memory::of_sandbox());
+    let mut out = Vec::new();
+    for piece in octets.chunks(size) {
+        through.push(piece, &mut out).unwrap();
+        through.release(&mut out).unwrap();
+    }
+    through.finish(&mut out).unwrap();
+    out
+}
+
+/// The longest part of the value that stands in `out`.
+fn shown(out: &[u8]) -> usize {
+    let value = VALUE.as_bytes();
+    let parts = (0..value.len()).flat_map(|from| (from + 1..=value.len()).map(move |to| from..to));
+    let stands = |part: &std::ops::Range<usize>| {
+        let part = &value[part.clone()];
+        out.windows(part.len()).any(|here| here == part)
+    };
+    parts
+        .filter(stands)
+        .map(|part| part.len())
+        .max()
+        .unwrap_or(0)
+}
+
+#[test]
+fn a_value_across_what_is_called_a_message_does_not_pass() {
+    let scrub = scrub();
+    let value = VALUE.as_bytes();
+    for cut in 1..value.len() {
+        let text = [
+            b"0123456789".as_slice(),
+            value,
+            b" and more, as long as it likes",
+        ]
+        .concat();
+        let (head, rest) = text.split_at(10 + cut);
+        // What follows the first message is the value's: flags and a length that are what they are.
+        let length = u32::try_from(head.len()).unwrap();
+        let stored = [&[0][..], &length.to_be_bytes(), head, rest].concat();
+        if rest.first().is_some_and(|flags| flags & 1 == 1) {
+            continue;
+        }
+        for size in [1, 3, 7, 1000] {
+            let out = through_messages(&scrub, &stored, size);
+            assert_eq!(out.len(), stored.len(), "{cut} {size}");
+            assert!(
+                shown(&out) <= value.len() / 4,
+                "cut at {cut}, by {size}: {}",
+                String::from_utf8_lossy(&out)
+            );
+        }
+    }
+}
+
+#[test]
+fn a_message_waits_for_no_other_one() {
+    let scrub = scrub();
+    let stream = messages(&[b"ends like a val: ghp_0", b"", VALUE.as_bytes(), b"last g"]);
+    let mut through = Messages::new(
+        Scrubbers::new(&scrub, Fit::Exact),
+        None,
+        Memory::of_sandbox(),
+    );
+    let (mut out, mut sent) = (Vec::new(), 0);
+    for length in [27, 5, 5 + VALUE.len(), 11] {
+        through
+            .push(&stream[sent..sent + length], &mut out)
+            .unwrap();
+        sent += length;
+        assert_eq!((out.len(), through.held()), (sent, 0));
+    }
+    let expected = messages(&[
+        b"ends like a val: ghp_0",
+        b"",
+        &SENTINEL.as_bytes()[..VALUE.len()],
+        b"last g",
+    ]);
+    assert_eq!(text(out), text(expected));
+}
+
+#[test]
+fn what_stops_within_a_value_shows_little_of_it() {
+    let scrub = scrub();
+    for held in 1..VALUE.len() {
+        let mut scrubber = scrub.scrubber(Fit::Free);
+        let mut out = Vec::new();
+        scrubber.push(&VALUE.as_bytes()[..held], &mut out).unwrap();
+        scrubber.release(&mut out).unwrap();
+        let most = VALUE.len() / 4;
+        let goes = if held <= most { held } else { 0 };
+        assert_eq!(out.len(), goes, "{held}");
+        scrubber.push(&VALUE.as_bytes()[held..], &mut out).unwrap();
+        scrubber.finish(&mut out).unwrap();
+        let shown = VALUE.get(..goes).unwrap();
+        assert_eq!(text(out), format!("{shown}{SENTINEL}"), "{held}");
+    }
+}
+
+#[test]
+fn what_becomes_known_is_replaced_in_what_comes_from_then_on() {
+    let later = scrub_of(&[(NEXT, SENTINEL)]);
+    let last = scrub_of(&[(VALUE, SENTINEL), ("ghp_5555+Last/Value==abc", SENTINEL)]);
+    for cut in 0..VALUE.len() {
+        let (head, tail) = VALUE.split_at(cut);
+        let mut scrubbers = Scrubbers::new(&scrub(), Fit::Free);
+        let mut out = scrubbers.pass(Bytes::copy_from_slice(format!("1 {head}").as_bytes()));
+        // What was held back of the first one stays so.
+        scrubbers.renew(&later);
+        let mut got = out.to_vec();
+        out = scrubbers.pass(Bytes::copy_from_slice(
+            format!("{tail} 2 {NEXT} 3 ").as_bytes(),
+        ));
+        got.extend_from_slice(&out);
+        let (begun, rest) = NEXT.split_at(cut);
+        scrubbers.push(begun.as_bytes(), &mut got).unwrap();
+        scrubbers.renew(&later);
+        scrubbers.push(rest.as_bytes(), &mut got).unwrap();
+        scrubbers.renew(&last);
+        scrubbers
+            .push(
+                format!(" 4 {VALUE} ghp_5555+Last/Value==abc").as_bytes(),
+                &mut got,
+            )
+            .unwrap();
+        scrubbers.finish(&mut got).unwrap();
+        assert_eq!(
+            text(got),
+            format!("1 {SENTINEL} 2 {SENTINEL} 3 {SENTINEL} 4 {SENTINEL} {SENTINEL}"),
+            "{cut}"
+        );
+        assert_eq!(scrubbers.take_found().len(), 1);
+    }
+}
