@@ -11,7 +11,7 @@
 //! spelling   texts in every spelling                         heads
 //! misuse     what is on its way to where it is not bound     watched, bare, letters
 //! inject     values in header section and target             place, inject::{fields, target}
-//! body       values in bodies, while they stream             swap, parts
+//! body       values in bodies, while they stream             swap, exact, parts
 //! treat      what completes a request before it is sent     sign
 //! coding     content codings undone, so that bodies can be looked into
 //! memory     what bodies hold meanwhile, bounded for each sandbox
@@ -26,6 +26,7 @@ pub mod body;
 pub mod capture;
 pub mod coding;
 pub(crate) mod digested;
+mod exact;
 pub mod forms;
 mod heads;
 pub mod inject;

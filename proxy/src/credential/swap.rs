@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use super::{
+    exact::Exact,
     media::Beginning,
-    needles::{Needles, SHORTEST},
+    needles::SHORTEST,
     parts::Parts,
     place::{Escape, Replacement},
     rewrite::{Rewrite, RewriteError},
@@ -17,12 +18,12 @@ use super::{
 /// Replaces sentinels.
 #[derive(Debug)]
 pub struct Swap {
-    needles: Needles,
-    /// By needle: its exact spelling, and which of `replacements` it stands for.
-    spellings: Vec<(Vec<u8>, usize)>,
+    /// Exact spellings of them.
+    spellings: Exact,
+    /// By spelling: which of `replacements` it stands for.
+    stands_for: Vec<usize>,
     /// Octets that a spelling begins with.
     firsts: [bool; 256],
-    longest: usize,
     replacements: Vec<Swappable>,
     escape: Escape,
     /// What it is does not show yet.
@@ -72,12 +73,11 @@ impl Swap {
                 .iter()
                 .any(|(spelling, _)| spelling.first() == Some(&octet));
         }
-        let lengths = spellings.iter().map(|(spelling, _)| spelling.len());
+        let (spellings, stands_for) = spellings.into_iter().unzip();
         Self {
             firsts,
-            longest: lengths.max().unwrap_or(0),
-            needles: Needles::new(spellings.iter().map(|(spelling, _)| spelling)),
-            spellings,
+            spellings: Exact::new(spellings),
+            stands_for,
             replacements,
             escape,
             unknown: None,
@@ -121,10 +121,8 @@ impl Swap {
     /// The exact occurrences in `octets`, in order.
     fn occurrences(&self, octets: &[u8]) -> Vec<(usize, usize, usize)> {
         let mut found = Vec::new();
-        self.needles.find_each(octets, |at| {
-            if let Some((spelling, replacement)) = self.spellings.get(at.needle)
-                && octets.get(at.start..at.end) == Some(spelling)
-            {
+        self.spellings.find_each(octets, |spelling, at| {
+            if let Some(replacement) = self.stands_for.get(spelling) {
                 found.push((at.start, at.end, *replacement));
             }
         });
@@ -181,17 +179,14 @@ impl Swap {
 
     /// How many of the last octets may be the beginning of a sentinel.
     fn begun(&self, octets: &[u8]) -> usize {
-        let most = self.longest.saturating_sub(1).min(octets.len());
+        let longest = self.spellings.longest();
+        let most = longest.saturating_sub(1).min(octets.len());
         let tail = octets.get(octets.len() - most..).unwrap_or_default();
         let begins = |tail: &[u8]| {
             let first = tail
                 .first()
                 .and_then(|octet| self.firsts.get(usize::from(*octet)));
-            let next = || {
-                let after = self.spellings.partition_point(|(s, _)| s.as_slice() < tail);
-                self.spellings.get(after)
-            };
-            first == Some(&true) && next().is_some_and(|(s, _)| s.starts_with(tail))
+            first == Some(&true) && self.spellings.begins_with(tail)
         };
         let at = (0..tail.len()).find(|at| tail.get(*at..).is_some_and(begins));
         at.map_or(0, |at| tail.len() - at)
