@@ -345,7 +345,6 @@ impl Guard {
             return verdict.result;
         }
         let mut finds = std::mem::take(&mut self.finds);
-        self.standing.read(octets);
         let whole = if joint == 0 {
             octets
         } else {
@@ -353,6 +352,8 @@ impl Guard {
             piece.as_slice()
         };
         watch.look(whole, &mut finds);
+        let asked = finds.hits.iter().any(|hit| hit.end > joint);
+        self.standing.read(octets, asked);
         for hit in finds.hits.iter().filter(|hit| hit.end > joint) {
             if let Some(found) = watch.spelled(hit.text) {
                 let place = (hit.start, hit.end);

@@ -87,6 +87,59 @@ impl Parts {
         self.rest = rest.get(rest.len() - keep..).unwrap_or_default().to_vec();
     }
 
+    /// The same for octets that nobody asks about: what is over with them is not looked at closer.
+    pub(super) fn skip(&mut self, octets: &[u8]) {
+        if self.goes_on(octets) {
+            let keep = self.delimiter.needle().len() - 1;
+            let from = octets.len().saturating_sub(keep);
+            self.rest.clear();
+            self.rest
+                .extend_from_slice(octets.get(from..).unwrap_or_default());
+            self.turns.clear();
+            self.before = self.spot;
+            return;
+        }
+        match self.last_part(octets) {
+            Some(last) => {
+                self.spot = Spot::default();
+                self.untold = None;
+                self.rest.clear();
+                self.read(last);
+            }
+            None => self.read(octets),
+        }
+    }
+
+    /// Whether all of these, and no few, belong to the content that is read.
+    fn goes_on(&self, octets: &[u8]) -> bool {
+        let length = self.delimiter.needle().len();
+        let Some(first) = octets.get(..length) else {
+            return false;
+        };
+        // What is kept of a content is shorter than a delimiter.
+        !self.spot.head
+            && self.untold.is_none()
+            && self.delimiter.find(octets).is_none()
+            && self
+                .delimiter
+                .find(&[self.rest.as_slice(), first].concat())
+                .is_none()
+    }
+
+    /// From the last delimiter on, if it shows that it stands in no head: between it and the one before there
+    /// is an empty line, at which a head ends that began there or before.
+    fn last_part<'a>(&self, octets: &'a [u8]) -> Option<&'a [u8]> {
+        let from = octets.len().saturating_sub(NEAR);
+        let near = octets.get(from..).unwrap_or_default();
+        let (mut before, mut last) = (None, None);
+        for at in self.delimiter.find_iter(near) {
+            before = last.replace(at);
+        }
+        let (before, last) = before.zip(last)?;
+        let between = near.get(before + self.delimiter.needle().len()..=last)?;
+        head(between).and_then(|_| near.get(last..))
+    }
+
     /// What the octet at `at` of those that were read last belongs to.
     pub(super) fn spot(&self, at: usize) -> Spot {
         let past = self.turns.partition_point(|(turn, _)| *turn <= at);
@@ -174,10 +227,47 @@ fn media(head: &[u8]) -> Option<String> {
 const TYPE: &[u8] = b"content-type:";
 /// A longer head is taken for its end.
 const LONGEST_HEAD: usize = 4096;
+/// Octets in which two short parts are looked for.
+const NEAR: usize = 2048;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_skipped_leaves_what_reading_leaves(
+            body in prop::collection::vec(prop_oneof![
+                4 => Just("\r\n--b1"), 2 => Just("\n--b1"), 4 => Just("\r\n\r\n"), 1 => Just("\n\n"),
+                2 => Just("\r\n"), 2 => Just("\n"), 1 => Just("\r"), 1 => Just("--b1"), 1 => Just("{\""),
+                2 => Just("A: b; filename=x"), 1 => Just("Content-Type: application/json"),
+                1 => Just("Content-Type: text/plain"), 1 => Just("text"), 1 => Just("long"),
+            ], 0..40),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..4),
+        ) {
+            let body = body.concat().replace("long", &"l".repeat(LONGEST_HEAD / 2));
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(body.len() + 1)).collect();
+            cuts.extend([0, body.len()]);
+            cuts.sort_unstable();
+            let mut pieces = cuts.windows(2).map(|cut| &body.as_bytes()[cut[0]..cut[1]]).rev();
+            let last = pieces.next().unwrap();
+            let (mut read, mut skipped) = (Parts::of(&b"b1"[..].into()), Parts::of(&b"b1"[..].into()));
+            for piece in pieces.rev() {
+                read.read(piece);
+                skipped.skip(piece);
+                prop_assert_eq!(skipped.spot, read.spot);
+                prop_assert_eq!(skipped.untold, read.untold);
+                prop_assert_eq!(&skipped.rest, &read.rest);
+            }
+            read.read(last);
+            skipped.read(last);
+            for at in 0..=last.len() {
+                prop_assert_eq!(skipped.spot(at), read.spot(at));
+            }
+        }
+    }
 
     /// What `<` belongs to, read in pieces of `size`.
     fn spot(text: &str, size: usize) -> Spot {

@@ -145,13 +145,21 @@ impl Swap {
     /// Appends `octets`, of which the last ones that came begin at `joint`, with what is replaced, up to where
     /// a sentinel may have begun; gives how far.
     fn replace(
-        &self,
+        &mut self,
         (octets, joint): (&[u8], usize),
         out: &mut Vec<u8>,
         last: bool,
     ) -> Result<usize, RewriteError> {
+        let occurrences = self.occurrences(octets);
+        if let Some(parts) = &mut self.parts {
+            let new = octets.get(joint..).unwrap_or_default();
+            match occurrences.is_empty() {
+                true => parts.skip(new),
+                false => parts.read(new),
+            }
+        }
         let mut from = 0;
-        for (start, end, number) in self.occurrences(octets) {
+        for (start, end, number) in occurrences {
             if start < from {
                 continue;
             }
@@ -198,9 +206,6 @@ impl Rewrite for Swap {
         if self.unknown.is_some() {
             self.recognise(octets);
         }
-        if let Some(parts) = &mut self.parts {
-            parts.read(octets);
-        }
         if self.held.is_empty() {
             let gone = self.replace((octets, 0), out, false)?;
             self.held
@@ -218,7 +223,7 @@ impl Rewrite for Swap {
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
         let held = std::mem::take(&mut self.held);
-        self.replace((&held, 0), out, true)?;
+        self.replace((&held, held.len()), out, true)?;
         Ok(())
     }
 

@@ -65,8 +65,8 @@ impl Standing {
         matches!(self.0, Kept::Form | Kept::FormAndMembers(..))
     }
 
-    /// Takes the next octets, before they are asked about.
-    pub(in crate::credential) fn read(&mut self, octets: &[u8]) {
+    /// Takes the next octets, before they are asked about, if they are `asked` about at all.
+    pub(in crate::credential) fn read(&mut self, octets: &[u8], asked: bool) {
         let told = match &mut self.0 {
             Kept::Untold(beginning) => beginning.read(octets).map(|json| match json {
                 true => Kept::Members(Vec::new()),
@@ -82,7 +82,10 @@ impl Standing {
             self.0 = kept;
         }
         if let Kept::Parts(parts) = &mut self.0 {
-            parts.read(octets);
+            match asked {
+                true => parts.read(octets),
+                false => parts.skip(octets),
+            }
         }
     }
 
@@ -196,7 +199,7 @@ mod tests {
         let octets = text.as_bytes();
         let wanted = octets.iter().position(|octet| *octet == b'<').unwrap();
         for (number, piece) in octets.chunks(size).enumerate() {
-            standing.read(piece);
+            standing.read(piece, true);
             let from = number * size;
             if (from..from + piece.len()).contains(&wanted) {
                 let at = wanted - from;
