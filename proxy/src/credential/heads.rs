@@ -51,7 +51,9 @@ impl Row {
     /// Of these octets.
     #[inline]
     pub(super) const fn of(octets: [u8; ROW]) -> Self {
-        Self(u32::from_le_bytes(octets) | 0x2020_2020)
+        let row = u32::from_le_bytes(octets);
+        // Blanks and digits stay what they are: indented text is full of what UTF-32 would be otherwise.
+        Self(row | row >> 1 & 0x2020_2020)
     }
 
     /// The first octets of a slice.
@@ -153,9 +155,14 @@ impl Heads {
 
     /// The entries that begin with a row.
     pub(super) fn entries(&self, row: Row) -> &[Entry] {
-        if self.filter.is_empty() || !self.has(row) {
+        if self.filter.is_empty() || !self.may_have(row) {
             return &[];
         }
+        self.entries_of(row)
+    }
+
+    /// The same where the filter was asked.
+    fn entries_of(&self, row: Row) -> &[Entry] {
         let mut at = row.hash(self.slot_bits) as usize;
         while let Some(slot) = self.slots.get(at)
             && slot.first != usize::MAX
@@ -170,6 +177,14 @@ impl Heads {
         &[]
     }
 
+    /// Whether some entries may begin with a row: hardly ever where none do.
+    #[inline]
+    pub(super) fn may_have(&self, row: Row) -> bool {
+        let hash = row.hash(self.filter_bits);
+        let word = self.filter.get((hash >> 6) as usize);
+        word.copied().unwrap_or(u64::MAX) >> (hash & 63) & 1 == 1
+    }
+
     /// Octets of a text that are looked at.
     pub(super) const fn head(&self) -> usize {
         head(self.wide)
@@ -179,19 +194,16 @@ impl Heads {
     /// octet is none.
     #[inline]
     pub(super) fn each_in(&self, block: &[u8], from: usize, mut found: impl FnMut(usize, usize)) {
-        let any = if self.wide {
-            self.has_any::<{ stride(true) }>(block)
+        let mut which = if self.wide {
+            self.which::<{ stride(true) }>(block)
         } else {
-            self.has_any::<{ stride(false) }>(block)
+            self.which::<{ stride(false) }>(block)
         };
-        if !any {
-            return;
-        }
-        for at in (0..block.len()).step_by(stride(self.wide)) {
-            let Some(row) = block.get(at..).and_then(Row::at) else {
-                return;
-            };
-            for entry in self.entries(row) {
+        while which != 0 {
+            let at = which.trailing_zeros() as usize * stride(self.wide);
+            which &= which - 1;
+            let row = block.get(at..).and_then(Row::at);
+            for entry in row.map_or(&[][..], |row| self.entries_of(row)) {
                 if let Some(start) = (from + at).checked_sub(entry.offset) {
                     found(entry.text, start);
                 }
@@ -209,22 +221,18 @@ impl Heads {
         }
     }
 
-    fn has(&self, row: Row) -> bool {
-        self.has_any::<{ ROW }>(&row.0.to_le_bytes())
-    }
-
-    /// Whether a text may begin with one of the rows, of which so many octets on is another.
+    /// Which rows a text may begin with, of those of which so many octets on is another: a bit for each.
     #[inline]
-    fn has_any<const STRIDE: usize>(&self, octets: &[u8]) -> bool {
+    fn which<const STRIDE: usize>(&self, octets: &[u8]) -> u32 {
         // The size is known where the bits are read, so that nothing about it is asked there.
         match self.filter_bits {
-            12 => has_any::<{ 1 << 6 }, STRIDE>(&self.filter, octets),
-            14 => has_any::<{ 1 << 8 }, STRIDE>(&self.filter, octets),
-            16 => has_any::<{ 1 << 10 }, STRIDE>(&self.filter, octets),
-            17 => has_any::<{ 1 << 11 }, STRIDE>(&self.filter, octets),
-            18 => has_any::<{ 1 << 12 }, STRIDE>(&self.filter, octets),
-            20 => has_any::<{ 1 << 14 }, STRIDE>(&self.filter, octets),
-            _ => has_any::<{ 1 << 16 }, STRIDE>(&self.filter, octets),
+            12 => which::<{ 1 << 6 }, STRIDE>(&self.filter, octets),
+            14 => which::<{ 1 << 8 }, STRIDE>(&self.filter, octets),
+            16 => which::<{ 1 << 10 }, STRIDE>(&self.filter, octets),
+            17 => which::<{ 1 << 11 }, STRIDE>(&self.filter, octets),
+            18 => which::<{ 1 << 12 }, STRIDE>(&self.filter, octets),
+            20 => which::<{ 1 << 14 }, STRIDE>(&self.filter, octets),
+            _ => which::<{ 1 << 16 }, STRIDE>(&self.filter, octets),
         }
     }
 }
@@ -237,24 +245,29 @@ fn filter_bits(room: usize) -> u32 {
 
 /// Looks rows up in so many words.
 #[inline]
-fn has_any<const WORDS: usize, const STRIDE: usize>(filter: &[u64], octets: &[u8]) -> bool {
+fn which<const WORDS: usize, const STRIDE: usize>(filter: &[u64], octets: &[u8]) -> u32 {
     let Some(filter) = filter.first_chunk::<WORDS>() else {
         // What is not there tells nothing.
-        return true;
+        return u32::MAX;
     };
     let bits = WORDS.ilog2() + u64::BITS.ilog2();
     let bit = |row: Row| {
         let hash = row.hash(bits);
         let word = filter.get((hash >> 6) as usize);
-        word.copied().unwrap_or(u64::MAX) >> (hash & 63)
+        u32::from(word.copied().unwrap_or(u64::MAX) >> (hash & 63) & 1 == 1)
     };
-    let (rows, rest) = octets.as_chunks::<STRIDE>();
-    let mut any = 0;
-    for row in rows {
-        any |= Row::at(row).map_or(0, bit);
+    // How many there are is known where a block is whole.
+    if let Some(block) = octets.first_chunk::<BLOCK>() {
+        let (rows, _) = block.as_chunks::<STRIDE>();
+        let rows = rows.iter().zip(0_u32..);
+        return rows.fold(0, |all, (row, number)| {
+            all | Row::at(row).map_or(0, bit) << number
+        });
     }
-    any |= Row::at(rest).map_or(0, bit);
-    any & 1 == 1
+    let rows = octets.chunks(STRIDE).zip(0_u32..);
+    rows.fold(0, |all, (row, number)| {
+        all | Row::at(row).map_or(0, bit) << number
+    })
 }
 
 /// In order, many that share row and offset as one.
