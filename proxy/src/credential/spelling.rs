@@ -13,6 +13,7 @@
 //! quick      the same, where only one reading can matter
 //! attempt    whether a text is spelled at a place
 //! idle       what special octets are before when nothing can come of them
+//! sift       those of them of which something may come
 //! look       the places that are worth an attempt
 //! waiting    of which texts a beginning is worth a wait
 //! ```
@@ -38,6 +39,7 @@ mod crowd;
 mod idle;
 mod look;
 mod quick;
+mod sift;
 pub(super) mod special;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,9 @@
 use super::{
     Finds, Places, Spellings,
     attempt::BREAKS,
+    idle::Near,
     quick::{Quick, quick},
+    sift::{Batch, PART},
     special::{Specials, is_line_break, is_special},
     unit::{DEPTH, unit},
     waiting,
@@ -12,10 +14,10 @@ use crate::credential::heads::{BLOCK, ROW, Row};
 
 /// A place that is not what it is, or may not be.
 #[derive(Clone, Copy)]
-struct Around<'a> {
-    raw: &'a [u8],
-    at: usize,
-    last: bool,
+pub(super) struct Around<'a> {
+    pub(super) raw: &'a [u8],
+    pub(super) at: usize,
+    pub(super) last: bool,
 }
 
 /// What a text that goes on would have to go on with.
@@ -35,18 +37,26 @@ impl Spellings {
         if self.heads.is_empty() {
             return;
         }
-        for (number, block) in raw.chunks(BLOCK).enumerate() {
-            let from = number * BLOCK;
-            self.heads.each_in(block, from, |text, at| {
-                self.attempt(raw, at, text, last, finds);
-            });
-            Specials::of(block).each(|at| {
-                let at = from + at;
-                let near = raw.get(at..).and_then(<[u8]>::first_chunk);
-                if near.is_none_or(|near| !self.idle.is_idle(*near)) {
-                    self.look_around(Around { raw, at, last }, finds);
-                }
-            });
+        let mut batch = Batch::new();
+        for (number, part) in raw.chunks(PART).enumerate() {
+            let from = number * PART;
+            batch.clear();
+            for (block, within) in part.chunks(BLOCK).zip((0_u16..).step_by(BLOCK)) {
+                let block_from = from + usize::from(within);
+                self.heads.each_in(block, block_from, |text, at| {
+                    self.attempt(raw, at, text, last, finds);
+                });
+                Specials::of(block).each(|at| {
+                    let near = Near::of(raw, block_from + usize::from(at));
+                    let idle = near.is_some_and(|near| self.idle.is_idle(near));
+                    batch.add(within | at, !idle);
+                });
+            }
+            self.sift((raw, last), from, &mut batch);
+            for place in batch.each() {
+                let at = from + place;
+                self.look_around(Around { raw, at, last }, finds);
+            }
         }
         if !last {
             self.look_at_end(raw, finds);
@@ -92,7 +102,7 @@ impl Spellings {
 
     /// What a special octet may be the first of in a text that is not written as it is.
     #[inline]
-    fn look_around(&self, here: Around<'_>, finds: &mut Finds) {
+    pub(super) fn look_around(&self, here: Around<'_>, finds: &mut Finds) {
         let Some(&octet) = here.raw.get(here.at) else {
             return;
         };
@@ -194,7 +204,7 @@ impl Spellings {
     /// Whether the octet behind what is `known` from `here` on may be meant as one that begins an escape,
     /// because some text has one there among its first.
     #[inline]
-    fn may_be_itself(&self, here: Around<'_>, known: &[u8]) -> bool {
+    pub(super) fn may_be_itself(&self, here: Around<'_>, known: &[u8]) -> bool {
         self.introducers != 0 && self.has_introducer(here, known)
     }
 
@@ -308,7 +318,7 @@ impl Spellings {
     }
 
     #[inline]
-    fn places_of(&self, octet: u8) -> Places {
+    pub(super) fn places_of(&self, octet: u8) -> Places {
         self.places.get(usize::from(octet)).copied().unwrap_or(0)
     }
 }
@@ -325,7 +335,7 @@ impl Around<'_> {
 
     /// At which places of a text this may be by what stands before.
     #[inline]
-    fn places_before(&self, of: impl Fn(u8) -> Places) -> Places {
+    pub(super) fn places_before(&self, of: impl Fn(u8) -> Places) -> Places {
         let before = |n: usize| {
             let octet = self.at.checked_sub(n).and_then(|at| self.raw.get(at));
             octet.map_or(0, |octet| of(*octet))
@@ -335,4 +345,4 @@ impl Around<'_> {
 }
 
 /// Those from which a row that begins there is one of the heads, however few octets these are.
-const FIRST_PLACES: Places = 0b111;
+pub(super) const FIRST_PLACES: Places = 0b111;

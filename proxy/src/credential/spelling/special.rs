@@ -21,58 +21,82 @@ pub(super) const fn is_special(octet: u8) -> bool {
 /// Special octets of a block of at most 64.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Specials {
-    /// For each of 16 columns an octet, in which each row of the block has a bit.
-    columns: [u64; 2],
+    /// For each of eight columns an octet, in which each row of the left half of the block has a bit, and above
+    /// those each of the right half.
+    columns: u64,
 }
 
 impl Specials {
     /// Looks at a block.
     #[inline]
     pub(super) fn of(block: &[u8]) -> Self {
+        if let Some(block) = block.first_chunk() {
+            return Self::of_whole(block);
+        }
+        let mut whole = [0; ROWS * COLUMNS];
+        for (slot, octet) in whole.iter_mut().zip(block) {
+            *slot = *octet;
+        }
+        Self::of_whole(&whole)
+    }
+
+    #[inline(always)]
+    fn of_whole(block: &[u8; ROWS * COLUMNS]) -> Self {
+        // Without branches, so that many octets are compared at once.
+        let mut flags = [0_u8; ROWS * COLUMNS];
+        for (flag, octet) in flags.iter_mut().zip(block) {
+            let is = |special: u8| u8::from(*octet == special);
+            *flag = is(b'%') | is(b'\\') | is(b'&') | is(b'\r') | is(b'\n');
+        }
         let mut columns = [0_u8; COLUMNS];
-        if let Some(block) = block.first_chunk::<{ 4 * COLUMNS }>() {
-            // Without branches, so that many octets are compared at once.
-            let mut flags = [0_u8; 4 * COLUMNS];
-            for (flag, octet) in flags.iter_mut().zip(block) {
-                let is = |special: u8| u8::from(*octet == special);
-                *flag = is(b'%') | is(b'\\') | is(b'&') | is(b'\r') | is(b'\n');
-            }
-            if let (&[one, two, three, four], []) = flags.as_chunks::<COLUMNS>() {
-                for (column, ((a, b), (c, d))) in columns
-                    .iter_mut()
-                    .zip(one.into_iter().zip(two).zip(three.into_iter().zip(four)))
-                {
-                    *column = a | b << 1 | c << 2 | d << 3;
-                }
-            }
-        } else {
-            for (number, row) in block.chunks(COLUMNS).take(8).enumerate() {
-                for (column, octet) in columns.iter_mut().zip(row) {
-                    *column |= u8::from(is_special(*octet)) << number;
-                }
+        if let (&[one, two, three, four], []) = flags.as_chunks::<COLUMNS>() {
+            for (column, ((a, b), (c, d))) in columns
+                .iter_mut()
+                .zip(one.into_iter().zip(two).zip(three.into_iter().zip(four)))
+            {
+                *column = a | b << 1 | c << 2 | d << 3;
             }
         }
         let (halves, _) = columns.as_chunks::<8>();
         let mut halves = halves.iter().map(|half| u64::from_le_bytes(*half));
+        let [left, right] = [(); 2].map(|()| halves.next().unwrap_or(0));
         Self {
-            columns: [(); 2].map(|()| halves.next().unwrap_or(0)),
+            columns: left | right << ROWS,
         }
     }
 
     /// Tells where they are, in no order.
     #[inline]
-    pub(super) fn each(self, mut found: impl FnMut(usize)) {
-        for (half, mut left) in self.columns.into_iter().enumerate() {
-            while left != 0 {
-                let bit = left.trailing_zeros() as usize;
-                left &= left - 1;
-                found(COLUMNS * (bit % 8) + COLUMNS / 2 * half + bit / 8);
-            }
+    pub(super) fn each(self, mut found: impl FnMut(u16)) {
+        let mut left = self.columns;
+        while left != 0 {
+            let place = PLACES.get(left.trailing_zeros() as usize);
+            left &= left - 1;
+            found(place.copied().unwrap_or(0));
         }
     }
 }
 
+/// For each bit, which octet of the block it is of.
+const PLACES: [u16; 64] = {
+    let mut places = [0; 64];
+    let mut bit = 0;
+    while bit < 64 {
+        let (column, half, row) = (bit / 8, bit / 4 % 2, bit % 4);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::indexing_slicing,
+            reason = "less than 64"
+        )]
+        {
+            places[bit] = (COLUMNS * row + COLUMNS / 2 * half + column) as u16;
+        }
+        bit += 1;
+    }
+    places
+};
 const COLUMNS: usize = 16;
+const ROWS: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -88,7 +112,7 @@ mod tests {
             ], 0..=64),
         ) {
             let mut found = Vec::new();
-            Specials::of(&block).each(|at| found.push(at));
+            Specials::of(&block).each(|at| found.push(usize::from(at)));
             found.sort_unstable();
             let expected = (0..block.len()).filter(|at| is_special(block[*at]));
             prop_assert_eq!(found, expected.collect::<Vec<_>>());

@@ -3,7 +3,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use proptest::prelude::*;
 
-use super::*;
+use super::{idle::Near, look::Around, special::is_special, *};
 
 /// Values that look like escapes, end in one, or are of what escapes are made of.
 const VALUES: [&str; 8] = [
@@ -138,8 +138,71 @@ fn waits(spellings: &Spellings, raw: &[u8], of: impl Fn(usize) -> bool) -> Vec<u
     finds.waits
 }
 
+/// Values as services mint them: of none may an octet begin an escape.
+const PLAIN: [&str; 4] = [
+    "ghp_0123Real/Value+x",
+    "sk-proj-abcdefnu41",
+    "//a/b//c2F2F0d0a",
+    "n-u-r-t-lt-amp-x",
+];
+
+/// Parts of these and whatever ordinary texts are full of.
+fn ordinary() -> impl Strategy<Value = String> {
+    let value = prop::sample::select(PLAIN.to_vec());
+    let part = prop_oneof![
+        2 => value.clone().prop_map(str::to_owned).prop_flat_map(written),
+        3 => (value, any::<prop::sample::Index>(), any::<prop::sample::Index>()).prop_map(|(text, from, to)| {
+            let (from, to) = (from.index(text.len()), to.index(text.len()));
+            text.get(from..to.max(from)).unwrap_or_default().to_owned()
+        }),
+        5 => prop::sample::select(vec![
+            "%2F", "%2f%2F", "%0D%0A", "%0a", "%0A%E4", "%20", "%61", "%25", "%", "\r\n", "\n", "\n\n", "\r\n\r\n", "\n    ",
+            "&&", "&", "&lt;", "&quot;", "&amp;", "&a", "\\u00e9", "\\u2fff", "\\u0061", "\\ud83d", "\\n", "\\r\\n", "\\/", "\\\"",
+            "\\\\n", "\\d", "\\", "\u{e9}", "a", "/", "-", " ", "\"", ";", "2F", "0a",
+        ]).prop_map(str::to_owned),
+    ];
+    prop::collection::vec(part, 0..12).prop_map(|parts| parts.concat())
+}
+
+/// What is not looked at closer comes to nothing.
+fn check_sifted(spellings: &Spellings, raw: &[u8], last: bool) -> Result<(), TestCaseError> {
+    for at in (0..raw.len()).filter(|at| is_special(raw[*at])) {
+        let here = Around { raw, at, last };
+        let near = Near::of(raw, at);
+        if near.is_none_or(|near| !spellings.idle.is_idle(near)) && spellings.is_likely(here) {
+            continue;
+        }
+        let mut finds = Finds::default();
+        spellings.look_around(here, &mut finds);
+        prop_assert!(finds.hits.is_empty() && finds.open.is_empty(), "at {}", at);
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn looking_finds_what_trying_every_place_finds_in_ordinary_text(raw in ordinary(), last in any::<bool>()) {
+        let spellings = spellings_of(&PLAIN);
+        let (expected, got) = (tried(&spellings, raw.as_bytes(), last), looked(&spellings, raw.as_bytes(), last));
+        prop_assert_eq!(&got.hits, &expected.hits);
+        check_sifted(&spellings, raw.as_bytes(), last)?;
+    }
+
+    #[test]
+    fn looking_finds_the_same_beyond_the_first_part(before in 1000..1030_usize, raw in ordinary()) {
+        let spellings = spellings_of(&PLAIN);
+        let raw = " ".repeat(before) + &raw;
+        let (expected, got) = (tried(&spellings, raw.as_bytes(), true), looked(&spellings, raw.as_bytes(), true));
+        prop_assert_eq!(&got.hits, &expected.hits);
+    }
+
+    #[test]
+    fn what_is_sifted_out_of_the_worst_comes_to_nothing(raw in adversarial(), last in any::<bool>()) {
+        check_sifted(&spellings(), raw.as_bytes(), last)?;
+        check_sifted(&spellings_of(&PLAIN), raw.as_bytes(), last)?;
+    }
 
     #[test]
     fn what_waits_tells_nothing_of_other_texts(
