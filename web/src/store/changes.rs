@@ -382,6 +382,12 @@ fn save_search(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome 
         let (what, most) = ("saved searches", MOST_SEARCHES);
         return Err(Refused::Change(ChangeError::Full { what, most }));
     }
+    let sql = "SELECT count(*) FROM searches WHERE author = ?1";
+    let own: i64 = db.query_row(sql, [&*actor.name], |row| row.get(0))?;
+    if own >= i64::from(MOST_OF_ONE) {
+        let (what, most) = ("saved searches of yours", MOST_OF_ONE);
+        return Err(Refused::Change(ChangeError::Full { what, most }));
+    }
     let sql = "INSERT INTO searches (id, title, query, author, created) VALUES (?1, ?2, ?3, ?4, ?5)
                ON CONFLICT DO NOTHING";
     let values = (id, title, query, &*actor.name, actor.at.as_second());
@@ -432,3 +438,5 @@ pub(super) fn missing<T>(what: &'static str, name: &str) -> Outcome<T> {
 
 /// As many as a page lists.
 const MOST_SEARCHES: u32 = 100;
+/// One person leaves some to others.
+const MOST_OF_ONE: u32 = 20;
