@@ -21,6 +21,7 @@ use crate::{
 
 mod allowed;
 mod bound;
+mod console;
 mod furnished;
 mod judged;
 mod paged;

@@ -146,6 +146,7 @@ impl Message<'_> {
                 field("Server", &held.server),
                 field("Host", &held.host),
                 field("Asks for", &held.asks),
+                field("For", &held.profile),
                 field("Policy", &policy),
                 field("Denied at", until),
             ]}),

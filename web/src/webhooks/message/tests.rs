@@ -111,6 +111,7 @@ fn the_end_of_a_host_is_never_cut_off() {
             .iter()
             .any(|one| one.contains("Asks for") && one.contains("evil.example:443/x"))
     );
+    assert!(shown.contains(&"For\nana"), "for whom: {shown:?}");
     assert!(
         slack["text"].as_str().unwrap().contains("evil.example"),
         "{slack}"
