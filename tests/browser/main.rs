@@ -83,6 +83,13 @@ fn a_session_is_ended_and_its_browser_is_out() {
 }
 
 #[test]
+fn by_keys_alone_a_policy_is_written_a_denial_allowed_and_a_session_ended() {
+    let stage = Stage::set();
+    stage.play("keys");
+    assert_eq!(stage.world().asked(), ["GET /wanted"]);
+}
+
+#[test]
 fn a_second_factor_is_set_up_and_asked_for() {
     Stage::set().play("second_factor");
 }
