@@ -61,7 +61,7 @@ pub use intent::{AppProtocol, RequestIntent};
 pub use limits::{ByteCount, Limits};
 pub use listing::{Bounded, Leaves, Listed};
 pub use moment::{Moment, ParseMomentError};
-pub use policy::{Policy, SecretUse};
+pub use policy::{Policy, SecretUse, SecretWay};
 pub use replay::{Change, Replay};
 pub use sandbox_id::SandboxId;
 pub use secret_grant::{

@@ -32,7 +32,7 @@ mod hold;
 mod secret_places;
 
 use floor::Floors;
-pub use secret_places::SecretUse;
+pub use secret_places::{SecretUse, SecretWay};
 
 /// A compiled policy, with the floors that bound it; cloning shares it. One clone is the snapshot of one
 /// decision.

@@ -1,7 +1,15 @@
 //! Where a policy lets a secret go, for people who look after it.
 
+use std::fmt;
+
 use super::Policy;
-use crate::secret_name::SecretName;
+use crate::{
+    host::Port,
+    intent::AppProtocol,
+    moment::Moment,
+    rule::{Rule, Target},
+    secret_name::SecretName,
+};
 
 /// One rule that lets a secret go somewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +22,84 @@ pub struct SecretUse {
     pub captures: bool,
 }
 
+/// One way on which a policy lets a secret go: to one target, at one port.
+#[derive(Debug, Clone)]
+pub struct SecretWay {
+    name: SecretName,
+    target: Target,
+    port: Port,
+    clear_text: bool,
+    entrusted: bool,
+    captures: bool,
+    until: Option<Moment>,
+}
+
+impl SecretWay {
+    /// Whether whoever lets it go the `wider` way lets it go this one: as far, as openly and for as long.
+    #[must_use]
+    pub fn is_within(&self, wider: &Self) -> bool {
+        let reaches = match (&wider.target, &self.target) {
+            (Target::Names(wider), Target::Names(own)) => wider.covers(own),
+            (Target::Addresses(wider), Target::Addresses(own)) => wider.contains(own),
+            (Target::Names(_), Target::Addresses(_)) | (Target::Addresses(_), Target::Names(_)) => {
+                false
+            }
+        };
+        let lasts = match (wider.until, self.until) {
+            (None, _) => true,
+            (Some(wider), Some(own)) => own <= wider,
+            (Some(_), None) => false,
+        };
+        let same = self.name == wider.name && self.port == wider.port;
+        let how = self.captures == wider.captures && (wider.entrusted || !self.entrusted);
+        same && how && reaches && lasts && (wider.clear_text || !self.clear_text)
+    }
+}
+
+/// `TOKEN to *.example.com:443`.
+impl fmt::Display for SecretWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, target, port) = (self.name.as_str(), &self.target, self.port);
+        write!(f, "{name} to {target}:{port}")?;
+        if self.clear_text {
+            f.write_str(" in clear text")?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a rule sends anything of a secret: by TLS, or in clear text where the rule says so.
+fn ports(rule: &Rule) -> impl Iterator<Item = (Port, bool)> {
+    rule.ports.iter().filter_map(|grant| {
+        let is_clear = rule.clear_text_secrets && grant.protocols.has(AppProtocol::Http);
+        let goes = is_clear
+            || grant.protocols.has(AppProtocol::Https)
+            || grant.protocols.has(AppProtocol::Tcp);
+        goes.then_some((grant.port, is_clear))
+    })
+}
+
 impl Policy {
+    /// Every way on which it lets a secret go.
+    #[must_use]
+    pub fn secret_ways(&self) -> Vec<SecretWay> {
+        let mut ways = Vec::new();
+        for rule in self.rules() {
+            for grant in rule.secrets.iter() {
+                ways.extend(ports(rule).map(|(port, clear_text)| SecretWay {
+                    name: grant.name.clone(),
+                    target: rule.target.clone(),
+                    port,
+                    clear_text,
+                    entrusted: grant.entrusted,
+                    captures: grant.captures,
+                    until: rule.expires,
+                }));
+            }
+        }
+        ways
+    }
+
     /// What each rule that names this secret does with it, in the order of the rules.
     #[must_use]
     pub fn uses_of(&self, name: &SecretName) -> Vec<SecretUse> {
@@ -55,5 +140,46 @@ mod tests {
         assert_eq!(targets("TOKEN"), ["a.example:443", "*.c.example:443,8443"]);
         assert_eq!(targets("OTHER"), ["a.example:443"]);
         assert_eq!(targets("NOBODYS"), [""; 0]);
+    }
+
+    #[test]
+    fn a_way_is_within_another_that_goes_as_far_as_openly_and_for_as_long() {
+        let ways = |entry: &str| {
+            let text = format!("version: 1\negress:\n  - {{{entry}, secrets: [TOKEN]}}\n");
+            let builder = crate::PolicyBuilder::new("p").document(&text, "p").unwrap();
+            builder.build().unwrap().secret_ways()
+        };
+        let within = |own: &str, wider: &str| {
+            let wider = ways(wider);
+            ways(own)
+                .iter()
+                .all(|own| wider.iter().any(|wider| own.is_within(wider)))
+        };
+        let wide = "host: \"*.example.com\", ports: [443, 8443]";
+        assert!(
+            within("host: api.example.com, ports: [443]", wide),
+            "narrower"
+        );
+        assert!(within(
+            "host: api.example.com",
+            "host: api.example.com, ports: [443]"
+        ));
+        for (own, known) in [
+            (wide, "host: api.example.com, ports: [443]"),
+            (
+                "host: a.example, ports: [444]",
+                "host: a.example, ports: [443]",
+            ),
+            ("host: a.example, protocol: http", "host: a.example"),
+            (
+                "host: a.example, ports: [443]",
+                "host: a.example, ports: [443], expires: 2031-01-01T00:00:00Z",
+            ),
+        ] {
+            assert!(!within(own, known), "{own} within {known}");
+        }
+        let clear = ways("host: a.example, protocol: http");
+        let shown: Vec<_> = clear.iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["TOKEN to a.example:80 in clear text"]);
     }
 }

@@ -86,7 +86,7 @@ pub(crate) async fn save_written(
     if !checked.problems.is_empty() {
         return Err(Problem::document(checked.problems));
     }
-    binding::guard(app, caller, &written.document).await?;
+    binding::guard(app, caller, (name.as_str(), &written.document)).await?;
     let Written {
         document, reason, ..
     } = written;

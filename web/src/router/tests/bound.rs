@@ -8,7 +8,8 @@ use crate::{role::Role, store::Store as _};
 /// Saves policy `p`, whatever it is now.
 async fn save(appliance: &Furnished, token: &str, entries: &[&str]) -> (u16, String) {
     let entries: String = entries.iter().map(|one| format!("  - {one}\n")).collect();
-    let body = json!({"document": format!("version: 1\negress:\n{entries}")}).to_string();
+    // As the console begins each document.
+    let body = json!({"document": format!("version: 1\nname: p\negress:\n{entries}")}).to_string();
     let ask = Ask {
         token,
         body: Some(&body),
@@ -68,6 +69,53 @@ async fn an_editor_lets_a_secret_go_nowhere_new() {
     };
     let answer = appliance.ask(ask).await;
     assert_eq!(answer.status, 403, "{answer:?}");
+}
+
+#[tokio::test]
+async fn an_editor_narrows_where_a_secret_goes_and_neither_opens_nor_prolongs_it() {
+    let appliance = Furnished::new().await;
+    let editor = appliance.token("dan", Role::Editor, ("", ""));
+    let admin = appliance.token("dan", Role::Admin, ("", ""));
+    let bound = |entry: &str| format!("{{{entry}, secrets: [MAIL_TOKEN]}}");
+    for (known, wanted, status) in [
+        (
+            "host: \"*.example.com\", ports: [443]",
+            "host: api.example.com, ports: [443]",
+            200,
+        ),
+        (
+            "host: api.example.com, ports: [443]",
+            "host: \"*.example.com\", ports: [443]",
+            403,
+        ),
+        // By default a secret goes over TLS alone.
+        (
+            "host: api.example.com",
+            "host: api.example.com, protocol: http",
+            403,
+        ),
+        // What has ended lets nothing go, and what ends is not made to last.
+        (
+            "host: api.example.com, expires: 2020-01-01T00:00:00Z",
+            "host: api.example.com, ports: [443]",
+            403,
+        ),
+        (
+            "host: api.example.com, expires: 2099-01-01T00:00:00Z",
+            "host: api.example.com, ports: [443]",
+            403,
+        ),
+        (
+            "host: api.example.com, expires: 2099-01-01T00:00:00Z",
+            "host: api.example.com, expires: 2098-01-01T00:00:00Z",
+            200,
+        ),
+    ] {
+        let (made, body) = save(&appliance, &admin, &[&bound(known)]).await;
+        assert_eq!(made, 200, "{known}: {body}");
+        let (got, body) = save(&appliance, &editor, &[&bound(wanted)]).await;
+        assert_eq!(got, status, "{known} then {wanted}: {body}");
+    }
 }
 
 #[tokio::test]
