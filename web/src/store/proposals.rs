@@ -208,6 +208,7 @@ fn approve(db: &Transaction<'_>, proposal: &Proposal, actor: &Actor) -> Outcome<
         name: format!("{}, approved by {}", proposal.author, actor.words()).into(),
         ..actor.clone()
     };
+    written::still_room(db, &change)?;
     let before = alone::approvers(db)?;
     if let Some(why) = alone::forbidden(db, &change, actor)?.filter(|_| !actor.owner) {
         return Err(alone::refused(why));

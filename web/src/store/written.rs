@@ -4,7 +4,7 @@
 //! nobody but this machine's owner writes without end, and what nobody approved is not kept for ever.
 
 use super::{
-    Actor, Change, ChangeError, ProposalKind,
+    Actor, Change, ChangeError, ProposalKind, Standing,
     changes::Outcome,
     tables::{Refused, Transaction},
 };
@@ -21,8 +21,12 @@ pub(super) fn charge(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Ou
     if actor.owner {
         return Ok(());
     }
-    let person = actor.person.as_deref().unwrap_or(&actor.name);
-    let person = person.to_ascii_lowercase();
+    let person = match (actor.person.as_deref(), &actor.standing) {
+        // Of tokens that this machine's owner made each is somebody's own.
+        (None | Some(Actor::OWNER), Standing::Token { id, .. }) => format!("token {id}"),
+        (Some(person), _) => person.to_ascii_lowercase(),
+        (None, _) => actor.name.to_ascii_lowercase(),
+    };
     let octets = u64::try_from(document.len()).unwrap_or(u64::MAX);
     db.execute("DELETE FROM written WHERE day < ?1", [day])?;
     let sql = "INSERT INTO written (person, day, octets) VALUES (?1, ?2, ?3)
@@ -43,11 +47,23 @@ pub(super) fn charge(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Ou
     Ok(())
 }
 
-/// Refuses one policy more than there may be.
+/// The same for a change that was counted when it was proposed: there may be as many policies by now.
+pub(super) fn still_room(db: &Transaction<'_>, change: &Change) -> Outcome {
+    match change {
+        Change::SavePolicy { name, .. } | Change::SaveFor { name, .. } => room(db, name.as_str()),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses one policy more than there may be; a version of one that is there is none more.
 fn room(db: &Transaction<'_>, name: &str) -> Outcome {
-    let sql = "SELECT count(*) FROM policies WHERE removed = 0 AND name <> ?1";
-    let others: u32 = db.query_row(sql, [name], |row| row.get(0))?;
-    if others >= MOST_POLICIES {
+    let sql = "SELECT count(*) > 0 FROM policies WHERE removed = 0 AND name = ?1";
+    if db.query_row(sql, [name], |row| row.get(0))? {
+        return Ok(());
+    }
+    let sql = "SELECT count(*) FROM policies WHERE removed = 0";
+    let all: u32 = db.query_row(sql, (), |row| row.get(0))?;
+    if all >= MOST_POLICIES {
         let (what, most) = ("policies", MOST_POLICIES);
         return Err(Refused::Change(ChangeError::Full { what, most }));
     }
@@ -68,7 +84,7 @@ mod tests {
 
     use super::*;
     use crate::store::{
-        PostgresStore, SqliteStore, Standing, Store, tables::Tables, tests::server::Database,
+        PostgresStore, SqliteStore, Store, tables::Tables, tests::server::Database,
     };
 
     fn actor(name: &str, day: i64) -> Actor {
@@ -113,7 +129,8 @@ mod tests {
             save(store, "p", &actor(who, day)).unwrap();
         }
         let many = |db: &Transaction<'_>| {
-            for number in 1..MOST_POLICIES {
+            // More than may be: of before there was a bound.
+            for number in 1..MOST_POLICIES + 5 {
                 let sql = "INSERT INTO policies (name, version) VALUES (?1, 1)";
                 db.execute(sql, [format!("n{number}")])?;
             }
@@ -123,6 +140,23 @@ mod tests {
         let full = save(store, "q", &actor("ben", 0));
         assert!(matches!(full, Err(ChangeError::Full { .. })), "{full:?}");
         save(store, "p", &actor("ben", 0)).unwrap();
+        let waits = |db: &Transaction<'_>| still_room(db, &saved("q", 1));
+        let full = store.change(false, waits);
+        assert!(matches!(full, Err(ChangeError::Full { .. })), "{full:?}");
+        // Tokens that this machine's owner made do not share what one of them writes.
+        let token = |id: &str| Actor {
+            owner: false,
+            standing: Standing::Token {
+                id: id.into(),
+                role: crate::role::Role::Editor,
+            },
+            ..actor(Actor::OWNER, 3)
+        };
+        for _ in 0..32 {
+            charged(&token("one")).unwrap_or_else(|_| panic!("of one"));
+        }
+        assert!(too_much(charged(&token("one"))));
+        charged(&token("two")).unwrap();
     }
 
     #[test]
