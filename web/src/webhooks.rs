@@ -17,7 +17,7 @@ use thiserror::Error;
 use tokio::{
     sync::{Semaphore, mpsc::Receiver},
     task::JoinSet,
-    time::{Instant, MissedTickBehavior, interval, sleep},
+    time::{Instant, MissedTickBehavior, interval, sleep, timeout},
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -59,8 +59,9 @@ pub(crate) struct Webhooks {
     /// Who may be heard: strangers who sign nothing take no more of the store than these.
     pub(crate) hearing: Semaphore,
     told: Mutex<HashMap<String, Told>>,
-    /// Of each webhook, who tells it: one that does not answer keeps no other waiting.
-    lines: Mutex<HashMap<String, Arc<Semaphore>>>,
+    /// Of each webhook, who tells it, of what waits and of what was denied: one that does not answer keeps no other
+    /// waiting, nor a denial a request.
+    lines: Mutex<HashMap<(String, bool), Arc<Semaphore>>>,
 }
 
 /// What one webhook was told of in this minute.
@@ -109,6 +110,9 @@ pub(crate) enum TellError {
     /// It answered otherwise than with success.
     #[error("it answered with status {0}")]
     Status(StatusCode),
+    /// It answers too slowly for all that it is told.
+    #[error("others were told for longer than it may wait in line")]
+    Line,
     /// Our own fault.
     #[error("the message cannot be made")]
     Unmade,
@@ -129,7 +133,7 @@ impl TellError {
                     | OutboundError::NeverOpenable { .. }
                     | OutboundError::ClearText { .. }
             ),
-            Self::Files(_) | Self::Key(_) | Self::Unmade => false,
+            Self::Files(_) | Self::Key(_) | Self::Line | Self::Unmade => false,
         }
     }
 }
@@ -164,11 +168,13 @@ impl Webhooks {
         true
     }
 
-    /// Who tells this webhook at once.
-    fn line(&self, webhook: &str) -> Arc<Semaphore> {
+    /// Who tells this webhook of such news at once.
+    fn line(&self, webhook: &str, news: &News) -> Arc<Semaphore> {
+        let is_denial = matches!(news, News::Denied(..));
+        let most = if is_denial { DENIALS_AT_ONCE } else { AT_ONCE };
         let mut lines = self.lines.lock();
-        let line = lines.entry(webhook.to_owned());
-        Arc::clone(line.or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))))
+        let line = lines.entry((webhook.to_owned(), is_denial));
+        Arc::clone(line.or_insert_with(|| Arc::new(Semaphore::new(most))))
     }
 }
 
@@ -310,13 +316,15 @@ async fn tried(app: &App, webhook: &Webhook, news: &News) -> Result<(), Option<T
     };
     for pause in PAUSES.into_iter().take(tries) {
         sleep(pause).await;
-        if !pause.is_zero() && !waits(app, news).await {
-            break;
-        }
-        let line = app.webhooks.line(&webhook.name);
-        let Ok(_line) = line.acquire().await else {
+        let line = app.webhooks.line(&webhook.name, news);
+        let Ok(Ok(_line)) = timeout(IN_LINE, line.acquire()).await else {
+            why = Some(TellError::Line);
             break;
         };
+        // It may have waited in line for long.
+        if !waits(app, news).await {
+            break;
+        }
         match once(app, webhook, (Some(news), &id)).await {
             Ok(()) => return Ok(()),
             Err(error) => {
@@ -433,8 +441,13 @@ const MINUTE: Duration = Duration::from_secs(60);
 const MOST_A_MINUTE: u32 = 60;
 /// Of those, about one server: others are told of, too.
 const MOST_OF_SERVER: u32 = 20;
-/// Connections to one webhook. Who waits for one is bounded by what is told in a minute.
+/// Connections to one webhook, for what waits.
 const AT_ONCE: usize = 8;
+/// For what was denied.
+const DENIALS_AT_ONCE: usize = 2;
+/// For one of them: whoever waits for longer gives up, so that those who wait are bounded by what is told in a few
+/// minutes, and no other node takes a message for given up that is in line here (`told`).
+const IN_LINE: Duration = Duration::from_secs(30);
 /// People press buttons one by one.
 const MOST_HEARD_AT_ONCE: usize = 2;
 

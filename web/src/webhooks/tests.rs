@@ -138,10 +138,7 @@ async fn what_is_refused_for_good_is_recorded_and_not_asked_again() {
     let over = row(&lab, "c");
     lab.app.store.end_held(&["c".to_owned()]).unwrap();
     deliver(Arc::clone(&lab.app), webhook, Arc::new(News::Held(over))).await;
-    assert_eq!(
-        lab.outbound.asked("https://gone.example/"),
-        PAUSES.len() + 1
-    );
+    assert_eq!(lab.outbound.asked("https://gone.example/"), PAUSES.len());
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,22 +168,7 @@ async fn what_was_denied_takes_no_place_of_what_waits() {
     let asked = answers(&lab, URL, &[200]);
     let mut warning = JoinSet::new();
     for number in 0..MOST_A_MINUTE {
-        let denied = DeniedView {
-            record: format!("1-{number}"),
-            allow: String::new(),
-            server: Some("docs".to_owned()),
-            profile: None,
-            asks: String::new(),
-            host: None,
-            port: None,
-            method: None,
-            path: None,
-            by_path: false,
-            policy: String::new(),
-            reason: None,
-            time: String::new(),
-            count: 1,
-        };
+        let denied = denied(number);
         let what = format!("what {number}");
         spread(&lab.app, News::Denied(denied, what), &mut warning).await;
     }
@@ -258,4 +240,58 @@ async fn a_webhook_that_does_not_answer_keeps_no_other_waiting() {
     assert_eq!(asked.load(Ordering::Relaxed), 50);
     // The other one is tried for a minute and more.
     assert!(took < Duration::from_secs(10), "{took:?}");
+}
+
+fn denied(number: u32) -> DeniedView {
+    DeniedView {
+        record: format!("1-{number}"),
+        allow: String::new(),
+        server: Some("docs".to_owned()),
+        profile: None,
+        asks: String::new(),
+        host: None,
+        port: None,
+        method: None,
+        path: None,
+        by_path: false,
+        policy: String::new(),
+        reason: None,
+        time: String::new(),
+        count: 1,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn denials_in_line_keep_no_request_waiting_and_what_waits_no_more_is_not_sent() {
+    let lab = Lab::new();
+    let webhook = saved(&lab, "ops", URL);
+    let asked = answers(&lab, URL, &[200]);
+    let news = |news| Arc::new(news);
+    let denial = news(News::Denied(denied(1), "x".to_owned()));
+    let of_denials = lab.app.webhooks.line("ops", &denial);
+    let hung = of_denials.acquire_many(2).await.unwrap();
+    let tell = |news: &Arc<News>| deliver(Arc::clone(&lab.app), webhook.clone(), Arc::clone(news));
+    let held = news(News::Held(row(&lab, "a")));
+    assert!(tell(&held).await);
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
+    // A denial waits in line for so long, and is told again another time.
+    assert!(!tell(&denial).await);
+    assert!(
+        failures(&lab)[0].contains("in line"),
+        "{:?}",
+        failures(&lab)
+    );
+    drop(hung);
+    // Nobody waits any more when it is its turn.
+    let line = lab.app.webhooks.line("ops", &held);
+    let hung = line.acquire_many(8).await.unwrap();
+    let over = news(News::Held(row(&lab, "b")));
+    let free = async {
+        sleep(Duration::from_secs(5)).await;
+        lab.app.store.end_held(&["b".to_owned()]).unwrap();
+        drop(hung);
+    };
+    let (told, ()) = tokio::join!(tell(&over), free);
+    assert!(!told);
+    assert_eq!(asked.load(Ordering::Relaxed), 1);
 }
