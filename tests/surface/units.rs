@@ -67,6 +67,10 @@ fn no_unit_takes_from_gig_what_a_sandbox_is_made_of() {
             "ProcSubset",
             "MemoryDenyWriteExecute",
             "PrivateUsers",
+            "ProtectClock",
+            "PrivateDevices",
+            "DeviceAllow",
+            "DevicePolicy",
         ] {
             assert!(said(&text, breaks).is_empty(), "{name}: {breaks}");
         }
