@@ -275,6 +275,7 @@ impl Keeper for RunKeeper {
         if let Some(guarded) = kept.guard.unchanged(seen, now) {
             return guarded;
         }
+        let fetched = kept.guard.fetched();
         let slots: Vec<(SecretName, Arc<Slot>)> = {
             let slots = kept.slots.lock();
             slots
@@ -283,7 +284,7 @@ impl Keeper for RunKeeper {
                 .collect()
         };
         let list = guard::list(kept, view.as_deref(), &slots, now);
-        kept.guard.renew(seen, list, || {
+        kept.guard.renew(seen, (list, fetched), || {
             kept.generation.fetch_add(1, Ordering::Relaxed) + 1
         })
     }

@@ -30,7 +30,7 @@ use self::{
     quick::{Quick, quick},
     special::{is_introducer, is_line_break, is_special},
     unit::{DEPTH, unit},
-    waiting::Begins,
+    waiting::{Begins, LITTLE},
 };
 use super::heads::{ALIKE, ANY, Heads};
 
@@ -115,6 +115,8 @@ pub(super) struct Finds {
     open: Vec<usize>,
     /// Such of these as begin a text that is worth a wait.
     waits: Vec<usize>,
+    /// Octets that may be shown of each of those.
+    few: usize,
     /// Which texts are; none where it is not said.
     waiting: Option<Arc<Waiting>>,
 }
@@ -126,6 +128,7 @@ impl Finds {
             hits: Vec::new(),
             open: Vec::new(),
             waits: Vec::new(),
+            few: usize::MAX,
             waiting: None,
         }
     }
@@ -152,13 +155,24 @@ impl Finds {
         self.hits.clear();
         self.open.clear();
         self.waits.clear();
+        self.few = usize::MAX;
+    }
+
+    /// How many octets may be shown of every text that is worth a wait and may have begun.
+    pub(super) const fn few(&self) -> usize {
+        match self.few {
+            usize::MAX => LITTLE,
+            few => few,
+        }
     }
 
     /// More octets may make a hit of this text.
     fn opens(&mut self, at: usize, text: usize) {
         self.open.push(at);
-        if self.waiting.as_ref().is_some_and(|w| w.is_for(text)) {
+        let few = self.waiting.as_ref().and_then(|waiting| waiting.few(text));
+        if let Some(few) = few {
             self.waits.push(at);
+            self.few = self.few.min(few);
         }
     }
 

@@ -1,6 +1,9 @@
 //! The list of real values to watch for, made anew only when something changed.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use gig_policy::SecretName;
 use jiff::Timestamp;
@@ -15,7 +18,11 @@ use crate::{
 
 /// The list that was handed out last.
 #[derive(Debug, Default)]
-pub(super) struct Guard(Mutex<Option<Listed>>);
+pub(super) struct Guard {
+    listed: Mutex<Option<Listed>>,
+    /// Counts up with everything that is fetched.
+    fetched: AtomicU64,
+}
 
 #[derive(Debug)]
 struct Listed {
@@ -23,8 +30,8 @@ struct Listed {
     /// When some version stops being usable by itself.
     until: Option<Timestamp>,
     guarded: Arc<Guarded>,
-    /// Something was fetched since.
-    stale: bool,
+    /// What had been fetched when it was begun.
+    fetched: u64,
 }
 
 /// What a list was made of.
@@ -44,8 +51,9 @@ impl Guard {
     /// The last list, if it is still right. A silent store leaves the last one standing: it is better
     /// than none.
     pub(super) fn unchanged(&self, seen: Seen, now: Timestamp) -> Option<Arc<Guarded>> {
-        let listed = self.0.lock();
-        let listed = listed.as_ref().filter(|listed| !listed.stale)?;
+        let listed = self.listed.lock();
+        let fetched = self.fetched();
+        let listed = listed.as_ref().filter(|listed| listed.fetched == fetched)?;
         let same =
             listed.seen == seen || (seen.generation.is_none() && listed.seen.generation.is_some());
         let right = same && listed.until.is_none_or(|until| now < until);
@@ -54,26 +62,30 @@ impl Guard {
 
     /// Something was fetched: the list is to be made anew.
     pub(super) fn forget(&self) {
-        if let Some(listed) = self.0.lock().as_mut() {
-            listed.stale = true;
-        }
+        self.fetched.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// To be read before a list is begun: what is fetched meanwhile belongs to the next one.
+    pub(super) fn fetched(&self) -> u64 {
+        self.fetched.load(Ordering::Acquire)
+    }
+
+    /// Keeps a list that was begun when so much had been `fetched`.
     pub(super) fn renew(
         &self,
         seen: Seen,
-        list: List,
+        (list, fetched): (List, u64),
         generation: impl FnOnce() -> u64,
     ) -> Arc<Guarded> {
         let guarded = Arc::new(Guarded {
             generation: generation(),
             values: list.values,
         });
-        *self.0.lock() = Some(Listed {
+        *self.listed.lock() = Some(Listed {
             seen,
             until: list.until,
             guarded: Arc::clone(&guarded),
-            stale: false,
+            fetched,
         });
         guarded
     }
@@ -174,5 +186,32 @@ impl List {
             value: Arc::clone(value),
             current,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_fetched_while_a_list_is_made_makes_it_anew() {
+        let guard = Guard::default();
+        let seen = Seen {
+            generation: Some(1),
+        };
+        let list = || List {
+            values: Vec::new(),
+            until: None,
+        };
+        let now = Timestamp::UNIX_EPOCH;
+        let begun = guard.fetched();
+        guard.forget();
+        drop(guard.renew(seen, (list(), begun), || 1));
+        assert!(guard.unchanged(seen, now).is_none());
+        let begun = guard.fetched();
+        drop(guard.renew(seen, (list(), begun), || 2));
+        assert!(guard.unchanged(seen, now).is_some());
+        guard.forget();
+        assert!(guard.unchanged(seen, now).is_none());
     }
 }

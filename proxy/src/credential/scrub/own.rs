@@ -26,9 +26,6 @@ pub(super) struct Granted {
     values: Vec<bool>,
     /// They may come back; what may begin them is held back.
     pub(super) waiting: Arc<Waiting>,
-    /// So many octets that may begin one go after a while, when nothing more comes: what many keys of a kind
-    /// begin with, and of none so much that the rest could be guessed.
-    pub(super) few: usize,
     /// One of them is not at hand, though it may be sent: its last version was not asked for yet.
     pending: bool,
 }
@@ -132,14 +129,9 @@ impl Own {
             return Arc::clone(known);
         }
         let of = |value: usize| wanted.get(value) == Some(&true);
-        let lengths = values.iter().zip(&wanted);
-        let lengths = lengths.filter(|(_, wanted)| **wanted);
-        let lengths = lengths.map(|(value, _)| value.value.len());
-        let shortest = lengths.min().unwrap_or(0);
         let granted = Arc::new(Granted {
             waiting: Arc::new(self.patterns.waiting(of)),
             values: wanted,
-            few: (shortest / SHOWN).max(FEW),
             pending,
         });
         let before = known.iter().take(MOST - 1).cloned();
@@ -192,9 +184,5 @@ impl fmt::Debug for Own {
     }
 }
 
-/// Of a value's octets one in so many may be shown.
-const SHOWN: usize = 4;
-/// So little ends many texts, and begins hardly any value.
-const FEW: usize = 5;
 /// Sets of grants that are kept ready.
 const MOST: usize = 16;

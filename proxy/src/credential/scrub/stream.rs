@@ -107,9 +107,10 @@ impl Scrubber {
     /// within a value, once or at each of its octets, would otherwise be shown all but its end.
     #[must_use]
     pub fn leaving(&mut self) -> usize {
-        let (held, few) = (self.held(), self.scrub.granted.few);
-        if self.kept.len() <= few {
-            return held;
+        let held = self.held();
+        // What waits in a Base64 text that is written anew would be forgotten.
+        if held == 0 || self.run.is_some() {
+            return 0;
         }
         let kept = std::mem::take(&mut self.kept);
         let finds = self.look(&kept, false);
@@ -119,6 +120,7 @@ impl Scrubber {
             bare -= hit.end.saturating_sub(hit.start.max(at));
             at = at.max(hit.end);
         }
+        let few = finds.few();
         (self.kept, self.finds) = (kept, finds);
         if bare <= few { held } else { 0 }
     }

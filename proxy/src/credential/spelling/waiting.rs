@@ -14,7 +14,8 @@ use super::{
 /// Texts that are worth a wait.
 #[derive(Debug)]
 pub(in crate::credential) struct Waiting {
-    texts: Box<[bool]>,
+    /// By text: how much of it may be shown when nothing more comes; 0 of those that are not worth a wait.
+    texts: Box<[usize]>,
     known: Begins,
     any: bool,
 }
@@ -77,19 +78,30 @@ impl Begins {
 impl Waiting {
     /// For those of `texts` that `of` names by their number.
     pub(super) fn new(texts: &[Text], of: impl Fn(usize) -> bool) -> Self {
-        let wanted: Box<[bool]> = (0..texts.len()).map(of).collect();
-        let those = texts.iter().zip(&wanted).filter(|(_, wanted)| **wanted);
+        let few = |(number, text): (usize, &Text)| match of(number) {
+            true => LITTLE.max(text.octets().len() / SHOWN),
+            false => 0,
+        };
+        let wanted: Box<[usize]> = texts.iter().enumerate().map(few).collect();
+        let those = texts.iter().zip(&wanted).filter(|(_, few)| **few > 0);
         Self {
             known: Begins::of(those.map(|(text, _)| text)),
-            any: wanted.contains(&true),
+            any: wanted.iter().any(|few| *few > 0),
             texts: wanted,
         }
     }
 
-    pub(super) fn is_for(&self, text: usize) -> bool {
-        self.texts.get(text) == Some(&true)
+    /// How many octets of this text may be shown; `None` where it is not worth a wait.
+    pub(super) fn few(&self, text: usize) -> Option<usize> {
+        self.texts.get(text).copied().filter(|few| *few > 0)
     }
 }
+
+/// So little ends many texts, and begins hardly any value.
+pub(super) const LITTLE: usize = 5;
+/// Of a longer text one octet in so many: what many keys of a kind begin with, and of none so much that the rest
+/// could be guessed.
+const SHOWN: usize = 4;
 
 /// What is worth a wait at the end of `raw` and that no attempt tells: the first octet of a text, a
 /// character before it that belongs to it, and an escape of which the rest is not there yet. That one may

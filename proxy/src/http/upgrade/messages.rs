@@ -132,6 +132,9 @@ struct Incoming {
 
 impl Rewrite for Incoming {
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        if let Some(newer) = self.returning.newer() {
+            self.scrubbers.renew(&newer);
+        }
         self.scrubbers.push(octets, out)
     }
 

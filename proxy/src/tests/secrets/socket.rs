@@ -60,17 +60,21 @@ pub(super) async fn listening() -> (Origin, tokio::sync::mpsc::UnboundedReceiver
                     stream.write_all(&frame).await.unwrap();
                 }
             });
-            Response::builder()
-                .status(StatusCode::SWITCHING_PROTOCOLS)
-                .header("connection", "upgrade")
-                .header("upgrade", "websocket")
-                .header("sec-websocket-accept", "x")
-                .body(empty())
-                .unwrap()
+            switching()
         }
     })
     .await;
     (origin, heard)
+}
+
+fn switching() -> Response<Body> {
+    Response::builder()
+        .status(StatusCode::SWITCHING_PROTOCOLS)
+        .header("connection", "upgrade")
+        .header("upgrade", "websocket")
+        .header("sec-websocket-accept", "x")
+        .body(empty())
+        .unwrap()
 }
 
 pub(super) async fn open(lab: &Lab) -> TokioIo<hyper::upgrade::Upgraded> {
@@ -131,6 +135,43 @@ async fn rotation_and_revocation_hold_from_the_next_message_of_an_open_websocket
         let mut found = record.entry.findings.iter();
         assert!(found.any(|found| &**found == version), "{record:?}");
     }
+}
+
+#[tokio::test]
+async fn what_a_value_becomes_within_a_message_is_replaced_in_the_rest_of_it() {
+    let go_on = Arc::new(tokio::sync::Notify::new());
+    let going = Arc::clone(&go_on);
+    let origin = Origin::https("api.test", &["http/1.1"], move |mut request| {
+        let going = Arc::clone(&going);
+        async move {
+            let upgrade = hyper::upgrade::on(&mut request);
+            let tasks = tokio_util::task::TaskTracker::new();
+            tasks.spawn(async move {
+                let mut stream = TokioIo::new(upgrade.await.unwrap());
+                // A text message that goes on, and the rest of it.
+                stream.write_all(b"\x01\x05told:").await.unwrap();
+                going.notified().await;
+                stream
+                    .write_all(b"\x80\x12second-value-of-it")
+                    .await
+                    .unwrap();
+                hear(&mut stream).await;
+            });
+            switching()
+        }
+    })
+    .await;
+    let keeper = Keeper::with(&[("TOKEN", "first-value-of-it")]);
+    let lab = Arrangement::new(POLICY)
+        .origin("api.test:443", &origin)
+        .keeper(&keeper)
+        .lab();
+    let sentinel = lab.subject.wallet().unwrap().held()[0].sentinel.to_string();
+    let mut stream = open(&lab).await;
+    assert_eq!(hear(&mut stream).await, (0x01, b"told:".to_vec()));
+    keeper.set("TOKEN", "second-value-of-it");
+    go_on.notify_one();
+    assert_eq!(hear(&mut stream).await, (0x80, sentinel.into_bytes()));
 }
 
 #[tokio::test]

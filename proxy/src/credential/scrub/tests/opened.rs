@@ -116,6 +116,50 @@ fn what_stops_within_a_value_shows_little_of_it() {
 }
 
 #[test]
+fn how_little_is_shown_goes_by_the_value_that_may_have_begun() {
+    let long = "github_pat_".to_owned() + &"Ab3".repeat(24);
+    let scrub = scrub_of(&[("hunter2-of-mine", SENTINEL), (&long, SENTINEL)]);
+    for (begun, goes) in [
+        ("github_pat_", 11),
+        (long.get(..21).unwrap(), 0),
+        ("hunte", 5),
+        ("hunter", 0),
+    ] {
+        let mut scrubber = scrub.scrubber(Fit::Free);
+        let mut out = Vec::new();
+        scrubber.push(begun.as_bytes(), &mut out).unwrap();
+        scrubber.release(&mut out).unwrap();
+        assert_eq!(out.len(), goes, "{begun}");
+    }
+}
+
+#[test]
+fn a_rest_within_a_base64_text_that_is_written_anew_shows_no_second_value() {
+    let scrub = scrub();
+    let twice = general_purpose::STANDARD.encode(VALUE.repeat(2));
+    for cut in 1..twice.len() {
+        for more in [cut + 1, cut + 3, cut + 6] {
+            let mut scrubber = scrub.scrubber(Fit::Free);
+            let mut out = Vec::new();
+            for piece in [
+                twice.get(..cut),
+                twice.get(cut..more.min(twice.len())),
+                twice.get(more..),
+            ] {
+                let piece = piece.unwrap_or_default();
+                scrubber.push(piece.as_bytes(), &mut out).unwrap();
+                scrubber.release(&mut out).unwrap();
+            }
+            scrubber.finish(&mut out).unwrap();
+            let plain = general_purpose::STANDARD.decode(&out).unwrap_or(out);
+            let plain = String::from_utf8_lossy(&plain);
+            let tail = VALUE.get(VALUE.len() / 2..).unwrap();
+            assert!(!plain.contains(tail), "{cut} {more}: {plain}");
+        }
+    }
+}
+
+#[test]
 fn what_becomes_known_is_replaced_in_what_comes_from_then_on() {
     let later = scrub_of(&[(NEXT, SENTINEL)]);
     let last = scrub_of(&[(VALUE, SENTINEL), ("ghp_5555+Last/Value==abc", SENTINEL)]);
