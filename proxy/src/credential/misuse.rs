@@ -222,6 +222,15 @@ impl HeadText {
 /// What a host's name holds: nothing belongs there.
 #[must_use]
 pub fn in_name(watch: &Watch, sandbox: SandboxId, host: &str) -> Option<Misuse> {
+    where_nothing_belongs(watch, sandbox, (host, "the host's name"))
+}
+
+/// What stands in a text in which nothing does that `sandbox` must not write: whole, escaped or in pieces.
+fn where_nothing_belongs(
+    watch: &Watch,
+    sandbox: SandboxId,
+    (text, place): (&str, &str),
+) -> Option<Misuse> {
     if watch.is_empty() {
         return None;
     }
@@ -232,11 +241,11 @@ pub fn in_name(watch: &Watch, sandbox: SandboxId, host: &str) -> Option<Misuse> 
     let mut misuse = None;
     let mut note = |found: &Found| {
         if found.concerns(sandbox) {
-            misuse.get_or_insert_with(|| bearer.misuse(found, "the host's name"));
+            misuse.get_or_insert_with(|| bearer.misuse(found, place));
         }
     };
-    watch.find_escaped(host.as_bytes(), &mut note);
-    watch.find_split(host.as_bytes(), &mut note);
+    watch.find_escaped(text.as_bytes(), &mut note);
+    watch.find_split(text.as_bytes(), &mut note);
     misuse
 }
 

@@ -14,7 +14,7 @@ use super::lab::{
     Arrangement, Lab,
     client::{Answer, Body, Client, empty, full},
     keeper::Keeper,
-    origin::{Got, Origin, echo},
+    origin::{Got, Origin, echo, switching},
 };
 
 mod apart;

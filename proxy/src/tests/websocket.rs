@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::lab::{
     ALLOW_API, Arrangement, Way,
     client::{Body, Client, empty, read_head},
-    origin::Origin,
+    origin::{Origin, switching},
 };
 
 /// Accepts, then echoes octets.
@@ -33,13 +33,7 @@ async fn accepting() -> Origin {
                     stream.write_all(&octets[..n]).await.unwrap();
                 }
             });
-            Response::builder()
-                .status(StatusCode::SWITCHING_PROTOCOLS)
-                .header("connection", "upgrade")
-                .header("upgrade", "websocket")
-                .header("sec-websocket-accept", "x")
-                .body(empty())
-                .unwrap()
+            switching()
         },
     )
     .await

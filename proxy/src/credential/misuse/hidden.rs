@@ -8,7 +8,7 @@ use std::ops::Range;
 use gig_policy::{SandboxId, SecretName};
 use http::Method;
 
-use super::Bearer;
+use super::where_nothing_belongs;
 use crate::credential::{
     tally::Misuse,
     watch::{Found, Watch, What},
@@ -75,23 +75,10 @@ pub fn method_without_values(watch: &Watch, method: &str) -> Option<String> {
 /// What a method holds: nothing belongs there.
 #[must_use]
 pub fn in_method(watch: &Watch, sandbox: SandboxId, method: &Method) -> Option<Misuse> {
-    if watch.is_empty() || is_ordinary(method.as_str()) {
+    if is_ordinary(method.as_str()) {
         return None;
     }
-    let bearer = Bearer {
-        sandbox,
-        granted: &[],
-    };
-    let mut misuse = None;
-    let text = method.as_str().as_bytes();
-    let mut note = |found: &Found| {
-        if found.concerns(sandbox) {
-            misuse.get_or_insert_with(|| bearer.misuse(found, "the method"));
-        }
-    };
-    watch.find_escaped(text, &mut note);
-    watch.find_split(text, &mut note);
-    misuse
+    where_nothing_belongs(watch, sandbox, (method.as_str(), "the method"))
 }
 
 fn word(name: &SecretName) -> String {

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, Uri, Version};
+use http::{HeaderMap, Request, Response, StatusCode, Uri, Version};
 use hyper::{body::Incoming, server, service::service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use parking_lot::Mutex;
@@ -23,7 +23,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::task::TaskTracker;
 
-use super::client::Body;
+use super::client::{Body, empty};
 use crate::tls::{authority_key::Authority, leaf::Minter};
 
 pub(in crate::tests) struct Origin {
@@ -248,6 +248,17 @@ pub(in crate::tests) async fn hello(_: Request<Incoming>) -> Response<Body> {
         b"hello",
     ))))
     .await
+}
+
+/// Agrees to a WebSocket; nobody checks by which key.
+pub(in crate::tests) fn switching() -> Response<Body> {
+    Response::builder()
+        .status(StatusCode::SWITCHING_PROTOCOLS)
+        .header("connection", "upgrade")
+        .header("upgrade", "websocket")
+        .header("sec-websocket-accept", "x")
+        .body(empty())
+        .unwrap()
 }
 
 /// Sends the body back as it comes, trailers included.

@@ -4,6 +4,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+use crate::tests::lab::origin::switching;
 
 const TEXT: u8 = 0x81;
 const BINARY: u8 = 0x82;
@@ -52,13 +53,7 @@ async fn websocket_messages_carry_the_value_out_and_the_sentinel_back() {
                 stream.write_all(&echo).await.unwrap();
             }
         });
-        Response::builder()
-            .status(StatusCode::SWITCHING_PROTOCOLS)
-            .header("connection", "upgrade")
-            .header("upgrade", "websocket")
-            .header("sec-websocket-accept", "x")
-            .body(empty())
-            .unwrap()
+        switching()
     })
     .await;
     let (lab, sentinel) = with_secret(Arrangement::new(POLICY).origin("api.test:443", &origin));
@@ -120,13 +115,7 @@ async fn a_websocket_that_is_stopped_is_closed_towards_both_sides() {
                 let mut stream = TokioIo::new(upgrade.await.unwrap());
                 told.send(read_frame(&mut stream).await).unwrap();
             });
-            Response::builder()
-                .status(StatusCode::SWITCHING_PROTOCOLS)
-                .header("connection", "upgrade")
-                .header("upgrade", "websocket")
-                .header("sec-websocket-accept", "x")
-                .body(empty())
-                .unwrap()
+            switching()
         }
     })
     .await;

@@ -3,10 +3,17 @@
 use http_body_util::channel::Channel;
 use parking_lot::Mutex;
 
-use super::*;
+use super::{socket::holding, *};
 
 const FIRST: &str = "first-value-of-it";
 const SECOND: &str = "second-value-of-it";
+
+fn get(path: &str) -> Request<Body> {
+    Request::get(format!("https://api.test{path}"))
+        .header("host", "api.test")
+        .body(empty())
+        .unwrap()
+}
 
 /// A piece of an answer of this type that holds `text`.
 fn piece(media: &str, text: &str) -> Bytes {
@@ -41,16 +48,9 @@ async fn what_a_value_becomes_is_replaced_in_an_answer_that_is_open() {
         })
         .await;
         let keeper = Keeper::with(&[("TOKEN", FIRST)]);
-        let lab = Arrangement::new(POLICY)
-            .origin("api.test:443", &origin)
-            .keeper(&keeper)
-            .lab();
-        let sentinel = lab.subject.wallet().unwrap().held()[0].sentinel.to_string();
+        let (lab, sentinel) = holding(&keeper, &origin);
         let mut client = lab.https("api.test", alpn).await;
-        let asked = Request::get("https://api.test/events")
-            .header("host", "api.test")
-            .body(empty())
-            .unwrap();
+        let asked = get("/events");
         let mut answer = client.start(asked).await.unwrap().into_body();
         for (value, next) in [(FIRST, Some(SECOND)), (SECOND, None), (FIRST, None)] {
             let told = piece(media, value);
@@ -86,16 +86,9 @@ async fn an_answer_that_comes_late_is_looked_at_for_what_was_set_meanwhile() {
             std::future::ready(answer.body(body).unwrap())
         })
         .await;
-        let lab = Arrangement::new(POLICY)
-            .origin("api.test:443", &origin)
-            .keeper(&keeper)
-            .lab();
-        let sentinel = lab.subject.wallet().unwrap().held()[0].sentinel.to_string();
+        let (lab, sentinel) = holding(&keeper, &origin);
         let mut client = lab.https("api.test", alpn).await;
-        let asked = Request::get("https://api.test/late")
-            .header("host", "api.test")
-            .body(empty())
-            .unwrap();
+        let asked = get("/late");
         let answer = client.send(asked).await;
         assert_eq!(answer.headers["x-told"], sentinel.as_str(), "{alpn}");
         assert_eq!(answer.json()["told"], sentinel, "{alpn}");

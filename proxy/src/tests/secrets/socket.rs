@@ -5,6 +5,16 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::*;
 
+/// A sandbox with the keeper's one secret before an origin at `api.test`, and its sentinel.
+pub(super) fn holding(keeper: &Arc<Keeper>, origin: &Origin) -> (Lab, String) {
+    let lab = Arrangement::new(POLICY)
+        .origin("api.test:443", origin)
+        .keeper(keeper)
+        .lab();
+    let sentinel = lab.subject.wallet().unwrap().held()[0].sentinel.to_string();
+    (lab, sentinel)
+}
+
 /// What the program sends: one short text message.
 pub(super) async fn say<S: AsyncWrite + Unpin>(stream: &mut S, text: &str) {
     try_say(stream, text).await.unwrap();
@@ -67,16 +77,6 @@ pub(super) async fn listening() -> (Origin, tokio::sync::mpsc::UnboundedReceiver
     (origin, heard)
 }
 
-fn switching() -> Response<Body> {
-    Response::builder()
-        .status(StatusCode::SWITCHING_PROTOCOLS)
-        .header("connection", "upgrade")
-        .header("upgrade", "websocket")
-        .header("sec-websocket-accept", "x")
-        .body(empty())
-        .unwrap()
-}
-
 pub(super) async fn open(lab: &Lab) -> TokioIo<hyper::upgrade::Upgraded> {
     let mut client = lab.https("api.test", "http/1.1").await;
     let handshake = Request::get("/socket")
@@ -96,11 +96,7 @@ pub(super) async fn open(lab: &Lab) -> TokioIo<hyper::upgrade::Upgraded> {
 async fn rotation_and_revocation_hold_from_the_next_message_of_an_open_websocket() {
     let (origin, mut heard) = listening().await;
     let keeper = Keeper::with(&[("TOKEN", "first-value-of-it")]);
-    let lab = Arrangement::new(POLICY)
-        .origin("api.test:443", &origin)
-        .keeper(&keeper)
-        .lab();
-    let sentinel = lab.subject.wallet().unwrap().held()[0].sentinel.to_string();
+    let (lab, sentinel) = holding(&keeper, &origin);
     let mut stream = open(&lab).await;
     for (number, value) in ["first-value-of-it", "second-value-of-it"]
         .iter()
@@ -162,11 +158,7 @@ async fn what_a_value_becomes_within_a_message_is_replaced_in_the_rest_of_it() {
     })
     .await;
     let keeper = Keeper::with(&[("TOKEN", "first-value-of-it")]);
-    let lab = Arrangement::new(POLICY)
-        .origin("api.test:443", &origin)
-        .keeper(&keeper)
-        .lab();
-    let sentinel = lab.subject.wallet().unwrap().held()[0].sentinel.to_string();
+    let (lab, sentinel) = holding(&keeper, &origin);
     let mut stream = open(&lab).await;
     assert_eq!(hear(&mut stream).await, (0x01, b"told:".to_vec()));
     keeper.set("TOKEN", "second-value-of-it");
@@ -178,11 +170,7 @@ async fn what_a_value_becomes_within_a_message_is_replaced_in_the_rest_of_it() {
 async fn a_grant_that_is_gone_holds_from_the_next_message_of_an_open_websocket() {
     let (origin, mut heard) = listening().await;
     let keeper = Keeper::with(&[("TOKEN", "value-of-the-token")]);
-    let lab = Arrangement::new(POLICY)
-        .origin("api.test:443", &origin)
-        .keeper(&keeper)
-        .lab();
-    let sentinel = lab.subject.wallet().unwrap().held()[0].sentinel.to_string();
+    let (lab, sentinel) = holding(&keeper, &origin);
     let mut stream = open(&lab).await;
     say(&mut stream, &sentinel).await;
     assert_eq!(heard.recv().await.unwrap(), "value-of-the-token");
