@@ -47,10 +47,7 @@ fn escape(raw: &[u8], introducer: u8, after: usize, layers: u8) -> Quick {
     };
     let none = Quick::Octet(introducer, after);
     match (introducer, next) {
-        (b'\\', b'\\') => match layers.checked_sub(1) {
-            Some(layers) => escape(raw, b'\\', after + 1, layers),
-            None => Quick::Odd,
-        },
+        (b'\\', b'\\') => further(raw, b'\\', after + 1, layers),
         (b'\\', b'%' | b'&') => Quick::Odd,
         (_, b'%' | b'\\' | b'&') => unless_escape(raw, after, layers, none),
         (b'%', _) => number(raw, (after, 2), true, layers, none),
@@ -116,10 +113,19 @@ fn stands_for(raw: &[u8], octet: u8, end: usize, layers: u8) -> Quick {
     if !is_introducer(octet) {
         return Quick::Octet(octet, end);
     }
-    match layers.checked_sub(1) {
-        Some(layers) => escape(raw, octet, end, layers),
-        None => Quick::Odd,
+    further(raw, octet, end, layers)
+}
+
+/// What `introducer`, which was escaped itself, stands for with what follows it a layer further in.
+fn further(raw: &[u8], introducer: u8, after: usize, layers: u8) -> Quick {
+    let Some(layers) = layers.checked_sub(1) else {
+        return Quick::Odd;
+    };
+    // The letter behind a backslash, and all behind that, may be written by its number.
+    if introducer == b'\\' && matches!(raw.get(after..after + 2), Some([b'\\', b'u' | b'x'])) {
+        return Quick::Odd;
     }
+    escape(raw, introducer, after, layers)
 }
 
 /// What a reference by name stands for that is written as it is, and how long it is.
@@ -160,3 +166,47 @@ fn name(raw: &[u8], at: usize, layers: u8, none: Quick) -> Quick {
 
 /// No name is longer.
 const LONGEST: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::credential::spelling::unit::{DEPTH, unit};
+
+    /// Whatever is read quickly is the innermost reading; all others, and where it is read wrongly all, are octets
+    /// that begin escapes and that no text has there.
+    fn check(raw: &[u8]) {
+        let (octet, end) = match quick(raw, 0, DEPTH) {
+            Quick::Octet(octet, end) => (octet, Some(end)),
+            Quick::Break(end) => (b'\n', Some(end)),
+            Quick::Wide(first) => (first, None),
+            Quick::Odd => return,
+        };
+        let told = || String::from_utf8_lossy(raw).into_owned();
+        for depth in 0..=DEPTH {
+            let unit = unit(raw, 0, depth, true).unwrap();
+            let first = *unit.octets().first().unwrap();
+            let breaks = is_line_break(first) && is_line_break(octet);
+            let is_it = (first == octet || breaks) && end.is_none_or(|end| unit.end == end);
+            assert!(is_introducer(first) || is_it, "{} at depth {depth}", told());
+        }
+    }
+
+    #[test]
+    fn what_is_read_quickly_is_the_innermost_reading() {
+        const PARTS: [&[u8]; 15] = [
+            b"\\", b"u006e", b"x6E", b"n", b"u0075", b"%", b"5c", b"25", b"&", b"amp;", b"#92;",
+            b"\"", b"6", b"u00e4", b"t",
+        ];
+        for first in [b"\\", b"%", b"&"] {
+            for number in 0..PARTS.len().pow(4) {
+                let mut raw = first.to_vec();
+                let mut left = number;
+                for _ in 0..4 {
+                    raw.extend_from_slice(PARTS[left % PARTS.len()]);
+                    left /= PARTS.len();
+                }
+                check(&raw);
+            }
+        }
+    }
+}

@@ -179,6 +179,28 @@ fn check_sifted(spellings: &Spellings, raw: &[u8], last: bool) -> Result<(), Tes
     Ok(())
 }
 
+#[test]
+fn the_letter_behind_a_backslash_may_be_written_by_its_number() {
+    let spellings = spellings_of(&["nrnrnrnrn9"]);
+    for before in [
+        "n\\\\\\u006E",
+        "n\\n\\\\\\u006E",
+        "n\\\\\\x6e",
+        "n%5C\\u0072",
+        "n\\\\\\\\\\u006E",
+    ] {
+        let raw = format!("{before}rnrnrnrn9");
+        let expected = tried(&spellings, raw.as_bytes(), true);
+        let begins = |hit: &Hit| hit.start == 0;
+        assert!(expected.hits.iter().any(begins), "{raw}");
+        assert_eq!(
+            looked(&spellings, raw.as_bytes(), true).hits,
+            expected.hits,
+            "{raw}"
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
