@@ -2,7 +2,7 @@
 //!
 //! Described once and built by the hub, so that a start shows it by one mount
 //! in place of some forty. It is what [`mounts`] would
-//! build for each, but for two things: directories of /etc are copied as they
+//! build for each, but for two things: directories of /etc, save large ones, are copied as they
 //! were when it was described, and the files that name the sandbox's addresses
 //! are links to its own. It is described anew when what it was read from has
 //! changed.
@@ -45,6 +45,9 @@ const KEPT: usize = 4;
 /// in place of being copied.
 const COPIED_ENTRIES: usize = 2000;
 const COPIED_BYTES: usize = 8 << 20;
+/// So is one of nothing but links and readable files, if more than these: a mount costs less than to read and to
+/// make them (/etc/alternatives).
+const COPIED_LINKS: usize = 100;
 
 /// The base for these wishes.
 ///
@@ -229,6 +232,9 @@ impl Copied {
         if mode & EVERYBODY_MAY_PASS != EVERYBODY_MAY_PASS {
             return None;
         }
+        if has_many_links(source)? {
+            return None;
+        }
         let mut copied = Self::default();
         copied.read(source, Path::new(""))?;
         Some(copied)
@@ -269,6 +275,25 @@ impl Copied {
         }
         Some(())
     }
+}
+
+/// Whether it is flat, large and hides nothing: all that shows of it may be seen by everybody.
+fn has_many_links(source: &Path) -> Option<bool> {
+    let mut count = 0;
+    for entry in fs::read_dir(source).ok()? {
+        let entry = entry.ok()?;
+        // A link is told without another call.
+        let kind = entry.file_type().ok()?;
+        let is_open = || {
+            let meta = entry.metadata();
+            meta.is_ok_and(|meta| meta.permissions().mode() & EVERYBODY_MAY_READ != 0)
+        };
+        if !(kind.is_symlink() || kind.is_file() && is_open()) {
+            return Some(false);
+        }
+        count += 1;
+    }
+    Some(count > COPIED_LINKS)
 }
 
 #[cfg(test)]
@@ -313,6 +338,24 @@ mod tests {
             ]
         );
         assert_eq!(copied.directories.len(), 2);
+    }
+
+    #[test]
+    fn many_links_are_shown_as_they_are_unless_something_is_hidden_among_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        mode(root, 0o755);
+        for number in 0..COPIED_LINKS {
+            symlink("/somewhere", root.join(number.to_string())).unwrap();
+        }
+        assert!(Copied::of(root).is_some());
+        fs::write(root.join("README"), "open").unwrap();
+        mode(&root.join("README"), 0o644);
+        assert!(Copied::of(root).is_none());
+        fs::write(root.join("secret"), "closed").unwrap();
+        mode(&root.join("secret"), 0o640);
+        let copied = Copied::of(root).unwrap();
+        assert_eq!(copied.entries.len(), COPIED_LINKS + 1);
     }
 
     #[test]
