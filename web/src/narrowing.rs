@@ -2,7 +2,7 @@
 //!
 //! A narrowed token is for programs: it opens no page of the console, and it never manages people, by
 //! which it could make itself wider. What runs for others than whom it stands for is not there for it, unless it is
-//! made to oversee them, and then it touches none. One that is narrowed to servers sees and runs these and finds
+//! made to oversee them, and then it reads and changes nothing. One that is narrowed to servers sees and runs these and finds
 //! nothing else: every path that does not name a server is closed to it, also those that come later.
 
 use serde::{Deserialize, Serialize};
@@ -88,9 +88,9 @@ pub enum NarrowingRefused {
          approvals:answer; {0} is not of a server"
     )]
     NotOfServers(&'static str),
-    /// It sees everybody's sandboxes, and would start and stop some.
+    /// It sees everybody's sandboxes, and would change something.
     #[error(
-        "a token with profiles:oversee looks at everybody's sandboxes and touches none: leave {0} out"
+        "a token with profiles:oversee looks at everybody's sandboxes and changes nothing: leave {0} out"
     )]
     Oversees(&'static str),
     /// Not a server's name.
@@ -137,6 +137,11 @@ impl Scope {
             Self::WriteWebhooks => "webhooks:write",
             Self::Examine => "settings:examine",
         }
+    }
+
+    /// Whether it changes nothing: what may stand beside a sight of everybody's sandboxes.
+    const fn reads(self) -> bool {
+        matches!(self, Self::Read | Self::Audit | Self::OverseeProfiles)
     }
 
     const fn permission(self) -> Permission {
@@ -198,11 +203,10 @@ impl Narrowing {
                 made.scopes.push(scope);
             }
         }
-        if made.scopes.contains(&Scope::OverseeProfiles) {
-            let touches = [Scope::RunServers, Scope::ActForProfiles];
-            if let Some(scope) = made.scopes.iter().find(|one| touches.contains(one)) {
-                return Err(NarrowingRefused::Oversees(scope.as_str()));
-            }
+        if made.scopes.contains(&Scope::OverseeProfiles)
+            && let Some(scope) = made.scopes.iter().find(|one| !one.reads())
+        {
+            return Err(NarrowingRefused::Oversees(scope.as_str()));
         }
         for text in servers {
             let name: Name = text
@@ -247,10 +251,12 @@ impl Narrowing {
     /// Whether a role that may still may.
     #[must_use]
     pub fn lets(&self, permission: Permission) -> bool {
+        // Also one that was kept with others beside it.
+        let oversees = self.scopes.contains(&Scope::OverseeProfiles);
         let in_scope = self
             .scopes
             .iter()
-            .any(|scope| scope.permission() == permission);
+            .any(|scope| scope.permission() == permission && (scope.reads() || !oversees));
         // To act for others, or to see theirs, is given by name, never with all the rest.
         let others = [Permission::ActForProfiles, Permission::OverseeProfiles];
         let named = others.contains(&permission)
@@ -370,9 +376,16 @@ mod tests {
             refused,
             Err(NarrowingRefused::NotOfServers("secrets:write"))
         );
-        for touches in ["servers:run", "profiles:act"] {
-            let refused = of(Role::Admin, &["read", touches, "profiles:oversee"], &[]);
-            assert_eq!(refused, Err(NarrowingRefused::Oversees(touches)));
+        for scope in Scope::ALL.map(Scope::as_str) {
+            let refused = of(Role::Admin, &["read", scope, "profiles:oversee"], &[]);
+            match scope {
+                "read" | "audit" | "profiles:oversee" => assert!(refused.is_ok(), "{scope}"),
+                _ => assert_eq!(refused, Err(NarrowingRefused::Oversees(scope))),
+            }
+            // As one that was made before that was refused.
+            let kept = Narrowing::kept(&format!("profiles:oversee {scope}"), "").unwrap();
+            let permission = scope.parse::<Scope>().unwrap().permission();
+            assert_eq!(kept.lets(permission), refused.is_ok(), "{scope}");
         }
         assert!(of(Role::Editor, &["profiles:oversee"], &[]).is_err());
         assert!(of(Role::Auditor, &["audit", "profiles:oversee"], &["docs"]).is_ok());
