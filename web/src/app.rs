@@ -20,7 +20,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    api::health::Readiness,
+    api::{health::Readiness, policies::Ways},
     api_error::Problem,
     auth::{
         limits::SignInLimits,
@@ -146,6 +146,8 @@ pub struct App {
     pub(crate) policies: Arc<RwLock<()>>,
     /// A policy could not be read: whoever follows the store tries again.
     pub(crate) undecided: Arc<AtomicBool>,
+    /// Where policies let secrets go.
+    pub(crate) ways: Arc<Ways>,
     /// What was read last for the overview.
     pub(crate) lately: crate::lately::Kept,
     /// Who watches the record.
@@ -205,6 +207,7 @@ impl App {
             attachments: TaskTracker::new(),
             policies: Arc::default(),
             undecided: Arc::default(),
+            ways: Arc::default(),
             lately: crate::lately::Kept::default(),
             feed: Feed::default(),
             replays: Places::new(1, 1),

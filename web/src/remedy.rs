@@ -295,6 +295,7 @@ mod tests {
             expected: None,
             document: format!("version: 1\negress:\n  - {{host: a.example{private}}}\n"),
             reason: String::new(),
+            secrets: crate::store::Vouched::Freely,
         };
         lab.make(&open("ground", ""));
         lab.make(&open("p", ", allow_private: [10.1.2.3/32]"));
@@ -330,6 +331,7 @@ mod tests {
             expected: None,
             document: "version: 1\negress:\n  - host: a.example\n".to_owned(),
             reason: String::new(),
+            secrets: crate::store::Vouched::Freely,
         });
         assert_eq!(of(&lab, &old), None);
     }

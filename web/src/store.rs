@@ -43,6 +43,7 @@ mod teams;
 pub(crate) mod tests;
 mod told;
 pub mod transfer;
+mod vouched;
 pub(crate) mod webhooks;
 mod written;
 
@@ -65,6 +66,7 @@ pub use sqlite::{OpenStoreError, SqliteStore};
 pub use standing::Standing;
 pub use teams::{Team, members};
 pub use told::{Answerable, Telling, ToldRow, ToldState};
+pub use vouched::Vouched;
 pub use webhooks::{Webhook, WebhookKind};
 
 /// Is told of a change before it takes effect, and may refuse it.
@@ -251,7 +253,7 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn webhooks(&self) -> Result<Vec<Webhook>, StoreError>;
 
-    /// Which denials webhooks were told of on the day of `now` (UTC), the newest of each destination last.
+    /// Which denials webhooks were told of in the two days before `now`, the newest of each destination last.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -263,7 +265,7 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn begin_telling(&self, telling: &Telling, now: Timestamp) -> Result<bool, StoreError>;
 
-    /// Says how that ended, or that somebody answered.
+    /// Says how that ended.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -274,23 +276,35 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<(), StoreError>;
 
-    /// Whether a webhook may answer something: the id of what waits, or `record:` and that of a denial.
+    /// Takes what a webhook may answer, for one answer: the id of what waits, or `record:` and that of a denial.
     ///
     /// # Errors
-    /// [`StoreError`].
-    fn answerable(
+    /// [`StoreError`]; it may have been taken.
+    fn begin_answer(
         &self,
         webhook: &str,
         about: &str,
         now: Timestamp,
     ) -> Result<Answerable, StoreError>;
 
-    /// Notes that a signed answer was heard, which holds `until` then: by one node, once.
+    /// Says how that ended: when it was decided on, or `None`, and it may be answered again.
+    ///
+    /// # Errors
+    /// [`StoreError`]; it may stay taken.
+    fn end_answer(
+        &self,
+        webhook: &str,
+        about: &str,
+        decided: Option<Timestamp>,
+    ) -> Result<(), StoreError>;
+
+    /// Notes that a signed answer of a webhook was heard, which holds `until` then: by one node, once.
     ///
     /// # Errors
     /// [`StoreError`]; it may have been noted.
     fn hear(
         &self,
+        webhook: &str,
         digest: &Digest,
         until: Timestamp,
         now: Timestamp,

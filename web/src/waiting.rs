@@ -163,7 +163,7 @@ pub(crate) fn waiting(app: &App, sees: impl Fn(&str, &str) -> bool) -> Result<Li
 pub(crate) fn picked(
     app: &App,
     most: usize,
-    (tell, keep): (impl Fn(&Told<'_>) -> bool, impl Fn(&Row) -> bool),
+    (tell, keep): (impl Fn(&Told<'_>) -> bool, impl Fn(&Found) -> bool),
 ) -> Result<Listed, Problem> {
     let (mut wanted, mut listed) = gathered(app, |_, _| true)?;
     wanted.retain(|one| {
@@ -173,13 +173,13 @@ pub(crate) fn picked(
         tell(&Told { what, record, time })
     });
     let mut turns = in_turns(wanted).into_iter();
-    // What is not kept is read for nothing.
+    // What is not kept is read for nothing: whoever picks leaves it out the next time.
     for one in turns.by_ref().take(MOST_READ) {
         if listed.waiting.len() == most {
             listed.more += 1;
             break;
         }
-        let kept = one.read(app)?.filter(|one| keep(&one.newest.row));
+        let kept = one.read(app)?.filter(|one| keep(&one.newest));
         listed.waiting.extend(kept);
     }
     listed.more += turns.len();

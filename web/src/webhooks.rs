@@ -7,7 +7,12 @@
 //! appliance asks all others, by vetted addresses; what signs is read from this node's files each time, so that a new
 //! one needs no restart.
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use gig_audit::{Deed, Entry, Event, VerdictWord};
@@ -62,6 +67,8 @@ pub(crate) struct Webhooks {
     /// Of each webhook, who tells it, of what waits and of what was denied: one that does not answer keeps no other
     /// waiting, nor a denial a request.
     lines: Mutex<HashMap<(String, bool), Arc<Semaphore>>>,
+    /// Records of denials of this day that a person decided on: they are looked at once.
+    decided: Mutex<HashSet<String>>,
 }
 
 /// What one webhook was told of in this minute.
@@ -119,6 +126,18 @@ pub(crate) enum TellError {
 }
 
 impl TellError {
+    /// Whether the message may have been taken all the same.
+    const fn may_stand(&self) -> bool {
+        matches!(
+            self,
+            Self::Outbound(
+                OutboundError::Slow { .. }
+                    | OutboundError::Exchange { .. }
+                    | OutboundError::Large { .. }
+            )
+        )
+    }
+
     /// Whether the same may be taken later.
     fn passes(&self) -> bool {
         match self {
@@ -145,6 +164,7 @@ impl Webhooks {
             hearing: Semaphore::new(MOST_HEARD_AT_ONCE),
             told: Mutex::default(),
             lines: Mutex::default(),
+            decided: Mutex::default(),
         }
     }
 
@@ -282,6 +302,9 @@ async fn deliver(app: Arc<App>, webhook: Webhook, news: Arc<News>) -> bool {
     let told = tried(&app, &webhook, &news).await;
     let (now, state) = match told {
         Ok(()) => (app.now(), ToldState::Told),
+        Err(Untold {
+            may_stand: true, ..
+        }) => (app.now(), ToldState::Unsure),
         Err(_) => (app.now(), ToldState::Failed),
     };
     // What is not noted is given up later, and told again.
@@ -297,8 +320,8 @@ async fn deliver(app: Arc<App>, webhook: Webhook, news: Arc<News>) -> bool {
             app.watch.say(PART, true, words);
             true
         }
-        Err(why) => {
-            if let Some(why) = why {
+        Err(untold) => {
+            if let Some(why) = untold.why {
                 failed(&app, &webhook, &news, &why.to_string()).await;
             }
             false
@@ -306,10 +329,18 @@ async fn deliver(app: Arc<App>, webhook: Webhook, news: Arc<News>) -> bool {
     }
 }
 
+/// What came of all tries of a message.
+struct Untold {
+    /// `None`: nobody waits any more.
+    why: Option<TellError>,
+    /// One of them may have been taken all the same.
+    may_stand: bool,
+}
+
 /// As often as it is worth.
-async fn tried(app: &App, webhook: &Webhook, news: &News) -> Result<(), Option<TellError>> {
+async fn tried(app: &App, webhook: &Webhook, news: &News) -> Result<(), Untold> {
     let id = message_id();
-    let mut why = None;
+    let (mut why, mut may_stand) = (None, false);
     let tries = match news {
         News::Held(_) => PAUSES.len(),
         News::Denied(..) => TRIES_OF_DENIED,
@@ -329,6 +360,7 @@ async fn tried(app: &App, webhook: &Webhook, news: &News) -> Result<(), Option<T
             Ok(()) => return Ok(()),
             Err(error) => {
                 let again = error.passes();
+                may_stand |= error.may_stand();
                 why = Some(error);
                 if !again {
                     break;
@@ -336,7 +368,7 @@ async fn tried(app: &App, webhook: &Webhook, news: &News) -> Result<(), Option<T
             }
         }
     }
-    Err(why)
+    Err(Untold { why, may_stand })
 }
 
 /// Whether there is still somebody to be asked for. Where the store cannot say, its time does.

@@ -207,10 +207,10 @@ fn each_role_may_what_it_may_and_no_more() {
 }
 
 #[test]
-fn what_a_servers_variables_hold_is_for_those_alone_who_may_write_it() {
+fn what_a_servers_variables_and_arguments_hold_is_for_those_alone_who_may_write_it() {
     let appliance = Appliance::start();
     let admin = appliance.token("admin");
-    let server = r#"{"command": ["true"], "env": {"API_KEY": "v4lue-of-a-variable"}}"#;
+    let server = r#"{"command": ["true", "--token=v4lue-of-an-argument"], "env": {"API_KEY": "v4lue-of-a-variable"}}"#;
     let put = Ask::new("PUT", "/api/v1/servers/s")
         .token(&admin)
         .header("If-None-Match", "*")
@@ -223,6 +223,19 @@ fn what_a_servers_variables_hold_is_for_those_alone_who_may_write_it() {
             "admin" => admin.clone(),
             other => appliance.token(other),
         };
+        let has_argument = |path: &str, has: bool| {
+            let reply = Ask::new("GET", path).token(&token).send(&appliance);
+            let found = reply.body.contains("v4lue-of-an-argument");
+            assert_eq!((reply.status, found), (200, has), "{role} {path}");
+        };
+        for path in [
+            "/api/v1/servers",
+            "/api/v1/servers/s",
+            "/servers",
+            "/servers/s",
+        ] {
+            has_argument(path, role == "admin");
+        }
         for path in ["/api/v1/servers", "/api/v1/servers/s", "/servers"] {
             let reply = Ask::new("GET", path).token(&token).send(&appliance);
             assert_eq!(reply.status, 200, "{role} {path}: {reply:?}");
@@ -230,7 +243,11 @@ fn what_a_servers_variables_hold_is_for_those_alone_who_may_write_it() {
             let sees = role == "admin" && api;
             let has = |text: &str| reply.body.contains(text);
             assert_eq!(has("v4lue-of-a-variable"), sees, "{role} {path}: {reply:?}");
-            assert_eq!(has("(withheld)"), api && !sees, "{role} {path}: {reply:?}");
+            assert_eq!(
+                has("(withheld)"),
+                role != "admin",
+                "{role} {path}: {reply:?}"
+            );
             assert!(!api || has("API_KEY"), "{role} {path}: {reply:?}");
         }
     }

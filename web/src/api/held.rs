@@ -341,7 +341,8 @@ pub(crate) async fn answer(
 ) -> Result<(), Problem> {
     caller.require(Permission::AnswerHeld)?;
     if allow && app.ask(|store| store.two_person_rule()).await? {
-        // One person alone lets nothing pass that the policy does not.
+        // One person alone lets nothing pass that the policy does not: who approves does, what others run (the
+        // store looks at whose it is).
         caller.require(Permission::Approve)?;
     }
     let what = one(app, caller, (&id, sight)).await?.facts.words();

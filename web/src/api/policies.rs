@@ -20,6 +20,7 @@ use utoipa::{IntoParams, ToSchema};
 mod binding;
 mod saving;
 
+pub(crate) use binding::Ways;
 pub(crate) use saving::{
     Saved, Written, checked, policy_name, remove_policy, roll_back_to, save_written,
 };

@@ -50,13 +50,22 @@ impl From<Server> for ServerView {
     }
 }
 
-/// What its variables hold is for those alone who may write it: a key may stand there.
-fn shown(mut server: Server, caller: &Caller) -> ServerView {
+/// What its variables hold, and what its program is given to read, is for those alone who may write it: a key may
+/// stand there. The console shows the same.
+pub(crate) fn shown_to(caller: &Caller, mut server: Server) -> Server {
     if caller.require(Permission::ManageServers).is_err() {
         let values = server.spec.env.values_mut();
         values.for_each(|value| WITHHELD.clone_into(value));
+        if server.spec.command.len() > 1 {
+            server.spec.command.truncate(1);
+            server.spec.command.push(WITHHELD.to_owned());
+        }
     }
-    server.into()
+    server
+}
+
+fn shown(server: Server, caller: &Caller) -> ServerView {
+    shown_to(caller, server).into()
 }
 
 /// The registered servers.
@@ -297,5 +306,5 @@ fn not_of_a_foreign_one(spec: &ServerSpec) -> Option<&'static str> {
 /// Fits a command line of Linux.
 const LONGEST: usize = 128 * 1024;
 
-/// In place of a variable's value.
+/// In place of a variable's value, and of all arguments.
 const WITHHELD: &str = "(withheld)";

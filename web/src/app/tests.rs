@@ -164,6 +164,7 @@ pub(crate) fn saved(name: &str) -> Change {
         expected: None,
         document: "version: 1\negress:\n  - host: api.example.com\n".to_owned(),
         reason: String::new(),
+        secrets: crate::store::Vouched::Freely,
     }
 }
 

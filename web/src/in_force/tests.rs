@@ -39,6 +39,7 @@ fn what_is_in_force_is_bounded_by_the_floors_of_all_and_of_the_server() {
             expected: None,
             document: format!("version: 1\negress:\n  - host: '{host}'\n"),
             reason: String::new(),
+            secrets: crate::store::Vouched::Freely,
         });
     };
     let floor = |server: Option<&str>, policy: &str| {

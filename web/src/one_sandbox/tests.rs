@@ -87,6 +87,7 @@ async fn what_it_may_reach_is_what_is_in_force_now_with_its_floors() {
         expected: None,
         document: floor.to_owned(),
         reason: String::new(),
+        secrets: crate::store::Vouched::Freely,
     });
     let facts = lab.control.run("docs", "p");
     let (ana, id) = (Caller::itself("ana"), facts.id.to_string());
@@ -119,6 +120,7 @@ async fn one_that_has_ended_might_reach_what_its_version_said() {
         expected: None,
         document: "version: 1\negress: []\n".to_owned(),
         reason: String::new(),
+        secrets: crate::store::Vouched::Freely,
     });
     let mut row = start("here");
     let known = |row: &Row| recorded::told(std::slice::from_ref(row), "here").unwrap();

@@ -21,7 +21,7 @@ use crate::{
     api::{
         audit::{AuditAsked, find},
         sandboxes::{SandboxView, listed},
-        servers::{BuiltOn, in_force, save_server, server_of},
+        servers::{BuiltOn, in_force, save_server, server_of, shown_to},
         time,
     },
     api_error::Problem,
@@ -131,7 +131,7 @@ async fn page(
         frame: Frame::new(caller, "/servers"),
         name: server.name.clone(),
         foreign: server.spec.kind == ServerKind::Foreign,
-        facts: facts(server),
+        facts: facts(&shown_to(caller, server.clone())),
         secrets: server.spec.secrets.clone(),
         in_force: in_force(app, caller, server.name.clone()).await?,
         sandboxes: sandboxes.collect(),

@@ -14,7 +14,7 @@ use super::{Answer, Frame, records::cut, server_form::Typed, shown_as, to};
 use crate::{
     api::{
         sandboxes::start_server,
-        servers::{BuiltOn, remove_server, save_server},
+        servers::{BuiltOn, remove_server, save_server, shown_to},
     },
     app::App,
     auth::Caller,
@@ -118,7 +118,8 @@ async fn page(
         Ok(names.iter().map(of).collect::<Vec<_>>())
     });
     let both = servers.into_iter().zip(policies.await?);
-    let rows = both.map(|(server, policy)| ServerRow {
+    let shown = both.map(|(server, policy)| (shown_to(caller, server), policy));
+    let rows = shown.map(|(server, policy)| ServerRow {
         policy,
         command: cut(&server.spec.command.join(" "), 200),
         foreign: server.spec.kind == ServerKind::Foreign,

@@ -179,6 +179,7 @@ async fn what_a_floor_denies_is_simulated_as_denied() {
         expected: None,
         document: "version: 1\negress:\n  - host: api.example.com\n".to_owned(),
         reason: String::new(),
+        secrets: crate::store::Vouched::Freely,
     };
     lab.make(&floor);
     lab.make(&Make::SetFloor {

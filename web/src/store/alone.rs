@@ -5,11 +5,12 @@
 //! both; a token of this machine's owner by whoever has it.
 
 use super::{
-    Actor, Change, ChangeError, Network, ServerSpec,
+    Actor, Change, ChangeError, Network, ServerSpec, User,
     changes::{self, Outcome},
     factors, name, rows,
     tables::{DatabaseError, OptionalExtension as _, Refused, Transaction},
 };
+use crate::role::Permission;
 
 /// Why one person alone may not make this change, nor two who do not see it; `None` for all others.
 pub(super) fn forbidden(
@@ -107,14 +108,28 @@ fn network_kept(server: &str) -> String {
     format!("network of {server}")
 }
 
-/// How many may approve: fewer than two could never end the rule.
-pub(super) fn approvers(db: &Transaction<'_>) -> Result<u64, DatabaseError> {
-    let sql = "SELECT count(*) FROM users WHERE role IN ('approver', 'admin') AND own_password = 1";
-    db.query_row(sql, (), |row| row.get(0))
+/// How many people may approve: fewer than two could never end the rule. Accounts that look like one person's count as
+/// that one.
+pub(super) fn approvers(db: &Transaction<'_>) -> Result<usize, DatabaseError> {
+    let users = db.query_all(rows::USERS, (), rows::user)?;
+    let (elsewhere, here): (Vec<_>, Vec<_>) = users
+        .iter()
+        .filter(|user| user.own_password && user.role.may(Permission::Approve))
+        .partition(|user| user.account.is_some());
+    let like = |one: &User| {
+        elsewhere
+            .iter()
+            .filter(|other| look_alike(one, other))
+            .count()
+    };
+    let alone = |other: &&&User| !here.iter().any(|one| look_alike(one, other));
+    // Two of a provider are two, also where each looks like one who is here.
+    let here: usize = here.iter().map(|one| like(one).max(1)).sum();
+    Ok(here + elsewhere.iter().filter(alone).count())
 }
 
 /// Refuses a change that left fewer than two where there were `before`.
-pub(super) fn keep_two(db: &Transaction<'_>, before: u64) -> Outcome {
+pub(super) fn keep_two(db: &Transaction<'_>, before: usize) -> Outcome {
     let after = approvers(db)?;
     if after >= 2 || after >= before {
         return Ok(());
@@ -168,23 +183,30 @@ pub(super) fn are_alike(
     db: &Transaction<'_>,
     (one, other): (&str, &str),
 ) -> Result<bool, DatabaseError> {
-    let plain = |name: &str| {
-        let name = name::folded(name);
-        let number = |end: &str| !end.is_empty() && end.bytes().all(|octet| octet.is_ascii_digit());
-        match name.rsplit_once('-').filter(|(_, end)| number(end)) {
-            Some((plain, _)) => plain.to_owned(),
-            None => name,
-        }
-    };
-    if plain(one) != plain(other) {
-        return Ok(false);
-    }
-    let is_elsewhere = |name: &str| -> Result<Option<bool>, DatabaseError> {
+    let user = |name: &str| {
         let user = db.query_row(rows::ONE_USER, [name::folded(name)], rows::user);
-        Ok(user.optional()?.map(|user| user.account.is_some()))
+        user.optional()
     };
-    let (one, other) = (is_elsewhere(one)?, is_elsewhere(other)?);
-    Ok(one.zip(other).is_some_and(|(one, other)| one != other))
+    let both = user(one)?.zip(user(other)?);
+    Ok(both.is_some_and(|(one, other)| look_alike(&one, &other)))
+}
+
+fn look_alike(one: &User, other: &User) -> bool {
+    let (here, there) = match (&one.account, &other.account) {
+        (None, Some(_)) => (one, other),
+        (Some(_), None) => (other, one),
+        _ => return false,
+    };
+    let (here, there) = (name::folded(&here.name), name::folded(&there.name));
+    let end = there.strip_prefix(&here);
+    // As many as `free_names` tries; a number that is no such one belongs to a name.
+    let numbered = |end: &str| {
+        let number = end
+            .strip_prefix('-')
+            .and_then(|number| number.parse::<u8>().ok());
+        number.is_some_and(|number| (2..=20).contains(&number))
+    };
+    end.is_some_and(|end| end.is_empty() || numbered(end))
 }
 
 /// What stands for a server's whole specification; nothing for one that is not there.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::{
     Account, Decision, Name, Once, Place, Proposal, ProposalState, ServerSpec, Standing, UsedCode,
-    WebhookKind,
+    Vouched, WebhookKind,
 };
 use crate::{credential::Digest, narrowing::Narrowing, role::Role};
 
@@ -191,6 +191,8 @@ pub enum Change {
         document: String,
         /// Why.
         reason: String,
+        /// By what it lets secrets go where it does.
+        secrets: Vouched,
     },
     /// The same, and it is in force for a server from then on.
     SaveFor {
@@ -202,6 +204,8 @@ pub enum Change {
         document: String,
         /// Why.
         reason: String,
+        /// By what it lets secrets go where it does.
+        secrets: Vouched,
         /// For which server.
         server: String,
     },

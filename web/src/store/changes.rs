@@ -235,6 +235,7 @@ fn save_policy(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<
         expected,
         document,
         reason,
+        ..
     }
     | Change::SaveFor {
         name,

@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use super::{
     Actor, ChangeError, alone,
     changes::{Outcome, missing},
+    name::folded,
     proposals, standing,
-    tables::{DatabaseError, Refused, Row, Transaction},
+    tables::{DatabaseError, OptionalExtension as _, Refused, Row, Transaction},
 };
 use crate::role::Permission;
 
@@ -141,13 +142,19 @@ pub(super) fn words(db: &Transaction<'_>, node: &str) -> Result<Vec<HeldWord>, D
 }
 
 /// Says something of one that waits; nobody says twice. Under the two-person rule nobody lets pass whom it
-/// does not take for a person who may approve.
+/// does not take for a person who may approve, and nobody what they run themselves.
 pub(super) fn answer(db: &Transaction<'_>, id: &str, allow: bool, actor: &Actor) -> Outcome {
     if allow && proposals::rule_is_on(db)? {
         let person = alone::themselves(db, actor)?;
         // The rule may have been turned on since somebody was asked what they may.
         if !actor.owner && !standing::may(db, &person, Permission::Approve)? {
             return Err(Refused::Change(ChangeError::Lapsed));
+        }
+        if !actor.owner && is_for(db, id, &person)? {
+            return Err(alone::refused(
+                "it waits for a program that runs for you: somebody else lets it pass, or a rule that a second \
+                 person approves",
+            ));
         }
     }
     let sql = "UPDATE held SET word = ?2, word_by = ?3
@@ -157,6 +164,16 @@ pub(super) fn answer(db: &Transaction<'_>, id: &str, allow: bool, actor: &Actor)
         0 => missing("waiting request", id),
         _ => Ok(()),
     }
+}
+
+/// Whether what waits runs for this person, by whichever of their accounts.
+fn is_for(db: &Transaction<'_>, id: &str, person: &str) -> Result<bool, DatabaseError> {
+    let sql = "SELECT id, node, facts, created, expires FROM held WHERE id = ?1";
+    let Some(found) = db.query_row(sql, [id], row).optional()? else {
+        return Ok(false);
+    };
+    let profile = found.facts.profile;
+    Ok(folded(&profile) == folded(person) || alone::are_alike(db, (&profile, person))?)
 }
 
 fn row(row: &Row) -> Result<HeldRow, DatabaseError> {

@@ -8,7 +8,7 @@ use std::{fmt, str::FromStr};
 
 use jiff::Timestamp;
 
-use super::{Change, Place};
+use super::{Change, Place, Vouched};
 
 /// Something that takes two people.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,6 +218,7 @@ impl Proposal {
                 expected: Some(self.built_on),
                 document: value,
                 reason: self.reason.clone(),
+                secrets: Vouched::Freely,
             },
             ProposalKind::SaveFor => {
                 let both = subject.split_once(FOR);
@@ -228,6 +229,7 @@ impl Proposal {
                     expected: Some(self.built_on),
                     document: value,
                     reason: self.reason.clone(),
+                    secrets: Vouched::Freely,
                     server: server.to_owned(),
                 }
             }

@@ -10,7 +10,7 @@ use super::{
     changes::{self, Outcome, make},
     name, rows, standing,
     tables::{DatabaseError, OptionalExtension as _, Refused, Transaction},
-    teams, written,
+    teams, vouched, written,
 };
 use crate::{credential::Digest, role::Permission};
 
@@ -22,6 +22,7 @@ pub(super) fn apply(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Out
     }
     written::charge(db, change, actor)?;
     if !rule_is_on(db)? {
+        vouched::still(db, change)?;
         let applied = make(db, change, actor)?;
         if matches!(change, Change::TwoPersonRule { on: true }) && alone::approvers(db)? < 2 {
             return Err(alone::too_few());

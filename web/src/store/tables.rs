@@ -334,22 +334,33 @@ impl<T: Tables> Store for T {
         self.read(|db| told::end(db, telling, (state, now)))
     }
 
-    fn answerable(
+    fn begin_answer(
         &self,
         webhook: &str,
         about: &str,
         now: Timestamp,
     ) -> Result<Answerable, StoreError> {
-        self.read(|db| told::answerable(db, (webhook, about), now))
+        let begun = self.change(false, |db| told::begin_answer(db, (webhook, about), now));
+        begun.map_err(once::failed)
+    }
+
+    fn end_answer(
+        &self,
+        webhook: &str,
+        about: &str,
+        decided: Option<Timestamp>,
+    ) -> Result<(), StoreError> {
+        self.read(|db| told::end_answer(db, (webhook, about), decided))
     }
 
     fn hear(
         &self,
+        webhook: &str,
         digest: &Digest,
         until: Timestamp,
         now: Timestamp,
     ) -> Result<Hearing, StoreError> {
-        let heard = self.change(false, |db| heard::note(db, digest, (until, now)));
+        let heard = self.change(false, |db| heard::note(db, (webhook, digest), (until, now)));
         heard.map_err(once::failed)
     }
 

@@ -39,6 +39,7 @@ mod second_self;
 mod setup;
 mod teams;
 mod two_person;
+mod vouched;
 
 on_both! {
     what_is_not_recorded_does_not_happen,
@@ -88,6 +89,7 @@ fn policy(name: &str, expected: Option<u64>, document: &str) -> Change {
         expected,
         document: document.to_owned(),
         reason: "why".to_owned(),
+        secrets: Vouched::Freely,
     }
 }
 

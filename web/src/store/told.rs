@@ -1,8 +1,9 @@
 //! What webhooks were told, as all nodes see it: one row for each webhook and each thing that it was told of.
 //!
 //! Whoever tells takes the row first, so that of several nodes one tells, and says afterwards how it ended: what was
-//! not delivered is told again, a bounded number of times. A webhook is answered by such a row alone, within a day,
-//! and once. A row outlasts the day of its denial, so that its button does.
+//! not delivered is told again, a bounded number of times; of one denial no webhook is told twice. A webhook is answered
+//! by such a row alone, within a day, and once: who answers takes the row before anything is decided. A row outlasts
+//! the day of its denial, so that its button does.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -44,6 +45,10 @@ pub enum ToldState {
     Told,
     /// It was not.
     Failed,
+    /// It went out, and no answer came: it may stand there with its buttons.
+    Unsure,
+    /// Somebody decides on it from there.
+    Answering,
     /// Somebody decided on it from there.
     Answered,
 }
@@ -62,45 +67,68 @@ pub enum Answerable {
 }
 
 impl ToldState {
-    const ALL: [Self; 4] = [Self::Telling, Self::Told, Self::Failed, Self::Answered];
+    const ALL: [Self; 6] = [
+        Self::Telling,
+        Self::Told,
+        Self::Failed,
+        Self::Unsure,
+        Self::Answering,
+        Self::Answered,
+    ];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Telling => "telling",
             Self::Told => "told",
             Self::Failed => "failed",
+            Self::Unsure => "unsure",
+            Self::Answering => "answering",
             Self::Answered => "answered",
         }
     }
 }
 
 impl ToldRow {
-    /// When the same destination is told again; `None`: not today, as far as is known now. What was decided from
-    /// there and denied anew (by another record) is news.
+    /// When the same destination is told again at `now`, or after; `None`: not today, as far as is known now. What was
+    /// decided from there and denied anew (by another record) is news, and so is what was denied anew on another day.
     #[must_use]
-    pub fn again(&self, about: &str) -> Option<Timestamp> {
+    pub fn again(&self, about: &str, now: Timestamp) -> Option<Timestamp> {
+        let (same, old) = (self.telling.about == about, self.is_of_before(now));
         let after = match self.state {
-            ToldState::Told => return None,
-            ToldState::Answered => {
-                return (self.telling.about != about).then_some(self.since);
-            }
+            ToldState::Told => return (old && !same).then_some(self.since),
+            ToldState::Answering | ToldState::Answered => return (!same).then_some(self.since),
+            ToldState::Telling | ToldState::Failed | ToldState::Unsure if old => GIVEN_UP,
             // The node that was at it has gone.
             ToldState::Telling => GIVEN_UP,
-            ToldState::Failed => usize::try_from(self.tries)
+            ToldState::Failed | ToldState::Unsure => usize::try_from(self.tries)
                 .ok()
                 .and_then(|tries| AGAIN.get(tries.checked_sub(1)?))
                 .copied()?,
         };
-        let within = usize::try_from(self.tries).is_ok_and(|tries| tries <= AGAIN.len());
+        let within = old || usize::try_from(self.tries).is_ok_and(|tries| tries <= AGAIN.len());
         self.since.checked_add(after).ok().filter(|_| within)
+    }
+
+    /// Whether it is of another day (UTC): a destination is told once a day.
+    fn is_of_before(&self, now: Timestamp) -> bool {
+        self.since.as_second() < midnight(now)
+    }
+
+    /// Whether it stands there, or did, with its buttons.
+    #[must_use]
+    pub const fn is_there(&self) -> bool {
+        matches!(
+            self.state,
+            ToldState::Told | ToldState::Answering | ToldState::Answered
+        )
     }
 }
 
-/// The newest of each webhook and denied destination of this day.
+/// What of the last days is known, the newest of each webhook and denied destination last.
 pub(super) fn denials(db: &Transaction<'_>, now: Timestamp) -> Result<Vec<ToldRow>, DatabaseError> {
     let sql = "SELECT webhook, about, what, state, tries, since FROM told
                WHERE since >= ?1 AND what <> '' ORDER BY since";
-    db.query_all(sql, [midnight(now)], row)
+    db.query_all(sql, [now.as_second() - KEPT.as_secs()], row)
 }
 
 /// Takes what is to be told; `false` where it was told already, or another node is at it.
@@ -115,15 +143,19 @@ pub(super) fn begin(db: &Transaction<'_>, telling: &Telling, now: Timestamp) -> 
         about,
         what,
     } = telling;
+    // Also where another policy denies it now, by which it would be another destination.
+    let same = one(db, (webhook, about))?;
+    if same.is_some_and(|same| same.is_there()) {
+        return Ok(false);
+    }
     let sql = "SELECT webhook, about, what, state, tries, since FROM told
-               WHERE webhook = ?1 AND what = ?2 AND (what <> '' OR about = ?3) AND since >= ?4
+               WHERE webhook = ?1 AND what = ?2 AND (what <> '' OR about = ?3)
                ORDER BY since DESC LIMIT 1";
-    let asked = (webhook, what, about, midnight(now));
-    let last = db.query_row(sql, asked, row).optional()?;
+    let last = db.query_row(sql, (webhook, what, about), row).optional()?;
     let tries = match last {
         None => 1,
-        Some(last) if last.again(about).is_none_or(|at| at > now) => return Ok(false),
-        Some(last) if last.state == ToldState::Answered => 1,
+        Some(last) if last.again(about, now).is_none_or(|at| at > now) => return Ok(false),
+        Some(last) if last.is_there() || last.is_of_before(now) => 1,
         Some(last) => last.tries + 1,
     };
     // What failed with an older record is told with the newest.
@@ -138,14 +170,14 @@ pub(super) fn begin(db: &Transaction<'_>, telling: &Telling, now: Timestamp) -> 
     Ok(true)
 }
 
-/// Says how it ended. Who answered while it was being told has answered.
+/// Says how the telling ended. Who answered while it was being told has answered, or is at it.
 pub(super) fn end(
     db: &Transaction<'_>,
     telling: &Telling,
     (state, now): (ToldState, Timestamp),
 ) -> Result<(), DatabaseError> {
     let sql = "UPDATE told SET state = ?3, since = ?4
-               WHERE webhook = ?1 AND about = ?2 AND state <> 'answered'";
+               WHERE webhook = ?1 AND about = ?2 AND state NOT IN ('answering', 'answered')";
     let values = (
         &telling.webhook,
         &telling.about,
@@ -155,26 +187,62 @@ pub(super) fn end(
     db.execute(sql, values).map(drop)
 }
 
-/// Whether a webhook may answer this.
-pub(super) fn answerable(
+/// Takes what a webhook may answer, for one who answers from there: nobody else does meanwhile, nor where it is not
+/// said how that ended.
+pub(super) fn begin_answer(
     db: &Transaction<'_>,
     (webhook, about): (&str, &str),
     now: Timestamp,
-) -> Result<Answerable, DatabaseError> {
-    let sql = "SELECT webhook, about, what, state, tries, since FROM told
-               WHERE webhook = ?1 AND about = ?2";
-    let found = db.query_row(sql, (webhook, about), row).optional()?;
-    Ok(match found {
+) -> Outcome<Answerable> {
+    let found = one(db, (webhook, about))?;
+    let answerable = match found {
         None => Answerable::Never,
         Some(one) => match one.state {
             ToldState::Failed => Answerable::Never,
-            ToldState::Answered => Answerable::Answered,
-            ToldState::Telling | ToldState::Told => match now.duration_since(one.since) > WITHIN {
-                true => Answerable::Late,
-                false => Answerable::Yes,
-            },
+            ToldState::Answering | ToldState::Answered => Answerable::Answered,
+            ToldState::Telling | ToldState::Told | ToldState::Unsure => {
+                match now.duration_since(one.since) > WITHIN {
+                    true => Answerable::Late,
+                    false => Answerable::Yes,
+                }
+            }
         },
-    })
+    };
+    if answerable == Answerable::Yes {
+        let sql = "UPDATE told SET state = 'answering' WHERE webhook = ?1 AND about = ?2";
+        db.execute(sql, [webhook, about])?;
+    }
+    Ok(answerable)
+}
+
+/// Says how that ended: it was decided on, at that moment, or may be answered again. What is answered has arrived.
+pub(super) fn end_answer(
+    db: &Transaction<'_>,
+    (webhook, about): (&str, &str),
+    decided: Option<Timestamp>,
+) -> Result<(), DatabaseError> {
+    match decided {
+        Some(at) => {
+            let sql = "UPDATE told SET state = 'answered', since = ?3
+                       WHERE webhook = ?1 AND about = ?2 AND state = 'answering'";
+            db.execute(sql, (webhook, about, at.as_second()))
+        }
+        None => {
+            let sql = "UPDATE told SET state = 'told'
+                       WHERE webhook = ?1 AND about = ?2 AND state = 'answering'";
+            db.execute(sql, [webhook, about])
+        }
+    }
+    .map(drop)
+}
+
+fn one(
+    db: &Transaction<'_>,
+    (webhook, about): (&str, &str),
+) -> Result<Option<ToldRow>, DatabaseError> {
+    let sql = "SELECT webhook, about, what, state, tries, since FROM told
+               WHERE webhook = ?1 AND about = ?2";
+    db.query_row(sql, (webhook, about), row).optional()
 }
 
 fn row(row: &Row) -> Result<ToldRow, DatabaseError> {
@@ -231,7 +299,8 @@ mod tests {
             tries,
             since: at(0),
         };
-        let again = |state, tries| of(state, tries).again("record:1-2");
+        let now = at(0);
+        let again = |state, tries| of(state, tries).again("record:1-2", now);
         assert_eq!(again(ToldState::Failed, 1), Some(at(60)));
         assert_eq!(again(ToldState::Failed, 4), Some(at(2700)));
         assert_eq!(again(ToldState::Failed, 5), None, "it was tried enough");
@@ -239,6 +308,11 @@ mod tests {
         assert_eq!(again(ToldState::Telling, 1), Some(at(300)), "its node died");
         assert_eq!(again(ToldState::Telling, 5), None);
         assert_eq!(again(ToldState::Answered, 1), Some(at(0)), "denied anew");
-        assert_eq!(of(ToldState::Answered, 1).again("record:1-1"), None);
+        assert_eq!(again(ToldState::Answering, 1), Some(at(0)), "denied anew");
+        assert_eq!(of(ToldState::Answered, 1).again("record:1-1", now), None);
+        let tomorrow = at(24 * 3600);
+        let told = of(ToldState::Told, 1);
+        assert_eq!(told.again("record:1-2", tomorrow), Some(at(0)));
+        assert_eq!(told.again("record:1-1", tomorrow), None, "the same record");
     }
 }

@@ -105,6 +105,7 @@ mod tests {
             expected: None,
             document: "x".repeat(octets),
             reason: String::new(),
+            secrets: crate::store::Vouched::Freely,
         }
     }
 

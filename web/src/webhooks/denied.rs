@@ -6,16 +6,18 @@
 //! for a thousand hosts is told of in part: so many a minute, servers in turns.
 
 use std::{
-    collections::HashMap,
+    cell::RefCell,
+    collections::{HashMap, HashSet},
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
+use gig_audit::search::Found;
 use jiff::Timestamp;
 
 use super::News;
 use crate::{
-    api::held::DeniedView,
+    api::{audit, held::DeniedView},
     api_error::Problem,
     app::App,
     store::{ToldRow, Webhook},
@@ -54,9 +56,25 @@ pub(crate) async fn fresh(app: Arc<App>, looked: Looked, most: usize) -> (Looked
     let listed = app.aside(move || {
         let known = Known::of(&told);
         let again = known.again(now);
-        let tell = |one: &Told<'_>| webhooks.iter().any(|to| known.lacks(to, one, now));
-        let keep = |row: &gig_audit::row::Row| !row.findings.iter().any(|one| is_by_person(one));
+        // What was read and left out once is not read again, or what comes behind it would never be.
+        let before = std::mem::take(&mut *theirs.webhooks.decided.lock());
+        let decided = RefCell::new(HashSet::new());
+        let tell = |one: &Told<'_>| {
+            if before.contains(one.record) {
+                decided.borrow_mut().insert(one.record.to_owned());
+                return false;
+            }
+            webhooks.iter().any(|to| known.lacks(to, one, now))
+        };
+        let keep = |found: &Found| {
+            let by_person = found.row.findings.iter().any(|one| is_by_person(one));
+            if by_person {
+                decided.borrow_mut().insert(audit::id(found));
+            }
+            !by_person
+        };
         let listed = picked(&theirs, most, (tell, keep))?;
+        *theirs.webhooks.decided.lock() = decided.into_inner();
         Ok::<_, Problem>((listed, again))
     });
     let Ok(Ok((listed, again))) = listed.await else {
@@ -75,23 +93,39 @@ pub(crate) async fn fresh(app: Arc<App>, looked: Looked, most: usize) -> (Looked
     (looked, news.collect())
 }
 
-/// What webhooks know today: by webhook and destination.
-struct Known<'a>(HashMap<(&'a str, &'a str), &'a ToldRow>);
+/// What webhooks know.
+struct Known<'a> {
+    /// By webhook and destination.
+    newest: HashMap<(&'a str, &'a str), &'a ToldRow>,
+    /// Of which records, by webhook.
+    there: HashSet<(&'a str, &'a str)>,
+}
 
 impl<'a> Known<'a> {
     /// The newest comes last.
     fn of(told: &'a [ToldRow]) -> Self {
         let key = |one: &'a ToldRow| (one.telling.webhook.as_str(), one.telling.what.as_str());
-        Self(told.iter().map(|one| (key(one), one)).collect())
+        let there = told.iter().filter(|one| one.is_there());
+        Self {
+            newest: told.iter().map(|one| (key(one), one)).collect(),
+            there: there
+                .map(|one| (one.telling.webhook.as_str(), one.telling.about.as_str()))
+                .collect(),
+        }
     }
 
-    /// Whether this webhook is to be told of this now. Of what was denied before it was set up, it is not.
+    /// Whether this webhook is to be told of this now. Of what was denied before it was set up, it is not; nor of a
+    /// record that it was told of, whichever policy denies it now.
     fn lacks(&self, webhook: &Webhook, one: &Told<'_>, now: Timestamp) -> bool {
-        match self.0.get(&(webhook.name.as_str(), one.what)) {
-            Some(known) => {
-                let about = format!("{OF_RECORD}{}", one.record);
-                known.again(&about).is_some_and(|at| at <= now)
-            }
+        let about = format!("{OF_RECORD}{}", one.record);
+        if self
+            .there
+            .contains(&(webhook.name.as_str(), about.as_str()))
+        {
+            return false;
+        }
+        match self.newest.get(&(webhook.name.as_str(), one.what)) {
+            Some(known) => known.again(&about, now).is_some_and(|at| at <= now),
             None => {
                 let denied = one.time.parse::<Timestamp>();
                 denied.is_ok_and(|at| at >= webhook.changed)
@@ -102,9 +136,9 @@ impl<'a> Known<'a> {
     /// When the first is due that is not due yet. One that is being told may fail: it is looked at after that.
     fn again(&self, now: Timestamp) -> Option<Timestamp> {
         let all = self
-            .0
+            .newest
             .values()
-            .filter_map(|one| one.again(&one.telling.about));
+            .filter_map(|one| one.again(&one.telling.about, now));
         all.filter(|at| *at > now).min()
     }
 }

@@ -102,6 +102,32 @@ async fn what_does_not_answer_is_tried_again_as_the_same_message() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_went_out_and_was_not_answered_may_be_answered_from_there() {
+    let lab = Lab::new();
+    let webhook = saved(&lab, "ops", URL);
+    let slow = || OutboundError::Slow {
+        host: "hooks.example".to_owned(),
+    };
+    let count = AtomicU32::new(0);
+    // Taken once, and then it is told that it cannot be.
+    lab.outbound.answer(URL, move |_| {
+        if count.fetch_add(1, Ordering::Relaxed) == 0 {
+            return Err(slow());
+        }
+        Ok(OutboundAnswer {
+            status: StatusCode::BAD_REQUEST,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+        })
+    });
+    let news = Arc::new(News::Held(row(&lab, "a")));
+    assert!(!deliver(Arc::clone(&lab.app), webhook, news).await);
+    assert_eq!(failures(&lab).len(), 1);
+    let may = lab.app.store.begin_answer("ops", "a", lab.app.now());
+    assert_eq!(may.unwrap(), crate::store::Answerable::Yes);
+}
+
 fn field(request: &OutboundRequest, name: &str) -> String {
     let found = request.headers.iter().find(|(known, _)| known == name);
     found.unwrap().1.to_str().unwrap().to_owned()

@@ -86,7 +86,7 @@ pub(crate) async fn save_written(
     if !checked.problems.is_empty() {
         return Err(Problem::document(checked.problems));
     }
-    binding::guard(app, caller, (name.as_str(), &written.document)).await?;
+    let secrets = binding::guard(app, caller, (name.as_str(), &written.document)).await?;
     let Written {
         document, reason, ..
     } = written;
@@ -96,6 +96,7 @@ pub(crate) async fn save_written(
             expected,
             document,
             reason,
+            secrets,
             server,
         },
         None => Change::SavePolicy {
@@ -103,6 +104,7 @@ pub(crate) async fn save_written(
             expected,
             document,
             reason,
+            secrets,
         },
     };
     let applied = app.change(caller.actor(app), change).await?;

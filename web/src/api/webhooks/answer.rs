@@ -31,7 +31,7 @@ use crate::{
     connections::Peer,
     outbound::OutboundRequest,
     profile::Sight,
-    store::{Answerable, Hearing, Name, Telling, ToldState, Webhook, WebhookKind, shortened},
+    store::{Answerable, Hearing, Name, Webhook, WebhookKind, shortened},
     visible::visible,
     webhooks::{
         key,
@@ -100,14 +100,10 @@ enum About {
 
 impl About {
     /// As a webhook was told of it.
-    fn telling(&self, webhook: &str) -> Telling {
-        Telling {
-            webhook: webhook.to_owned(),
-            about: match self {
-                Self::Held(id) => id.clone(),
-                Self::Denied(record) => format!("{OF_RECORD}{record}"),
-            },
-            what: String::new(),
+    fn words(&self) -> String {
+        match self {
+            Self::Held(id) => id.clone(),
+            Self::Denied(record) => format!("{OF_RECORD}{record}"),
         }
     }
 }
@@ -145,7 +141,7 @@ pub(crate) async fn answer(
         }
     };
     drop(hearing);
-    let heard = match webhook.kind {
+    let mut heard = match webhook.kind {
         WebhookKind::Generic => read(&body)?,
         WebhookKind::Slack => read_slack(&body)?,
     };
@@ -161,7 +157,7 @@ pub(crate) async fn answer(
         let not = Err(Problem::forbidden(words));
         return told(&app, &webhook, heard.back, not).map(|done| Json(Done { done }));
     };
-    let rules = heard.takes_a_user();
+    let (rules, back) = (heard.takes_a_user(), heard.back.take());
     let caller = Caller::of_webhook(&webhook.name, (user.as_str(), rules), address);
     let done = match rules && caller.still(&app).await.is_err() {
         true => {
@@ -172,10 +168,17 @@ pub(crate) async fn answer(
                  writes policies",
             ))
         }
-        false => decide_told(&app, &caller, (&webhook, &heard)).await,
+        false => {
+            let (theirs, name) = (Arc::clone(&app), webhook.name.clone());
+            // Also where who asked goes away meanwhile: it is said how it ended, or nobody could answer again.
+            let decided = app
+                .attachments
+                .spawn(async move { decide_told(&theirs, &caller, (&name, &heard)).await });
+            decided.await.map_err(Problem::internal)?
+        }
     };
     let done = done.map(|words| format!("{words} by {user}"));
-    told(&app, &webhook, heard.back, done).map(|done| Json(Done { done }))
+    told(&app, &webhook, back, done).map(|done| Json(Done { done }))
 }
 
 /// The webhook, if what came is signed with its secret; what is not known is told as what is not signed.
@@ -199,9 +202,10 @@ async fn signed(
         return Ok(Err(unsigned()));
     };
     let (digest, until) = noted(name, &tag, now);
+    let heard = webhook.name.clone();
     Ok(
         match app
-            .ask(move |store| store.hear(&digest, until, now))
+            .ask(move |store| store.hear(&heard, &digest, until, now))
             .await?
         {
             Hearing::First => Ok(webhook),
@@ -283,20 +287,22 @@ fn read_slack(body: &[u8]) -> Result<Heard, Problem> {
 async fn decide_told(
     app: &Arc<App>,
     caller: &Caller,
-    (webhook, heard): (&Webhook, &Heard),
+    (webhook, heard): (&str, &Heard),
 ) -> Result<&'static str, Problem> {
     let now = app.now();
-    let telling = heard.about.telling(&webhook.name);
-    let asked = telling.clone();
-    let may = app.ask(move |store| store.answerable(&asked.webhook, &asked.about, now));
+    let about = heard.about.words();
+    let taken = (webhook.to_owned(), about.clone());
+    let (theirs, asked) = (taken.clone(), taken);
+    let may = app.ask(move |store| store.begin_answer(&asked.0, &asked.1, now));
     let (kind, words) = match may.await? {
         Answerable::Yes => {
-            let done = decide(app, caller, heard).await?;
-            let noted = app.ask(move |store| store.end_telling(&telling, ToldState::Answered, now));
+            let done = decide(app, caller, heard).await;
+            let decided = done.is_ok().then_some(now);
+            let noted = app.ask(move |store| store.end_answer(&theirs.0, &theirs.1, decided));
             if noted.await.is_err() {
-                tracing::warn!(webhook = webhook.name, "what was answered is not noted");
+                tracing::warn!(webhook, "what came of an answer is not noted");
             }
-            return Ok(done);
+            return done;
         }
         Answerable::Never => (
             "not_told",
@@ -308,7 +314,7 @@ async fn decide_told(
             "this webhook was told of it more than a day ago: who signs in to the console decides",
         ),
     };
-    let about = visible(shortened(&telling.about, LONGEST_ID));
+    let about = visible(shortened(&about, LONGEST_ID));
     app.tell_refused_answer(caller, (&about, words));
     Err(Problem::new(StatusCode::CONFLICT, kind, words))
 }

@@ -241,6 +241,25 @@ async fn what_was_told_or_denied_by_a_person_takes_no_place_of_what_is_to_be_tol
     assert_eq!(seen.len(), 41, "{seen:?}");
 }
 
+#[tokio::test]
+async fn what_people_denied_keeps_nothing_behind_it_from_being_told() {
+    let appliance = Furnished::new().await;
+    let app = &appliance.lab.app;
+    // More than are read in one go; the one that nobody decided on is the oldest.
+    appliance.denied_hosts(230, |number| number > 0).await;
+    app.traffic.denied.store(231, Relaxed);
+    let mut looked = Looked::default();
+    let mut seen = 0;
+    for _ in 0..3 {
+        let (upto, told) = fresh(app.clone(), looked, 10).await;
+        for one in &told {
+            ends(&appliance.lab, one, ToldState::Told);
+        }
+        (looked, seen) = (upto, seen + told.len());
+    }
+    assert_eq!((seen, looked.counted), (2, Some(231)));
+}
+
 /// Webhook `ops`, by which three people answer.
 fn set_up(appliance: &Furnished, rules: bool) {
     appliance.lab.make(&Change::SaveWebhook {

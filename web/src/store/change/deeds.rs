@@ -196,6 +196,7 @@ mod tests {
             document: String::new(),
             // What somebody says is nobody's deed.
             reason: "policy removed".to_owned(),
+            secrets: crate::store::Vouched::Freely,
         };
         let role = Change::SetRole {
             name: "ben".to_owned(),

@@ -45,6 +45,7 @@ fn policy(expected: Option<u64>) -> Change {
         expected,
         document: "document".to_owned(),
         reason: String::new(),
+        secrets: crate::store::Vouched::Freely,
     }
 }
 
@@ -91,7 +92,7 @@ fn of_two_nodes_that_hear_the_same_answer_one_takes_it() {
             let heard = nodes.iter().map(|node| {
                 scope.spawn(move || {
                     barrier.wait();
-                    node.hear(digest, at(601), at(0)).unwrap()
+                    node.hear("ops", digest, at(601), at(0)).unwrap()
                 })
             });
             let heard: Vec<_> = heard.collect();
@@ -102,7 +103,10 @@ fn of_two_nodes_that_hear_the_same_answer_one_takes_it() {
         // Nor one that was started anew.
         if number == 19 {
             let anew = PostgresStore::open(&database.url()).unwrap();
-            assert_eq!(anew.hear(&digest, at(602), at(1)).unwrap(), Hearing::Again);
+            assert_eq!(
+                anew.hear("ops", &digest, at(602), at(1)).unwrap(),
+                Hearing::Again
+            );
         }
     }
 }

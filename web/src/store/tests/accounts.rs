@@ -7,6 +7,7 @@ on_both! {
     an_account_is_found_by_issuer_and_subject_and_by_nothing_else,
     who_signs_on_is_of_the_teams_that_their_groups_say,
     who_signs_in_in_two_ways_is_one_person_under_the_two_person_rule,
+    who_signs_in_in_two_ways_is_one_of_two_who_may_approve,
 }
 
 fn account(subject: &str) -> Account {
@@ -186,8 +187,9 @@ fn who_signs_on_is_of_the_teams_that_their_groups_say(store: &dyn Store) {
 }
 
 fn who_signs_in_in_two_ways_is_one_person_under_the_two_person_rule(store: &dyn Store) {
-    use super::two_person::{by, decide, make, proposed, ruled, two_people};
+    use super::two_person::{by, decide, make, member, proposed, ruled, two_people};
 
+    member(store, "svc-1", Role::Editor);
     ruled(store);
     // Ben has a password here, and comes by the company's provider, too; so does somebody else.
     apply(store, &sign_on("one", "ben-2", "u1", Role::Approver, true)).unwrap();
@@ -196,4 +198,24 @@ fn who_signs_in_in_two_ways_is_one_person_under_the_two_person_rule(store: &dyn 
     let approve = decide(id, Decision::Approve);
     two_people(make(store, &approve, &by("ben-2")));
     make(store, &approve, &by("benno")).unwrap();
+    // A number in a name that somebody has here is a part of it.
+    apply(
+        store,
+        &sign_on("three", "svc-2", "u3", Role::Approver, true),
+    )
+    .unwrap();
+    let id = proposed(make(store, &policy("p", Some(2), "three"), &by("svc-1")));
+    make(store, &decide(id, Decision::Approve), &by("svc-2")).unwrap();
+}
+
+fn who_signs_in_in_two_ways_is_one_of_two_who_may_approve(store: &dyn Store) {
+    use super::two_person::{member, two_people};
+
+    member(store, "ana", Role::Admin);
+    let on = Change::TwoPersonRule { on: true };
+    apply(store, &sign_on("one", "ana-2", "u1", Role::Approver, true)).unwrap();
+    two_people(apply(store, &on));
+    // Two of a provider are two.
+    apply(store, &sign_on("two", "ana-3", "u2", Role::Approver, true)).unwrap();
+    apply(store, &on).unwrap();
 }

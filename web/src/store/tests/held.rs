@@ -28,7 +28,17 @@ fn what_a_webhook_is_told_is_taken_by_one_and_again_where_it_failed(store: &dyn 
     let end = |telling: &Telling, state, seconds| {
         store.end_telling(telling, state, at(seconds)).unwrap();
     };
-    let may = |about: &str, seconds| store.answerable("ops", about, at(seconds)).unwrap();
+    let take = |about: &str, seconds| store.begin_answer("ops", about, at(seconds)).unwrap();
+    let leave = |about: &str, decided: Option<i64>| {
+        store.end_answer("ops", about, decided.map(at)).unwrap();
+    };
+    let may = |about: &str, seconds| {
+        let taken = take(about, seconds);
+        if taken == Answerable::Yes {
+            leave(about, None);
+        }
+        taken
+    };
     let one = of("ops", "record:1-1", "x");
     assert!(begin(&one, 0) && !begin(&one, 1), "another node is at it");
     assert!(begin(&of("chat", "record:1-1", "x"), 1) && begin(&of("ops", "record:1-2", "y"), 1));
@@ -51,8 +61,11 @@ fn what_a_webhook_is_told_is_taken_by_one_and_again_where_it_failed(store: &dyn 
         Some((ToldState::Told, 2))
     );
     assert_eq!(listed.len(), 3);
-    // Decided on, and denied once more after that; its old record is no news.
-    end(&newer, ToldState::Answered, 70);
+    // Decided on by one alone, and denied once more after that; its old record is no news.
+    assert_eq!(take("record:1-3", 69), Answerable::Yes);
+    assert_eq!(take("record:1-3", 69), Answerable::Answered, "at once");
+    end(&newer, ToldState::Failed, 69);
+    leave("record:1-3", Some(70));
     end(&newer, ToldState::Told, 71);
     assert_eq!(may("record:1-3", 72), Answerable::Answered);
     assert!(!begin(&newer, 72) && begin(&of("ops", "record:1-4", "x"), 72));
@@ -60,12 +73,28 @@ fn what_a_webhook_is_told_is_taken_by_one_and_again_where_it_failed(store: &dyn 
     let day = 24 * 3600;
     assert_eq!(may("record:1-4", 72 + day), Answerable::Yes);
     assert_eq!(may("record:1-4", 73 + day), Answerable::Late);
+    let same = of("ops", "record:1-4", "x");
+    assert!(!begin(&same, day), "the same record");
+    assert!(
+        !begin(&of("ops", "record:1-4", "z"), 99),
+        "also where another policy denies it"
+    );
     assert!(begin(&of("ops", "record:1-9", "x"), day), "another day");
     assert_eq!(
         may("record:1-4", day),
         Answerable::Yes,
         "its button works still"
     );
+    // No answer came, and it may stand there: it is told again, and what stands there is answered.
+    let slow = of("ops", "record:2-1", "s");
+    assert!(begin(&slow, 0));
+    end(&slow, ToldState::Unsure, 10);
+    assert_eq!(may("record:2-1", 11), Answerable::Yes);
+    assert!(!begin(&slow, 12), "it was answered");
+    let slow = of("ops", "record:2-2", "t");
+    assert!(begin(&slow, 0));
+    end(&slow, ToldState::Unsure, 10);
+    assert!(!begin(&slow, 60) && begin(&slow, 70));
     // What waits.
     let held = of("ops", "h1", "");
     assert!(begin(&held, 0) && begin(&of("ops", "h2", ""), 0) && !begin(&held, 1));
@@ -79,7 +108,7 @@ fn what_was_heard_is_not_heard_again_while_it_holds(store: &dyn Store) {
     let digest = |number: u32| Digest::of(&number.to_string());
     let hear = |number: u32, seconds: i64| {
         let (until, now) = (at(seconds + 601), at(seconds));
-        store.hear(&digest(number), until, now).unwrap()
+        store.hear("ops", &digest(number), until, now).unwrap()
     };
     assert_eq!(hear(0, 0), Hearing::First);
     for seconds in [0, 1, 601] {
@@ -91,6 +120,13 @@ fn what_was_heard_is_not_heard_again_while_it_holds(store: &dyn Store) {
         Hearing::First,
         "its time is checked before this"
     );
+    // One that says much keeps no other from being heard.
+    let most = u32::try_from(heard::MOST).unwrap();
+    let much: Vec<_> = (10..10 + most).map(|number| hear(number, 700)).collect();
+    assert_eq!(much.first(), Some(&Hearing::First));
+    assert_eq!(much.last(), Some(&Hearing::Crowded));
+    let other = store.hear("chat", &digest(9), at(1301), at(700)).unwrap();
+    assert_eq!(other, Hearing::First);
 }
 
 fn rules_by_a_webhook_take_a_user_here(store: &dyn Store) {
@@ -242,7 +278,29 @@ fn under_the_two_person_rule_somebody_known_lets_pass(store: &dyn Store) {
     // Somebody known who may approve nothing: they asked before the rule was on.
     let lapsed = answer("b", true, &by("ben"));
     assert!(matches!(lapsed, Err(ChangeError::Lapsed)), "{lapsed:?}");
+    // What runs for them nobody lets pass, by whichever of their accounts.
+    let account = Account {
+        issuer: "https://id.example".to_owned(),
+        subject: "u1".to_owned(),
+    };
+    let other_self = Change::SignOn {
+        id: "one".to_owned(),
+        digest: crate::credential::mint_token().unwrap().digest,
+        name: "ana-2".parse().unwrap(),
+        account,
+        role: Role::Approver,
+        teams: Vec::new(),
+        first: true,
+        expires: at(3600),
+        agent: String::new(),
+    };
+    apply(store, &other_self).unwrap();
+    for own in ["ana", "ANA", "ana-2"] {
+        two_people(answer("b", true, &by(own)));
+    }
     answer("b", true, &by("cem")).unwrap();
+    store.put_held(&[waits("c", "one", 30)]).unwrap();
+    answer("c", false, &by("ana")).unwrap();
 }
 
 fn waits(id: &str, node: &str, until: i64) -> HeldRow {

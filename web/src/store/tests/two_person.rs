@@ -227,6 +227,7 @@ fn a_policy_for_a_server_waits_as_one_change_and_is_made_as_one(store: &dyn Stor
         expected: Some(0),
         document: "narrow".to_owned(),
         reason: "why".to_owned(),
+        secrets: Vouched::Freely,
         server: server.to_owned(),
     };
     apply(store, &registered("docs")).unwrap();
@@ -277,6 +278,7 @@ fn a_policy_for_a_server_waits_as_one_change_and_is_made_as_one(store: &dyn Stor
         expected: Some(1),
         document: "wider".to_owned(),
         reason: String::new(),
+        secrets: Vouched::Freely,
         server: "docs".to_owned(),
     };
     let id = proposed(make(store, &again, &by("ben")));

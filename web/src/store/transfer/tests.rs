@@ -122,6 +122,7 @@ fn fill(store: &dyn Store) {
                 expected: Some(version),
                 document: format!("# ünï {version}\n"),
                 reason: String::new(),
+                secrets: crate::store::Vouched::Freely,
             },
         );
     }
@@ -151,6 +152,7 @@ fn fill(store: &dyn Store) {
             expected: Some(0),
             document: "draft".to_owned(),
             reason: "why".to_owned(),
+            secrets: crate::store::Vouched::Freely,
         },
     );
 }
@@ -215,6 +217,7 @@ fn saved(store: &dyn Store, name: &str, on: u64) -> u64 {
         expected: Some(on),
         document: format!("# behind {on}\n"),
         reason: String::new(),
+        secrets: crate::store::Vouched::Freely,
     };
     let applied = store.apply(&change, &actor("ana"), &|_| Ok(())).unwrap();
     applied.version.unwrap()

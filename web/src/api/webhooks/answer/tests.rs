@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     app::tests::{Lab, SLACK_SECRET, WEBHOOK_SECRET, saved},
     role::Role,
-    store::{Change, HeldFacts, HeldRow},
+    store::{Change, HeldFacts, HeldRow, Telling, ToldState},
 };
 
 const SLACK: &str = "https://hooks.slack.example/T0/B0/x";
