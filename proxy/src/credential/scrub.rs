@@ -121,12 +121,12 @@ impl Scrub {
     /// Whether the other looks for the same and waits for the same.
     #[must_use]
     pub fn is_of(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.own, &other.own) && Arc::ptr_eq(&self.granted, &other.granted)
+        Arc::ptr_eq(&self.own, &other.own) && self.granted.is(&other.granted)
     }
 
-    /// Whether the origin may be sent any value, so that one may come back.
-    pub(super) fn waits(&self) -> bool {
-        self.granted.any()
+    /// Whether some value may take its sentinel's place, so that the origin may keep it where it likes.
+    pub(super) fn places(&self) -> bool {
+        self.granted.any_placed()
     }
 
     /// Whether the origin may be sent a value of this secret, so that one may come back.

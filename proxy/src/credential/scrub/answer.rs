@@ -109,7 +109,7 @@ impl Returning {
         let in_body = carried.body.as_ref().is_some_and(BodyPlan::may_change);
         // Of a token that is to be captured no piece may come alone either; nor of a value that the host may
         // be sent at any time and keep: what one request gave it, the next could fetch in pieces.
-        let told = scrub.waits() || carried.capture.is_some();
+        let told = scrub.places() || carried.capture.is_some();
         let carrying = carried.placed || in_body || told;
         if carrying {
             ask_for_all(method, headers);

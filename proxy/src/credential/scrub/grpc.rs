@@ -36,6 +36,8 @@ pub struct Messages {
     passing: Vec<u8>,
     coding: Option<Coding>,
     memory: Arc<Memory>,
+    /// What a piece came to that was small when it came, until it went.
+    opened: Share,
     at: At,
 }
 
@@ -57,11 +59,12 @@ enum At {
 impl Messages {
     /// For messages that may be compressed by `coding`; what is held of them is taken from `memory`.
     #[must_use]
-    pub const fn new(scrubbers: Scrubbers, coding: Option<Coding>, memory: Arc<Memory>) -> Self {
+    pub fn new(scrubbers: Scrubbers, coding: Option<Coding>, memory: Arc<Memory>) -> Self {
         Self {
             scrubbers,
             passing: Vec::new(),
             coding,
+            opened: memory.share(),
             memory,
             at: At::Prefix(Vec::new()),
         }
@@ -91,25 +94,30 @@ impl Messages {
         })
     }
 
-    /// A compressed message is whole.
-    fn open(&mut self, flags: u8, coded: &[u8]) -> Result<(), RewriteError> {
+    /// A compressed message is whole: it goes on, behind what this piece came to before it.
+    fn open(&mut self, flags: u8, coded: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
         let broken = RewriteError::Undecodable;
         let coding = self.coding.ok_or(broken)?;
         let mut decoder = Decoder::new(&[coding], &self.memory)?;
         decoder.push(coded);
-        let (mut plain, mut share) = (Vec::new(), self.memory.share());
+        let mut plain = Vec::new();
         while decoder.step(&mut plain)? {
             if plain.len() > LONGEST {
                 return Err(broken);
             }
-            // As it is, and as it comes out.
-            share.at_least(2 * plain.capacity())?;
+            // As it is, as it is looked at, and as it comes out.
+            let three = 3 * plain.capacity();
+            self.opened
+                .at_least(three + self.passing.len() + out.len())?;
         }
         decoder.end()?;
         let length = u32::try_from(plain.len()).map_err(|_| broken)?;
         self.passing.push(flags & !COMPRESSED);
         self.passing.extend_from_slice(&length.to_be_bytes());
         self.passing.extend_from_slice(&plain);
+        drop(plain);
+        self.pass(out)?;
+        self.opened.set(out.capacity())?;
         Ok(())
     }
 
@@ -151,9 +159,8 @@ impl Rewrite for Messages {
                     octets,
                     share,
                 } => {
-                    self.open(flags, &octets)?;
+                    self.open(flags, &octets, out)?;
                     drop(share);
-                    self.pass(out)?;
                     self.scrubbers.release(out)?;
                     At::Prefix(Vec::new())
                 }
@@ -177,7 +184,9 @@ impl Rewrite for Messages {
             };
             let over = matches!(self.at, At::Plain(0) | At::Coded { left: 0, .. });
             if octets.is_empty() && !over {
-                return self.pass(out);
+                self.pass(out)?;
+                self.opened.set(0)?;
+                return Ok(());
             }
         }
     }

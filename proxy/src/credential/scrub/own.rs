@@ -26,8 +26,8 @@ pub(super) struct Granted {
     values: Vec<bool>,
     /// They may come back; what may begin them is held back.
     pub(super) waiting: Arc<Waiting>,
-    /// One of them is not at hand, though it may be sent: its last version was not asked for yet.
-    pending: bool,
+    /// One of them is placed, or is not at hand though it may be: its last version was not asked for yet.
+    placed: bool,
 }
 
 /// What stands for a value.
@@ -35,8 +35,10 @@ pub(super) struct Granted {
 struct Standing {
     sentinel: Arc<str>,
     /// The value takes its sentinel's place in requests that it is granted to. Others sign, or were
-    /// replaced by a newer version, and no origin is told them.
+    /// replaced by a newer version.
     placed: bool,
+    /// The origin of such a request is told it: one that is placed, or goes beside a signature.
+    told: bool,
     /// What the secret is worth now is not at hand, so that nobody knows whether it is this.
     pending: bool,
 }
@@ -72,6 +74,7 @@ impl Own {
                 stands.push(Standing {
                     sentinel: sentinel.into(),
                     placed: true,
+                    told: true,
                     pending: false,
                 });
             }
@@ -88,6 +91,7 @@ impl Own {
         let stands = sentinels.iter().map(|sentinel| Standing {
             sentinel: (*sentinel).into(),
             placed: true,
+            told: true,
             pending: false,
         });
         Self::compiled(guarded, stands.collect())
@@ -120,11 +124,12 @@ impl Own {
             granted.any(|grant| grant.name == value.name)
         };
         let all = || values.iter().zip(&self.stands);
-        let wanted = all().map(|(value, stands)| stands.placed && is_granted(value));
+        let wanted = all().map(|(value, stands)| stands.told && is_granted(value));
         let wanted: Vec<bool> = wanted.collect();
-        let pending = all().any(|(value, stands)| stands.pending && is_granted(value));
+        let is_placed = |stands: &Standing| stands.placed || stands.pending;
+        let placed = all().any(|(value, stands)| is_placed(stands) && is_granted(value));
         let known = self.known.load();
-        let same = |known: &&Arc<Granted>| known.values == wanted && known.pending == pending;
+        let same = |known: &&Arc<Granted>| known.values == wanted && known.placed == placed;
         if let Some(known) = known.iter().find(same) {
             return Arc::clone(known);
         }
@@ -132,7 +137,7 @@ impl Own {
         let granted = Arc::new(Granted {
             waiting: Arc::new(self.patterns.waiting(of)),
             values: wanted,
-            pending,
+            placed,
         });
         let before = known.iter().take(MOST - 1).cloned();
         let now = std::iter::once(Arc::clone(&granted)).chain(before);
@@ -149,9 +154,14 @@ impl Own {
 }
 
 impl Granted {
-    /// Whether there are any, or will be once they are asked for.
-    pub(super) fn any(&self) -> bool {
-        self.pending || self.values.contains(&true)
+    /// Whether they are the same; of one sandbox's values.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.values == other.values && self.placed == other.placed
+    }
+
+    /// Whether any is placed, or will be once it is asked for.
+    pub(super) const fn any_placed(&self) -> bool {
+        self.placed
     }
 }
 
@@ -168,14 +178,26 @@ impl Standing {
             secret.parts.iter().position(|p| same(p.value.expose()))
         });
         let of_part = own.find(|held| Some(held.part) == part);
-        let replaces =
-            |secret: &Secret| matches!(secret.treatment, Treatment::Replace | Treatment::Bearer);
+        let now = secret.as_ref().filter(|_| of_part.is_some());
+        let placed = now.is_some_and(|secret| replaces(secret));
+        let beside = now.is_some_and(|secret| part.is_some_and(|part| goes_beside(secret, part)));
         Some(Self {
             sentinel: Arc::clone(&of_part.unwrap_or(first).sentinel),
             pending: secret.is_none(),
-            placed: of_part.is_some() && secret.is_some_and(|secret| replaces(&secret)),
+            placed,
+            told: placed || beside,
         })
     }
+}
+
+fn replaces(secret: &Secret) -> bool {
+    matches!(secret.treatment, Treatment::Replace | Treatment::Bearer)
+}
+
+/// Whether a part that is placed nowhere goes as it is all the same: a session token does, beside the signature
+/// (`X-Amz-Security-Token`), and S3 repeats it in what it says of one that ended.
+fn goes_beside(secret: &Secret, part: usize) -> bool {
+    part == SESSION_TOKEN && matches!(secret.treatment, Treatment::Aws(_))
 }
 
 impl fmt::Debug for Own {
@@ -184,5 +206,7 @@ impl fmt::Debug for Own {
     }
 }
 
+/// Of the parts of an AWS key; a key's id is no secret.
+const SESSION_TOKEN: usize = 2;
 /// Sets of grants that are kept ready.
 const MOST: usize = 16;

@@ -3,7 +3,7 @@
 //! What ends a piece and may be the beginning of a value is held back where that value is one to wait for,
 //! never more than the longest form. Whatever passes before it was complete (because its value is none to
 //! wait for, because nothing more came, or because an event was over) is still remembered: what completes
-//! it later is replaced nevertheless.
+//! it later is replaced nevertheless. So is what makes a replaced value the beginning of a longer one.
 
 use std::{borrow::Cow, collections::BTreeSet, fmt, sync::Arc};
 
@@ -193,7 +193,7 @@ impl Scrubber {
             When::More => finds.waits_from(at),
             When::Now | When::Last => None,
         };
-        let mut at = 0;
+        let (mut at, mut longer) = (0, None);
         for hit in &finds.hits {
             if hit.start < at {
                 continue;
@@ -205,6 +205,8 @@ impl Scrubber {
             self.copy(piece, &mut at, hit.start, out);
             self.put(piece, hit, out);
             at = hit.end;
+            let longer_here = finds.open_from(hit.start) == Some(hit.start);
+            longer = longer.or_else(|| longer_here.then_some(hit.start));
         }
         let (free, end) = (at, waits_from(at).unwrap_or(raw.len()));
         if when == When::More {
@@ -219,8 +221,7 @@ impl Scrubber {
             run.end(None, &mut letters);
             style.write(&letters, out);
         }
-        // What a run wrote anew went as something else.
-        let open = finds.open_from(free).filter(|_| self.run.is_none());
+        let open = longer.or_else(|| finds.open_from(free));
         self.finds = finds;
         Done {
             kept: open.unwrap_or(at).min(at),
@@ -231,6 +232,7 @@ impl Scrubber {
     /// Copies up to where a value begins, written anew where a Base64 text moved. An escape that lies
     /// over that place is none.
     fn copy(&mut self, piece: Piece<'_>, at: &mut usize, to: usize, out: &mut Vec<u8>) {
+        *at = piece.unsent(*at, to);
         while self.run.is_some() && *at < to {
             let unit = unit(piece.raw, *at, DEPTH, piece.when == When::Last);
             let end = unit.map(|unit| unit.end).filter(|end| *end <= to);
@@ -243,6 +245,7 @@ impl Scrubber {
 
     /// Copies up to where a value may begin; an escape that lies over that place is left.
     fn copy_until_open(&mut self, piece: Piece<'_>, at: &mut usize, to: usize, out: &mut Vec<u8>) {
+        *at = piece.unsent(*at, to);
         while self.run.is_some() && *at < to {
             let unit = unit(piece.raw, *at, DEPTH, piece.when == When::Last);
             let Some(end) = unit.map(|unit| unit.end).filter(|end| *end <= to) else {
@@ -266,8 +269,9 @@ impl Scrubber {
         let Some((mut run, mut style)) = self.run.take() else {
             return;
         };
-        if matches!(octet, b'\r' | b'\n') {
-            // Line breaks within the text stay where they are.
+        let event_line = self.fit == Fit::Events && spelled.len() == 1;
+        if matches!(octet, b'\r' | b'\n') && !event_line {
+            // Line breaks within the text stay where they are; each line of an event is a field of it.
             piece.copy(start, end, out);
             self.run = Some((run, style));
             return;
@@ -277,6 +281,10 @@ impl Scrubber {
         }
         let mut letters = Vec::new();
         match run.feed(octet, &mut letters) {
+            // Its room is that of the escape.
+            Fed::Taken if self.fit == Fit::Exact && spelled.len() > 1 => {
+                out.extend_from_slice(&fitted("", spelled.len()));
+            }
             Fed::Taken => {
                 style.write(&letters, out);
                 if !run.is_level() {
@@ -291,8 +299,15 @@ impl Scrubber {
         }
     }
 
-    /// Writes a sentinel in a value's place.
+    /// Writes a sentinel in a value's place, where that was not done before.
     fn put(&mut self, piece: Piece<'_>, hit: &Hit, out: &mut Vec<u8>) {
+        if hit.end <= piece.sent {
+            return;
+        }
+        if hit.start < piece.sent {
+            // A run took what went of it for something else.
+            self.run = None;
+        }
         let scrub = Arc::clone(&self.scrub);
         let Some(pattern) = scrub.own.patterns.pattern(hit.text) else {
             return;
@@ -405,6 +420,11 @@ impl Scrubber {
 }
 
 impl Piece<'_> {
+    /// Where between these two what did not go already begins; a run has read what did.
+    fn unsent(&self, from: usize, to: usize) -> usize {
+        from.max(self.sent.min(to))
+    }
+
     /// Copies what did not go already.
     fn copy(&self, from: usize, to: usize, out: &mut Vec<u8>) {
         let from = from.max(self.sent);

@@ -1,6 +1,7 @@
 //! Bodies that are open while values change, that stop within a value, and that say they are messages.
 
 use super::{super::grpc::Messages, *};
+use crate::credential::{memory::NoMemory, rewrite::RewriteError};
 
 const NEXT: &str = "ghp_9876+Next/Value==abc";
 
@@ -157,6 +158,156 @@ fn a_rest_within_a_base64_text_that_is_written_anew_shows_no_second_value() {
             assert!(!plain.contains(tail), "{cut} {more}: {plain}");
         }
     }
+}
+
+#[test]
+fn what_makes_a_replaced_value_the_beginning_of_a_longer_one_is_replaced_too() {
+    let long = format!("{VALUE}-and+More/of.it");
+    let pairs = [(VALUE, SENTINEL), (&*long, "gigph-of-the-longer-one")];
+    let encoded = general_purpose::STANDARD.encode(format!("x{long}"));
+    let (end, coded) = ("More/of.it", "TW9yZS9vZi5pd");
+    for (whole, end) in [(&*long, end), (&encoded, coded)] {
+        assert!(whole.contains(end));
+        for (granted, fit) in [
+            (&["TOKEN"][..], Fit::Free),
+            (&["TOKEN"], Fit::Exact),
+            (&[], Fit::Free),
+            (&[], Fit::Exact),
+        ] {
+            let scrub = super::granted(&pairs, granted);
+            for cut in 1..whole.len() {
+                let (head, tail) = whole.as_bytes().split_at(cut);
+                let mut scrubber = scrub.scrubber(fit);
+                let mut out = Vec::new();
+                for piece in [head, tail] {
+                    scrubber.push(piece, &mut out).unwrap();
+                    scrubber.release(&mut out).unwrap();
+                }
+                scrubber.finish(&mut out).unwrap();
+                assert!(fit == Fit::Free || out.len() == whole.len(), "{cut}");
+                let shown = text(out);
+                assert!(!shown.contains(end), "{cut}, {granted:?}: {shown}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_base64_text_that_is_written_anew_hides_the_end_of_a_second_value_wherever_it_is_cut() {
+    let scrub = granted(&[(VALUE, SENTINEL)], &[]);
+    let end = VALUE.get(VALUE.len() / 2..).unwrap();
+    for (before, between) in [("", ""), ("x", ""), ("xy", "z"), ("", "zz, and ")] {
+        let twice = general_purpose::STANDARD.encode(format!("{before}{VALUE}{between}{VALUE}"));
+        let first = (before.len() + VALUE.len()).div_ceil(3) * 4;
+        // Of the last characters of a text nobody knows that they are a value's.
+        for cut in first..twice.len() - 8 {
+            let (head, tail) = twice.as_bytes().split_at(cut);
+            let out = through(&scrub, Fit::Free, &[head, tail]);
+            // Whoever knows where it was cut begins there.
+            for skipped in 0..4 {
+                let letters = out.get(skipped..).unwrap();
+                let whole = letters.len() / 4 * 4;
+                let shown = LENIENT.decode(&letters[..whole]).unwrap_or_default();
+                let shown = String::from_utf8_lossy(&shown);
+                assert!(!shown.contains(end), "{before}, {between}, {cut}: {shown}");
+            }
+            let exact = through(&scrub, Fit::Exact, &[head, tail]);
+            assert_eq!(exact.len(), twice.len(), "{cut}");
+        }
+    }
+}
+
+#[test]
+fn a_character_that_a_value_shares_keeps_its_room_however_it_is_written() {
+    let scrub = scrub();
+    for after in ["a", "ab", "a and more"] {
+        let encoded = general_purpose::STANDARD.encode(format!("u{VALUE}{after}"));
+        for at in VALUE.len() * 4 / 3 - 1..encoded.len() {
+            let octet = encoded.as_bytes()[at];
+            for escape in [format!("%{octet:02X}"), format!("\\u{octet:04x}")] {
+                let (head, tail) = encoded.split_at(at);
+                let written = [head, &escape, tail.get(1..).unwrap()].concat();
+                let out = through(&scrub, Fit::Exact, &[written.as_bytes()]);
+                assert_eq!(out.len(), written.len(), "{written}: {}", text(out));
+            }
+        }
+    }
+}
+
+#[test]
+fn an_event_ends_the_base64_text_in_it() {
+    let mut scrubber = scrub().scrubber(Fit::Events);
+    for plain in [format!("x{VALUE}"), VALUE.to_owned(), format!("xy{VALUE}.")] {
+        let engine = general_purpose::STANDARD_NO_PAD;
+        let mut out = Vec::new();
+        let event = format!("data: {}\n\n", engine.encode(&plain));
+        scrubber.push(event.as_bytes(), &mut out).unwrap();
+        let out = text(out);
+        let shown = out
+            .strip_prefix("data: ")
+            .and_then(|out| out.strip_suffix("\n\n"));
+        let shown = LENIENT.decode(shown.unwrap()).unwrap();
+        assert_eq!(text(shown), plain.replace(VALUE, SENTINEL));
+    }
+    let mut out = Vec::new();
+    scrubber.push(b"data: next\n\n", &mut out).unwrap();
+    assert_eq!(text(out), "data: next\n\n");
+}
+
+#[test]
+fn equal_grants_are_the_same_however_many_others_were_asked_for_meanwhile() {
+    let values: Vec<GuardedValue> = (0..5)
+        .map(|number| GuardedValue {
+            name: format!("S{number}").parse().unwrap(),
+            version: 1,
+            value: Arc::new(SecretBytes::new(
+                format!("value.number.{number}").into_bytes(),
+            )),
+            current: true,
+        })
+        .collect();
+    let guarded = Guarded {
+        generation: 1,
+        values,
+    };
+    let own = Arc::new(Own::of(guarded, &["a", "b", "c", "d", "e"]).unwrap());
+    let of = |set: u32| {
+        let names = (0..5).filter(|bit| set & 1 << bit != 0);
+        let grants = names.map(|bit| SecretGrant::everywhere(format!("S{bit}").parse().unwrap()));
+        Scrub::granted(Arc::clone(&own), &grants.collect::<Vec<_>>())
+    };
+    let first = of(1);
+    for set in 2..32 {
+        assert!(!first.is_of(&of(set)));
+    }
+    assert!(first.is_of(&of(1)));
+}
+
+#[test]
+fn what_messages_come_to_is_counted_until_it_went() {
+    let message = |octets: usize| {
+        let mut to = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        to.write_all(&vec![b'-'; octets]).unwrap();
+        let coded = to.finish().unwrap();
+        let length = u32::try_from(coded.len()).unwrap();
+        [&[1][..], &length.to_be_bytes(), &coded].concat()
+    };
+    let memory = Memory::of(20 * 1024 * 1024);
+    let through = |stream: &[u8]| {
+        let scrubbers = Scrubbers::new(&scrub(), Fit::Exact);
+        let mut messages = Messages::new(scrubbers, Some(Coding::Gzip), Arc::clone(&memory));
+        let mut out = Vec::new();
+        let passed = messages.push(stream, &mut out);
+        assert!(messages.held() == 0 && (passed.is_err() || memory.held() < 4 * 1024 * 1024));
+        passed.map(|()| out.len())
+    };
+    let one = message(2 * 1024 * 1024);
+    assert_eq!(through(&one), Ok(2 * 1024 * 1024 + 5));
+    assert_eq!(
+        through(&one.repeat(12)),
+        Err(RewriteError::NoMemory(NoMemory))
+    );
+    assert_eq!(memory.held(), 0);
 }
 
 #[test]

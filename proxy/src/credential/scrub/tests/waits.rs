@@ -204,6 +204,41 @@ proptest! {
 struct Three(Vec<Arc<Secret>>, Arc<Guarded>);
 
 impl Three {
+    /// A temporary AWS key, with what is watched for of it.
+    fn aws() -> Self {
+        let part = |variable: &str, value: &str| Part {
+            variable: variable.into(),
+            value: SecretBytes::from(value),
+            shape: Shape::Plain,
+        };
+        let parts = [
+            ("KEY", "ASIAKEYKEYKEYKEY"),
+            ("KEY_SECRET_ACCESS_KEY", "secret.access.key"),
+            ("KEY_SESSION_TOKEN", "session.token.of.it"),
+        ];
+        let secret = Secret {
+            name: "KEY".parse().unwrap(),
+            version: 1,
+            parts: parts
+                .iter()
+                .map(|(name, value)| part(name, value))
+                .collect(),
+            treatment: Treatment::Aws(Arc::default()),
+            entrusted: false,
+        };
+        let guarded = parts.iter().skip(1).map(|(_, value)| GuardedValue {
+            name: "KEY".parse().unwrap(),
+            version: 1,
+            value: Arc::new(SecretBytes::from(*value)),
+            current: true,
+        });
+        let guarded = Guarded {
+            generation: 1,
+            values: guarded.collect(),
+        };
+        Self(vec![Arc::new(secret)], Arc::new(guarded))
+    }
+
     fn new() -> Self {
         let secret = |name: &str, value: &str, treatment| {
             Arc::new(Secret {
@@ -307,6 +342,30 @@ fn only_what_an_origin_may_be_sent_is_waited_for_and_what_others_hold_is_not_loo
     assert_eq!(whole("others.value.now"), "others.value.now");
 }
 
+#[test]
+fn a_session_token_is_waited_for_and_the_key_that_signs_is_not() {
+    let keeper = Three::aws();
+    let secrets = keeper.0.clone();
+    let border = Border::new(Arc::new(keeper));
+    let wallet = border.wallet(SandboxId::new(uuid::Uuid::from_u128(1)));
+    wallet.hold(&secrets[0]).unwrap();
+    let grant = [SecretGrant::everywhere("KEY".parse().unwrap())];
+    let scrub = wallet.scrub(&grant).unwrap();
+    for (begun, held) in [("session.token.of", 16), ("secret.access.k", 0)] {
+        let mut scrubber = scrub.scrubber(Fit::Free);
+        scrubber.push(begun.as_bytes(), &mut Vec::new()).unwrap();
+        assert_eq!(scrubber.held(), held, "{begun}");
+    }
+    // Downloads of what is signed for go on where they stopped.
+    assert!(!scrub.places());
+    let elsewhere = wallet
+        .scrub(&[])
+        .unwrap()
+        .scrubber(Fit::Free)
+        .pass(Bytes::from_static(b"session.to"));
+    assert_eq!(elsewhere, "session.to");
+}
+
 /// Knows values, and what none of them is worth now.
 #[derive(Debug)]
 struct Unasked(Arc<Guarded>);
@@ -333,7 +392,7 @@ fn a_host_that_may_be_sent_a_value_is_asked_for_no_range_before_a_new_version_wa
     let wallet = border.wallet(SandboxId::new(uuid::Uuid::from_u128(1)));
     wallet.hold(&known.0[0]).unwrap();
     let grant = |name: &str| [SecretGrant::everywhere(name.parse().unwrap())];
-    assert!(wallet.scrub(&grant("PLACED")).unwrap().waits());
-    assert!(!wallet.scrub(&grant("OTHERS")).unwrap().waits());
-    assert!(!wallet.scrub(&[]).unwrap().waits());
+    assert!(wallet.scrub(&grant("PLACED")).unwrap().places());
+    assert!(!wallet.scrub(&grant("OTHERS")).unwrap().places());
+    assert!(!wallet.scrub(&[]).unwrap().places());
 }
