@@ -5,6 +5,7 @@
 //! meant.
 
 use aws_lc_rs::rand;
+use gig_policy::SandboxId;
 use gig_vault::{SecretBytes, Shape};
 
 use super::watch::Watch;
@@ -18,6 +19,8 @@ pub struct Original<'a> {
     pub value: &'a SecretBytes,
     /// What no sentinel may hold.
     pub watch: &'a Watch,
+    /// Who will hold the sentinel: tokens of others' logins are what their servers say, and may stand in it.
+    pub sandbox: SandboxId,
 }
 
 /// No sentinel could be made.

@@ -244,6 +244,7 @@ impl Wallet {
         let original = watch.as_deref().map(|watch| Original {
             value: &of.value,
             watch,
+            sandbox: self.sandbox,
         });
         let changing = self.changing.lock();
         let mut held = Vec::clone(&self.held.load());

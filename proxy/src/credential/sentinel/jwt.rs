@@ -15,14 +15,14 @@ use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
 use super::{MintSentinelError, Original};
-use crate::credential::watch::{Found, Watch, What};
+use crate::credential::watch::{Found, What};
 
 /// Signed by nobody: its signature and its number are random.
 pub(super) fn mint(original: Option<Original<'_>>) -> Result<String, MintSentinelError> {
-    let told = original.and_then(|original| Some((original.watch, told(original)?)));
-    if let Some((watch, (header, claims))) = told {
+    let told = original.and_then(|original| Some((original, told(original)?)));
+    if let Some((original, (header, claims))) = told {
         let text = written(&header, &claims)?;
-        if !holds_value(watch, text.as_bytes()) {
+        if !original.is_betrayed_by(text.as_bytes()) {
             return Ok(text);
         }
     }
@@ -48,13 +48,18 @@ fn written(
     ))
 }
 
-/// Whether a value of some secret stands in a text, in any form.
-fn holds_value(watch: &Watch, text: &[u8]) -> bool {
-    let mut holds = false;
-    let mut tell = |found: &Found| holds |= !matches!(found.what, What::Sentinel(_));
-    watch.find_escaped(text, &mut tell);
-    watch.find_split(text, &mut tell);
-    holds
+impl Original<'_> {
+    /// Whether a value of some secret stands in a text, in any form.
+    fn is_betrayed_by(&self, text: &[u8]) -> bool {
+        let mut holds = false;
+        let is_value = |found: &Found| {
+            found.concerns(self.sandbox) && !matches!(found.what, What::Sentinel(_))
+        };
+        let mut tell = |found: &Found| holds |= is_value(found);
+        self.watch.find_escaped(text, &mut tell);
+        self.watch.find_split(text, &mut tell);
+        holds
+    }
 }
 
 /// The text of an object with one random member more, which comes first.
@@ -93,8 +98,8 @@ fn told(original: Original<'_>) -> Option<(Map<String, Value>, Map<String, Value
         serde_json::from_slice::<Map<String, Value>>(&octets).ok()
     };
     let (header, claims) = (next()?, next()?);
-    let header = some(&header, (&HEADER, HEADER_ROOM), original.watch);
-    let mut claims = some(&claims, (&CLAIMS, CLAIMS_ROOM), original.watch);
+    let header = some(&header, (&HEADER, HEADER_ROOM), original);
+    let mut claims = some(&claims, (&CLAIMS, CLAIMS_ROOM), original);
     if let Some(end) = claims.get_mut("exp") {
         let least = SystemClock.now().as_second() + LEAST;
         if end.as_f64().is_none_or(|end| end < least as f64) {
@@ -109,11 +114,11 @@ fn told(original: Original<'_>) -> Option<(Map<String, Value>, Map<String, Value
 fn some(
     of: &Map<String, Value>,
     (names, room): (&[&str], usize),
-    watch: &Watch,
+    original: Original<'_>,
 ) -> Map<String, Value> {
     let plain = |value: &Value| match value {
-        Value::String(text) => !holds_value(watch, text.as_bytes()),
-        Value::Number(number) => !holds_value(watch, number.to_string().as_bytes()),
+        Value::String(text) => !original.is_betrayed_by(text.as_bytes()),
+        Value::Number(number) => !original.is_betrayed_by(number.to_string().as_bytes()),
         Value::Bool(_) => true,
         Value::Null | Value::Array(_) | Value::Object(_) => false,
     };
@@ -160,10 +165,16 @@ const LEAST: i64 = 20 * 24 * 60 * 60;
 mod tests {
     use std::sync::Arc;
 
+    use gig_policy::SandboxId;
     use gig_vault::{Guarded, GuardedValue, SecretBytes};
 
     use super::*;
-    use crate::credential::forms::forms;
+    use crate::credential::{
+        forms::forms,
+        watch::{CapturedToken, Watch},
+    };
+
+    const SANDBOX: SandboxId = SandboxId::new(uuid::Uuid::from_u128(1));
 
     const HS256: &str = r#"{"alg":"HS256","kid":"k1","typ":"JWT","x5c":["certificate"]}"#;
 
@@ -188,8 +199,20 @@ mod tests {
         Watch::new([], &guarded)
     }
 
+    fn original<'a>(value: &'a SecretBytes, watch: &'a Watch) -> Original<'a> {
+        Original {
+            value,
+            watch,
+            sandbox: SANDBOX,
+        }
+    }
+
+    fn holds_value(watch: &Watch, text: &[u8]) -> bool {
+        original(&SecretBytes::new(Vec::new()), watch).is_betrayed_by(text)
+    }
+
     fn minted(value: &SecretBytes, watch: &Watch) -> (String, Value, Value) {
-        let text = mint(Some(Original { value, watch })).unwrap();
+        let text = mint(Some(original(value, watch))).unwrap();
         let parts: Vec<_> = text
             .split('.')
             .map(|part| URL_SAFE_NO_PAD.decode(part).unwrap())
@@ -252,6 +275,28 @@ mod tests {
         // What two claims hold together by chance.
         let watch = watching(&[br#""azp":"c1ient-id-Of-It""#]);
         assert_eq!(minted(&value, &watch).2["iss"], "gig");
+    }
+
+    #[test]
+    fn a_token_of_another_sandboxs_login_takes_no_claim_away() {
+        let claims = r#"{"iss":"https://issuer.test","sub":"u1","scope":"read:all"}"#;
+        let value = token(HS256, claims);
+        let told = |owner: u128| {
+            let token = CapturedToken {
+                sandbox: SandboxId::new(uuid::Uuid::from_u128(owner)),
+                name: "login".parse().unwrap(),
+                value: Arc::new(SecretBytes::copy_of(b"https://issuer.test")),
+            };
+            let guarded = Guarded {
+                generation: 1,
+                values: Vec::new(),
+            };
+            let watch = Watch::with_tokens(&[], &guarded, &[token]);
+            let (.., claims) = minted(&value, &watch);
+            (claims["iss"].clone(), claims["sub"].clone())
+        };
+        assert_eq!(told(2), (json!("https://issuer.test"), json!("u1")));
+        assert_eq!(told(1), (Value::Null, json!("u1")));
     }
 
     #[test]
