@@ -37,6 +37,13 @@ pub trait Keeper: Send + Sync + fmt::Debug {
     /// Every real value that the keeper knows, current and revoked, which may only go where its
     /// secret is bound. The same `Arc` until something changes.
     fn guarded(&self) -> Arc<Guarded>;
+
+    /// The same for who asks again and again while something is open: cheap, and with all that anybody was
+    /// given here. What others changed in a store that this keeper shares with them may be missing for
+    /// fifty milliseconds.
+    fn lately_guarded(&self) -> Arc<Guarded> {
+        self.guarded()
+    }
 }
 
 /// The real values to watch for.

@@ -29,7 +29,7 @@ mod slot;
 
 use self::{
     flight::Flights,
-    guard::{Guard, Seen},
+    guard::{Asked, Guard, Seen},
     slot::{Slot, Stamp},
 };
 use crate::{
@@ -221,6 +221,13 @@ impl Kept {
         Arc::clone(slots.entry(name.clone()).or_default())
     }
 
+    fn asked_now(&self) -> Asked {
+        Asked {
+            now: self.clock.now(),
+            changes: self.vault.as_ref().map_or(0, |vault| vault.changes()),
+        }
+    }
+
     fn seen_now(&self) -> (Seen, Option<Arc<View>>) {
         let view = self.vault.as_ref().and_then(|vault| vault.view().ok());
         let seen = Seen {
@@ -268,11 +275,17 @@ impl Keeper for RunKeeper {
         }
     }
 
+    fn lately_guarded(&self) -> Arc<Guarded> {
+        let recent = self.0.guard.recent(self.0.asked_now());
+        recent.unwrap_or_else(|| self.guarded())
+    }
+
     fn guarded(&self) -> Arc<Guarded> {
         let kept = &self.0;
-        let now = kept.clock.now();
+        // Read first: what is read meanwhile is asked for once more.
+        let asked = kept.asked_now();
         let (seen, view) = kept.seen_now();
-        if let Some(guarded) = kept.guard.unchanged(seen, now) {
+        if let Some(guarded) = kept.guard.unchanged(seen, asked) {
             return guarded;
         }
         let fetched = kept.guard.fetched();
@@ -283,8 +296,8 @@ impl Keeper for RunKeeper {
                 .map(|(name, slot)| (name.clone(), Arc::clone(slot)))
                 .collect()
         };
-        let list = guard::list(kept, view.as_deref(), &slots, now);
-        kept.guard.renew(seen, (list, fetched), || {
+        let list = guard::list(kept, view.as_deref(), &slots, asked.now);
+        kept.guard.renew((seen, asked), (list, fetched), || {
             kept.generation.fetch_add(1, Ordering::Relaxed) + 1
         })
     }

@@ -4,7 +4,14 @@
 //! [`View`]: the rows of one moment, checked, with the keys that open them. It is made anew when the
 //! store changed, so that a revocation by another process shows at the next look.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use gig_policy::SecretName;
 use jiff::Timestamp;
@@ -46,6 +53,8 @@ pub struct Vault {
     owner: Arc<str>,
     /// The last look.
     seen: Mutex<Option<Arc<View>>>,
+    /// Counts up with every look that brought something new, and with everything that is written here.
+    changes: AtomicU64,
     /// The owner's custody key, once unlocked.
     custody: RwLock<Option<Arc<Unlocked>>>,
     cost: Argon2Cost,
@@ -77,6 +86,7 @@ impl Vault {
             clock,
             owner: OWNER.into(),
             seen: Mutex::new(None),
+            changes: AtomicU64::new(0),
             custody: RwLock::new(None),
             cost: Argon2Cost::default(),
             made: None,
@@ -154,7 +164,18 @@ impl Vault {
         };
         let view = Arc::new(View { snapshot, keyring });
         *seen = Some(Arc::clone(&view));
+        self.changed();
         Ok(view)
+    }
+
+    /// Counts up with everything that this process has read anew or written; asks no store. What somebody
+    /// here has of the store is counted before they have it.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Leaves out keys whose grace time is over, and has the store forget them.
@@ -258,7 +279,10 @@ impl Vault {
                 }
             }
             match self.store.commit(view.snapshot.generation, &changes) {
-                Ok(()) => return Ok(made),
+                Ok(()) => {
+                    self.changed();
+                    return Ok(made);
+                }
                 Err(CommitError::Overtaken) => {}
                 Err(CommitError::Store(error)) => return Err(error.into()),
             }

@@ -94,7 +94,7 @@ impl Live {
         Basis {
             policy: self.asked.subject.policy(),
             held: self.wallet.held(),
-            kept: self.wallet.border().keeper().guarded(),
+            kept: self.wallet.border().keeper().lately_guarded(),
         }
     }
 }

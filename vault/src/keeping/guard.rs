@@ -1,8 +1,11 @@
 //! The list of real values to watch for, made anew only when something changed.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use gig_policy::SecretName;
@@ -11,6 +14,7 @@ use parking_lot::Mutex;
 
 use super::{Kept, slot::Slot};
 use crate::{
+    clock::after,
     keeper::{Guarded, GuardedValue},
     secret_bytes::SecretBytes,
     vault::{UseVaultError, View},
@@ -27,6 +31,7 @@ pub(super) struct Guard {
 #[derive(Debug)]
 struct Listed {
     seen: Seen,
+    asked: Asked,
     /// When some version stops being usable by itself.
     until: Option<Timestamp>,
     guarded: Arc<Guarded>,
@@ -41,6 +46,13 @@ pub(super) struct Seen {
     pub(super) generation: Option<u64>,
 }
 
+/// When the store was asked, and what this process had read and written of it before it was.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) now: Timestamp,
+    pub(super) changes: u64,
+}
+
 /// A list, and when it is no longer right.
 pub(super) struct List {
     values: Vec<GuardedValue>,
@@ -50,13 +62,24 @@ pub(super) struct List {
 impl Guard {
     /// The last list, if it is still right. A silent store leaves the last one standing: it is better
     /// than none.
-    pub(super) fn unchanged(&self, seen: Seen, now: Timestamp) -> Option<Arc<Guarded>> {
-        let listed = self.listed.lock();
-        let fetched = self.fetched();
-        let listed = listed.as_ref().filter(|listed| listed.fetched == fetched)?;
+    pub(super) fn unchanged(&self, seen: Seen, asked: Asked) -> Option<Arc<Guarded>> {
+        let mut listed = self.listed.lock();
+        let listed = listed.as_mut()?;
         let same =
             listed.seen == seen || (seen.generation.is_none() && listed.seen.generation.is_some());
-        let right = same && listed.until.is_none_or(|until| now < until);
+        if !same || !listed.is_all(self.fetched(), asked.now) {
+            return None;
+        }
+        listed.asked = asked;
+        Some(Arc::clone(&listed.guarded))
+    }
+
+    /// The last list, if the store was asked a moment ago and nothing was read, written or fetched here since.
+    pub(super) fn recent(&self, Asked { now, changes }: Asked) -> Option<Arc<Guarded>> {
+        let listed = self.listed.lock();
+        let listed = listed.as_ref()?;
+        let recent = listed.asked.now <= now && now < after(listed.asked.now, SOON);
+        let right = recent && listed.asked.changes == changes && listed.is_all(self.fetched(), now);
         right.then(|| Arc::clone(&listed.guarded))
     }
 
@@ -73,7 +96,7 @@ impl Guard {
     /// Keeps a list that was begun when so much had been `fetched`.
     pub(super) fn renew(
         &self,
-        seen: Seen,
+        (seen, asked): (Seen, Asked),
         (list, fetched): (List, u64),
         generation: impl FnOnce() -> u64,
     ) -> Arc<Guarded> {
@@ -83,11 +106,19 @@ impl Guard {
         });
         *self.listed.lock() = Some(Listed {
             seen,
+            asked,
             until: list.until,
             guarded: Arc::clone(&guarded),
             fetched,
         });
         guarded
+    }
+}
+
+impl Listed {
+    /// Whether nothing was fetched since, and nothing in it came to its end.
+    fn is_all(&self, fetched: u64, now: Timestamp) -> bool {
+        self.fetched == fetched && self.until.is_none_or(|until| now < until)
     }
 }
 
@@ -189,6 +220,10 @@ impl List {
     }
 }
 
+/// Who is open for long hears this much later of what others wrote: an answer may come in thousands of pieces a
+/// second, and each question takes a lock and a call.
+const SOON: Duration = Duration::from_millis(50);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,15 +238,18 @@ mod tests {
             values: Vec::new(),
             until: None,
         };
-        let now = Timestamp::UNIX_EPOCH;
+        let asked = Asked {
+            now: Timestamp::UNIX_EPOCH,
+            changes: 0,
+        };
         let begun = guard.fetched();
         guard.forget();
-        drop(guard.renew(seen, (list(), begun), || 1));
-        assert!(guard.unchanged(seen, now).is_none());
+        drop(guard.renew((seen, asked), (list(), begun), || 1));
+        assert!(guard.unchanged(seen, asked).is_none());
         let begun = guard.fetched();
-        drop(guard.renew(seen, (list(), begun), || 2));
-        assert!(guard.unchanged(seen, now).is_some());
+        drop(guard.renew((seen, asked), (list(), begun), || 2));
+        assert!(guard.unchanged(seen, asked).is_some());
         guard.forget();
-        assert!(guard.unchanged(seen, now).is_none());
+        assert!(guard.unchanged(seen, asked).is_none());
     }
 }

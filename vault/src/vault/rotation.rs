@@ -247,7 +247,10 @@ impl Rotation<'_> {
         step: RotationStep,
     ) -> Result<RotationStep, RotateMasterError> {
         match self.vault.store.commit(view.generation(), changes) {
-            Ok(()) => Ok(step),
+            Ok(()) => {
+                self.vault.changed();
+                Ok(step)
+            }
             Err(CommitError::Overtaken) => Ok(RotationStep::Overtaken),
             Err(CommitError::Store(error)) => Err(UseVaultError::from(error).into()),
         }

@@ -98,3 +98,46 @@ async fn what_only_gig_uses_of_a_provided_value_is_watched_for_too() {
         "{watched:?}"
     );
 }
+
+#[tokio::test]
+async fn who_asks_again_and_again_hears_of_this_process_at_once_and_of_others_soon() {
+    let lab = Lab::new();
+    put(&lab.vault, "A", "first value", "{}", 0);
+    lab.provided();
+    let keeper = lab.keeper();
+    let other = vault(lab.dir.path(), &lab.clock);
+    let knows = |value: &str| {
+        let lately = keeper.lately_guarded();
+        let mut known = lately.values.iter();
+        known.any(|known| known.value.expose() == value.as_bytes())
+    };
+    assert!(knows("first value"));
+    let before = keeper.lately_guarded();
+    put(&other, "A", "second value", "{}", 60);
+    assert!(
+        Arc::ptr_eq(&before, &keeper.lately_guarded()),
+        "no store is asked"
+    );
+    lab.pass(1);
+    assert!(knows("second value"));
+    // What was read for that is asked for once more.
+    assert!(knows("second value"));
+    // What is given out here may come back at once, whoever wrote it.
+    put(&other, "A", "third value", "{}", 60);
+    assert!(!knows("third value"));
+    assert_eq!(get(&keeper, "A").await.unwrap(), "third value");
+    assert!(knows("third value"));
+    put(&lab.vault, "A", "fourth value", "{}", 60);
+    assert!(knows("fourth value"));
+    assert_eq!(get(&keeper, "KV").await.unwrap(), "value 1");
+    assert!(knows("value 1"));
+    // A clock that is set back makes nobody wait.
+    put(&other, "A", "fifth value", "{}", 60);
+    let back = StoppedClock::at(Timestamp::from_second(1_700_000_000).unwrap());
+    let asked = |now| Asked {
+        now,
+        changes: keeper.0.asked_now().changes,
+    };
+    assert!(keeper.0.guard.recent(asked(lab.clock.now())).is_some());
+    assert!(keeper.0.guard.recent(asked(back.now())).is_none());
+}
