@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use http::{
-    HeaderMap, HeaderName, HeaderValue,
+    HeaderMap, HeaderName, HeaderValue, Method,
     header::{CONTENT_ENCODING, CONTENT_TYPE},
 };
 use memchr::memmem;
@@ -31,14 +31,18 @@ pub(super) fn handing_out(signed: &Signed, request: &Signable<'_>) -> Option<&'s
     if service == "sso-oauth" || service == "connect" && path.starts_with("/user/federate") {
         return Some(OTHER);
     }
+    if gives_api_key(&service, request) {
+        return Some(OTHER);
+    }
     let mut actions = targets(request.headers);
     actions.extend(named(request.target.query().unwrap_or_default().as_bytes()));
     if !FORMS.contains(&&*service) {
         actions.extend(operation(path));
-        return actions
-            .iter()
-            .any(|action| hands_out(action))
-            .then_some(OTHER);
+        // Of others' sessions (Athena's) nothing follows.
+        let opens = |action: &[u8]| service == "ssm" && SESSIONS.contains(&&*word(action));
+        let mut actions = actions.iter();
+        let any = actions.any(|action| hands_out(action) || opens(action));
+        return any.then_some(OTHER);
     }
     let Some(body) = request.body else {
         return Some(UNTOLD);
@@ -79,6 +83,24 @@ fn gives_session(request: &Signable<'_>) -> bool {
         || decoded(request.target.path().as_bytes())
             .to_ascii_lowercase()
             .ends_with(b"/accessgrantsinstance/dataaccess")
+}
+
+/// `CreateApiKey` of API Gateway and AppSync, and what lists such keys with their values.
+fn gives_api_key(service: &str, request: &Signable<'_>) -> bool {
+    let path = decoded(request.target.path().as_bytes());
+    let mut words = path.split(|octet| *octet == b'/');
+    if !words.any(|word| word.eq_ignore_ascii_case(b"apikeys")) {
+        return false;
+    }
+    let query = decoded(request.target.query().unwrap_or_default().as_bytes()).to_ascii_lowercase();
+    match service {
+        "apigateway" => {
+            request.method == Method::POST || memmem::find(&query, b"includevalue").is_some()
+        }
+        // A key's id is the key.
+        "appsync" => true,
+        _ => false,
+    }
 }
 
 /// The actions that `X-Amz-Target` may name: what follows a dot, and each other word of it.
@@ -149,7 +171,7 @@ const UNTOLD: &str = "it does not say as a form which action it asks for, and th
 
 const TARGET: HeaderName = HeaderName::from_static("x-amz-target");
 /// Services that are asked by a form and can answer with credentials.
-const FORMS: [&str; 3] = ["sts", "iam", "redshift"];
+const FORMS: [&str; 4] = ["sts", "iam", "redshift", "ec2"];
 /// Services that are asked by paths and can answer with credentials.
 const REST: [&str; 2] = ["codeartifact", "lakeformation"];
 /// Of STS; what follows from its answers is nothing.
@@ -158,14 +180,22 @@ const HARMLESS: [&[u8]; 3] = [
     b"DecodeAuthorizationMessage",
     b"GetAccessKeyInfo",
 ];
+/// Of Systems Manager, whose answer opens a shell.
+const SESSIONS: [&[u8]; 2] = [b"startsession", b"resumesession"];
 /// In the names of actions, in lower case.
-const TOKENS: [&str; 11] = [
+const TOKENS: [&str; 17] = [
     "accesstoken",
     "authorizationtoken",
     "authtoken",
+    "createapikey",
     "createbucketaccesskey",
     "computeaccess",
     "createaccesskey",
+    "createkeypair",
+    "defaultkeypair",
+    "executecommand",
+    "getinstanceaccess",
+    "masteruserpassword",
     "federationtoken",
     "openidtoken",
     "sessiontoken",
@@ -194,6 +224,12 @@ mod tests {
             "GetIdentityCenterAuthToken",
             "GetAccessToken",
             "GetComputeAccess",
+            "CreateApiKey",
+            "CreateKeyPair",
+            "DownloadDefaultKeyPair",
+            "ExecuteCommand",
+            "GetInstanceAccessDetails",
+            "GetRelationalDatabaseMasterUserPassword",
         ] {
             assert!(hands_out(action.as_bytes()), "{action}");
         }
@@ -205,6 +241,9 @@ mod tests {
             "DeleteAccessKey",
             "ListAccessKeys",
             "BatchGetImage",
+            "DescribeKeyPairs",
+            "ListCommands",
+            "TerminateSession",
             "GetItem",
         ] {
             assert!(!hands_out(action.as_bytes()), "{action}");

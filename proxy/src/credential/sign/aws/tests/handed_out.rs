@@ -110,6 +110,11 @@ fn of_sts() -> Vec<(&'static str, Case)> {
     ]
 }
 
+/// By the field that names an action.
+fn aimed(at: &str) -> Case {
+    of("POST", "/", &[(TARGET, at)], "{}")
+}
+
 /// Of other services.
 fn of_others() -> Vec<(&'static str, Case)> {
     let form = |text: &str| of("POST", "/", &[], text);
@@ -191,9 +196,46 @@ fn of_others() -> Vec<(&'static str, Case)> {
     ]
 }
 
+/// Of services whose answers are sessions, keys and passwords.
+fn of_more() -> Vec<(&'static str, Case)> {
+    vec![
+        ("ssm", aimed("AmazonSSM.StartSession")),
+        ("ssm", aimed("AmazonSSM.ResumeSession")),
+        (
+            "ecs",
+            aimed("AmazonEC2ContainerServiceV20141113.ExecuteCommand"),
+        ),
+        ("gamelift", aimed("GameLift.GetInstanceAccess")),
+        (
+            "lightsail",
+            aimed("Lightsail_20161128.GetInstanceAccessDetails"),
+        ),
+        (
+            "lightsail",
+            aimed("Lightsail_20161128.DownloadDefaultKeyPair"),
+        ),
+        (
+            "lightsail",
+            aimed("Lightsail_20161128.GetRelationalDatabaseMasterUserPassword"),
+        ),
+        (
+            "ec2",
+            of("POST", "/", &[], "Action=CreateKeyPair&KeyName=k"),
+        ),
+        ("ec2", of("GET", "/?Action=CreateKeyPair", &[], "")),
+        ("apigateway", of("POST", "/apikeys", &[], "{}")),
+        (
+            "apigateway",
+            of("GET", "/api%6beys/k?include%56alue=true", &[], ""),
+        ),
+        ("appsync", of("GET", "/v1/apis/a/apikeys", &[], "")),
+    ]
+}
+
 #[test]
 fn nothing_is_signed_whose_answer_would_be_credentials() {
-    for (service, asked) in of_sts().into_iter().chain(of_others()) {
+    let all = of_sts().into_iter().chain(of_others()).chain(of_more());
+    for (service, asked) in all {
         let refused = treated(false, service, asked.clone()).err();
         let refused = refused.unwrap_or_else(|| panic!("signed for: {service} {:?}", asked.target));
         assert_eq!(refused.reason, DenyReason::SecretUnplaceable, "{service}");
@@ -237,10 +279,13 @@ fn what_hands_out_nothing_is_signed_for() {
             "dynamodb",
             of("POST", "/", &[(TARGET, "DynamoDB_20120810.GetItem")], "{}"),
         ),
-        (
-            "ecr",
-            of("POST", "/", &[(TARGET, "X_V20150921.BatchGetImage")], "{}"),
-        ),
+        ("ecr", aimed("X_V20150921.BatchGetImage")),
+        ("ssm", aimed("AmazonSSM.SendCommand")),
+        ("athena", aimed("AmazonAthena.StartSession")),
+        ("lightsail", aimed("Lightsail_20161128.GetInstance")),
+        ("ec2", of("POST", "/", &[], "Action=DescribeKeyPairs")),
+        ("apigateway", of("GET", "/apikeys/k", &[], "")),
+        ("appsync", of("POST", "/v1/apis", &[], "{}")),
         (
             "ecr",
             of("POST", "/service/X/operation/BatchGetImage", &[], ""),
