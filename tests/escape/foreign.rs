@@ -1,7 +1,7 @@
 //! Network namespaces that gig did not make: what is let out, who it is, and what their own root can do about
 //! it. Clients are real and run in there; the origins count; the record is asked.
 
-mod appliance;
+pub(crate) mod appliance;
 
 use gig_tests::lab::{Lab, http_origin::greet, network::text};
 

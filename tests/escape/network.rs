@@ -7,6 +7,7 @@ mod explicit_proxy;
 mod fronting;
 mod limits;
 mod metadata;
+mod own_root;
 mod paths;
 mod private_addresses;
 mod rules;

@@ -43,7 +43,8 @@ sockets! { 1:
     raw_ipv6_sockets_are_refused = "raw6",
 }
 
-/// A network tool of the system, run inside: it must fail.
+/// A network tool of the system, run inside: it must fail, for want of the kernel's interface already. That it would
+/// not get far with it either is `network::own_root`'s to show.
 fn tool_fails(command: &str) {
     let lab = gig_tests::lab::Lab::new();
     let run = lab.gig().sh(&format!("{command} && echo CHANGED"));

@@ -18,8 +18,8 @@ use gig_tests::lab::{
 use serde_json::Value;
 
 /// `gig serve` with one foreign server, `box`, under the policy `web`.
-pub(super) struct Appliance<'lab> {
-    pub(super) lab: &'lab Lab,
+pub(crate) struct Appliance<'lab> {
+    pub(crate) lab: &'lab Lab,
     data: PathBuf,
     serving: Mutex<Child>,
     log: PathBuf,
@@ -27,22 +27,22 @@ pub(super) struct Appliance<'lab> {
 
 /// What a command came to.
 #[derive(Debug)]
-pub(super) struct Said {
-    pub(super) works: bool,
-    pub(super) output: String,
-    pub(super) errors: String,
+pub(crate) struct Said {
+    pub(crate) works: bool,
+    pub(crate) output: String,
+    pub(crate) errors: String,
 }
 
 /// A process in user and network namespaces of its own, as a rootless container is; ends with its handle.
-pub(super) struct Stranger<'lab> {
+pub(crate) struct Stranger<'lab> {
     appliance: &'lab Appliance<'lab>,
     holder: Option<Service>,
-    pub(super) pid: u32,
+    pub(crate) pid: u32,
     environment: PathBuf,
 }
 
 impl<'lab> Appliance<'lab> {
-    pub(super) fn start(lab: &'lab Lab, policy: &str) -> Self {
+    pub(crate) fn start(lab: &'lab Lab, policy: &str) -> Self {
         let data = lab.folder("data").join("gig");
         let log = lab.fresh_path("serve.log");
         let said = fs::File::create(&log).expect("a log");
@@ -78,25 +78,25 @@ impl<'lab> Appliance<'lab> {
         appliance
     }
 
-    pub(super) fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// A command beside it.
-    pub(super) fn gig(&self, words: &[&str]) -> Said {
+    pub(crate) fn gig(&self, words: &[&str]) -> Said {
         let mut command = of(self.lab, &self.data);
         command.arg(place::gig()).args(words);
         said(command)
     }
 
-    pub(super) fn does(&self, words: &[&str]) -> String {
+    pub(crate) fn does(&self, words: &[&str]) -> String {
         let said = self.gig(words);
         assert!(said.works, "{words:?}: {said:?}; {}", self.said());
         said.output
     }
 
     /// Sets TOKEN.
-    pub(super) fn secret(&self, value: &str) {
+    pub(crate) fn secret(&self, value: &str) {
         let file = self.lab.file("value", value);
         let mut command = of(self.lab, &self.data);
         let script = format!("{} secret set TOKEN < {}", text(&place::gig()), text(&file));
@@ -106,14 +106,14 @@ impl<'lab> Appliance<'lab> {
     }
 
     /// Registered namespaces, as the command lists them.
-    pub(super) fn registered(&self) -> Vec<Value> {
+    pub(crate) fn registered(&self) -> Vec<Value> {
         let listed = self.does(&["netns", "ls", "--json"]);
         let document: Value = serde_json::from_str(&listed).expect("JSON");
         document["items"].as_array().expect("items").clone()
     }
 
     /// Records, asked at the owner's socket.
-    pub(super) fn records(&self, query: &str) -> Vec<Value> {
+    pub(crate) fn records(&self, query: &str) -> Vec<Value> {
         let mut command = of(self.lab, &self.data);
         command.args(["curl", "-s", "--unix-socket"]);
         command.arg(self.data.join("control.sock"));
@@ -123,7 +123,7 @@ impl<'lab> Appliance<'lab> {
         found["records"].as_array().expect("records").clone()
     }
 
-    pub(super) fn until<T>(&self, what: &str, is: impl Fn() -> Option<T>) -> T {
+    pub(crate) fn until<T>(&self, what: &str, is: impl Fn() -> Option<T>) -> T {
         let begun = Instant::now();
         loop {
             if let Some(found) = is() {
@@ -140,17 +140,17 @@ impl<'lab> Appliance<'lab> {
     }
 
     /// As `kill -9` does.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         let mut serving = self.serving.lock().expect("it");
         serving.kill().expect("kill it");
         serving.wait().expect("its end");
     }
 
-    pub(super) fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.serving.lock().expect("it").id()
     }
 
-    pub(super) fn stranger(&'lab self) -> Stranger<'lab> {
+    pub(crate) fn stranger(&'lab self) -> Stranger<'lab> {
         let mut command = of(self.lab, &self.data);
         let tell = "echo $$; exec sleep 1000";
         command.args(["unshare", "-rn", "sh", "-c", tell]);
@@ -166,13 +166,13 @@ impl<'lab> Appliance<'lab> {
 }
 
 /// A file that names the network namespace of a stranger; no more once this is dropped.
-pub(super) struct Name<'lab> {
+pub(crate) struct Name<'lab> {
     lab: &'lab Lab,
-    pub(super) file: PathBuf,
+    pub(crate) file: PathBuf,
 }
 
 impl<'lab> Name<'lab> {
-    pub(super) fn of(stranger: &Stranger<'lab>) -> Self {
+    pub(crate) fn of(stranger: &Stranger<'lab>) -> Self {
         let lab = stranger.appliance.lab;
         let file = lab.file("name", "");
         let namespace = format!("/proc/{}/ns/net", stranger.pid);
@@ -207,12 +207,12 @@ impl Drop for Appliance<'_> {
 
 impl Stranger<'_> {
     /// Registers it, and keeps what its programs are to be given.
-    pub(super) fn register(&self) -> Said {
+    pub(crate) fn register(&self) -> Said {
         self.register_by(&["--pid", &self.pid.to_string()])
     }
 
     /// The same, named as `words` name it.
-    pub(super) fn register_by(&self, words: &[&str]) -> Said {
+    pub(crate) fn register_by(&self, words: &[&str]) -> Said {
         let all = [&["netns", "register", "--server", "box"], words].concat();
         let said = self.appliance.gig(&all);
         if said.works {
@@ -221,14 +221,14 @@ impl Stranger<'_> {
         said
     }
 
-    pub(super) fn registered(self) -> Self {
+    pub(crate) fn registered(self) -> Self {
         let said = self.register();
         assert!(said.works, "{said:?}; gig said: {}", self.appliance.said());
         self
     }
 
     /// Runs a script in there, as root of its user namespace, with what it was given.
-    pub(super) fn sh(&self, script: &str) -> Said {
+    pub(crate) fn sh(&self, script: &str) -> Said {
         let lab = self.appliance.lab;
         let pem = text(&self.environment) + ".pem";
         let whole = format!(
@@ -243,7 +243,7 @@ impl Stranger<'_> {
     }
 
     /// The status that curl gets, or its error, without its proxy unless `ask` says so.
-    pub(super) fn curl(&self, ask: &str) -> String {
+    pub(crate) fn curl(&self, ask: &str) -> String {
         let script = format!(
             "NO_PROXY='*' no_proxy='*' curl -s -m 20 -o /dev/null -w '%{{http_code}}' {ask}; echo \" $?\""
         );
@@ -251,7 +251,7 @@ impl Stranger<'_> {
     }
 
     /// Its process ends; nothing else is in there.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         drop(self.holder.take());
     }
 }
