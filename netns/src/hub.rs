@@ -338,15 +338,29 @@ impl Hub {
         }
     }
 
-    /// Ends whatever still runs in the slot and takes its network away. Close
-    /// the sandbox's connections first: its address may then have a new owner.
+    /// Ends whatever still runs in the slot and cuts its network: from here on nothing
+    /// comes from its address, which stays taken until [`Self::release`].
+    ///
+    /// # Errors
+    /// If a process cannot be ended, the link cannot be cut, or the hub is gone.
+    pub fn cut(&self, lease: &Lease) -> Result<(), ReleaseError> {
+        let slot = lease.slot;
+        self.take_away(slot, &Request::Cut { slot }, &Reply::Cut)
+    }
+
+    /// Takes the slot back, and does what [`Self::cut`] does where that was not done. What
+    /// came from its address must have been taken in before: it may then have a new owner.
     ///
     /// # Errors
     /// If a process cannot be ended, the link cannot be removed, or the hub is gone.
     pub fn release(&self, lease: Lease) -> Result<(), ReleaseError> {
         let slot = lease.slot;
-        match self.answer(Some(&Request::Release { slot }), &[]) {
-            Ok((Reply::Released, _)) => Ok(()),
+        self.take_away(slot, &Request::Release { slot }, &Reply::Released)
+    }
+
+    fn take_away(&self, slot: u16, request: &Request, done: &Reply) -> Result<(), ReleaseError> {
+        match self.answer(Some(request), &[]) {
+            Ok((reply, _)) if reply == *done => Ok(()),
             Ok((Reply::Failed(source), _)) => Err(ReleaseError::Refused { slot, source }),
             Ok((other, _)) => Err(ReleaseError::Lost {
                 slot,

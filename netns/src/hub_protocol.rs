@@ -42,6 +42,8 @@ pub(crate) enum Request {
     Build(HubSettings),
     /// Hand out a slot.
     Lease,
+    /// End what runs in a slot and cut its link; it stays taken.
+    Cut { slot: u16 },
     /// Take a slot back.
     Release { slot: u16 },
     /// Start a program; its descriptors come along, in the order of `fds`.
@@ -88,6 +90,8 @@ pub(crate) enum Reply {
     Ready,
     /// A slot.
     Leased { slot: u16 },
+    /// Nothing comes from the slot any more.
+    Cut,
     /// The slot is free again.
     Released,
     /// Started; a pidfd and the read end of the exit pipe come along.

@@ -4,7 +4,7 @@
 //! before it is handed out again, and that it is handed out again as late as
 //! possible, so that an address rests between two owners.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::hub_protocol::{Failure, Step};
 use crate::kernel::Kernel;
@@ -22,6 +22,8 @@ pub(crate) struct Pool<K: Kernel> {
     free: VecDeque<u16>,
     ready: VecDeque<(u16, K::Namespace)>,
     leased: HashMap<u16, K::Namespace>,
+    /// Taken still, and nothing comes from there any more.
+    cut: HashSet<u16>,
 }
 
 impl<K: Kernel> Pool<K> {
@@ -32,6 +34,7 @@ impl<K: Kernel> Pool<K> {
             free,
             ready: VecDeque::new(),
             leased: HashMap::new(),
+            cut: HashSet::new(),
         }
     }
 
@@ -91,11 +94,26 @@ impl<K: Kernel> Pool<K> {
         self.leased.get(&slot).ok_or_else(|| not_leased(slot))
     }
 
-    /// Takes a slot back. If its link cannot be cut, the slot is lost rather than reused.
-    pub(crate) fn release(&mut self, kernel: &mut K, slot: u16) -> Result<(), Failure> {
+    /// Cuts a slot's link; the slot stays taken. If that cannot be done, the slot is lost rather than reused.
+    pub(crate) fn cut(&mut self, kernel: &mut K, slot: u16) -> Result<(), Failure> {
         let namespace = self.leased.remove(&slot).ok_or_else(|| not_leased(slot))?;
         let plan = self.plan.slot(slot).ok_or_else(|| not_leased(slot))?;
         kernel.detach(plan, namespace)?;
+        self.cut.insert(slot);
+        Ok(())
+    }
+
+    /// Whether the slot is taken and its link is cut.
+    pub(crate) fn is_cut(&self, slot: u16) -> bool {
+        self.cut.contains(&slot)
+    }
+
+    /// Takes a slot back, and cuts its link first where that was not done.
+    pub(crate) fn release(&mut self, kernel: &mut K, slot: u16) -> Result<(), Failure> {
+        if !self.is_cut(slot) {
+            self.cut(kernel, slot)?;
+        }
+        self.cut.remove(&slot);
         self.free.push_back(slot);
         Ok(())
     }
@@ -149,6 +167,20 @@ mod tests {
         assert_eq!(pool.lease(&mut kernel), Ok(1));
         assert_eq!(pool.lease(&mut kernel), Ok(2));
         assert_eq!(pool.lease(&mut kernel), Ok(0));
+    }
+
+    #[test]
+    fn a_slot_that_is_cut_stays_taken_until_it_is_released() {
+        let (mut pool, mut kernel) = (pool(1), Fake::default());
+        pool.lease(&mut kernel).unwrap();
+        pool.cut(&mut kernel, 0).unwrap();
+        assert!(pool.leased(0).is_err(), "nothing is started in there");
+        assert!(pool.lease(&mut kernel).is_err());
+        assert!(pool.cut(&mut kernel, 0).is_err());
+        pool.release(&mut kernel, 0).unwrap();
+        assert!(pool.release(&mut kernel, 0).is_err());
+        assert_eq!(pool.lease(&mut kernel), Ok(0));
+        assert_eq!(kernel.calls, ["attach 0", "detach 0", "attach 0"]);
     }
 
     #[test]

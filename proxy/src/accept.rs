@@ -2,7 +2,7 @@
 //!
 //! Every thread accepts on its own handle of the same sockets; a thread that holds more connections
 //! than another hands the next one over. Whose a connection is follows from the socket that it came by and
-//! its source address.
+//! its source address, and is found as it comes out of the socket: it stays that sandbox's wherever it goes then.
 //! An address that is nobody's is dropped; a sandbox over its limit is refused, and that is recorded.
 
 use std::{
@@ -27,6 +27,7 @@ use crate::{
     connection,
     enforce::connect::{Attempt, refuse_connect},
     http::refuse::proxy_status,
+    queues::accept_waiting,
     subject::Subject,
     worker::{Identities, Worker},
 };
@@ -62,6 +63,13 @@ impl fmt::Debug for Entrance {
 #[derive(Debug)]
 pub struct Handed {
     stream: std::net::TcpStream,
+    arrived: Arrived,
+}
+
+/// What is known of a connection that came out of a socket.
+#[derive(Debug, Clone)]
+struct Arrived {
+    subject: Arc<Subject>,
     source: SocketAddr,
     door: Door,
     entrance: Arc<Entrance>,
@@ -77,18 +85,14 @@ pub struct Crew {
 }
 
 /// Accepts until the entrance is closed, as it is when gig goes down.
-pub async fn accept(crew: Crew, listener: TcpListener, door: Door, entrance: Arc<Entrance>) {
+pub async fn accept(crew: Crew, listener: Arc<TcpListener>, door: Door, entrance: Arc<Entrance>) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             () = entrance.closed.cancelled() => return,
         };
         match accepted {
-            Ok((stream, source)) => {
-                if let Some(here) = crew.hand_over(stream, (source, door), &entrance) {
-                    admit(&crew, here, (source, door), &entrance);
-                }
-            }
+            Ok((stream, source)) => crew.take_in(stream, (source, door), &entrance),
             Err(error) if is_gone(&error) => {
                 tracing::warn!(%error, "a listener was closed by somebody else");
                 return entrance.closed.cancel();
@@ -120,20 +124,52 @@ pub async fn take_over(crew: Crew, mut handed: mpsc::Receiver<Handed>) {
         };
         let Some(one) = one else { return };
         match TcpStream::from_std(one.stream) {
-            Ok(stream) => admit(&crew, stream, (one.source, one.door), &one.entrance),
+            Ok(stream) => admit(&crew, stream, one.arrived),
             Err(error) => tracing::warn!(%error, "a connection could not be handed over"),
         }
     }
 }
 
 impl Crew {
-    /// Gives the connection to the thread with the least to do; returns it if that is this one.
-    fn hand_over(
+    /// Finds whose it is, and gives it to the thread that serves it.
+    fn take_in(
         &self,
         stream: TcpStream,
         (source, door): (SocketAddr, Door),
         entrance: &Arc<Entrance>,
-    ) -> Option<TcpStream> {
+    ) {
+        let subject = match source.ip().to_canonical() {
+            IpAddr::V4(source) => entrance.identity.subject(source),
+            IpAddr::V6(_) => None,
+        };
+        let Some(subject) = subject else {
+            tracing::error!(%source, "a connection from nobody's address was dropped");
+            return;
+        };
+        let arrived = Arrived {
+            subject,
+            source,
+            door,
+            entrance: Arc::clone(entrance),
+        };
+        if let Some(here) = self.hand_over(stream, &arrived) {
+            admit(self, here, arrived);
+        }
+    }
+
+    /// Takes in what waits at a door: see [`crate::queues`].
+    pub(crate) async fn empty(
+        &self,
+        listener: &TcpListener,
+        door: Door,
+        entrance: &Arc<Entrance>,
+    ) -> io::Result<()> {
+        let take = |stream, source| self.take_in(stream, (source, door), entrance);
+        accept_waiting(listener, take).await
+    }
+
+    /// Gives the connection to the thread with the least to do; returns it if that is this one.
+    fn hand_over(&self, stream: TcpStream, arrived: &Arrived) -> Option<TcpStream> {
         let own = self.worker.load.load(Ordering::Relaxed);
         let (least, way) = self
             .others
@@ -148,9 +184,7 @@ impl Crew {
         match stream.into_std() {
             Ok(stream) => room.send(Handed {
                 stream,
-                source,
-                door,
-                entrance: Arc::clone(entrance),
+                arrived: arrived.clone(),
             }),
             Err(error) => tracing::warn!(%error, "a connection could not be handed over"),
         }
@@ -158,26 +192,19 @@ impl Crew {
     }
 }
 
-/// Finds whose it is, takes its place, and serves it in a task of its own.
-fn admit(
-    crew: &Crew,
-    stream: TcpStream,
-    (source, door): (SocketAddr, Door),
-    entrance: &Arc<Entrance>,
-) {
+/// Takes its place, and serves it in a task of its own.
+fn admit(crew: &Crew, stream: TcpStream, arrived: Arrived) {
     // Before anything is written: Nagle against delayed ACK costs 40 ms.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection was gone before it was served");
         return;
     }
-    let subject = match source.ip().to_canonical() {
-        IpAddr::V4(source) => entrance.identity.subject(source),
-        IpAddr::V6(_) => None,
-    };
-    let Some(subject) = subject else {
-        tracing::error!(%source, "a connection from nobody's address was dropped");
-        return;
-    };
+    let Arrived {
+        subject,
+        source,
+        door,
+        entrance,
+    } = arrived;
     let worker = &crew.worker;
     let full = subject.connections() >= worker.shared.descriptors.for_sandbox();
     let accepted = if full {

@@ -25,6 +25,7 @@ pub mod identity;
 pub mod opaque;
 pub mod orig_dst;
 pub mod pipeline;
+pub mod queues;
 pub mod resolve;
 mod seldom;
 pub mod settings;
@@ -40,6 +41,7 @@ mod writes;
 
 pub use deadlines::Deadlines;
 pub use identity::Identity;
+pub use queues::{EmptyQueuesError, Queues};
 pub use resolve::{Announced, NeverOpen, ResolveOverride};
 pub use settings::{ProxyListeners, Settings};
 pub use start::{ListenError, Listening, Proxy, StartProxyError, start};

@@ -17,8 +17,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::{
     accept::{Crew, Door, Entrance, Handed, accept, take_over},
     descriptors::Descriptors,
-    dns,
+    dns::server::Server,
     identity::Constant,
+    queues::Queues,
     settings::{ProxyListeners, Settings},
     subject::Subject,
     tls::{
@@ -40,8 +41,8 @@ use crate::{
 pub struct Proxy {
     drain: CancellationToken,
     threads: Vec<(thread::JoinHandle<()>, oneshot::Receiver<()>)>,
-    /// The way to each thread for sockets that come later.
-    ways: Vec<mpsc::Sender<Opening>>,
+    /// The way to each thread for what is asked of it later.
+    ways: Vec<mpsc::Sender<Order>>,
     /// Which thread was given some last.
     turn: usize,
 }
@@ -90,8 +91,18 @@ impl Listening {
     }
 }
 
+/// What a thread is asked to do beside serving.
+#[derive(Debug)]
+pub(crate) enum Order {
+    /// Serve these sockets too.
+    Open(Box<Opening>),
+    /// Take in what waits in the sockets that all sandboxes share, and say when that is done.
+    Empty(oneshot::Sender<()>),
+}
+
 /// Sockets on their way to a thread.
-struct Opening {
+#[derive(Debug)]
+pub(crate) struct Opening {
     listeners: ProxyListeners,
     entrance: Arc<Entrance>,
 }
@@ -102,7 +113,7 @@ struct Shift {
     redirect: TcpListener,
     explicit: TcpListener,
     handed: mpsc::Receiver<Handed>,
-    opening: mpsc::Receiver<Opening>,
+    orders: mpsc::Receiver<Order>,
     entrance: Arc<Entrance>,
     /// The first thread also answers names.
     dns: Option<(UdpSocket, TcpListener)>,
@@ -136,14 +147,14 @@ pub fn start(
         explicit_port,
         closed: drain.clone(),
     });
-    let mut openings = Vec::with_capacity(workers);
+    let mut orders = Vec::with_capacity(workers);
     let mut threads = Vec::with_capacity(workers);
     for (index, handed) in ways.into_iter().enumerate() {
         let Some((worker, _)) = crew.get(index) else {
             break;
         };
-        let (way, opening) = mpsc::channel(OPENINGS);
-        openings.push(way);
+        let (way, ordered) = mpsc::channel(ORDERS);
+        orders.push(way);
         let shift = Shift {
             worker: Arc::clone(worker),
             redirect: listeners
@@ -155,7 +166,7 @@ pub fn start(
                 .try_clone()
                 .map_err(StartProxyError::Socket)?,
             handed,
-            opening,
+            orders: ordered,
             entrance: Arc::clone(&entrance),
             dns: dns.take(),
         };
@@ -168,7 +179,7 @@ pub fn start(
     Ok(Proxy {
         drain,
         threads,
-        ways: openings,
+        ways: orders,
         turn: 0,
     })
 }
@@ -228,11 +239,14 @@ async fn serve(shift: Shift, crew: Crew) {
         (shift.redirect, Door::Redirect),
         (shift.explicit, Door::Explicit),
     ];
-    open_doors(&crew, doors, &shift.entrance);
-    if let Some(dns) = shift.dns {
-        answer_names(&crew, dns, &shift.entrance);
-    }
-    drop(tasks.spawn(open_later(crew.clone(), shift.opening)));
+    let shared = Doors {
+        doors: open_doors(&crew, doors, &shift.entrance),
+        names: shift
+            .dns
+            .and_then(|dns| answer_names(&crew, dns, &shift.entrance)),
+        entrance: shift.entrance,
+    };
+    drop(tasks.spawn(take_orders(crew.clone(), shift.orders, shared)));
     drop(tasks.spawn(take_over(crew, shift.handed)));
     drop(tasks.spawn(sweep(Arc::clone(&worker))));
     worker.drain.cancelled().await;
@@ -243,57 +257,108 @@ async fn serve(shift: Shift, crew: Crew) {
     }
 }
 
-fn open_doors(crew: &Crew, doors: [(TcpListener, Door); 2], entrance: &Arc<Entrance>) {
+/// The sockets of this thread that all sandboxes share.
+struct Doors {
+    doors: Vec<(Arc<tokio::net::TcpListener>, Door)>,
+    names: Option<Arc<Server>>,
+    entrance: Arc<Entrance>,
+}
+
+impl Doors {
+    async fn empty(&self, crew: &Crew) -> io::Result<()> {
+        for (listener, door) in &self.doors {
+            crew.empty(listener, *door, &self.entrance).await?;
+        }
+        match &self.names {
+            Some(names) => names.empty().await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Accepts at both doors; returns those that can be served.
+fn open_doors(
+    crew: &Crew,
+    doors: [(TcpListener, Door); 2],
+    entrance: &Arc<Entrance>,
+) -> Vec<(Arc<tokio::net::TcpListener>, Door)> {
     let listen = |socket: TcpListener| {
         socket.set_nonblocking(true)?;
-        tokio::net::TcpListener::from_std(socket)
+        tokio::net::TcpListener::from_std(socket).map(Arc::new)
     };
+    let mut open = Vec::with_capacity(doors.len());
     for (socket, door) in doors {
         match listen(socket) {
             Ok(listener) => {
+                open.push((Arc::clone(&listener), door));
                 let accepting = accept(crew.clone(), listener, door, Arc::clone(entrance));
                 drop(crew.worker.tasks.spawn(accepting));
             }
             Err(error) => tracing::error!(%error, "a listening socket cannot be served"),
         }
     }
+    open
 }
 
-fn answer_names(crew: &Crew, (udp, tcp): (UdpSocket, TcpListener), entrance: &Entrance) {
-    let serving = dns::server::serve(
-        udp,
-        tcp,
+fn answer_names(
+    crew: &Crew,
+    sockets: (UdpSocket, TcpListener),
+    entrance: &Entrance,
+) -> Option<Arc<Server>> {
+    let server = Server::open(
+        sockets,
         Arc::clone(&entrance.identity),
         crew.worker.recorder().clone(),
         entrance.closed.clone(),
     );
-    drop(crew.worker.tasks.spawn(async move {
-        if let Err(error) = serving.await {
-            tracing::error!(%error, "names cannot be served");
+    match server {
+        Ok(server) => {
+            let serving = Arc::clone(&server).serve();
+            drop(crew.worker.tasks.spawn(serving));
+            Some(server)
         }
-    }));
+        Err(error) => {
+            tracing::error!(%error, "names cannot be served");
+            None
+        }
+    }
 }
 
-/// Serves sockets that come later.
-async fn open_later(crew: Crew, mut openings: mpsc::Receiver<Opening>) {
+/// Does what is asked of the thread later.
+async fn take_orders(crew: Crew, mut orders: mpsc::Receiver<Order>, shared: Doors) {
     loop {
-        let opening = tokio::select! {
-            opening = openings.recv() => opening,
+        let order = tokio::select! {
+            order = orders.recv() => order,
             () = crew.worker.drain.cancelled() => return,
         };
-        let Some(Opening {
-            listeners,
-            entrance,
-        }) = opening
-        else {
-            return;
-        };
-        let doors = [
-            (listeners.redirect, Door::Redirect),
-            (listeners.explicit, Door::Explicit),
-        ];
-        open_doors(&crew, doors, &entrance);
-        answer_names(&crew, (listeners.dns_udp, listeners.dns_tcp), &entrance);
+        match order {
+            None => return,
+            Some(Order::Empty(mut done)) => {
+                let emptied = tokio::select! {
+                    emptied = shared.empty(&crew) => emptied,
+                    // Whoever asked has given up.
+                    () = done.closed() => continue,
+                };
+                match emptied {
+                    // Nobody waits for it any more, perhaps.
+                    Ok(()) => drop(done.send(())),
+                    Err(error) => tracing::error!(%error, "what waits cannot be taken in"),
+                }
+            }
+            Some(Order::Open(opening)) => {
+                let Opening {
+                    listeners,
+                    entrance,
+                } = *opening;
+                let doors = [
+                    (listeners.redirect, Door::Redirect),
+                    (listeners.explicit, Door::Explicit),
+                ];
+                drop(open_doors(&crew, doors, &entrance));
+                let names = (listeners.dns_udp, listeners.dns_tcp);
+                drop(answer_names(&crew, names, &entrance));
+            }
+        }
     }
 }
 
@@ -324,6 +389,12 @@ impl Proxy {
         first.is_some_and(|(thread, _)| !thread.is_finished())
     }
 
+    /// By which it is shown that nothing of an address's former owner waits any more.
+    #[must_use]
+    pub fn queues(&self) -> Queues {
+        Queues::new(&self.ways)
+    }
+
     /// Serves sockets of a network that is one sandbox's alone, until what is returned is dropped. One
     /// thread accepts; connections are spread over all of them.
     ///
@@ -344,11 +415,12 @@ impl Proxy {
         });
         self.turn = (self.turn + 1).checked_rem(self.ways.len()).unwrap_or(0);
         let way = self.ways.get(self.turn).ok_or(ListenError::Busy)?;
-        let opening = Opening {
+        let opening = Box::new(Opening {
             listeners,
             entrance,
-        };
-        way.try_send(opening).map_err(|_| ListenError::Busy)?;
+        });
+        way.try_send(Order::Open(opening))
+            .map_err(|_| ListenError::Busy)?;
         Ok(Listening {
             closed: closed.clone(),
             guard: closed.drop_guard(),
@@ -375,8 +447,8 @@ impl Drop for Proxy {
     }
 }
 
-/// Networks whose sockets may be on their way to one thread.
-const OPENINGS: usize = 16;
+/// What may be asked of one thread at once.
+const ORDERS: usize = 16;
 /// Connections that may be on their way to one thread.
 const HANDED: usize = 64;
 /// For the last records and closing handshakes.

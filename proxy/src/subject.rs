@@ -261,6 +261,12 @@ impl Subject {
         self.register.connections()
     }
 
+    /// Whether it was closed: nothing more is its own.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.register.is_closed()
+    }
+
     /// Cuts every connection, refuses new ones, and returns when the last guard is gone. Dropping the
     /// future leaves the sandbox closed but does not wait.
     pub async fn close(&self) {

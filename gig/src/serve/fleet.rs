@@ -1,7 +1,8 @@
 //! The appliance's sandboxes: one hub, one proxy, many sandboxes.
 //!
 //! Each is bound to its address, and its start recorded, before its program's first instruction; after
-//! its last process its connections are cut before the address may have a new owner. A host that cannot
+//! its last process its connections are cut, and what of it still waits is taken in, before the address may have a
+//! new owner. A host that cannot
 //! have sandboxes still serves console and record, and says why.
 
 use std::{
@@ -20,7 +21,8 @@ use gig_audit::Recorder;
 use gig_netns::{Home, HostIds, Hub, HubConfig};
 use gig_policy::SandboxId;
 use gig_proxy::{
-    Deadlines, Identity, Proxy, ProxyListeners, Subject, hold::Desk, tls::authority_key::Authority,
+    Deadlines, Identity, Proxy, ProxyListeners, Queues, Subject, hold::Desk,
+    tls::authority_key::Authority,
 };
 use gig_web::{
     ControlError, SandboxFacts,
@@ -73,6 +75,7 @@ pub(super) struct Fleet {
 struct Machine {
     hub: Hub,
     proxy: Mutex<Option<Proxy>>,
+    queues: Queues,
     bound: Arc<Bound>,
     ca_pem: String,
     explicit_port: u16,
@@ -236,6 +239,7 @@ impl Machine {
             .context("cannot start the proxy")?;
         Ok(Ok(Self {
             hub,
+            queues: proxy.queues(),
             proxy: Mutex::new(Some(proxy)),
             bound,
             ca_pem,

@@ -286,6 +286,7 @@ fn answer(
             .pool
             .lease(&mut state.kernel)
             .map(|slot| (Reply::Leased { slot }, Vec::new())),
+        Request::Cut { slot } => cut(state, slot).map(|()| (Reply::Cut, Vec::new())),
         Request::Release { slot } => release(state, slot).map(|()| (Reply::Released, Vec::new())),
         Request::Spawn(spawn) => spawn::spawn(state, spawn, fds)
             .map(|child| (Reply::Spawned, vec![child.pidfd, child.exit])),
@@ -299,8 +300,15 @@ fn answer(
     hub_protocol::send(socket, &reply, &borrowed)
 }
 
-fn release(state: &mut State, slot: u16) -> Result<(), Failure> {
+fn cut(state: &mut State, slot: u16) -> Result<(), Failure> {
     state.pool.leased(slot)?;
     state.children.end_slot(slot)?;
+    state.pool.cut(&mut state.kernel, slot)
+}
+
+fn release(state: &mut State, slot: u16) -> Result<(), Failure> {
+    if !state.pool.is_cut(slot) {
+        cut(state, slot)?;
+    }
     state.pool.release(&mut state.kernel, slot)
 }

@@ -28,46 +28,21 @@ use super::{
     answer::{self, Answer, Parsed, Question, Transport},
     synthetic::is_synthetic,
 };
-use crate::{enforce::name::NameEnforcer, identity::Identity, subject::Subject};
-
-/// Answers queries on both sockets until `stop`; returns when the last answer is out.
-///
-/// Must run inside a tokio runtime. The sockets must be non-blocking.
-///
-/// # Errors
-/// When a socket cannot be registered with the runtime.
-pub async fn serve(
-    udp: std::net::UdpSocket,
-    tcp: std::net::TcpListener,
-    identity: Arc<dyn Identity>,
-    recorder: Recorder,
-    stop: CancellationToken,
-) -> io::Result<()> {
-    let udp = Arc::new(UdpSocket::from_std(udp)?);
-    let tcp = TcpListener::from_std(tcp)?;
-    let server = Arc::new(Server {
-        identity,
-        enforcer: NameEnforcer::new(recorder),
-        dropped: Mutex::default(),
-        answering: Arc::new(Semaphore::new(MAX_ANSWERING)),
-        tasks: TaskTracker::new(),
-        stop,
-    });
-    tokio::join!(
-        server.datagrams(&udp),
-        server.connections(&tcp),
-        server.sweep()
-    );
-    server.tasks.close();
-    server.tasks.wait().await;
-    server.record_counts().await;
-    Ok(())
-}
+use crate::{
+    enforce::name::NameEnforcer,
+    identity::Identity,
+    queues::{accept_waiting, receive_waiting},
+    subject::Subject,
+};
 
 /// How many questions or connections were dropped, by whose and why.
 type Dropped = HashMap<(SandboxId, DenyReason), (Arc<Subject>, u64)>;
 
-struct Server {
+/// Answers queries on both sockets.
+#[expect(missing_debug_implementations, reason = "an Identity has none")]
+pub struct Server {
+    udp: UdpSocket,
+    tcp: TcpListener,
     identity: Arc<dyn Identity>,
     enforcer: NameEnforcer,
     dropped: Mutex<Dropped>,
@@ -77,16 +52,56 @@ struct Server {
 }
 
 impl Server {
-    async fn datagrams(self: &Arc<Self>, socket: &Arc<UdpSocket>) {
+    /// On these sockets, which must be non-blocking, until `stop`. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When a socket cannot be registered with the runtime.
+    pub fn open(
+        (udp, tcp): (std::net::UdpSocket, std::net::TcpListener),
+        identity: Arc<dyn Identity>,
+        recorder: Recorder,
+        stop: CancellationToken,
+    ) -> io::Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            udp: UdpSocket::from_std(udp)?,
+            tcp: TcpListener::from_std(tcp)?,
+            identity,
+            enforcer: NameEnforcer::new(recorder),
+            dropped: Mutex::default(),
+            answering: Arc::new(Semaphore::new(MAX_ANSWERING)),
+            tasks: TaskTracker::new(),
+            stop,
+        }))
+    }
+
+    /// Answers until it is stopped; returns when the last answer is out.
+    pub async fn serve(self: Arc<Self>) {
+        tokio::join!(self.datagrams(), self.connections(), self.sweep());
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.record_counts().await;
+    }
+
+    /// Takes in what waits in both sockets: see [`crate::queues`].
+    pub(crate) async fn empty(self: &Arc<Self>) -> io::Result<()> {
+        accept_waiting(&self.tcp, |stream, from| self.accepted(stream, from)).await?;
+        let mut buffer = vec![0; MAX_QUESTION];
+        receive_waiting(&self.udp, &mut buffer, |bytes, from| {
+            self.datagram(bytes, from);
+        })
+        .await
+    }
+
+    async fn datagrams(self: &Arc<Self>) {
         let mut buffer = vec![0; MAX_QUESTION];
         loop {
             let received = tokio::select! {
                 () = self.stop.cancelled() => return,
-                received = socket.recv_from(&mut buffer) => received,
+                received = self.udp.recv_from(&mut buffer) => received,
             };
             match received {
                 Ok((length, from)) => {
-                    self.datagram(socket, buffer.get(..length).unwrap_or_default(), from);
+                    self.datagram(buffer.get(..length).unwrap_or_default(), from);
                 }
                 Err(error) => {
                     tracing::debug!(%error, "receiving a question failed");
@@ -96,7 +111,7 @@ impl Server {
         }
     }
 
-    fn datagram(self: &Arc<Self>, socket: &Arc<UdpSocket>, bytes: &[u8], from: SocketAddr) {
+    fn datagram(self: &Arc<Self>, bytes: &[u8], from: SocketAddr) {
         let Some(subject) = self.subject(from) else {
             return;
         };
@@ -109,14 +124,14 @@ impl Server {
             Parsed::Nothing => return,
             Parsed::Error(reply) => {
                 // A full send buffer is a lost datagram, as anywhere in UDP.
-                if let Err(error) = socket.try_send_to(&reply, from) {
+                if let Err(error) = self.udp.try_send_to(&reply, from) {
                     tracing::debug!(%error, "an answer was not sent");
                 }
                 return;
             }
             Parsed::Question(question) => question,
         };
-        let (server, socket) = (Arc::clone(self), Arc::clone(socket));
+        let server = Arc::clone(self);
         self.tasks.spawn(async move {
             let _place = place;
             if !wait.is_zero() {
@@ -127,33 +142,39 @@ impl Server {
                 return;
             };
             let reply = question.reply(&answer, Transport::Udp);
-            if let Err(error) = socket.send_to(&reply, from).await {
+            if subject.is_closed() {
+                // Its address may soon be another's.
+                return;
+            }
+            if let Err(error) = server.udp.send_to(&reply, from).await {
                 tracing::debug!(%error, "an answer was not sent");
             }
         });
     }
 
-    async fn connections(self: &Arc<Self>, listener: &TcpListener) {
+    async fn connections(self: &Arc<Self>) {
         loop {
             let accepted = tokio::select! {
                 () = self.stop.cancelled() => return,
-                accepted = listener.accept() => accepted,
+                accepted = self.tcp.accept() => accepted,
             };
             match accepted {
-                Ok((stream, from)) => {
-                    let Some(subject) = self.subject(from) else {
-                        continue;
-                    };
-                    let server = Arc::clone(self);
-                    self.tasks
-                        .spawn(async move { server.connection(subject, stream).await });
-                }
+                Ok((stream, from)) => self.accepted(stream, from),
                 Err(error) => {
                     tracing::debug!(%error, "accepting a DNS connection failed");
                     sleep(AFTER_FAILURE).await;
                 }
             }
         }
+    }
+
+    fn accepted(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
+        let Some(subject) = self.subject(from) else {
+            return;
+        };
+        let server = Arc::clone(self);
+        self.tasks
+            .spawn(async move { server.connection(subject, stream).await });
     }
 
     async fn connection(&self, subject: Arc<Subject>, mut stream: TcpStream) {

@@ -389,6 +389,10 @@ impl Register {
         self.entries.lock().connections
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.entries.lock().closed
+    }
+
     pub(super) async fn close(&self) {
         loop {
             let emptied = self.empty.notified();

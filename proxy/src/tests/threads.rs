@@ -37,16 +37,38 @@ struct Running {
     log: MemoryLog,
 }
 
-fn running(policy: &str, origin: &Origin, known: bool) -> Running {
-    let subject = Subject::new(
-        SandboxId::new(uuid::Uuid::from_u128(9)),
+fn subject(id: u128, policy: &str) -> Arc<Subject> {
+    Subject::new(
+        SandboxId::new(uuid::Uuid::from_u128(id)),
         Ipv4Addr::LOCALHOST,
         Ipv4Addr::LOCALHOST,
         Policy::compile(policy, "test").unwrap(),
-    );
+    )
+}
+
+fn running(policy: &str, origin: &Origin, known: bool) -> Running {
+    let subject = subject(9, policy);
+    let identity = Arc::new(Only(known.then(|| Arc::clone(&subject))));
+    let (proxy, explicit, log) = started(origin, identity, 2);
+    Running {
+        proxy,
+        explicit,
+        subject,
+        log,
+    }
+}
+
+/// The proxy, where its explicit one is, and its record.
+fn started(
+    origin: &Origin,
+    identity: Arc<dyn Identity>,
+    workers: usize,
+) -> (Proxy, SocketAddr, MemoryLog) {
     let (recorder, log) = Recorder::in_memory();
     let listen = || {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // As many as the product lets wait.
+        rustix::net::listen(&listener, 4096).unwrap();
         listener.set_nonblocking(true).unwrap();
         listener
     };
@@ -71,15 +93,10 @@ fn running(policy: &str, origin: &Origin, known: bool) -> Running {
         authority: Authority::generate().unwrap(),
         never_open: NeverOpen::default(),
         desk: None,
-        workers: 2,
+        workers,
     };
-    let identity = Arc::new(Only(known.then(|| Arc::clone(&subject))));
-    Running {
-        proxy: start(settings, listeners, identity, recorder).unwrap(),
-        explicit,
-        subject,
-        log,
-    }
+    let proxy = start(settings, listeners, identity, recorder).unwrap();
+    (proxy, explicit, log)
 }
 
 async fn client(address: SocketAddr, tasks: &tokio_util::task::TaskTracker) -> Client {
@@ -164,4 +181,100 @@ async fn a_running_request_may_finish_while_the_proxy_goes_down() {
     };
     let (answer, ()) = tokio::join!(waiting, down);
     assert_eq!(answer.body, "late");
+}
+
+/// More than tokio lets a task take in one turn (128).
+const CROWD: usize = 200;
+
+/// Whoever has the address at the moment; holds its thread up while it is `shut`.
+struct Turns {
+    owner: parking_lot::Mutex<Arc<Subject>>,
+    shut: Arc<parking_lot::RwLock<()>>,
+    asked: std::sync::atomic::AtomicUsize,
+}
+
+impl Identity for Turns {
+    fn subject(&self, _source: Ipv4Addr) -> Option<Arc<Subject>> {
+        self.asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        drop(self.shut.read());
+        Some(Arc::clone(&self.owner.lock()))
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_nobody_accepted_is_its_senders_when_the_address_changes_owners() {
+    let origin = Origin::http(hello).await;
+    let nothing = "version: 1\nname: nothing\negress: []\n";
+    let first = subject(1, nothing);
+    let second = subject(2, ALLOW_API);
+    let shut = Arc::new(parking_lot::RwLock::new(()));
+    let turns = Arc::new(Turns {
+        owner: parking_lot::Mutex::new(Arc::clone(&first)),
+        shut: Arc::clone(&shut),
+        asked: std::sync::atomic::AtomicUsize::new(0),
+    });
+    let theirs = Arc::clone(&turns) as Arc<dyn Identity>;
+    let (proxy, explicit, log) = started(&origin, theirs, 1);
+
+    // Its thread is held up with one connection; the others wait in the socket, their requests written. More than a
+    // thread accepts in one go.
+    let (held, hold) = std::sync::mpsc::channel();
+    let (open, opened) = std::sync::mpsc::channel::<()>();
+    let holding = std::thread::spawn(move || {
+        let closed = shut.write();
+        held.send(()).unwrap();
+        opened.recv().unwrap();
+        drop(closed);
+    });
+    hold.recv().unwrap();
+    let mut waiting = Vec::new();
+    for _ in 0..CROWD {
+        use tokio::io::AsyncWriteExt as _;
+        let mut stream = dial(explicit).await;
+        let request = b"GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        waiting.push(stream);
+    }
+    while turns.asked.load(std::sync::atomic::Ordering::SeqCst) < 1 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    first.close().await;
+    let queues = proxy.queues();
+    let let_go = async {
+        queues.emptied().await.unwrap();
+        *turns.owner.lock() = Arc::clone(&second);
+    };
+    let go_on = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        open.send(()).unwrap();
+    };
+    tokio::join!(let_go, go_on);
+    holding.join().unwrap();
+
+    let tasks = tokio_util::task::TaskTracker::new();
+    let answer = client(explicit, &tasks)
+        .await
+        .send(get("http://api.test/"))
+        .await;
+    assert_eq!(answer.status, StatusCode::OK);
+    proxy.shutdown().await;
+    drop(waiting);
+    assert_eq!(origin.seen.requests().len(), 1);
+    let records = log.records();
+    let of = |subject: &Subject| {
+        let of = |record: &&gig_audit::Record| record.entry.sandbox == Some(subject.id());
+        records.iter().filter(of).count()
+    };
+    assert_eq!(of(&second), 3, "{records:#?}");
+    assert_eq!(of(&first), CROWD);
+}
+
+#[tokio::test]
+async fn a_proxy_that_goes_down_shows_no_queue_to_be_empty() {
+    let origin = Origin::http(hello).await;
+    let running = running(ALLOW_API, &origin, true);
+    let queues = running.proxy.queues();
+    queues.emptied().await.unwrap();
+    running.proxy.shutdown().await;
+    assert!(queues.emptied().await.is_err());
 }

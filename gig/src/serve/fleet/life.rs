@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use super::{
-    Fleet, Machine, Member, REMEMBERED, idle,
+    Fleet, Machine, Member, REMEMBERED, causes, idle,
     seats::Seat,
     streams::{Held, Streams},
 };
@@ -115,7 +115,11 @@ struct Asked {
     attached: bool,
 }
 
-fn begin(fleet: &Fleet, asked: Asked, runtime: &Handle) -> anyhow::Result<(Started, Option<Held>)> {
+fn begin(
+    fleet: &Arc<Fleet>,
+    asked: Asked,
+    runtime: &Handle,
+) -> anyhow::Result<(Started, Option<Held>)> {
     let machine = fleet.machine()?;
     let spec = &asked.wanted.server.spec;
     let connected = spec.network != Network::Disconnected;
@@ -163,10 +167,9 @@ fn begin(fleet: &Fleet, asked: Asked, runtime: &Handle) -> anyhow::Result<(Start
             Ok((started, built.held))
         }
         Err(error) => {
-            if let Some(subject) = subject {
-                runtime.block_on(unbind(machine, &subject));
+            if let (Some(subject), Some(lease)) = (subject, lease) {
+                runtime.block_on(let_go(fleet, &subject, lease));
             }
-            give_back(machine, lease);
             Err(error)
         }
     }
@@ -318,18 +321,8 @@ async fn see_to(fleet: Arc<Fleet>, started: Started) {
     );
     let starved = running.ran_out_of_memory();
     drop(running);
-    if let Ok(machine) = fleet.machine() {
-        if let Some(subject) = &member.subject {
-            unbind(machine, subject).await;
-        }
-        let theirs = Arc::clone(&fleet);
-        let given_back = tokio::task::spawn_blocking(move || {
-            if let Ok(machine) = theirs.machine() {
-                give_back(machine, lease);
-            }
-        });
-        // It panics for nobody.
-        let _done = given_back.await;
+    if let (Some(subject), Some(lease)) = (&member.subject, lease) {
+        let_go(&fleet, subject, lease).await;
     }
     let found = starved.then_some(OUT_OF_MEMORY);
     over(&fleet, &member, begun, Some((status, found))).await;
@@ -376,18 +369,35 @@ pub(super) async fn over(
     member.ended.send_replace(Some(Ended { status, cause }));
 }
 
-/// Cuts what is open, and only then frees the address.
-async fn unbind(machine: &Machine, subject: &Arc<Subject>) {
-    subject.close().await;
-    machine.bound.0.write().remove(&subject.address());
-}
-
-fn give_back(machine: &Machine, lease: Option<Lease>) {
-    if let Some(lease) = lease
-        && let Err(error) = machine.hub.release(lease)
-    {
+/// Frees the address, or keeps it for ever, bound to who had it, if it cannot be shown that nothing of that
+/// sandbox is left.
+async fn let_go(fleet: &Arc<Fleet>, subject: &Arc<Subject>, lease: Lease) {
+    if let Err(error) = take_away(fleet, subject, lease).await {
+        let error = causes(&error);
         tracing::error!(%error, "a sandbox's network could not be taken away: its place stays taken");
     }
+}
+
+/// Cuts what is open, then the link; takes in what came before that and waits still, which is the old
+/// owner's; and only then frees the address.
+async fn take_away(fleet: &Arc<Fleet>, subject: &Arc<Subject>, lease: Lease) -> anyhow::Result<()> {
+    let machine = fleet.machine()?;
+    subject.close().await;
+    let theirs = Arc::clone(fleet);
+    // The hub answers when it has done it: beside the runtime.
+    let cut = tokio::task::spawn_blocking(move || {
+        theirs.machine()?.hub.cut(&lease)?;
+        anyhow::Ok(lease)
+    });
+    let lease = cut.await.context("the end was lost")??;
+    machine.queues.emptied().await?;
+    machine.bound.0.write().remove(&subject.address());
+    let theirs = Arc::clone(fleet);
+    let released = tokio::task::spawn_blocking(move || {
+        theirs.machine()?.hub.release(lease)?;
+        anyhow::Ok(())
+    });
+    released.await.context("the end was lost")?
 }
 
 /// The record of a start.

@@ -20,7 +20,7 @@ struct Running {
     tcp: SocketAddr,
     log: MemoryLog,
     stop: CancellationToken,
-    served: tokio::task::JoinHandle<io::Result<()>>,
+    served: tokio::task::JoinHandle<()>,
     subject: Arc<Subject>,
 }
 
@@ -39,8 +39,9 @@ fn start(known: bool) -> Running {
     let (recorder, log) = Recorder::in_memory();
     let stop = CancellationToken::new();
     let identity = Arc::new(One(known.then(|| Arc::clone(&subject))));
+    let server = Server::open((udp, tcp), identity, recorder, stop.clone()).unwrap();
     #[expect(clippy::disallowed_methods, reason = "the test owns and awaits it")]
-    let served = tokio::spawn(serve(udp, tcp, identity, recorder, stop.clone()));
+    let served = tokio::spawn(server.serve());
     Running {
         udp: udp_at,
         tcp: tcp_at,
@@ -54,7 +55,7 @@ fn start(known: bool) -> Running {
 impl Running {
     async fn end(self) {
         self.stop.cancel();
-        self.served.await.unwrap().unwrap();
+        self.served.await.unwrap();
     }
 }
 
@@ -253,4 +254,74 @@ async fn an_allowed_name_gets_a_stand_in_and_nothing_else() {
         .unwrap();
     assert_eq!(apex.metadata.response_code, ResponseCode::NXDomain);
     server.end().await;
+}
+
+/// Whoever has the address at the moment.
+struct Turns(Mutex<Arc<Subject>>);
+
+impl Identity for Turns {
+    fn subject(&self, _source: Ipv4Addr) -> Option<Arc<Subject>> {
+        Some(Arc::clone(&self.0.lock()))
+    }
+}
+
+#[tokio::test]
+async fn what_waits_is_its_senders_when_the_address_changes_owners() {
+    let subject = |id| {
+        Subject::new(
+            SandboxId::new(uuid::Uuid::from_u128(id)),
+            Ipv4Addr::LOCALHOST,
+            Ipv4Addr::LOCALHOST,
+            Policy::deny_all("none"),
+        )
+    };
+    let (first, second) = (subject(1), subject(2));
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    udp.set_nonblocking(true).unwrap();
+    tcp.set_nonblocking(true).unwrap();
+    let (udp_at, tcp_at) = (udp.local_addr().unwrap(), tcp.local_addr().unwrap());
+    let (recorder, log) = Recorder::in_memory();
+    let stop = CancellationToken::new();
+    let identity = Arc::new(Turns(Mutex::new(Arc::clone(&first))));
+    let theirs = Arc::clone(&identity) as Arc<dyn Identity>;
+    let server = Server::open((udp, tcp), theirs, recorder, stop.clone()).unwrap();
+
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_millis(300)))
+        .unwrap();
+    for number in 0..200 {
+        let question = query(&format!("n{number}.example."), RecordType::A);
+        socket.send_to(&question, udp_at).unwrap();
+    }
+    #[expect(clippy::disallowed_methods, reason = "a test on loopback")]
+    let std = std::net::TcpStream::connect(tcp_at).unwrap();
+    std.set_nonblocking(true).unwrap();
+    let mut stream = TcpStream::from_std(std).unwrap();
+    let question = query("tcp.example.", RecordType::A);
+    let length = u16::try_from(question.len()).unwrap();
+    stream.write_u16(length).await.unwrap();
+    stream.write_all(&question).await.unwrap();
+
+    first.close().await;
+    server.empty().await.unwrap();
+    *identity.0.lock() = Arc::clone(&second);
+    #[expect(clippy::disallowed_methods, reason = "the test owns and awaits it")]
+    let served = tokio::spawn(server.serve());
+    assert_eq!(stream.read(&mut [0; 512]).await.unwrap_or(0), 0);
+    ask(udp_at, &query("own.example.", RecordType::A))
+        .await
+        .unwrap();
+    // Who has the address now reads no answer that was not for it.
+    assert!(socket.recv(&mut [0; 512]).is_err());
+    stop.cancel();
+    served.await.unwrap();
+    let records = log.records();
+    let of = |subject: &Subject| {
+        let of = |record: &&gig_audit::Record| record.entry.sandbox == Some(subject.id());
+        records.iter().filter(of).count()
+    };
+    assert_eq!(of(&second), 1, "{records:#?}");
+    assert!(of(&first) >= 200);
 }
