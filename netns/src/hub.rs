@@ -338,14 +338,19 @@ impl Hub {
         }
     }
 
-    /// Ends whatever still runs in the slot and cuts its network: from here on nothing
-    /// comes from its address, which stays taken until [`Self::release`].
+    /// Ends whatever still runs in the slot and cuts its network; its address stays taken until
+    /// [`Self::release`]. Returns whether nothing of it is on its way any more: where it is, ask again in
+    /// some milliseconds.
     ///
     /// # Errors
-    /// If a process cannot be ended, the link cannot be cut, or the hub is gone.
-    pub fn cut(&self, lease: &Lease) -> Result<(), ReleaseError> {
+    /// If a process cannot be ended or the link cannot be cut, which may be asked for again; or the hub
+    /// is gone.
+    pub fn cut(&self, lease: &Lease) -> Result<bool, ReleaseError> {
         let slot = lease.slot;
-        self.take_away(slot, &Request::Cut { slot }, &Reply::Cut)
+        match self.answer(Some(&Request::Cut { slot }), &[]) {
+            Ok((Reply::Cut { gone }, _)) => Ok(gone),
+            other => Err(not_taken_away(slot, other)),
+        }
     }
 
     /// Takes the slot back, and does what [`Self::cut`] does where that was not done. What
@@ -355,18 +360,9 @@ impl Hub {
     /// If a process cannot be ended, the link cannot be removed, or the hub is gone.
     pub fn release(&self, lease: Lease) -> Result<(), ReleaseError> {
         let slot = lease.slot;
-        self.take_away(slot, &Request::Release { slot }, &Reply::Released)
-    }
-
-    fn take_away(&self, slot: u16, request: &Request, done: &Reply) -> Result<(), ReleaseError> {
-        match self.answer(Some(request), &[]) {
-            Ok((reply, _)) if reply == *done => Ok(()),
-            Ok((Reply::Failed(source), _)) => Err(ReleaseError::Refused { slot, source }),
-            Ok((other, _)) => Err(ReleaseError::Lost {
-                slot,
-                source: out_of_turn(&other),
-            }),
-            Err(source) => Err(ReleaseError::Lost { slot, source }),
+        match self.answer(Some(&Request::Release { slot }), &[]) {
+            Ok((Reply::Released, _)) => Ok(()),
+            other => Err(not_taken_away(slot, other)),
         }
     }
 
@@ -396,6 +392,17 @@ impl Drop for Hub {
     fn drop(&mut self) {
         self.hang_up();
         end(&mut self.process);
+    }
+}
+
+fn not_taken_away(slot: u16, answer: io::Result<(Reply, Vec<OwnedFd>)>) -> ReleaseError {
+    match answer {
+        Ok((Reply::Failed(source), _)) => ReleaseError::Refused { slot, source },
+        Ok((other, _)) => ReleaseError::Lost {
+            slot,
+            source: out_of_turn(&other),
+        },
+        Err(source) => ReleaseError::Lost { slot, source },
     }
 }
 

@@ -90,8 +90,8 @@ pub(crate) enum Reply {
     Ready,
     /// A slot.
     Leased { slot: u16 },
-    /// Nothing comes from the slot any more.
-    Cut,
+    /// Nothing more is sent from the slot; whether what was sent has come or is gone.
+    Cut { gone: bool },
     /// The slot is free again.
     Released,
     /// Started; a pidfd and the read end of the exit pipe come along.

@@ -18,9 +18,13 @@ pub(crate) trait Kernel {
     /// Makes a slot's namespace with its link, addresses and route.
     fn attach(&mut self, slot: &SlotPlan) -> Result<Self::Namespace, Failure>;
 
-    /// Cuts a slot's link. From here on nothing in its namespace reaches the hub;
-    /// what is left of it is gone before the slot is attached again.
-    fn detach(&mut self, slot: &SlotPlan, namespace: Self::Namespace) -> Result<(), Failure>;
+    /// Cuts a slot's link. From here on nothing in its namespace reaches the hub but what is on its
+    /// way; what is left of it is gone before the slot is attached again.
+    fn detach(&mut self, slot: &SlotPlan, namespace: &Self::Namespace) -> Result<(), Failure>;
+
+    /// Whether a link that was cut is gone, and with it all that was on its way. Asked often enough,
+    /// it sees to that.
+    fn is_gone(&mut self, slot: &SlotPlan) -> Result<bool, Failure>;
 
     /// Makes a namespace with `lo` and nothing else.
     fn disconnected(&mut self) -> Result<Self::Namespace, Failure>;

@@ -80,7 +80,10 @@ impl<K: Kernel> Pool<K> {
         }
         let (slot, namespace) = self.ready.pop_back().ok_or_else(none_free)?;
         let plan = self.plan.slot(slot).ok_or_else(none_free)?;
-        kernel.detach(plan, namespace)?;
+        if let Err(failure) = kernel.detach(plan, &namespace) {
+            self.ready.push_back((slot, namespace));
+            return Err(failure);
+        }
         Ok(slot)
     }
 
@@ -94,13 +97,17 @@ impl<K: Kernel> Pool<K> {
         self.leased.get(&slot).ok_or_else(|| not_leased(slot))
     }
 
-    /// Cuts a slot's link; the slot stays taken. If that cannot be done, the slot is lost rather than reused.
-    pub(crate) fn cut(&mut self, kernel: &mut K, slot: u16) -> Result<(), Failure> {
-        let namespace = self.leased.remove(&slot).ok_or_else(|| not_leased(slot))?;
+    /// Cuts a slot's link; the slot stays taken. Says whether the kernel has let go of all that it
+    /// carried; ask again until it has. Of a link that cannot be cut all stays as it was.
+    pub(crate) fn cut(&mut self, kernel: &mut K, slot: u16) -> Result<bool, Failure> {
         let plan = self.plan.slot(slot).ok_or_else(|| not_leased(slot))?;
-        kernel.detach(plan, namespace)?;
-        self.cut.insert(slot);
-        Ok(())
+        if !self.cut.contains(&slot) {
+            kernel.detach(plan, self.leased(slot)?)?;
+            self.cut.insert(slot);
+            // The last handle: from here on the kernel takes namespace and link apart.
+            drop(self.leased.remove(&slot));
+        }
+        kernel.is_gone(plan)
     }
 
     /// Whether the slot is taken and its link is cut.
@@ -173,24 +180,32 @@ mod tests {
     fn a_slot_that_is_cut_stays_taken_until_it_is_released() {
         let (mut pool, mut kernel) = (pool(1), Fake::default());
         pool.lease(&mut kernel).unwrap();
-        pool.cut(&mut kernel, 0).unwrap();
+        kernel.takes_its_time = true;
+        assert_eq!(pool.cut(&mut kernel, 0), Ok(false));
         assert!(pool.leased(0).is_err(), "nothing is started in there");
         assert!(pool.lease(&mut kernel).is_err());
-        assert!(pool.cut(&mut kernel, 0).is_err());
+        assert_eq!(pool.cut(&mut kernel, 0), Ok(false));
+        kernel.takes_its_time = false;
+        assert_eq!(pool.cut(&mut kernel, 0), Ok(true));
         pool.release(&mut kernel, 0).unwrap();
         assert!(pool.release(&mut kernel, 0).is_err());
+        assert!(pool.cut(&mut kernel, 0).is_err());
         assert_eq!(pool.lease(&mut kernel), Ok(0));
         assert_eq!(kernel.calls, ["attach 0", "detach 0", "attach 0"]);
     }
 
     #[test]
-    fn a_slot_whose_link_cannot_be_cut_is_never_handed_out_again() {
+    fn a_slot_whose_link_cannot_be_cut_is_not_handed_out_again_until_it_can() {
         let (mut pool, mut kernel) = (pool(1), Fake::default());
         pool.lease(&mut kernel).unwrap();
         kernel.refuse_detach = true;
+        assert!(pool.cut(&mut kernel, 0).is_err());
         assert!(pool.release(&mut kernel, 0).is_err());
         kernel.refuse_detach = false;
         assert!(pool.lease(&mut kernel).is_err());
+        assert_eq!(pool.cut(&mut kernel, 0), Ok(true));
+        pool.release(&mut kernel, 0).unwrap();
+        assert_eq!(pool.lease(&mut kernel), Ok(0));
     }
 
     #[test]

@@ -108,7 +108,7 @@ pub async fn accept(crew: Crew, listener: Arc<TcpListener>, door: Door, entrance
 
 /// Whether it will never accept again: whoever administers a network that gig did not make can destroy its
 /// sockets.
-fn is_gone(error: &io::Error) -> bool {
+pub(crate) fn is_gone(error: &io::Error) -> bool {
     let gone = [Errno::INVAL, Errno::BADF, Errno::NOTSOCK].map(Errno::raw_os_error);
     error
         .raw_os_error()
@@ -158,14 +158,13 @@ impl Crew {
     }
 
     /// Takes in what waits at a door: see [`crate::queues`].
-    pub(crate) async fn empty(
-        &self,
-        listener: &TcpListener,
-        door: Door,
-        entrance: &Arc<Entrance>,
-    ) -> io::Result<()> {
-        let take = |stream, source| self.take_in(stream, (source, door), entrance);
-        accept_waiting(listener, take).await
+    pub(crate) async fn empty(&self, listener: &TcpListener, door: Door, entrance: &Arc<Entrance>) {
+        let take = |stream, source| match TcpStream::from_std(stream) {
+            Ok(stream) => self.take_in(stream, (source, door), entrance),
+            // That one alone is lost.
+            Err(error) => tracing::warn!(%error, "a connection could not be taken in"),
+        };
+        accept_waiting(listener, take).await;
     }
 
     /// Gives the connection to the thread with the least to do; returns it if that is this one.

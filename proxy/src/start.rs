@@ -19,7 +19,7 @@ use crate::{
     descriptors::Descriptors,
     dns::server::Server,
     identity::Constant,
-    queues::Queues,
+    queues::{Asked, Line, Queues, line},
     settings::{ProxyListeners, Settings},
     subject::Subject,
     tls::{
@@ -41,8 +41,9 @@ use crate::{
 pub struct Proxy {
     drain: CancellationToken,
     threads: Vec<(thread::JoinHandle<()>, oneshot::Receiver<()>)>,
-    /// The way to each thread for what is asked of it later.
-    ways: Vec<mpsc::Sender<Order>>,
+    /// The way to each thread for sockets that come later.
+    ways: Vec<mpsc::Sender<Opening>>,
+    queues: Queues,
     /// Which thread was given some last.
     turn: usize,
 }
@@ -91,18 +92,9 @@ impl Listening {
     }
 }
 
-/// What a thread is asked to do beside serving.
-#[derive(Debug)]
-pub(crate) enum Order {
-    /// Serve these sockets too.
-    Open(Box<Opening>),
-    /// Take in what waits in the sockets that all sandboxes share, and say when that is done.
-    Empty(oneshot::Sender<()>),
-}
-
 /// Sockets on their way to a thread.
 #[derive(Debug)]
-pub(crate) struct Opening {
+struct Opening {
     listeners: ProxyListeners,
     entrance: Arc<Entrance>,
 }
@@ -113,7 +105,8 @@ struct Shift {
     redirect: TcpListener,
     explicit: TcpListener,
     handed: mpsc::Receiver<Handed>,
-    orders: mpsc::Receiver<Order>,
+    openings: mpsc::Receiver<Opening>,
+    asked: Asked,
     entrance: Arc<Entrance>,
     /// The first thread also answers names.
     dns: Option<(UdpSocket, TcpListener)>,
@@ -147,14 +140,17 @@ pub fn start(
         explicit_port,
         closed: drain.clone(),
     });
-    let mut orders = Vec::with_capacity(workers);
+    let mut lines: Vec<Line> = Vec::with_capacity(workers);
+    let mut later = Vec::with_capacity(workers);
     let mut threads = Vec::with_capacity(workers);
     for (index, handed) in ways.into_iter().enumerate() {
         let Some((worker, _)) = crew.get(index) else {
             break;
         };
-        let (way, ordered) = mpsc::channel(ORDERS);
-        orders.push(way);
+        let (way, openings) = mpsc::channel(OPENINGS);
+        later.push(way);
+        let (line, asked) = line();
+        lines.push(line);
         let shift = Shift {
             worker: Arc::clone(worker),
             redirect: listeners
@@ -166,7 +162,8 @@ pub fn start(
                 .try_clone()
                 .map_err(StartProxyError::Socket)?,
             handed,
-            orders: ordered,
+            openings,
+            asked,
             entrance: Arc::clone(&entrance),
             dns: dns.take(),
         };
@@ -179,7 +176,8 @@ pub fn start(
     Ok(Proxy {
         drain,
         threads,
-        ways: orders,
+        ways: later,
+        queues: Queues::new(lines),
         turn: 0,
     })
 }
@@ -246,7 +244,8 @@ async fn serve(shift: Shift, crew: Crew) {
             .and_then(|dns| answer_names(&crew, dns, &shift.entrance)),
         entrance: shift.entrance,
     };
-    drop(tasks.spawn(take_orders(crew.clone(), shift.orders, shared)));
+    drop(tasks.spawn(empty_when_asked(crew.clone(), shift.asked, shared)));
+    drop(tasks.spawn(open_later(crew.clone(), shift.openings)));
     drop(tasks.spawn(take_over(crew, shift.handed)));
     drop(tasks.spawn(sweep(Arc::clone(&worker))));
     worker.drain.cancelled().await;
@@ -265,13 +264,12 @@ struct Doors {
 }
 
 impl Doors {
-    async fn empty(&self, crew: &Crew) -> io::Result<()> {
+    async fn empty(&self, crew: &Crew) {
         for (listener, door) in &self.doors {
-            crew.empty(listener, *door, &self.entrance).await?;
+            crew.empty(listener, *door, &self.entrance).await;
         }
-        match &self.names {
-            Some(names) => names.empty().await,
-            None => Ok(()),
+        if let Some(names) = &self.names {
+            names.empty().await;
         }
     }
 }
@@ -324,41 +322,42 @@ fn answer_names(
     }
 }
 
-/// Does what is asked of the thread later.
-async fn take_orders(crew: Crew, mut orders: mpsc::Receiver<Order>, shared: Doors) {
+/// Takes in what waits, each time somebody asks.
+async fn empty_when_asked(crew: Crew, mut asked: Asked, shared: Doors) {
+    let emptying = async {
+        while let Some(turn) = asked.next().await {
+            shared.empty(&crew).await;
+            asked.show(turn);
+        }
+    };
+    tokio::select! {
+        () = emptying => {}
+        () = crew.worker.drain.cancelled() => {}
+    }
+}
+
+/// Serves sockets that come later.
+async fn open_later(crew: Crew, mut openings: mpsc::Receiver<Opening>) {
     loop {
-        let order = tokio::select! {
-            order = orders.recv() => order,
+        let opening = tokio::select! {
+            opening = openings.recv() => opening,
             () = crew.worker.drain.cancelled() => return,
         };
-        match order {
-            None => return,
-            Some(Order::Empty(mut done)) => {
-                let emptied = tokio::select! {
-                    emptied = shared.empty(&crew) => emptied,
-                    // Whoever asked has given up.
-                    () = done.closed() => continue,
-                };
-                match emptied {
-                    // Nobody waits for it any more, perhaps.
-                    Ok(()) => drop(done.send(())),
-                    Err(error) => tracing::error!(%error, "what waits cannot be taken in"),
-                }
-            }
-            Some(Order::Open(opening)) => {
-                let Opening {
-                    listeners,
-                    entrance,
-                } = *opening;
-                let doors = [
-                    (listeners.redirect, Door::Redirect),
-                    (listeners.explicit, Door::Explicit),
-                ];
-                drop(open_doors(&crew, doors, &entrance));
-                let names = (listeners.dns_udp, listeners.dns_tcp);
-                drop(answer_names(&crew, names, &entrance));
-            }
-        }
+        let Some(Opening {
+            listeners,
+            entrance,
+        }) = opening
+        else {
+            return;
+        };
+        let doors = [
+            (listeners.redirect, Door::Redirect),
+            (listeners.explicit, Door::Explicit),
+        ];
+        // Their address has no other owner: nobody asks for what waits in them.
+        drop(open_doors(&crew, doors, &entrance));
+        let names = (listeners.dns_udp, listeners.dns_tcp);
+        drop(answer_names(&crew, names, &entrance));
     }
 }
 
@@ -392,7 +391,7 @@ impl Proxy {
     /// By which it is shown that nothing of an address's former owner waits any more.
     #[must_use]
     pub fn queues(&self) -> Queues {
-        Queues::new(&self.ways)
+        self.queues.clone()
     }
 
     /// Serves sockets of a network that is one sandbox's alone, until what is returned is dropped. One
@@ -415,12 +414,11 @@ impl Proxy {
         });
         self.turn = (self.turn + 1).checked_rem(self.ways.len()).unwrap_or(0);
         let way = self.ways.get(self.turn).ok_or(ListenError::Busy)?;
-        let opening = Box::new(Opening {
+        let opening = Opening {
             listeners,
             entrance,
-        });
-        way.try_send(Order::Open(opening))
-            .map_err(|_| ListenError::Busy)?;
+        };
+        way.try_send(opening).map_err(|_| ListenError::Busy)?;
         Ok(Listening {
             closed: closed.clone(),
             guard: closed.drop_guard(),
@@ -447,8 +445,8 @@ impl Drop for Proxy {
     }
 }
 
-/// What may be asked of one thread at once.
-const ORDERS: usize = 16;
+/// Networks whose sockets may be on their way to one thread.
+const OPENINGS: usize = 16;
 /// Connections that may be on their way to one thread.
 const HANDED: usize = 64;
 /// For the last records and closing handshakes.

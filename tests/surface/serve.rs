@@ -24,6 +24,7 @@ mod one_of_each;
 mod people;
 mod policies;
 mod recorded;
+mod reused;
 mod sandboxes;
 mod scan;
 mod searches;

@@ -1,9 +1,8 @@
 //! The appliance's sandboxes: one hub, one proxy, many sandboxes.
 //!
 //! Each is bound to its address, and its start recorded, before its program's first instruction; after
-//! its last process its connections are cut, and what of it still waits is taken in, before the address may have a
-//! new owner. A host that cannot
-//! have sandboxes still serves console and record, and says why.
+//! its last process its connections are cut, and what of it still waits is taken in, before the address may
+//! have a new owner. A host that cannot have sandboxes still serves console and record, and says why.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -47,6 +46,7 @@ mod foreign;
 mod idle;
 mod layers;
 mod life;
+mod parting;
 mod seats;
 mod streams;
 mod unwatched;

@@ -286,7 +286,7 @@ fn answer(
             .pool
             .lease(&mut state.kernel)
             .map(|slot| (Reply::Leased { slot }, Vec::new())),
-        Request::Cut { slot } => cut(state, slot).map(|()| (Reply::Cut, Vec::new())),
+        Request::Cut { slot } => cut(state, slot).map(|gone| (Reply::Cut { gone }, Vec::new())),
         Request::Release { slot } => release(state, slot).map(|()| (Reply::Released, Vec::new())),
         Request::Spawn(spawn) => spawn::spawn(state, spawn, fds)
             .map(|child| (Reply::Spawned, vec![child.pidfd, child.exit])),
@@ -300,9 +300,11 @@ fn answer(
     hub_protocol::send(socket, &reply, &borrowed)
 }
 
-fn cut(state: &mut State, slot: u16) -> Result<(), Failure> {
-    state.pool.leased(slot)?;
-    state.children.end_slot(slot)?;
+fn cut(state: &mut State, slot: u16) -> Result<bool, Failure> {
+    if !state.pool.is_cut(slot) {
+        state.pool.leased(slot)?;
+        state.children.end_slot(slot)?;
+    }
     state.pool.cut(&mut state.kernel, slot)
 }
 

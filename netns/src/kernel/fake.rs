@@ -13,6 +13,8 @@ use crate::plan::SlotPlan;
 pub(crate) struct Fake {
     pub(crate) calls: Vec<String>,
     pub(crate) refuse_detach: bool,
+    /// What was cut is there for a while.
+    pub(crate) takes_its_time: bool,
 }
 
 impl Kernel for Fake {
@@ -23,7 +25,7 @@ impl Kernel for Fake {
         Ok(())
     }
 
-    fn detach(&mut self, slot: &SlotPlan, (): ()) -> Result<(), Failure> {
+    fn detach(&mut self, slot: &SlotPlan, (): &()) -> Result<(), Failure> {
         if self.refuse_detach {
             return Err(Failure::new(
                 Step::Link,
@@ -33,6 +35,10 @@ impl Kernel for Fake {
         }
         self.calls.push(format!("detach {}", slot.slot));
         Ok(())
+    }
+
+    fn is_gone(&mut self, _slot: &SlotPlan) -> Result<bool, Failure> {
+        Ok(!self.takes_its_time)
     }
 
     fn disconnected(&mut self) -> Result<(), Failure> {

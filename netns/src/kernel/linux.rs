@@ -1,6 +1,6 @@
 //! The real kernel: namespaces by `unshare`, the rest by netlink.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::Duration;
@@ -16,13 +16,16 @@ use crate::{address, link, route};
 /// kernel's longest delay of this work being one.
 const LOOKS: u32 = 10_000;
 const BETWEEN_LOOKS: Duration = Duration::from_micros(200);
+/// Looks for a pair that was cut before it is removed here: the kernel does that by itself, without the
+/// hub having to wait for it, unless it has too much to do.
+const PATIENCE: u32 = 8;
 
 /// Acts in the hub's own network namespace.
 #[derive(Debug)]
 pub(crate) struct Linux {
     hub: Netlink,
-    /// Slots whose pair was cut and may not be gone yet.
-    cut: HashSet<u16>,
+    /// Slots whose pair was cut and may not be gone yet, and how often they were looked at.
+    cut: HashMap<u16, u32>,
 }
 
 impl Linux {
@@ -33,7 +36,7 @@ impl Linux {
             .map_err(|error| failure(Step::Netlink, &error))?;
         Ok(Self {
             hub,
-            cut: HashSet::new(),
+            cut: HashMap::new(),
         })
     }
 }
@@ -42,7 +45,7 @@ impl Kernel for Linux {
     type Namespace = OwnedFd;
 
     fn attach(&mut self, slot: &SlotPlan) -> Result<OwnedFd, Failure> {
-        if self.cut.contains(&slot.slot) {
+        if self.cut.contains_key(&slot.slot) {
             self.remove(slot)?;
             self.cut.remove(&slot.slot);
         }
@@ -68,12 +71,33 @@ impl Kernel for Linux {
         Ok(namespace.fd)
     }
 
-    fn detach(&mut self, slot: &SlotPlan, namespace: OwnedFd) -> Result<(), Failure> {
-        let cut = unless_gone(self.hub.request(&mut [link::hub_down(slot)]));
-        self.cut.insert(slot.slot);
-        // The last handle: from here on the kernel takes namespace and pair apart.
-        drop(namespace);
-        cut
+    fn detach(&mut self, slot: &SlotPlan, _namespace: &OwnedFd) -> Result<(), Failure> {
+        unless_gone(self.hub.request(&mut [link::hub_down(slot)]))?;
+        self.cut.insert(slot.slot, 0);
+        Ok(())
+    }
+
+    /// A processor that was late may have packets of a link that is down on its list still, and hands
+    /// them up. The kernel takes them from all lists as it removes a link, before anybody else may look
+    /// for it (`unregister_netdevice_many`, under the same lock as the question).
+    fn is_gone(&mut self, slot: &SlotPlan) -> Result<bool, Failure> {
+        let Some(looks) = self.cut.get_mut(&slot.slot) else {
+            return Ok(true);
+        };
+        *looks += 1;
+        let gone = if *looks < PATIENCE {
+            match self.hub.exchange(&mut [link::get_hub_end(slot)]) {
+                Ok(_) => false,
+                Err(error) => unless_gone(Err(error)).map(|()| true)?,
+            }
+        } else {
+            self.remove(slot)?;
+            true
+        };
+        if gone {
+            self.cut.remove(&slot.slot);
+        }
+        Ok(gone)
     }
 
     fn disconnected(&mut self) -> Result<OwnedFd, Failure> {

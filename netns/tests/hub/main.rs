@@ -21,6 +21,7 @@ use std::process::Command;
 use gig_netns::{HUB_ARGUMENT, hub_process_main};
 use libtest_mimic::{Arguments, Failed, Trial};
 
+mod cut;
 mod flood;
 mod hostile;
 mod isolation;
@@ -47,6 +48,7 @@ fn main() {
         traffic::TESTS,
         isolation::TESTS,
         lifecycle::TESTS,
+        cut::TESTS,
         flood::TESTS,
         trees::TESTS,
     ]

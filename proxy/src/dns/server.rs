@@ -83,13 +83,16 @@ impl Server {
     }
 
     /// Takes in what waits in both sockets: see [`crate::queues`].
-    pub(crate) async fn empty(self: &Arc<Self>) -> io::Result<()> {
-        accept_waiting(&self.tcp, |stream, from| self.accepted(stream, from)).await?;
+    pub(crate) async fn empty(self: &Arc<Self>) {
+        let take = |stream, from| match TcpStream::from_std(stream) {
+            Ok(stream) => self.accepted(stream, from),
+            // That one alone is lost.
+            Err(error) => tracing::debug!(%error, "a DNS connection could not be taken in"),
+        };
+        accept_waiting(&self.tcp, take).await;
         let mut buffer = vec![0; MAX_QUESTION];
-        receive_waiting(&self.udp, &mut buffer, |bytes, from| {
-            self.datagram(bytes, from);
-        })
-        .await
+        let take = |bytes: &[u8], from| self.datagram(bytes, from);
+        receive_waiting(&self.udp, &mut buffer, take).await;
     }
 
     async fn datagrams(self: &Arc<Self>) {
@@ -122,13 +125,8 @@ impl Server {
         };
         let question = match answer::parse(bytes) {
             Parsed::Nothing => return,
-            Parsed::Error(reply) => {
-                // A full send buffer is a lost datagram, as anywhere in UDP.
-                if let Err(error) = self.udp.try_send_to(&reply, from) {
-                    tracing::debug!(%error, "an answer was not sent");
-                }
-                return;
-            }
+            // Its owner's still: it came out of the socket just now.
+            Parsed::Error(reply) => return self.send(&reply, from),
             Parsed::Question(question) => question,
         };
         let server = Arc::clone(self);
@@ -142,14 +140,19 @@ impl Server {
                 return;
             };
             let reply = question.reply(&answer, Transport::Udp);
-            if subject.is_closed() {
-                // Its address may soon be another's.
-                return;
-            }
-            if let Err(error) = server.udp.send_to(&reply, from).await {
-                tracing::debug!(%error, "an answer was not sent");
+            // Of one that was closed the address may be another's by now. Looked at and sent in one go: before an
+            // address has another owner this thread is asked for what waits, and that it does before or after this.
+            if !subject.is_closed() {
+                server.send(&reply, from);
             }
         });
+    }
+
+    /// A full send buffer is a lost datagram, as anywhere in UDP.
+    fn send(&self, reply: &[u8], to: SocketAddr) {
+        if let Err(error) = self.udp.try_send_to(reply, to) {
+            tracing::debug!(%error, "an answer was not sent");
+        }
     }
 
     async fn connections(self: &Arc<Self>) {

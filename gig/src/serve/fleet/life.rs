@@ -24,7 +24,8 @@ use tokio::{
 };
 
 use super::{
-    Fleet, Machine, Member, REMEMBERED, causes, idle,
+    Fleet, Machine, Member, REMEMBERED, idle,
+    parting::Parting,
     seats::Seat,
     streams::{Held, Streams},
 };
@@ -147,6 +148,7 @@ fn begin(
     let subject = lease
         .as_ref()
         .map(|lease| bind(machine, &asked, lease, wallet));
+    let seat = Arc::clone(&asked.seat);
     let built = build(
         fleet,
         machine,
@@ -168,7 +170,9 @@ fn begin(
         }
         Err(error) => {
             if let (Some(subject), Some(lease)) = (subject, lease) {
-                runtime.block_on(let_go(fleet, &subject, lease));
+                let parting = Parting::begin(Arc::clone(fleet), subject, lease, seat);
+                let parting = async move { parting.await.finish().await };
+                fleet.tasks.spawn_on(parting, runtime);
             }
             Err(error)
         }
@@ -321,12 +325,20 @@ async fn see_to(fleet: Arc<Fleet>, started: Started) {
     );
     let starved = running.ran_out_of_memory();
     drop(running);
-    if let (Some(subject), Some(lease)) = (&member.subject, lease) {
-        let_go(&fleet, subject, lease).await;
-    }
+    let parting = match (&member.subject, lease) {
+        (Some(subject), Some(lease)) => {
+            let (theirs, subject) = (Arc::clone(&fleet), Arc::clone(subject));
+            Some(Parting::begin(theirs, subject, lease, Arc::clone(&seat)).await)
+        }
+        _ => None,
+    };
     let found = starved.then_some(OUT_OF_MEMORY);
     over(&fleet, &member, begun, Some((status, found))).await;
     drop((place, seat));
+    // Nobody who asked for its end waits for its address.
+    if let Some(parting) = parting {
+        parting.finish().await;
+    }
 }
 
 /// Records that a sandbox is over, and tells whoever waits for it. Of one that gig did not start there is no
@@ -367,37 +379,6 @@ pub(super) async fn over(
     drop(remembered);
     // Last: whoever is told may come again at once.
     member.ended.send_replace(Some(Ended { status, cause }));
-}
-
-/// Frees the address, or keeps it for ever, bound to who had it, if it cannot be shown that nothing of that
-/// sandbox is left.
-async fn let_go(fleet: &Arc<Fleet>, subject: &Arc<Subject>, lease: Lease) {
-    if let Err(error) = take_away(fleet, subject, lease).await {
-        let error = causes(&error);
-        tracing::error!(%error, "a sandbox's network could not be taken away: its place stays taken");
-    }
-}
-
-/// Cuts what is open, then the link; takes in what came before that and waits still, which is the old
-/// owner's; and only then frees the address.
-async fn take_away(fleet: &Arc<Fleet>, subject: &Arc<Subject>, lease: Lease) -> anyhow::Result<()> {
-    let machine = fleet.machine()?;
-    subject.close().await;
-    let theirs = Arc::clone(fleet);
-    // The hub answers when it has done it: beside the runtime.
-    let cut = tokio::task::spawn_blocking(move || {
-        theirs.machine()?.hub.cut(&lease)?;
-        anyhow::Ok(lease)
-    });
-    let lease = cut.await.context("the end was lost")??;
-    machine.queues.emptied().await?;
-    machine.bound.0.write().remove(&subject.address());
-    let theirs = Arc::clone(fleet);
-    let released = tokio::task::spawn_blocking(move || {
-        theirs.machine()?.hub.release(lease)?;
-        anyhow::Ok(())
-    });
-    released.await.context("the end was lost")?
 }
 
 /// The record of a start.
