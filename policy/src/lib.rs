@@ -72,6 +72,6 @@ pub use secret_name::{ParseSecretNameError, SecretName};
 pub use source::{RuleLines, rule_lines};
 pub use suggest::{Suggestion, Width, suggest};
 pub use verdict::{
-    ConnectPermit, Denial, DenyStyle, Handling, Mode, NamePermit, PolicyRef, Reach, RequestPermit,
-    RuleRef, Verdict,
+    ConnectPermit, DecidedOn, Denial, DenyStyle, Handling, Mode, NamePermit, PolicyRef, Reach,
+    RequestPermit, RuleRef, Verdict,
 };

@@ -21,7 +21,7 @@ use crate::{
     secret_grant::{Binding, SecretGrant},
     secret_name::SecretName,
     special_purpose::{AddressClass, classify},
-    verdict::{Denial, DenyStyle, Grant, Handling, Mode, PolicyRef, Reach, RuleRef},
+    verdict::{DecidedOn, Denial, DenyStyle, Grant, Handling, Mode, PolicyRef, Reach, RuleRef},
 };
 
 mod bound;
@@ -265,7 +265,7 @@ impl Policy {
         host: &'a Host,
         port: Port,
         request: &RequestIntent<'_>,
-    ) -> Result<(&'a RuleRef, SecretGrants), Denial> {
+    ) -> Result<(&'a RuleRef, SecretGrants, DecidedOn), Denial> {
         let protocol = request.protocol;
         let first = self.first_table(host, port, Some(protocol))?;
         let mut spoken = None;
@@ -284,13 +284,18 @@ impl Policy {
         };
         if first.handling != Handling::Inspect {
             // Bytes that are not looked into carry any request, and no secret.
-            return Ok((connection_rule, Arc::clone(&self.own.no_secrets)));
+            let none = Arc::clone(&self.own.no_secrets);
+            return Ok((connection_rule, none, DecidedOn::default()));
         }
         let as_if_encrypted = found.clear_text || protocol == AppProtocol::Https;
         let secrets = &mut found.secrets;
         self.add_bound((host, port), as_if_encrypted, request.path, secrets);
         match found.rule {
-            Some(rule) => Ok((rule, found.secrets.into_shared(&self.own.no_secrets))),
+            Some(rule) => {
+                let decided_on = found.decided_on();
+                let secrets = found.secrets.into_shared(&self.own.no_secrets);
+                Ok((rule, secrets, decided_on))
+            }
             None => Err(self.wrong_request(host, port, request, connection_rule)),
         }
     }

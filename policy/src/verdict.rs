@@ -110,7 +110,30 @@ pub struct ConnectPermit {
 pub struct RequestPermit {
     pub(crate) secrets: Arc<[SecretGrant]>,
     pub(crate) bound: Arc<[SecretGrant]>,
+    pub(crate) decided_on: DecidedOn,
     pub(crate) grant: Grant,
+}
+
+/// What of a request had to be as it is for it to be allowed: no rule that lets it go takes any other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DecidedOn {
+    /// Its method.
+    pub method: bool,
+    /// Its path.
+    pub path: bool,
+    /// One of the two: a rule may take every method and another every path, and none both.
+    pub either: bool,
+}
+
+impl DecidedOn {
+    /// And what another policy decided on.
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Self {
+            method: self.method || other.method,
+            path: self.path || other.path,
+            either: self.either || other.either,
+        }
+    }
 }
 
 /// Where a permit came from.
@@ -200,6 +223,12 @@ impl RequestPermit {
     #[must_use]
     pub fn secrets(&self) -> &[SecretGrant] {
         &self.secrets
+    }
+
+    /// What of it an origin must not be told differently elsewhere in the request.
+    #[must_use]
+    pub const fn decided_on(&self) -> DecidedOn {
+        self.decided_on
     }
 
     /// The secrets that may be swapped into some request to this host and port, by whatever rule: the

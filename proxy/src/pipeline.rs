@@ -86,6 +86,9 @@ pub async fn exchange(
         Ok(admitted) => admitted,
         Err(denial) => return refused.recording(asked, denial).await,
     };
+    if let Some(field) = headers::overriding(request.headers(), permit.decided_on()) {
+        return refused.overridden(asked, field).await;
+    }
     let carried = match carry(session, &permit, &mut request, &mut target).await {
         Ok(carried) => carried,
         Err(stopped) => return refused.stopping(asked, stopped).await,
@@ -193,6 +196,15 @@ impl Refuser<'_> {
     /// For a reason that no rule gave.
     async fn because<T>(&self, asked: Asked, reason: DenyReason) -> Result<T, Box<Refusal>> {
         let denial = denial(&asked.subject.policy(), reason, String::new());
+        self.recording(asked, denial).await
+    }
+
+    /// For a field that tells the origin another method or path than was decided on.
+    async fn overridden<T>(&self, asked: Asked, field: &str) -> Result<T, Box<Refusal>> {
+        let reason = DenyReason::MalformedRequest;
+        let hint =
+            format!("{field} overrides what the rule is about: send the request as it is meant");
+        let denial = denial(&asked.subject.policy(), reason, hint);
         self.recording(asked, denial).await
     }
 

@@ -12,7 +12,7 @@ use crate::{
     intent::AppProtocol,
     rule::{Protocols, RequestRule, Rule},
     secret_grant::SecretGrant,
-    verdict::{Handling, RuleRef},
+    verdict::{DecidedOn, Handling, RuleRef},
 };
 
 /// All that is known of one port of one pattern.
@@ -71,6 +71,16 @@ pub(crate) struct RequestMatch<'a> {
     pub(crate) secrets: SharedUnion<'a, SecretGrant>,
     /// Some rule that lets it go takes secrets in clear text.
     pub(crate) clear_text: bool,
+    free: Free,
+}
+
+/// Of what some rule that lets a request go takes every one.
+#[derive(Debug, Default)]
+struct Free {
+    method: bool,
+    path: bool,
+    /// The same rule does both.
+    both: bool,
 }
 
 /// A union of shared lists that copies only when two differ.
@@ -169,11 +179,11 @@ impl PortTable {
         path: &str,
         found: &mut RequestMatch<'a>,
     ) {
-        found.add(pick(&self.open, protocol));
-        self.any_path.find(protocol, method, found);
+        found.add(pick(&self.open, protocol), (true, true));
+        self.any_path.find(protocol, (method, true), found);
         if !self.trie.is_empty() {
             self.trie
-                .visit(path, |leaf| leaf.find(protocol, method, found));
+                .visit(path, |leaf| leaf.find(protocol, (method, false), found));
         }
     }
 
@@ -206,17 +216,36 @@ impl PathLeaf {
         }
     }
 
-    fn find<'a>(&'a self, protocol: AppProtocol, method: &str, found: &mut RequestMatch<'a>) {
-        found.add(pick(&self.any_method, protocol));
+    /// `any_path`: its rules take every path.
+    fn find<'a>(
+        &'a self,
+        protocol: AppProtocol,
+        (method, any_path): (&str, bool),
+        found: &mut RequestMatch<'a>,
+    ) {
+        found.add(pick(&self.any_method, protocol), (true, any_path));
         if let Some(grants) = self.methods.get(method) {
-            found.add(pick(grants, protocol));
+            found.add(pick(grants, protocol), (false, any_path));
         }
     }
 }
 
 impl<'a> RequestMatch<'a> {
-    fn add(&mut self, grant: Option<&'a RequestGrant>) {
+    /// What had to be as it is.
+    pub(crate) const fn decided_on(&self) -> DecidedOn {
+        DecidedOn {
+            method: !self.free.method,
+            path: !self.free.path,
+            either: !self.free.both,
+        }
+    }
+
+    /// `any_method`, `any_path`: the grant's rule takes every one.
+    fn add(&mut self, grant: Option<&'a RequestGrant>, (any_method, any_path): (bool, bool)) {
         if let Some(grant) = grant {
+            self.free.method |= any_method;
+            self.free.path |= any_path;
+            self.free.both |= any_method && any_path;
             self.rule.get_or_insert(&grant.rule);
             self.secrets.add(&grant.secrets);
             self.clear_text |= grant.clear_text;

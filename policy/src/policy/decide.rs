@@ -15,7 +15,8 @@ use crate::{
     index::SharedUnion,
     intent::{AppProtocol, RequestIntent},
     verdict::{
-        ConnectPermit, Denial, Grant, Handling, NamePermit, RequestPermit, RuleRef, Verdict,
+        ConnectPermit, DecidedOn, Denial, Grant, Handling, NamePermit, RequestPermit, RuleRef,
+        Verdict,
     },
 };
 
@@ -131,6 +132,12 @@ impl Policy {
             permit = Ok(RequestPermit {
                 secrets: Arc::clone(&self.own.no_secrets),
                 bound: self.bound(host, port),
+                // A person saw both.
+                decided_on: DecidedOn {
+                    method: true,
+                    path: true,
+                    either: true,
+                },
                 grant: self.released(word),
             });
         }
@@ -138,6 +145,7 @@ impl Policy {
             let bound = floor.own_request(host, port, request).map_err(by_floor)?;
             if let Ok(permit) = &mut permit {
                 permit.grant.note(bound.grant);
+                permit.decided_on = permit.decided_on.and(bound.decided_on);
             }
         }
         permit
@@ -184,19 +192,21 @@ impl Policy {
         port: Port,
         request: &RequestIntent<'_>,
     ) -> Result<RequestPermit, Box<Denial>> {
-        let (secrets, grant) = match self.find_request(host, port, request) {
-            Ok((rule, secrets)) => (secrets, self.grant(rule)),
+        let (secrets, decided_on, grant) = match self.find_request(host, port, request) {
+            Ok((rule, secrets, decided_on)) => (secrets, decided_on, self.grant(rule)),
             Err(denial) => {
                 let grant = self.observed(denial)?;
                 let mut secrets = SharedUnion::default();
                 let encrypted = request.protocol == AppProtocol::Https;
                 self.add_bound((host, port), encrypted, request.path, &mut secrets);
-                (secrets.into_shared(&self.own.no_secrets), grant)
+                let secrets = secrets.into_shared(&self.own.no_secrets);
+                (secrets, DecidedOn::default(), grant)
             }
         };
         Ok(RequestPermit {
             secrets,
             bound: self.bound(host, port),
+            decided_on,
             grant,
         })
     }

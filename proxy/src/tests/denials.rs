@@ -312,3 +312,69 @@ fn with_host(path: &str, host: &str) -> Request<super::lab::client::Body> {
     request.headers_mut().insert("host", host.parse().unwrap());
     request
 }
+
+#[tokio::test]
+async fn fields_that_override_method_or_path_do_not_pass_rules_about_them() {
+    const RULES: &str = "
+version: 1
+name: test
+egress:
+  - host: api.test
+    ports: [443]
+    allow_private: [127.0.0.0/8]
+    rules: [RULE]
+";
+    // Which fields each rule refuses, and whether both together.
+    for (rule, method, path, both) in [
+        ("{methods: [POST], paths: [/items]}", true, true, true),
+        ("{methods: [POST]}", true, false, true),
+        ("{paths: [/items]}", false, true, true),
+        ("{methods: [POST]}, {paths: [/items]}", false, false, true),
+    ] {
+        let policy = RULES.replace("RULE", rule);
+        for (fields, refused) in [
+            (&["x-http-method-override"][..], method),
+            (&["X-HTTP-Method"], method),
+            (&["x_method_override"], method),
+            (&["x-original-url"], path),
+            (&["x-rewrite-url"], path),
+            (&["x-forwarded-host"], false),
+            (&["x-original-url", "x-http-method-override"], both),
+        ] {
+            for alpn in ["http/1.1", "h2"] {
+                let (lab, origin) = lab_with(&policy).await;
+                let mut request = with_host("/items", "api.test");
+                if alpn == "h2" {
+                    *request.uri_mut() = "https://api.test/items".parse().unwrap();
+                    request.headers_mut().remove("host");
+                }
+                *request.method_mut() = http::Method::POST;
+                for field in fields {
+                    let name = http::HeaderName::from_bytes(field.as_bytes()).unwrap();
+                    request
+                        .headers_mut()
+                        .insert(name, "DELETE".parse().unwrap());
+                }
+                let answer = lab.https("api.test", alpn).await.send(request).await;
+                let case = format!("{rule} {fields:?} {alpn} {answer:?}");
+                assert_eq!(
+                    answer.status.as_u16(),
+                    if refused { 400 } else { 200 },
+                    "{case}"
+                );
+                assert_eq!(
+                    origin.seen.requests().len(),
+                    usize::from(!refused),
+                    "{case}"
+                );
+                if refused {
+                    lab.assert_denied_once(DenyReason::MalformedRequest);
+                    assert!(
+                        answer.json()["hint"].to_string().contains("overrides"),
+                        "{case}"
+                    );
+                }
+            }
+        }
+    }
+}
