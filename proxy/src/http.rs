@@ -2,6 +2,7 @@
 
 pub mod activity;
 pub mod admit;
+pub mod backlog;
 pub mod body;
 pub mod calm;
 mod captured;

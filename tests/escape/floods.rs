@@ -18,6 +18,9 @@ fn flood(which: &str) -> Finished {
         if request.target == "/slow" {
             std::thread::sleep(Duration::from_secs(2));
         }
+        if request.target == "/large" {
+            return exchange.answer("200 OK", &"x".repeat(240 * 1024));
+        }
         greet(request, exchange)
     });
     let venv = place::client("venv");
@@ -78,6 +81,11 @@ fn header_compression_bombs_do_not_grow() {
 #[test]
 fn streams_over_the_limit_are_refused() {
     let _run = flood("many_streams");
+}
+
+#[test]
+fn downloads_that_nobody_reads_do_not_grow() {
+    let _run = flood("unread_downloads");
 }
 
 #[test]

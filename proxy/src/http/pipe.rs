@@ -2,7 +2,8 @@
 //!
 //! Nothing is read of a body while what was read before waits for room, and no room is asked for
 //! before there is something to fill it: room that one stream holds is taken from the others of its
-//! connection. A body that may not go on, or that nobody takes, says so while it waits.
+//! connection. What is sent and not written yet has a bound for each connection ([`super::backlog`]). A body that may
+//! not go on, or that nobody takes, says so while it waits.
 
 use std::{
     future::poll_fn,
@@ -13,6 +14,9 @@ use std::{
 use bytes::Bytes;
 use h2::{Reason, SendStream};
 use http_body::{Body, Frame};
+use tokio::sync::AcquireError;
+
+use super::backlog::{Backlog, PART};
 
 /// A body that is sent.
 pub trait Piped: Body<Data = Bytes> {
@@ -42,24 +46,32 @@ pub enum PipeError<E> {
 ///
 /// # Errors
 /// [`PipeError`].
-pub async fn pipe<B>(body: B, send: &mut SendStream<Bytes>) -> Result<(), PipeError<B::Error>>
+pub async fn pipe<B>(
+    body: B,
+    send: &mut SendStream<Bytes>,
+    backlog: &Backlog,
+) -> Result<(), PipeError<B::Error>>
 where
     B: Piped,
 {
     let mut body = pin!(body);
     while let Some(frame) = next(body.as_mut(), send).await? {
         match frame.into_data() {
-            Ok(data) => {
+            Ok(mut data) => {
                 let last = body.is_end_stream();
-                if !data.is_empty() {
-                    send.reserve_capacity(1);
+                while !data.is_empty() {
+                    send.reserve_capacity(data.len().min(PART));
                     room(body.as_mut(), send).await?;
-                } else if !last {
-                    continue;
+                    let part = data.split_to(data.len().min(PART).min(send.capacity()));
+                    let part = hold(body.as_mut(), send, backlog.hold(part)).await?;
+                    let end = last && data.is_empty();
+                    send.send_data(part, end).map_err(PipeError::Stream)?;
+                    if end {
+                        return Ok(());
+                    }
                 }
-                send.send_data(data, last).map_err(PipeError::Stream)?;
                 if last {
-                    return Ok(());
+                    break;
                 }
             }
             Err(frame) => {
@@ -94,6 +106,28 @@ where
             Err(PipeError::Body(error))
         }
     }
+}
+
+/// Waits until what is sent next has its place among what is not written yet.
+async fn hold<B>(
+    mut body: Pin<&mut B>,
+    send: &mut SendStream<Bytes>,
+    held: impl Future<Output = Result<Bytes, AcquireError>>,
+) -> Result<Bytes, PipeError<B::Error>>
+where
+    B: Piped,
+{
+    let mut held = pin!(held);
+    poll_fn(|cx| {
+        if let Poll::Ready(held) = held.as_mut().poll(cx) {
+            return Poll::Ready(held.map_err(|_| PipeError::Closed));
+        }
+        poll_stopped(send, cx)?;
+        let over = ready!(body.as_mut().poll_over(cx));
+        send.send_reset(Reason::CANCEL);
+        Poll::Ready(Err(PipeError::Body(over)))
+    })
+    .await
 }
 
 /// Waits until something can be sent.

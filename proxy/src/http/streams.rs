@@ -32,6 +32,7 @@ use tokio::{
 };
 
 use super::{
+    backlog::Backlog,
     body::Download,
     duplex::Duplex,
     incoming::{Frames, Incoming},
@@ -44,6 +45,7 @@ use super::{
 /// One HTTP/2 connection of a program, until it ends.
 pub struct Streams<S> {
     session: Arc<Session>,
+    backlog: Backlog,
     state: State<S>,
     finishing: bool,
 }
@@ -84,6 +86,7 @@ where
     pub fn new(session: Arc<Session>, stream: S) -> Self {
         Self {
             session,
+            backlog: Backlog::default(),
             state: State::Opening(limits::http2_server().handshake(stream)),
             finishing: false,
         }
@@ -118,7 +121,8 @@ where
                 State::Open(connection) => match ready!(connection.poll_accept(cx)) {
                     Some(accepted) => {
                         let (request, reply) = accepted?;
-                        let served = serve(Arc::clone(&me.session), request, reply);
+                        let backlog = me.backlog.clone();
+                        let served = serve((Arc::clone(&me.session), backlog), request, reply);
                         drop(me.session.worker().tasks.spawn(served));
                     }
                     None => return Poll::Ready(Ok(())),
@@ -195,7 +199,11 @@ impl Reply {
 }
 
 /// One request and its answer.
-async fn serve(session: Arc<Session>, request: Request<RecvStream>, reply: SendResponse<Bytes>) {
+async fn serve(
+    (session, backlog): (Arc<Session>, Backlog),
+    request: Request<RecvStream>,
+    reply: SendResponse<Bytes>,
+) {
     let reply = Reply::new(reply, request.body().is_end_stream());
     let head_only = request.method() == Method::HEAD;
     let (request, accepting) = incoming(request, &reply);
@@ -240,7 +248,7 @@ async fn serve(session: Arc<Session>, request: Request<RecvStream>, reply: SendR
     let Some(mut send) = begin(&mut sender, Response::from_parts(parts, ()), last) else {
         return;
     };
-    if !last && !pass(&session, body, &mut send).await {
+    if !last && !pass(&session, body, (&mut send, &backlog)).await {
         tracing::debug!("an answer did not go to its end");
     } else if !reply.is_whole() {
         linger(&mut send).await;
@@ -248,13 +256,17 @@ async fn serve(session: Arc<Session>, request: Request<RecvStream>, reply: SendR
 }
 
 /// Sends the answer's body; false when it did not go to its end.
-async fn pass(session: &Session, body: Download, send: &mut SendStream<Bytes>) -> bool {
+async fn pass(
+    session: &Session,
+    body: Download,
+    (send, backlog): (&mut SendStream<Bytes>, &Backlog),
+) -> bool {
     if body.is_watched() {
-        return pipe(body, send).await.is_ok();
+        return pipe(body, send, backlog).await.is_ok();
     }
     // It is short, and here: nobody but the program is waited for.
     let idle = session.worker().deadlines().idle;
-    let piped = tokio::time::timeout(idle, pipe(body, send)).await;
+    let piped = tokio::time::timeout(idle, pipe(body, send, backlog)).await;
     matches!(piped, Ok(Ok(())))
 }
 

@@ -31,6 +31,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use crate::http::{
+    backlog::Backlog,
     body::Upload,
     duplex::Duplex,
     incoming::{Frames, Incoming},
@@ -54,6 +55,7 @@ pub struct Http2 {
 struct Line {
     running: AtomicUsize,
     heard: AtomicBool,
+    backlog: Backlog,
 }
 
 /// Keeps a connection's deadlines those of one that is waited for; dropping it ends the upload, too.
@@ -223,7 +225,8 @@ impl Http2 {
         body: Upload,
         mut stream: SendStream<Bytes>,
     ) -> Option<oneshot::Sender<()>> {
-        let mut piped = Box::pin(async move { pipe(body, &mut stream).await });
+        let backlog = self.line.backlog.clone();
+        let mut piped = Box::pin(async move { pipe(body, &mut stream, &backlog).await });
         if poll_fn(|cx| Poll::Ready(piped.as_mut().poll(cx).is_ready())).await {
             return None;
         }
