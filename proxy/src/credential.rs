@@ -9,7 +9,7 @@
 //! capture    tokens of logins made inside, kept out          capture::{answer, overlay}
 //! watch      everything that must not go astray              forms, wide, needles, unescape
 //! spelling   texts in every spelling                         heads
-//! misuse     what is on its way to where it is not bound     watched, bare, letters
+//! misuse     what is on its way to where it is not bound     watched, bare, letters, naming
 //! inject     values in header section and target             place, inject::{fields, target}
 //! body       values in bodies, while they stream             swap, exact, parts
 //! treat      what completes a request before it is sent     sign
@@ -34,6 +34,7 @@ mod letters;
 mod media;
 pub mod memory;
 pub mod misuse;
+mod naming;
 pub mod needles;
 mod parts;
 pub mod place;

@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 
-use crate::credential::letters::word;
+use crate::credential::{letters::word, naming::CREDENTIALS};
 
 /// What a token is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,17 +63,3 @@ pub(super) fn is_credential(name: &str) -> bool {
 
 /// In names of what guards a form against other sites.
 const FORMS: [&str; 4] = ["csrf", "xsrf", "verificationtoken", "authenticitytoken"];
-/// How names of credentials end, in lower case and without what divides words.
-const CREDENTIALS: [&str; 11] = [
-    "token",
-    "secret",
-    "jwt",
-    "password",
-    "apikey",
-    "accesskey",
-    "secretkey",
-    "privatekey",
-    "sessionkey",
-    "assertion",
-    "webhookurl",
-];

@@ -5,7 +5,12 @@ use std::sync::Arc;
 
 use memchr::{memchr, memrchr};
 
-use crate::credential::{letters::word, media::Beginning, parts::Parts};
+use crate::credential::{
+    letters::word,
+    media::Beginning,
+    naming::{CREDENTIALS, SENT, WHOLE},
+    parts::Parts,
+};
 
 /// What is known of the body so far.
 #[derive(Debug, Default)]
@@ -174,7 +179,9 @@ fn is_called(lead: &[u8]) -> bool {
         return false;
     };
     let bare = word(name);
-    NAMES.iter().any(|word| bare.ends_with(word.as_bytes()))
+    let mut names = CREDENTIALS.iter().chain(&SENT);
+    let whole = WHOLE.iter().any(|word| bare == word.as_bytes());
+    whole || names.any(|word| bare.ends_with(word.as_bytes()))
 }
 
 /// What stands before `octet`, blanks aside. JSON in a string of JSON is quoted, not sent: the history of a
@@ -184,8 +191,6 @@ fn strip(lead: &[u8], octet: u8) -> Option<&[u8]> {
     (!lead.ends_with(b"\\")).then(|| lead.trim_ascii_end())
 }
 
-/// How names of members end that hold credentials, in lower case and without what divides words.
-const NAMES: [&str; 5] = ["token", "key", "secret", "password", "authorization"];
 const SCHEMES: [&str; 2] = ["bearer", "token"];
 /// A name, and what stands between it and its string.
 const LONGEST_LEAD: usize = 128;
@@ -217,6 +222,17 @@ mod tests {
             (r#"{"a":[{"accessToken" : "<", "b":1}]}"#, true),
             (r#"{"headers":{"Authorization":"Bearer <"}}"#, true),
             (r#"{"Password":"<"}"#, true),
+            (r#"{"id_jwt":"<"}"#, true),
+            (r#"{"db-passwd":"<"}"#, true),
+            (r#"{"pwd":"<"}"#, true),
+            (r#"{"keyPassphrase":"<"}"#, true),
+            (r#"{"client_assertion":"<"}"#, true),
+            (r#"{"credentials":"<"}"#, true),
+            (r#"{"auth":"Bearer <"}"#, true),
+            (r#"{"Cookie":"<"}"#, true),
+            (r#"{"pass":"<"}"#, true),
+            (r#"{"author":"<"}"#, false),
+            (r#"{"bypass":"<"}"#, false),
             (r#"{"body":"{\"client_secret\":\"<\"}"}"#, false),
             (r#"{"prompt":"<"}"#, false),
             (r#"{"api_key":"what is <?"}"#, false),
