@@ -186,10 +186,19 @@ fn passed(plan: &BodyPlan, body: &[u8]) -> Result<Vec<u8>, Refused> {
     if let Some(guard) = &mut passes.guard {
         guard.look(body).map_err(told)?;
     }
+    let mut out = Vec::new();
+    if let Some(aside) = &mut passes.aside {
+        let looked = aside.push(body, &mut out);
+        match looked.and_then(|()| aside.finish(&mut out)) {
+            // To whom it is not what its coding says, a sentinel in it means nothing.
+            Ok(()) | Err(RewriteError::Undecodable) => {}
+            Err(error) => return Err(told(error)),
+        }
+        out.clear();
+    }
     let Some(rewrite) = &mut passes.rewrite else {
         return Ok(body.to_vec());
     };
-    let mut out = Vec::new();
     rewrite.push(body, &mut out).map_err(told)?;
     rewrite.finish(&mut out).map_err(told)?;
     Ok(out)

@@ -108,6 +108,21 @@ fn gzip(plain: &[u8]) -> Vec<u8> {
     to.finish().unwrap()
 }
 
+/// What HTTP calls deflate (RFC 9110 §8.4.1.2).
+fn zlib(plain: &[u8]) -> Vec<u8> {
+    let mut to = flate2::write::ZlibEncoder::new(Vec::new(), Compression::fast());
+    to.write_all(plain).unwrap();
+    to.finish().unwrap()
+}
+
+/// As it is, in one block (RFC 7932 §9.2): there is nothing here that compresses so.
+fn brotli(plain: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(plain.len() - 1).unwrap();
+    assert!(length < 1 << 16);
+    let [one, two, three, _] = (length << 4 | 1 << 20).to_le_bytes();
+    [&[one, two, three], plain, &[3]].concat()
+}
+
 fn zstd(plain: &[u8]) -> Vec<u8> {
     let mut to = Vec::with_capacity(zstd_safe::compress_bound(plain.len()));
     zstd_safe::compress(&mut to, plain, 1).unwrap();

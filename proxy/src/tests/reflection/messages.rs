@@ -174,6 +174,8 @@ async fn a_coded_request_body_takes_the_value_and_goes_plain() {
     for (coding, body) in [
         ("gzip", gzip(json.as_bytes())),
         ("zstd", zstd(json.as_bytes())),
+        ("br", brotli(json.as_bytes())),
+        ("deflate", zlib(json.as_bytes())),
     ] {
         let request = Request::post("https://api.test/")
             .header("content-type", "application/json")

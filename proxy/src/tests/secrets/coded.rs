@@ -19,7 +19,7 @@ fn zstd(plain: &[u8]) -> Vec<u8> {
     to
 }
 
-fn gzip(plain: &[u8]) -> Vec<u8> {
+pub(super) fn gzip(plain: &[u8]) -> Vec<u8> {
     let mut to = GzEncoder::new(Vec::new(), Compression::fast());
     to.write_all(plain).unwrap();
     to.finish().unwrap()

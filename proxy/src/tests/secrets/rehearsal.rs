@@ -9,7 +9,7 @@ struct Case {
     method: &'static str,
     target: String,
     fields: Vec<(&'static str, String)>,
-    body: Option<String>,
+    body: Option<Vec<u8>>,
 }
 
 impl Case {
@@ -25,8 +25,20 @@ impl Case {
     fn post(kind: &str, body: &str) -> Self {
         Self {
             method: "POST",
-            body: Some(body.to_owned()),
+            body: Some(body.as_bytes().to_vec()),
             ..Self::get("/with/body", &[("content-type", kind)])
+        }
+    }
+
+    /// The same, coded.
+    fn gzipped(self) -> Self {
+        let body = self.body.as_deref().map(coded::gzip);
+        let mut fields = self.fields;
+        fields.push(("content-encoding", "gzip".to_owned()));
+        Self {
+            body,
+            fields,
+            ..self
         }
     }
 
@@ -44,7 +56,7 @@ impl Case {
         for (name, value) in &self.fields {
             rehearsal.field(&format!("{name}: {value}")).unwrap();
         }
-        rehearsal.body = self.body.clone().map(String::into_bytes);
+        rehearsal.body.clone_from(&self.body);
         let intent = RequestIntent {
             protocol: AppProtocol::Https,
             method: self.method,
@@ -111,4 +123,31 @@ async fn what_is_rehearsed_is_what_happens() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_coded_body_is_looked_into_where_it_is_rehearsed_too() {
+    let world = World::new("other.test", "v4lue-of-the-token").await;
+    let sentinel = world.sentinel.clone();
+    let of = |name: &str| {
+        Case::post(
+            "application/json",
+            &format!("{{\"{name}\":\"{sentinel}\"}}"),
+        )
+    };
+    let refused = of("api_key")
+        .gzipped()
+        .rehearsed(&world, "other.test")
+        .await;
+    assert_eq!(refused.err(), Some(DenyReason::SecretMisuse));
+    let answer = world
+        .send("other.test", of("api_key").gzipped().request())
+        .await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN);
+    let quoted = of("prompt").gzipped();
+    let rehearsed = quoted.rehearsed(&world, "other.test").await.unwrap();
+    assert_eq!(rehearsed.body, quoted.body);
+    let mut broken = of("prompt");
+    broken.fields.push(("content-encoding", "gzip".to_owned()));
+    assert!(broken.rehearsed(&world, "other.test").await.is_ok());
 }
