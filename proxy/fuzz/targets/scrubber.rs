@@ -51,8 +51,43 @@ pub fn run(data: &[u8]) {
     }
     if how & 0x40 != 0 {
         stalled(scrub, fit, &text, cuts);
+        little(scrub, fit, &text, cuts);
     }
 }
+
+/// A value among octets that it has none of comes through in no longer part than may be shown, wherever it is cut
+/// and whatever is called a message there.
+fn little(scrub: &Arc<Scrub>, fit: Fit, text: &[u8], cuts: &[u8]) {
+    let strange = |octet: &u8| !octet.is_ascii_alphanumeric() && !VALUE.as_bytes().contains(octet);
+    let around: Vec<u8> = text.iter().copied().filter(strange).collect();
+    let (head, tail) = around.split_at(around.len() / 2);
+    let whole = [head, VALUE.as_bytes(), tail].concat();
+    let mut one = Scrubbers::new(scrub, fit);
+    let mut messages = Messages::new(
+        Scrubbers::new(scrub, Fit::Exact),
+        None,
+        Memory::of_sandbox(),
+    );
+    let both: [&mut dyn Rewrite; 2] = [&mut one, &mut messages];
+    for rewrite in both {
+        let mut out = Vec::new();
+        let read = pieces(&whole, cuts).iter().try_for_each(|piece| {
+            rewrite.push(piece, &mut out)?;
+            rewrite.release(&mut out)
+        });
+        if read.is_ok() {
+            rewrite.finish(&mut out).expect("nothing is coded");
+        }
+        let parts = VALUE.as_bytes().windows(LITTLE);
+        for part in parts {
+            let stands = out.windows(LITTLE).any(|here| here == part);
+            assert!(!stands, "{}", String::from_utf8_lossy(&out));
+        }
+    }
+}
+
+/// More than may be shown of a value of that length when nothing more comes for a while.
+const LITTLE: usize = 8;
 
 /// Where nothing more comes for a while after each piece, in one text and in what is said to be messages, the
 /// value does not come through bit by bit; nor does it where something else is looked for in the end.

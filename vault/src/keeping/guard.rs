@@ -70,7 +70,14 @@ impl Guard {
         if !same || !listed.is_all(self.fetched(), asked.now) {
             return None;
         }
-        listed.asked = asked;
+        listed.asked = match seen == listed.seen {
+            true => asked,
+            // What was written here meanwhile is not in a list that the store did not speak of.
+            false => Asked {
+                changes: listed.asked.changes,
+                ..asked
+            },
+        };
         Some(Arc::clone(&listed.guarded))
     }
 
@@ -251,5 +258,23 @@ mod tests {
         assert!(guard.unchanged(seen, asked).is_some());
         guard.forget();
         assert!(guard.unchanged(seen, asked).is_none());
+    }
+
+    #[test]
+    fn a_silent_store_hides_nothing_that_was_written_here() {
+        let guard = Guard::default();
+        let list = List {
+            values: Vec::new(),
+            until: None,
+        };
+        let seen = |generation| Seen { generation };
+        let asked = |changes| Asked {
+            now: Timestamp::UNIX_EPOCH,
+            changes,
+        };
+        drop(guard.renew((seen(Some(1)), asked(1)), (list, guard.fetched()), || 1));
+        assert!(guard.recent(asked(1)).is_some());
+        assert!(guard.unchanged(seen(None), asked(2)).is_some());
+        assert!(guard.recent(asked(2)).is_none());
     }
 }

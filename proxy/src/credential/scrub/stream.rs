@@ -44,6 +44,8 @@ pub struct Scrubber {
     /// How many of these went already; the others are held back.
     sent: usize,
     run: Option<(Run, Style)>,
+    /// What is kept was not looked at for what is looked for now.
+    renewed: bool,
     found: BTreeSet<SecretName>,
     finds: Finds,
 }
@@ -85,6 +87,7 @@ impl Scrubber {
             kept: Vec::new(),
             sent: 0,
             run: None,
+            renewed: false,
             found: BTreeSet::new(),
         }
     }
@@ -99,6 +102,7 @@ impl Scrubber {
         if !self.scrub.is_of(scrub) {
             self.finds = Finds::waiting(Arc::clone(&scrub.granted.waiting));
             self.scrub = Arc::clone(scrub);
+            self.renewed = !self.kept.is_empty();
         }
     }
 
@@ -301,10 +305,11 @@ impl Scrubber {
 
     /// Writes a sentinel in a value's place, where that was not done before.
     fn put(&mut self, piece: Piece<'_>, hit: &Hit, out: &mut Vec<u8>) {
-        if hit.end <= piece.sent {
+        let gone = hit.end <= piece.sent;
+        if gone && !self.renewed {
             return;
         }
-        if hit.start < piece.sent {
+        if hit.start < piece.sent && !gone {
             // A run took what went of it for something else.
             self.run = None;
         }
@@ -317,6 +322,10 @@ impl Scrubber {
         };
         if let Some(name) = scrub.own.name(pattern.value) {
             self.found.insert(name.clone());
+        }
+        if gone {
+            // It went before anybody knew what it is: all that is left is to tell.
+            return;
         }
         let written = out.len();
         let spelled = piece.raw.get(hit.start..hit.end).unwrap_or_default();
@@ -414,6 +423,7 @@ impl Scrubber {
         let done = self.work(&kept, when, out);
         // What went before stays gone, also where a wait begins within it.
         self.sent = self.sent.max(done.gone).saturating_sub(done.kept);
+        self.renewed = false;
         drop(kept.drain(..done.kept));
         self.kept = kept;
     }

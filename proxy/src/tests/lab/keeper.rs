@@ -1,7 +1,13 @@
 //! A keeper of secrets that a test sets as it goes. The real one has a store, clocks and providers of
 //! its own, which are tested where they are; a test that needs them asks it through this one.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use gig_policy::{SandboxId, SecretName};
 use gig_vault::{
@@ -19,6 +25,7 @@ pub(in crate::tests) struct Keeper {
     border: Mutex<Option<Arc<Border>>>,
     real: Option<Arc<dyn gig_vault::Keeper>>,
     refused: Mutex<Vec<SecretName>>,
+    asked: AtomicUsize,
 }
 
 impl Keeper {
@@ -141,6 +148,11 @@ impl Keeper {
         refused.iter().map(ToString::to_string).collect()
     }
 
+    /// How often anybody asked for all values as the store has them now.
+    pub(in crate::tests) fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+
     /// A wallet with a sentinel for each secret; all wallets belong to one border.
     pub(in crate::tests) fn wallet(self: &Arc<Self>, sandbox: SandboxId) -> Arc<Wallet> {
         let border =
@@ -192,7 +204,15 @@ impl gig_vault::Keeper for Keeper {
         self.refused.lock().push(name.clone());
     }
 
+    fn lately_guarded(&self) -> Arc<Guarded> {
+        match &self.real {
+            Some(real) => real.lately_guarded(),
+            None => Arc::clone(&self.guarded.lock()),
+        }
+    }
+
     fn guarded(&self) -> Arc<Guarded> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
         if let Some(real) = &self.real {
             return real.guarded();
         }

@@ -94,3 +94,29 @@ async fn an_answer_that_comes_late_is_looked_at_for_what_was_set_meanwhile() {
         assert_eq!(answer.json()["told"], sentinel, "{alpn}");
     }
 }
+
+#[tokio::test]
+async fn the_pieces_of_an_answer_do_not_each_ask_the_store() {
+    let (mut events, body) = Channel::<Bytes, std::io::Error>::new(1);
+    let body = Arc::new(Mutex::new(Some(body)));
+    let origin = Origin::https("api.test", &["h2"], move |_| {
+        let body = body.lock().take().map_or_else(empty, BodyExt::boxed);
+        let answer = Response::builder().header("content-type", "text/event-stream");
+        std::future::ready(answer.body(body).unwrap())
+    })
+    .await;
+    let keeper = Keeper::with(&[("TOKEN", FIRST)]);
+    let (lab, _) = holding(&keeper, &origin);
+    let mut client = lab.https("api.test", "h2").await;
+    let mut answer = client.start(get("/events")).await.unwrap().into_body();
+    let mut asked = Vec::new();
+    for _ in 0..9 {
+        events
+            .send_data(piece("text/event-stream", "x"))
+            .await
+            .unwrap();
+        drop(answer.frame().await.unwrap().unwrap());
+        asked.push(keeper.asked());
+    }
+    assert_eq!(asked[1..], [asked[0]; 8]);
+}

@@ -255,6 +255,20 @@ fn an_event_ends_the_base64_text_in_it() {
 }
 
 #[test]
+fn what_went_before_it_was_known_is_told() {
+    let long = format!("{VALUE}-and-more");
+    let before = granted(&[(&long, SENTINEL)], &[]);
+    let now = granted(&[(&long, SENTINEL), (VALUE, SENTINEL)], &[]);
+    let mut scrubber = before.scrubber(Fit::Free);
+    let mut out = Vec::new();
+    scrubber.push(VALUE.as_bytes(), &mut out).unwrap();
+    assert!(out == VALUE.as_bytes() && !scrubber.has_found());
+    scrubber.renew(&now);
+    scrubber.push(b".", &mut out).unwrap();
+    assert!(text(out) == format!("{VALUE}.") && scrubber.take_found().len() == 1);
+}
+
+#[test]
 fn equal_grants_are_the_same_however_many_others_were_asked_for_meanwhile() {
     let values: Vec<GuardedValue> = (0..5)
         .map(|number| GuardedValue {
