@@ -31,7 +31,7 @@ pub(super) fn handing_out(signed: &Signed, request: &Signable<'_>) -> Option<&'s
     if service == "sso-oauth" || service == "connect" && path.starts_with("/user/federate") {
         return Some(OTHER);
     }
-    if gives_api_key(&service, request) {
+    if gives_key(&service, request) {
         return Some(OTHER);
     }
     let mut actions = targets(request.headers);
@@ -85,20 +85,25 @@ fn gives_session(request: &Signable<'_>) -> bool {
             .ends_with(b"/accessgrantsinstance/dataaccess")
 }
 
-/// `CreateApiKey` of API Gateway and AppSync, and what lists such keys with their values.
-fn gives_api_key(service: &str, request: &Signable<'_>) -> bool {
-    let path = decoded(request.target.path().as_bytes());
-    let mut words = path.split(|octet| *octet == b'/');
-    if !words.any(|word| word.eq_ignore_ascii_case(b"apikeys")) {
-        return false;
-    }
+/// What is asked for by paths alone: keys of API Gateway, AppSync, Managed Grafana and IoT, sessions of Airflow.
+fn gives_key(service: &str, request: &Signable<'_>) -> bool {
+    let path = decoded(request.target.path().as_bytes()).to_ascii_lowercase();
+    let has = |word: &[u8]| {
+        path.split(|octet| *octet == b'/')
+            .any(|known| known == word)
+    };
     let query = decoded(request.target.query().unwrap_or_default().as_bytes()).to_ascii_lowercase();
+    let makes = request.method == Method::POST;
     match service {
         "apigateway" => {
-            request.method == Method::POST || memmem::find(&query, b"includevalue").is_some()
+            let shown = memmem::find(&query, b"includevalue").is_some();
+            has(b"apikeys") && (makes || shown) || has(b"usageplans") && has(b"keys")
         }
         // A key's id is the key.
-        "appsync" => true,
+        "appsync" => has(b"apikeys"),
+        "grafana" => makes && (has(b"apikeys") || has(b"tokens")),
+        "airflow" => has(b"clitoken") || has(b"webtoken"),
+        "iot" => has(b"keys-and-certificate"),
         _ => false,
     }
 }
@@ -183,7 +188,7 @@ const HARMLESS: [&[u8]; 3] = [
 /// Of Systems Manager, whose answer opens a shell.
 const SESSIONS: [&[u8]; 2] = [b"startsession", b"resumesession"];
 /// In the names of actions, in lower case.
-const TOKENS: [&str; 17] = [
+const TOKENS: [&str; 20] = [
     "accesstoken",
     "authorizationtoken",
     "authtoken",
@@ -192,7 +197,10 @@ const TOKENS: [&str; 17] = [
     "computeaccess",
     "createaccesskey",
     "createkeypair",
+    "createpresigned",
+    "createvpnconnection",
     "defaultkeypair",
+    "describevpnconnections",
     "executecommand",
     "getinstanceaccess",
     "masteruserpassword",
@@ -226,6 +234,8 @@ mod tests {
             "GetComputeAccess",
             "CreateApiKey",
             "CreateKeyPair",
+            "CreatePresignedDomainUrl",
+            "CreateVpnConnection",
             "DownloadDefaultKeyPair",
             "ExecuteCommand",
             "GetInstanceAccessDetails",

@@ -229,6 +229,17 @@ fn of_more() -> Vec<(&'static str, Case)> {
             of("GET", "/api%6beys/k?include%56alue=true", &[], ""),
         ),
         ("appsync", of("GET", "/v1/apis/a/apikeys", &[], "")),
+        ("apigateway", of("GET", "/usageplans/p/keys", &[], "")),
+        ("grafana", of("POST", "/workspaces/w/apikeys", &[], "{}")),
+        (
+            "grafana",
+            of("POST", "/workspaces/w/serviceaccounts/s/tokens", &[], "{}"),
+        ),
+        ("airflow", of("POST", "/clitoken/e", &[], "")),
+        ("airflow", of("POST", "/webtoken/e", &[], "")),
+        ("iot", of("POST", "/keys-and-certificate", &[], "")),
+        ("sagemaker", aimed("SageMaker.CreatePresignedDomainUrl")),
+        ("ec2", of("POST", "/", &[], "Action=CreateVpnConnection")),
     ]
 }
 
@@ -285,6 +296,8 @@ fn what_hands_out_nothing_is_signed_for() {
         ("lightsail", aimed("Lightsail_20161128.GetInstance")),
         ("ec2", of("POST", "/", &[], "Action=DescribeKeyPairs")),
         ("apigateway", of("GET", "/apikeys/k", &[], "")),
+        ("grafana", of("GET", "/workspaces/w/apikeys", &[], "")),
+        ("iot", of("GET", "/things", &[], "")),
         ("appsync", of("POST", "/v1/apis", &[], "{}")),
         (
             "ecr",
