@@ -339,8 +339,8 @@ impl Hub {
     }
 
     /// Ends whatever still runs in the slot and cuts its network; its address stays taken until
-    /// [`Self::release`]. Returns whether nothing of it is on its way any more: where it is, ask again in
-    /// some milliseconds.
+    /// [`Self::release`]. Returns whether nothing of it is on its way any more: until then ask again, some
+    /// thirty milliseconds later.
     ///
     /// # Errors
     /// If a process cannot be ended or the link cannot be cut, which may be asked for again; or the hub

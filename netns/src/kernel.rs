@@ -22,9 +22,8 @@ pub(crate) trait Kernel {
     /// way; what is left of it is gone before the slot is attached again.
     fn detach(&mut self, slot: &SlotPlan, namespace: &Self::Namespace) -> Result<(), Failure>;
 
-    /// Whether a link that was cut is gone, and with it all that was on its way. Asked often enough,
-    /// it sees to that.
-    fn is_gone(&mut self, slot: &SlotPlan) -> Result<bool, Failure>;
+    /// Removes a link that was cut, and with it all that was on its way.
+    fn remove(&mut self, slot: &SlotPlan) -> Result<(), Failure>;
 
     /// Makes a namespace with `lo` and nothing else.
     fn disconnected(&mut self) -> Result<Self::Namespace, Failure>;

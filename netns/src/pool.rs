@@ -4,7 +4,7 @@
 //! before it is handed out again, and that it is handed out again as late as
 //! possible, so that an address rests between two owners.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
 use crate::hub_protocol::{Failure, Step};
 use crate::kernel::Kernel;
@@ -15,6 +15,10 @@ use crate::plan::HubPlan;
 /// costs the kernel about 100 kB.
 const AHEAD: usize = 4;
 
+/// How often somebody asks for a link that was cut before it is removed however much else there is to
+/// do: that takes some twenty milliseconds, and is done when nothing else is until then.
+const PATIENCE: u32 = 4;
+
 /// The slots of one hub.
 #[derive(Debug)]
 pub(crate) struct Pool<K: Kernel> {
@@ -22,8 +26,17 @@ pub(crate) struct Pool<K: Kernel> {
     free: VecDeque<u16>,
     ready: VecDeque<(u16, K::Namespace)>,
     leased: HashMap<u16, K::Namespace>,
-    /// Taken still, and nothing comes from there any more.
-    cut: HashSet<u16>,
+    cut: HashMap<u16, Cut<K::Namespace>>,
+}
+
+/// A slot that is taken still, and from which nothing more is sent.
+#[derive(Debug)]
+struct Cut<N> {
+    /// Until the link is removed: the kernel would do that when the namespace ends, and say that it is
+    /// gone when packets of it are still on their way.
+    namespace: Option<N>,
+    /// How often it was asked for.
+    asked: u32,
 }
 
 impl<K: Kernel> Pool<K> {
@@ -34,7 +47,7 @@ impl<K: Kernel> Pool<K> {
             free,
             ready: VecDeque::new(),
             leased: HashMap::new(),
-            cut: HashSet::new(),
+            cut: HashMap::new(),
         }
     }
 
@@ -97,22 +110,56 @@ impl<K: Kernel> Pool<K> {
         self.leased.get(&slot).ok_or_else(|| not_leased(slot))
     }
 
-    /// Cuts a slot's link; the slot stays taken. Says whether the kernel has let go of all that it
-    /// carried; ask again until it has. Of a link that cannot be cut all stays as it was.
+    /// Cuts a slot's link; the slot stays taken. Says whether all that the link carried has come or is
+    /// gone; ask again until it has. Of a link that cannot be cut all stays as it was.
     pub(crate) fn cut(&mut self, kernel: &mut K, slot: u16) -> Result<bool, Failure> {
-        let plan = self.plan.slot(slot).ok_or_else(|| not_leased(slot))?;
-        if !self.cut.contains(&slot) {
-            kernel.detach(plan, self.leased(slot)?)?;
-            self.cut.insert(slot);
-            // The last handle: from here on the kernel takes namespace and link apart.
-            drop(self.leased.remove(&slot));
+        if let Some(cut) = self.cut.get_mut(&slot) {
+            cut.asked += 1;
+            if cut.namespace.is_some() && cut.asked >= PATIENCE {
+                self.remove(kernel, slot)?;
+                return Ok(true);
+            }
+            return Ok(cut.namespace.is_none());
         }
-        kernel.is_gone(plan)
+        let plan = self.plan.slot(slot).ok_or_else(|| not_leased(slot))?;
+        kernel.detach(plan, self.leased(slot)?)?;
+        let namespace = self.leased.remove(&slot);
+        self.cut.insert(
+            slot,
+            Cut {
+                namespace,
+                asked: 0,
+            },
+        );
+        Ok(false)
+    }
+
+    /// Whether [`Self::remove_one`] has something to do.
+    pub(crate) fn wants_removing(&self) -> bool {
+        self.cut.values().any(|cut| cut.namespace.is_some())
+    }
+
+    /// Removes a link that was cut.
+    pub(crate) fn remove_one(&mut self, kernel: &mut K) -> Result<(), Failure> {
+        let mut there = self.cut.iter().filter(|(_, cut)| cut.namespace.is_some());
+        match there.next().map(|(slot, _)| *slot) {
+            Some(slot) => self.remove(kernel, slot),
+            None => Ok(()),
+        }
+    }
+
+    fn remove(&mut self, kernel: &mut K, slot: u16) -> Result<(), Failure> {
+        let plan = self.plan.slot(slot).ok_or_else(|| not_leased(slot))?;
+        kernel.remove(plan)?;
+        if let Some(cut) = self.cut.get_mut(&slot) {
+            cut.namespace = None;
+        }
+        Ok(())
     }
 
     /// Whether the slot is taken and its link is cut.
     pub(crate) fn is_cut(&self, slot: u16) -> bool {
-        self.cut.contains(&slot)
+        self.cut.contains_key(&slot)
     }
 
     /// Takes a slot back, and cuts its link first where that was not done.
@@ -120,7 +167,8 @@ impl<K: Kernel> Pool<K> {
         if !self.is_cut(slot) {
             self.cut(kernel, slot)?;
         }
-        self.cut.remove(&slot);
+        // The last handle: the kernel takes apart what is left.
+        drop(self.cut.remove(&slot));
         self.free.push_back(slot);
         Ok(())
     }
@@ -180,18 +228,35 @@ mod tests {
     fn a_slot_that_is_cut_stays_taken_until_it_is_released() {
         let (mut pool, mut kernel) = (pool(1), Fake::default());
         pool.lease(&mut kernel).unwrap();
-        kernel.takes_its_time = true;
+        assert!(!pool.wants_removing());
         assert_eq!(pool.cut(&mut kernel, 0), Ok(false));
         assert!(pool.leased(0).is_err(), "nothing is started in there");
         assert!(pool.lease(&mut kernel).is_err());
         assert_eq!(pool.cut(&mut kernel, 0), Ok(false));
-        kernel.takes_its_time = false;
+        assert!(pool.wants_removing());
+        pool.remove_one(&mut kernel).unwrap();
+        assert!(!pool.wants_removing());
         assert_eq!(pool.cut(&mut kernel, 0), Ok(true));
         pool.release(&mut kernel, 0).unwrap();
         assert!(pool.release(&mut kernel, 0).is_err());
         assert!(pool.cut(&mut kernel, 0).is_err());
         assert_eq!(pool.lease(&mut kernel), Ok(0));
-        assert_eq!(kernel.calls, ["attach 0", "detach 0", "attach 0"]);
+        assert_eq!(
+            kernel.calls,
+            ["attach 0", "detach 0", "remove 0", "attach 0"]
+        );
+    }
+
+    #[test]
+    fn a_link_is_removed_however_busy_the_hub_is() {
+        let (mut pool, mut kernel) = (pool(1), Fake::default());
+        pool.lease(&mut kernel).unwrap();
+        for _ in 0..PATIENCE {
+            assert_eq!(pool.cut(&mut kernel, 0), Ok(false));
+        }
+        assert_eq!(pool.cut(&mut kernel, 0), Ok(true));
+        assert_eq!(pool.cut(&mut kernel, 0), Ok(true));
+        assert_eq!(kernel.calls, ["attach 0", "detach 0", "remove 0"]);
     }
 
     #[test]
@@ -203,7 +268,7 @@ mod tests {
         assert!(pool.release(&mut kernel, 0).is_err());
         kernel.refuse_detach = false;
         assert!(pool.lease(&mut kernel).is_err());
-        assert_eq!(pool.cut(&mut kernel, 0), Ok(true));
+        assert_eq!(pool.cut(&mut kernel, 0), Ok(false));
         pool.release(&mut kernel, 0).unwrap();
         assert_eq!(pool.lease(&mut kernel), Ok(0));
     }

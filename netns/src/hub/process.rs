@@ -46,8 +46,8 @@ const FAILED: i32 = 1;
 /// There when the kernel has IPv6.
 const IPV6: &str = "/proc/sys/net/ipv6";
 
-/// How long nothing must have happened before slots are made ahead, so that
-/// this never delays the start that is under way.
+/// How long nothing must have happened before links that were cut are removed and
+/// slots made ahead, so that this never delays the start that is under way.
 const QUIET: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 20_000_000,
@@ -207,7 +207,7 @@ fn set_parameters() -> io::Result<()> {
 
 fn serve(socket: &UnixStream, state: &mut State) -> io::Result<()> {
     loop {
-        let idle_work = state.pool.wants_preparing();
+        let idle_work = state.pool.wants_removing() || state.pool.wants_preparing();
         let ready = wait(socket, state, idle_work.then_some(&QUIET))?;
         if ready.children {
             let ended = state.children.reap();
@@ -223,8 +223,12 @@ fn serve(socket: &UnixStream, state: &mut State) -> io::Result<()> {
                 Err(error) => return Err(error),
             }
         } else if idle_work && !ready.children && ready.id_maps.is_empty() {
-            // A slot that cannot be made now is tried again when it is wanted.
-            if state.pool.prepare(&mut state.kernel).is_err() {
+            let done = match state.pool.wants_removing() {
+                true => state.pool.remove_one(&mut state.kernel),
+                false => state.pool.prepare(&mut state.kernel),
+            };
+            // What cannot be made or removed now is tried again when it is wanted.
+            if done.is_err() {
                 wait(socket, state, None)?;
             }
         }

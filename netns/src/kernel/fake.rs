@@ -13,8 +13,6 @@ use crate::plan::SlotPlan;
 pub(crate) struct Fake {
     pub(crate) calls: Vec<String>,
     pub(crate) refuse_detach: bool,
-    /// What was cut is there for a while.
-    pub(crate) takes_its_time: bool,
 }
 
 impl Kernel for Fake {
@@ -37,8 +35,9 @@ impl Kernel for Fake {
         Ok(())
     }
 
-    fn is_gone(&mut self, _slot: &SlotPlan) -> Result<bool, Failure> {
-        Ok(!self.takes_its_time)
+    fn remove(&mut self, slot: &SlotPlan) -> Result<(), Failure> {
+        self.calls.push(format!("remove {}", slot.slot));
+        Ok(())
     }
 
     fn disconnected(&mut self) -> Result<(), Failure> {

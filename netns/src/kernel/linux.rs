@@ -1,6 +1,6 @@
 //! The real kernel: namespaces by `unshare`, the rest by netlink.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::Duration;
@@ -16,16 +16,13 @@ use crate::{address, link, route};
 /// kernel's longest delay of this work being one.
 const LOOKS: u32 = 10_000;
 const BETWEEN_LOOKS: Duration = Duration::from_micros(200);
-/// Looks for a pair that was cut before it is removed here: the kernel does that by itself, without the
-/// hub having to wait for it, unless it has too much to do.
-const PATIENCE: u32 = 8;
 
 /// Acts in the hub's own network namespace.
 #[derive(Debug)]
 pub(crate) struct Linux {
     hub: Netlink,
-    /// Slots whose pair was cut and may not be gone yet, and how often they were looked at.
-    cut: HashMap<u16, u32>,
+    /// Slots whose pair was cut and may not be gone yet.
+    cut: HashSet<u16>,
 }
 
 impl Linux {
@@ -36,7 +33,7 @@ impl Linux {
             .map_err(|error| failure(Step::Netlink, &error))?;
         Ok(Self {
             hub,
-            cut: HashMap::new(),
+            cut: HashSet::new(),
         })
     }
 }
@@ -45,9 +42,8 @@ impl Kernel for Linux {
     type Namespace = OwnedFd;
 
     fn attach(&mut self, slot: &SlotPlan) -> Result<OwnedFd, Failure> {
-        if self.cut.contains_key(&slot.slot) {
+        if self.cut.contains(&slot.slot) {
             self.remove(slot)?;
-            self.cut.remove(&slot.slot);
         }
         let mut namespace = new_namespace()?;
         self.hub
@@ -73,31 +69,18 @@ impl Kernel for Linux {
 
     fn detach(&mut self, slot: &SlotPlan, _namespace: &OwnedFd) -> Result<(), Failure> {
         unless_gone(self.hub.request(&mut [link::hub_down(slot)]))?;
-        self.cut.insert(slot.slot, 0);
+        self.cut.insert(slot.slot);
         Ok(())
     }
 
-    /// A processor that was late may have packets of a link that is down on its list still, and hands
-    /// them up. The kernel takes them from all lists as it removes a link, before anybody else may look
-    /// for it (`unregister_netdevice_many`, under the same lock as the question).
-    fn is_gone(&mut self, slot: &SlotPlan) -> Result<bool, Failure> {
-        let Some(looks) = self.cut.get_mut(&slot.slot) else {
-            return Ok(true);
-        };
-        *looks += 1;
-        let gone = if *looks < PATIENCE {
-            match self.hub.exchange(&mut [link::get_hub_end(slot)]) {
-                Ok(_) => false,
-                Err(error) => unless_gone(Err(error)).map(|()| true)?,
-            }
-        } else {
-            self.remove(slot)?;
-            true
-        };
-        if gone {
-            self.cut.remove(&slot.slot);
-        }
-        Ok(gone)
+    /// A processor that is late may have packets of a link that is down on its list still, and hands them
+    /// up. Whoever removes a link waits until the kernel has taken them from all lists
+    /// (`unregister_netdevice_many`). Not so when a namespace's end removes it, since Linux 6.15: then it
+    /// cannot be found any more before that.
+    fn remove(&mut self, slot: &SlotPlan) -> Result<(), Failure> {
+        unless_gone(self.hub.request(&mut [link::delete_veth(slot)]))?;
+        self.cut.remove(&slot.slot);
+        Ok(())
     }
 
     fn disconnected(&mut self) -> Result<OwnedFd, Failure> {
@@ -106,13 +89,6 @@ impl Kernel for Linux {
 
     fn handle<'a>(&self, namespace: &'a OwnedFd) -> Option<BorrowedFd<'a>> {
         Some(namespace.as_fd())
-    }
-}
-
-impl Linux {
-    /// Removes a pair that was cut, if the kernel has not done it by now.
-    fn remove(&mut self, slot: &SlotPlan) -> Result<(), Failure> {
-        unless_gone(self.hub.request(&mut [link::delete_veth(slot)]))
     }
 }
 
