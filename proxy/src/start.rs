@@ -306,7 +306,10 @@ fn answer_names(
     let server = Server::open(
         sockets,
         Arc::clone(&entrance.identity),
-        crew.worker.recorder().clone(),
+        (
+            crew.worker.recorder().clone(),
+            crew.worker.shared.descriptors,
+        ),
         entrance.closed.clone(),
     );
     match server {

@@ -29,6 +29,7 @@ use super::{
     synthetic::is_synthetic,
 };
 use crate::{
+    descriptors::Descriptors,
     enforce::name::NameEnforcer,
     identity::Identity,
     queues::{accept_waiting, receive_waiting},
@@ -45,6 +46,7 @@ pub struct Server {
     tcp: TcpListener,
     identity: Arc<dyn Identity>,
     enforcer: NameEnforcer,
+    descriptors: Descriptors,
     dropped: Mutex<Dropped>,
     answering: Arc<Semaphore>,
     tasks: TaskTracker,
@@ -59,7 +61,7 @@ impl Server {
     pub fn open(
         (udp, tcp): (std::net::UdpSocket, std::net::TcpListener),
         identity: Arc<dyn Identity>,
-        recorder: Recorder,
+        (recorder, descriptors): (Recorder, Descriptors),
         stop: CancellationToken,
     ) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
@@ -67,6 +69,7 @@ impl Server {
             tcp: TcpListener::from_std(tcp)?,
             identity,
             enforcer: NameEnforcer::new(recorder),
+            descriptors,
             dropped: Mutex::default(),
             answering: Arc::new(Semaphore::new(MAX_ANSWERING)),
             tasks: TaskTracker::new(),
@@ -181,7 +184,13 @@ impl Server {
     }
 
     async fn connection(&self, subject: Arc<Subject>, mut stream: TcpStream) {
-        let guard = match subject.accept() {
+        // A descriptor like any other connection's, whatever the policy allows.
+        let full = subject.connections() >= self.descriptors.for_sandbox();
+        let accepted = match full {
+            true => Err(DenyReason::ConnectionLimit),
+            false => subject.accept(),
+        };
+        let guard = match accepted {
             Ok(guard) => guard,
             Err(reason) => return self.count_dropped(subject, reason),
         };

@@ -101,15 +101,7 @@ fn a_fork_bomb_stays_inside() {
 fn a_flood_of_descriptors_leaves_gig_its_own() {
     let lab = Lab::new();
     let origin = lab.https("api.example.com", greet);
-    let script = fixture::text("wire.py") + FLOOD;
-    let policy = "version: 1\nname: wide\negress: [{host: api.example.com}]\n\
-        limits: {connections: 100000}\n";
-    let subject = lab.gig().policy(policy).going(Way::Straight);
-    // The least that a process is given anywhere.
-    let run =
-        subject
-            .under(["prlimit", "--nofile=1024:1024"])
-            .run(["/usr/bin/python3", "-c", &script]);
+    let run = flooded(&lab, "'api.example.com', 443");
     Refusal::new(DenyReason::ConnectionLimit)
         .repeatedly()
         // An eighth of them, less where a slow machine lets them wait too long; gig answers all the while.
@@ -120,6 +112,34 @@ fn a_flood_of_descriptors_leaves_gig_its_own() {
         .check(&run);
 }
 
+/// Those by which names are asked for count like all others, however often one asks by them.
+#[test]
+fn a_flood_of_descriptors_for_names_leaves_gig_its_own() {
+    let lab = Lab::new();
+    let origin = lab.https("api.example.com", greet);
+    let run = flooded(&lab, "own_name_server(), 53");
+    Refusal::new(DenyReason::ConnectionLimit)
+        .repeatedly()
+        .client(|run| held(run).is_some_and(|held| (1..=128).contains(&held)))
+        .client_says("(3, 0)")
+        .client_says("hello from the origin")
+        .origin_never_sees("more than what was asked", || origin.requests().len() > 1)
+        .check(&run);
+}
+
+fn flooded(lab: &Lab, at: &str) -> Finished {
+    let flood = FLOOD.replace("WHERE", at);
+    let script = fixture::text("wire.py") + &flood;
+    let policy = "version: 1\nname: wide\negress: [{host: api.example.com}]\n\
+        limits: {connections: 100000}\n";
+    let subject = lab.gig().policy(policy).going(Way::Straight);
+    // The least that a process is given anywhere.
+    let little = ["prlimit", "--nofile=1024:1024"];
+    subject
+        .under(little)
+        .run(["/usr/bin/python3", "-c", &script])
+}
+
 fn held(run: &Finished) -> Option<u32> {
     let text = run.text();
     let number = text.split_once("held ")?.1.split_whitespace().next()?;
@@ -127,15 +147,26 @@ fn held(run: &Finished) -> Option<u32> {
 }
 
 const FLOOD: &str = r#"
+def own_name_server():
+    return [l.split()[1] for l in open('/etc/resolv.conf') if l.startswith('nameserver')][0]
+host, port = WHERE
 held = []
 for n in range(500):
-    try: held.append(connect('api.example.com', 443))
+    try: held.append(connect(host, port))
     except OSError: pass
+QUESTION = b'\x00\x1b\x12\x34\x01\x00\x00\x01' + bytes(6) + b'\x09localhost\x00\x00\x01\x00\x01'
+asked = 0
 def alive():
+    global asked
+    # One on which nobody asks for ten seconds is closed.
+    ask = port == 53 and time.monotonic() - asked > 4
+    if ask: asked = time.monotonic()
     n = 0
     for s in held:
         s.setblocking(False)
-        try: s.recv(1)
+        try:
+            if ask: s.sendall(QUESTION)
+            n += s.recv(4096) != b''
         except BlockingIOError: n += 1
         except OSError: pass
     return n

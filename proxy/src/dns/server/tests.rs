@@ -39,7 +39,13 @@ fn start(known: bool) -> Running {
     let (recorder, log) = Recorder::in_memory();
     let stop = CancellationToken::new();
     let identity = Arc::new(One(known.then(|| Arc::clone(&subject))));
-    let server = Server::open((udp, tcp), identity, recorder, stop.clone()).unwrap();
+    let server = Server::open(
+        (udp, tcp),
+        identity,
+        (recorder, Descriptors::of_process()),
+        stop.clone(),
+    )
+    .unwrap();
     #[expect(clippy::disallowed_methods, reason = "the test owns and awaits it")]
     let served = tokio::spawn(server.serve());
     Running {
@@ -285,7 +291,13 @@ async fn what_waits_is_its_senders_when_the_address_changes_owners() {
     let stop = CancellationToken::new();
     let identity = Arc::new(Turns(Mutex::new(Arc::clone(&first))));
     let theirs = Arc::clone(&identity) as Arc<dyn Identity>;
-    let server = Server::open((udp, tcp), theirs, recorder, stop.clone()).unwrap();
+    let server = Server::open(
+        (udp, tcp),
+        theirs,
+        (recorder, Descriptors::of_process()),
+        stop.clone(),
+    )
+    .unwrap();
 
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     socket
