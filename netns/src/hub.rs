@@ -377,9 +377,12 @@ impl Hub {
         let socket = socket
             .lock()
             .map_err(|_| io::ErrorKind::ConnectionAborted)?;
-        let outcome = request
-            .map_or(Ok(()), |request| hub_protocol::send(&socket, request, fds))
-            .and_then(|()| hub_protocol::receive(&socket));
+        let sent = request.map_or(Ok(()), |request| hub_protocol::send(&socket, request, fds));
+        if let Some(failure) = sent.as_ref().err().and_then(hub_protocol::unsent) {
+            // The hub heard nothing: as if it had refused.
+            return Ok((Reply::Failed(failure), Vec::new()));
+        }
+        let outcome = sent.and_then(|()| hub_protocol::receive(&socket));
         if outcome.is_err() {
             // After a lost or late answer every later one would be the wrong one.
             drop(socket.shutdown(std::net::Shutdown::Both));

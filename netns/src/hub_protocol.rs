@@ -11,6 +11,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::net::UnixStream;
+use std::thread;
+use std::time::Duration;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -29,6 +31,10 @@ const MAX_BODY: u32 = 8 * 1024 * 1024;
 const MAX_FDS: usize = 1024;
 /// Most that go at once; the kernel's bound is 253.
 const AT_ONCE: usize = 128;
+/// How often what has begun is tried again: ten seconds, with the pause below. The other side takes
+/// what came meanwhile, so that only others of the user's are in its way.
+const TRIES: u32 = 1000;
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 const HEADER: usize = 8;
 /// Comes with more descriptors, between the header and the body.
 const MORE: u8 = b'+';
@@ -162,6 +168,9 @@ pub enum Step {
     /// Ending what still runs in a slot.
     #[error("ending a slot's processes")]
     Reap,
+    /// Handing descriptors over.
+    #[error("handing descriptors over")]
+    Handing,
     /// Understanding a message.
     #[error("understanding a message")]
     Protocol,
@@ -261,17 +270,60 @@ pub(crate) fn send<M: Serialize>(
     frame.extend_from_slice(&u32::try_from(fds.len()).unwrap_or(u32::MAX).to_le_bytes());
     if !rest.is_empty() {
         // What carries descriptors is read by itself: the kernel joins no two of these.
-        send_part(socket, &frame, first)?;
+        send_first(socket, &frame, first)?;
         let mut parts = rest.chunks(AT_ONCE);
-        parts.try_for_each(|part| send_part(socket, &[MORE], part))?;
+        parts.try_for_each(|part| send_later(socket, part))?;
         return socket.write_all(&body);
     }
     frame.extend_from_slice(&body);
-    send_part(socket, &frame, first)
+    send_first(socket, &frame, first)
 }
 
-/// Octets, and descriptors with the first of them.
-fn send_part(mut socket: &UnixStream, octets: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+/// Why nothing at all was sent: descriptors cannot travel at the moment. As many of this user's are on their way as
+/// may be, which whoever shares the user's id can bring about, or there is no memory.
+pub(crate) fn unsent(error: &io::Error) -> Option<Failure> {
+    let unsent = error.get_ref()?.downcast_ref::<Unsent>()?;
+    Some(Failure::io(Step::Handing, &unsent.0))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("descriptors cannot travel at the moment")]
+struct Unsent(#[source] io::Error);
+
+fn cannot_travel(error: &io::Error) -> bool {
+    let want = [libc::ETOOMANYREFS, libc::ENOBUFS, libc::ENOMEM];
+    error
+        .raw_os_error()
+        .is_some_and(|number| want.contains(&number))
+}
+
+/// The part that a message begins with.
+fn send_first(mut socket: &UnixStream, octets: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    match send_some(socket, octets, fds) {
+        Ok(rest) => socket.write_all(rest),
+        Err(error) if cannot_travel(&error) => Err(io::Error::other(Unsent(error))),
+        Err(error) => Err(error),
+    }
+}
+
+/// A later part: what has begun must go on, and may have to wait for it.
+fn send_later(socket: &UnixStream, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut tries = 0;
+    loop {
+        match send_some(socket, &[MORE], fds) {
+            Err(error) if cannot_travel(&error) && tries < TRIES => tries += 1,
+            sent => return sent.map(|_| ()),
+        }
+        thread::sleep(BETWEEN_TRIES);
+    }
+}
+
+/// Octets, and descriptors with the first of them; returns those that did not go.
+fn send_some<'a>(
+    socket: &UnixStream,
+    octets: &'a [u8],
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<&'a [u8]> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
     let mut control = SendAncillaryBuffer::new(&mut room);
     if !fds.is_empty() {
@@ -283,7 +335,7 @@ fn send_part(mut socket: &UnixStream, octets: &[u8], fds: &[BorrowedFd<'_>]) -> 
         &mut control,
         SendFlags::NOSIGNAL,
     )?;
-    socket.write_all(octets.get(sent..).unwrap_or_default())
+    Ok(octets.get(sent..).unwrap_or_default())
 }
 
 /// Receives a message and its descriptors. `UnexpectedEof` when the other side is gone.

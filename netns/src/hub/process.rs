@@ -16,7 +16,8 @@ use std::path::Path;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{
-    DumpableBehavior, Resource, Rlimit, Signal, WaitOptions, getrlimit, setrlimit, waitpid,
+    DumpableBehavior, Resource, Rlimit, Signal, WaitOptions, getrlimit, pidfd_send_signal,
+    setrlimit, waitpid,
 };
 use rustix::thread::{Gid, Uid};
 
@@ -301,7 +302,15 @@ fn answer(
     };
     let (reply, fds) = outcome.unwrap_or_else(|failure| (Reply::Failed(failure), Vec::new()));
     let borrowed: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
-    hub_protocol::send(socket, &reply, &borrowed)
+    let sent = hub_protocol::send(socket, &reply, &borrowed);
+    let Some(failure) = sent.as_ref().err().and_then(hub_protocol::unsent) else {
+        return sent;
+    };
+    if let (Reply::Spawned, Some(pidfd)) = (&reply, fds.first()) {
+        // Nobody would ever hear of it. Gone already is as good.
+        let _: Result<(), _> = pidfd_send_signal(pidfd, Signal::KILL);
+    }
+    hub_protocol::send(socket, &Reply::Failed(failure), &[])
 }
 
 fn cut(state: &mut State, slot: u16) -> Result<bool, Failure> {

@@ -43,6 +43,7 @@ pub(crate) fn missing(step: Option<Step>, what: String) -> Finding {
             | Step::Spawn
             | Step::Tree
             | Step::Reap
+            | Step::Handing
             | Step::Protocol,
         ) => "see what was refused; a seccomp profile or security module of the host's is likely"
             .to_owned(),

@@ -23,6 +23,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 
 mod cut;
 mod flood;
+mod handing;
 mod hostile;
 mod isolation;
 mod lab;
@@ -49,6 +50,7 @@ fn main() {
         isolation::TESTS,
         lifecycle::TESTS,
         cut::TESTS,
+        handing::TESTS,
         flood::TESTS,
         trees::TESTS,
     ]

@@ -1,5 +1,7 @@
 //! Limits of each process, set by the bootstrap.
 
+use rustix::process::{Resource, getrlimit};
+
 use crate::bootstrap::orders::Limit;
 use crate::layer::{Layer, LayerReport};
 use crate::spec::ResourceLimits;
@@ -38,7 +40,7 @@ pub(crate) fn limits(wanted: &ResourceLimits) -> Vec<Limit> {
         },
         Limit {
             resource: libc::RLIMIT_NOFILE,
-            value: OPEN_FILES,
+            value: open_files(getrlimit(Resource::Nofile).maximum),
         },
         Limit {
             resource: libc::RLIMIT_MSGQUEUE,
@@ -51,7 +53,25 @@ pub(crate) fn limits(wanted: &ResourceLimits) -> Vec<Limit> {
     ]
 }
 
+/// Half of what gig and its hub may have where that is little: nobody sends descriptors while more of their user's
+/// are on their way than they may have open themselves, so that a sandbox with that user's id cannot keep hub and
+/// gig from sending theirs.
+fn open_files(hosts: Option<u64>) -> u64 {
+    hosts.map_or(OPEN_FILES, |most| OPEN_FILES.min(most / 2))
+}
+
 /// The layer's state.
 pub(crate) fn report() -> LayerReport {
     LayerReport::enforced(Layer::Rlimits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_have_fewer_open_files_than_the_hub_may_have() {
+        let of = [None, Some(1 << 20), Some(65_536), Some(4096), Some(1024)].map(open_files);
+        assert_eq!(of, [65_536, 65_536, 32_768, 2048, 512]);
+    }
 }
