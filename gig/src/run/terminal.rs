@@ -202,8 +202,10 @@ impl RawMode {
 
 impl Drop for RawMode {
     fn drop(&mut self) {
-        // A terminal that hung up needs no restoring.
-        tcsetattr(&self.terminal, OptionalActions::Now, &self.before).ok();
+        // A program can have the terminal answer questions (where the cursor is, what the title says). What is
+        // answered after its end, or while it is stopped, is not for the shell to read as if it were typed. A
+        // terminal that hung up needs no restoring.
+        tcsetattr(&self.terminal, OptionalActions::Flush, &self.before).ok();
     }
 }
 
@@ -247,3 +249,31 @@ fn write_all(to: BorrowedFd<'_>, mut octets: &[u8]) -> rustix::io::Result<()> {
 
 /// A pty moves at most 4 KiB at a time (N_TTY_BUF_SIZE); a little more saves a wake-up or two.
 const COPY_BUFFER: usize = 16 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_answers_late_is_not_left_for_the_shell() {
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let controller = openpt(flags).unwrap();
+        grantpt(&controller).unwrap();
+        unlockpt(&controller).unwrap();
+        let near = ioctl_tiocgptpeer(&controller, flags).unwrap();
+        let raw = RawMode::enter(near.as_fd()).unwrap();
+        write_all(controller.as_fd(), b"\x1b[?62;c\n").unwrap();
+        let answered = || rustix::io::ioctl_fionread(&near).unwrap();
+        // The kernel carries it over by itself.
+        while answered() == 0 {
+            std::thread::yield_now();
+        }
+        drop(raw);
+        assert_eq!(answered(), 0);
+        // Nobody who types afterwards loses anything.
+        write_all(controller.as_fd(), b"ls\n").unwrap();
+        let mut line = [0; 16];
+        assert_eq!(read(&near, &mut line).unwrap(), 3);
+        assert_eq!(&line[..3], b"ls\n");
+    }
+}
