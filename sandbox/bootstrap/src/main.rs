@@ -19,6 +19,8 @@ mod orders;
 mod program;
 mod sys;
 
+use std::ffi::CStr;
+
 use orders::{CONTROL_FD, ORDERS_FD, Orders};
 
 /// Exit code for anything that kept the program from starting, as `gig run` has it.
@@ -40,6 +42,8 @@ pub extern "C" fn main(argc: libc::c_int, argv: *const *const libc::c_char) -> l
 
 /// Splits in two and never returns.
 fn become_first() -> ! {
+    // While this process's files in /proc are its own.
+    offer_to_the_oom_killer();
     // Neither memory nor descriptors of this process are the program's to see.
     if sys::prctl(libc::PR_SET_DUMPABLE, 0, 0).is_err() {
         sys::exit(CANNOT_START);
@@ -65,3 +69,20 @@ fn become_first() -> ! {
         Err(_) => sys::exit(CANNOT_START),
     }
 }
+
+/// Where memory ends, what is in sandboxes goes before gig and the rest of the host: what they keep in their
+/// private directories is memory of no process. No wall, and no reason not to start.
+fn offer_to_the_oom_killer() {
+    const SCORE: &CStr = c"/proc/self/oom_score_adj";
+    let now = sys::read_file(SCORE).ok().and_then(|text| {
+        let text = String::from_utf8(text).ok()?;
+        text.trim().parse::<i32>().ok()
+    });
+    // Who started gig may have offered it before.
+    if now.is_some_and(|now| now < OFFERED) {
+        let _: sys::Result<()> = sys::write_file(SCORE, OFFERED.to_string().as_bytes());
+    }
+}
+
+/// Half of what there is, as if a sandbox had half of the machine's memory more than it has.
+const OFFERED: i32 = 500;

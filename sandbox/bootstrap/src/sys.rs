@@ -106,6 +106,16 @@ pub fn read_file(path: &CStr) -> Result<Vec<u8>> {
     outcome
 }
 
+/// Writes to a file of `/proc`, in one go.
+pub fn write_file(path: &CStr, text: &[u8]) -> Result<()> {
+    let fd = open(path, libc::O_WRONLY)?;
+    // SAFETY: the buffer is valid for a read of its length.
+    let written = unsafe { libc::write(fd, text.as_ptr().cast(), text.len()) };
+    let outcome = done(written as c_long);
+    close(fd);
+    outcome
+}
+
 /// Opens a path; the descriptor closes on exec.
 pub fn open(path: &CStr, flags: c_int) -> Result<c_int> {
     // SAFETY: the path is NUL-terminated; no mode is read without O_CREAT.

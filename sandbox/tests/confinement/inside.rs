@@ -25,6 +25,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("leased_sandbox_has_one_link_and_one_default_route", network),
     ("session_is_new", session),
     ("limits_of_a_process_are_set", limits),
+    ("oom_killer_takes_programs_before_gig", oom_score),
     ("layers_report_what_they_enforce", layers),
 ];
 
@@ -204,6 +205,16 @@ fn limits() {
             .find(|line| line.starts_with("Max processes"))
             .unwrap();
         assert!(line.split_whitespace().any(|word| word == "51"), "{line}");
+    }
+}
+
+fn oom_score() {
+    for who in everybody() {
+        let own = fs::read_to_string("/proc/self/oom_score_adj").unwrap();
+        let own: i32 = own.trim().parse().unwrap();
+        let out = shell(*who, &[], "cat /proc/self/oom_score_adj");
+        let score: i32 = out.trim().parse().unwrap();
+        assert_eq!(score, own.max(500));
     }
 }
 
