@@ -134,7 +134,8 @@ fn subject_name(host: &Host) -> Result<SanType, rcgen::Error> {
 
 /// Short, since a leaf cannot be revoked; long enough for a client whose clock runs days ahead.
 const LEAF_LIFE: Duration = Duration::from_secs(7 * 86_400);
-/// Some 1.2 KiB each; a sandbox that asks for more names evicts its own oldest.
+/// Some 1.2 KiB each, of all sandboxes together: one that asks for more names evicts others' too, which costs
+/// them a minting. Which names are here, a handshake's time tells (SECURITY.md, covert channels).
 const CACHED_LEAVES: usize = 4096;
 
 #[cfg(test)]
