@@ -52,6 +52,16 @@ pub(crate) struct ServeArgs {
         value_parser = value::private_range
     )]
     pub(crate) outbound_private: Vec<String>,
+    /// Most sandboxes at once, 4 to 4096: half of them of one server, three eighths for one person. Each takes
+    /// 65,536 host ids of gig's range, where it has one that is large enough
+    #[arg(
+        long,
+        env = "GIG_SANDBOXES",
+        default_value_t = 64,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(4..=4096)
+    )]
+    pub(crate) sandboxes: u16,
     /// Remove old records: how many days a class is kept, or `forever`; repeatable. Classes that are not
     /// named are kept as `gig audit prune` says. Without it everything is kept. `log=DAYS` is about what
     /// servers print, which is kept for 30 days unless said

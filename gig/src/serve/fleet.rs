@@ -127,8 +127,8 @@ impl Fleet {
             recorder: appliance.recorder.clone(),
             sandboxes: Mutex::default(),
             ended: Mutex::default(),
-            without_network: Arc::new(Semaphore::new(SLOTS.into())),
-            seats: Arc::default(),
+            without_network: Arc::new(Semaphore::new(args.sandboxes.into())),
+            seats: Seats::of(args.sandboxes.into()),
             foreign: Arc::default(),
             kept,
             tls_key: args.tls_key.clone(),
@@ -202,10 +202,10 @@ impl Machine {
         let secrets = Secrets::new(network.roots.clone(), network.upstream_proxy.clone());
         secrets.unlock(&args.passphrase)?;
         let hub = Hub::start(&HubConfig {
-            slots: SLOTS,
+            slots: args.sandboxes,
             subnet,
             explicit_port,
-            ids: HostIds::detect_for(SLOTS),
+            ids: HostIds::detect_for(args.sandboxes),
         });
         let (hub, listeners) = match hub {
             Ok(made) => made,
@@ -297,8 +297,6 @@ fn causes(error: &anyhow::Error) -> String {
     words.join(": ")
 }
 
-/// A /30 each; namespaces are made a few ahead of need.
-const SLOTS: u16 = 64;
 /// SIGTERM, ten seconds, SIGKILL, and a little for the record.
 const END_WITHIN: Duration = Duration::from_secs(14);
 /// As many as an operator looks back to.

@@ -10,8 +10,14 @@ use gig_web::ControlError;
 use parking_lot::Mutex;
 
 /// All that are taken.
-#[derive(Debug, Default)]
-pub(super) struct Seats(Mutex<Taken>);
+#[derive(Debug)]
+pub(super) struct Seats {
+    taken: Mutex<Taken>,
+    /// Half of all.
+    most_of_server: usize,
+    /// Three eighths: all servers of a person's few programs.
+    most_of_profile: usize,
+}
 
 #[derive(Debug, Default)]
 struct Taken {
@@ -28,6 +34,15 @@ pub(super) struct Seat {
 }
 
 impl Seats {
+    /// Of so many in all, at least three.
+    pub(super) fn of(all: usize) -> Arc<Self> {
+        Arc::new(Self {
+            taken: Mutex::default(),
+            most_of_server: all / 2,
+            most_of_profile: all * 3 / 8,
+        })
+    }
+
     /// Takes one.
     ///
     /// # Errors
@@ -37,18 +52,19 @@ impl Seats {
         server: Arc<str>,
         profile: Arc<str>,
     ) -> Result<Seat, ControlError> {
-        let mut taken = self.0.lock();
+        let mut taken = self.taken.lock();
+        let (of_server, of_profile) = (self.most_of_server, self.most_of_profile);
         let of = |counts: &HashMap<_, usize>, who: &Arc<str>| counts.get(who).copied();
-        if of(&taken.of_server, &server) >= Some(MOST_OF_SERVER) {
+        if of(&taken.of_server, &server) >= Some(of_server) {
             let words = format!(
-                "{MOST_OF_SERVER} sandboxes of {server} run, which is as many as may: end one \
+                "{of_server} sandboxes of {server} run, which is as many as may: end one \
                  (`gig ps`, `gig stop`)"
             );
             return Err(ControlError::Crowded(words.into()));
         }
-        if of(&taken.of_profile, &profile) >= Some(MOST_OF_PROFILE) {
+        if of(&taken.of_profile, &profile) >= Some(of_profile) {
             let words = format!(
-                "{MOST_OF_PROFILE} sandboxes run for {profile}, which is as many as may: end one \
+                "{of_profile} sandboxes run for {profile}, which is as many as may: end one \
                  (`gig ps`, `gig stop`)"
             );
             return Err(ControlError::Crowded(words.into()));
@@ -66,7 +82,7 @@ impl Seats {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        let mut taken = self.seats.0.lock();
+        let mut taken = self.seats.taken.lock();
         give_back(&mut taken.of_server, &self.server);
         give_back(&mut taken.of_profile, &self.profile);
     }
@@ -81,20 +97,15 @@ fn give_back<K: Hash + Eq + Clone>(counts: &mut HashMap<K, usize>, who: &K) {
     }
 }
 
-/// Half of what the hub has room for.
-const MOST_OF_SERVER: usize = 32;
-/// All servers of a person's few programs.
-const MOST_OF_PROFILE: usize = 24;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn nobody_takes_all_the_places_and_each_is_given_back() {
-        let seats: Arc<Seats> = Arc::default();
+        let seats = Seats::of(64);
         let take = |server: &str, profile: &str| seats.take(server.into(), profile.into());
-        let mut held: Vec<Seat> = (0..MOST_OF_PROFILE)
+        let mut held: Vec<Seat> = (0..24)
             .map(|number| take(&format!("s{number}"), "ana").unwrap())
             .collect();
         let refused = take("another", "ana").unwrap_err().to_string();
@@ -104,14 +115,26 @@ mod tests {
         assert!(take("another", "ana").is_ok());
         drop(held);
 
-        let held: Vec<Seat> = (0..MOST_OF_SERVER)
+        let held: Vec<Seat> = (0..32)
             .map(|number| take("one", &format!("p{number}")).unwrap())
             .collect();
         let refused = take("one", "ana").unwrap_err().to_string();
         assert!(refused.contains("of one"), "{refused}");
         assert!(take("two", "ana").is_ok());
         drop(held);
-        let taken = seats.0.lock();
+        let taken = seats.taken.lock();
         assert!(taken.of_server.is_empty() && taken.of_profile.is_empty());
+    }
+
+    #[test]
+    fn shares_are_of_as_many_as_there_are() {
+        let seats = Seats::of(4);
+        let take = |server: &str, profile: &str| seats.take(server.into(), profile.into());
+        let _held = take("one", "ana").unwrap();
+        let refused = take("two", "ana").unwrap_err().to_string();
+        assert!(refused.starts_with("1 sandboxes run for ana"), "{refused}");
+        let _second = take("one", "bo").unwrap();
+        let refused = take("one", "cy").unwrap_err().to_string();
+        assert!(refused.starts_with("2 sandboxes of one run"), "{refused}");
     }
 }

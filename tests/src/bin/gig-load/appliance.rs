@@ -20,11 +20,13 @@ pub(crate) struct Appliance {
 }
 
 impl Appliance {
-    /// With a policy that opens the origin to a server named `load`.
-    pub(crate) fn start(gig: &Path, port: u16) -> Self {
+    /// With a policy that opens the origin to a server named `load`, and room for so many sandboxes.
+    pub(crate) fn start(gig: &Path, port: u16, sandboxes: Option<u16>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
+        let room = sandboxes.map(|count| format!("--sandboxes={count}"));
         let mut child = command(gig, folder.path())
             .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(room)
             .stderr(Stdio::piped())
             .spawn()
             .expect("start gig");
@@ -139,7 +141,13 @@ impl Appliance {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    fn gig(&self, words: &[&str]) -> String {
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What a command says that must succeed.
+    pub(crate) fn gig(&self, words: &[&str]) -> String {
         let done = command(&self.gig, self.folder.path())
             .args(words)
             .stdout(Stdio::piped())

@@ -6,6 +6,9 @@
 //! second. It prints what was reached, and ends with 1 where a request was refused or unanswered, less than 98 % of
 //! the rate was reached, or the record holds fewer requests than were answered. How much a machine of two cores bears
 //! is measured so: `--rate 2000 --seconds 600` with a release build and nothing else running.
+//!
+//! `gig-load --sandboxes N` starts so many sandboxes of a program that sleeps, each for another person, and prints how
+//! long that took and what all processes of the appliance take of memory when all run.
 #![forbid(unsafe_code)]
 
 use std::{
@@ -16,6 +19,7 @@ use std::{
 
 mod appliance;
 mod client;
+mod crowd;
 mod origin;
 
 use appliance::Appliance;
@@ -26,6 +30,8 @@ struct Options {
     rate: u64,
     seconds: u64,
     lanes: u64,
+    /// So many at once, in place of requests.
+    sandboxes: Option<u16>,
 }
 
 fn main() -> ExitCode {
@@ -36,7 +42,11 @@ fn main() -> ExitCode {
     }
     let options = options(words.into_iter());
     let port = origin::start();
-    let appliance = Appliance::start(&options.gig, port);
+    let appliance = Appliance::start(&options.gig, port, options.sandboxes);
+    if let Some(count) = options.sandboxes {
+        crowd::run(&appliance, count);
+        return ExitCode::SUCCESS;
+    }
     println!(
         "== {} requests a second for {} s over {} connections",
         options.rate, options.seconds, options.lanes
@@ -99,6 +109,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Options {
         rate: 2_000,
         seconds: 60,
         lanes: 64,
+        sandboxes: None,
     };
     while let Some(word) = words.next() {
         let value = words
@@ -108,6 +119,7 @@ fn options(mut words: impl Iterator<Item = String>) -> Options {
             "--gig" => options.gig = value.into(),
             "--rate" => options.rate = value.parse().expect("a number"),
             "--seconds" => options.seconds = value.parse().expect("a number"),
+            "--sandboxes" => options.sandboxes = Some(value.parse().expect("a number to 4096")),
             "--lanes" => options.lanes = value.parse().expect("a number"),
             _ => panic!("no option {word}"),
         }
