@@ -52,8 +52,8 @@ impl VettedAddr {
 pub struct NeverOpen {
     /// Listeners, by address and port; an unspecified address stands for every address of the host.
     pub listeners: Vec<SocketAddr>,
-    /// By name, whatever it resolves to and whoever resolves it: where gig is reached from outside, its
-    /// database.
+    /// By name, whatever it resolves to and whoever resolves it, and by each address that it has: where gig is
+    /// reached from outside, its database.
     pub hosts: Vec<(Host, Port)>,
 }
 

@@ -21,6 +21,7 @@ use crate::{
     subject::Subject,
 };
 
+mod own_places;
 mod race;
 
 /// What a dialler needs.
@@ -42,6 +43,8 @@ pub struct Dialer {
     overrides: HashMap<(Fqdn, Port), Vec<SocketAddr>>,
     upstream_proxy: Option<UpstreamProxy>,
     never_open: NeverOpen,
+    /// Where those of them are that are named.
+    own_places: own_places::Known,
     vetter: Vetter,
     resolver: Resolver,
     deadlines: Deadlines,
@@ -87,6 +90,7 @@ impl Dialer {
             upstream_proxy: settings.upstream_proxy,
             vetter: Vetter::new(settings.never_open.clone()),
             never_open: settings.never_open,
+            own_places: own_places::Known::default(),
             resolver: Resolver::new(settings.deadlines.resolve),
             deadlines: settings.deadlines,
         }
@@ -150,6 +154,7 @@ impl Dialer {
         }
         let candidates = self.candidates(permit).await?;
         let vetted = self.vetter.vet(&candidates, permit)?;
+        self.refuse_own_places(&vetted, permit).await?;
         let Some(first) = vetted.first() else {
             return Err(Stopped::new(DenyReason::NameNotResolved, "no address"));
         };

@@ -103,6 +103,63 @@ async fn what_is_gigs_own_by_name_is_not_dialled_and_no_proxy_is_asked_for_it() 
 }
 
 #[tokio::test]
+async fn what_is_gigs_own_by_name_is_closed_by_its_addresses() {
+    let (listener, at) = listening().await;
+    let dialer = dialer(
+        &[
+            format!("gig.example:443:{at}"),
+            format!("other.example:443:{at}"),
+        ],
+        None,
+        &[],
+    );
+    let egress = |rule: &str| {
+        let text = format!("version: 1\negress:\n  - {{{rule}, allow_private: [127.0.0.0/8]}}\n");
+        Policy::compile(&text, "test").unwrap()
+    };
+    let port = at.port();
+    for (rule, host, port) in [
+        (format!("ip: 127.0.0.1, ports: [{port}]"), "127.0.0.1", port),
+        (
+            format!("ip: 127.0.0.1, ports: [{port}], protocol: tcp"),
+            "127.0.0.1",
+            port,
+        ),
+        (
+            "host: other.example, ports: [443], protocol: tcp".to_owned(),
+            "other.example",
+            443,
+        ),
+        (
+            "host: other.example, ports: [443], tls: passthrough".to_owned(),
+            "other.example",
+            443,
+        ),
+    ] {
+        let policy = egress(&rule);
+        let refused = dialer
+            .dial(&subject(policy.clone()), &permit(&policy, host, port))
+            .await;
+        assert_eq!(
+            refused.unwrap_err().reason,
+            DenyReason::NeverOpenable,
+            "{rule}"
+        );
+    }
+    let asked = timeout(std::time::Duration::ZERO, listener.accept()).await;
+    assert!(asked.is_err(), "somebody came");
+    // Another site behind the same front, each of whose requests names it.
+    let policy = egress("host: other.example, ports: [443]");
+    let dialed = dialer
+        .dial(
+            &subject(policy.clone()),
+            &permit(&policy, "other.example", 443),
+        )
+        .await;
+    assert_eq!(dialed.unwrap().addr, Some(at));
+}
+
+#[tokio::test]
 async fn a_port_where_nobody_listens_is_a_refusal() {
     let (listener, at) = listening().await;
     drop(listener);
