@@ -141,9 +141,15 @@ fn about(
 ) -> Vec<(&'static str, String)> {
     let file = Part::Store.place(place.dir());
     let file = file.display();
-    let store = match database {
-        Some(_) => "PostgreSQL, shared with other nodes (GIG_DATABASE_URL)".to_owned(),
-        None => format!("SQLite, {file}"),
+    let (store, vault) = match database {
+        Some(_) => (
+            "PostgreSQL, shared with other nodes (GIG_DATABASE_URL)".to_owned(),
+            "sealed, in the same PostgreSQL: one for all nodes".to_owned(),
+        ),
+        None => (
+            format!("SQLite, {file}"),
+            format!("sealed, in SQLite, {file}: of this machine alone"),
+        ),
     };
     vec![
         ("Version", env!("CARGO_PKG_VERSION").to_owned()),
@@ -156,7 +162,7 @@ fn about(
         ("Record", appliance.record.to_string()),
         ("Retention", kept_for(args)),
         ("Logs of servers", logs_kept_for(args)),
-        ("Vault", format!("SQLite, {file}; of this machine alone")),
+        ("Vault", vault),
     ]
 }
 

@@ -89,7 +89,7 @@ pub(crate) fn of(wanted: &Wanted) -> io::Result<Arc<Tree>> {
 struct Base {
     tree: Tree,
     made: BTreeSet<PathBuf>,
-    /// Directories that were copied, as they were before.
+    /// Directories that were copied, and those that are shown in place of that, as they were before.
     copied: Vec<Look>,
 }
 
@@ -149,13 +149,20 @@ impl Base {
         match &entry.kind {
             EtcKind::File(bytes) => self.file(&path, bytes, false),
             EtcKind::Link(target) => self.link(&path, target),
-            EtcKind::Directory(source) => match Copied::of(source) {
-                Some(copied) => self.copy(&path, copied),
-                None => {
-                    self.above(&path);
-                    self.tree.host(below_root(&path), source);
-                }
-            },
+            EtcKind::Directory(source) => self.folder(&path, source),
+        }
+    }
+
+    fn folder(&mut self, path: &Path, source: &Path) {
+        let look = Look::at(source.to_owned());
+        match Copied::of(source) {
+            Some(copied) => self.copy(path, copied),
+            None => {
+                self.above(path);
+                self.tree.host(below_root(path), source);
+                // What is put there later may be for fewer eyes.
+                self.copied.push(look);
+            }
         }
     }
 
