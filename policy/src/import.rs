@@ -135,6 +135,19 @@ impl Reading {
         self.narrowed.insert(Remark { line, message });
     }
 
+    /// Tells of every field but the `known` ones: what it kept from passing, passes here.
+    fn unread(&mut self, of: &str, node: &Located<Node>, known: &[&str]) {
+        for (key, _) in node::fields(node) {
+            if !known.contains(&key.value.as_str()) {
+                let message = format!(
+                    "`{}` of {of} is not read: what it refused, if anything, passes here",
+                    key.value
+                );
+                self.widened(key.at.line, message);
+            }
+        }
+    }
+
     fn problem(&mut self, at: Position, message: impl Into<String>) {
         self.problems.push(Problem::at(at, message.into()));
     }

@@ -1,7 +1,7 @@
 //! The network around gig: whom it trusts there, through what it goes out, and which of its places are
 //! gig's own. Read once, for the sandboxes and for what the appliance itself asks.
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr};
 
 use gig_policy::{Host, Port};
 use gig_proxy::{NeverOpen, UpstreamProxy, tls::roots::Roots};
@@ -56,13 +56,9 @@ fn never_open(args: &ServeArgs, listener: SocketAddr) -> anyhow::Result<NeverOpe
         if let Ok(address) = bare.parse::<IpAddr>() {
             never_open.listeners.push((address, port).into());
         }
-        match (Host::parse(bare), Port::new(port)) {
-            (Ok(host), Some(port)) => never_open.hosts.push((host, port)),
-            // What no policy can name may be named by its address.
-            _ => {
-                let found = (bare, port).to_socket_addrs();
-                never_open.listeners.extend(found.into_iter().flatten());
-            }
+        // What no policy can name has no name that the resolver is asked for.
+        if let (Ok(host), Some(port)) = (Host::parse(bare), Port::new(port)) {
+            never_open.hosts.push((host, port));
         }
     }
     Ok(never_open)

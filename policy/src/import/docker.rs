@@ -7,7 +7,7 @@ use super::{Reading, split_port};
 use crate::draft::DraftTarget;
 
 pub(super) fn read(text: &str, reading: &mut Reading) {
-    let mut found = false;
+    let (mut found, mut sandbox) = (false, None::<&str>);
     let whole = text.replace("\\\n", "  ");
     for (number, line) in (1..).zip(whole.lines()) {
         let words: Vec<_> = line
@@ -48,8 +48,12 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
                     reading.narrowed(number, message);
                 }
             }
-            ["docker", "sandbox", "network", "proxy", _, options @ ..] => {
+            ["docker", "sandbox", "network", "proxy", name, options @ ..] => {
                 found = true;
+                if sandbox.get_or_insert(*name) != name {
+                    let message = format!("what {name} alone was allowed holds for all here");
+                    reading.widened(number, message);
+                }
                 proxy_options(options, number, reading);
             }
             _ => {

@@ -7,19 +7,38 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
     let Some(root) = node::root(text, reading) else {
         return;
     };
-    let transforms = node::items(node::field(&root, "transforms")).iter();
-    let mut lists = transforms
-        .filter(|t| node::text_of(t, "name").as_deref() == Some("allowlist"))
-        .filter_map(|t| node::field(t, "config"))
-        .peekable();
-    if lists.peek().is_none() {
+    let mut lists = Vec::new();
+    for transform in node::items(node::field(&root, "transforms")) {
+        match node::text_of(transform, "name").as_deref() {
+            Some("allowlist") => lists.extend(node::field(transform, "config")),
+            Some("secrets") => reading.narrowed(
+                transform.at.line,
+                "its secrets are not read: put them in with `gig secret set`",
+            ),
+            name => {
+                let name = name.unwrap_or("without a name");
+                let message =
+                    format!("the transform {name} is not read: what it refused passes here");
+                reading.widened(transform.at.line, message);
+            }
+        }
+    }
+    if lists.is_empty() {
         reading.problem(
             root.at,
             "no `allowlist` among `transforms`: this is not iron-proxy's",
         );
         return;
     }
+    if let [_, second, ..] = lists.as_slice() {
+        let message = "a second `allowlist`: each of them had to let a request pass, which one document \
+                       cannot say; import each by itself, and make one of them the floor of the other";
+        reading.problem(second.at, message);
+        return;
+    }
     for config in lists {
+        let known = ["warn", "domains", "cidrs", "rules"];
+        reading.unread("the allowlist", config, &known);
         if node::is_true(config, "warn") {
             reading.narrowed(
                 config.at.line,
@@ -45,6 +64,7 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
 
 fn one_rule(rule: &Located<Node>, reading: &mut Reading) {
     let line = rule.at.line;
+    reading.unread("a rule", rule, &["host", "cidr", "methods", "paths"]);
     let list = |name: &str| -> Vec<String> {
         let texts = node::texts(node::field(rule, name)).into_iter();
         texts.map(|(text, _)| text).collect()

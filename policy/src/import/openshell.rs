@@ -14,7 +14,9 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
         );
         return;
     };
+    reading.unread("the document", &root, &OF_DOCUMENT);
     for (name, policy) in node::fields(policies) {
+        reading.unread(&name.value, policy, &["name", "endpoints", "binaries"]);
         let programs = node::items(node::field(policy, "binaries"));
         let programs = programs.iter().filter_map(|p| node::text_of(p, "path"));
         let programs: Vec<_> = programs.collect();
@@ -44,6 +46,7 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
 
 fn one_endpoint(endpoint: &Located<Node>, reading: &mut Reading) {
     let line = endpoint.at.line;
+    reading.unread("an endpoint", endpoint, &OF_ENDPOINT);
     let ranges = node::texts(node::field(endpoint, "allowed_ips"));
     let Some(host) = node::text_of(endpoint, "host") else {
         for (range, line) in ranges {
@@ -175,6 +178,8 @@ fn listed(endpoint: &Located<Node>, own: &[String], reading: &mut Reading) -> Ve
             continue;
         };
         let line = allow.at.line;
+        reading.unread("a rule", item, &["allow"]);
+        reading.unread("`allow`", allow, &["method", "path", "query"]);
         if node::field(allow, "query").is_some() {
             reading.widened(line, "the query is not looked at here");
         }
@@ -192,3 +197,25 @@ fn listed(endpoint: &Located<Node>, own: &[String], reading: &mut Reading) -> Ve
     }
     rules
 }
+
+/// What is said beside the network is not about it.
+const OF_DOCUMENT: [&str; 5] = [
+    "version",
+    "network_policies",
+    "filesystem_policy",
+    "landlock",
+    "process",
+];
+const OF_ENDPOINT: [&str; 11] = [
+    "host",
+    "port",
+    "ports",
+    "allowed_ips",
+    "protocol",
+    "tls",
+    "enforcement",
+    "access",
+    "rules",
+    "deny_rules",
+    "path",
+];

@@ -275,6 +275,52 @@ fn squid_lines_in_their_order() {
 }
 
 #[test]
+fn no_field_that_is_not_read_is_dropped_in_silence() {
+    for (format, text) in [
+        (
+            Format::OpenShell,
+            "network_middlewares: [{name: m}]\nnetwork_policies: {p: {binaries: [{path: '**'}], endpoints: \
+             [{host: a.example.com, port: 443, protocol: rest, enforcement: enforce, access: full}]}}",
+        ),
+        (
+            Format::OpenShell,
+            "network_policies: {p: {binaries: [{path: '**'}], endpoints: [{host: a.example.com, port: 443, \
+             protocol: rest, enforcement: enforce, rules: [{allow: {method: GET, headers: {a: b}}}]}]}}",
+        ),
+        (
+            Format::OpenShell,
+            "network_policies: {p: {binaries: [{path: '**'}], endpoints: [{host: a.example.com, port: 443, \
+             protocol: tcp, schedule: night}]}}",
+        ),
+        (
+            Format::IronProxy,
+            "transforms: [{name: allowlist, config: {domains: [a.example.com]}}, {name: judge, config: {}}]",
+        ),
+        (
+            Format::IronProxy,
+            "transforms: [{name: allowlist, config: {rules: [{host: a.example.com, method: GET}]}}]",
+        ),
+        (
+            Format::IronProxy,
+            "transforms: [{name: allowlist, config: {domains: [a.example.com], not_after: noon}}]",
+        ),
+        (
+            Format::Docker,
+            "docker sandbox network proxy x --allow-host a.example.com:443\n\
+             docker sandbox network proxy y --allow-host b.example.com:443\n",
+        ),
+    ] {
+        let (_, wider, _) = egress(format, text);
+        assert_eq!(wider.len(), 1, "{text}: {wider:?}");
+    }
+    // Each of two lists had to let a request pass.
+    let both = "transforms:\n  - {name: allowlist, config: {domains: [a.example.com]}}\n  - {name: allowlist, config: \
+                {domains: [b.example.com]}}\n";
+    let words = refused(Format::IronProxy, both);
+    assert!(words.contains("theirs:3:"), "{words}");
+}
+
+#[test]
 fn no_denial_and_no_port_is_dropped_in_silence() {
     let wider = |format, text: &str| egress(format, text).1;
     for (format, text) in [
