@@ -1,11 +1,11 @@
 //! The value of a secret is nowhere: not inside, not in the processes between, not in anything that gig
-//! writes or says, not in what is left of a process that crashed. It is in gig's own memory, and the same
+//! writes or says, not in what a process that crashed says or leaves. It is in gig's own memory, and the same
 //! search finds it there.
 
 use std::{
     collections::HashMap,
     fs,
-    io::Write as _,
+    io::{Read as _, Write as _},
     os::unix::process::{CommandExt as _, ExitStatusExt as _},
     path::Path,
     process::{Command, Stdio},
@@ -131,7 +131,19 @@ fn the_value_is_in_gigs_own_memory_and_nowhere_else() {
     let words = ["/usr/bin/python3", "-c", &script, HALVES[0], HALVES[1]];
     let mut run = subject(&lab).start(words);
     run.wait_for("looked\n");
-    assert_eq!(origin.requests()[0].field("x-token"), Some(&*value()));
+    let seen = origin.requests();
+    assert_eq!(seen[0].field("x-token"), Some(&*value()));
+    let all = format!("/p/{0}?key={0}", value());
+    assert_eq!(
+        (&seen[1].target, seen[1].field("cookie")),
+        (&all, Some(&*format!("sid={}", value())))
+    );
+    assert_eq!(
+        seen[1].body,
+        format!("{{\"key\": \"{}\"}}", value()).as_bytes()
+    );
+    assert_eq!(seen[2].body, value().as_bytes());
+    assert_eq!(seen[2].trailers, [("x-token".to_owned(), value())]);
     let own = run.pid();
     // The search finds it where it is: in the memory of gig alone, not in its environment or arguments.
     let found = look_into(&[own], None);
@@ -154,6 +166,8 @@ fn the_value_is_in_gigs_own_memory_and_nowhere_else() {
     let run = ended(run);
     let run = run.says("used 200").says("looked at");
     assert!(!run.text().contains("holds the value"), "{run}");
+    // The pipe that the program and gig share.
+    assert!(!run.text().contains(&value()), "{run}");
     let log = run.error_text();
     assert!(log.contains("TRACE") || log.contains("DEBUG"), "{log}");
     assert!(!log.contains(&value()), "the log tells the value");
@@ -206,6 +220,11 @@ fn a_gig_that_crashes_leaves_no_core() {
     // Not a child of this process's session: its core would go where it runs.
     command.process_group(0);
     let mut child = command.spawn().expect("start gig");
+    let mut errors = child.stderr.take().expect("its errors");
+    let errors = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        errors.read_to_end(&mut said).map(|_| said)
+    });
     let mut output = std::io::BufReader::new(child.stdout.take().expect("its output"));
     let mut line = String::new();
     std::io::BufRead::read_line(&mut output, &mut line).expect("a line");
@@ -222,5 +241,13 @@ fn a_gig_that_crashes_leaves_no_core() {
     let status = child.wait().expect("its end");
     assert_eq!(status.signal(), Some(Signal::ABORT.as_raw()), "{status:?}");
     assert!(!status.core_dumped(), "{status:?}");
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).expect("what it said last");
+    let said = errors.join().expect("a reader").expect("its errors");
+    let said = String::from_utf8_lossy(&said);
+    assert!(
+        !said.contains(&value()) && !rest.contains(&value()),
+        "a crash tells the value"
+    );
     assert_eq!(files_with_the_value(&lab.home()), [""; 0]);
 }
