@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod image;
 pub(crate) mod netns;
 pub(crate) mod policy;
+mod public_url;
 pub(crate) mod run;
 pub(crate) mod secret;
 pub(crate) mod serve;

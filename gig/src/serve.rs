@@ -60,11 +60,8 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     let socket = place.socket()?;
     let _announced = announce(local);
     let traffic = Arc::new(Traffic::default());
-    let appliance = Appliance::open(
-        place.dir(),
-        Arc::clone(&traffic),
-        args.audit_durability.into(),
-    )?;
+    let durability = args.audit_durability.into();
+    let appliance = Appliance::open(place.dir(), Arc::clone(&traffic), durability)?;
     let node = uuid::Uuid::now_v7().to_string();
     let held = HeldDesk::open(Arc::clone(&appliance.store), Arc::new(SystemClock), node);
     let held = Arc::new(held.context("cannot start a thread")?);
@@ -107,6 +104,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         public_url: args.public_url.clone(),
         own_tls: certificate.is_some(),
         front: args.front.clone(),
+        changes_a_minute: args.changes_a_minute,
     });
     let following = Following::start(&app).context("cannot start a thread")?;
     let outcome = runtime.block_on(async {

@@ -60,6 +60,15 @@ fn what_was_observed_is_suggested_simulated_approved_by_another_and_rolled_back(
     Stage::set().play("second_person");
 }
 
+/// The same on the database of a fleet.
+#[test]
+fn journeys_of_decisions_and_of_the_record_go_as_well_on_postgresql() {
+    for journey in ["second_person", "held", "search_and_export"] {
+        let stage = Stage::set_on_postgres();
+        stage.play(journey);
+    }
+}
+
 #[test]
 fn the_record_is_searched_by_keyboard_and_exported() {
     Stage::set().play("search_and_export");

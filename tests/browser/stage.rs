@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gig_tests::lab::place;
+use gig_tests::lab::{place, postgres::Database};
 
 use crate::world::World;
 
@@ -18,6 +18,8 @@ pub struct Stage {
     folder: tempfile::TempDir,
     world: World,
     address: String,
+    /// Where it keeps what others keep in files.
+    database: Option<Database>,
 }
 
 impl Stage {
@@ -27,6 +29,15 @@ impl Stage {
 
     /// With more of an environment.
     pub fn set_with(environment: &[(&str, &str)]) -> Self {
+        Self::set_on(None, environment)
+    }
+
+    /// On a PostgreSQL.
+    pub fn set_on_postgres() -> Self {
+        Self::set_on(Some(Database::fresh()), &[])
+    }
+
+    fn set_on(database: Option<Database>, environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let world = World::start();
         let said = File::create(folder.path().join("said")).expect("a file");
@@ -35,7 +46,8 @@ impl Stage {
             .args(["serve", "--listen", "127.0.0.1:0"])
             .env("HTTPS_PROXY", format!("http://{}", world.address))
             .env("GIG_UPSTREAM_PROXY_NAMES", "proxy")
-            .envs(environment.iter().copied());
+            .envs(environment.iter().copied())
+            .envs(database.iter().map(|database| (DATABASE, database.url())));
         command.stdin(Stdio::null()).stdout(Stdio::null());
         let gig = command.stderr(said).spawn().expect("start gig");
         let mut stage = Self {
@@ -43,6 +55,7 @@ impl Stage {
             folder,
             world,
             address: String::new(),
+            database,
         };
         let link = stage.link();
         let (address, _) = link.split_once("/setup/").expect("a link");
@@ -94,6 +107,7 @@ impl Stage {
             .env("GIG_TEST_SHOTS", shots.join(name))
             .env("GIG_TEST_GIG", place::gig())
             .env("GIG_DATA_DIR", data(&self.folder))
+            .envs(self.database.iter().map(|one| (DATABASE, one.url())))
             .envs(told.iter().copied())
             // The browser's own, gone with this folder.
             .env("TMPDIR", self.folder.path())
@@ -126,7 +140,7 @@ fn gig(folder: &tempfile::TempDir) -> Command {
     let mut command = Command::new(place::gig());
     command.env("GIG_DATA_DIR", data(folder));
     for name in [
-        "GIG_DATABASE_URL",
+        DATABASE,
         "GIG_LISTEN",
         "GIG_PUBLIC_URL",
         "GIG_MASTER_KEY",
@@ -143,5 +157,6 @@ fn gig(folder: &tempfile::TempDir) -> Command {
     command
 }
 
+const DATABASE: &str = "GIG_DATABASE_URL";
 /// On a machine ten times slower.
 const PATIENCE: Duration = Duration::from_secs(120);

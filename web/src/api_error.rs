@@ -130,6 +130,11 @@ impl Problem {
         self
     }
 
+    /// The seconds to wait before the next try, where there is a use in one.
+    pub(crate) const fn retried(&self) -> Option<u64> {
+        self.retry_after
+    }
+
     pub(crate) fn document(problems: Vec<gig_policy::Problem>) -> Self {
         let detail = "the document is not a valid policy";
         let mut problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_policy", detail);

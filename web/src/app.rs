@@ -25,6 +25,7 @@ use crate::{
     auth::{
         limits::SignInLimits,
         oidc::{OidcSettings, SingleSignOn},
+        pace::Paces,
         refusals::Refusals,
     },
     clock::Clock,
@@ -95,6 +96,8 @@ pub struct AppSettings {
     pub own_tls: bool,
     /// The addresses of what stands in front of it, which says for whom it speaks.
     pub front: Vec<IpAddr>,
+    /// How often a user or token changes something in a minute; twice as often at once.
+    pub changes_a_minute: u32,
 }
 
 /// The appliance; shared by all handlers.
@@ -124,6 +127,7 @@ pub struct App {
     own_tls: bool,
     front: Vec<IpAddr>,
     pub(crate) limits: SignInLimits,
+    pub(crate) paces: Paces,
     pub(crate) refusals: Refusals,
     pub(crate) readiness: Readiness,
     pub(crate) figures: Figures,
@@ -133,6 +137,8 @@ pub struct App {
     changing: Arc<Semaphore>,
     /// Who may do what takes long.
     working: Places,
+    /// Whose long body may be read.
+    pub(crate) bodies: Places,
     /// Who may search the record.
     searching: Places,
     /// Who may start a sandbox.
@@ -195,12 +201,14 @@ impl App {
             own_tls: settings.own_tls,
             front: settings.front.iter().map(IpAddr::to_canonical).collect(),
             limits: SignInLimits::default(),
+            paces: Paces::new(settings.changes_a_minute),
             refusals: Refusals::default(),
             readiness: Readiness::default(),
             figures: Figures::default(),
             asking: Arc::new(Semaphore::new(ASKING)),
             changing: Arc::new(Semaphore::new(CHANGING)),
             working: Places::new(WORKING, EACH),
+            bodies: Places::new(BODIES, EACH),
             searching: reading::places(),
             starting: Arc::new(Semaphore::new(STARTING)),
             under_way: UnderWay::default(),
@@ -426,6 +434,8 @@ const ASKING: usize = 4;
 const CHANGING: usize = 3;
 /// Documents of megabytes: some seconds and some hundred megabytes each.
 const WORKING: usize = 2;
+/// Of sixteen megabytes each, beside those that are worked on.
+const BODIES: usize = 4;
 /// Of those, one caller's.
 const EACH: usize = 1;
 /// Each takes a processor for some tens of milliseconds.

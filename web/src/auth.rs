@@ -18,6 +18,7 @@ pub(crate) mod known;
 pub(crate) mod limits;
 pub(crate) mod oidc;
 pub(crate) mod origin;
+pub(crate) mod pace;
 pub(crate) mod refusals;
 pub(crate) mod sign_in;
 
@@ -265,10 +266,30 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
             Redirect::to(FACTOR).into_response()
         }
         Ok(caller) => {
+            let paced = !caller.owner && pace::is_counted(&parts.method, &route);
+            if paced && let Err(problem) = app.paces.take(caller.known_as()) {
+                return match api {
+                    true => problem.into_response(),
+                    false => crate::pages::problem(&problem),
+                };
+            }
             let (name, address) = (Arc::clone(&caller.name), caller.address);
             let asks = caller.whose_turn().into();
+            let is_long = !is_safe(&parts.method) && is_long(&parts.headers);
             parts.extensions.insert(caller);
-            let answer = on_behalf(asks, next.run(Request::from_parts(parts, body))).await;
+            let answered = async {
+                // What is long is in memory, whole: of few at once, and of each caller one after the other.
+                let _place = match is_long {
+                    true => Some(app.bodies.take().await?),
+                    false => None,
+                };
+                Ok::<_, Problem>(next.run(Request::from_parts(parts, body)).await)
+            };
+            let answer = on_behalf(asks, answered).await;
+            let answer = answer.unwrap_or_else(|problem| match api {
+                true => problem.into_response(),
+                false => crate::pages::problem(&problem),
+            });
             if answer.status() == StatusCode::FORBIDDEN {
                 app.tell_refusal(Some(name), address, &route);
             }
@@ -292,16 +313,20 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
 /// Reads the long bodies of documents for who may write documents, and for nobody else: what a handler
 /// would say no to is not taken first.
 pub(crate) async fn documents(caller: Caller, request: Request, next: Next) -> Response {
-    let headers = request.headers();
-    let length = headers.get(header::CONTENT_LENGTH);
-    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    let is_long = match length {
-        Some(length) => length > LONGEST_BODY,
-        None => headers.contains_key(header::TRANSFER_ENCODING),
-    };
+    let is_long = is_long(request.headers());
     match caller.require(Permission::EditPolicies) {
         Err(problem) if is_long => problem.into_response(),
         _ => next.run(request).await,
+    }
+}
+
+/// Whether a body is longer than all but documents are, or may be.
+fn is_long(headers: &HeaderMap) -> bool {
+    let length = headers.get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    match length {
+        Some(length) => length > LONGEST_BODY,
+        None => headers.contains_key(header::TRANSFER_ENCODING),
     }
 }
 

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes, to_bytes},
-    extract::{Request, State},
+    extract::{MatchedPath, Request, State},
     http::{HeaderName, HeaderValue, Method, StatusCode, header, request::Parts},
     middleware::Next,
     response::{IntoResponse as _, Response},
@@ -56,7 +56,9 @@ async fn make(
     let caller = parts.extensions.get::<Caller>().cloned();
     let caller = caller.ok_or_else(Problem::unauthenticated)?;
     // As long as the handler would take it: what it says no to is not taken first.
-    let most = match caller.may(Permission::EditPolicies) {
+    let route = parts.extensions.get::<MatchedPath>();
+    let takes_documents = route.is_some_and(|route| OF_DOCUMENTS.contains(&route.as_str()));
+    let most = match takes_documents && caller.may(Permission::EditPolicies) {
         true => 2 * document::LONGEST,
         false => LONGEST_BODY,
     };
@@ -277,6 +279,14 @@ const LONGEST_KEY: usize = 255;
 const LONGEST_ANSWER: usize = 2 * 1024 * 1024;
 /// As for every request.
 const WITHIN: Duration = Duration::from_secs(60);
+
+/// Routes that take long bodies.
+const OF_DOCUMENTS: [&str; 4] = [
+    "/api/v1/policies/{name}",
+    "/api/v1/policies/check",
+    "/api/v1/policies/{name}/simulate",
+    "/policies/{name}/edit",
+];
 
 #[cfg(test)]
 mod tests;

@@ -138,6 +138,13 @@ impl Known {
 pub(crate) const OTHERS: &str = "a sandbox of another profile";
 /// It runs here.
 pub(crate) const RUNNING: &str = "running";
+impl OneSandbox {
+    /// Which node keeps what it printed, where that is not the one `here`.
+    pub(crate) fn keeps_its_log(&self, here: &str) -> Option<&str> {
+        Some(self.node.as_str()).filter(|node| *node != here)
+    }
+}
+
 /// Another node started it, and nobody recorded its end.
 pub(crate) const ELSEWHERE: &str = "elsewhere";
 /// It has ended.

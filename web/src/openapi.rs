@@ -119,4 +119,42 @@ mod tests {
             assert!(paths.contains_key(path), "{path} is not in the document");
         }
     }
+
+    #[test]
+    fn every_operation_that_is_refused_to_who_asks_too_often_says_so() {
+        let document = serde_json::to_value(Document::openapi()).unwrap();
+        let mut said = 0;
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for method in ["put", "post", "delete", "patch"] {
+                let route = format!("{} {path}", method.to_uppercase());
+                let responses = &item[method]["responses"];
+                let Some(responses) = responses.as_object() else {
+                    continue;
+                };
+                let bounded = ["/simulate", "/suggest"]
+                    .iter()
+                    .any(|end| path.ends_with(end));
+                let counted = !crate::auth::pace::FREE.contains(&route.as_str());
+                let counted = counted && path.starts_with("/api/");
+                // What is not counted may have bounds of its own.
+                let says_so = responses.contains_key("429");
+                assert!(says_so || !(counted || bounded), "{route}");
+                said += usize::from(counted);
+            }
+        }
+        assert!(said >= 30, "{said}");
+        let has = |path: &str, method: &str, status: &str| {
+            assert!(
+                document["paths"][path][method]["responses"][status].is_object(),
+                "{path} {status}"
+            );
+        };
+        has("/api/v1/proposals/{id}/simulation", "get", "429");
+        for status in ["403", "409", "429"] {
+            has("/api/v1/policies/{name}", "put", status);
+            has("/api/v1/policies/{name}/rollback", "post", status);
+            has("/api/v1/audit/{id}/allow", "post", status);
+            has("/api/v1/held/{id}/allow", "post", status);
+        }
+    }
 }

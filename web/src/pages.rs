@@ -155,7 +155,13 @@ pub(crate) fn problem(problem: &Problem) -> Response {
         title: problem.title(),
         detail: &problem.detail,
     };
-    (problem.status(), shown(&page)).into_response()
+    let mut answer = (problem.status(), shown(&page)).into_response();
+    if let Some(seconds) = problem.retried() {
+        answer
+            .headers_mut()
+            .insert(header::RETRY_AFTER, seconds.into());
+    }
+    answer
 }
 
 /// A page as it is sent.

@@ -203,13 +203,13 @@ pub(crate) async fn simulate(
             let policy = document::compile(&name, 0, &text, Some(reach));
             policy.map_err(Problem::document)
         };
-        let external = compiled(Reach::External)?;
+        let (external, mut local) = (compiled(Reach::External)?, None);
         let read = read(app, &span)?;
         let mut in_force = InForce::read(app.store.as_ref()).map_err(Problem::internal)?;
         let mut replay = Replay::default();
         for (under, traffic) in &read.groups {
             let (reach, draft) = match under.is_local {
-                true => (Reach::Local, compiled(Reach::Local)?),
+                true => (Reach::Local, once(&mut local, || compiled(Reach::Local))?),
                 false => (Reach::External, external.clone()),
             };
             // As it would be enforced; a draft of a floor stands in its own place.
@@ -224,6 +224,14 @@ pub(crate) async fn simulate(
         Ok(Simulation::of(replay, &read))
     })
     .await
+}
+
+/// What was made before, or is made now.
+fn once<T: Clone, E>(kept: &mut Option<T>, make: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    match kept {
+        Some(kept) => Ok(kept.clone()),
+        None => Ok(kept.insert(make()?).clone()),
+    }
 }
 
 /// The narrowest document for what was tried.

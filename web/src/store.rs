@@ -17,6 +17,7 @@ use crate::{credential::Digest, role::Role};
 
 mod alone;
 mod change;
+mod change_error;
 mod changes;
 mod factors;
 #[cfg(test)]
@@ -43,11 +44,13 @@ mod teams;
 pub(crate) mod tests;
 mod told;
 pub mod transfer;
+mod tries;
 mod vouched;
 pub(crate) mod webhooks;
 mod written;
 
 pub use change::{Actor, Applied, Change};
+pub use change_error::ChangeError;
 pub use factors::UsedCode;
 pub use heard::Hearing;
 pub use held::{HeldFacts, HeldRow, HeldWord, shortened};
@@ -66,6 +69,8 @@ pub use sqlite::{OpenStoreError, SqliteStore};
 pub use standing::Standing;
 pub use teams::{Team, members};
 pub use told::{Answerable, Telling, ToldRow, ToldState};
+pub use tries::Counter;
+pub(crate) use tries::WINDOW as TRIES_WINDOW;
 pub use vouched::Vouched;
 pub use webhooks::{Webhook, WebhookKind};
 
@@ -132,6 +137,18 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`].
     fn finish_once(&self, once: &Once, finish: &Finish) -> Result<(), StoreError>;
+
+    /// Takes a try to sign in, of all nodes, or says how many seconds are to be waited.
+    ///
+    /// # Errors
+    /// [`StoreError`]; it may have been counted.
+    fn take_try(&self, counters: &[Counter], now: Timestamp) -> Result<Option<u64>, StoreError>;
+
+    /// Takes it back: it succeeded.
+    ///
+    /// # Errors
+    /// [`StoreError`]; it may stay counted.
+    fn give_try_back(&self, counters: &[Counter]) -> Result<(), StoreError>;
 
     /// Sessions that have not ended at `now`, newest first.
     ///
@@ -378,133 +395,4 @@ pub struct StoreError {
     /// What it said.
     #[source]
     pub source: Box<dyn std::error::Error + Send + Sync>,
-}
-
-/// A change was not made.
-#[derive(Debug, Error)]
-pub enum ChangeError {
-    /// What is to be changed is not there.
-    #[error("there is no {what} {name}")]
-    Missing {
-        /// `user`, `policy` …
-        what: &'static str,
-        /// Which.
-        name: String,
-    },
-    /// What is to be made is there.
-    #[error("there is a {what} {name} already")]
-    Exists {
-        /// `user`, `policy` …
-        what: &'static str,
-        /// Which.
-        name: String,
-    },
-    /// Somebody else changed it meanwhile.
-    #[error(
-        "{name} was changed meanwhile: it is at version {current} now; look at it and try again"
-    )]
-    Stale {
-        /// Which policy.
-        name: String,
-        /// Its newest version; 0 when it is not there.
-        current: u64,
-    },
-    /// The same, of what is no policy.
-    #[error("{what} changed meanwhile: look again, and try again")]
-    Meanwhile {
-        /// `team data` …
-        what: String,
-    },
-    /// Somebody were of two teams, and nobody could say which of their policies is in force.
-    #[error(
-        "{person} were of teams of different policies, {} and {}: nobody is, so that it is clear which is in \
-         force; give the teams one policy, or {person} one of their own and one team",
-        policies[0], policies[1]
-    )]
-    Ambiguous {
-        /// Who.
-        person: String,
-        /// Two of them.
-        policies: [String; 2],
-    },
-    /// Something still needs it.
-    #[error("{what} {name} is still in use by {user}")]
-    InUse {
-        /// `policy` …
-        what: &'static str,
-        /// Which.
-        name: String,
-        /// By what.
-        user: String,
-    },
-    /// There are as many as may be.
-    #[error("there are {most} {what} already: remove one first")]
-    Full {
-        /// `saved searches` …
-        what: &'static str,
-        /// How many may be.
-        most: u32,
-    },
-    /// Somebody wrote as much on this day as anybody may.
-    #[error(
-        "you have written documents of {most} MiB today, which is as much as anybody may: go on tomorrow"
-    )]
-    TooMuch {
-        /// In MiB.
-        most: u64,
-    },
-    /// Nobody could administer gig any more.
-    #[error("{name} is the last admin: make another one first")]
-    LastAdmin {
-        /// Who.
-        name: String,
-    },
-    /// The set-up link is not the one, was used or has ended.
-    #[error(
-        "this set-up link is not valid: it works once and for an hour; restart gig for a new one"
-    )]
-    Setup,
-    /// What a sign-on provider decides is not decided here.
-    #[error("{name} signs in by single sign-on: {what}")]
-    SignOn {
-        /// Who.
-        name: String,
-        /// What follows.
-        what: &'static str,
-    },
-    /// What allowed it ended between the question and the change.
-    #[error("what you may do here has changed meanwhile: nothing was changed; sign in again")]
-    Lapsed,
-    /// Another try of the same request has its place.
-    #[error("another try of this request is under way: ask again in a second")]
-    Overtaken,
-    /// A code that is none, or was used.
-    #[error("the code is not right, or was used already: wait for the next one")]
-    Code,
-    /// What the two-person rule forbids one person.
-    #[error("two-person rule: {0}")]
-    TwoPeople(&'static str),
-    /// What a proposal was built on is no longer so.
-    #[error(
-        "proposal {id} is stale: what it was built on has changed since, or its author may not ask for it any \
-         more; propose it again on what is there now"
-    )]
-    Outdated {
-        /// Which proposal.
-        id: u64,
-    },
-    /// Somebody decided already.
-    #[error("proposal {id} is {state} already")]
-    Decided {
-        /// Which proposal.
-        id: u64,
-        /// What became of it.
-        state: ProposalState,
-    },
-    /// The record could not be written, so nothing was changed.
-    #[error("the change could not be recorded, so it was not made: {0}")]
-    NotRecorded(String),
-    /// The database failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }

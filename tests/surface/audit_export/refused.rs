@@ -69,6 +69,11 @@ struct Moody {
 
 impl Moody {
     fn start() -> Self {
+        Self::saying("{}")
+    }
+
+    /// It says this of what it takes.
+    fn saying(body: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = format!("http://{}/v1/logs", listener.local_addr().unwrap());
         let (well, taken) = (Arc::<AtomicBool>::default(), Arc::<Mutex<_>>::default());
@@ -79,7 +84,7 @@ impl Moody {
                 // What it is at this moment decides about the request that comes next.
                 let is_well = well.load(Ordering::SeqCst);
                 let status = if is_well { "200 OK" } else { "400 Bad Request" };
-                let some = seqs(&collect(&listener, status, "{}"));
+                let some = seqs(&collect(&listener, status, body));
                 if is_well {
                     taken.lock().unwrap().extend(some);
                 }
@@ -124,6 +129,21 @@ fn what_waits_is_tried_again_though_nothing_comes() {
     collector.well.store(true, Ordering::SeqCst);
     collector.has_all(3);
     eventually(|| place.path("cursor").exists().then_some(()));
+}
+
+#[test]
+fn what_is_rejected_where_it_was_asked_again_is_lost_once() {
+    let rejected = r#"{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"too old"}}"#;
+    let (place, collector) = (Place::new(), Moody::saying(rejected));
+    let database = place.database(1);
+    let _following = collector.follow(&place, &database);
+    let said = || fs::read_to_string(place.path("errors")).unwrap();
+    eventually(|| said().contains("going on with what comes").then_some(()));
+    collector.well.store(true, Ordering::SeqCst);
+    eventually(|| place.path("cursor").exists().then_some(()));
+    let cursor = fs::read_to_string(place.path("cursor")).unwrap();
+    let cursor: serde_json::Value = serde_json::from_str(&cursor).unwrap();
+    assert_eq!(cursor["missed"], 1, "{}", said());
 }
 
 #[test]

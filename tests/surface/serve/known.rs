@@ -53,15 +53,9 @@ fn a_stranger_who_guesses_at_a_name_does_not_keep_its_owner_out() {
         let refused = tries(&appliance, "ana", PASSWORD, &kept);
         assert_eq!(refused.status, 429, "{kept}: {refused:?}");
     }
-    // Nor does a restart forget who was here.
+    // Nor does a restart forget who was here, or who guessed.
     let again = kept(&tries(&appliance, "ANA", PASSWORD, &own));
     let appliance = appliance.kill_and_start_again();
-    for _ in 0..5 {
-        assert_eq!(
-            tries(&appliance, "ana", "wrong wrong wrong", "").status,
-            403
-        );
-    }
     assert_eq!(tries(&appliance, "ana", PASSWORD, "").status, 429);
     // It is no way in, and has no more tries than a stranger.
     for _ in 0..5 {

@@ -104,7 +104,8 @@ fn what_was_denied_is_simulated_suggested_and_shown_to_who_approves() {
 
 #[test]
 fn what_a_search_finds_is_exported_and_who_took_it_is_recorded() {
-    let appliance = Appliance::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let appliance = Appliance::start_in(folder, &["--changes-a-minute", "1000"]);
     let token = appliance.token("admin");
     // More than one page of the record.
     for version in 0..510 {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::{
     body::{Body, Bytes},
     extract::{Path, State},
-    http::header,
+    http::{HeaderMap, header},
     response::{IntoResponse, Response},
 };
 use futures_util::stream;
@@ -23,7 +23,13 @@ use super::{
     Asked,
     audit::{AuditAsked, MOST},
 };
-use crate::{api_error::Problem, app::App, auth::Caller, places::on_behalf, role::Permission};
+use crate::{
+    api_error::Problem,
+    app::App,
+    auth::{Caller, origin},
+    places::on_behalf,
+    role::Permission,
+};
 
 /// How records are written out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,9 +96,16 @@ pub(crate) async fn export(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(format): Path<String>,
+    headers: HeaderMap,
     Asked(asked): Asked<AuditAsked>,
 ) -> Result<Response, Problem> {
     caller.require(Permission::ReadAudit)?;
+    // It is recorded as what they did.
+    if caller.session.is_some() && origin::is_led_here(&headers) {
+        return Err(Problem::forbidden(
+            "another site led here: export from the console's search",
+        ));
+    }
     let wanted = Format::of(&format).ok_or_else(|| Problem::missing("format", &format))?;
     let mut query = asked.query()?;
     query.limit = MOST;

@@ -257,7 +257,7 @@ pub(crate) async fn list(
     params(("Gig-Profile" = Option<String>, Header, description = "of whom, where a token acts for others: its scopes \
         name `profiles:act`")),
     responses((status = 200, body = PolicyView), (status = 202, body = ProposalView), (status = 204),
-              (status = 404, body = Problem), (status = 409, body = Problem)))]
+              (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem)))]
 pub(crate) async fn allow(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -1,8 +1,8 @@
 //! Policies: versions that are compiled before they are kept, and what is in force where.
 //!
 //! A version's number is its ETag. `If-Match` says on which version a change is built, `If-None-Match:
-//! *` that the policy is new; one of both must be there, so that nobody overwrites what they have not
-//! seen.
+//! *` that the policy is new; where a document is written one of both must be there, so that nobody overwrites what
+//! they have not seen. Who goes back to a version or removes a policy may leave it out, and does so whatever is there.
 #![expect(unused_qualifications, reason = "what utoipa makes of `params(…)`")]
 
 use std::sync::Arc;
@@ -170,8 +170,8 @@ pub(crate) async fn one(
     params(("If-Match" = Option<String>, Header, description = "the ETag that this is built on"),
            ("If-None-Match" = Option<String>, Header, description = "`*`: the policy is new")),
     responses((status = 200, body = PolicyView), (status = 202, body = ProposalView),
-              (status = 412, body = Problem), (status = 422, body = Problem),
-              (status = 428, body = Problem)))]
+              (status = 403, body = Problem), (status = 409, body = Problem), (status = 412, body = Problem),
+              (status = 422, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn save(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -250,7 +250,8 @@ pub(crate) async fn version(
 #[utoipa::path(post, path = "/api/v1/policies/{name}/rollback", tag = "policies", request_body = RollBack,
     params(("If-Match" = Option<String>, Header, description = "the ETag of the newest version")),
     responses((status = 200, body = PolicyView), (status = 202, body = ProposalView),
-              (status = 404, body = Problem), (status = 412, body = Problem)))]
+              (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem),
+              (status = 412, body = Problem)))]
 pub(crate) async fn roll_back(
     State(app): State<Arc<App>>,
     caller: Caller,

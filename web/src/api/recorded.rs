@@ -52,7 +52,7 @@ pub(crate) struct ToSuggest {
 /// Decides recorded traffic again by a draft.
 #[utoipa::path(post, path = "/api/v1/policies/{name}/simulate", tag = "policies",
     request_body = ToSimulate, responses((status = 200, body = Simulation),
-    (status = 422, body = Problem), (status = 503, body = Problem)))]
+    (status = 422, body = Problem), (status = 429, body = Problem), (status = 503, body = Problem)))]
 pub(crate) async fn simulate(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -66,7 +66,8 @@ pub(crate) async fn simulate(
 
 /// Writes the narrowest policy for what was tried; keeps nothing.
 #[utoipa::path(post, path = "/api/v1/policies/{name}/suggest", tag = "policies",
-    request_body = ToSuggest, responses((status = 200, body = Suggested), (status = 503, body = Problem)))]
+    request_body = ToSuggest, responses((status = 200, body = Suggested), (status = 429, body = Problem),
+    (status = 503, body = Problem)))]
 pub(crate) async fn suggest(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -82,13 +83,19 @@ pub(crate) async fn suggest(
 /// Decides a week's recorded traffic again by the document that a proposal would save.
 #[utoipa::path(get, path = "/api/v1/proposals/{id}/simulation", tag = "proposals",
     responses((status = 200, body = Simulation), (status = 404, body = Problem),
-              (status = 503, body = Problem)))]
+              (status = 429, body = Problem), (status = 503, body = Problem)))]
 pub(crate) async fn of_proposal(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(id): Path<u64>,
 ) -> Result<Json<Simulation>, Problem> {
     let found = proposal(&app, &caller, id).await?;
+    if found.is_forgotten() {
+        return Err(Problem::missing(
+            "document any more of proposal",
+            &id.to_string(),
+        ));
+    }
     let name = found
         .draft
         .policy()

@@ -92,6 +92,7 @@ impl Lab {
             public_url: url.map(str::to_owned),
             own_tls: false,
             front: front.to_vec(),
+            changes_a_minute: 60,
         });
         Self {
             app,

@@ -4,12 +4,18 @@
 //! places; its bound is the highest, so that nobody is locked out by a stranger in a moment, and a browser that
 //! somebody signed in with before is counted by itself, so that its owner is locked out by no stranger at all. Where nothing
 //! tells one place from another only names are counted. The set-up link has a counter of its own, which no
-//! name can be, and so have answers of a sign-on provider. Kept in memory, bounded.
+//! name can be, and so have answers of a sign-on provider. Kept in memory, bounded; what is failed by a name is counted in
+//! the store as well ([`counters`]), so that several nodes give nobody several times the tries.
 
 use std::{collections::HashMap, net::IpAddr};
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
+
+use crate::{
+    credential::Digest,
+    store::{Counter, TRIES_WINDOW},
+};
 
 /// The counters.
 #[derive(Debug, Default)]
@@ -96,6 +102,16 @@ impl SignInLimits {
         Ok(())
     }
 
+    /// The try was not made: takes it back, and nothing else.
+    pub(crate) fn unmade(&self, tried: Tried<'_>, address: Option<IpAddr>) {
+        let mut counters = self.0.lock();
+        for (key, _) in keys(tried, address) {
+            if let Some(kept) = counters.get_mut(&key) {
+                kept.count = kept.count.saturating_sub(1);
+            }
+        }
+    }
+
     /// The try was none of a guesser: takes it back, and forgets what was failed from there.
     pub(crate) fn succeeded(&self, tried: Tried<'_>, address: Option<IpAddr>) {
         let mut counters = self.0.lock();
@@ -112,6 +128,16 @@ impl SignInLimits {
             }
         }
     }
+}
+
+/// The same for the store, which learns no name and no address by it: what is typed as a name may be a password.
+pub(crate) fn counters(tried: Tried<'_>, address: Option<IpAddr>) -> Vec<Counter> {
+    let of = |(key, most): (Key, u32)| Counter {
+        what: Digest::of(&format!("{key:?}")),
+        most,
+        forgets: !matches!(key, Key::Address(_) | Key::Name(_)),
+    };
+    keys(tried, address).into_iter().map(of).collect()
 }
 
 fn keys(tried: Tried<'_>, address: Option<IpAddr>) -> Vec<(Key, u32)> {
@@ -148,7 +174,7 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-const WINDOW: SignedDuration = SignedDuration::from_mins(15);
+const WINDOW: SignedDuration = TRIES_WINDOW;
 /// Some megabytes.
 const MOST: usize = 50_000;
 

@@ -15,7 +15,10 @@ use zeroize::Zeroizing;
 use crate::{
     api_error::Problem,
     app::App,
-    auth::{Caller, limits::Tried},
+    auth::{
+        Caller,
+        limits::{Tried, counters},
+    },
     credential::mint_session,
     store::{Actor, Change, Standing, UsedCode, User},
 };
@@ -41,7 +44,7 @@ pub(crate) struct Proven {
 
 impl Typed {
     /// Of somebody who is signed in: who finds a session open must not guess here what the sign-in page would
-    /// not let them guess.
+    /// not let them guess. It counts as that session's, so that no stranger who guesses at their name keeps them from it.
     pub(crate) fn again(
         app: &App,
         caller: &Caller,
@@ -51,7 +54,7 @@ impl Typed {
             name: caller.name.to_string(),
             password,
             code,
-            known: None,
+            known: caller.session.as_ref().map(|id| format!("session {id}")),
             address: caller.actor(app).address,
         }
     }
@@ -71,14 +74,17 @@ impl Proven {
             true => wrong(),
             false => problem,
         })?;
-        self.done(app);
+        self.done(app).await;
         Ok(())
     }
 
     /// What it was for is done: their failures are forgotten.
-    pub(crate) fn done(&self, app: &App) {
+    pub(crate) async fn done(&self, app: &App) {
         let tried = tried(self.known.as_deref(), &self.user.name);
         app.limits.succeeded(tried, self.from);
+        let counted = counters(tried, self.from);
+        // What could not be taken back is in the log, and over in a quarter of an hour.
+        let _counted = app.ask(move |store| store.give_try_back(&counted)).await;
     }
 }
 
@@ -99,8 +105,20 @@ pub(crate) async fn prove(app: &App, typed: Typed) -> Result<Option<Proven>, Pro
         app.figures.refused();
         return Err(Problem::too_many(seconds));
     }
-    let wanted = typed.name.clone();
-    let user = app.ask(move |store| store.user(&wanted)).await?;
+    let (wanted, counted) = (typed.name.clone(), counters(tried, from));
+    let taken = app.ask(move |store| match store.take_try(&counted, now)? {
+        Some(seconds) => Ok(Err(seconds)),
+        None => store.user(&wanted).map(Ok),
+    });
+    let taken = taken.await;
+    // Nobody's password was compared: it is no try of theirs, or of their neighbours'.
+    if !matches!(taken, Ok(Ok(_))) {
+        app.limits.unmade(tried, from);
+    }
+    let user = taken?.map_err(|seconds| {
+        app.figures.refused();
+        Problem::too_many(seconds)
+    })?;
     // Who signs in elsewhere has no password: it takes as long as that of nobody.
     let user = user.filter(|user| user.account.is_none());
     // While the password is looked at, which takes longer: the time tells nothing of either.
@@ -143,7 +161,7 @@ pub(crate) async fn sign_in(
             Err(problem) if problem.is_of_code() => {}
             started => {
                 let started = started?;
-                proven.done(app);
+                proven.done(app).await;
                 return Ok(started);
             }
         }

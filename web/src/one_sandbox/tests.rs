@@ -113,6 +113,43 @@ async fn what_it_may_reach_is_what_is_in_force_now_with_its_floors() {
 }
 
 #[tokio::test]
+async fn the_page_of_what_another_node_has_says_which_keeps_its_log() {
+    use axum::{
+        body::to_bytes,
+        extract::{Path, State},
+    };
+    use gig_audit::{Entry, Event, Recorder, RecorderSettings, SqliteStore};
+
+    let lab = Lab::with(&["docs"]);
+    let id = SandboxId::new(uuid::Uuid::now_v7());
+    let store = SqliteStore::open(&lab.record(), "there").unwrap();
+    let (recorder, owner) =
+        Recorder::start(Box::new(store), RecorderSettings::new("there")).unwrap();
+    let mut entry = Entry::new(Event::SandboxStart);
+    (entry.server, entry.profile) = (Some("docs".into()), Some("ana".into()));
+    (entry.policy, entry.policy_version) = (Some("p".into()), Some(1));
+    entry.sandbox = Some(id);
+    recorder.record(entry).await.unwrap();
+    drop(recorder);
+    owner.close(std::time::Duration::from_secs(5));
+    let page = async |id: String| {
+        let app = Arc::clone(&lab.app);
+        let shown = crate::pages::sandboxes::show(State(app), Caller::itself("ana"), Path(id));
+        let shown = shown.await.unwrap_or_else(|_| panic!("a page"));
+        let body = to_bytes(shown.into_body(), 1 << 20).await.unwrap();
+        String::from_utf8_lossy(&body).into_owned()
+    };
+    let words = "The gig on there keeps what it printed";
+    assert!(page(id.to_string()).await.contains(words));
+    let own = lab.control.run("docs", "p");
+    assert!(
+        !page(own.id.to_string())
+            .await
+            .contains("keeps what it printed")
+    );
+}
+
+#[tokio::test]
 async fn one_that_has_ended_might_reach_what_its_version_said() {
     let lab = Lab::with(&["docs"]);
     lab.make(&Change::SavePolicy {

@@ -1,13 +1,16 @@
 //! What every operation of the API may answer beside what it is for: a problem document (RFC 9457), as its
 //! own media type and never as plain JSON. Said once, so that no handler's declaration can forget it.
 
+use http::Method;
 use utoipa::{
     Modify,
     openapi::{
-        OpenApi, Ref, RefOr, Response, content::ContentBuilder, path::PathItem,
-        response::ResponseBuilder,
+        Header, Object, OpenApi, Ref, RefOr, Response, Type, content::ContentBuilder,
+        path::PathItem, response::ResponseBuilder,
     },
 };
+
+use crate::auth::pace;
 
 /// Completes each operation's answers.
 pub(super) struct Problems;
@@ -16,22 +19,32 @@ impl Modify for Problems {
     fn modify(&self, document: &mut OpenApi) {
         let api = |path: &str| path.starts_with("/api/");
         let paths = document.paths.paths.iter_mut();
-        for (_, item) in paths.filter(|(path, _)| api(path)) {
-            complete(item);
+        for (path, item) in paths.filter(|(path, _)| api(path)) {
+            complete(path, item);
         }
     }
 }
 
-fn complete(item: &mut PathItem) {
+fn complete(path: &str, item: &mut PathItem) {
     let operations = [
-        &mut item.get,
-        &mut item.put,
-        &mut item.post,
-        &mut item.delete,
-        &mut item.patch,
+        (Method::GET, &mut item.get),
+        (Method::PUT, &mut item.put),
+        (Method::POST, &mut item.post),
+        (Method::DELETE, &mut item.delete),
+        (Method::PATCH, &mut item.patch),
     ];
-    for operation in operations.into_iter().flatten() {
+    for (method, operation) in operations {
+        let Some(operation) = operation else { continue };
         let responses = &mut operation.responses.responses;
+        if pace::is_counted(&method, &format!("{method} {path}")) {
+            let too_often = ResponseBuilder::new()
+                .description("the caller changes too much in a minute, or wrote too much today")
+                .content(TYPE, ContentBuilder::new().schema(Some(problem())).build())
+                .header("Retry-After", Header::new(Object::with_type(Type::Integer)));
+            responses
+                .entry("429".to_owned())
+                .or_insert_with(|| too_often.build().into());
+        }
         for response in responses.values_mut() {
             if let RefOr::T(response) = response {
                 name_problem(response);

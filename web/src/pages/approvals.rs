@@ -289,7 +289,10 @@ async fn one(app: &Arc<App>, caller: &Caller, id: u64, problem: Option<Problem>)
         unread: String::new(),
         one: found.clone().into(),
     };
-    if found.draft.holds_document() {
+    if found.is_forgotten() {
+        page.meaning =
+            "Its document is kept no longer: it became nothing more than 30 days ago.".to_owned();
+    } else if found.draft.holds_document() {
         let (name, on) = (page.policy.clone(), found.built_on);
         let server = found.draft.server();
         let document = found.draft.value;

@@ -41,6 +41,8 @@ struct SandboxPage {
     all: OneSandbox,
     denials: Vec<RecordRow>,
     log: String,
+    /// The node that keeps what it printed; empty where that is this one.
+    elsewhere: String,
     dropped: u64,
     /// Where a policy is suggested for what it tried; empty for who may not write one.
     suggest: String,
@@ -112,6 +114,7 @@ pub(crate) async fn show(
     let page = SandboxPage {
         suggest: suggest(&app, &caller, &one).await?,
         frame: Frame::new(&caller, "/sandboxes"),
+        elsewhere: all.keeps_its_log(&app.node).unwrap_or_default().to_owned(),
         all,
         one,
         denials,

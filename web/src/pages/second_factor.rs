@@ -118,7 +118,7 @@ async fn begin(
         let words = "you have a second factor: remove it first";
         return Err(Problem::new(StatusCode::CONFLICT, "exists", words));
     }
-    proven(app, caller, sent).await?.done(app);
+    proven(app, caller, sent).await?.done(app).await;
     let draft = app.draft_factor(&caller.name, session).await?;
     begun(app, caller, &draft)
 }

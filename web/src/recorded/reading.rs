@@ -1,6 +1,10 @@
 //! Reading recorded traffic: what the record keeps of it, and records where it keeps none.
 
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, HashMap, HashSet},
+    rc::Rc,
+};
 
 use gig_audit::{
     Record,
@@ -133,6 +137,67 @@ impl Recorded {
     }
 }
 
+/// What bounds a server for a profile, looked up once however much they asked for.
+struct Bound {
+    under: Under,
+    policy: Option<String>,
+}
+
+impl Bound {
+    fn of(in_force: &InForce<'_>, (server, profile): (&str, &str)) -> Self {
+        Self {
+            under: Under {
+                is_local: in_force.is_local(server),
+                floors: in_force.floors_of(server, profile),
+            },
+            policy: in_force.name_for(server, profile),
+        }
+    }
+}
+
+/// All of them that are asked for.
+struct Bounds<'a> {
+    in_force: InForce<'a>,
+    known: RefCell<HashMap<(String, String), Rc<Bound>>>,
+}
+
+impl<'a> Bounds<'a> {
+    fn read(app: &'a App) -> Result<Self, Problem> {
+        Ok(Self {
+            in_force: InForce::read(app.store.as_ref()).map_err(Problem::internal)?,
+            known: RefCell::default(),
+        })
+    }
+
+    fn of(&self, server: &str, profile: &str) -> Rc<Bound> {
+        let mut known = self.known.borrow_mut();
+        let one = known.entry((server.to_owned(), profile.to_owned()));
+        let make = || Rc::new(Bound::of(&self.in_force, (server, profile)));
+        Rc::clone(one.or_insert_with(make))
+    }
+
+    /// Whether something is of the policy of the span. What a floor denied bears the floor's name.
+    fn is_of(&self, span: &Span, server: &str, what: &What) -> bool {
+        let (Some(wanted), Some(decided)) = (&span.policy, &what.policy) else {
+            return span.policy == what.policy || span.policy.is_none();
+        };
+        let profile = what.profile.as_deref().unwrap_or_default();
+        let is_bounded = || {
+            let bound = self.of(server, profile);
+            bound.under.floors.contains(decided) && bound.policy.as_ref() == Some(wanted)
+        };
+        wanted == decided || is_bounded()
+    }
+
+    /// Asks for what floors decided, too.
+    fn widened(&self, mut query: Query) -> Query {
+        if !query.filter.policy.is_empty() {
+            query.filter.policy.extend(self.in_force.all_floors());
+        }
+        query
+    }
+}
+
 /// What was recorded of the span.
 pub(super) fn read(app: &App, span: &Span) -> Result<Recorded, Problem> {
     let days = span.days.clamp(1, MOST_DAYS);
@@ -140,17 +205,23 @@ pub(super) fn read(app: &App, span: &Span) -> Result<Recorded, Problem> {
     let begun = app.clock.now();
     let since = begun.checked_sub(hours).map_err(Problem::internal)?;
     let since = format!("{since:.6}");
-    let in_force = InForce::read(app.store.as_ref()).map_err(Problem::internal)?;
-    let under = |server: &str, profile: &str| Under {
-        is_local: in_force.is_local(server),
-        floors: in_force.floors_of(server, profile),
-    };
+    let bounds = Bounds::read(app)?;
+    let under = |server: &str, profile: &str| bounds.of(server, profile).under.clone();
     let late = || app.clock.now().duration_since(begun) > WITHIN;
     let page = |query: &Query| app.page(query);
-    let all = |_: &Row| true;
+    let of_policy = |server: &str, what: &What| bounds.is_of(span, server, what);
+    let of_span = |row: &Row| {
+        let server = row.server.as_deref().unwrap_or_default();
+        what(row).is_none_or(|what| of_policy(server, &what))
+    };
     // What is kept says of no attempt which sandbox it was.
     if span.sandbox.is_some() {
-        let (lines, whole) = newest(query(span, &since, None), page, late, all)?;
+        let (lines, whole) = newest(
+            bounds.widened(query(span, &since, None)),
+            page,
+            late,
+            of_span,
+        )?;
         let mut read = Recorded::of(lines, under);
         read.extent = Covered {
             days,
@@ -169,18 +240,6 @@ pub(super) fn read(app: &App, span: &Span) -> Result<Recorded, Problem> {
         beyond,
         extent,
     } = app.read(|log| log.tried(&asked))?;
-    // What a floor denied bears the floor's name.
-    let of_policy = |server: &str, what: &What| {
-        let (Some(wanted), Some(decided)) = (&span.policy, &what.policy) else {
-            return span.policy == what.policy || span.policy.is_none();
-        };
-        let profile = what.profile.as_deref().unwrap_or_default();
-        let is_bounded = || {
-            let floors = in_force.floors_of(server, profile);
-            floors.contains(decided) && in_force.name_for(server, profile).as_ref() == Some(wanted)
-        };
-        wanted == decided || is_bounded()
-    };
     attempts.retain(|one| of_policy(&one.server, &one.what));
     // Only where there are others beside them.
     let known: HashSet<(String, What)> = attempts
@@ -203,10 +262,7 @@ pub(super) fn read(app: &App, span: &Span) -> Result<Recorded, Problem> {
                 of_policy(&server, &what) && !known.contains(&(server.clone(), what))
             })
         };
-        let mut query = query(span, &since, Some(&beyond));
-        if !query.filter.policy.is_empty() {
-            query.filter.policy.extend(in_force.all_floors());
-        }
+        let query = bounds.widened(query(span, &since, Some(&beyond)));
         let (lines, whole) = newest(query, page, late, is_new)?;
         let more = Recorded::of(lines, under);
         let there: u64 = beyond.iter().map(|(_, count)| count).sum();

@@ -190,8 +190,10 @@ async fn what_a_floor_denies_is_simulated_as_denied() {
     let store = SqliteStore::open(&lab.record(), "here").unwrap();
     let (recorder, owner) =
         Recorder::start(Box::new(store), RecorderSettings::new("here")).unwrap();
+    let sandbox = gig_policy::SandboxId::new(uuid::Uuid::now_v7());
     for (server, decided) in [("docs", "company"), ("mail", "p")] {
         let mut entry = Entry::new(Event::Request);
+        entry.sandbox = Some(sandbox).filter(|_| server == "docs");
         (entry.server, entry.profile) = (Some(server.into()), Some("ana".into()));
         (entry.host, entry.port) = (Some("new.example".into()), Some(443));
         entry.protocol = Some("https".into());
@@ -204,6 +206,13 @@ async fn what_a_floor_denies_is_simulated_as_denied() {
     drop(recorder);
     owner.close(std::time::Duration::from_secs(5));
     let draft = "version: 1\negress:\n  - host: new.example\n";
+    let of_span = async |name: &str, span: Span| {
+        let made = simulate(&lab.app, name.to_owned(), draft.to_owned(), span)
+            .await
+            .unwrap();
+        let allowed = made.newly_allowed.iter().map(|one| one.asked.clone());
+        (allowed.collect::<Vec<_>>(), made.still_denied)
+    };
     let of = async |name: &str, server: Option<&str>| {
         let span = Span {
             days: 7,
@@ -211,17 +220,21 @@ async fn what_a_floor_denies_is_simulated_as_denied() {
             server: server.map(str::to_owned),
             sandbox: None,
         };
-        let made = simulate(&lab.app, name.to_owned(), draft.to_owned(), span)
-            .await
-            .unwrap();
-        let allowed = made.newly_allowed.iter().map(|one| one.asked.clone());
-        (allowed.collect::<Vec<_>>(), made.still_denied)
+        of_span(name, span).await
     };
     let mail = vec!["GET https://new.example:443/mail".to_owned()];
     assert_eq!(of("p", Some("docs")).await, (Vec::new(), 1));
     assert_eq!(of("p", Some("mail")).await, (mail.clone(), 0));
     // Of the policy wherever it is in force: what the floor denied is in it, and stays denied.
     assert_eq!(of("p", None).await, (mail, 1));
+    // Also of one sandbox alone.
+    let span = Span {
+        days: 7,
+        policy: Some("p".to_owned()),
+        server: None,
+        sandbox: Some(sandbox.to_string()),
+    };
+    assert_eq!(of_span("p", span).await, (Vec::new(), 1));
     // The floor itself, drafted anew.
     let docs = vec!["GET https://new.example:443/docs".to_owned()];
     assert_eq!(of("company", None).await, (docs, 0));

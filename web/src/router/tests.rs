@@ -24,6 +24,8 @@ mod bound;
 mod console;
 mod furnished;
 mod judged;
+mod long;
+mod paced;
 mod paged;
 mod walled;
 

@@ -178,7 +178,8 @@ pub(super) fn themselves(db: &Transaction<'_>, actor: &Actor) -> Outcome<String>
 }
 
 /// Whether two accounts look like one person's: one signs in by a password here and the other through a provider, which
-/// has the name of the first, or that name and a number because it was taken.
+/// has the name of the first, or that name and a number because it was taken, or the other way round; of an address of
+/// mail the part before `@` is the name.
 pub(super) fn are_alike(
     db: &Transaction<'_>,
     (one, other): (&str, &str),
@@ -197,8 +198,12 @@ fn look_alike(one: &User, other: &User) -> bool {
         (Some(_), None) => (other, one),
         _ => return false,
     };
-    let (here, there) = (name::folded(&here.name), name::folded(&there.name));
-    let end = there.strip_prefix(&here);
+    // Providers call people by their mail as well.
+    let plain = |user: &User| {
+        let name = name::folded(&user.name);
+        name.split('@').next().unwrap_or_default().to_owned()
+    };
+    let (here, there) = (plain(here), plain(there));
     // As many as `free_names` tries; a number that is no such one belongs to a name.
     let numbered = |end: &str| {
         let number = end
@@ -206,7 +211,8 @@ fn look_alike(one: &User, other: &User) -> bool {
             .and_then(|number| number.parse::<u8>().ok());
         number.is_some_and(|number| (2..=20).contains(&number))
     };
-    end.is_some_and(|end| end.is_empty() || numbered(end))
+    let is_of = |long: &str, short: &str| long.strip_prefix(short).is_some_and(numbered);
+    here == there || is_of(&there, &here) || is_of(&here, &there)
 }
 
 /// What stands for a server's whole specification; nothing for one that is not there.

@@ -250,6 +250,23 @@ pub struct ServerSpec {
 }
 
 impl ServerSpec {
+    /// What a record tells of the command: its program, and of its arguments how many there are and a digest, by which a
+    /// change shows. A key may stand in them.
+    pub(super) fn told_command(&self) -> String {
+        let Some((program, arguments)) = self.command.split_first() else {
+            return String::new();
+        };
+        let digest = || -> String {
+            let words = Digest::of(&arguments.join("\0")).words();
+            words.chars().take(16).collect()
+        };
+        match arguments.len() {
+            0 => program.clone(),
+            1 => format!("{program} (1 argument, sha256 {})", digest()),
+            count => format!("{program} ({count} arguments, sha256 {})", digest()),
+        }
+    }
+
     /// What of it a record tells beside the command: all that is not as before, and where nothing was
     /// before, all that was said. Names of variables, and never what is in them.
     pub(super) fn told_beside(&self, before: Option<&Self>) -> Vec<String> {
@@ -257,7 +274,7 @@ impl ServerSpec {
             let names = spec.env.keys().map(String::as_str).collect::<Vec<_>>();
             let limit = |limit: Option<String>| limit.unwrap_or_default();
             [
-                ("command", spec.command.join(" ")),
+                ("command", spec.told_command()),
                 ("kind", spec.kind.told().to_owned()),
                 (
                     "source",

@@ -206,6 +206,13 @@ impl Draft {
 }
 
 impl Proposal {
+    /// Whether it held a document, which is kept no longer.
+    #[must_use]
+    pub fn is_forgotten(&self) -> bool {
+        let pending = self.state == ProposalState::Pending;
+        !pending && self.draft.holds_document() && self.draft.value.is_empty()
+    }
+
     /// The change that it is.
     ///
     /// # Errors

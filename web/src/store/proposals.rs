@@ -18,6 +18,7 @@ use crate::{credential::Digest, role::Permission};
 pub(super) fn apply(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome<Applied> {
     standing::holds(db, actor)?;
     if let Change::Decide { id, decision, why } = change {
+        written::forget(db, actor)?;
         return decide(db, *id, (*decision, why), actor);
     }
     written::charge(db, change, actor)?;

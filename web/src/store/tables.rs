@@ -16,11 +16,11 @@ mod value;
 pub(super) use value::{Params, Row, Value};
 
 use super::{
-    Account, Actor, Answerable, Applied, Asked, Assignment, Begun, Change, ChangeError, Finish,
-    Hearing, HeldRow, HeldWord, News, Once, Placed, PolicyHead, PolicyVersion, Proposal,
+    Account, Actor, Answerable, Applied, Asked, Assignment, Begun, Change, ChangeError, Counter,
+    Finish, Hearing, HeldRow, HeldWord, News, Once, Placed, PolicyHead, PolicyVersion, Proposal,
     SavedSearch, SecondFactor, Server, Session, Store, StoreError, Team, Telling, Token, ToldRow,
     ToldState, User, Webhook, Witness, factors, heard, held, name, once, proposals, rows, sessions,
-    teams, told, webhooks,
+    teams, told, tries, webhooks,
 };
 
 /// A database that keeps the tables.
@@ -208,6 +208,14 @@ impl<T: Tables> Store for T {
     fn finish_once(&self, of: &Once, finish: &Finish) -> Result<(), StoreError> {
         let finished = self.change(false, |db| once::finish(db, of, finish));
         finished.map_err(once::failed)
+    }
+
+    fn take_try(&self, counters: &[Counter], now: Timestamp) -> Result<Option<u64>, StoreError> {
+        self.read(|db| tries::take(db, counters, now))
+    }
+
+    fn give_try_back(&self, counters: &[Counter]) -> Result<(), StoreError> {
+        self.read(|db| tries::give_back(db, counters))
     }
 
     fn sessions(&self, now: Timestamp) -> Result<Vec<Session>, StoreError> {

@@ -38,6 +38,7 @@ pub(crate) mod once;
 mod second_self;
 mod setup;
 mod teams;
+mod tries;
 mod two_person;
 mod vouched;
 
@@ -459,6 +460,14 @@ fn the_record_of_a_server_says_what_changed_and_no_value(store: &dyn Store) {
     ];
     assert_eq!(first, want);
     assert_eq!(save(&spec), ["server changed: serve"]);
+    spec.command.push("--token=v4lue".to_owned());
+    let told = save(&spec).join("; ");
+    assert!(
+        told.contains("serve (1 argument, sha256 ") && !told.contains("v4lue"),
+        "{told}"
+    );
+    spec.command.truncate(1);
+    save(&spec);
     spec.network = Network::Local;
     spec.secrets = Vec::new();
     spec.read_only = vec!["/srv".to_owned()];

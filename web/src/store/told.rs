@@ -1,7 +1,7 @@
 //! What webhooks were told, as all nodes see it: one row for each webhook and each thing that it was told of.
 //!
 //! Whoever tells takes the row first, so that of several nodes one tells, and says afterwards how it ended: what was
-//! not delivered is told again, a bounded number of times; of one denial no webhook is told twice. A webhook is answered
+//! not delivered is told again, a bounded number of times; of one denial that was taken no webhook is told twice. A webhook is answered
 //! by such a row alone, within a day, and once: who answers takes the row before anything is decided. A row outlasts
 //! the day of its denial, so that its button does.
 
@@ -188,19 +188,28 @@ pub(super) fn end(
 }
 
 /// Takes what a webhook may answer, for one who answers from there: nobody else does meanwhile, nor where it is not
-/// said how that ended.
+/// said how that ended, for some minutes.
 pub(super) fn begin_answer(
     db: &Transaction<'_>,
     (webhook, about): (&str, &str),
     now: Timestamp,
 ) -> Outcome<Answerable> {
     let found = one(db, (webhook, about))?;
+    let sql = "SELECT begun FROM told WHERE webhook = ?1 AND about = ?2";
+    let begun = db.query_row(sql, [webhook, about], |row| row.get::<Option<i64>>(0));
+    let over = now.as_second() - GIVEN_UP.as_secs();
+    let is_left = begun
+        .optional()?
+        .flatten()
+        .is_some_and(|begun| begun < over);
     let answerable = match found {
         None => Answerable::Never,
         Some(one) => match one.state {
             ToldState::Failed => Answerable::Never,
-            ToldState::Answering | ToldState::Answered => Answerable::Answered,
-            ToldState::Telling | ToldState::Told | ToldState::Unsure => {
+            ToldState::Answered => Answerable::Answered,
+            ToldState::Answering if !is_left => Answerable::Answered,
+            // The node that was at it has gone.
+            ToldState::Answering | ToldState::Telling | ToldState::Told | ToldState::Unsure => {
                 match now.duration_since(one.since) > WITHIN {
                     true => Answerable::Late,
                     false => Answerable::Yes,
@@ -209,8 +218,9 @@ pub(super) fn begin_answer(
         },
     };
     if answerable == Answerable::Yes {
-        let sql = "UPDATE told SET state = 'answering' WHERE webhook = ?1 AND about = ?2";
-        db.execute(sql, [webhook, about])?;
+        let sql =
+            "UPDATE told SET state = 'answering', begun = ?3 WHERE webhook = ?1 AND about = ?2";
+        db.execute(sql, (webhook, about, now.as_second()))?;
     }
     Ok(answerable)
 }

@@ -148,6 +148,7 @@ const PASSING: &[&str] = &[
     "told",
     "heard",
     "written",
+    "tries",
 ];
 
 impl PostgresStore {

@@ -18,6 +18,7 @@ pub(super) fn charge(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Ou
     };
     let day = actor.at.as_second().div_euclid(DAY);
     room(db, name.as_str())?;
+    forget(db, actor)?;
     if actor.owner {
         return Ok(());
     }
@@ -38,6 +39,12 @@ pub(super) fn charge(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Ou
         let most = MOST_A_DAY / (1024 * 1024);
         return Err(Refused::Change(ChangeError::TooMuch { most }));
     }
+    Ok(())
+}
+
+/// Forgets documents of proposals that became nothing long ago: whenever a policy is written or a proposal decided on,
+/// by whomever.
+pub(super) fn forget(db: &Transaction<'_>, actor: &Actor) -> Outcome {
     let sql =
         "UPDATE proposals SET value = '' WHERE state IN ('withdrawn', 'rejected') AND decided < ?1
                AND value <> '' AND kind IN (?2, ?3)";
@@ -158,6 +165,45 @@ mod tests {
         }
         assert!(too_much(charged(&token("one"))));
         charged(&token("two")).unwrap();
+    }
+
+    fn what_became_nothing_is_forgotten(store: &(impl Tables + Store)) {
+        let kind = ProposalKind::SavePolicy.as_str();
+        let put = |id: u64, state: &str, decided: Option<i64>| {
+            store
+                .change(false, |db| {
+                    let sql = "INSERT INTO proposals (id, kind, subject, value, before, built_on, basis, reason,
+                                      author, person, created, state, decided, decided_by)
+                               VALUES (?1, ?2, 'p', 'document', '', 0, '', '', 'ana', 'ana', 0, ?3, ?4, 'cem')";
+                    Ok(db.execute(sql, (id, kind, state, decided))?)
+                })
+                .unwrap_or_else(|error| panic!("{error}"));
+        };
+        let at = |day: i64| actor("ben", day).at.as_second();
+        let forgotten = |id| store.proposal(id).unwrap().unwrap().is_forgotten();
+        put(1, "withdrawn", Some(at(0)));
+        save(store, "p", &actor(Actor::OWNER, 29)).unwrap();
+        assert!(!forgotten(1));
+        save(store, "p", &actor(Actor::OWNER, 31)).unwrap();
+        assert!(forgotten(1));
+        put(2, "rejected", Some(at(31)));
+        put(3, "pending", None);
+        let reject = Change::Decide {
+            id: 3,
+            decision: crate::store::Decision::Reject,
+            why: String::new(),
+        };
+        let rejected = store.apply(&reject, &actor("ben", 62), &|_| Ok(()));
+        assert!(rejected.is_ok() && forgotten(2) && !forgotten(3));
+    }
+
+    #[test]
+    fn a_proposal_that_became_nothing_keeps_its_document_for_a_month() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gig.db");
+        what_became_nothing_is_forgotten(&SqliteStore::open(&path).unwrap());
+        let database = Database::fresh();
+        what_became_nothing_is_forgotten(&PostgresStore::open(&database.url()).unwrap());
     }
 
     #[test]

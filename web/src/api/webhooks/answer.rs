@@ -297,7 +297,12 @@ async fn decide_told(
     let (kind, words) = match may.await? {
         Answerable::Yes => {
             let done = decide(app, caller, heard).await;
-            let decided = done.is_ok().then_some(now);
+            let decided = match &done {
+                Ok(_) => Some(now),
+                Err(refused) if refused.status().is_client_error() => None,
+                // It may have been decided all the same.
+                Err(_) => return done,
+            };
             let noted = app.ask(move |store| store.end_answer(&theirs.0, &theirs.1, decided));
             if noted.await.is_err() {
                 tracing::warn!(webhook, "what came of an answer is not noted");

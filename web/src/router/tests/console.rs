@@ -219,6 +219,25 @@ async fn send(appliance: &Furnished, form: &Form, (cookie, origin): (&str, &str)
     appliance.send(&what, &fields, form.2).await
 }
 
+#[tokio::test]
+async fn another_site_exports_nothing_in_somebodys_name() {
+    let appliance = Furnished::new().await;
+    let [_, auditor, ..] = signed_in(&appliance);
+    let exports = async |site: &str| {
+        let fields = [("cookie", auditor.as_str()), ("sec-fetch-site", site)];
+        let what = "GET /api/v1/audit/export/jsonl";
+        appliance.send(what, &fields, "").await.status
+    };
+    for (site, status) in [
+        ("cross-site", 403),
+        ("same-site", 403),
+        ("same-origin", 200),
+        ("none", 200),
+    ] {
+        assert_eq!(exports(site).await, status, "{site}");
+    }
+}
+
 /// All that a form may change, as far as it is told from what it was.
 fn all(appliance: &Furnished) -> String {
     let (store, now) = (&appliance.lab.store, appliance.lab.app.now());

@@ -73,7 +73,7 @@ impl Change {
             }
             Self::SaveServer { spec, .. } => {
                 let what = if again { "changed" } else { "registered" };
-                format!("server {what}: {}", spec.command.join(" "))
+                format!("server {what}: {}", spec.told_command())
             }
             Self::RemoveServer { .. } => "server removed".to_owned(),
             Self::SaveSearch { id, title, query } => {

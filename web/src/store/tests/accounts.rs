@@ -190,6 +190,7 @@ fn who_signs_in_in_two_ways_is_one_person_under_the_two_person_rule(store: &dyn 
     use super::two_person::{by, decide, make, member, proposed, ruled, two_people};
 
     member(store, "svc-1", Role::Editor);
+    member(store, "eva-2", Role::Editor);
     ruled(store);
     // Ben has a password here, and comes by the company's provider, too; so does somebody else.
     apply(store, &sign_on("one", "ben-2", "u1", Role::Approver, true)).unwrap();
@@ -198,6 +199,15 @@ fn who_signs_in_in_two_ways_is_one_person_under_the_two_person_rule(store: &dyn 
     let approve = decide(id, Decision::Approve);
     two_people(make(store, &approve, &by("ben-2")));
     make(store, &approve, &by("benno")).unwrap();
+    // By their mail, and where the local account has the number.
+    let more = |id, name, subject| sign_on(id, name, subject, Role::Approver, true);
+    apply(store, &more("four", "ben@corp.example", "u4")).unwrap();
+    apply(store, &more("five", "eva", "u5")).unwrap();
+    let id = proposed(make(store, &policy("p", Some(2), "2b"), &by("ben")));
+    let approve = decide(id, Decision::Approve);
+    two_people(make(store, &approve, &by("ben@corp.example")));
+    let id = proposed(make(store, &policy("p", Some(2), "2c"), &by("eva-2")));
+    two_people(make(store, &decide(id, Decision::Approve), &by("eva")));
     // A number in a name that somebody has here is a part of it.
     apply(
         store,

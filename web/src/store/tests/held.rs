@@ -14,6 +14,7 @@ on_both! {
     a_word_is_said_once_and_in_time,
     what_is_over_is_forgotten,
     what_a_webhook_is_told_is_taken_by_one_and_again_where_it_failed,
+    what_somebody_answers_whose_node_went_is_answered_again,
     what_was_heard_is_not_heard_again_while_it_holds,
     rules_by_a_webhook_take_a_user_here,
 }
@@ -102,6 +103,25 @@ fn what_a_webhook_is_told_is_taken_by_one_and_again_where_it_failed(store: &dyn 
         (may("h1", 1), may("h3", 1)),
         (Answerable::Yes, Answerable::Never)
     );
+}
+
+fn what_somebody_answers_whose_node_went_is_answered_again(store: &dyn Store) {
+    let left = Telling {
+        webhook: "ops".to_owned(),
+        about: "record:3-1".to_owned(),
+        what: "l".to_owned(),
+    };
+    assert!(store.begin_telling(&left, at(0)).unwrap());
+    store.end_telling(&left, ToldState::Told, at(1)).unwrap();
+    let take = |seconds| {
+        store
+            .begin_answer("ops", "record:3-1", at(seconds))
+            .unwrap()
+    };
+    assert_eq!(take(10), Answerable::Yes);
+    assert_eq!(take(310), Answerable::Answered);
+    assert_eq!(take(311), Answerable::Yes);
+    assert_eq!(take(312), Answerable::Answered);
 }
 
 fn what_was_heard_is_not_heard_again_while_it_holds(store: &dyn Store) {

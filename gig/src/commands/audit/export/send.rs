@@ -46,7 +46,16 @@ pub(super) fn execute(
     loop {
         let some = log.after(&marks, AT_ONCE).with_context(reading)?;
         if !some.is_empty() {
-            open.missing += cursor.missing(&marks, &some)?;
+            let missing = cursor.missing(&marks, &some)?;
+            // Which records they were is known of none of them.
+            if *filter == Filter::default() {
+                open.missing += missing;
+            } else if missing > 0 {
+                output::remark([format!(
+                    "{missing} records were removed before they came here: whether any of them was asked for, nobody \
+                     knows"
+                )])?;
+            }
             some.iter().for_each(|found| marks.set(found.at));
             open.ends.extend(some.iter().cloned());
             open.ends = last_of_each(&open.ends);
@@ -193,15 +202,20 @@ impl Sender {
         let nth = usize::try_from(self.knocks).unwrap_or_default();
         self.knocks += 1;
         let waits: Vec<Found> = open.unsure.iter().map(|(found, _)| found.clone()).collect();
-        for some in [&waits[..], behind] {
+        for (some, waited) in [(&waits[..], true), (behind, false)] {
             let Some(one) = some.get(nth % some.len().max(1)) else {
                 continue;
             };
+            // What is said of one that comes behind is heard when its turn is.
+            let mut aside = Open::default();
+            let heard = if waited { &mut *open } else { &mut aside };
             let is_taken = matches!(
-                self.send_piece(std::slice::from_ref(one), open)?,
+                self.send_piece(std::slice::from_ref(one), heard)?,
                 Piece::Taken
             );
             if is_taken && self.delivery.tells(one) {
+                // What was rejected of what was taken is not sent again.
+                open.unsure.retain(|(waits, _)| waits.at != one.at);
                 self.taken = Some(one.clone());
                 self.knocks = 0;
                 output::remark(["records are taken now".to_owned()])?;

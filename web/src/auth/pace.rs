@@ -1,0 +1,134 @@
+//! How fast somebody changes things: so many a minute, each session's user and each token by itself, so that a program
+//! that went wrong or a token that leaked fills neither the record nor anybody's day.
+//!
+//! Promises that reading is never counted, nor what only computes, nor what runs sandboxes, which has bounds of its own
+//! and which gateways ask for as often as they are asked, nor what throws somebody out; and that this machine's owner, at gig's own socket, waits for
+//! nothing. Kept in memory, by each node.
+
+use std::{collections::HashMap, time::Duration};
+
+use http::{Method, StatusCode};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::api_error::Problem;
+
+/// Of each caller, when all of their changes are there again.
+#[derive(Debug)]
+pub(crate) struct Paces {
+    full: Mutex<HashMap<String, Instant>>,
+    /// After how long one more change is there.
+    each: Duration,
+    /// What is taken off, if nothing was of late.
+    burst: Duration,
+}
+
+impl Paces {
+    /// So many a minute, and twice as many at once.
+    pub(crate) fn new(a_minute: u32) -> Self {
+        let a_minute = a_minute.max(1);
+        Self {
+            full: Mutex::default(),
+            each: MINUTE / a_minute,
+            burst: 2 * MINUTE,
+        }
+    }
+
+    /// Takes one change of this caller.
+    ///
+    /// # Errors
+    /// 429 where they made as many as may be, with the seconds to wait.
+    pub(crate) fn take(&self, caller: String) -> Result<(), Problem> {
+        let now = Instant::now();
+        let mut full = self.full.lock();
+        if full.len() >= MOST {
+            full.retain(|_, full| *full > now);
+        }
+        let kept = full.entry(caller).or_insert(now);
+        let after = (*kept).max(now) + self.each;
+        let owed = after.duration_since(now);
+        if owed > self.burst {
+            let wait = (owed - self.burst).as_secs_f64().ceil();
+            let words =
+                "you change more than anybody does in a minute: go on when Retry-After says";
+            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_often", words);
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "at most a minute"
+            )]
+            return Err(problem.retried_after((wait as u64).max(1)));
+        }
+        *kept = after;
+        Ok(())
+    }
+}
+
+/// Whether this is counted, as `METHOD /path/of/the/route`.
+pub(crate) fn is_counted(method: &Method, route: &str) -> bool {
+    let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    !reads && !FREE.contains(&route)
+}
+
+/// What changes nothing that is kept, or has bounds of its own.
+pub(crate) const FREE: [&str; 15] = [
+    "POST /api/v1/policies/check",
+    "POST /api/v1/policies/{name}/simulate",
+    "POST /api/v1/policies/{name}/suggest",
+    "POST /api/v1/servers/{name}/start",
+    "POST /api/v1/servers/{name}/register",
+    "DELETE /api/v1/sandboxes/{id}",
+    "POST /servers/{name}/start",
+    "POST /sandboxes/{id}/stop",
+    // Whoever leaves is not kept, nor who throws somebody out who has got hold of their session or token.
+    "POST /sign-out",
+    "DELETE /api/v1/sessions/{id}",
+    "DELETE /api/v1/tokens/{id}",
+    "POST /people/sessions/{id}/end",
+    "POST /people/tokens/{id}/remove",
+    "POST /people/password",
+    // Signed by who sends it, who has a bound of their own.
+    "POST /api/v1/webhooks/{name}/answer",
+];
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// Callers are users and tokens: as many as are remembered at once.
+const MOST: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn so_many_changes_are_made_at_once_and_then_as_many_as_time_gives() {
+        let paces = Paces::new(60);
+        let take = |who: &str| paces.take(who.to_owned());
+        for _ in 0..120 {
+            take("token a").unwrap();
+        }
+        assert_eq!(
+            take("token a").unwrap_err().status(),
+            StatusCode::TOO_MANY_REQUESTS
+        );
+        take("token b").unwrap();
+        tokio::time::advance(Duration::from_secs(3)).await;
+        for _ in 0..3 {
+            take("token a").unwrap();
+        }
+        assert!(take("token a").is_err(), "what was refused is not owed");
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        for _ in 0..120 {
+            take("token a").unwrap();
+        }
+        assert!(take("token a").is_err(), "nobody saves up");
+    }
+
+    #[test]
+    fn every_route_that_is_not_counted_is_one() {
+        let routes = include_str!("../router.rs");
+        for free in FREE {
+            let (_, path) = free.split_once(' ').unwrap();
+            assert!(routes.contains(&format!("\"{path}\"")), "{free}");
+        }
+    }
+}

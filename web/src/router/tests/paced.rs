@@ -1,0 +1,44 @@
+//! Who changes too much in a minute waits; nobody else does, and nothing is kept from being read or run.
+
+use super::furnished::{Answer, Ask, Furnished};
+use crate::role::Role;
+
+async fn ask(appliance: &Furnished, what: &str, token: &str) -> Answer {
+    let ask = Ask {
+        token,
+        body: Some("{}"),
+        ..Ask::of(what)
+    };
+    appliance.ask(ask).await
+}
+
+#[tokio::test]
+async fn who_changes_too_much_in_a_minute_is_told_when_to_go_on() {
+    let appliance = Furnished::new().await;
+    let greedy = appliance.token("dan", Role::Admin, ("", ""));
+    let other = appliance.token("dan", Role::Admin, ("", ""));
+    const DENY: &str = "POST /api/v1/held/none/deny";
+    let mut answers = Vec::new();
+    for _ in 0..140 {
+        answers.push(ask(&appliance, DENY, &greedy).await);
+    }
+    let refused: Vec<_> = answers.iter().filter(|one| one.status == 429).collect();
+    assert!((1..=20).contains(&refused.len()), "{}", refused.len());
+    assert!(answers.iter().take(120).all(|one| one.status == 404));
+    let fields = &refused[0].headers;
+    assert_eq!(fields["content-type"], "application/problem+json");
+    assert_eq!(fields["retry-after"], "1");
+    assert_eq!(refused[0].json()["title"], "too often");
+    let pages = appliance.page("POST /searches", "gig=none").await;
+    assert_ne!(pages.status, 429, "{pages:?}");
+    // Everything is read, sandboxes are run, and who else changes something goes on.
+    for what in [
+        "GET /api/v1/me",
+        "POST /api/v1/policies/check",
+        "POST /api/v1/servers/docs/start",
+        "DELETE /api/v1/sandboxes/none",
+    ] {
+        assert_ne!(ask(&appliance, what, &greedy).await.status, 429, "{what}");
+    }
+    assert_eq!(ask(&appliance, DENY, &other).await.status, 404);
+}
