@@ -34,7 +34,7 @@ use tokio::{
 };
 use tokio_util::task::TaskTracker;
 
-use self::seats::Seats;
+use self::{parting::Partings, seats::Seats};
 use super::{appliance::Appliance, log::Kept, network::Network, secrets::Secrets};
 use crate::{
     args::serve::ServeArgs,
@@ -61,6 +61,7 @@ pub(super) struct Fleet {
     /// Places of sandboxes without a network; each with one takes a lease.
     without_network: Arc<Semaphore>,
     seats: Arc<Seats>,
+    partings: Partings,
     /// Namespaces that gig did not make.
     foreign: Arc<foreign::Claims>,
     /// What servers print.
@@ -129,6 +130,7 @@ impl Fleet {
             ended: Mutex::default(),
             without_network: Arc::new(Semaphore::new(args.sandboxes.into())),
             seats: Seats::of(args.sandboxes.into()),
+            partings: Partings::default(),
             foreign: Arc::default(),
             kept,
             tls_key: args.tls_key.clone(),

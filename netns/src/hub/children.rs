@@ -16,10 +16,12 @@ use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 use crate::hub_protocol::{Failure, Step};
 use crate::sys;
 
-/// How often a slot's processes are killed and waited for before giving up:
-/// with the pause below, ten seconds. A killed process is late only while the
-/// kernel works for it.
-const ROUNDS: u32 = 10_000;
+/// How often a slot's processes are killed and waited for before giving up, with
+/// the pause below: ten seconds, or a moment where it can be asked for again. A
+/// killed process is late only while the kernel works for it, and meanwhile the
+/// hub does nothing for anybody else.
+pub(crate) const ROUNDS: u32 = 10_000;
+pub(crate) const FEW_ROUNDS: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The children that run.
@@ -76,9 +78,9 @@ impl Children {
         }
     }
 
-    /// Ends everything that was started in a slot.
-    pub(crate) fn end_slot(&mut self, slot: u16) -> Result<(), Failure> {
-        for _ in 0..ROUNDS {
+    /// Ends everything that was started in a slot; tries for that many milliseconds.
+    pub(crate) fn end_slot(&mut self, slot: u16, rounds: u32) -> Result<(), Failure> {
+        for _ in 0..rounds {
             let mut left = 0_usize;
             for (pid, child) in &self.running {
                 if child.slot == Some(slot) {

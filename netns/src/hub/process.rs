@@ -23,7 +23,7 @@ use rustix::thread::{Gid, Uid};
 
 use crate::firewall;
 use crate::foreign;
-use crate::hub::children::Children;
+use crate::hub::children::{Children, FEW_ROUNDS, ROUNDS};
 use crate::hub::id_maps::IdMaps;
 use crate::hub::spawn;
 use crate::hub::trees::Trees;
@@ -291,7 +291,9 @@ fn answer(
             .pool
             .lease(&mut state.kernel)
             .map(|slot| (Reply::Leased { slot }, Vec::new())),
-        Request::Cut { slot } => cut(state, slot).map(|gone| (Reply::Cut { gone }, Vec::new())),
+        Request::Cut { slot } => {
+            cut(state, slot, FEW_ROUNDS).map(|gone| (Reply::Cut { gone }, Vec::new()))
+        }
         Request::Release { slot } => release(state, slot).map(|()| (Reply::Released, Vec::new())),
         Request::Spawn(spawn) => spawn::spawn(state, spawn, fds)
             .map(|child| (Reply::Spawned, vec![child.pidfd, child.exit])),
@@ -313,17 +315,17 @@ fn answer(
     hub_protocol::send(socket, &Reply::Failed(failure), &[])
 }
 
-fn cut(state: &mut State, slot: u16) -> Result<bool, Failure> {
+fn cut(state: &mut State, slot: u16, rounds: u32) -> Result<bool, Failure> {
     if !state.pool.is_cut(slot) {
         state.pool.leased(slot)?;
-        state.children.end_slot(slot)?;
+        state.children.end_slot(slot, rounds)?;
     }
     state.pool.cut(&mut state.kernel, slot)
 }
 
 fn release(state: &mut State, slot: u16) -> Result<(), Failure> {
     if !state.pool.is_cut(slot) {
-        cut(state, slot)?;
+        cut(state, slot, ROUNDS)?;
     }
     state.pool.release(&mut state.kernel, slot)
 }

@@ -24,7 +24,7 @@ pub(crate) const TESTS: &[Test] = &[(
 /// many open. A sandbox with its user's own id can use that up.
 fn descriptors_in_flight() {
     if geteuid().is_root() {
-        // Neither counted against root nor shared with the hub's ids.
+        // Neither counted against root nor shared with the hub's ids: `user::` of this test shows it.
         return;
     }
     let few = Rlimit {

@@ -100,7 +100,12 @@ pub(super) async fn at_hand(
 ) -> anyhow::Result<(Seat, Option<Given>, Handle)> {
     let machine = fleet.machine()?;
     let server: Arc<str> = wanted.server.name.as_str().into();
-    let seat = fleet.seats.take(server, Arc::clone(&wanted.profile))?;
+    let take = || {
+        fleet
+            .seats
+            .take(Arc::clone(&server), Arc::clone(&wanted.profile))
+    };
+    let seat = fleet.partings.patiently(take).await?;
     let given = machine.secrets.give(wanted.id, &wanted.server.spec.secrets);
     let given = given.await?;
     let runtime = fleet.runtime.get().cloned().unwrap_or_else(Handle::current);
@@ -136,12 +141,11 @@ fn begin(
         }
     };
     let lease = match connected {
-        true => Some(
-            machine
-                .hub
-                .lease()
-                .context("cannot have a network for the sandbox")?,
-        ),
+        true => {
+            let lease = fleet.partings.patiently(|| machine.hub.lease());
+            let lease = runtime.block_on(lease);
+            Some(lease.context("cannot have a network for the sandbox")?)
+        }
         false => None,
     };
     let wallet = asked.given.as_ref().map(|given| Arc::clone(&given.wallet));

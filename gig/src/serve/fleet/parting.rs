@@ -4,12 +4,23 @@
 //! owner's; only then is the address free. Until that is shown it stays taken and bound to who had it, and so does
 //! their place among those who may start some. What fails is tried again for as long as hub and proxy are there.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::Context;
 use gig_netns::{Lease, ReleaseError};
 use gig_proxy::Subject;
-use tokio::time::{sleep, timeout};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep, timeout, timeout_at},
+};
 
 use super::{Fleet, causes, seats::Seat};
 
@@ -19,6 +30,58 @@ pub(super) struct Parting {
     subject: Arc<Subject>,
     lease: Arc<Lease>,
     seat: Arc<Seat>,
+    /// Last: whoever waits for a place looks for it then.
+    leaving: Leaving,
+}
+
+/// Counts who parts.
+#[derive(Debug, Default)]
+pub(super) struct Partings {
+    leaving: AtomicUsize,
+    left: Notify,
+}
+
+struct Leaving(Arc<Fleet>);
+
+impl Leaving {
+    fn new(fleet: Arc<Fleet>) -> Self {
+        fleet.partings.leaving.fetch_add(1, Ordering::SeqCst);
+        Self(fleet)
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.partings.leaving.fetch_sub(1, Ordering::SeqCst);
+        self.0.partings.left.notify_waiters();
+    }
+}
+
+impl Partings {
+    /// Takes a place, and waits for one a moment if there is none while somebody parts: whoever is told of an end
+    /// may start the next at once.
+    ///
+    /// # Errors
+    /// Why there was none the last time.
+    pub(super) async fn patiently<T, E>(
+        &self,
+        mut take: impl FnMut() -> Result<T, E>,
+    ) -> Result<T, E> {
+        let until = Instant::now() + A_MOMENT;
+        loop {
+            let mut left = pin!(self.left.notified());
+            // From here on none who leaves is missed.
+            left.as_mut().enable();
+            let leaving = self.leaving.load(Ordering::SeqCst);
+            let refused = match take() {
+                Ok(taken) => return Ok(taken),
+                Err(refused) => refused,
+            };
+            if leaving == 0 || timeout_at(until, left).await.is_err() {
+                return Err(refused);
+            }
+        }
+    }
 }
 
 impl Parting {
@@ -29,6 +92,7 @@ impl Parting {
         lease: Lease,
         seat: Arc<Seat>,
     ) -> Self {
+        let leaving = Leaving::new(Arc::clone(&fleet));
         subject.close().await;
         let lease = Arc::new(lease);
         if let Err(error) = cut(Arc::clone(&fleet), Arc::clone(&lease)).await {
@@ -40,6 +104,7 @@ impl Parting {
             subject,
             lease,
             seat,
+            leaving,
         }
     }
 
@@ -50,12 +115,14 @@ impl Parting {
             subject,
             lease,
             seat,
+            leaving,
         } = self;
         if let Err(error) = finish(&fleet, &subject, lease).await {
             let error = causes(&error);
             tracing::error!(%error, "a sandbox's network could not be taken away: its place stays taken");
         }
         drop(seat);
+        drop(leaving);
     }
 }
 
@@ -128,9 +195,11 @@ where
 
 /// The hub removes a link when nobody asked for anything for twenty milliseconds, in as many.
 const SOON: Duration = Duration::from_millis(30);
-/// A refusal is rare, and can have kept the hub from all else for ten seconds.
-const LATER: Duration = Duration::from_secs(1);
-const LATEST: Duration = Duration::from_secs(600);
+/// A refusal is rare, and has kept the hub from all else for a tenth of a second.
+const LATER: Duration = Duration::from_millis(500);
+const LATEST: Duration = Duration::from_secs(60);
+/// Tens of milliseconds are usual.
+const A_MOMENT: Duration = Duration::from_secs(1);
 /// When an operator is told: milliseconds are usual, and a host loaded to its limit takes a thousand times that.
 const LATE: Duration = Duration::from_secs(10);
 
@@ -155,12 +224,39 @@ mod tests {
         let mut answers = vec![Ok(Cut::Begun), Ok(refused()), Ok(Cut::Begun)];
         answers.extend((0..20).map(|_| Ok(refused())));
         answers.push(Ok(Cut::Done));
-        let since = tokio::time::Instant::now();
+        let since = Instant::now();
         let (outcome, left) = asked(answers).await;
         outcome.unwrap();
         assert_eq!(left, 0);
         // The hub has other things to do.
         assert!(since.elapsed() > 10 * LATEST);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_of_somebody_who_parts_is_waited_for() {
+        let partings = Partings::default();
+        let free = AtomicUsize::new(0);
+        let take = || match free.load(Ordering::SeqCst) {
+            0 => Err("crowded"),
+            some => Ok(some),
+        };
+        let since = Instant::now();
+        assert!(partings.patiently(take).await.is_err());
+        assert_eq!(since.elapsed(), Duration::ZERO, "nobody parts");
+        partings.leaving.store(2, Ordering::SeqCst);
+        let leave = async {
+            sleep(Duration::from_millis(100)).await;
+            partings.left.notify_waiters();
+            sleep(Duration::from_millis(100)).await;
+            free.store(1, Ordering::SeqCst);
+            partings.left.notify_waiters();
+        };
+        let (taken, ()) = tokio::join!(partings.patiently(take), leave);
+        assert_eq!(taken, Ok(1));
+        free.store(0, Ordering::SeqCst);
+        let since = Instant::now();
+        assert!(partings.patiently(take).await.is_err());
+        assert_eq!(since.elapsed(), A_MOMENT);
     }
 
     #[tokio::test(start_paused = true)]
