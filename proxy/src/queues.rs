@@ -116,12 +116,11 @@ pub(crate) async fn accept_waiting(
             }
             // Its peer gave up: it is out of the queue.
             Err(Errno::CONNABORTED) => taken += 1,
-            Err(error) => match after(error) {
-                After::Done => return,
-                After::Again => {}
-                // It is in the queue still.
-                After::Pause => sleep(AFTER_WANT).await,
-            },
+            Err(error) => {
+                if is_empty_after(error).await {
+                    return;
+                }
+            }
         }
         if taken % AT_ONCE == 0 {
             yield_now().await;
@@ -148,11 +147,11 @@ pub(crate) async fn receive_waiting(
             }
             // What ICMP said of an answer that was sent.
             Err(Errno::CONNREFUSED) => {}
-            Err(error) => match after(error) {
-                After::Done => return,
-                After::Again => {}
-                After::Pause => sleep(AFTER_WANT).await,
-            },
+            Err(error) => {
+                if is_empty_after(error).await {
+                    return;
+                }
+            }
         }
         if taken % AT_ONCE == 0 {
             yield_now().await;
@@ -160,24 +159,19 @@ pub(crate) async fn receive_waiting(
     }
 }
 
-/// What to do when nothing came out of a socket.
-enum After {
-    /// Nothing waits.
-    Done,
-    Again,
-    Pause,
-}
-
-fn after(error: Errno) -> After {
+/// Nothing came out of a socket: whether nothing waits there. What may still wait is to be asked for again, after a
+/// pause where it takes one.
+async fn is_empty_after(error: Errno) -> bool {
     match error {
-        Errno::WOULDBLOCK => After::Done,
-        Errno::INTR => After::Again,
+        Errno::WOULDBLOCK => true,
+        Errno::INTR => false,
         // What waited there went with it.
-        error if is_gone(&error.into()) => After::Done,
+        error if is_gone(&error.into()) => true,
         error => {
             let error = io::Error::from(error);
             tracing::warn!(%error, "what waits cannot be taken in at the moment");
-            After::Pause
+            sleep(AFTER_WANT).await;
+            false
         }
     }
 }
