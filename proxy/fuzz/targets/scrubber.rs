@@ -62,6 +62,18 @@ fn little(scrub: &Arc<Scrub>, fit: Fit, text: &[u8], cuts: &[u8]) {
     let around: Vec<u8> = text.iter().copied().filter(strange).collect();
     let (head, tail) = around.split_at(around.len() / 2);
     let whole = [head, VALUE.as_bytes(), tail].concat();
+    for out in paused(scrub, fit, &whole, cuts) {
+        let parts = VALUE.as_bytes().windows(LITTLE);
+        for part in parts {
+            let stands = out.windows(LITTLE).any(|here| here == part);
+            assert!(!stands, "{}", String::from_utf8_lossy(&out));
+        }
+    }
+}
+
+/// What comes out where nothing more comes for a while after each piece: of one text, and of what is said to be
+/// messages.
+fn paused(scrub: &Arc<Scrub>, fit: Fit, text: &[u8], cuts: &[u8]) -> [Vec<u8>; 2] {
     let mut one = Scrubbers::new(scrub, fit);
     let mut messages = Messages::new(
         Scrubbers::new(scrub, Fit::Exact),
@@ -69,21 +81,17 @@ fn little(scrub: &Arc<Scrub>, fit: Fit, text: &[u8], cuts: &[u8]) {
         Memory::of_sandbox(),
     );
     let both: [&mut dyn Rewrite; 2] = [&mut one, &mut messages];
-    for rewrite in both {
+    both.map(|rewrite| {
         let mut out = Vec::new();
-        let read = pieces(&whole, cuts).iter().try_for_each(|piece| {
+        let read = pieces(text, cuts).iter().try_for_each(|piece| {
             rewrite.push(piece, &mut out)?;
             rewrite.release(&mut out)
         });
         if read.is_ok() {
             rewrite.finish(&mut out).expect("nothing is coded");
         }
-        let parts = VALUE.as_bytes().windows(LITTLE);
-        for part in parts {
-            let stands = out.windows(LITTLE).any(|here| here == part);
-            assert!(!stands, "{}", String::from_utf8_lossy(&out));
-        }
-    }
+        out
+    })
 }
 
 /// More than may be shown of a value of that length when nothing more comes for a while.
@@ -96,22 +104,7 @@ fn stalled(scrub: &Arc<Scrub>, fit: Fit, text: &[u8], cuts: &[u8]) {
         let sentinel = "gigph-ffeeddccbbaa99887766554433221100";
         Scrub::of(guarded(), &[sentinel], &[]).expect("a value")
     });
-    let mut one = Scrubbers::new(scrub, fit);
-    let mut messages = Messages::new(
-        Scrubbers::new(scrub, Fit::Exact),
-        None,
-        Memory::of_sandbox(),
-    );
-    let both: [&mut dyn Rewrite; 2] = [&mut one, &mut messages];
-    for rewrite in both {
-        let mut out = Vec::new();
-        let read = pieces(text, cuts).iter().try_for_each(|piece| {
-            rewrite.push(piece, &mut out)?;
-            rewrite.release(&mut out)
-        });
-        if read.is_ok() {
-            rewrite.finish(&mut out).expect("nothing is coded");
-        }
+    for out in paused(scrub, fit, text, cuts) {
         assert!(!holds(&out), "{}", String::from_utf8_lossy(&out));
     }
     let mut out = Vec::new();

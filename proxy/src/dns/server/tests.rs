@@ -24,6 +24,15 @@ struct Running {
     subject: Arc<Subject>,
 }
 
+/// As the hub hands them over.
+fn sockets() -> (std::net::UdpSocket, std::net::TcpListener) {
+    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    udp.set_nonblocking(true).unwrap();
+    tcp.set_nonblocking(true).unwrap();
+    (udp, tcp)
+}
+
 fn start(known: bool) -> Running {
     let subject = Subject::new(
         SandboxId::new(uuid::Uuid::nil()),
@@ -31,10 +40,7 @@ fn start(known: bool) -> Running {
         Ipv4Addr::LOCALHOST,
         Policy::deny_all("none"),
     );
-    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    udp.set_nonblocking(true).unwrap();
-    tcp.set_nonblocking(true).unwrap();
+    let (udp, tcp) = sockets();
     let (udp_at, tcp_at) = (udp.local_addr().unwrap(), tcp.local_addr().unwrap());
     let (recorder, log) = Recorder::in_memory();
     let stop = CancellationToken::new();
@@ -282,10 +288,7 @@ async fn what_waits_is_its_senders_when_the_address_changes_owners() {
         )
     };
     let (first, second) = (subject(1), subject(2));
-    let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    udp.set_nonblocking(true).unwrap();
-    tcp.set_nonblocking(true).unwrap();
+    let (udp, tcp) = sockets();
     let (udp_at, tcp_at) = (udp.local_addr().unwrap(), tcp.local_addr().unwrap());
     let (recorder, log) = Recorder::in_memory();
     let stop = CancellationToken::new();
