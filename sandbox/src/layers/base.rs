@@ -286,21 +286,17 @@ impl Copied {
 
 /// Whether it is flat, large and hides nothing: all that shows of it may be seen by everybody.
 fn has_many_links(source: &Path) -> Option<bool> {
-    let mut count = 0;
-    for entry in fs::read_dir(source).ok()? {
-        let entry = entry.ok()?;
-        // A link is told without another call.
-        let kind = entry.file_type().ok()?;
-        let is_open = || {
-            let meta = entry.metadata();
-            meta.is_ok_and(|meta| meta.permissions().mode() & EVERYBODY_MAY_READ != 0)
-        };
-        if !(kind.is_symlink() || kind.is_file() && is_open()) {
-            return Some(false);
-        }
-        count += 1;
-    }
-    Some(count > COPIED_LINKS)
+    let entries: Vec<_> = fs::read_dir(source).ok()?.collect::<Result<_, _>>().ok()?;
+    let is_readable = |entry: &fs::DirEntry| {
+        let meta = entry.metadata();
+        meta.is_ok_and(|meta| meta.permissions().mode() & EVERYBODY_MAY_READ != 0)
+    };
+    // A link is told without another call.
+    let is_open = |entry: &fs::DirEntry| {
+        let kind = entry.file_type();
+        kind.is_ok_and(|kind| kind.is_symlink() || kind.is_file() && is_readable(entry))
+    };
+    Some(entries.len() > COPIED_LINKS && entries.iter().all(is_open))
 }
 
 #[cfg(test)]
