@@ -2,8 +2,8 @@
 //! that went wrong or a token that leaked fills neither the record nor anybody's day.
 //!
 //! Promises that reading is never counted, nor what only computes, nor what runs sandboxes, which has bounds of its own
-//! and which gateways ask for as often as they are asked, nor what throws somebody out; and that this machine's owner, at gig's own socket, waits for
-//! nothing. Kept in memory, by each node.
+//! and which gateways ask for as often as they are asked, nor what throws somebody out; and that this machine's owner,
+//! at gig's own socket, waits for nothing. Kept in memory, by each node.
 
 use std::{collections::HashMap, time::Duration};
 

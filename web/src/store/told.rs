@@ -1,9 +1,9 @@
 //! What webhooks were told, as all nodes see it: one row for each webhook and each thing that it was told of.
 //!
 //! Whoever tells takes the row first, so that of several nodes one tells, and says afterwards how it ended: what was
-//! not delivered is told again, a bounded number of times; of one denial that was taken no webhook is told twice. A webhook is answered
-//! by such a row alone, within a day, and once: who answers takes the row before anything is decided. A row outlasts
-//! the day of its denial, so that its button does.
+//! not delivered is told again, a bounded number of times; of one denial that was taken no webhook is told twice. A
+//! webhook is answered by such a row alone, within a day, and once: who answers takes the row before anything is
+//! decided. A row outlasts the day of its denial, so that its button does.
 
 use jiff::{SignedDuration, Timestamp};
 
