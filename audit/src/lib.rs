@@ -25,6 +25,7 @@ pub mod row;
 pub mod search;
 pub mod signing;
 pub mod store;
+pub mod turn;
 pub mod verify;
 
 pub use deed::Deed;

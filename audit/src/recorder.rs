@@ -7,7 +7,7 @@
 //! anything leave. Refusals are counted, and the first
 //! group after recovery begins with an `audit.gap` record that tells the count.
 
-use std::{fmt, sync::Arc, task::Poll, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use thiserror::Error;
@@ -18,6 +18,7 @@ use crate::{
     entry::Entry,
     record::Record,
     store::{Store, memory::MemoryLog},
+    turn::others_first,
 };
 
 mod figures;
@@ -285,20 +286,6 @@ impl Recorder {
             }
         }
     }
-}
-
-/// Lets every task of this thread run that can. tokio's own `yield_now` would also look at the
-/// sockets, which is a system call.
-async fn others_first() {
-    let mut waited = false;
-    std::future::poll_fn(|cx| {
-        if std::mem::replace(&mut waited, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 fn writer_is_gone() -> RecordRefused {

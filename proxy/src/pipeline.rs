@@ -15,7 +15,7 @@
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use gig_audit::Event;
-use gig_policy::{Denial, DenyReason, RequestPermit};
+use gig_policy::{AppProtocol, Denial, DenyReason, RequestPermit};
 use http::{Method, Request, Response, uri::PathAndQuery};
 use http_body::Body;
 
@@ -64,7 +64,7 @@ pub async fn exchange(
     if length_beside_coding || headers::framing_is_ambiguous(request.headers()) {
         return refused.because(asked, DenyReason::MalformedRequest).await;
     }
-    let (authority, destination) = match agree(session, &request) {
+    let (authority, destination) = match agree(session, &request, asked.protocol) {
         Ok(agreed) => agreed,
         Err(reason) => return refused.because(asked, reason).await,
     };
@@ -162,7 +162,7 @@ fn asked(session: &Session, request: &Request<Incoming>) -> Asked {
         host: nominal.host.clone(),
         host_word: Arc::clone(&UNKNOWN),
         port: nominal.port,
-        protocol: session.protocol(),
+        protocol: explicit::protocol(session, request),
         method: forward::method_word(upgrade::effective_method(request)),
         path: Arc::clone(&UNKNOWN),
         tls: session.tls().cloned(),
@@ -176,10 +176,11 @@ fn asked(session: &Session, request: &Request<Incoming>) -> Asked {
 fn agree(
     session: &Session,
     request: &Request<Incoming>,
+    protocol: AppProtocol,
 ) -> Result<(Authority, Destination), DenyReason> {
     explicit::check_form(session, request)?;
     let authority = target::authority(request.uri(), request.headers(), session.reader())?;
-    let destination = session.destination(&authority)?;
+    let destination = session.destination(&authority, protocol)?;
     Ok((authority, destination))
 }
 

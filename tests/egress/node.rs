@@ -1,4 +1,4 @@
-//! Node: `https`, `fetch`, undici with and without its proxy agent.
+//! Node: `https`, `fetch`, undici with and without its proxy agent, axios.
 
 use gig_tests::lab::{Lab, network::text, place};
 
@@ -48,6 +48,15 @@ fn undici_gets_over_h2() {
     node(
         "const u = require('undici'); u.setGlobalDispatcher(new u.Agent({allowH2: true})); \
          u.fetch('https://api.example.com/hello').then(r => r.text()).then(console.log)",
+    );
+}
+
+/// It asks the proxy for `https://…` itself: no CONNECT.
+#[test]
+fn axios_gets_by_proxy() {
+    node(
+        "require('axios').get('https://api.example.com/hello').then(r => console.log(r.data))\
+         .catch(e => { console.error(e.message); process.exit(1) })",
     );
 }
 

@@ -55,7 +55,7 @@ pub async fn admit(
             most,
             entry,
         };
-        let decide_again = |policy: &Policy| allowed(session, policy, asked, at);
+        let decide_again = |policy: &Policy| allowed(policy, asked, at);
         // Who serves the connection drops this when the program goes away.
         let outcome = waiting.wait(decide_again, std::future::pending()).await;
         match outcome {
@@ -83,7 +83,7 @@ async fn decide(
     (announced, charged): (Option<u64>, &mut bool),
 ) -> Result<Admitted, Box<Denial>> {
     let word = asked.word().cloned();
-    let route = session.route(at, word.as_ref()).await?;
+    let route = session.route(at, asked.protocol, word.as_ref()).await?;
     asked.host_word = Arc::clone(&route.host_word);
     if let Some(reason) = body_limit(asked, announced) {
         return Err(denial(&asked.subject.policy(), reason, String::new()));
@@ -96,13 +96,8 @@ async fn decide(
 }
 
 /// Whether a policy lets it pass by its rules alone.
-fn allowed(
-    session: &Session,
-    policy: &Policy,
-    asked: &Asked,
-    at: &Destination,
-) -> Result<(), Box<Denial>> {
-    let (host, port, protocol) = (&at.host, at.port, session.protocol());
+fn allowed(policy: &Policy, asked: &Asked, at: &Destination) -> Result<(), Box<Denial>> {
+    let (host, port, protocol) = (&at.host, at.port, asked.protocol);
     if let Verdict::Deny(denial) = policy.decide_connect(host, port, Some(protocol)) {
         return Err(denial);
     }

@@ -1,11 +1,11 @@
-//! The explicit proxy: `CONNECT host:port`, and absolute-form requests in clear text.
+//! The explicit proxy: `CONNECT host:port`, and absolute-form requests for `http` and `https`.
 //!
 //! For programs that honour `HTTPS_PROXY`. It opens no other way out: what runs inside an accepted
 //! tunnel is looked at like any transparent connection, with the CONNECT target as its destination.
 
 use std::sync::{Arc, OnceLock};
 
-use gig_policy::{ConnectPermit, DenyReason, Handling, Verdict};
+use gig_policy::{AppProtocol, ConnectPermit, DenyReason, Handling, Verdict};
 use http::{Request, Response, uri::Scheme};
 use hyper::upgrade::OnUpgrade;
 
@@ -47,19 +47,28 @@ pub fn check_form(session: &Session, request: &Request<Incoming>) -> Result<(), 
     let scheme = request.uri().scheme();
     if matches!(session.aim(), Aim::Explicit(_)) {
         return match scheme {
-            Some(scheme) if *scheme == Scheme::HTTP => Ok(()),
-            // TLS would end here and begin again without the program's knowledge: CONNECT is the way.
+            Some(scheme) if *scheme == Scheme::HTTP || *scheme == Scheme::HTTPS => Ok(()),
             Some(_) => Err(DenyReason::ProtocolNotAllowed),
             None => Err(DenyReason::MalformedRequest),
         };
     }
     let own = match session.protocol() {
-        gig_policy::AppProtocol::Https => Scheme::HTTPS,
+        AppProtocol::Https => Scheme::HTTPS,
         _ => Scheme::HTTP,
     };
     match scheme {
         Some(scheme) if *scheme != own => Err(DenyReason::MalformedRequest),
         _ => Ok(()),
+    }
+}
+
+/// What a request is sent on by. Some clients know no CONNECT (axios among them) and ask the proxy for `https://…` itself: their way to it has no wire, and
+/// to the origin gig opens and verifies TLS as for any request.
+#[must_use]
+pub fn protocol(session: &Session, request: &Request<Incoming>) -> AppProtocol {
+    match (session.aim(), request.uri().scheme()) {
+        (Aim::Explicit(_), Some(scheme)) if *scheme == Scheme::HTTPS => AppProtocol::Https,
+        _ => session.protocol(),
     }
 }
 

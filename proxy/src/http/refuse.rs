@@ -157,7 +157,7 @@ const fn standing_hint(reason: DenyReason) -> Option<&'static str> {
         DenyReason::OriginProtocol => {
             "the origin's answer is not what the request asked for; a WebSocket needs HTTP/1.1 or RFC 8441"
         }
-        DenyReason::ProtocolNotAllowed => "use CONNECT for https through this proxy",
+        DenyReason::ProtocolNotAllowed => "through this proxy go CONNECT, http and https",
         DenyReason::SecretMisuse => {
             "a secret, or what stands for one here, may only go to the hosts that it is bound to"
         }

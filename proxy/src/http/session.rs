@@ -67,6 +67,8 @@ pub struct Route {
     pub host_word: Arc<str>,
     /// The permitted port.
     pub port: Port,
+    /// What is spoken with it: `Https` or `Http`.
+    pub protocol: AppProtocol,
     /// The proof.
     pub permit: ConnectPermit,
     /// The subject's, from before it was given.
@@ -122,7 +124,7 @@ impl Session {
     /// read before it was decided.
     #[must_use]
     pub fn with_permit(self, permit: ConnectPermit, changes: u64) -> Self {
-        *self.route.lock() = Some(Route::new(permit, changes));
+        *self.route.lock() = Some(Route::new(permit, self.protocol, changes));
         self
     }
 
@@ -221,11 +223,15 @@ impl Session {
         self.tunnel.lock().take()
     }
 
-    /// Where a request goes that names `authority`: all names must agree.
+    /// Where a request goes that names `authority` and is sent on by `protocol`: all names must agree.
     ///
     /// # Errors
     /// The reason, when they do not.
-    pub fn destination(&self, authority: &Authority) -> Result<Destination, DenyReason> {
+    pub fn destination(
+        &self,
+        authority: &Authority,
+        protocol: AppProtocol,
+    ) -> Result<Destination, DenyReason> {
         let agreed = |connection: &Destination, named| {
             agree_request(connection, named, authority)
                 .map(|host| Destination {
@@ -238,7 +244,10 @@ impl Session {
             Aim::Fixed(connection) | Aim::Denied(connection, _) => agreed(connection, true),
             Aim::ByHost(connection) => agreed(connection, false),
             Aim::Explicit(_) => {
-                let port = authority.port.unwrap_or(Port::HTTP);
+                let port = authority.port.unwrap_or(match protocol {
+                    AppProtocol::Https => Port::HTTPS,
+                    _ => Port::HTTP,
+                });
                 Ok(self.caller.destination(authority.host.clone(), port))
             }
         }
@@ -252,14 +261,15 @@ impl Session {
         }
     }
 
-    /// The permit for `destination`, decided (and recorded) if it is new or the policy changed. `word`: what
-    /// stands for a rule, for this one request.
+    /// The permit for `destination`, decided (and recorded) if it is new or the policy changed. `protocol`: what
+    /// is spoken with it. `word`: what stands for a rule, for this one request.
     ///
     /// # Errors
     /// The denial, not recorded yet: it becomes the request's.
     pub async fn route(
         &self,
         destination: &Destination,
+        protocol: AppProtocol,
         word: Option<&RuleRef>,
     ) -> Result<Arc<Route>, Box<Denial>> {
         let policy = self.caller.subject().policy();
@@ -276,16 +286,16 @@ impl Session {
         if let Some(route) = &*self.route.lock()
             && route.host == destination.host
             && route.port == destination.port
+            && route.protocol == protocol
             && route.permit.policy() == policy.reference()
             && route.changes == changes
         {
             return Ok(Arc::clone(route));
         }
         let (host, port) = (&destination.host, destination.port);
-        let protocol = Some(self.protocol);
         let verdict = match word {
-            Some(word) => policy.release_connect(host, port, protocol, word),
-            None => policy.decide_connect(host, port, protocol),
+            Some(word) => policy.release_connect(host, port, Some(protocol), word),
+            None => policy.decide_connect(host, port, Some(protocol)),
         };
         match (verdict, told) {
             (Verdict::Deny(denial), _) => return Err(denial),
@@ -296,11 +306,11 @@ impl Session {
             (Verdict::Allow(_), _) => {}
         }
         let tls = self.tls.clone();
-        let mut attempt = self.caller.attempt(host, port, protocol, tls);
+        let mut attempt = self.caller.attempt(host, port, Some(protocol), tls);
         attempt.heard = word.map(|word| Box::new(Heard::once(word)));
         let permit = self.caller.permit(&attempt).await?;
         let released = permit.released();
-        let route = Route::new(permit, changes);
+        let route = Route::new(permit, protocol, changes);
         // A word is for one request.
         if !released {
             *self.route.lock() = Some(Arc::clone(&route));
@@ -329,11 +339,12 @@ impl Session {
 }
 
 impl Route {
-    fn new(permit: ConnectPermit, changes: u64) -> Arc<Self> {
+    fn new(permit: ConnectPermit, protocol: AppProtocol, changes: u64) -> Arc<Self> {
         let host_word: Arc<str> = permit.host().to_string().into();
         Arc::new(Self {
             host: permit.host().clone(),
             port: permit.port(),
+            protocol,
             bare: header_value(host_word.to_string()),
             with_port: header_value(format!("{host_word}:{}", permit.port())),
             host_word,

@@ -278,18 +278,27 @@ async fn a_new_policy_holds_from_the_next_request_and_cuts_the_connection() {
 }
 
 #[tokio::test]
-async fn https_absolute_form_and_origin_form_are_refused_by_the_explicit_proxy() {
+async fn other_schemes_and_origin_form_are_refused_by_the_explicit_proxy() {
     let (lab, origin) = lab_with(ALLOW_API).await;
-    for (target, status) in [("https://api.test/", 403), ("/", 400)] {
+    for (target, host, status) in [
+        ("https://other.test/", "other.test", 403),
+        ("https://api.test:8443/", "api.test:8443", 403),
+        ("https://api.test/", "other.test", 421),
+        ("ftp://api.test/", "api.test", 403),
+        ("/", "api.test", 400),
+    ] {
         let stream = lab.connect(Way::Explicit).await;
-        let text = format!("GET {target} HTTP/1.1\r\nHost: api.test\r\nConnection: close\r\n\r\n");
+        let text = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         let answer = raw(stream, text.as_bytes()).await.unwrap();
         assert!(
             answer.starts_with(&format!("HTTP/1.1 {status}")),
-            "{answer}"
+            "{target}: {answer}"
         );
     }
     assert_eq!(origin.seen.connections(), 0);
+    let refused = lab.records(Event::Request);
+    assert!(refused.iter().all(|record| record.entry.reason.is_some()));
+    assert_eq!(refused.len(), 5);
 }
 
 #[tokio::test]

@@ -145,6 +145,45 @@ async fn absolute_form_and_clear_text_pass() {
     assert_eq!(seen[1].uri, "/two");
 }
 
+/// As axios asks a proxy: for `https` itself, without CONNECT. gig opens TLS to the origin.
+#[tokio::test]
+async fn absolute_form_for_https_goes_on_by_tls_and_is_decided_as_https() {
+    let secure = Origin::https("api.test", &["http/1.1"], hello).await;
+    let clear = Origin::http(hello).await;
+    let lab = Arrangement::new(ALLOW_API)
+        .origin("api.test:443", &secure)
+        .origin("api.test:80", &clear)
+        .lab();
+    let stream = lab.connect(Way::Explicit).await;
+    let mut client = lab.client(stream, false).await;
+    for target in [
+        "https://api.test/one",
+        "http://api.test/two",
+        "https://api.test:443/three",
+    ] {
+        let mut request = get(target);
+        let host = target.split('/').nth(2).unwrap();
+        request.headers_mut().insert("host", host.parse().unwrap());
+        assert_eq!(client.send(request).await.body, "hello");
+    }
+    let seen = |origin: &Origin| {
+        let seen = origin.seen.requests();
+        seen.iter()
+            .map(|seen| seen.uri.to_string())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(seen(&secure), ["/one", "/three"]);
+    assert_eq!(seen(&clear), ["/two"]);
+    let recorded = lab.records(Event::Request);
+    let recorded = recorded.iter().map(|record| {
+        let entry = &record.entry;
+        (entry.protocol.as_deref().unwrap().to_owned(), entry.port)
+    });
+    let https = ("https".to_owned(), Some(443));
+    let http = ("http".to_owned(), Some(80));
+    assert_eq!(recorded.collect::<Vec<_>>(), [https.clone(), http, https]);
+}
+
 #[tokio::test]
 async fn raw_address_with_a_name_in_host_is_decided_and_dialled_by_name() {
     let origin = Origin::http(hello).await;
