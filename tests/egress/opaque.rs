@@ -99,13 +99,16 @@ fn psql_reaches_a_socket_of_the_host_that_is_bound_inside() {
     let _server = postgresql(&lab, address, &sockets);
     let psql = newest("/usr/lib/postgresql") + "/bin/psql";
     let query = ["-At", "-U", "postgres", "-h", "/run/database", "-c", COUNT];
-    let bind = format!("{}:/run/database", sockets.display());
+    let folder = format!("{}:/run/database", sockets.display());
+    let socket = ".s.PGSQL.5432";
+    let socket = format!("{}/{socket}:/run/database/{socket}", sockets.display());
     let ask = [&[psql.as_str()], &query[..]].concat();
-    let run = lab
-        .gig()
-        .option(["--network", "disconnected", "--ro", &bind])
-        .run(&ask);
-    let _run = run.success().says("rows: 100000");
+    for shown in [vec![&socket], vec![&folder, &socket]] {
+        let shown = shown.iter().flat_map(|bind| ["--ro", bind]);
+        let options = ["--network", "disconnected"].into_iter().chain(shown);
+        let run = lab.gig().option(options).run(&ask);
+        let _run = run.success().says("rows: 100000");
+    }
     let run = lab.gig().option(["--network", "disconnected"]).run(&ask);
     assert_ne!(run.status, 0, "{run:?}");
     let output = String::from_utf8_lossy(&run.output);

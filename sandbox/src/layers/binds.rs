@@ -3,7 +3,9 @@
 //! Credential directories are never visible, even when a parent is shown: one
 //! that lies in a shown directory is covered, one that is shown itself is
 //! refused, by whatever link it is reached. So are the caller's own private
-//! paths. What appears on the host after the start is not covered.
+//! paths. Unix sockets of the host are covered in what is shown around them, and
+//! shown where they are named. What appears on the host after the start is not
+//! covered.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -25,6 +27,7 @@ use crate::other_root::OtherRoot;
 use crate::spec::Bind;
 
 mod hidden;
+mod sockets;
 
 /// Why a mount is refused.
 #[derive(Debug, thiserror::Error)]
@@ -103,10 +106,15 @@ const HOST_VIEWS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// Vets all of them.
 pub(crate) fn vet(binds: &[Bind], hidden: &Hidden) -> Result<Vec<VettedBind>, RefuseBindError> {
-    let vetted = binds
+    let mut vetted = binds
         .iter()
         .map(|bind| vet_one(bind, hidden))
         .collect::<Result<Vec<_>, _>>()?;
+    // What is shown at the very place of a hidden file covers that by itself.
+    let places: Vec<PathBuf> = vetted.iter().map(|bind| bind.dest.clone()).collect();
+    for VettedBind { dest, masks, .. } in &mut vetted {
+        masks.retain(|mask| mask.directory || !places.contains(&dest.join(&mask.below)));
+    }
     for inner in &vetted {
         for outer in &vetted {
             refuse_link(inner, outer)?;
@@ -238,7 +246,11 @@ fn vet_one(bind: &Bind, hidden: &Hidden) -> Result<VettedBind, RefuseBindError> 
 fn masks(source: &Path, hidden: &Hidden) -> Vec<Mask> {
     let mut masks: Vec<Mask> = Vec::new();
     let credentials = hidden.credentials(source);
-    let mut paths: Vec<&PathBuf> = credentials.iter().chain(hidden.private()).collect();
+    let mut paths: Vec<&PathBuf> = credentials
+        .iter()
+        .chain(hidden.private())
+        .chain(hidden.sockets())
+        .collect();
     // What is around comes first.
     paths.sort();
     for path in paths {

@@ -32,7 +32,10 @@ pub(crate) const TESTS: &[Test] = &[
     ),
     ("credential_directory_itself_is_refused", credential_source),
     ("host_root_and_kernel_views_are_refused", refused),
-    ("unix_socket_of_the_host_can_be_bound", unix_socket),
+    (
+        "unix_socket_of_the_host_is_bound_by_its_own_path_alone",
+        unix_socket,
+    ),
     ("server_program_is_read_only_at_its_place", server),
     ("authority_is_trusted_in_every_form", authority),
     ("built_etc_says_nothing_of_the_host", etc),
@@ -276,11 +279,29 @@ fn unix_socket() {
                 .write_all(b"from the host")
                 .unwrap();
         });
+        let folder = format!("{}:/run/db", dir.path().display());
         let option = format!("{}:/run/db/socket", path.display());
         let script = "import socket; s=socket.socket(socket.AF_UNIX); s.connect('/run/db/socket'); print(s.recv(99).decode())";
+        let ask = ["--", "/usr/bin/python3", "-c", script];
+        // The folder that it lies in shows it to nobody, also where it is moved or removed first.
+        for (how, first) in [
+            ("--ro", ""),
+            ("--rw", "os.rename('/run/db/socket', '/run/db/other')"),
+            ("--rw", "os.unlink('/run/db/socket')"),
+        ] {
+            let script = format!("import os\ntry: {first}\nexcept OSError: pass\n{script}");
+            let script = if first.is_empty() { ask[3] } else { &script };
+            let ended = run(
+                *who,
+                &[how, &folder, "--", "/usr/bin/python3", "-c", script],
+            );
+            assert_ne!(ended.code, Some(0), "{ended:?}");
+            assert!(!ended.out.contains("from the host"), "{ended:?}");
+        }
+        assert!(path.exists());
         let ended = run(
             *who,
-            &["--rw", &option, "--", "/usr/bin/python3", "-c", script],
+            &[&["--ro", &folder, "--rw", &option][..], &ask].concat(),
         );
         assert_eq!(ended.out, "from the host\n", "{ended:?}");
         answer.join().unwrap();

@@ -1,4 +1,4 @@
-//! What no sandbox sees: credentials in anybody's home, and gig's own paths.
+//! What no sandbox sees: credentials in anybody's home, gig's own paths, the host's sockets.
 //!
 //! Homes and what is in them are looked through anew when a directory that
 //! they were found by has changed, which a start can tell at a fraction of the
@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use super::sockets;
 use crate::stamp::{Look, Moment, settled};
 
 /// Below every home: where programs keep credentials.
@@ -82,6 +83,8 @@ pub(crate) struct Hidden {
     private: BTreeSet<PathBuf>,
     /// What there is in the homes, looked for when it is first asked for.
     in_homes: OnceCell<BTreeSet<PathBuf>>,
+    /// Unix sockets that are bound to a path, looked for when they are first asked for.
+    sockets: OnceCell<BTreeSet<PathBuf>>,
 }
 
 #[derive(Debug, Default)]
@@ -120,6 +123,11 @@ impl Hidden {
     /// gig's own, canonical.
     pub(super) fn private(&self) -> &BTreeSet<PathBuf> {
         &self.private
+    }
+
+    /// The host's Unix sockets, canonical.
+    pub(super) fn sockets(&self) -> &BTreeSet<PathBuf> {
+        self.sockets.get_or_init(sockets::bound)
     }
 
     /// Every home that exists, canonical.
