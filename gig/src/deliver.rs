@@ -4,7 +4,7 @@
 //! the place that the cursor file holds. Syslog has no acknowledgement of its own: a batch has a
 //! connection of its own here, and counts when the receiver has read it to its end and closed.
 
-use std::{str::FromStr, sync::Arc, time::Duration};
+use std::{net::IpAddr, str::FromStr, sync::Arc, time::Duration};
 
 use gig_audit::{
     export::{otlp, spans, syslog},
@@ -89,6 +89,28 @@ impl Destination {
     pub(crate) fn url(&self) -> &str {
         match self {
             Self::Syslog { url, .. } | Self::Otlp { url, .. } => url,
+        }
+    }
+
+    /// Whether a token can be read on its way there: in clear text, and not within this machine or a network
+    /// of one's own. Of a name nobody knows yet.
+    pub(crate) fn shows_token(&self) -> bool {
+        let Self::Otlp { url, .. } = self else {
+            return false;
+        };
+        let Some(rest) = url.strip_prefix("http://") else {
+            return false;
+        };
+        let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        match Authority::parse(place).map(|parsed| parsed.host) {
+            Ok(Host::Ip(IpAddr::V4(ip))) => {
+                !(ip.is_loopback() || ip.is_private() || ip.is_link_local())
+            }
+            Ok(Host::Ip(IpAddr::V6(ip))) => {
+                !(ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local())
+            }
+            Ok(Host::Name(name)) => name.as_str() != "localhost",
+            Err(_) => true,
         }
     }
 }
@@ -367,6 +389,28 @@ mod tests {
             "ftp://x/y",
         ] {
             assert!(wrong.parse::<Destination>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_token_in_clear_text_is_remarked_where_it_crosses_a_network() {
+        let shows = |text: &str| text.parse::<Destination>().unwrap().shows_token();
+        for shown in [
+            "http://otel.example:4318/v1/logs",
+            "http://192.0.2.7/v1/logs",
+            "http://[2001:db8::1]:4318/v1/traces",
+            "http://localhost.example/v1/logs",
+        ] {
+            assert!(shows(shown), "{shown}");
+        }
+        for kept in [
+            "https://otel.example/v1/logs",
+            "http://localhost:4318/v1/logs",
+            "http://127.0.0.1:4318/v1/logs",
+            "http://10.0.0.7/v1/logs",
+            "http://[fd00::1]/v1/logs",
+        ] {
+            assert!(!shows(kept), "{kept}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! What no bind of a sandbox may show: this gig's own files, and those of appliances that serve on this host
-//! from other directories, however deep below a shown folder they lie.
+//! from other directories, however deep below a shown folder they lie; and the socket of the database that a
+//! fleet shares, which may ask nobody for a password either.
 //!
 //! The owner's socket of an appliance asks nobody who they are beyond their user id, which a sandbox may have:
 //! to see it is to own the appliance. What names it to everybody is the kernel's own table of sockets.
@@ -11,7 +12,7 @@ use std::{
 
 use crate::{
     data_dir,
-    serve::{LOCK, SOCKET},
+    serve::{LOCK, SOCKET, database},
 };
 
 /// All of them; some may not be there.
@@ -27,6 +28,7 @@ pub(crate) fn all() -> Vec<PathBuf> {
         .into_iter()
         .chain(named)
         .chain(serving)
+        .chain(database::sockets())
         .collect()
 }
 

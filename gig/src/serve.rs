@@ -62,9 +62,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     let traffic = Arc::new(Traffic::default());
     let durability = args.audit_durability.into();
     let appliance = Appliance::open(place.dir(), Arc::clone(&traffic), durability)?;
-    let node = uuid::Uuid::now_v7().to_string();
-    let held = HeldDesk::open(Arc::clone(&appliance.store), Arc::new(SystemClock), node);
-    let held = Arc::new(held.context("cannot start a thread")?);
+    let held = held_desk(&appliance)?;
     // The hub is made on this thread, the one that lives as long as gig: it dies with its maker.
     let kept = Kept::start(place.dir().join(log::FOLDER), args.log_days())?;
     let network = Network::around(args, local)?;
@@ -78,7 +76,8 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         .context("cannot start gig's own runtime")?;
     let url = database::url()?;
     let watch = Arc::new(Watch::default());
-    let retaining = Retaining::start((&args.records_kept(), &args.audit_key), &appliance, &watch)?;
+    let kept = (&*args.records_kept(), &*args.audit_key);
+    let retaining = Retaining::start(kept, place.dir(), &appliance, &watch)?;
     let app = App::new(AppSettings {
         store: Arc::clone(&appliance.store),
         recorder: appliance.recorder.clone(),
@@ -128,6 +127,13 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     drop(fleet);
     appliance.close();
     outcome.map(|()| ExitStatus::SUCCESS)
+}
+
+/// Where requests wait that ask a person; of this start.
+fn held_desk(appliance: &Appliance) -> anyhow::Result<Arc<HeldDesk>> {
+    let node = uuid::Uuid::now_v7().to_string();
+    let held = HeldDesk::open(Arc::clone(&appliance.store), Arc::new(SystemClock), node);
+    held.map(Arc::new).context("cannot start a thread")
 }
 
 /// What this gig is and where it keeps things; no secret, and no password of a database.

@@ -315,6 +315,13 @@ mod tests {
         assert_eq!(two, [of("a.example", 1), of("b.example", 2)]);
         let socket = places("postgres://u@/gig?host=/run/postgresql");
         assert_eq!(socket, []);
+        let sockets = |url: &str| crate::places::sockets(&read(url).unwrap().config);
+        let socket = sockets("postgres://u@/gig?host=/run/postgresql");
+        assert_eq!(
+            socket,
+            [std::path::Path::new("/run/postgresql/.s.PGSQL.5432")]
+        );
+        assert!(sockets("postgres://u@db.example/gig?sslmode=disable").is_empty());
         let address = places("postgres://u@db.example:6000/gig?hostaddr=192.0.2.1&sslmode=disable");
         assert_eq!(address, [of("db.example", 6000), of("192.0.2.1", 6000)]);
     }

@@ -5,6 +5,7 @@ use std::{
     hash::{BuildHasher as _, Hasher as _, RandomState},
     io,
     net::IpAddr,
+    path::PathBuf,
     time::Duration,
 };
 
@@ -37,6 +38,17 @@ pub(crate) fn named(config: &Config) -> Vec<(String, u16)> {
         named.extend(address.map(|address| (address.to_string(), port)));
     }
     named
+}
+
+/// Where the sockets of this machine are, by the name that PostgreSQL gives them in their folder.
+pub(crate) fn sockets(config: &Config) -> Vec<PathBuf> {
+    let sockets = places(config).into_iter().filter_map(|place| {
+        let Host::Unix(folder) = place.host else {
+            return None;
+        };
+        Some(folder.join(format!(".s.PGSQL.{}", place.port)))
+    });
+    sockets.collect()
 }
 
 /// In the order in which they are tried.

@@ -1,6 +1,6 @@
 //! Where connections come from: an address and a runtime that drives them.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use thiserror::Error;
 use tokio::runtime::{Builder, Runtime};
@@ -112,6 +112,14 @@ impl Server {
     /// [`ReadAddressError`].
     pub fn places(url: &str) -> Result<Vec<(String, u16)>, ReadAddressError> {
         Address::read(url).map(|address| places::named(&address.config))
+    }
+
+    /// The sockets of this machine that `url` names.
+    ///
+    /// # Errors
+    /// [`ReadAddressError`].
+    pub fn sockets(url: &str) -> Result<Vec<PathBuf>, ReadAddressError> {
+        Address::read(url).map(|address| places::sockets(&address.config))
     }
 
     /// For messages: no password.

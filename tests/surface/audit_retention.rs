@@ -280,6 +280,13 @@ impl Machine {
         fs::create_dir(&audit).unwrap();
         let record = audit.join("record.db");
         fs::rename(&old, &record).unwrap();
+        // It served until now: the clock is not ahead.
+        let clock = self.folder.path().join("data/retention.clock");
+        let now = Command::new("date")
+            .args(["-u", "+%FT%TZ"])
+            .output()
+            .unwrap();
+        fs::write(clock, now.stdout).unwrap();
         record.to_str().unwrap().to_owned()
     }
 
@@ -366,6 +373,77 @@ fn an_appliance_with_another_key_than_before_says_so_and_goes_on_when_the_former
     );
     let whole = machine.gig(&["audit", "verify", record]);
     assert_eq!(whole.status, 0, "{whole:?}");
+}
+
+/// What is removed by hand from an appliance's record is told there before, and how much it was after.
+#[test]
+fn what_is_removed_by_hand_is_told_by_the_appliance_that_it_is_taken_from() {
+    let machine = Machine::new();
+    let record = &*machine.old_appliance(50);
+    let keep = ["--keep", "dns=7", "--keep", "request=forever"];
+    let prune = |machine: &Machine, more: &[&str]| {
+        let words = [&["audit", "prune", record], &keep[..], more].concat();
+        machine.gig(&words)
+    };
+    assert_eq!(prune(&machine, &["--dry-run"]).status, 0);
+    assert!(
+        machine.found(record, "admin").is_empty(),
+        "nothing was done"
+    );
+    let unknown = prune(&machine, &["--node", "another"]);
+    assert!(
+        unknown.status == 125 && unknown.errors.contains("no chain of another"),
+        "{unknown:?}"
+    );
+    assert!(
+        machine.found(record, "admin").is_empty(),
+        "nothing was done"
+    );
+    let pruned = prune(&machine, &[]);
+    assert_eq!(pruned.status, 0, "{pruned:?}");
+    assert!(pruned.output.contains("(dns 16)"), "{pruned:?}");
+    let told = machine.found(record, "admin");
+    assert!(
+        told.iter().all(|one| one["deed"] == "record.prune"),
+        "{told:?}"
+    );
+    let said: Vec<_> = told.iter().map(|one| one["findings"].to_string()).collect();
+    let [after, before] = &said[..] else {
+        panic!("{said:?}");
+    };
+    assert!(
+        before.contains("are being removed by hand, kept are: dns 7 days"),
+        "{before}"
+    );
+    assert!(
+        after.contains("old records of n removed by hand: 16 records (dns 16)"),
+        "{after}"
+    );
+    let whole = machine.gig(&["audit", "verify", record]);
+    assert_eq!(whole.status, 0, "{whole:?}");
+    // Nobody who has another directory does so untold.
+    let stranger = Machine::new();
+    let refused = prune(&stranger, &["--key", &machine.key()]);
+    assert!(
+        refused.status == 125 && refused.errors.contains("set GIG_DATA_DIR="),
+        "{refused:?}"
+    );
+}
+
+/// By a clock that runs far ahead of when anything was recorded last, everything is old.
+#[test]
+fn a_clock_that_is_ahead_at_a_start_removes_nothing_and_that_is_told() {
+    let machine = Machine::new();
+    let record = &*machine.old_appliance(5000);
+    fs::remove_file(machine.folder.path().join("data/retention.clock")).unwrap();
+    let before = machine.found(record, "dns").len();
+    let told = machine.serves_until_told(record, &["--keep", "dns=7"]);
+    let what = told["findings"][0].as_str().unwrap();
+    assert!(
+        told["verdict"] == "deny" && what.contains("hours ahead"),
+        "{told}"
+    );
+    assert_eq!(machine.found(record, "dns").len(), before);
 }
 
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -33,6 +33,8 @@ pub struct Prune<'a> {
     pub key: &'a SigningKey,
     /// Others whose checkpoints are believed.
     pub trusted: &'a [PublicKey],
+    /// Of whose chain alone; `None` for every chain there is.
+    pub only: Option<&'a str>,
     /// What goes.
     pub retention: &'a Retention,
     /// Only count.
@@ -94,7 +96,8 @@ pub(super) fn prune(
     prune: &Prune<'_>,
 ) -> Result<Vec<PrunedChain>, StoreError> {
     let mut pruned = Vec::new();
-    for chain in shears.chains()? {
+    let asked = |chain: &Chain| prune.only.is_none_or(|node| node == chain.node);
+    for chain in shears.chains()?.into_iter().filter(asked) {
         let outcome = prune_chain(shears, &chain, prune)?;
         if let Ok((_, covered)) = &outcome
             && !prune.dry_run

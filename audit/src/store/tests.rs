@@ -124,9 +124,19 @@ impl Place {
     }
 
     fn prune(&self, key: &SigningKey, retention: &Retention) -> Vec<PrunedChain> {
+        self.prune_of(None, key, retention)
+    }
+
+    fn prune_of(
+        &self,
+        only: Option<&str>,
+        key: &SigningKey,
+        retention: &Retention,
+    ) -> Vec<PrunedChain> {
         let what = Prune {
             key,
             trusted: &[],
+            only,
             retention,
             dry_run: false,
         };

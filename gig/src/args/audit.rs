@@ -43,6 +43,9 @@ pub(crate) struct AuditPruneArgs {
     /// Another key whose checkpoints are believed, as `gig audit key` shows it; repeatable
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Vec<PublicKey>,
+    /// The chain of that machine alone. Of a fleet's record: this machine's, where none is named
+    #[arg(long, value_name = "NAME")]
+    pub(crate) node: Option<String>,
     /// Say what would go, and remove nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

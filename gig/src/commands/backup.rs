@@ -1,4 +1,4 @@
-//! `gig backup FILE`: everything that an appliance keeps, as of one moment, while it serves.
+//! `gig backup FILE`: everything that an appliance keeps, while it serves; each database as of one moment.
 
 use std::{
     fs::File,

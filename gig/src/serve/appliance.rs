@@ -6,6 +6,7 @@ use anyhow::Context;
 use gig_audit::{
     Deed, Durability, Entry, Event, Home, Recorder, RecorderOwner, RecorderSettings, SigningKey,
     VerdictWord,
+    search::{Filter, Query},
 };
 use gig_web::{Actor, Change, Store, Traffic};
 
@@ -22,6 +23,8 @@ pub(crate) struct Appliance {
     pub(crate) node: String,
     /// Signs its checkpoints.
     pub(crate) key: Arc<SigningKey>,
+    /// When anything was recorded before: by this node where others record there, too. Asked for who serves.
+    pub(crate) newest: Option<jiff::Timestamp>,
     owner: RecorderOwner,
 }
 
@@ -49,6 +52,10 @@ impl Appliance {
         let node = node::name()?;
         let key = Arc::new(signing_key::ours()?);
         let records = record.store(&node, Arc::clone(&key), traffic.is_some())?;
+        let newest = match traffic {
+            Some(_) => newest(&record, &node)?,
+            None => None,
+        };
         let mut settings = RecorderSettings::new(&node);
         settings.durability = durability;
         if let Some(traffic) = traffic {
@@ -61,6 +68,7 @@ impl Appliance {
             record,
             node,
             key,
+            newest,
             owner,
         })
     }
@@ -135,6 +143,21 @@ impl Appliance {
     pub(crate) fn close(self) {
         self.owner.close(CLOSE_PATIENCE);
     }
+}
+
+fn newest(record: &Home, node: &str) -> anyhow::Result<Option<jiff::Timestamp>> {
+    let mut filter = Filter::default();
+    if record.is_shared() {
+        filter.node.push(node.to_owned());
+    }
+    let query = Query {
+        filter,
+        before: None,
+        limit: 1,
+    };
+    let found = record.log()?.search(&query)?.records.pop();
+    // What is no time is for whoever verifies the record.
+    Ok(found.and_then(|found| found.row.time.parse().ok()))
 }
 
 /// The appliance's record, for what is recorded beside it; `None` where none has served from `dir` and there is no fleet.

@@ -1,7 +1,10 @@
 //! Which database keeps people, policies, servers and the record: the one that `GIG_DATABASE_URL` names, else
 //! files of this appliance's own in its data directory. The vault is there, too (`secrets`).
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::{Context, bail};
 use gig_audit::{Home, PostgresRecord};
@@ -56,6 +59,13 @@ pub(super) fn places() -> anyhow::Result<Vec<(String, u16)>> {
         Some(url) => PostgresStore::places(&url).context(VARIABLE),
         None => Ok(Vec::new()),
     }
+}
+
+/// The sockets by which the database is reached on this machine. A URL that cannot be read leads nowhere.
+pub(crate) fn sockets() -> Vec<PathBuf> {
+    let url = url().ok().flatten();
+    let sockets = url.and_then(|url| PostgresStore::sockets(&url).ok());
+    sockets.unwrap_or_default()
 }
 
 /// The URL of the database that a fleet shares, if there is one.

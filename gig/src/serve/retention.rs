@@ -1,11 +1,12 @@
 //! Old records go by themselves, when somebody said how long they are kept.
 //!
 //! What goes is listed in a signed checkpoint, so that the rest of the chain stays provable, and told in
-//! the record. Where the chain does not hold, nothing goes: what is left is evidence. Of a record that a fleet
-//! shares each node removes its own.
+//! the record. Where the chain does not hold, nothing goes: what is left is evidence. Nor does anything by a clock
+//! that is not believed. Of a record that a fleet shares each node removes its own.
 
 use std::{
     collections::BTreeMap,
+    path::Path,
     sync::{
         Arc,
         mpsc::{RecvTimeoutError, Sender, channel},
@@ -16,7 +17,7 @@ use std::{
 
 use anyhow::Context;
 use gig_audit::{
-    Deed, Entry, Event, Home, PublicKey, Recorder, VerdictWord,
+    Deed, Entry, Event, Home, PublicKey, Recorder, SigningKey, VerdictWord,
     chain::ChainFault,
     retention::{Keep, Retention, counted},
     store::prune::{Prune, PrunedChain},
@@ -24,7 +25,10 @@ use gig_audit::{
 
 use gig_web::Watch;
 
+use self::clock::{Ahead, Belief, Reading};
 use super::appliance::Appliance;
+
+mod clock;
 
 /// The thread that removes them; ends with its handle.
 pub(super) struct Retaining {
@@ -40,6 +44,7 @@ impl Retaining {
     /// When there is no thread to be had.
     pub(super) fn start(
         (keep, former): (&[Keep], &[PublicKey]),
+        dir: &Path,
         appliance: &Appliance,
         watch: &Arc<Watch>,
     ) -> anyhow::Result<Self> {
@@ -50,23 +55,26 @@ impl Retaining {
                 thread: None,
             });
         }
-        let (keep, former) = (keep.to_vec(), former.to_vec());
-        let (record, recorder) = (appliance.record.clone(), appliance.recorder.clone());
-        let key = Arc::clone(&appliance.key);
-        let (node, watch) = (appliance.node.clone(), Arc::clone(watch));
+        let noted = clock::Kept::of(dir);
+        let last = noted.read().or(appliance.newest);
+        let mut looks = Looks {
+            keep: keep.to_vec(),
+            former: former.to_vec(),
+            record: appliance.record.clone(),
+            recorder: appliance.recorder.clone(),
+            key: Arc::clone(&appliance.key),
+            node: appliance.node.clone(),
+            belief: Belief::at_start(last, Reading::now()),
+            noted,
+            told: Told::default(),
+        };
+        let watch = Arc::clone(watch);
         let (stop, stopped) = channel::<()>();
         let thread = std::thread::Builder::new()
             .name("retention".to_owned())
             .spawn(move || {
-                let mut told = Told::default();
                 loop {
-                    let what = Prune {
-                        key: &key,
-                        trusted: &former,
-                        retention: &Retention::at(jiff::Timestamp::now(), &keep),
-                        dry_run: false,
-                    };
-                    let outcome = once(&what, (&record, &node), &recorder, &mut told);
+                    let outcome = looks.look(Reading::now());
                     let at = jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC");
                     match outcome {
                         Ok(words) => watch.say(PART, true, format!("last at {at}: {words}")),
@@ -96,53 +104,83 @@ impl Drop for Retaining {
     }
 }
 
-/// What was said of chains that nothing could be removed of: said once, not every hour.
+/// What was said of chains that nothing could be removed of, and of the clock: said once, not every hour.
 type Told = BTreeMap<String, String>;
 
-/// What was removed, in words; or why nothing was.
-fn once(
-    what: &Prune<'_>,
-    (record, node): (&Home, &str),
-    recorder: &Recorder,
-    told: &mut Told,
-) -> Result<String, String> {
-    match record.prune(what) {
-        Ok(chains) => {
-            let mut said = Vec::new();
-            // Each node of a fleet removes what it signed; others' keys it does not know.
-            let ours = |chain: &PrunedChain| !record.is_shared() || chain.node == node;
-            for chain in chains.into_iter().filter(ours) {
-                tell(&chain, recorder, told);
-                match &chain.outcome {
-                    Ok(counts) if !counts.is_empty() => said.push(counted(counts)),
-                    Ok(_) => {}
-                    Err(fault) => {
-                        return Err(format!(
-                            "nothing of {} was removed: {}",
-                            chain.node,
-                            why(fault)
-                        ));
-                    }
-                }
-            }
-            Ok(match said.is_empty() {
-                true => "nothing was old enough".to_owned(),
-                false => format!("removed {}", said.join("; ")),
-            })
+/// Looks for what is old, again and again.
+struct Looks {
+    keep: Vec<Keep>,
+    former: Vec<PublicKey>,
+    record: Home,
+    recorder: Recorder,
+    key: Arc<SigningKey>,
+    node: String,
+    belief: Belief,
+    noted: clock::Kept,
+    told: Told,
+}
+
+impl Looks {
+    /// What was removed, in words; or why nothing was.
+    fn look(&mut self, now: Reading) -> Result<String, String> {
+        if let Err(ahead) = self.belief.look(now) {
+            self.tell_doubt(&ahead);
+            return Err(ahead.to_string());
         }
-        Err(error) => {
+        self.noted.write(now.wall);
+        self.told.remove(CLOCK);
+        // Each node of a fleet removes what is of its own chain, whoever signed it.
+        let only = self.record.is_shared().then_some(&*self.node);
+        let pruned = self.record.prune(&Prune {
+            key: &self.key,
+            trusted: &self.former,
+            only,
+            retention: &Retention::at(now.wall, &self.keep),
+            dry_run: false,
+        });
+        let chains = pruned.map_err(|error| {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(error, "cannot remove old records; trying again in an hour");
-            Err("the record could not be read or written: gig's own log says why".to_owned())
+            "the record could not be read or written: gig's own log says why".to_owned()
+        })?;
+        let mut said = Vec::new();
+        for chain in chains {
+            tell(&chain, &self.recorder, &mut self.told);
+            match &chain.outcome {
+                Ok(counts) if !counts.is_empty() => said.push(counted(counts)),
+                Ok(_) => {}
+                Err(fault) => {
+                    return Err(format!(
+                        "nothing of {} was removed: {}",
+                        chain.node,
+                        why(fault)
+                    ));
+                }
+            }
         }
+        Ok(match said.is_empty() {
+            true => "nothing was old enough".to_owned(),
+            false => format!("removed {}", said.join("; ")),
+        })
+    }
+
+    /// Once for each time that it is doubted.
+    fn tell_doubt(&mut self, ahead: &Ahead) {
+        let before = self.told.insert(CLOCK.to_owned(), String::new());
+        if before.is_some() {
+            return;
+        }
+        tracing::error!(%ahead, "no old records are removed");
+        let mut entry = about(&self.node);
+        entry.verdict = Some(VerdictWord::Deny);
+        let what = format!("no old records of {} removed: {ahead}", self.node);
+        entry.findings.push(what.into());
+        queue(&self.recorder, entry);
     }
 }
 
 fn tell(chain: &PrunedChain, recorder: &Recorder, told: &mut Told) {
-    let mut entry = Entry::new(Event::Admin);
-    entry.profile = Some("retention".into());
-    entry.deed = Some(Deed::RecordPrune);
-    entry.subject = Some(chain.node.as_str().into());
+    let mut entry = about(&chain.node);
     let node = &chain.node;
     match &chain.outcome {
         Ok(counts) => {
@@ -164,6 +202,18 @@ fn tell(chain: &PrunedChain, recorder: &Recorder, told: &mut Told) {
             entry.findings.push(what.into());
         }
     }
+    queue(recorder, entry);
+}
+
+fn about(node: &str) -> Entry {
+    let mut entry = Entry::new(Event::Admin);
+    entry.profile = Some("retention".into());
+    entry.deed = Some(Deed::RecordPrune);
+    entry.subject = Some(node.into());
+    entry
+}
+
+fn queue(recorder: &Recorder, entry: Entry) {
     if let Err(error) = recorder.queue(entry) {
         tracing::error!(%error, "cannot record what became of old records");
     }
@@ -179,6 +229,8 @@ fn why(fault: &ChainFault) -> String {
     }
 }
 
+/// What is doubted; no node's name.
+const CLOCK: &str = "the clock";
 /// What health calls it.
 const PART: &str = "retention";
 /// Days are counted; an hour more or less is nothing.

@@ -148,6 +148,43 @@ fn without_its_database_a_node_allows_nothing_and_goes_on_when_it_is_back() {
     node.until_decided("changes are in force again", &denied);
 }
 
+/// Whoever knows a key of another node's removes nothing of that node's unless they name it, and it is told.
+#[test]
+fn what_a_node_prunes_by_hand_is_its_own_unless_another_is_named() {
+    let server = Postgres::start();
+    let (one, two) = (node(&server), node(&server));
+    let token = one.token("auditor");
+    let name = |node: &Appliance| {
+        let folder = node.folder.path().file_name().expect("a name");
+        let folder = folder.to_string_lossy();
+        format!(
+            "node-{}",
+            folder.replace(|c: char| !c.is_ascii_alphanumeric(), "")
+        )
+    };
+    let key = two.gig(&["audit", "key"], "").output.trim().to_owned();
+    let pruned = |more: &[&str]| {
+        let words = ["audit", "prune", "postgres:", "--json", "--key", &key];
+        let pruned = one.gig(&[&words[..], more].concat(), "");
+        assert_eq!(pruned.status, 0, "{pruned:?}");
+        let document: Value = serde_json::from_str(&pruned.output).expect("JSON");
+        let chains = document["chains"].as_array().expect("chains").clone();
+        chains
+            .into_iter()
+            .map(|one| one["node"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(pruned(&[]), [name(&one).as_str()]);
+    assert_eq!(pruned(&["--node", &name(&two)]), [name(&two).as_str()]);
+    let told = one.records(&token, "event=admin&text=removed+by+hand");
+    assert_eq!(told.len(), 4, "{told:?}");
+    let newest = told[0]["findings"].to_string();
+    assert!(
+        newest.contains(&format!("of {} removed by hand", name(&two))),
+        "{newest}"
+    );
+}
+
 #[test]
 fn a_second_node_of_the_same_name_does_not_serve() {
     let server = Postgres::start();

@@ -6,7 +6,7 @@
 //! again by whoever asks next; what was asked over it is asked once more, except a change that was
 //! begun: whether it was made is then not known, and it is refused.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use gig_postgres::{
     Link, LinkError, OpenPostgresError, ReadAddressError, Server, Tables as OurTables,
@@ -58,6 +58,14 @@ impl PostgresStore {
     /// [`ReadAddressError`].
     pub fn places(url: &str) -> Result<Vec<(String, u16)>, ReadAddressError> {
         Server::places(url)
+    }
+
+    /// The sockets of this machine that `url` names.
+    ///
+    /// # Errors
+    /// [`ReadAddressError`].
+    pub fn sockets(url: &str) -> Result<Vec<PathBuf>, ReadAddressError> {
+        Server::sockets(url)
     }
 
     /// Asks over a connection, and once more over a new one if that was lost.

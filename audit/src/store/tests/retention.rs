@@ -16,6 +16,7 @@ on_both! {
     an_export_with_its_checkpoints_is_proved_without_the_database,
     a_database_without_the_keys_word_is_broken_and_is_not_pruned,
     two_who_prune_at_once_do_not_contradict_each_other,
+    only_the_chain_that_is_named_loses_records,
 }
 
 /// Every seventh is of DNS, all others are requests.
@@ -218,4 +219,24 @@ async fn two_who_prune_at_once_do_not_contradict_each_other(place: Place) {
     });
     assert_eq!(total, 8999);
     assert_eq!(whole(&place).signed.unwrap().pruned, 8999);
+}
+
+/// The same key signs both.
+async fn only_the_chain_that_is_named_loses_records(place: Place) {
+    for node in ["n", "m"] {
+        let (recorder, owner) = place.start(node);
+        fill(&recorder, 50).await;
+        owner.close(PATIENCE);
+    }
+    let old = in_days(40, &[]);
+    assert!(place.prune_of(Some("nobody"), &key(1), &old).is_empty());
+    let mut chains = place.prune_of(Some("m"), &key(1), &old);
+    assert_eq!(chains.len(), 1);
+    let gone: u64 = chains.remove(0).outcome.unwrap().values().sum();
+    assert_eq!(gone, 49);
+    let left = |node: &str| {
+        let all = place.all();
+        all.iter().filter(|found| found.row.node == node).count()
+    };
+    assert_eq!((left("n"), left("m")), (50, 1));
 }

@@ -1,27 +1,37 @@
 //! `gig audit prune`: removes old records by their class, so that the rest stays provable.
+//!
+//! Of an appliance's or a fleet's record that is recorded there before it is done.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context, bail};
 use gig_audit::{
-    Home,
-    retention::{Class, Retention, counted},
-    store::prune::{Prune, PrunedChain},
+    Deed, Home,
+    retention::{Class, Retention, counted, days_of_each},
+    store::{
+        prune::{Prune, PrunedChain},
+        sqlite::without_links,
+    },
 };
 use serde_json::json;
 
 use crate::{
     args::audit::AuditPruneArgs,
+    backup::Part,
+    data_dir,
     exit_status::ExitStatus,
+    node,
     output::{self, printable},
     record_place::RecordPlace,
+    serve::appliance::Appliance,
     signing_key,
 };
 
 /// 0 when every chain holds, whether anything went or not; 1 when one does not, and kept its records.
 ///
 /// # Errors
-/// When the database or the key cannot be used.
+/// When the database or the key cannot be used, there is no such chain, or it cannot be recorded; nothing is
+/// removed then.
 pub(super) fn execute(args: &AuditPruneArgs) -> anyhow::Result<ExitStatus> {
     let name = printable(&args.file.display().to_string());
     let record = match RecordPlace::of(&args.file)? {
@@ -31,16 +41,55 @@ pub(super) fn execute(args: &AuditPruneArgs) -> anyhow::Result<ExitStatus> {
             "{name} is no database: records are removed from databases alone; of a file begin a new one"
         ),
     };
+    let told = is_told(&record)?;
     let key = signing_key::ours()?;
     let retention = Retention::at(jiff::Timestamp::now(), &args.keep);
+    let only = match &args.node {
+        // Whose key is believed here says nothing of whose records were meant.
+        None if record.is_shared() => Some(node::name()?),
+        said => said.clone(),
+    };
+    if let Some(node) = &only {
+        refuse_unknown(&record, node)?;
+    }
     let what = Prune {
         key: &key,
         trusted: &args.key,
+        only: only.as_deref(),
         retention: &retention,
         dry_run: args.dry_run,
     };
+    let tells = told && !args.dry_run;
+    if tells {
+        let announced = announced(only.as_deref(), args);
+        Appliance::record_beside(Deed::RecordPrune, &[announced])
+            .context("refusing to remove records when that is not recorded")?;
+    }
     let chains = record.prune(&what);
     let chains = chains.with_context(|| format!("cannot prune {name}"))?;
+    if tells {
+        let outcome: Vec<_> = chains.iter().map(became).collect();
+        Appliance::record_beside(Deed::RecordPrune, &outcome)
+            .context("old records are removed, but how many could not be recorded")?;
+    }
+    print(args, &name, &chains)
+}
+
+/// # Errors
+/// When the record has no chain of that machine.
+fn refuse_unknown(record: &Home, node: &str) -> anyhow::Result<()> {
+    let chains = record.log()?.proof()?;
+    if chains.iter().any(|chain| &*chain.exported.node == node) {
+        return Ok(());
+    }
+    bail!(
+        "{record} has no chain of {}: --node names another, gig audit verify says which there are",
+        printable(node)
+    )
+}
+
+/// What became of each chain.
+fn print(args: &AuditPruneArgs, name: &str, chains: &[PrunedChain]) -> anyhow::Result<ExitStatus> {
     let whole = chains.iter().all(|chain| chain.outcome.is_ok());
     let document = json!({
         "file": name,
@@ -74,6 +123,54 @@ pub(super) fn execute(args: &AuditPruneArgs) -> anyhow::Result<ExitStatus> {
     } else {
         ExitStatus::NO
     })
+}
+
+/// Whether the record is an appliance's or a fleet's, which is told what is done to it.
+///
+/// # Errors
+/// When it is the appliance's of another data directory: nobody would tell it.
+fn is_told(record: &Home) -> anyhow::Result<bool> {
+    let Home::Sqlite(path) = record else {
+        return Ok(true);
+    };
+    let path = without_links(path).unwrap_or_else(|_| path.clone());
+    let ours = data_dir::path()?;
+    let ours = ours.canonicalize().unwrap_or(ours);
+    let is_of = |dir: &Path| Part::Record.place(dir) == path;
+    if is_of(&ours) {
+        return Ok(true);
+    }
+    match path.parent().and_then(Path::parent) {
+        Some(dir) if is_of(dir) && Part::Store.place(dir).exists() => {
+            let dir = dir.display();
+            bail!(
+                "{} is the record of the appliance of {dir}, which is to be told: set GIG_DATA_DIR={dir}",
+                path.display()
+            )
+        }
+        _ => Ok(false),
+    }
+}
+
+/// What is about to be done, for the record.
+fn announced(only: Option<&str>, args: &AuditPruneArgs) -> String {
+    let whose = only.map_or_else(String::new, |node| format!(" of {node}"));
+    let each = days_of_each(&args.keep).into_iter();
+    let each = each.map(|(class, days)| match days {
+        Some(days) => format!("{class} {days} days"),
+        None => format!("{class} for ever"),
+    });
+    let kept = each.collect::<Vec<_>>().join(", ");
+    format!("old records{whose} are being removed by hand, kept are: {kept}")
+}
+
+/// What was done, for the record.
+fn became(chain: &PrunedChain) -> String {
+    let node = &chain.node;
+    match &chain.outcome {
+        Ok(counts) => format!("old records of {node} removed by hand: {}", told(counts)),
+        Err(fault) => format!("nothing more of {node} removed by hand: {fault}"),
+    }
 }
 
 fn told(counts: &BTreeMap<Class, u64>) -> String {

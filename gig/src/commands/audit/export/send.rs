@@ -156,6 +156,13 @@ impl Sender {
             Some(file) => Some(bearer(file)?),
             None => None,
         };
+        if token.is_some() && to.shows_token() {
+            output::remark([format!(
+                "warning: the token of --token and what is recorded cross the network to {} in clear text: \
+                 write https://",
+                to.url()
+            )])?;
+        }
         Ok(Self {
             delivery: Delivery::new(to, roots, proxy, token),
             runtime: tokio::runtime::Builder::new_current_thread()
