@@ -62,6 +62,8 @@ pub struct GuardedValue {
     pub name: SecretName,
     /// Of which version.
     pub version: u64,
+    /// Which of the secret's parts it is or was; `None` for what gig alone uses, or where nobody knows.
+    pub part: Option<usize>,
     /// The octets.
     pub value: Arc<SecretBytes>,
     /// Whether this version may still be used; a revoked value may go nowhere.

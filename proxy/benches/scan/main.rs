@@ -197,6 +197,7 @@ impl Secrets {
                 .map(|(number, value)| GuardedValue {
                     name: name(number),
                     version: 1,
+                    part: Some(0),
                     value: Arc::new(SecretBytes::new(value.clone())),
                     current: true,
                 })

@@ -11,15 +11,16 @@
 //!
 //! | a value | what ends a piece and may begin it | the whole of it |
 //! | --- | --- | --- |
-//! | that may be placed in this very request | is held back | is replaced |
+//! | that may be placed in this very request, or was before a newer one | is held back | is replaced |
 //! | of another secret that the sandbox holds a sentinel for | passes at once | is replaced |
 //! | of any other secret | is not looked for | is not looked for |
 //!
 //! To hold back is to say that a beginning was right, and octet by octet that would say all. It says
-//! nothing to a host that is sent the value whenever the program likes. Of what only signs, of what was
-//! replaced by a newer version and of what is bound elsewhere nobody learns a beginning. That a *whole*
-//! value was right can be asked of the second row, as it can of any request (which is refused where it
-//! holds one): that is guessing a key, and is answered by the length of the key.
+//! nothing to a host that is sent the value whenever the program likes, or was: a former version may be good
+//! for long, and so may be one that cannot be had anew. Of what only signs, of what gig alone uses and of what
+//! is bound elsewhere nobody learns a beginning. That a *whole* value was right can be asked of the second row,
+//! as it can of any request (which is refused where it holds one): that is guessing a key, and is answered by
+//! the length of the key.
 //!
 //! ```text
 //! following  what becomes known while a body is on its way
@@ -53,6 +54,7 @@ pub mod work;
 
 pub use following::Scrubbers;
 pub(super) use kept::KeptScrub;
+pub(super) use own::is_told;
 pub use stream::{Fit, Scrubber};
 pub use validators::Weakened;
 

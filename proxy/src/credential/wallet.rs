@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use super::{
     capture::overlay::Captured,
     memory::Memory,
-    scrub::{KeptScrub, Scrub, Weakened},
+    scrub::{KeptScrub, Scrub, Weakened, is_told},
     sentinel::{MintSentinelError, Original, mint},
     sign::treats_every_request,
     watch::{CapturedToken, LiveSentinel, Watch},
@@ -77,6 +77,8 @@ pub struct Held {
     pub variable: Arc<str>,
     /// The text.
     pub sentinel: Arc<str>,
+    /// Hosts that it is granted to are told what it stands for; it does not only sign.
+    pub told: bool,
     /// What it stands for, where that is no secret of the keeper's.
     pub captured: Option<Arc<Captured>>,
 }
@@ -256,6 +258,7 @@ impl Wallet {
             part,
             variable: Arc::clone(&of.variable),
             sentinel: mint(&of.shape, original)?.into(),
+            told: is_told(secret, part),
             captured: None,
         });
         self.publish(held);

@@ -84,6 +84,7 @@ pub(super) fn with_secret(arrangement: Arrangement<'_>) -> (Lab, String) {
         values: vec![GuardedValue {
             name,
             version: 1,
+            part: Some(0),
             value: Arc::new(value(VALUE)),
             current: true,
         }],

@@ -141,12 +141,17 @@ pub(super) fn list(
         until: None,
     };
     for (name, value) in &keeper.given {
-        list.add(name, 1, value, true);
+        list.add((name, Some(0)), 1, value, true);
     }
     for (name, slot) in slots {
         let (known, until) = slot.known(keeper.stamp(name, now).as_ref(), now);
         for known in known {
-            list.add(name, known.version, &known.value, known.current);
+            list.add(
+                (name, known.part),
+                known.version,
+                &known.value,
+                known.current,
+            );
         }
         list.ends(until);
     }
@@ -195,8 +200,8 @@ impl List {
         let parts = kind.as_ref().and_then(|kind| kind.stored_parts(&value));
         match parts {
             Some(parts) => {
-                for part in parts {
-                    self.add(name, version, &Arc::new(part), usable);
+                for (number, part) in parts.into_iter().enumerate() {
+                    self.add((name, Some(number)), version, &Arc::new(part), usable);
                 }
             }
             // What only gig itself uses, such as a client's secret, goes nowhere from inside.
@@ -206,21 +211,29 @@ impl List {
                     |kind| kind.watched_parts(&value),
                 );
                 for part in watched {
-                    self.add(name, version, &Arc::new(part), false);
+                    self.add((name, None), version, &Arc::new(part), false);
                 }
             }
         }
     }
 
-    fn add(&mut self, name: &SecretName, version: u64, value: &Arc<SecretBytes>, current: bool) {
+    fn add(
+        &mut self,
+        (name, part): (&SecretName, Option<usize>),
+        version: u64,
+        value: &Arc<SecretBytes>,
+        current: bool,
+    ) {
         let same = |known: &GuardedValue| known.name == *name && known.value == *value;
         if let Some(known) = self.values.iter_mut().find(|known| same(known)) {
             known.current |= current;
+            known.part = known.part.or(part);
             return;
         }
         self.values.push(GuardedValue {
             name: name.clone(),
             version,
+            part,
             value: Arc::clone(value),
             current,
         });

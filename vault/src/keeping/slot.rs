@@ -74,6 +74,8 @@ struct Failure {
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) version: u64,
+    /// As [`crate::GuardedValue`] has it.
+    pub(super) part: Option<usize>,
     pub(super) value: Arc<SecretBytes>,
     pub(super) current: bool,
 }
@@ -333,7 +335,7 @@ impl State {
             known.current = false;
         }
         for behind in &ready.behind {
-            self.remember(ready.secret.version, behind, false);
+            self.remember((ready.secret.version, None), behind, false);
         }
         let kind = keeper.defined(&ready.secret.name).ok();
         let kind = kind.map(|defined| defined.definition.kind.kind());
@@ -341,15 +343,21 @@ impl State {
             if kind.as_ref().is_some_and(|kind| !kind.guards(index)) {
                 continue;
             }
-            self.remember(ready.secret.version, &part.value, true);
+            self.remember((ready.secret.version, Some(index)), &part.value, true);
         }
         self.known.truncate(REMEMBERED);
     }
 
-    fn remember(&mut self, version: u64, value: &SecretBytes, current: bool) {
+    fn remember(
+        &mut self,
+        (version, part): (u64, Option<usize>),
+        value: &SecretBytes,
+        current: bool,
+    ) {
         self.known.retain(|known| *known.value != *value);
         self.known.push_front(Known {
             version,
+            part,
             value: Arc::new(value.duplicate()),
             current,
         });

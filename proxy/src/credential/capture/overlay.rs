@@ -66,6 +66,7 @@ impl Wallet {
             part: 0,
             variable: "".into(),
             sentinel: Arc::clone(&sentinel),
+            told: true,
             captured: Some(Arc::new(Captured::new(name, value, until))),
         });
         self.publish(held);

@@ -113,6 +113,7 @@ mod tests {
         let value = GuardedValue {
             name: "TOKEN".parse().unwrap(),
             version: 1,
+            part: Some(0),
             value: Arc::new(SecretBytes::from(value)),
             current: true,
         };

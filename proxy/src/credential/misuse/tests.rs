@@ -14,6 +14,7 @@ pub(super) fn watch() -> Arc<Watch> {
         values: vec![GuardedValue {
             name: "T".parse().unwrap(),
             version: 1,
+            part: Some(0),
             value: Arc::new(SecretBytes::new(VALUE.into())),
             current: true,
         }],

@@ -37,7 +37,8 @@ struct Standing {
     /// The value takes its sentinel's place in requests that it is granted to. Others sign, or were
     /// replaced by a newer version.
     placed: bool,
-    /// The origin of such a request is told it: one that is placed, or goes beside a signature.
+    /// The origin of such a request is told it, or was: what is placed or goes beside a signature, former versions
+    /// of it, and what was when the sandbox was given its sentinel and cannot be had now.
     told: bool,
     /// What the secret is worth now is not at hand, so that nobody knows whether it is this.
     pending: bool,
@@ -53,6 +54,7 @@ impl Own {
                 values.push(GuardedValue {
                     name: guarded.name.clone(),
                     version: guarded.version,
+                    part: guarded.part,
                     value: Arc::clone(&guarded.value),
                     current: guarded.current,
                 });
@@ -66,6 +68,7 @@ impl Own {
                 values.push(GuardedValue {
                     name: held.name.clone(),
                     version: 1,
+                    part: Some(held.part),
                     value: Arc::clone(piece),
                     current: true,
                 });
@@ -173,21 +176,29 @@ impl Standing {
             .filter(|held| held.captured.is_none() && held.name == guarded.name);
         let first = own.clone().next()?;
         let secret = keeper.usable(&guarded.name);
-        let part = secret.as_ref().and_then(|secret| {
-            let same = |value: &[u8]| value == guarded.value.expose();
-            secret.parts.iter().position(|p| same(p.value.expose()))
-        });
-        let of_part = own.find(|held| Some(held.part) == part);
-        let now = secret.as_ref().filter(|_| of_part.is_some());
-        let placed = now.is_some_and(|secret| replaces(secret));
-        let beside = now.is_some_and(|secret| part.is_some_and(|part| goes_beside(secret, part)));
+        let of_part = own.find(|held| Some(held.part) == guarded.part);
+        let told = match (&secret, guarded.part) {
+            (Some(secret), Some(part)) => is_told(secret, part),
+            (None, Some(_)) => of_part.is_some_and(|held| held.told),
+            (_, None) => false,
+        };
+        let is_now = |secret: &Secret| {
+            let value = guarded.value.expose();
+            secret.parts.iter().any(|part| part.value.expose() == value)
+        };
+        let now = secret.as_ref().filter(|secret| is_now(secret));
         Some(Self {
             sentinel: Arc::clone(&of_part.unwrap_or(first).sentinel),
             pending: secret.is_none(),
-            placed,
-            told: placed || beside,
+            placed: now.is_some_and(|secret| replaces(secret)),
+            told,
         })
     }
+}
+
+/// Whether hosts are told this part: it is placed, or goes beside what was signed.
+pub(in crate::credential) fn is_told(secret: &Secret, part: usize) -> bool {
+    replaces(secret) || goes_beside(secret, part)
 }
 
 fn replaces(secret: &Secret) -> bool {

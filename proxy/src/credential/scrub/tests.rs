@@ -29,6 +29,7 @@ fn granted(pairs: &[(&str, &str)], names: &[&str]) -> Arc<Scrub> {
     let values = pairs.iter().map(|(value, _)| GuardedValue {
         name: "TOKEN".parse().unwrap(),
         version: 1,
+        part: Some(0),
         value: Arc::new(SecretBytes::new(value.as_bytes().to_vec())),
         current: true,
     });

@@ -189,6 +189,7 @@ mod tests {
         let values = values.iter().map(|value| GuardedValue {
             name: "OTHER".parse().unwrap(),
             version: 1,
+            part: Some(0),
             value: Arc::new(SecretBytes::copy_of(value)),
             current: true,
         });

@@ -72,7 +72,7 @@ impl Keeper {
             entrusted: false,
         };
         secrets.insert(name.clone(), Arc::new(secret));
-        self.guard(&name, Some((version, Arc::new(value()))));
+        self.guard(&name, Some((version, 0, Arc::new(value()))));
     }
 
     /// A secret that the program is handed as it is.
@@ -109,8 +109,9 @@ impl Keeper {
             treatment,
             entrusted: false,
         };
-        for part in &secret.parts {
-            self.guard(&name, Some((1, Arc::new(part.value.duplicate()))));
+        for (number, part) in secret.parts.iter().enumerate() {
+            let value = Arc::new(part.value.duplicate());
+            self.guard(&name, Some((1, number, value)));
         }
         self.secrets.lock().insert(name, Arc::new(secret));
     }
@@ -122,17 +123,19 @@ impl Keeper {
         self.guard(&name, None);
     }
 
-    fn guard(&self, name: &SecretName, current: Option<(u64, Arc<SecretBytes>)>) {
+    fn guard(&self, name: &SecretName, current: Option<(u64, usize, Arc<SecretBytes>)>) {
         let mut guarded = self.guarded.lock();
         let known = guarded.values.iter().map(|value| GuardedValue {
             name: value.name.clone(),
             version: value.version,
+            part: value.part,
             value: Arc::clone(&value.value),
             current: value.current && value.name != *name,
         });
-        let added = current.map(|(version, value)| GuardedValue {
+        let added = current.map(|(version, part, value)| GuardedValue {
             name: name.clone(),
             version,
+            part: Some(part),
             value,
             current: true,
         });

@@ -30,6 +30,7 @@ fn long_watch() -> Arc<Watch> {
     let value = |text: &str| GuardedValue {
         name: "T".parse().unwrap(),
         version: 1,
+        part: Some(0),
         value: Arc::new(SecretBytes::new(text.into())),
         current: true,
     };

@@ -274,6 +274,7 @@ fn equal_grants_are_the_same_however_many_others_were_asked_for_meanwhile() {
         .map(|number| GuardedValue {
             name: format!("S{number}").parse().unwrap(),
             version: 1,
+            part: Some(0),
             value: Arc::new(SecretBytes::new(
                 format!("value.number.{number}").into_bytes(),
             )),

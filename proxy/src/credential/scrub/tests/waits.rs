@@ -226,9 +226,11 @@ impl Three {
             treatment: Treatment::Aws(Arc::default()),
             entrusted: false,
         };
-        let guarded = parts.iter().skip(1).map(|(_, value)| GuardedValue {
+        let guarded = (1..).zip(parts.iter().skip(1));
+        let guarded = guarded.map(|(part, (_, value))| GuardedValue {
             name: "KEY".parse().unwrap(),
             version: 1,
+            part: Some(part),
             value: Arc::new(SecretBytes::from(*value)),
             current: true,
         });
@@ -256,13 +258,16 @@ impl Three {
         let guarded = |name: &str, value: &str, current| GuardedValue {
             name: name.parse().unwrap(),
             version: 1,
+            part: Some(0).filter(|_| !value.starts_with("gig.")),
             value: Arc::new(SecretBytes::new(value.as_bytes().to_vec())),
             current,
         };
         let values = vec![
             guarded("PLACED", "placed.value.now", true),
             guarded("PLACED", "placed.value.once", false),
+            guarded("PLACED", "gig.alone.uses.it", false),
             guarded("SIGNS", "signing.value.now", true),
+            guarded("SIGNS", "signing.value.once", false),
             guarded("OTHERS", "others.value.now", true),
         ];
         Self(
@@ -328,7 +333,9 @@ fn only_what_an_origin_may_be_sent_is_waited_for_and_what_others_hold_is_not_loo
     let mut scrubber = scrub.scrubber(Fit::Free);
     scrubber.push(b"placed.val", &mut Vec::new()).unwrap();
     assert_eq!(scrubber.held(), 0, "nothing is swapped in here");
-    for other in ["placed.value.o.", "signing.value.", "others.value."] {
+    assert_eq!(held(&all, "placed.value.onc"), 16);
+    assert_eq!(held(&["SIGNS", "OTHERS"], "placed.value.onc"), 0);
+    for other in ["gig.alone.uses", "signing.value.", "others.value."] {
         assert_eq!(held(&all, other), 0, "{other}");
     }
     let whole = |value: &str| {
@@ -382,6 +389,53 @@ impl Keeper for Unasked {
 
     fn guarded(&self) -> Arc<Guarded> {
         Arc::clone(&self.0)
+    }
+}
+
+/// Whether nothing of the value but what tells little is seen, wherever it is cut, octet by octet, and however
+/// long nothing more comes.
+fn hides(scrub: &Arc<Scrub>, value: &str) -> bool {
+    let few = value.len() / 4;
+    let octets = value.as_bytes();
+    let pieces = |cut| {
+        let (head, tail) = octets.split_at(cut);
+        let mut scrubber = scrub.scrubber(Fit::Free);
+        let mut out = Vec::new();
+        for piece in head.chunks(1) {
+            scrubber.push(piece, &mut out).unwrap();
+            scrubber.release(&mut out).unwrap();
+        }
+        let shown = out.len() <= few.max(5);
+        scrubber.push(tail, &mut out).unwrap();
+        scrubber.finish(&mut out).unwrap();
+        let begun = value.get(..few.max(5) + 1).unwrap();
+        shown && !text(out).contains(begun)
+    };
+    (0..octets.len()).all(pieces)
+}
+
+#[test]
+fn a_former_value_and_one_that_is_not_at_hand_are_hidden_from_their_first_octets_on() {
+    let known = Three::new();
+    let (placed, signs) = (Arc::clone(&known.0[0]), Arc::clone(&known.0[1]));
+    let guarded = Arc::clone(&known.1);
+    let keepers: [Arc<dyn Keeper>; 2] = [Arc::new(known), Arc::new(Unasked(guarded))];
+    let grants = ["PLACED", "SIGNS"].map(|name| SecretGrant::everywhere(name.parse().unwrap()));
+    for keeper in keepers {
+        let wallet = Border::new(keeper).wallet(SandboxId::new(uuid::Uuid::from_u128(1)));
+        wallet.hold(&placed).unwrap();
+        wallet.hold(&signs).unwrap();
+        let scrub = wallet.scrub(&grants).unwrap();
+        for value in ["placed.value.now", "placed.value.once"] {
+            assert!(hides(&scrub, value), "{value}");
+        }
+        for value in ["gig.alone.uses.it", "signing.value.now", "signing.value.once"] {
+            // No host is sent it: who sees it wait would learn that a beginning is right.
+            let mut scrubber = scrub.scrubber(Fit::Free);
+            let begun = value.as_bytes().get(..value.len() - 1).unwrap();
+            scrubber.push(begun, &mut Vec::new()).unwrap();
+            assert_eq!(scrubber.held(), 0, "{value}");
+        }
     }
 }
 
