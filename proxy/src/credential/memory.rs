@@ -126,6 +126,11 @@ impl Counted {
         Ok(())
     }
 
+    /// Takes away the first `octets` of them; their room stays.
+    pub fn drop_first(&mut self, octets: usize) {
+        drop(self.octets.drain(..octets.min(self.octets.len())));
+    }
+
     /// Makes room for `room` octets in all.
     ///
     /// # Errors

@@ -151,6 +151,7 @@ impl Rehearsal {
                 body: Some(self.body.as_deref().unwrap_or_default()),
                 sent: carried.sent.as_deref(),
                 changed: carried.tally.body_changed(),
+                memory: &carried.memory,
             };
             let after = treat.treat(signable).map_err(|error| Refused {
                 reason: error.reason,

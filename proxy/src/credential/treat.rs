@@ -11,7 +11,7 @@ use gig_policy::{DenyReason, SecretName};
 use gig_vault::Secret;
 use http::{HeaderMap, HeaderValue, Method, uri::PathAndQuery};
 
-use super::rewrite::Rewrite;
+use super::{memory::Memory, rewrite::Rewrite};
 
 /// A header section as the program wrote it, before anything of it was changed.
 #[derive(Debug, Clone)]
@@ -41,6 +41,8 @@ pub struct Signable<'a> {
     pub sent: Option<&'a Sent>,
     /// A value went into the body: it is not what the program wrote.
     pub changed: bool,
+    /// What is held of the body while it streams is counted in it.
+    pub memory: &'a Arc<Memory>,
 }
 
 /// Signs, or otherwise completes, a request.

@@ -182,6 +182,7 @@ impl Finishing {
                 body,
                 sent: self.sent.as_deref(),
                 changed: self.tally.body_changed(),
+                memory: &self.memory,
             };
             let treated = treat.treat(signable);
             *unsent.request.headers_mut() = headers;

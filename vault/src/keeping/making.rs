@@ -120,6 +120,7 @@ pub(super) async fn make(
         }),
         due: renewable.map(|end| due(now, end)),
         behind,
+        lives: minted.expires,
         renews: lifetime.is_some() || kind.is_minted(),
         // What a provider gave outlives its time a little when the provider is silent; what a service
         // minted does not.

@@ -1,6 +1,6 @@
 //! One secret's place: what is at hand, until when, who fetches, what failed.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::VecDeque, sync::Arc, time::Duration};
 
 use gig_policy::SecretName;
 use jiff::Timestamp;
@@ -57,6 +57,8 @@ pub(super) struct Ready {
     /// From then on it is renewed.
     pub(super) due: Option<Timestamp>,
     pub(super) until: Option<Timestamp>,
+    /// As the service that minted it says: how long hosts take it, whatever replaces it here.
+    pub(super) lives: Option<Timestamp>,
     /// Somebody gives another when asked.
     pub(super) renews: bool,
     /// What a provider gave that only gig itself uses.
@@ -78,6 +80,8 @@ pub(super) struct Known {
     pub(super) part: Option<usize>,
     pub(super) value: Arc<SecretBytes>,
     pub(super) current: bool,
+    /// From then on no host takes it any more; `None` where nobody said.
+    pub(super) lives: Option<Timestamp>,
 }
 
 impl Stamp {
@@ -344,8 +348,11 @@ impl State {
                 continue;
             }
             self.remember((ready.secret.version, Some(index)), &part.value, true);
+            if let Some(known) = self.known.front_mut() {
+                known.lives = ready.lives;
+            }
         }
-        self.known.truncate(REMEMBERED);
+        self.forget(&ready.secret.name, keeper.clock.now());
     }
 
     fn remember(
@@ -360,7 +367,34 @@ impl State {
             part,
             value: Arc::new(value.duplicate()),
             current,
+            lives: None,
         });
+    }
+
+    /// Lets go what no host takes any more, but for the latest. Where there is too much even so, what ends first
+    /// goes; of what nobody said an end of, the oldest.
+    fn forget(&mut self, name: &SecretName, now: Timestamp) {
+        let mut number = 0;
+        self.known.retain(|known| {
+            number += 1;
+            number <= LATEST || known.lives.is_none_or(|end| now < after(end, SLOW))
+        });
+        let octets = |known: &VecDeque<Known>| known.iter().map(|k| k.value.len()).sum::<usize>();
+        let mut lost = 0_usize;
+        while self.known.len() > LATEST
+            && (self.known.len() > MOST || octets(&self.known) > MOST_OCTETS)
+        {
+            let former = self.known.iter().enumerate().skip(LATEST);
+            // The last of those that end alike is the oldest.
+            let first =
+                former.min_by_key(|(at, known)| (known.lives.is_none(), known.lives, Reverse(*at)));
+            let Some((at, _)) = first else { break };
+            self.known.remove(at);
+            lost += 1;
+        }
+        if lost > 0 {
+            tracing::warn!(secret = %name, lost, "renewed so often that former values, which hosts may still take, are no longer watched for");
+        }
     }
 
     /// The version of a value: the provider's own count, or one more for every other value.
@@ -387,7 +421,69 @@ const HEED: Duration = Duration::from_secs(30);
 /// A failure is answered again for this time, so that a program that tries all the time does not make
 /// gig do so.
 const NEGATIVE: Duration = Duration::from_secs(5);
-/// Values of one secret that were handed out in this run and may leave nowhere else.
-const REMEMBERED: usize = 16;
+/// Values of one secret, handed out in this run, that are watched for however long ago they ended.
+const LATEST: usize = 16;
+/// And of those that hosts may still take: a token of a day, renewed every five minutes.
+const MOST: usize = 288;
+/// Octets of all of them: as many long tokens.
+const MOST_OCTETS: usize = 1 << 20;
+/// A host whose clock is slow takes a token for so long after its end.
+const SLOW: Duration = Duration::from_secs(5 * 60);
 /// Changes of one secret that one look-up goes after.
 const ROUNDS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_000_000 + seconds).unwrap()
+    }
+
+    /// What is known when so many were handed out, one a minute, each good for `lives` minutes.
+    fn renewed(times: i64, lives: Option<i64>, length: usize) -> State {
+        let mut state = State::default();
+        for number in 0..times {
+            let value = SecretBytes::new(format!("{number:0length$}").into_bytes());
+            state.remember((1, Some(0)), &value, true);
+            let front = state.known.front_mut().unwrap();
+            front.lives = lives.map(|lives| at(60 * (number + lives)));
+            state.forget(&"T".parse().unwrap(), at(60 * number));
+        }
+        state
+    }
+
+    #[test]
+    fn a_value_is_watched_for_while_a_host_may_take_it() {
+        // An hour, and five minutes for slow clocks.
+        assert_eq!(renewed(200, Some(60), 40).known.len(), 65);
+        // None is good any more: the latest are watched for all the same.
+        assert_eq!(renewed(200, Some(0), 40).known.len(), LATEST);
+        for lives in [Some(100_000), None] {
+            let state = renewed(1000, lives, 40);
+            assert_eq!(state.known.len(), MOST);
+            // The newest are there.
+            let oldest = state.known.back().unwrap().value.expose().to_vec();
+            assert_eq!(oldest, format!("{:040}", 1000 - MOST).into_bytes());
+        }
+        let long = renewed(100, None, 60_000);
+        assert_eq!(long.known.len(), LATEST);
+    }
+
+    #[test]
+    fn what_ends_first_goes_first() {
+        let mut state = renewed(i64::try_from(MOST).unwrap() - 1, None, 40);
+        let short = SecretBytes::from("a token that ends within the minute");
+        state.known.push_back(Known {
+            version: 1,
+            part: Some(0),
+            value: Arc::new(short.duplicate()),
+            current: false,
+            lives: Some(at(100_000)),
+        });
+        state.remember((1, Some(0)), &SecretBytes::from("the newest"), true);
+        state.forget(&"T".parse().unwrap(), at(0));
+        assert_eq!(state.known.len(), MOST);
+        assert!(state.known.iter().all(|known| *known.value != short));
+    }
+}

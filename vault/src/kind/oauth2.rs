@@ -62,6 +62,8 @@ pub(super) fn shape_of(token: &SecretBytes) -> Shape {
 
 /// When something that lives for `seconds` ends.
 pub(super) fn ends(now: Timestamp, seconds: Option<u64>) -> Option<Timestamp> {
+    // 0 is said of what does not end.
+    let seconds = seconds.filter(|seconds| *seconds > 0);
     seconds.map(|seconds| after(now, Duration::from_secs(seconds)))
 }
 

@@ -13,7 +13,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::{
     CaptureError, SHORTEST_TOKEN,
-    names::{Field, is_credential},
+    names::{Field, is_credential, lifetime},
 };
 use crate::credential::{needles::SHORTEST, place::Escape};
 
@@ -186,7 +186,8 @@ impl<K: FnMut(Token) -> Result<Arc<str>, CaptureError>> Walk<'_, K> {
     ) -> Result<(), CaptureError> {
         let number = |name: &&str| {
             let value = fields.get(*name)?;
-            value.as_u64().or_else(|| value.as_str()?.parse().ok())
+            let seconds = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+            seconds.and_then(lifetime)
         };
         let lives = |field: Field| field.lifetimes().iter().find_map(number);
         let all = [
@@ -264,7 +265,8 @@ fn form(
         let (_, value) = pairs
             .iter()
             .find(|(name, _)| field.lifetimes().contains(&name.as_str()))?;
-        std::str::from_utf8(value).ok()?.parse().ok()
+        let seconds = std::str::from_utf8(value).ok()?.parse().ok();
+        seconds.and_then(lifetime)
     };
     let (mut out, mut told) = (Vec::new(), false);
     let (mut error, mut long) = (false, false);

@@ -52,6 +52,12 @@ impl Field {
     }
 }
 
+/// How long a token lives, where an answer says so in whole seconds: 0 is said of one that does not end
+/// (Keycloak's offline tokens), and of one that is given out and over at once nobody has any use.
+pub(super) fn lifetime(seconds: u64) -> Option<u64> {
+    Some(seconds).filter(|seconds| *seconds > 0)
+}
+
 /// Whether something is called as credentials are (`provider_token`, `client_secret`, `SecretKey`): it opens
 /// something, and nobody said that the program may have it. What guards a form is none.
 pub(super) fn is_credential(name: &str) -> bool {

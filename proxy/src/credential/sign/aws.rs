@@ -325,7 +325,8 @@ impl Treat for Aws {
         }
         Ok(chunked.map(|mode| -> Box<dyn Rewrite> {
             let scope = (signed.date.clone(), signed.scope());
-            Box::new(Chunks::new(mode, scope, theirs, (ours, signature)))
+            let ours = (ours, signature);
+            Box::new(Chunks::new(mode, scope, theirs, ours, request.memory))
         }))
     }
 }

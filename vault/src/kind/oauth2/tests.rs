@@ -57,6 +57,14 @@ async fn a_secret_goes_into_the_form_where_that_is_asked_for() {
 }
 
 #[tokio::test]
+async fn a_token_of_no_seconds_does_not_end() {
+    let fake = FakeFetch::answering(200, r#"{"access_token":"t","expires_in":0}"#);
+    let kind = client_credentials("{endpoint: {token_url: https://a/t}, client: {client_id: me}}");
+    let minted = mint(&kind, "s", &fake).await.unwrap();
+    assert_eq!(minted.expires, None);
+}
+
+#[tokio::test]
 async fn a_private_key_signs_an_assertion() {
     let pem = rsa_pem();
     let kind = client_credentials(

@@ -429,12 +429,17 @@ fn a_former_value_and_one_that_is_not_at_hand_are_hidden_from_their_first_octets
         for value in ["placed.value.now", "placed.value.once"] {
             assert!(hides(&scrub, value), "{value}");
         }
-        for value in ["gig.alone.uses.it", "signing.value.now", "signing.value.once"] {
+        for value in [
+            "gig.alone.uses.it",
+            "signing.value.now",
+            "signing.value.once",
+        ] {
             // No host is sent it: who sees it wait would learn that a beginning is right.
             let mut scrubber = scrub.scrubber(Fit::Free);
             let begun = value.as_bytes().get(..value.len() - 1).unwrap();
             scrubber.push(begun, &mut Vec::new()).unwrap();
-            assert_eq!(scrubber.held(), 0, "{value}");
+            // A last letter or two may begin anything in Base64.
+            assert!(scrubber.held() < 4, "{value}");
         }
     }
 }

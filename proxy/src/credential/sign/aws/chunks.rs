@@ -1,14 +1,20 @@
 //! `aws-chunked` bodies whose chunks are signed one by one, each over the signature before it.
 //!
 //! A chunk's signature stands before its data, so a chunk is held until it is whole. The program's
-//! signature is checked for each; the length of the body stays the same.
+//! signature is checked for each; the length of the body stays the same. What is held counts as what the
+//! sandbox's bodies hold, and so does what is whole while it goes on.
+
+use std::sync::Arc;
 
 use super::{
     canonical::hex_digest,
     empty_digest,
     key::{Algorithm, Key},
 };
-use crate::credential::rewrite::{Rewrite, RewriteError};
+use crate::credential::{
+    memory::{Counted, Memory, Share},
+    rewrite::{Rewrite, RewriteError},
+};
 
 /// Which chunks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +42,9 @@ pub(super) struct Chunks {
     scope: (String, String),
     theirs: (Key, String),
     ours: (Key, String),
-    held: Vec<u8>,
+    held: Counted,
+    /// What was given at last and may not have gone yet.
+    given: Share,
     state: State,
 }
 
@@ -49,18 +57,20 @@ enum State {
 
 impl Chunks {
     /// `theirs` and `ours`: the keys, and the signatures of the header section.
-    pub(super) const fn new(
+    pub(super) fn new(
         mode: Mode,
         scope: (String, String),
         theirs: (Key, String),
         ours: (Key, String),
+        memory: &Arc<Memory>,
     ) -> Self {
         Self {
             mode,
             scope,
             theirs,
             ours,
-            held: Vec::new(),
+            held: memory.counted(),
+            given: memory.share(),
             state: State::Chunk,
         }
     }
@@ -76,10 +86,10 @@ impl Chunks {
     }
 
     fn chunk(&mut self, out: &mut Vec<u8>) -> Result<bool, RewriteError> {
-        let Some(end) = find(&self.held, b"\r\n") else {
+        let Some(end) = find(self.held.as_ref(), b"\r\n") else {
             return bounded(self.held.len(), LONGEST_LINE);
         };
-        let line = self.held.get(..end).unwrap_or_default();
+        let line = self.held.as_ref().get(..end).unwrap_or_default();
         let line = std::str::from_utf8(line).map_err(|_| RewriteError::Undecodable)?;
         let line = line.to_owned();
         let (size, signature) = line
@@ -97,7 +107,9 @@ impl Chunks {
         };
         let data_at = end + 2;
         let whole = data_at + length + ends;
-        let Some(data) = self.held.get(data_at..whole) else {
+        let Some(data) = self.held.as_ref().get(data_at..whole) else {
+            // No more than it becomes: what grows by doubling would hold twice that.
+            self.held.make_room(whole)?;
             return Ok(false);
         };
         let (data, line_end) = data.split_at_checked(length).unwrap_or((data, &[]));
@@ -106,9 +118,11 @@ impl Chunks {
         }
         let tail = format!("{}\n{}", empty_digest(), hex_digest(data));
         let signed = self.turn("PAYLOAD", &tail, signature)?;
-        out.extend_from_slice(format!("{size};chunk-signature={signed}\r\n").as_bytes());
-        out.extend_from_slice(self.held.get(data_at..whole).unwrap_or_default());
-        self.held.drain(..whole);
+        let line = format!("{size};chunk-signature={signed}\r\n");
+        self.given.set(out.len() + line.len() + whole - data_at)?;
+        out.extend_from_slice(line.as_bytes());
+        out.extend_from_slice(self.held.as_ref().get(data_at..whole).unwrap_or_default());
+        self.held.drop_first(whole);
         if length == 0 {
             self.state = if self.mode.trailer {
                 State::Trailer
@@ -121,10 +135,10 @@ impl Chunks {
 
     /// Fields, then their signature, then an empty line.
     fn trailer(&mut self, out: &mut Vec<u8>) -> Result<bool, RewriteError> {
-        let Some(end) = find(&self.held, b"\r\n\r\n") else {
+        let Some(end) = find(self.held.as_ref(), b"\r\n\r\n") else {
             return bounded(self.held.len(), LONGEST_TRAILER);
         };
-        let section = self.held.get(..end).unwrap_or_default();
+        let section = self.held.as_ref().get(..end).unwrap_or_default();
         let section = std::str::from_utf8(section).map_err(|_| RewriteError::Undecodable)?;
         let (fields, signature) = section
             .rsplit_once("x-amz-trailer-signature:")
@@ -139,7 +153,7 @@ impl Chunks {
         let signed = self.turn("TRAILER", &tail, &signature)?;
         let line = format!("{fields}x-amz-trailer-signature:{signed}\r\n\r\n");
         out.extend_from_slice(line.as_bytes());
-        self.held.drain(..end + 4);
+        self.held.drop_first(end + 4);
         self.state = State::Done;
         Ok(true)
     }
@@ -167,7 +181,8 @@ impl Chunks {
 
 impl Rewrite for Chunks {
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        self.held.extend_from_slice(octets);
+        self.given.set(0)?;
+        self.held.extend(octets)?;
         while self.step(out)? {}
         Ok(())
     }

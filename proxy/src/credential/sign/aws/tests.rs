@@ -31,6 +31,7 @@ struct Case {
     target: PathAndQuery,
     headers: HeaderMap,
     body: Option<Vec<u8>>,
+    memory: Arc<crate::credential::memory::Memory>,
 }
 
 fn case(method: &str, authority: &str, target: &str, headers: &[(&'static str, &str)]) -> Case {
@@ -40,6 +41,7 @@ fn case(method: &str, authority: &str, target: &str, headers: &[(&'static str, &
         target: target.parse().unwrap(),
         headers: HeaderMap::new(),
         body: Some(Vec::new()),
+        memory: crate::credential::memory::Memory::of_sandbox(),
     };
     for (name, value) in headers {
         case.headers.insert(*name, value.parse().unwrap());
@@ -58,6 +60,7 @@ impl Case {
             body: self.body.as_deref(),
             sent: None,
             changed: false,
+            memory: &self.memory,
         }
     }
 
@@ -327,7 +330,33 @@ fn the_example_of_signed_chunks() {
             ]
         );
         assert!(passed(after, &theirs, cut).unwrap() == ours, "cut at {cut}");
+        assert_eq!(case.memory.held(), 0);
     }
+}
+
+#[test]
+fn a_chunk_that_is_held_counts_as_what_the_sandbox_holds() {
+    let mode = ("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD");
+    let made = chunked(&[mode, ("content-length", "66824")]);
+    let mut case = made.signed_with(SENTINEL, V4, S3[1], FIVE);
+    let (theirs, _) = body(SENTINEL, case.signature(), None);
+    let begun = |case: &mut Case| {
+        let after = aws(SENTINEL, KEYS, "20130524T000000Z").treat(case.signable());
+        after.unwrap().expect("chunks are signed too")
+    };
+    let mut after = begun(&mut case.clone());
+    after.push(&theirs[..60_000], &mut Vec::new()).unwrap();
+    // No more than the one chunk of 64 KiB that is not whole yet.
+    assert!((60_000..70_000).contains(&case.memory.held()));
+    drop(after);
+    assert_eq!(case.memory.held(), 0);
+    case.memory = crate::credential::memory::Memory::of(50_000);
+    let mut after = begun(&mut case);
+    let refused = after.push(&theirs[..60_000], &mut Vec::new());
+    assert!(matches!(
+        refused,
+        Err(crate::credential::rewrite::RewriteError::NoMemory(_))
+    ));
 }
 
 #[test]

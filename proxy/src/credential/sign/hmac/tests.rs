@@ -131,6 +131,7 @@ fn run(treat: &Hmac, body: Option<&[u8]>) -> Result<HeaderMap, Untreatable> {
         body,
         sent: None,
         changed: false,
+        memory: &crate::credential::memory::Memory::of_sandbox(),
     })?;
     assert!(after.is_none());
     Ok(headers)
