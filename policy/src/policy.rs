@@ -289,7 +289,9 @@ impl Policy {
         }
         let as_if_encrypted = found.clear_text || protocol == AppProtocol::Https;
         let secrets = &mut found.secrets;
-        self.add_bound((host, port), as_if_encrypted, request.path, secrets);
+        if self.add_bound((host, port), as_if_encrypted, request.path, secrets) {
+            found.granted_by_path();
+        }
         match found.rule {
             Some(rule) => {
                 let decided_on = found.decided_on();
@@ -300,19 +302,24 @@ impl Policy {
         }
     }
 
-    /// What the command line binds to this host and port; in clear text it binds nothing.
+    /// What the command line binds to this host and port; in clear text it binds nothing. Tells whether any of it is
+    /// bound to one path alone.
     fn add_bound<'a>(
         &'a self,
         (host, port): (&Host, Port),
         encrypted: bool,
         path: &str,
         secrets: &mut SharedUnion<'a, SecretGrant>,
-    ) {
+    ) -> bool {
+        let mut by_path = false;
         for binding in &self.own.bindings {
             if binding.covers(host, port, encrypted, path) {
                 secrets.add_one(&binding.grant);
             }
+            // Nor may a request that it does not speak of lead there: what is captured would come in.
+            by_path |= binding.path.is_some() && binding.speaks_of(host, port);
         }
+        by_path
     }
 
     /// What the most specific pattern with this port says of it.

@@ -111,10 +111,12 @@ pub struct RequestPermit {
     pub(crate) secrets: Arc<[SecretGrant]>,
     pub(crate) bound: Arc<[SecretGrant]>,
     pub(crate) decided_on: DecidedOn,
+    pub(crate) observed_on: DecidedOn,
     pub(crate) grant: Grant,
 }
 
-/// What of a request had to be as it is for it to be allowed: no rule that lets it go takes any other.
+/// What of a request had to be as it is for it to be allowed: no rule that lets it go takes any other, or one that
+/// grants it a secret does not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DecidedOn {
     /// Its method.
@@ -229,6 +231,19 @@ impl RequestPermit {
     #[must_use]
     pub const fn decided_on(&self) -> DecidedOn {
         self.decided_on
+    }
+
+    /// The same of policies that only observe: see [`RequestPermit::observe`].
+    #[must_use]
+    pub const fn observed_on(&self) -> DecidedOn {
+        self.observed_on
+    }
+
+    /// Notes what an enforcing policy would have answered. The request goes without secrets: it was granted them as
+    /// what it is not.
+    pub fn observe(&mut self, denial: Box<Denial>) {
+        self.grant.would_deny.get_or_insert(denial);
+        self.secrets = Arc::default();
     }
 
     /// The secrets that may be swapped into some request to this host and port, by whatever rule: the

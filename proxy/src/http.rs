@@ -21,6 +21,7 @@ pub mod interject;
 pub mod limits;
 pub mod linger;
 mod live;
+pub mod meant;
 pub mod pipe;
 pub mod refuse;
 pub mod service;

@@ -34,6 +34,7 @@ use crate::{
         explicit, forward, headers,
         heads::Framing,
         incoming::Incoming,
+        meant::is_meant,
         refuse::Refusal,
         session::{Aim, Session},
         target, upgrade,
@@ -82,12 +83,12 @@ pub async fn exchange(
 
     // May the connection be made, may the request be sent? Recorded before anything leaves.
     let announced = headers::content_length(request.headers());
-    let (route, permit) = match admit(session, &mut asked, &destination, announced).await {
+    let (route, mut permit) = match admit(session, &mut asked, &destination, announced).await {
         Ok(admitted) => admitted,
         Err(denial) => return refused.recording(asked, denial).await,
     };
-    if let Some(field) = headers::overriding(request.headers(), permit.decided_on()) {
-        return refused.overridden(asked, field).await;
+    if let Err(denial) = is_meant(request.headers(), &asked, &mut permit) {
+        return refused.recording(asked, denial).await;
     }
     let carried = match carry(session, &permit, &mut request, &mut target).await {
         Ok(carried) => carried,
@@ -197,15 +198,6 @@ impl Refuser<'_> {
     /// For a reason that no rule gave.
     async fn because<T>(&self, asked: Asked, reason: DenyReason) -> Result<T, Box<Refusal>> {
         let denial = denial(&asked.subject.policy(), reason, String::new());
-        self.recording(asked, denial).await
-    }
-
-    /// For a field that tells the origin another method or path than was decided on.
-    async fn overridden<T>(&self, asked: Asked, field: &str) -> Result<T, Box<Refusal>> {
-        let reason = DenyReason::MalformedRequest;
-        let hint =
-            format!("{field} overrides what the rule is about: send the request as it is meant");
-        let denial = denial(&asked.subject.policy(), reason, hint);
         self.recording(asked, denial).await
     }
 

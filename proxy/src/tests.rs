@@ -15,6 +15,7 @@ mod held;
 mod interim;
 mod lab;
 mod limits;
+mod meant;
 mod memory;
 mod pairs;
 mod pings;

@@ -72,6 +72,9 @@ pub(crate) struct RequestMatch<'a> {
     /// Some rule that lets it go takes secrets in clear text.
     pub(crate) clear_text: bool,
     free: Free,
+    /// What the rules that grant secrets decided on, whatever else is open: as another request it would be granted
+    /// others.
+    for_secrets: DecidedOn,
 }
 
 /// Of what some rule that lets a request go takes every one.
@@ -238,6 +241,13 @@ impl<'a> RequestMatch<'a> {
             path: !self.free.path,
             either: !self.free.both,
         }
+        .and(self.for_secrets)
+    }
+
+    /// A secret is granted for one path alone, this or another.
+    pub(crate) const fn granted_by_path(&mut self) {
+        self.for_secrets.path = true;
+        self.for_secrets.either = true;
     }
 
     /// `any_method`, `any_path`: the grant's rule takes every one.
@@ -246,6 +256,13 @@ impl<'a> RequestMatch<'a> {
             self.free.method |= any_method;
             self.free.path |= any_path;
             self.free.both |= any_method && any_path;
+            if !grant.secrets.is_empty() {
+                self.for_secrets = self.for_secrets.and(DecidedOn {
+                    method: !any_method,
+                    path: !any_path,
+                    either: !(any_method && any_path),
+                });
+            }
             self.rule.get_or_insert(&grant.rule);
             self.secrets.add(&grant.secrets);
             self.clear_text |= grant.clear_text;

@@ -15,8 +15,8 @@ use crate::{
     index::SharedUnion,
     intent::{AppProtocol, RequestIntent},
     verdict::{
-        ConnectPermit, DecidedOn, Denial, Grant, Handling, NamePermit, RequestPermit, RuleRef,
-        Verdict,
+        ConnectPermit, DecidedOn, Denial, Grant, Handling, Mode, NamePermit, RequestPermit,
+        RuleRef, Verdict,
     },
 };
 
@@ -138,6 +138,7 @@ impl Policy {
                     path: true,
                     either: true,
                 },
+                observed_on: DecidedOn::default(),
                 grant: self.released(word),
             });
         }
@@ -146,6 +147,7 @@ impl Policy {
             if let Ok(permit) = &mut permit {
                 permit.grant.note(bound.grant);
                 permit.decided_on = permit.decided_on.and(bound.decided_on);
+                permit.observed_on = permit.observed_on.and(bound.observed_on);
             }
         }
         permit
@@ -198,15 +200,25 @@ impl Policy {
                 let grant = self.observed(denial)?;
                 let mut secrets = SharedUnion::default();
                 let encrypted = request.protocol == AppProtocol::Https;
-                self.add_bound((host, port), encrypted, request.path, &mut secrets);
+                let by_path = self.add_bound((host, port), encrypted, request.path, &mut secrets);
                 let secrets = secrets.into_shared(&self.own.no_secrets);
-                (secrets, DecidedOn::default(), grant)
+                let decided_on = DecidedOn {
+                    method: false,
+                    path: by_path,
+                    either: by_path,
+                };
+                (secrets, decided_on, grant)
             }
+        };
+        let (decided_on, observed_on) = match self.own.settings.mode {
+            Mode::Enforce => (decided_on, DecidedOn::default()),
+            Mode::Observe => (DecidedOn::default(), decided_on),
         };
         Ok(RequestPermit {
             secrets,
             bound: self.bound(host, port),
             decided_on,
+            observed_on,
             grant,
         })
     }

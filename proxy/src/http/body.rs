@@ -26,6 +26,7 @@ use tokio::sync::oneshot;
 use super::{
     activity::Activity,
     incoming::{BrokenBody, Incoming},
+    meant::forget_overrides,
     pipe::Piped,
     standing::Standing,
 };
@@ -290,10 +291,13 @@ impl Streaming {
     }
 
     /// One frame on its way; `None` when nothing of it goes yet.
-    fn frame(&mut self, frame: Frame<Bytes>) -> Result<Option<Frame<Bytes>>, UploadStopped> {
+    fn frame(&mut self, mut frame: Frame<Bytes>) -> Result<Option<Frame<Bytes>>, UploadStopped> {
         if let Some(data) = frame.data_ref() {
             let octets = u64::try_from(data.len()).unwrap_or(u64::MAX);
             self.charge(octets)?;
+        }
+        if let Some(trailers) = frame.trailers_mut() {
+            forget_overrides(trailers);
         }
         let whole = self.incoming.is_end_stream();
         if whole {

@@ -4,7 +4,6 @@
 //! would tell the origin of us (`Via`, `Forwarded`, `X-Forwarded-*`). What could mean two things to
 //! two parsers is refused.
 
-use gig_policy::DecidedOn;
 use http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{
@@ -30,40 +29,6 @@ pub fn incoming(headers: &mut HeaderMap) {
     // QUIC never leaves a sandbox: an invitation to it would cost the client a failed attempt.
     found.remove(headers, Going::AltSvc);
 }
-
-/// The field, if any, that tells origins (frameworks, and the servers before them) to take the request for one with
-/// another method or path than it was allowed with.
-#[must_use]
-pub fn overriding(headers: &HeaderMap, decided_on: DecidedOn) -> Option<&'static str> {
-    let method = sent(headers, &METHOD_OVERRIDES);
-    let path = sent(headers, &PATH_OVERRIDES);
-    let both = decided_on.either && path.is_some();
-    method
-        .filter(|_| decided_on.method || both)
-        .or_else(|| path.filter(|_| decided_on.path))
-}
-
-/// The first of `names` that is among the fields, with a hyphen or, as CGI makes one name of both, a low line.
-fn sent(headers: &HeaderMap, names: &[&'static str]) -> Option<&'static str> {
-    let same = |field: &HeaderName, name: &str| {
-        let field = field.as_str().bytes().map(|octet| match octet {
-            b'_' => b'-',
-            other => other,
-        });
-        field.eq(name.bytes())
-    };
-    let mut names = names.iter().copied();
-    names.find(|name| headers.keys().any(|field| same(field, name)))
-}
-
-/// Rails, Symfony, Laravel, Express, ASP.NET and Google's APIs read one or more of these.
-const METHOD_OVERRIDES: [&str; 3] = [
-    "x-http-method-override",
-    "x-http-method",
-    "x-method-override",
-];
-/// IIS and what was written for it, Symfony until 3.4, Zend.
-const PATH_OVERRIDES: [&str; 2] = ["x-original-url", "x-rewrite-url"];
 
 /// Everything that may be removed by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -185,3 +185,49 @@ fn an_option_captures_at_one_path_by_every_door() {
         assert!(Binding::capture(&name, wrong).is_err(), "{wrong}");
     }
 }
+
+#[test]
+fn what_a_secret_is_granted_for_has_to_be_as_it_is_whatever_else_is_open() {
+    let bound = |document: &str, url: &str| {
+        let bindings = Binding::capture(&"B".parse().unwrap(), url).unwrap();
+        let builder = PolicyBuilder::new("p").document(document, "p").unwrap();
+        let builder = bindings.into_iter().fold(builder, PolicyBuilder::bind);
+        builder.build().unwrap()
+    };
+    let open = "- {host: a.example}";
+    let entry = |rules: &str| {
+        format!("egress:\n- {{host: a.example, secrets: [T], rules: [{rules}]}}\n{open}")
+    };
+    let host = host("a.example");
+    let decided = |p: &Policy, method: &str, path: &str| {
+        let intent = RequestIntent {
+            protocol: AppProtocol::Https,
+            method,
+            path,
+        };
+        let Verdict::Allow(permit) = p.decide_request(&host, Port::HTTPS, &intent) else {
+            panic!("denied");
+        };
+        let DecidedOn {
+            method,
+            path,
+            either,
+        } = permit.decided_on();
+        (method, path, either)
+    };
+    let both = policy(&entry("{methods: [POST], paths: [/a]}"));
+    assert_eq!(decided(&both, "POST", "/a"), (true, true, true));
+    assert_eq!(decided(&both, "POST", "/b"), (false, false, false));
+    let method = policy(&entry("{methods: [POST]}"));
+    assert_eq!(decided(&method, "POST", "/b"), (true, false, true));
+    let path = policy(&entry("{paths: [/a]}"));
+    assert_eq!(decided(&path, "GET", "/a"), (false, true, true));
+    let any = policy(&format!(
+        "egress:\n- {{host: a.example, secrets: [T]}}\n{open}"
+    ));
+    assert_eq!(decided(&any, "GET", "/a"), (false, false, false));
+    let bound = bound(&format!("egress:\n{open}"), "https://a.example/hook");
+    assert_eq!(decided(&bound, "GET", "/hook"), (false, true, true));
+    // Nothing leads to where tokens are captured past the capture.
+    assert_eq!(decided(&bound, "GET", "/other"), (false, true, true));
+}

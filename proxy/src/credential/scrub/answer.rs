@@ -4,8 +4,10 @@
 //!   body in a coding that the program did not ask for goes on as it is, is looked into on the side, and
 //!   is cut where it holds a value; so is none that cannot be looked into from a host that a secret is
 //!   bound to.
-//! - Text may come out with another length, and then has none; short text is read whole first and has
-//!   one. What is not text keeps its length: a sentinel takes exactly the room of its value.
+//! - Short text is read whole first, and long text that says no length may come out with another one. Who is told
+//!   a length counts on it (S3's and registries' clients refuse an answer without, downloads go on by it): what
+//!   says one and is long, and what is not text, keeps it, and a sentinel takes exactly the room of its value. An
+//!   answer to HEAD has nothing to be changed, and says what its origin does.
 //! - A request to where a value may be placed asks for no range, because pieces can be cut anywhere, and none
 //!   comes back: the host may have kept what another request gave it. One that is signed, or whose connection
 //!   shows a certificate, gives no key away that could come back.
@@ -227,21 +229,19 @@ impl Returning {
     }
 
     fn plain(&self, headers: &mut HeaderMap, fit: Fit) -> Result<Plan, Unreadable> {
+        let text = fit != Fit::Exact && !is_enveloped(headers);
+        let length = content_length(headers).filter(|_| fit == Fit::Free);
+        if text && !self.head && length.is_some_and(|length| length <= SHORT) {
+            return Ok(Plan::Gather(Work::passing(self.rewriter(headers, fit)?)));
+        }
+        let fit = if length.is_some() { Fit::Exact } else { fit };
         let work = Work::passing(self.rewriter(headers, fit)?);
-        if fit == Fit::Exact || is_enveloped(headers) {
-            if self.carrying {
-                self.weakened.changed(headers);
-            }
-            return Ok(Plan::Stream(work));
+        if text && length.is_none() {
+            headers.remove(CONTENT_LENGTH);
         }
-        let length = content_length(headers);
-        if fit == Fit::Free && !self.head && length.is_some_and(|length| length <= SHORT) {
-            return Ok(Plan::Gather(work));
-        }
-        headers.remove(CONTENT_LENGTH);
         if self.carrying {
             self.weakened.changed(headers);
-        } else {
+        } else if text {
             forget_digests(headers);
         }
         Ok(Plan::Stream(work))
