@@ -19,6 +19,7 @@ pub fn guarded() -> Guarded {
         values: vec![GuardedValue {
             name: "T".parse().expect("a name"),
             version: 1,
+            part: Some(0),
             value: std::sync::Arc::new(SecretBytes::new(VALUE.into())),
             current: true,
         }],

@@ -467,7 +467,7 @@ mod tests {
             assert_eq!(oldest, format!("{:040}", 1000 - MOST).into_bytes());
         }
         let long = renewed(100, None, 60_000);
-        assert_eq!(long.known.len(), LATEST);
+        assert_eq!(long.known.len(), MOST_OCTETS / 60_000);
     }
 
     #[test]
