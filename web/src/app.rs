@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use aws_lc_rs::hmac;
 use gig_audit::{
     Entry, Event, Home, PublicKey, Recorder, VerdictWord, counts::CountedLog, log::in_chain::Known,
 };
@@ -15,7 +16,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use tokio::{
     runtime::Handle,
-    sync::{RwLock, Semaphore},
+    sync::{OnceCell, RwLock, Semaphore},
 };
 use tokio_util::task::TaskTracker;
 
@@ -127,6 +128,8 @@ pub struct App {
     own_tls: bool,
     front: Vec<IpAddr>,
     pub(crate) limits: SignInLimits,
+    /// By which tries to sign in are counted in the store, once it was read.
+    tries: OnceCell<hmac::Key>,
     pub(crate) paces: Paces,
     pub(crate) refusals: Refusals,
     pub(crate) readiness: Readiness,
@@ -201,6 +204,7 @@ impl App {
             own_tls: settings.own_tls,
             front: settings.front.iter().map(IpAddr::to_canonical).collect(),
             limits: SignInLimits::default(),
+            tries: OnceCell::new(),
             paces: Paces::new(settings.changes_a_minute),
             refusals: Refusals::default(),
             readiness: Readiness::default(),
@@ -283,9 +287,20 @@ impl App {
         });
         let done = done.await.map_err(Problem::internal)?;
         if let Err(error) = &done {
-            tracing::warn!(%error, "a second factor could be neither sealed nor opened");
+            tracing::warn!(%error, "what the vault seals for gig itself cannot be used");
         }
         Ok(done)
+    }
+
+    /// By what tries to sign in are counted in the store: who reads it there cannot find what was typed by trying words.
+    /// `None` where the vault cannot be used, which is in the log: then this node counts them by itself.
+    pub(crate) async fn tries_key(&self) -> Option<&hmac::Key> {
+        let read = || async {
+            let key = self.with_sealer(|sealer| sealer.key("sign-in tries")).await;
+            let key = key.ok().and_then(Result::ok).ok_or(())?;
+            Ok::<_, ()>(hmac::Key::new(hmac::HMAC_SHA256, &key))
+        };
+        self.tries.get_or_try_init(read).await.ok()
     }
 
     /// Makes a change, recorded before it takes effect; policies that it touches are in force when this

@@ -22,13 +22,15 @@ pub(crate) mod pace;
 pub(crate) mod refusals;
 pub(crate) mod sign_in;
 
+use self::refusals::Refused;
+
 use crate::{
     api_error::Problem,
     app::App,
     connections::Peer,
     credential::{Presented, read_session, read_token},
     narrowing::Narrowing,
-    places::on_behalf,
+    places::{Place, Turn, on_behalf},
     role::{Permission, Role},
     router::LONGEST_BODY,
     store::{Actor, ChangeError, Once, Standing},
@@ -50,6 +52,8 @@ pub(crate) struct Caller {
     needs_factor: bool,
     owner: bool,
     standing: Standing,
+    /// Of a token: another one made it.
+    by_token: bool,
     /// The request, where it is to be made once.
     once: Option<Arc<Once>>,
     address: Option<SocketAddr>,
@@ -68,6 +72,7 @@ impl Caller {
             needs_factor: false,
             owner: false,
             standing: Standing::Itself,
+            by_token: false,
             once: None,
             address: None,
         }
@@ -93,6 +98,7 @@ impl Caller {
                 user: user.into(),
                 rules,
             },
+            by_token: false,
             once: None,
             address,
         }
@@ -206,11 +212,23 @@ impl Caller {
         }
     }
 
-    /// Whose turn it is: a person's, by whichever of their sessions and tokens; of a token of nobody its own.
-    pub(crate) fn whose_turn(&self) -> String {
-        match &self.person {
+    /// Whose turn it is: a person's, by whichever of their sessions, or that of a token. Those that tokens made have one
+    /// together: a token buys no turns by making others.
+    pub(crate) fn turn(&self) -> Turn {
+        let person = match &self.person {
             Some(person) => format!("person {}", person.to_ascii_lowercase()),
             None => self.known_as(),
+        };
+        let own = match (&self.standing, self.by_token) {
+            (Standing::Token { .. }, true) => format!("tokens made by tokens of {person}"),
+            (Standing::Token { .. }, false) => self.known_as(),
+            (Standing::Itself | Standing::Session { .. } | Standing::Webhook { .. }, _) => {
+                person.clone()
+            }
+        };
+        Turn {
+            own: own.into(),
+            person: person.into(),
         }
     }
 
@@ -252,7 +270,7 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
     }
     match found {
         Ok(caller) if !caller.narrowing.opens(parts.uri.path()) => {
-            app.tell_refusal(Some(caller.name), caller.address, &route);
+            app.tell_refusal(Some(&Refused::of(&caller)), caller.address, &route);
             let narrowed = "this token is narrowed to less: make another one for this";
             Problem::forbidden(narrowed).into_response()
         }
@@ -267,22 +285,23 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
         }
         Ok(caller) => {
             let paced = !caller.owner && pace::is_counted(&parts.method, &route);
-            if paced && let Err(problem) = app.paces.take(caller.known_as()) {
+            if paced && let Err(problem) = app.paces.take(&caller.turn()) {
                 return match api {
                     true => problem.into_response(),
                     false => crate::pages::problem(&problem),
                 };
             }
-            let (name, address) = (Arc::clone(&caller.name), caller.address);
-            let asks = caller.whose_turn().into();
+            let (refused, address) = (Refused::of(&caller), caller.address);
+            let asks = caller.turn();
             let is_long = !is_safe(&parts.method) && is_long(&parts.headers);
             parts.extensions.insert(caller);
             let answered = async {
                 // What is long is in memory, whole: of few at once, and of each caller one after the other.
-                let _place = match is_long {
-                    true => Some(app.bodies.take().await?),
-                    false => None,
-                };
+                if is_long {
+                    // Whoever goes on with it after its sender has gone takes the place along.
+                    parts.extensions.insert(Arc::new(app.bodies.take().await?));
+                }
+                let _place = parts.extensions.get::<Arc<Place>>().cloned();
                 Ok::<_, Problem>(next.run(Request::from_parts(parts, body)).await)
             };
             let answer = on_behalf(asks, answered).await;
@@ -291,7 +310,7 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
                 false => crate::pages::problem(&problem),
             });
             if answer.status() == StatusCode::FORBIDDEN {
-                app.tell_refusal(Some(name), address, &route);
+                app.tell_refusal(Some(&refused), address, &route);
             }
             answer
         }
@@ -354,6 +373,7 @@ async fn identify(app: &App, request: &Parts) -> Result<Caller, Problem> {
             needs_factor: false,
             owner: true,
             standing: Standing::Itself,
+            by_token: false,
             once: None,
             address: None,
         });
@@ -384,8 +404,9 @@ async fn by_token(app: &App, presented: Presented, peer: &Peer) -> Result<Caller
         app.ask(move |store| store.touch_token(&id, now)).await?;
     }
     let (id, role) = (token.id.as_str().into(), token.role);
+    let by_token = token.author.starts_with(BY_TOKEN);
     Ok(Caller {
-        name: format!("token {} ({})", token.name, token.id).into(),
+        name: format!("{BY_TOKEN}{} ({})", token.name, token.id).into(),
         role: token.role,
         session: None,
         narrowing: token.narrowing,
@@ -393,6 +414,7 @@ async fn by_token(app: &App, presented: Presented, peer: &Peer) -> Result<Caller
         needs_factor: false,
         owner: false,
         standing: Standing::Token { id, role },
+        by_token,
         once: None,
         address: peer.address(),
     })
@@ -420,6 +442,7 @@ async fn by_session(app: &App, presented: Presented, peer: &Peer) -> Result<Call
             role: session.role,
         },
         session: Some(id),
+        by_token: false,
         once: None,
         address: peer.address(),
     })
@@ -451,6 +474,8 @@ pub(crate) fn agent(headers: &HeaderMap) -> String {
     text.unwrap_or_default().chars().take(200).collect()
 }
 
+/// As the record names tokens: no user's name has a space.
+const BY_TOKEN: &str = "token ";
 /// Where somebody sets a second factor up.
 const FACTOR: &str = "/people/second-factor";
 /// Uses are noted to the minute: a write for each request would be one too many.

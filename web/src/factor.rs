@@ -36,6 +36,12 @@ pub trait Sealer: Send + Sync + 'static {
     /// # Errors
     /// When the vault cannot be used, or it was sealed otherwise.
     fn open(&self, sealed: &[u8], context: &[&str]) -> Result<Zeroizing<Vec<u8>>, SealError>;
+
+    /// A key of 256 bits to compute with, which no reader of the store has and all nodes have; made at first use. Blocks.
+    ///
+    /// # Errors
+    /// When the vault cannot be used.
+    fn key(&self, purpose: &str) -> Result<Zeroizing<Vec<u8>>, SealError>;
 }
 
 /// A factor can be neither sealed nor opened.

@@ -5,14 +5,15 @@
 //! is told to the proxy at once, which then denies it. How many wait is bounded, for a sandbox and in all.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fmt,
     sync::{Arc, Weak},
     thread::JoinHandle,
     time::Duration,
 };
 
-use jiff::SignedDuration;
+use gig_policy::SandboxId;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::mpsc::{Receiver, Sender};
 
@@ -54,6 +55,15 @@ struct Shared {
     /// To whoever tells of them elsewhere.
     fresh: Sender<HeldRow>,
     heard: Mutex<Option<Receiver<HeldRow>>>,
+    /// Who had which sandbox started.
+    starters: Mutex<HashMap<SandboxId, Starters>>,
+}
+
+/// Of one sandbox.
+struct Starters {
+    /// Each once.
+    people: Vec<Arc<str>>,
+    since: Timestamp,
 }
 
 #[derive(Default)]
@@ -93,6 +103,7 @@ impl HeldDesk {
             bell: Condvar::new(),
             fresh,
             heard: Mutex::new(Some(heard)),
+            starters: Mutex::default(),
         });
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -109,10 +120,11 @@ impl HeldDesk {
     pub fn put_up(
         &self,
         id: &str,
-        facts: HeldFacts,
+        mut facts: HeldFacts,
         most: Duration,
         tell: Tell,
     ) -> Option<HeldPlace> {
+        facts.started_by = self.shared.starters_of(&facts.sandbox);
         let created = self.shared.clock.now();
         let most = SignedDuration::try_from(most).ok()?;
         let expires = created.checked_add(most).ok()?;
@@ -144,6 +156,31 @@ impl HeldDesk {
             id: id.to_owned(),
             desk: Arc::downgrade(&self.shared),
         })
+    }
+
+    /// Somebody has a sandbox of this node started, or uses it: under the two-person rule they let nothing of it pass.
+    /// `alive` says which there are, where those that have ended are to be forgotten.
+    pub(crate) fn started(
+        &self,
+        (sandbox, person): (SandboxId, Arc<str>),
+        alive: impl FnOnce() -> HashSet<SandboxId>,
+    ) {
+        let now = self.shared.clock.now();
+        let mut starters = self.shared.starters.lock();
+        if starters.len() >= MOST_STARTED {
+            let alive = alive();
+            // One that is being started is not there yet.
+            starters.retain(|id, one| {
+                alive.contains(id) || now.duration_since(one.since) < LONGEST_START
+            });
+        }
+        let one = starters.entry(sandbox).or_insert_with(|| Starters {
+            people: Vec::new(),
+            since: now,
+        });
+        if !one.people.contains(&person) {
+            one.people.push(person);
+        }
     }
 
     /// What is put up at this node, once it stands in the store; for one who asks first.
@@ -189,6 +226,14 @@ impl Drop for HeldPlace {
 }
 
 impl Shared {
+    fn starters_of(&self, sandbox: &str) -> Vec<String> {
+        let id = sandbox.parse().ok().map(SandboxId::new);
+        let starters = self.starters.lock();
+        let found = id.and_then(|id| starters.get(&id));
+        let people = found.into_iter().flat_map(|one| one.people.iter());
+        people.map(|one| one.to_string()).collect()
+    }
+
     fn run(&self) {
         while let Some((fresh, ended)) = self.next() {
             if !fresh.is_empty() {
@@ -276,6 +321,10 @@ impl fmt::Debug for HeldPlace {
     }
 }
 
+/// More sandboxes than a node has at once, of which some have ended.
+const MOST_STARTED: usize = 16_384;
+/// Of one sandbox, by far.
+const LONGEST_START: SignedDuration = SignedDuration::from_hours(1);
 /// As many as people look through.
 const MOST: usize = 256;
 /// One sandbox leaves room for others.

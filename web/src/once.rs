@@ -22,7 +22,9 @@ use crate::{
     app::App,
     auth::Caller,
     credential::Digest,
-    document, profile,
+    document,
+    places::{Place, asked_by, on_behalf},
+    profile,
     role::Permission,
     router::LONGEST_BODY,
     store::{Asked, Begun, Finish, KeptAnswer, Once},
@@ -83,14 +85,24 @@ async fn make(
         return repeated(begun);
     }
     parts.extensions.insert(caller.with(once.clone()));
+    let place = parts.extensions.remove::<Arc<Place>>();
     let request = Request::from_parts(parts, Body::from(body));
-    // To its end, also when who asked has gone: what was done is taken down.
+    // To its end, also when who asked has gone: what was done is taken down. It is their turn all that while, and the
+    // place of what is long.
+    let asks = asked_by();
     let task = {
         let app = Arc::clone(&app);
         app.clone().attachments.spawn(async move {
-            let ran = tokio::time::timeout(WITHIN, next.run(request)).await;
-            let late = |_| Problem::unavailable("it took too long; try again").into_response();
-            taken_down(&app, once, ran.unwrap_or_else(late)).await
+            let _place = place;
+            let made = async {
+                let ran = tokio::time::timeout(WITHIN, next.run(request)).await;
+                let late = |_| Problem::unavailable("it took too long; try again").into_response();
+                taken_down(&app, once, ran.unwrap_or_else(late)).await
+            };
+            match asks {
+                Some(asks) => on_behalf(asks, made).await,
+                None => made.await,
+            }
         })
     };
     task.await.map_err(Problem::internal)

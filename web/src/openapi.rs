@@ -150,6 +150,7 @@ mod tests {
             );
         };
         has("/api/v1/proposals/{id}/simulation", "get", "429");
+        has("/api/v1/audit/export/{format}", "get", "429");
         for status in ["403", "409", "429"] {
             has("/api/v1/policies/{name}", "put", status);
             has("/api/v1/policies/{name}/rollback", "post", status);

@@ -73,25 +73,29 @@ impl Hasher {
         password: Zeroizing<String>,
     ) -> Result<String, PasswordRefused> {
         let name = name.to_owned();
-        let _turn = self
-            .turns
-            .acquire()
-            .await
-            .map_err(|_| PasswordRefused::Hash)?;
-        let hashed = tokio::task::spawn_blocking(move || Self::hash(&name, &password)).await;
-        hashed.map_err(|_| PasswordRefused::Hash)?
+        let hashed = self.in_turn(move || Self::hash(&name, &password)).await;
+        hashed.ok_or(PasswordRefused::Hash)?
     }
 
     /// Whether it is the password; `None` for a name that nobody has.
     pub(crate) async fn check(&self, kept: Option<String>, password: Zeroizing<String>) -> bool {
-        let Ok(_turn) = self.turns.acquire().await else {
-            return false;
-        };
         let known = kept.is_some();
         let kept = kept.unwrap_or_else(|| self.nobody.to_string());
-        let checked =
-            tokio::task::spawn_blocking(move || password.len() <= LONGEST && is(&kept, &password));
+        let checked = self.in_turn(move || password.len() <= LONGEST && is(&kept, &password));
         checked.await.unwrap_or_default() && known
+    }
+
+    /// Computes beside the runtime. The turn ends with the work: whoever asked may go away before it does.
+    async fn in_turn<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let turn = Arc::clone(&self.turns).acquire_owned().await.ok()?;
+        let done = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work()
+        });
+        done.await.ok()
     }
 }
 
@@ -161,6 +165,10 @@ const AT_ONCE: usize = 2;
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use futures_util::poll;
+
     use super::*;
 
     #[test]
@@ -171,6 +179,26 @@ mod tests {
         assert!(!is(&kept, "correct horse batterx"));
         assert!(!is("nonsense", "correct horse battery"));
         assert_ne!(kept, Hasher::hash("ana", "correct horse battery").unwrap());
+    }
+
+    #[tokio::test]
+    async fn who_goes_away_gives_no_turn_back_before_the_work_is_done() {
+        let hasher = Hasher::new().unwrap();
+        let (open, opened) = std::sync::mpsc::channel::<()>();
+        let (begun, begins) = tokio::sync::oneshot::channel();
+        let mut work = Box::pin(hasher.in_turn(move || {
+            begun.send(()).unwrap();
+            let _ended = opened.recv();
+        }));
+        assert!(poll!(&mut work).is_pending());
+        begins.await.unwrap();
+        drop(work);
+        assert_eq!(hasher.turns.available_permits(), AT_ONCE - 1);
+        drop(open);
+        let all = u32::try_from(AT_ONCE).unwrap();
+        let back = hasher.turns.acquire_many(all);
+        let back = tokio::time::timeout(Duration::from_secs(60), back).await;
+        assert!(back.is_ok(), "it is given back with the end of the work");
     }
 
     #[test]

@@ -276,11 +276,16 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn told_denials(&self, now: Timestamp) -> Result<Vec<ToldRow>, StoreError>;
 
-    /// Takes what a webhook is to be told; `false` where it was told before, or another node tells it.
+    /// Takes what a webhook is to be told; `None` where it was told before, or another node tells it; else what it was
+    /// told by first, where it may have taken that: it is the same message.
     ///
     /// # Errors
     /// [`StoreError`].
-    fn begin_telling(&self, telling: &Telling, now: Timestamp) -> Result<bool, StoreError>;
+    fn begin_telling(
+        &self,
+        telling: &Telling,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError>;
 
     /// Says how that ended.
     ///

@@ -35,6 +35,7 @@ pub(crate) mod signature;
 use crate::{
     api::held::DeniedView,
     app::App,
+    credential::Digest,
     outbound::{OutboundError, OutboundRequest},
     store::{HeldRow, Telling, ToldState, Webhook},
 };
@@ -289,17 +290,20 @@ async fn deliver(app: Arc<App>, webhook: Webhook, news: Arc<News>) -> bool {
     let (telling, now) = (news.telling(&webhook), app.now());
     let noted = telling.clone();
     let begun = app.ask(move |store| store.begin_telling(&noted, now)).await;
-    match (&*news, begun) {
-        (News::Denied(..), Ok(false) | Err(_)) => return true,
+    let first = match (&*news, begun) {
+        (_, Ok(Some(first))) => first,
+        (News::Denied(..), Ok(None) | Err(_)) => return true,
+        (News::Held(_), Ok(None)) => telling.about.clone(),
         (News::Held(_), Err(_)) => {
             tracing::warn!(
                 webhook = webhook.name,
                 "it is told what waits, and cannot answer"
             );
+            telling.about.clone()
         }
-        _ => {}
-    }
-    let told = tried(&app, &webhook, &news).await;
+    };
+    let id = message_of(&webhook, &telling.what, &first);
+    let told = tried(&app, &webhook, (&news, &id)).await;
     let (now, state) = match told {
         Ok(()) => (app.now(), ToldState::Told),
         Err(Untold {
@@ -338,8 +342,7 @@ struct Untold {
 }
 
 /// As often as it is worth.
-async fn tried(app: &App, webhook: &Webhook, news: &News) -> Result<(), Untold> {
-    let id = message_id();
+async fn tried(app: &App, webhook: &Webhook, (news, id): (&News, &str)) -> Result<(), Untold> {
     let (mut why, mut may_stand) = (None, false);
     let tries = match news {
         News::Held(_) => PAUSES.len(),
@@ -356,7 +359,7 @@ async fn tried(app: &App, webhook: &Webhook, news: &News) -> Result<(), Untold> 
         if !waits(app, news).await {
             break;
         }
-        match once(app, webhook, (Some(news), &id)).await {
+        match once(app, webhook, (Some(news), id)).await {
             Ok(()) => return Ok(()),
             Err(error) => {
                 let again = error.passes();
@@ -425,7 +428,15 @@ pub(crate) async fn place(app: &App, webhook: &Webhook) -> Result<Zeroizing<Stri
         .map_err(TellError::Files)
 }
 
-/// The same however often it is tried.
+/// The same however often it is tried, in whichever round and by whichever node: who takes it twice shows it once. Of a
+/// webhook that is set up anew it is another.
+fn message_of(webhook: &Webhook, what: &str, first: &str) -> String {
+    let (name, since) = (&webhook.name, webhook.changed.as_second());
+    let digest = Digest::of(&format!("gig message\n{name}\n{since}\n{what}\n{first}"));
+    format!("msg_{}", digest.words())
+}
+
+/// Of a message that stands for itself.
 pub(crate) fn message_id() -> String {
     format!("msg_{}", Uuid::now_v7().simple())
 }

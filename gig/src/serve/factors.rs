@@ -1,5 +1,5 @@
-//! Second factors of people, sealed with a key of gig's own that the vault keeps: of this machine, or of its
-//! fleet.
+//! Second factors of people, sealed with a key of gig's own that the vault keeps, and what else is computed with such
+//! keys: of this machine, or of its fleet.
 
 use gig_vault::{SecretBytes, Vault};
 use gig_web::{SealError, Sealer};
@@ -27,6 +27,13 @@ impl Sealer for VaultSealer {
         let vault = vault::open().map_err(failed)?;
         let opened = opened(&vault, sealed, context);
         opened.map_err(|error| failed(error.into()))
+    }
+
+    fn key(&self, purpose: &str) -> Result<Zeroizing<Vec<u8>>, SealError> {
+        let vault = vault::open().map_err(failed)?;
+        let key = vault.derive_own(purpose);
+        let key = key.map_err(|error| failed(error.into()))?;
+        Ok(Zeroizing::new(key.expose().to_vec()))
     }
 }
 

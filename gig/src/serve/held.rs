@@ -21,6 +21,8 @@ impl Desk for People {
             sandbox: held.sandbox.to_string(),
             server: held.server.as_ref().map(text).unwrap_or_default(),
             profile: held.profile.as_ref().map(text).unwrap_or_default(),
+            // The appliance knows.
+            started_by: Vec::new(),
             host: text(&held.host),
             port: held.port,
             protocol: held.protocol.to_owned(),

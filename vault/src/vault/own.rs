@@ -56,6 +56,17 @@ impl Vault {
         key.open(&sealed, context.as_slice()).map_err(broken)
     }
 
+    /// A key for `purpose` to compute with, made at first use: the same wherever this vault is opened.
+    ///
+    /// # Errors
+    /// When the vault cannot be read or written.
+    pub fn derive_own(&self, purpose: &str) -> Result<SecretBytes, UseVaultError> {
+        let derived = self
+            .own_key(purpose)?
+            .derive(b"gig's own, to compute with")?;
+        Ok(derived.octets().duplicate())
+    }
+
     /// The key for a purpose, made if there is none.
     fn own_key(&self, purpose: &str) -> Result<Key, UseVaultError> {
         self.change(|view| {

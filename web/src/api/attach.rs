@@ -170,6 +170,7 @@ impl Attaching {
     /// Starts it, unless whoever asked is gone before: then what was begun ends by itself.
     async fn start(&self, gone: impl Future<Output = ()>) -> Result<Attached, Problem> {
         let app = &self.app;
+        app.starts(self.id, &self.caller);
         app.record(self.entry(VerdictWord::Allow, "attach asked for"))
             .await?;
         let profile = Arc::clone(&self.whose.profile);

@@ -27,7 +27,7 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::{Caller, origin},
-    places::on_behalf,
+    places::{Turn, on_behalf},
     role::Permission,
 };
 
@@ -160,8 +160,12 @@ impl Rest {
         let still = self.caller.still(&self.app).await;
         still.map_err(|problem| problem.detail)?;
         // Beside what they look at meanwhile: an export that may take an hour is not cut for that.
-        let asks = format!("export of {}", self.caller.whose_turn());
-        let page = on_behalf(asks.into(), self.app.search(query.clone())).await;
+        let turn = self.caller.turn();
+        let asks = Turn {
+            own: format!("export of {}", turn.own).into(),
+            ..turn
+        };
+        let page = on_behalf(asks, self.app.search(query.clone())).await;
         let page = page.map_err(|problem| problem.detail)?;
         let mut text = String::new();
         self.wanted.lines(&page.records, &mut text);

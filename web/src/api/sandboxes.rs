@@ -252,6 +252,7 @@ pub(crate) async fn start_server(
     let tell = {
         let (app, caller) = (Arc::clone(app), caller.clone());
         move |id, words: &str| {
+            app.starts(id, &caller);
             let mut entry = act(&app, &caller, name.as_str(), Some(id), words);
             entry.findings.extend(whose.words());
             entry

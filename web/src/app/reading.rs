@@ -172,7 +172,10 @@ mod tests {
     use gig_audit::search::Filter;
 
     use super::*;
-    use crate::{app::tests::Lab, places::on_behalf};
+    use crate::{
+        app::tests::Lab,
+        places::{Turn, on_behalf},
+    };
 
     fn query() -> Query {
         Query {
@@ -223,15 +226,19 @@ mod tests {
         let lab = Lab::new();
         let (open, opened) = std::sync::mpsc::channel::<()>();
         let opened = Arc::new(parking_lot::Mutex::new(opened));
-        let slow = |name: &'static str| {
+        let slow = |turn: Turn| {
             let opened = Arc::clone(&opened);
             let work = move || {
                 let _ended = opened.lock().recv();
                 Ok(())
             };
-            on_behalf(name.into(), lab.app.look(work)).boxed()
+            on_behalf(turn, lab.app.look(work)).boxed()
         };
-        let mut both = [slow("person ana"), slow("export of person ana")];
+        let export = Turn {
+            own: "export of person ana".into(),
+            person: "person ana".into(),
+        };
+        let mut both = [slow("person ana".into()), slow(export)];
         for one in &mut both {
             assert!(poll!(one).is_pending());
         }

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use super::App;
 use crate::{
     api_error::Problem,
+    auth::Caller,
     control::{
         Attached, ControlError, Decide, Decided, Registered, Registration, SandboxFacts, Wanted,
     },
@@ -89,6 +90,12 @@ impl App {
         };
         under_way.insert(pair, begun);
         Instance::New(start)
+    }
+
+    /// Somebody has this sandbox started, or uses it: what it asks for and waits for is theirs as well.
+    pub(crate) fn starts(&self, id: SandboxId, caller: &Caller) {
+        let alive = || self.control.sandboxes().iter().map(|one| one.id).collect();
+        self.held.started((id, caller.profile()), alive);
     }
 
     /// Starts a sandbox of a registered server, under the policy that is in force for it. Few at once.

@@ -125,7 +125,7 @@ impl Lab {
             what: String::new(),
         };
         let at = self.app.now() - ago;
-        assert!(self.store.begin_telling(&telling, at).unwrap());
+        assert!(self.store.begin_telling(&telling, at).unwrap().is_some());
         let told = crate::store::ToldState::Told;
         self.store.end_telling(&telling, told, at).unwrap();
     }

@@ -9,12 +9,13 @@
 
 use std::{collections::HashMap, net::IpAddr};
 
+use aws_lc_rs::hmac;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 
 use crate::{
     credential::Digest,
-    store::{Counter, TRIES_WINDOW},
+    store::{Counter, Name, TRIES_WINDOW},
 };
 
 /// The counters.
@@ -130,14 +131,34 @@ impl SignInLimits {
     }
 }
 
-/// The same for the store, which learns no name and no address by it: what is typed as a name may be a password.
-pub(crate) fn counters(tried: Tried<'_>, address: Option<IpAddr>) -> Vec<Counter> {
-    let of = |(key, most): (Key, u32)| Counter {
-        what: Digest::of(&format!("{key:?}")),
-        most,
-        forgets: !matches!(key, Key::Address(_) | Key::Name(_)),
+/// The same for the store, which learns no name and no address by it: what is typed as a name may be a password. Without
+/// a key, and of what is nobody's name, it is given nothing: that is counted here alone.
+pub(crate) fn counters(
+    tried: Tried<'_>,
+    address: Option<IpAddr>,
+    key: Option<&hmac::Key>,
+) -> Vec<Counter> {
+    let Some(secret) = key else {
+        return Vec::new();
     };
-    keys(tried, address).into_iter().map(of).collect()
+    let could_be = match tried {
+        Tried::Name(name) => name.parse::<Name>().is_ok(),
+        Tried::Known(_) | Tried::SetUp | Tried::Provider => true,
+    };
+    let of = |(key, most): (Key, u32)| {
+        let told = match key {
+            Key::Pair(..) | Key::Name(_) => could_be,
+            Key::Address(_) | Key::Known(_) | Key::SetUp(_) | Key::Provider(_) => true,
+        };
+        let tag = hmac::sign(secret, format!("{key:?}").as_bytes());
+        let octets = tag.as_ref().try_into().ok()?;
+        told.then_some(Counter {
+            what: Digest::from_octets(octets),
+            most,
+            forgets: !matches!(key, Key::Address(_) | Key::Name(_)),
+        })
+    };
+    keys(tried, address).into_iter().filter_map(of).collect()
 }
 
 fn keys(tried: Tried<'_>, address: Option<IpAddr>) -> Vec<(Key, u32)> {
@@ -259,6 +280,31 @@ mod tests {
         }
         assert!(limits.attempt(Tried::Name("ana"), None, at(2)).is_err());
         limits.attempt(Tried::Name("ben"), None, at(2)).unwrap();
+    }
+
+    #[test]
+    fn the_store_is_given_no_digest_that_is_found_by_trying_words() {
+        let (here, key) = (
+            Some([192, 0, 2, 1].into()),
+            hmac::Key::new(hmac::HMAC_SHA256, b"one"),
+        );
+        let other = hmac::Key::new(hmac::HMAC_SHA256, b"other");
+        let of = |name, key| -> Vec<_> {
+            let all = counters(Tried::Name(name), here, key);
+            all.iter().map(|one| one.what.octets()).collect()
+        };
+        let mine = of("ana", Some(&key));
+        assert_eq!(mine.len(), 3);
+        assert_eq!(mine, of("ANA", Some(&key)), "the same on every node");
+        let others = of("ana", Some(&other));
+        assert!(mine.iter().all(|one| !others.contains(one)));
+        let plain = Digest::of(&format!("{:?}", Key::Name("ana".to_owned())));
+        assert!(!mine.contains(&plain.octets()));
+        // What is no name may be a password: of that only where it comes from is counted there.
+        let typed = of("correct horse battery!", Some(&key));
+        assert_eq!(typed.len(), 1);
+        assert!(mine.contains(&typed[0]));
+        assert!(of("ana", None).is_empty());
     }
 
     #[test]

@@ -7,7 +7,10 @@
 use std::{collections::BTreeMap, fmt, net::SocketAddr, sync::Arc};
 
 use axum::http::{HeaderMap, HeaderValue};
-use gig_audit::{Deed, Entry, Event, VerdictWord};
+use gig_audit::{
+    Deed, Entry, Event, VerdictWord,
+    search::{Filter, Query},
+};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
@@ -19,7 +22,7 @@ use crate::{
     outbound::OutboundError,
     pages::in_query,
     role::Role,
-    store::{Account, Actor, Change, ChangeError, Name, Standing},
+    store::{Account, Actor, Change, ChangeError, Name, Standing, Token, User, folded},
 };
 
 mod id_token;
@@ -195,7 +198,11 @@ impl SingleSignOn {
     }
 
     /// Signs somebody in whom the provider vouches for.
-    pub(crate) async fn finish(&self, app: &App, back: Returned<'_>) -> Result<SignedOn, Refused> {
+    pub(crate) async fn finish(
+        &self,
+        app: &Arc<App>,
+        back: Returned<'_>,
+    ) -> Result<SignedOn, Refused> {
         let Some(round) = Round::of(app, back.headers, back.state, app.now()) else {
             return Err(Refused::NotBegun);
         };
@@ -220,7 +227,7 @@ impl SingleSignOn {
 
     async fn admit(
         &self,
-        app: &App,
+        app: &Arc<App>,
         round: &Round,
         back: Returned<'_>,
     ) -> Result<Zeroizing<String>, (Option<Name>, Refused)> {
@@ -274,36 +281,35 @@ impl SingleSignOn {
     /// A session for the account, which is made at its first sign-in.
     async fn start(
         &self,
-        app: &App,
+        app: &Arc<App>,
         claims: &Claims,
         name: Name,
         back: Returned<'_>,
     ) -> Result<Zeroizing<String>, Refused> {
-        let role = self.role_of(claims).ok_or(Refused::NoRole)?;
         let account = Account {
             issuer: self.settings.issuer.clone(),
             subject: claims.subject.clone(),
         };
         let wanted = account.clone();
         let known = app.ask(move |store| store.user_of(&wanted)).await?;
+        let Some(role) = self.role_of(claims) else {
+            if let Some(user) = known {
+                lose(app, (user, account), back.address).await?;
+            }
+            return Err(Refused::NoRole);
+        };
         let names = match &known {
             Some(user) => vec![user.name.parse::<Name>()?],
             None => naming::free_names(&name),
         };
         for name in names {
+            if known.is_none() && has_run(app, &name).await? {
+                continue;
+            }
             let minted = mint_session().map_err(Problem::internal)?;
             let now = app.now();
             let expires = now.checked_add(super::sign_in::LONGEST);
-            let person: Arc<str> = name.as_str().into();
-            let actor = Actor {
-                once: None,
-                name: Arc::clone(&person),
-                person: Some(person),
-                owner: false,
-                standing: Standing::Itself,
-                address: back.address,
-                at: now,
-            };
+            let actor = themselves(app, name.as_str(), back.address);
             let change = Change::SignOn {
                 id: minted.id,
                 digest: minted.digest,
@@ -345,6 +351,65 @@ impl SingleSignOn {
         let mut found = roles.filter(|(group, _)| groups.contains(group.as_str()));
         let found = found.next().map(|(_, role)| *role);
         found.or(self.settings.default_role)
+    }
+}
+
+/// Whether something has run under this name, for somebody whom a gateway named or who was a user once: what ran, what
+/// it printed and what waits is nobody's who only calls themselves so.
+async fn has_run(app: &Arc<App>, name: &Name) -> Result<bool, Problem> {
+    let is_theirs = |profile: &str| folded(profile) == folded(name.as_str());
+    if app
+        .control
+        .sandboxes()
+        .iter()
+        .any(|one| is_theirs(&one.profile))
+    {
+        return Ok(true);
+    }
+    let query = Query {
+        filter: Filter {
+            event: vec![Event::SandboxStart.to_string()],
+            profile: vec![name.to_string(), folded(name.as_str())],
+            ..Filter::default()
+        },
+        before: None,
+        limit: 1,
+    };
+    Ok(!app.search(query).await?.records.is_empty())
+}
+
+/// Ends the sessions and tokens of somebody whose groups have no role any more. Who has nothing that could end is not in
+/// the record for it again.
+async fn lose(
+    app: &App,
+    (user, account): (User, Account),
+    address: Option<SocketAddr>,
+) -> Result<(), Problem> {
+    let (name, now) = (user.name.clone(), app.now());
+    let has_any = app.ask(move |store| {
+        let theirs = |token: &Token| folded(&token.person) == folded(&name);
+        Ok(!store.sessions_of(&name, now)?.is_empty() || store.tokens()?.iter().any(theirs))
+    });
+    if !has_any.await? && user.role == Role::Viewer {
+        return Ok(());
+    }
+    let actor = themselves(app, &user.name, address);
+    let name = user.name.parse()?;
+    app.change(actor, Change::SignOnLost { name, account })
+        .await
+        .map(drop)
+}
+
+/// Somebody whom the provider vouches for, at this moment.
+fn themselves(app: &App, name: &str, address: Option<SocketAddr>) -> Actor {
+    Actor {
+        once: None,
+        name: name.into(),
+        person: Some(name.into()),
+        owner: false,
+        standing: Standing::Itself,
+        address,
+        at: app.now(),
     }
 }
 

@@ -1,7 +1,8 @@
 //! How fast somebody changes things: so many a minute, each session's user and each token by itself, so that a program
-//! that went wrong or a token that leaked fills neither the record nor anybody's day.
+//! that went wrong or a token that leaked fills neither the record nor anybody's day. All tokens of one person have a
+//! bound together, and those that tokens made that of one: making tokens buys nothing.
 //!
-//! Promises that reading is never counted, nor what only computes, nor what runs sandboxes, which has bounds of its own
+//! Promises that reading is never counted, but for exports, each of which is in the record; nor what only computes, nor what runs sandboxes, which has bounds of its own
 //! and which gateways ask for as often as they are asked, nor what throws somebody out; and that this machine's owner,
 //! at gig's own socket, waits for nothing. Kept in memory, by each node.
 
@@ -11,7 +12,7 @@ use http::{Method, StatusCode};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::api_error::Problem;
+use crate::{api_error::Problem, places::Turn};
 
 /// Of each caller, when all of their changes are there again.
 #[derive(Debug)]
@@ -38,17 +39,27 @@ impl Paces {
     ///
     /// # Errors
     /// 429 where they made as many as may be, with the seconds to wait.
-    pub(crate) fn take(&self, caller: String) -> Result<(), Problem> {
+    pub(crate) fn take(&self, caller: &Turn) -> Result<(), Problem> {
         let now = Instant::now();
         let mut full = self.full.lock();
         if full.len() >= MOST {
             full.retain(|_, full| *full > now);
         }
-        let kept = full.entry(caller).or_insert(now);
-        let after = (*kept).max(now) + self.each;
-        let owed = after.duration_since(now);
-        if owed > self.burst {
-            let wait = (owed - self.burst).as_secs_f64().ceil();
+        let mut counters = vec![(caller.own.to_string(), self.each)];
+        if caller.own != caller.person {
+            let all = format!("tokens of {}", caller.person);
+            counters.push((all, self.each / TOGETHER));
+        }
+        let mut taken = Vec::new();
+        let mut most = Duration::ZERO;
+        for (who, each) in counters {
+            let kept = full.get(&who).copied().unwrap_or(now);
+            let after = kept.max(now) + each;
+            most = most.max(after.duration_since(now));
+            taken.push((who, after));
+        }
+        if most > self.burst {
+            let wait = (most - self.burst).as_secs_f64().ceil();
             let words =
                 "you change more than anybody does in a minute: go on when Retry-After says";
             let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_often", words);
@@ -59,7 +70,8 @@ impl Paces {
             )]
             return Err(problem.retried_after((wait as u64).max(1)));
         }
-        *kept = after;
+        // What was refused is owed by nobody.
+        full.extend(taken);
         Ok(())
     }
 }
@@ -67,8 +79,11 @@ impl Paces {
 /// Whether this is counted, as `METHOD /path/of/the/route`.
 pub(crate) fn is_counted(method: &Method, route: &str) -> bool {
     let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-    !reads && !FREE.contains(&route)
+    (!reads && !FREE.contains(&route)) || route == EXPORT
 }
+
+/// Read, and recorded each time.
+pub(crate) const EXPORT: &str = "GET /api/v1/audit/export/{format}";
 
 /// What changes nothing that is kept, or has bounds of its own.
 pub(crate) const FREE: [&str; 15] = [
@@ -91,6 +106,8 @@ pub(crate) const FREE: [&str; 15] = [
     "POST /api/v1/webhooks/{name}/answer",
 ];
 
+/// As many tokens of one person as work at full speed.
+const TOGETHER: u32 = 5;
 const MINUTE: Duration = Duration::from_secs(60);
 /// Callers are users and tokens: as many as are remembered at once.
 const MOST: usize = 10_000;
@@ -102,7 +119,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn so_many_changes_are_made_at_once_and_then_as_many_as_time_gives() {
         let paces = Paces::new(60);
-        let take = |who: &str| paces.take(who.to_owned());
+        let take = |who: &str| paces.take(&who.into());
         for _ in 0..120 {
             take("token a").unwrap();
         }
@@ -123,10 +140,29 @@ mod tests {
         assert!(take("token a").is_err(), "nobody saves up");
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn all_tokens_of_a_person_have_a_bound_together_and_leave_the_person_theirs() {
+        let paces = Paces::new(60);
+        let take = |own: &str, person: &str| {
+            let turn = Turn {
+                own: own.into(),
+                person: person.into(),
+            };
+            paces.take(&turn).is_ok()
+        };
+        // One that went wrong takes what is its own.
+        assert_eq!((0..500).filter(|_| take("token 0", "ana")).count(), 120);
+        let made = (1..60).flat_map(|one| (0..120).map(move |_| format!("token {one}")));
+        let made = made.filter(|one| take(one, "ana")).count();
+        assert_eq!(made, 4 * 120);
+        assert_eq!((0..500).filter(|_| take("ana", "ana")).count(), 120);
+        assert!(take("token x", "ben"));
+    }
+
     #[test]
     fn every_route_that_is_not_counted_is_one() {
         let routes = include_str!("../router.rs");
-        for free in FREE {
+        for free in FREE.into_iter().chain([EXPORT]) {
             let (_, path) = free.split_once(' ').unwrap();
             assert!(routes.contains(&format!("\"{path}\"")), "{free}");
         }

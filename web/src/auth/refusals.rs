@@ -1,5 +1,6 @@
 //! What was refused to somebody who presented something, or whom we know: in the record, once a minute for
-//! each of them and each route, so that nobody fills it.
+//! each of them and each route, and so many in a minute of one person, by whatever tokens, so that nobody fills it. How
+//! often it was since, and what was left out, the next one says.
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
@@ -16,24 +17,99 @@ use crate::app::App;
 
 /// When each was told last.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals(Mutex<HashMap<(String, String), Timestamp>>);
+pub(crate) struct Refusals(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// By who and what.
+    each: HashMap<(String, String), Told>,
+    /// By whose they are.
+    all: HashMap<String, Told>,
+}
+
+/// Since when, how many were told and how many were not.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    since: Timestamp,
+    count: u32,
+    folded: u64,
+}
+
+impl Told {
+    fn is_over(&self, now: Timestamp) -> bool {
+        now.duration_since(self.since) >= MINUTE
+    }
+}
+
+/// How many were not told, that are said with one that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Folded {
+    /// The same.
+    same: u64,
+    /// Others of the same people.
+    others: u64,
+}
+
+/// Who was refused something, by name or address, and whose they are.
+type Who<'a> = (&'a str, &'a str);
 
 impl Refusals {
-    /// Whether this one is to be told.
-    fn is_new(&self, who: String, route: &str, now: Timestamp) -> bool {
-        let mut told = self.0.lock();
-        if told.len() >= MOST {
-            told.retain(|_, at| now.duration_since(*at) < MINUTE);
+    /// What is told with this one; `None` where it is not told.
+    fn fold(&self, (who, whose): Who<'_>, route: &str, now: Timestamp) -> Option<Folded> {
+        let mut inner = self.0.lock();
+        let Inner { each, all } = &mut *inner;
+        if each.len() >= MOST {
+            each.retain(|_, told| !told.is_over(now));
         }
-        let key = (who, route.to_owned());
-        match told.get(&key) {
-            Some(at) if now.duration_since(*at) < MINUTE => return false,
-            // Full of those who were told in this minute: strangers flood.
-            None if told.len() >= MOST => return false,
-            _ => {}
+        if all.len() >= MOST {
+            all.retain(|_, told| !told.is_over(now));
         }
-        told.insert(key, now);
-        true
+        let new = Told {
+            since: now,
+            count: 0,
+            folded: 0,
+        };
+        let key = (who.to_owned(), route.to_owned());
+        if let Some(told) = each.get_mut(&key).filter(|told| !told.is_over(now)) {
+            told.folded += 1;
+            return None;
+        }
+        // Full of those who were told in this minute: strangers flood.
+        let has_room = |len: usize, is_there: bool| len < MOST || is_there;
+        if !has_room(each.len(), each.contains_key(&key))
+            || !has_room(all.len(), all.contains_key(whose))
+        {
+            return None;
+        }
+        let theirs = all.entry(whose.to_owned()).or_insert(new);
+        let mut others = 0;
+        if theirs.is_over(now) {
+            others = theirs.folded;
+            *theirs = new;
+        }
+        if theirs.count >= MOST_OF_ONE {
+            theirs.folded += 1;
+            return None;
+        }
+        theirs.count += 1;
+        let before = each.insert(key, new);
+        let same = before.map_or(0, |told| told.folded);
+        Some(Folded { same, others })
+    }
+}
+
+impl Folded {
+    /// As findings of a record.
+    fn words(self) -> impl Iterator<Item = Arc<str>> {
+        let same =
+            (self.same > 0).then(|| format!("{} times more before, not recorded", self.same));
+        let others = (self.others > 0).then(|| {
+            format!(
+                "{} other refusals of the same person or network, not recorded",
+                self.others
+            )
+        });
+        same.into_iter().chain(others).map(Into::into)
     }
 }
 
@@ -50,26 +126,54 @@ pub(super) fn presents(app: &App, request: &Parts) -> bool {
     headers.contains_key(header::AUTHORIZATION) || cookie::read(app, headers).is_some()
 }
 
+/// Somebody whom we know.
+#[derive(Debug, Clone)]
+pub(crate) struct Refused {
+    /// As the record names them.
+    name: Arc<str>,
+    /// The person, or who made the token.
+    whose: Arc<str>,
+}
+
+impl Refused {
+    pub(crate) fn of(caller: &Caller) -> Self {
+        Self {
+            name: Arc::clone(&caller.name),
+            whose: caller.turn().person,
+        }
+    }
+
+    /// Somebody who is known by a name alone.
+    pub(crate) fn named(name: Arc<str>) -> Self {
+        Self {
+            whose: Arc::clone(&name),
+            name,
+        }
+    }
+}
+
 impl App {
     /// The same for what somebody is not shown: to a token of other servers a server is not there, and what
     /// it tries is told all the same.
     pub(crate) fn tell_hidden(&self, caller: &Caller, route: &str) {
-        self.tell_refusal(Some(Arc::clone(&caller.name)), caller.address, route);
+        self.tell_refusal(Some(&Refused::of(caller)), caller.address, route);
     }
 
     /// The same for an answer by a webhook to what it may not answer; `about` and why in words. Once a minute for each
     /// that is answered.
     pub(crate) fn tell_refused_answer(&self, caller: &Caller, (about, why): (&str, &str)) {
         let who = format!("{} {about}", caller.name);
-        if !self.refusals.is_new(who, "an answer", self.now()) {
+        let who = (who.as_str(), &*caller.name);
+        let Some(folded) = self.refusals.fold(who, "an answer", self.now()) else {
             return;
-        }
+        };
         let mut entry = Entry::new(Event::Auth);
         entry.profile = Some(Arc::clone(&caller.name));
         entry.src = caller.address;
         entry.verdict = Some(VerdictWord::Deny);
         entry.deed = Some(Deed::Refused);
         entry.findings = vec![format!("refused to answer {about}: {why}").into()];
+        entry.findings.extend(folded.words());
         if let Err(error) = self.recorder.queue(entry) {
             tracing::warn!(%error, "a refusal is not in the record");
         }
@@ -78,28 +182,30 @@ impl App {
     /// Puts a refusal in the record. It has happened: nobody waits for it.
     pub(crate) fn tell_refusal(
         &self,
-        name: Option<Arc<str>>,
+        refused: Option<&Refused>,
         address: Option<SocketAddr>,
         route: &str,
     ) {
         let from = address.map(|at| network(at.ip()).to_string());
-        let who = name.as_deref().map(str::to_owned).or(from);
-        if !self
-            .refusals
-            .is_new(who.unwrap_or_default(), route, self.now())
-        {
+        let from = from.unwrap_or_default();
+        let who = match refused {
+            Some(refused) => (&*refused.name, &*refused.whose),
+            None => (from.as_str(), from.as_str()),
+        };
+        let Some(folded) = self.refusals.fold(who, route, self.now()) else {
             return;
-        }
+        };
         let mut entry = Entry::new(Event::Auth);
-        let what = match &name {
+        let what = match refused {
             Some(_) => "refused by role or from another site",
             None => "refused what was presented",
         };
-        entry.profile = name;
+        entry.profile = refused.map(|refused| Arc::clone(&refused.name));
         entry.src = address;
         entry.verdict = Some(VerdictWord::Deny);
         entry.deed = Some(Deed::Refused);
         entry.findings = vec![format!("{what}: {route}").into()];
+        entry.findings.extend(folded.words());
         if let Err(error) = self.recorder.queue(entry) {
             tracing::warn!(%error, "a refusal is not in the record");
         }
@@ -109,6 +215,8 @@ impl App {
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 /// A megabyte or two.
 const MOST: usize = 10_000;
+/// Of one person in a minute, by whatever they ask: somebody who looks for a way in tries few doors.
+const MOST_OF_ONE: u32 = 30;
 
 #[cfg(test)]
 mod tests {
@@ -118,14 +226,42 @@ mod tests {
     fn a_refusal_is_told_once_a_minute_and_a_flood_is_bounded() {
         let refusals = Refusals::default();
         let at = |seconds: i64| Timestamp::from_second(1_800_000_000 + seconds).unwrap();
-        let new = |who: &str, route, seconds| refusals.is_new(who.to_owned(), route, at(seconds));
+        let new = |who: &str, route, seconds| {
+            let told = refusals.fold((who, who), route, at(seconds));
+            told.is_some()
+        };
         assert!(new("ana", "GET /a", 0) && !new("ana", "GET /a", 59) && new("ana", "GET /a", 60));
         assert!(new("ana", "GET /b", 60) && new("ben", "GET /a", 60));
         for n in 0..MOST {
             let _told = new(&n.to_string(), "GET /a", 60);
         }
         assert!(!new("somebody else", "GET /a", 61));
-        assert!(refusals.0.lock().len() <= MOST);
+        assert!(refusals.0.lock().each.len() <= MOST);
         assert!(new("somebody else", "GET /a", 121));
+    }
+
+    #[test]
+    fn of_one_person_so_many_are_told_in_a_minute_and_the_next_says_how_many_were_not() {
+        let refusals = Refusals::default();
+        let at = |seconds: i64| Timestamp::from_second(1_800_000_000 + seconds).unwrap();
+        let token = |n: u32, whose, seconds| {
+            let who = format!("token {n}");
+            refusals.fold((&who, whose), "GET /a", at(seconds))
+        };
+        let told = (0..1000).filter(|n| token(*n, "ana", 0).is_some()).count();
+        assert_eq!(told, 30, "however many tokens there are");
+        assert!(token(0, "ana", 1).is_none());
+        let none = Folded { same: 0, others: 0 };
+        assert_eq!(token(2000, "ben", 1), Some(none));
+        let folded = token(0, "ana", 60).unwrap();
+        assert_eq!(
+            folded,
+            Folded {
+                same: 1,
+                others: 970
+            }
+        );
+        let words: Vec<_> = folded.words().collect();
+        assert!(words[0].starts_with("1 times more") && words[1].starts_with("970 other"));
     }
 }

@@ -82,7 +82,7 @@ impl Proven {
     pub(crate) async fn done(&self, app: &App) {
         let tried = tried(self.known.as_deref(), &self.user.name);
         app.limits.succeeded(tried, self.from);
-        let counted = counters(tried, self.from);
+        let counted = counters(tried, self.from, app.tries_key().await);
         // What could not be taken back is in the log, and over in a quarter of an hour.
         let _counted = app.ask(move |store| store.give_try_back(&counted)).await;
     }
@@ -105,7 +105,8 @@ pub(crate) async fn prove(app: &App, typed: Typed) -> Result<Option<Proven>, Pro
         app.figures.refused();
         return Err(Problem::too_many(seconds));
     }
-    let (wanted, counted) = (typed.name.clone(), counters(tried, from));
+    let counted = counters(tried, from, app.tries_key().await);
+    let wanted = typed.name.clone();
     let taken = app.ask(move |store| match store.take_try(&counted, now)? {
         Some(seconds) => Ok(Err(seconds)),
         None => store.user(&wanted).map(Ok),

@@ -53,6 +53,16 @@ impl FakeControl {
         facts
     }
 
+    /// The same for somebody.
+    pub(crate) fn run_for(&self, server: &str, policy: &str, profile: &str) {
+        let id = SandboxId::new(uuid::Uuid::now_v7());
+        let facts = SandboxFacts {
+            profile: profile.into(),
+            ..Self::facts(id, server, policy)
+        };
+        self.running.lock().push(facts);
+    }
+
     fn facts(id: SandboxId, server: &str, policy: &str) -> SandboxFacts {
         SandboxFacts {
             id,

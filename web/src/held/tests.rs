@@ -14,6 +14,7 @@ fn facts(sandbox: &str) -> HeldFacts {
         sandbox: sandbox.to_owned(),
         server: "docs".to_owned(),
         profile: "ana".to_owned(),
+        started_by: Vec::new(),
         host: "new.example".to_owned(),
         port: 443,
         protocol: "https".to_owned(),

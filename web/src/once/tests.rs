@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use axum::{Router, middleware, routing::post};
+use tokio::sync::Semaphore;
 use tower::ServiceExt as _;
 
 use super::*;
 use crate::{
     app::tests::Lab,
+    places::Places,
     role::Role,
     store::{Change, tests::once::is_made},
 };
@@ -156,4 +158,63 @@ async fn who_goes_away_meanwhile_finds_the_answer_later() {
         tokio::task::yield_now().await;
     }
     assert_eq!(RUNS.load(Ordering::SeqCst), 1);
+}
+
+/// It is made behind its sender's connection, and still theirs: it takes their turns, and what they sent has its place
+/// until it is over.
+#[tokio::test]
+async fn what_is_made_once_is_done_on_behalf_of_who_asks_and_keeps_its_place() {
+    let lab = Lab::new();
+    let (go, gone) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let (wait, begun) = (Arc::clone(&go), Arc::clone(&gone));
+    let asks = move || async move {
+        begun.add_permits(1);
+        wait.acquire().await.unwrap().forget();
+        asked_by()
+            .map(|asks| asks.own.to_string())
+            .unwrap_or_default()
+    };
+    let once = middleware::from_fn_with_state(Arc::clone(&lab.app), once);
+    let router = Router::new()
+        .route("/api/v1/asks", post(asks))
+        .layer(once)
+        .with_state(Arc::clone(&lab.app));
+    let place = Arc::new(Places::new(1, 1).take().await.unwrap());
+    let request = |place: Option<Arc<Place>>| {
+        let mut request = Request::post("/api/v1/asks")
+            .header("idempotency-key", "\"k\"")
+            .extension(Caller::itself("ana"))
+            .body(Body::empty())
+            .unwrap();
+        if let Some(place) = place {
+            request.extensions_mut().insert(place);
+        }
+        on_behalf("person ana".into(), router.clone().oneshot(request))
+    };
+    {
+        let asked = request(Some(Arc::clone(&place)));
+        let mut asked = std::pin::pin!(asked);
+        while gone.available_permits() == 0 {
+            assert!(futures_util::poll!(&mut asked).is_pending());
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(
+        Arc::strong_count(&place),
+        2,
+        "its sender has gone, it goes on"
+    );
+    go.add_permits(1);
+    let answer = loop {
+        let answer = request(None).await.unwrap();
+        if answer.status() != StatusCode::CONFLICT {
+            break answer;
+        }
+        tokio::task::yield_now().await;
+    };
+    let body = to_bytes(answer.into_body(), 100).await.unwrap();
+    assert_eq!(body, "person ana");
+    while Arc::strong_count(&place) > 1 {
+        tokio::task::yield_now().await;
+    }
 }

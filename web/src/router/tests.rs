@@ -27,6 +27,7 @@ mod judged;
 mod long;
 mod paced;
 mod paged;
+mod started;
 mod walled;
 
 /// A token of this role.

@@ -156,6 +156,13 @@ pub enum Change {
         /// What the browser calls itself.
         agent: String,
     },
+    /// No group of somebody's has a role here any more, as the sign-on provider says.
+    SignOnLost {
+        /// What they are called here.
+        name: Name,
+        /// What the provider calls them.
+        account: Account,
+    },
     /// A session ends now.
     EndSession {
         /// Its id.

@@ -26,6 +26,9 @@ pub struct HeldFacts {
     /// Whose it is; empty of what waited before this was kept.
     #[serde(default)]
     pub profile: String,
+    /// Who had it started or used, whoever it is for: people, by themselves or by their tokens.
+    #[serde(default)]
+    pub started_by: Vec<String>,
     /// Where to.
     pub host: String,
     /// At which port.
@@ -142,7 +145,7 @@ pub(super) fn words(db: &Transaction<'_>, node: &str) -> Result<Vec<HeldWord>, D
 }
 
 /// Says something of one that waits; nobody says twice. Under the two-person rule nobody lets pass whom it
-/// does not take for a person who may approve, and nobody what they run themselves.
+/// does not take for a person who may approve, and nobody what they run or had started themselves.
 pub(super) fn answer(db: &Transaction<'_>, id: &str, allow: bool, actor: &Actor) -> Outcome {
     if allow && proposals::rule_is_on(db)? {
         let person = alone::themselves(db, actor)?;
@@ -152,8 +155,8 @@ pub(super) fn answer(db: &Transaction<'_>, id: &str, allow: bool, actor: &Actor)
         }
         if !actor.owner && is_for(db, id, &person)? {
             return Err(alone::refused(
-                "it waits for a program that runs for you: somebody else lets it pass, or a rule that a second \
-                 person approves",
+                "it waits for a program that runs for you, or that you or a token of yours had started: somebody else \
+                 lets it pass, or a rule that a second person approves",
             ));
         }
     }
@@ -166,14 +169,23 @@ pub(super) fn answer(db: &Transaction<'_>, id: &str, allow: bool, actor: &Actor)
     }
 }
 
-/// Whether what waits runs for this person, by whichever of their accounts.
+/// Whether what waits runs for this person, or was started by them, by whichever of their accounts.
 fn is_for(db: &Transaction<'_>, id: &str, person: &str) -> Result<bool, DatabaseError> {
     let sql = "SELECT id, node, facts, created, expires FROM held WHERE id = ?1";
     let Some(found) = db.query_row(sql, [id], row).optional()? else {
         return Ok(false);
     };
-    let profile = found.facts.profile;
-    Ok(folded(&profile) == folded(person) || alone::are_alike(db, (&profile, person))?)
+    let HeldFacts {
+        profile,
+        started_by,
+        ..
+    } = found.facts;
+    for one in std::iter::once(profile).chain(started_by) {
+        if folded(&one) == folded(person) || alone::are_alike(db, (&one, person))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn row(row: &Row) -> Result<HeldRow, DatabaseError> {

@@ -3,7 +3,7 @@
 //! the teams that their groups there say.
 
 use super::{
-    Actor, Applied, Change, ChangeError,
+    Account, Actor, Applied, Change, ChangeError, Name,
     changes::{self, Outcome},
     name, rows,
     sessions::{self, NewSession},
@@ -63,6 +63,19 @@ pub(super) fn sign_on(db: &Transaction<'_>, change: &Change, actor: &Actor) -> O
         beside: teams::belong(db, name, teams)?,
         ..Applied::default()
     })
+}
+
+/// Ends what somebody has here who may sign in no more, and leaves them the least of all roles: the account stays, and
+/// who it is.
+pub(super) fn lose(db: &Transaction<'_>, name: &Name, account: &Account) -> Outcome {
+    let (name, least) = (name.as_str(), Role::Viewer.as_str());
+    let sql = "UPDATE users SET role = ?2 WHERE name = ?1 AND issuer = ?3 AND subject = ?4";
+    if db.execute(sql, (name, least, &account.issuer, &account.subject))? == 0 {
+        return Err(Refused::Change(ChangeError::Lapsed));
+    }
+    let sql = "DELETE FROM sessions WHERE lower(\"user\") = ?1";
+    db.execute(sql, [name::folded(name)])?;
+    changes::end_tokens_of(db, name)
 }
 
 /// Refuses to change what the provider decides.

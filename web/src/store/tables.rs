@@ -328,7 +328,11 @@ impl<T: Tables> Store for T {
         self.read(|db| told::denials(db, now))
     }
 
-    fn begin_telling(&self, telling: &Telling, now: Timestamp) -> Result<bool, StoreError> {
+    fn begin_telling(
+        &self,
+        telling: &Telling,
+        now: Timestamp,
+    ) -> Result<Option<String>, StoreError> {
         let begun = self.change(false, |db| told::begin(db, telling, now));
         begun.map_err(once::failed)
     }

@@ -131,8 +131,13 @@ pub(super) fn denials(db: &Transaction<'_>, now: Timestamp) -> Result<Vec<ToldRo
     db.query_all(sql, [now.as_second() - KEPT.as_secs()], row)
 }
 
-/// Takes what is to be told; `false` where it was told already, or another node is at it.
-pub(super) fn begin(db: &Transaction<'_>, telling: &Telling, now: Timestamp) -> Outcome<bool> {
+/// Takes what is to be told; `None` where it was told already, or another node is at it. What it was first told by, in
+/// rounds of which it may have taken one: by that it is the same message.
+pub(super) fn begin(
+    db: &Transaction<'_>,
+    telling: &Telling,
+    now: Timestamp,
+) -> Outcome<Option<String>> {
     let second = now.as_second();
     db.execute(
         "DELETE FROM told WHERE since < ?1",
@@ -146,7 +151,7 @@ pub(super) fn begin(db: &Transaction<'_>, telling: &Telling, now: Timestamp) -> 
     // Also where another policy denies it now, by which it would be another destination.
     let same = one(db, (webhook, about))?;
     if same.is_some_and(|same| same.is_there()) {
-        return Ok(false);
+        return Ok(None);
     }
     let sql = "SELECT webhook, about, what, state, tries, since FROM told
                WHERE webhook = ?1 AND what = ?2 AND (what <> '' OR about = ?3)
@@ -154,7 +159,7 @@ pub(super) fn begin(db: &Transaction<'_>, telling: &Telling, now: Timestamp) -> 
     let last = db.query_row(sql, (webhook, what, about), row).optional()?;
     let tries = match last {
         None => 1,
-        Some(last) if last.again(about, now).is_none_or(|at| at > now) => return Ok(false),
+        Some(last) if last.again(about, now).is_none_or(|at| at > now) => return Ok(None),
         Some(last) if last.is_there() || last.is_of_before(now) => 1,
         Some(last) => last.tries + 1,
     };
@@ -166,8 +171,22 @@ pub(super) fn begin(db: &Transaction<'_>, telling: &Telling, now: Timestamp) -> 
                ON CONFLICT (webhook, about) DO UPDATE
                SET what = ?3, state = ?4, tries = ?5, since = ?6";
     let state = ToldState::Telling.as_str();
+    let first = first(db, telling, now)?;
     db.execute(sql, (webhook, about, what, state, tries, second))?;
-    Ok(true)
+    Ok(Some(first))
+}
+
+/// The record by which this destination went out first of what nobody knows whether it was taken: of this day, and
+/// since the webhook was told of it for sure.
+fn first(db: &Transaction<'_>, telling: &Telling, now: Timestamp) -> Result<String, DatabaseError> {
+    let (webhook, what) = (&telling.webhook, &telling.what);
+    let sql = "SELECT about FROM told AS this WHERE webhook = ?1 AND what = ?2 AND what <> '' AND state = 'unsure'
+               AND since >= ?3 AND NOT EXISTS (SELECT 1 FROM told AS sure
+                   WHERE sure.webhook = ?1 AND sure.what = ?2 AND sure.since >= this.since
+                   AND sure.state IN ('told', 'answering', 'answered'))
+               ORDER BY since, about LIMIT 1";
+    let found = db.query_row(sql, (webhook, what, midnight(now)), |row| row.get(0));
+    Ok(found.optional()?.unwrap_or_else(|| telling.about.clone()))
 }
 
 /// Says how the telling ended. Who answered while it was being told has answered, or is at it.

@@ -27,7 +27,7 @@ use crate::{
     },
     api_error::Problem,
     app::App,
-    auth::Caller,
+    auth::{Caller, refusals::Refused},
     connections::Peer,
     outbound::OutboundRequest,
     profile::Sight,
@@ -149,7 +149,7 @@ pub(crate) async fn answer(
     let user = heard.user.parse::<Name>().ok();
     let Some(user) = user.filter(|user| webhook.is_answered_by(user.as_str())) else {
         app.tell_refusal(
-            Some(format!("webhook {name}").into()),
+            Some(&Refused::named(format!("webhook {name}").into())),
             address,
             "POST /api/v1/webhooks/{name}/answer",
         );
@@ -161,8 +161,8 @@ pub(crate) async fn answer(
     let caller = Caller::of_webhook(&webhook.name, (user.as_str(), rules), address);
     let done = match rules && caller.still(&app).await.is_err() {
         true => {
-            let who = Some(Arc::clone(&caller.name));
-            app.tell_refusal(who, address, "POST /api/v1/webhooks/{name}/answer");
+            let who = Refused::of(&caller);
+            app.tell_refusal(Some(&who), address, "POST /api/v1/webhooks/{name}/answer");
             Err(Problem::forbidden(
                 "a rule for ever, or for all of a host, takes a webhook that is set up for that, and a user here who \
                  writes policies",

@@ -59,6 +59,8 @@ impl Round {
     fn new() -> Self {
         let lab = Lab::behind(Some("https://gig.example"), &[]);
         let signer = Arc::new(Signer::new());
+        // Who ran what is looked up where it is recorded.
+        gig_audit::SqliteStore::open(&lab.record(), "here").unwrap();
         lab.outbound.json(DISCOVERY, &described());
         lab.outbound.json(KEYS, &signer.published());
         let sso = SingleSignOn::new(settings());
@@ -116,7 +118,7 @@ impl Round {
         self.back(&url, &cookie).await
     }
 
-    fn user(&self, name: &str) -> Option<crate::store::User> {
+    fn user(&self, name: &str) -> Option<User> {
         use crate::store::Store as _;
         self.lab.store.user(name).unwrap()
     }
@@ -326,15 +328,51 @@ async fn roles_follow_groups_and_who_has_none_is_refused_on_the_record() {
         round.lab.store.tokens().unwrap().is_empty(),
         "tokens end with the role"
     );
-    let refused = words(round.sign_on(json!({"groups": ["others"]})).await);
-    assert!(refused.contains("none of your groups"), "{refused}");
+    // Theirs again, and somebody else's.
+    round
+        .sign_on(json!({"groups": ["admins"]}))
+        .await
+        .ok()
+        .unwrap();
+    for (id, person) in [("hers", "Ana"), ("his", "ben")] {
+        let token = Change::AddToken {
+            id: id.to_owned(),
+            digest: minted.digest,
+            name: id.parse().unwrap(),
+            role: Role::Viewer,
+            expires: None,
+            narrowing: crate::Narrowing::default(),
+        };
+        let made = Actor {
+            person: Some(person.into()),
+            ..made.clone()
+        };
+        round.lab.store.apply(&token, &made, &|_| Ok(())).unwrap();
+    }
+    let now = round.lab.app.now();
+    assert!(!round.lab.store.sessions_of("ana", now).unwrap().is_empty());
+    for again in [false, true] {
+        let before = round.told().len();
+        let refused = words(round.sign_on(json!({"groups": ["others"]})).await);
+        assert!(refused.contains("none of your groups"), "{refused}");
+        let told = round.told();
+        let lost = told
+            .iter()
+            .skip(before)
+            .filter(|one| one.deed == Some(Deed::UserRole));
+        assert_eq!(lost.count(), usize::from(!again), "once");
+    }
     let told = round.told();
     let last = told.last().unwrap();
     assert_eq!(last.profile.as_deref(), Some("ana"));
     assert_eq!(last.verdict, Some(VerdictWord::Deny));
     assert!(last.findings[0].starts_with("single sign-on refused: none of your groups"));
-    // What they had is not taken away by the refusal of a sign-in; it ends with the session.
-    assert_eq!(round.user("ana").unwrap().role, Role::Editor);
+    // Nothing that they have goes on; what others have does.
+    assert_eq!(round.user("ana").unwrap().role, Role::Viewer);
+    assert!(round.lab.store.sessions_of("ana", now).unwrap().is_empty());
+    let left = round.lab.store.tokens().unwrap();
+    let left: Vec<_> = left.iter().map(|one| one.id.as_str()).collect();
+    assert_eq!(left, ["his"]);
 }
 
 #[tokio::test]
@@ -392,4 +430,40 @@ async fn nobody_gets_the_account_of_another_by_a_name() {
     assert_eq!(subject("b-ana--"), "u3");
     use crate::store::Store as _;
     assert_eq!(round.lab.store.users().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn nobody_gets_what_ran_for_another_by_a_name() {
+    let round = Round::new();
+    round.lab.make(&crate::app::tests::saved("p"));
+    // Somebody whom a gateway named, whose sandboxes still run or ended long ago.
+    round.lab.control.run_for("docs", "p", "Zoe");
+    let store = gig_audit::SqliteStore::open(&round.lab.record(), "here").unwrap();
+    let settings = gig_audit::RecorderSettings::new("here");
+    let (recorder, _owner) = gig_audit::Recorder::start(Box::new(store), settings).unwrap();
+    for (event, profile) in [
+        (Event::SandboxStart, "ben"),
+        // Whoever types a name is nobody by that.
+        (Event::Auth, "cem"),
+    ] {
+        let mut entry = Entry::new(event);
+        entry.profile = Some(profile.into());
+        recorder.record(entry).await.unwrap();
+    }
+    for (subject, said, name) in [
+        ("u5", "zoe", "zoe-2"),
+        ("u6", "Ben", "Ben-2"),
+        ("u7", "cem", "cem"),
+    ] {
+        let claims = json!({"sub": subject, "preferred_username": said});
+        // Also when they come again, and something has run for them.
+        for _ in 0..2 {
+            round.sign_on(claims.clone()).await.ok().unwrap();
+            let user = round.user(name).unwrap();
+            assert_eq!(user.account.unwrap().subject, subject, "{said}");
+            round.lab.control.run_for("docs", "p", name);
+        }
+    }
+    use crate::store::Store as _;
+    assert_eq!(round.lab.store.users().unwrap().len(), 3);
 }

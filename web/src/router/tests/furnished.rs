@@ -322,6 +322,7 @@ fn put_held(lab: &Lab, id: &str, (sandbox, profile): (&str, &str), path: Option<
             sandbox: sandbox.to_owned(),
             server: "docs".to_owned(),
             profile: profile.to_owned(),
+            started_by: Vec::new(),
             host: "new.example".to_owned(),
             port: 443,
             protocol: "https".to_owned(),

@@ -12,18 +12,19 @@ async fn ask(appliance: &Furnished, what: &str, token: &str) -> Answer {
     appliance.ask(ask).await
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn who_changes_too_much_in_a_minute_is_told_when_to_go_on() {
     let appliance = Furnished::new().await;
     let greedy = appliance.token("dan", Role::Admin, ("", ""));
     let other = appliance.token("dan", Role::Admin, ("", ""));
     const DENY: &str = "POST /api/v1/held/none/deny";
     let mut answers = Vec::new();
-    for _ in 0..140 {
+    for _ in 0..121 {
         answers.push(ask(&appliance, DENY, &greedy).await);
     }
     let refused: Vec<_> = answers.iter().filter(|one| one.status == 429).collect();
-    assert!((1..=20).contains(&refused.len()), "{}", refused.len());
+    // By a clock that stands still: a machine that is busy gives nobody more.
+    assert_eq!(refused.len(), 1);
     assert!(answers.iter().take(120).all(|one| one.status == 404));
     let fields = &refused[0].headers;
     assert_eq!(fields["content-type"], "application/problem+json");

@@ -27,7 +27,7 @@ impl Change {
             Self::SetFactor { .. } => Deed::FactorSet,
             Self::RemoveFactor { .. } => Deed::FactorRemove,
             Self::FactorRule { .. } => Deed::FactorRule,
-            Self::SetRole { .. } => Deed::UserRole,
+            Self::SetRole { .. } | Self::SignOnLost { .. } => Deed::UserRole,
             Self::RemoveUser { .. } => Deed::UserRemove,
             Self::StartSession { .. } => Deed::SignIn,
             Self::SignOn { .. } => Deed::SignOn,
@@ -76,7 +76,8 @@ impl Change {
             | Self::SaveTeam { name, .. }
             | Self::SaveWebhook { name, .. }
             | Self::SaveServer { name, .. }
-            | Self::SignOn { name, .. } => name.as_str(),
+            | Self::SignOn { name, .. }
+            | Self::SignOnLost { name, .. } => name.as_str(),
             Self::SetPassword { name, .. }
             | Self::SetFactor { name, .. }
             | Self::RemoveFactor { name, .. }

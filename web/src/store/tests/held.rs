@@ -15,6 +15,7 @@ on_both! {
     what_is_over_is_forgotten,
     what_a_webhook_is_told_is_taken_by_one_and_again_where_it_failed,
     what_somebody_answers_whose_node_went_is_answered_again,
+    what_may_have_been_taken_is_told_again_as_the_same_message,
     what_was_heard_is_not_heard_again_while_it_holds,
     rules_by_a_webhook_take_a_user_here,
 }
@@ -25,7 +26,8 @@ fn what_a_webhook_is_told_is_taken_by_one_and_again_where_it_failed(store: &dyn 
         about: about.to_owned(),
         what: what.to_owned(),
     };
-    let begin = |telling: &Telling, seconds| store.begin_telling(telling, at(seconds)).unwrap();
+    let begun = |telling: &Telling, seconds| store.begin_telling(telling, at(seconds)).unwrap();
+    let begin = |telling: &Telling, seconds| begun(telling, seconds).is_some();
     let end = |telling: &Telling, state, seconds| {
         store.end_telling(telling, state, at(seconds)).unwrap();
     };
@@ -105,13 +107,51 @@ fn what_a_webhook_is_told_is_taken_by_one_and_again_where_it_failed(store: &dyn 
     );
 }
 
+fn what_may_have_been_taken_is_told_again_as_the_same_message(store: &dyn Store) {
+    let of = |about: &str| Telling {
+        webhook: "ops".to_owned(),
+        about: about.to_owned(),
+        what: "u".to_owned(),
+    };
+    let begin = |about: &str, seconds| store.begin_telling(&of(about), at(seconds)).unwrap();
+    let end = |about: &str, state, seconds| {
+        store.end_telling(&of(about), state, at(seconds)).unwrap();
+    };
+    let is = |about: &str| Some(about.to_owned());
+    // What was refused is nowhere: the next is a message of its own.
+    assert_eq!(begin("record:1-1", 0), is("record:1-1"));
+    end("record:1-1", ToldState::Failed, 1);
+    assert_eq!(begin("record:1-2", 100), is("record:1-2"));
+    end("record:1-2", ToldState::Unsure, 101);
+    assert_eq!(begin("record:1-2", 1000), is("record:1-2"));
+    end("record:1-2", ToldState::Unsure, 1001);
+    // Also by a newer record.
+    assert_eq!(begin("record:1-3", 2000), is("record:1-2"));
+    end("record:1-3", ToldState::Unsure, 2001);
+    assert_eq!(begin("record:1-4", 5000), is("record:1-2"));
+    end("record:1-4", ToldState::Told, 5001);
+    // Decided on and denied anew it is news.
+    let taken = store.begin_answer("ops", "record:1-4", at(5002)).unwrap();
+    assert_eq!(taken, Answerable::Yes);
+    store
+        .end_answer("ops", "record:1-4", Some(at(5003)))
+        .unwrap();
+    assert_eq!(begin("record:1-5", 5004), is("record:1-5"));
+    let other = Telling {
+        webhook: "chat".to_owned(),
+        ..of("record:1-5")
+    };
+    let other = store.begin_telling(&other, at(5004)).unwrap();
+    assert_eq!(other, is("record:1-5"));
+}
+
 fn what_somebody_answers_whose_node_went_is_answered_again(store: &dyn Store) {
     let left = Telling {
         webhook: "ops".to_owned(),
         about: "record:3-1".to_owned(),
         what: "l".to_owned(),
     };
-    assert!(store.begin_telling(&left, at(0)).unwrap());
+    assert!(store.begin_telling(&left, at(0)).unwrap().is_some());
     store.end_telling(&left, ToldState::Told, at(1)).unwrap();
     let take = |seconds| {
         store
@@ -319,6 +359,15 @@ fn under_the_two_person_rule_somebody_known_lets_pass(store: &dyn Store) {
         two_people(answer("b", true, &by(own)));
     }
     answer("b", true, &by("cem")).unwrap();
+    // Nor what they had started for somebody else.
+    let mut started = waits("d", "one", 30);
+    started.facts.profile = "zoe".to_owned();
+    started.facts.started_by = vec!["gateway".to_owned(), "Ana".to_owned()];
+    store.put_held(&[started]).unwrap();
+    for own in ["ana", "ana-2"] {
+        two_people(answer("d", true, &by(own)));
+    }
+    answer("d", true, &by("cem")).unwrap();
     store.put_held(&[waits("c", "one", 30)]).unwrap();
     answer("c", false, &by("ana")).unwrap();
 }
@@ -331,6 +380,7 @@ fn waits(id: &str, node: &str, until: i64) -> HeldRow {
             sandbox: "s".to_owned(),
             server: "docs".to_owned(),
             profile: "ana".to_owned(),
+            started_by: Vec::new(),
             host: "new.example".to_owned(),
             port: 443,
             protocol: "https".to_owned(),

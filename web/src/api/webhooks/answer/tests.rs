@@ -43,6 +43,7 @@ fn lab(ids: &[&str]) -> Lab {
             sandbox: "s".to_owned(),
             server: "docs".to_owned(),
             profile: "ana".to_owned(),
+            started_by: Vec::new(),
             host: "new.example".to_owned(),
             port: 443,
             protocol: "https".to_owned(),
@@ -292,7 +293,7 @@ async fn an_answer_is_to_what_its_webhook_was_told_within_a_day_and_to_nothing_e
         what: String::new(),
     };
     let (store, now) = (&lab.app.store, lab.app.now());
-    assert!(store.begin_telling(&failed, now).unwrap());
+    assert!(store.begin_telling(&failed, now).unwrap().is_some());
     store.end_telling(&failed, ToldState::Failed, now).unwrap();
     for (number, about) in ["a", "b", "c", "d"].into_iter().enumerate() {
         let body = json!({"id": about, "answer": "once", "user": "ana"});
