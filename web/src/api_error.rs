@@ -100,6 +100,18 @@ impl Problem {
         )
     }
 
+    /// The same of a list, and of what goes or is written anew.
+    pub(crate) fn unmatched(what: &str) -> Self {
+        let detail = format!(
+            "say what this is built on: If-Match with the ETag of the {what}, or `*` for whatever is there now"
+        );
+        Self::new(
+            StatusCode::PRECONDITION_REQUIRED,
+            "precondition_required",
+            detail,
+        )
+    }
+
     pub(crate) fn invalid(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid", detail)
     }

@@ -21,7 +21,7 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    api::{health::Readiness, policies::Ways},
+    api::{health::Readiness, policies::Ways, secrets::SecretPlaces},
     api_error::Problem,
     auth::{
         limits::SignInLimits,
@@ -157,6 +157,8 @@ pub struct App {
     pub(crate) undecided: Arc<AtomicBool>,
     /// Where policies let secrets go.
     pub(crate) ways: Arc<Ways>,
+    /// The same by secret, as it is shown.
+    pub(crate) secret_places: Arc<SecretPlaces>,
     /// What was read last for the overview.
     pub(crate) lately: crate::lately::Kept,
     /// Who watches the record.
@@ -220,6 +222,7 @@ impl App {
             policies: Arc::default(),
             undecided: Arc::default(),
             ways: Arc::default(),
+            secret_places: Arc::default(),
             lately: crate::lately::Kept::default(),
             feed: Feed::default(),
             replays: Places::new(1, 1),

@@ -195,7 +195,9 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
     register(&args.name, &body)?;
     if let Some(policy) = &args.policy {
         let wanted = json!({"server": args.name, "policy": policy});
-        ask(Method::PUT, "/api/v1/assignments", Some(&wanted))
+        let put = Asking::new(Method::PUT, "/api/v1/assignments").header("if-match", "*");
+        put.body(&wanted)
+            .send()
             .context("the server is registered, and its policy not in force")?;
     }
     let said = format!("{} is registered", args.name);

@@ -38,6 +38,7 @@ impl Office {
     fn ask(&self, cookie: &str, method: &str, path: &str, body: &Value) -> Reply {
         Ask::new(method, path)
             .cookie(cookie)
+            .header("If-Match", "*")
             .header("Origin", &format!("http://{}", self.appliance.address))
             .json(body)
             .send(&self.appliance)

@@ -149,8 +149,16 @@ fn registered(appliance: &Appliance, token: &str) {
     assert_eq!(put(appliance, token, &[], &spec), 428);
     assert_eq!(put(appliance, token, &new, &spec), 412);
     let assign = json!({"server": "docs", "policy": "web"});
-    let assigned = Ask::new("PUT", "/api/v1/assignments").token(token);
-    assert_eq!(assigned.json(&assign).send(appliance).status, 204);
+    let put = |field: Option<(&str, &str)>| {
+        let mut put = Ask::new("PUT", "/api/v1/assignments").token(token);
+        if let Some((name, value)) = field {
+            put = put.header(name, value);
+        }
+        put.json(&assign).send(appliance).status
+    };
+    assert_eq!(put(None), 428);
+    assert_eq!(put(Some(("If-Match", "\"other\""))), 412);
+    assert_eq!(put(Some(("If-Match", "*"))), 204);
 }
 
 /// Its tag, and what is registered.

@@ -45,6 +45,7 @@ fn versions_grow_and_nobody_overwrites_what_they_have_not_seen() {
     assert!(wrong.head.contains("application/problem+json"), "{wrong:?}");
     assert_eq!(wrong.json()["problems"][0]["line"], 3, "{wrong:?}");
     let back = Ask::new("POST", "/api/v1/policies/web/rollback").token(&token);
+    let back = back.header("If-Match", "\"2\"");
     let back = back.json(&json!({"version": 1})).send(&appliance);
     assert_eq!(
         (back.status, &back.json()["version"]),
@@ -113,6 +114,9 @@ fn what_a_change_is_built_on_is_compared_as_http_says() {
                 "{method} {stale}"
             );
         }
+    }
+    for method in ["PUT", "POST", "DELETE"] {
+        assert_eq!(ask(method, None), 428, "{method}");
     }
     assert_eq!(ask("DELETE", Some(("If-Match", "3"))), 400);
     assert_eq!(ask("DELETE", Some(("If-None-Match", "*"))), 412);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::State,
-    http::{HeaderMap, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::{
     Asked, Body, Items, Order, Paging,
-    precondition::holds,
+    precondition::{has, holds, is_any},
     proposals::{self, ProposalView},
 };
 use crate::{
@@ -91,24 +91,26 @@ impl From<Assignment> for AssignmentView {
 /// What is in force where. The most specific is: a person's own, else their teams', else the server's, else that
 /// of all; every floor bounds it. The ETag is of the whole list.
 #[utoipa::path(get, path = "/api/v1/assignments", tag = "policies",
-    params(Paging), responses((status = 200, body = Items<AssignmentView>)))]
+    params(Paging, ("If-None-Match" = Option<String>, Header, description = "the ETag of what is known")),
+    responses((status = 200, body = Items<AssignmentView>), (status = 304, description = "it is as known")))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
+    headers: HeaderMap,
     Asked(paging): Asked<Paging>,
 ) -> Result<Response, Problem> {
     caller.require(Permission::Look)?;
     let found = app.ask(|store| store.assignments()).await?;
-    assigned(found, &paging)
+    assigned(found, (&headers, &paging))
 }
 
-/// Puts a policy in force for a person, a team, a server, or for all that have none more specific. With
-/// `If-Match` only where the list is still the one that it names. Refused where a person were of two teams of
+/// Puts a policy in force for a person, a team, a server, or for all that have none more specific, where the list is
+/// still the one that `If-Match` names; `*` is whatever there is. Refused where a person were of two teams of
 /// different policies.
 #[utoipa::path(put, path = "/api/v1/assignments", tag = "policies", request_body = AssignmentView,
-    params(("If-Match" = Option<String>, Header, description = "the ETag of the list that this is built on")),
+    params(("If-Match" = String, Header, description = "the ETag of the list that this is built on; or `*`")),
     responses((status = 204), (status = 202, body = ProposalView), (status = 404, body = Problem),
-              (status = 409, body = Problem), (status = 412, body = Problem)))]
+              (status = 409, body = Problem), (status = 412, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn assign(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -127,22 +129,36 @@ pub(crate) async fn assign(
 }
 
 /// A page of a list of places, with the tag of all of it.
-pub(crate) fn assigned(found: Vec<Assignment>, paging: &Paging) -> Result<Response, Problem> {
-    let tag = format!("\"{}\"", Assignment::tag(&found));
+pub(crate) fn assigned(
+    found: Vec<Assignment>,
+    (headers, paging): (&HeaderMap, &Paging),
+) -> Result<Response, Problem> {
+    let tag = Assignment::tag(&found);
+    let is_had = has(headers, &tag);
+    let tag = format!("\"{tag}\"");
+    if is_had {
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
+    }
     let items: Vec<AssignmentView> = found.into_iter().map(Into::into).collect();
     let page = paging.page(items, Order::Rising, AssignmentView::key)?;
     Ok(([(header::ETAG, tag)], Json(page)).into_response())
 }
 
-/// The tag of the list that a change is built on, `None` where nothing is said; refuses what is not so now.
+/// The tag of the list that a change is built on, `None` for whatever there is; refuses what is not so now, and who does
+/// not say.
 pub(crate) fn seen(
     headers: &HeaderMap,
     there: &[Assignment],
     what: &'static str,
 ) -> Result<Option<String>, Problem> {
     let tag = Assignment::tag(there);
-    let what = what.to_owned();
-    let changed = || ChangeError::Meanwhile { what }.into();
+    let changed = || {
+        let what = what.to_owned();
+        ChangeError::Meanwhile { what }.into()
+    };
     let said = holds(headers, Some(&tag), changed)?;
-    Ok(said.on_this.then_some(tag))
+    match said.on_this {
+        true => Ok(Some(tag).filter(|_| !is_any(headers))),
+        false => Err(Problem::unmatched(&format!("list of {what}"))),
+    }
 }

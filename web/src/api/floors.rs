@@ -20,22 +20,25 @@ use crate::{
 
 /// Which policies bound others, and where.
 #[utoipa::path(get, path = "/api/v1/floors", tag = "policies",
-    params(Paging), responses((status = 200, body = Items<AssignmentView>)))]
+    params(Paging, ("If-None-Match" = Option<String>, Header, description = "the ETag of what is known")),
+    responses((status = 200, body = Items<AssignmentView>), (status = 304, description = "it is as known")))]
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
+    headers: HeaderMap,
     Asked(paging): Asked<Paging>,
 ) -> Result<Response, Problem> {
     caller.require(Permission::Look)?;
-    assigned(app.ask(|store| store.floors()).await?, &paging)
+    let found = app.ask(|store| store.floors()).await?;
+    assigned(found, (&headers, &paging))
 }
 
-/// Makes a policy the floor of a person, a team, a server, or of all. With `If-Match` only where the list is
-/// still the one that it names.
+/// Makes a policy the floor of a person, a team, a server, or of all, where the list is still the one that `If-Match`
+/// names; `*` is whatever there is.
 #[utoipa::path(put, path = "/api/v1/floors", tag = "policies", request_body = AssignmentView,
-    params(("If-Match" = Option<String>, Header, description = "the ETag of the list that this is built on")),
+    params(("If-Match" = String, Header, description = "the ETag of the list that this is built on; or `*`")),
     responses((status = 204), (status = 202, body = ProposalView), (status = 404, body = Problem),
-              (status = 412, body = Problem)))]
+              (status = 412, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn set(
     State(app): State<Arc<App>>,
     caller: Caller,

@@ -1,8 +1,8 @@
 //! Policies: versions that are compiled before they are kept, and what is in force where.
 //!
 //! A version's number is its ETag. `If-Match` says on which version a change is built, `If-None-Match:
-//! *` that the policy is new; where a document is written one of both must be there, so that nobody overwrites what
-//! they have not seen. Who goes back to a version or removes a policy may leave it out, and does so whatever is there.
+//! *` that the policy is new; one of both must be there where something is there already, so that nobody overwrites what
+//! they have not seen; `If-Match: *` says that it is whatever there is.
 #![expect(unused_qualifications, reason = "what utoipa makes of `params(…)`")]
 
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use axum::{
     Json,
     extract::{Path, State},
-    http::{HeaderMap, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use gig_policy::{Finding, Problem as Mistake};
@@ -27,7 +27,7 @@ pub(crate) use saving::{
 
 use super::{
     Asked, Body, Items, Order, Paging,
-    precondition::holds,
+    precondition::{has, holds},
     proposals::{self, ProposalView},
     time,
 };
@@ -154,14 +154,21 @@ pub(crate) async fn list(
 
 /// The newest version of a policy; its ETag is its number.
 #[utoipa::path(get, path = "/api/v1/policies/{name}", tag = "policies",
-    responses((status = 200, body = PolicyView), (status = 404, body = Problem)))]
+    params(("If-None-Match" = Option<String>, Header, description = "the ETag of what is known")),
+    responses((status = 200, body = PolicyView), (status = 304, description = "it is as known"),
+              (status = 404, body = Problem)))]
 pub(crate) async fn one(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let kept = version_of(&app, &caller, name, None).await?;
+    let is_had = has(&headers, &kept.head.version.to_string());
     let tag = [(header::ETAG, tag(kept.head.version))];
+    if is_had {
+        return Ok((StatusCode::NOT_MODIFIED, tag).into_response());
+    }
     Ok((tag, Json(PolicyView::from(kept))).into_response())
 }
 
@@ -191,12 +198,12 @@ pub(crate) async fn save(
     Ok(saved.answer())
 }
 
-/// Removes a policy that nothing uses; its versions can be read on, and gone back to. With `If-Match`
-/// only the version that it names.
+/// Removes a policy that nothing uses; its versions can be read on, and gone back to. The version that
+/// `If-Match` names; `*` is whichever there is.
 #[utoipa::path(delete, path = "/api/v1/policies/{name}", tag = "policies",
-    params(("If-Match" = Option<String>, Header, description = "the ETag of what is removed")),
+    params(("If-Match" = String, Header, description = "the ETag of what is removed; or `*`")),
     responses((status = 204), (status = 202, body = ProposalView), (status = 404, body = Problem),
-              (status = 409, body = Problem), (status = 412, body = Problem)))]
+              (status = 409, body = Problem), (status = 412, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn remove(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -204,7 +211,7 @@ pub(crate) async fn remove(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     caller.require(Permission::EditPolicies)?;
-    let expected = built_on(&app, &name, &headers).await?;
+    let expected = seen(&app, &name, &headers).await?;
     let applied = remove_policy(&app, &caller, name, expected).await?;
     Ok(proposals::done(applied))
 }
@@ -246,12 +253,13 @@ pub(crate) async fn version(
     Ok(Json(kept.into()))
 }
 
-/// Writes an old version again, as the next one. With `If-Match` only on the version that it names.
+/// Writes an old version again, as the next one, on the version that `If-Match` names; `*` is whichever there is. A policy
+/// that was removed has none.
 #[utoipa::path(post, path = "/api/v1/policies/{name}/rollback", tag = "policies", request_body = RollBack,
-    params(("If-Match" = Option<String>, Header, description = "the ETag of the newest version")),
+    params(("If-Match" = Option<String>, Header, description = "the ETag of the newest version; or `*`")),
     responses((status = 200, body = PolicyView), (status = 202, body = ProposalView),
               (status = 403, body = Problem), (status = 404, body = Problem), (status = 409, body = Problem),
-              (status = 412, body = Problem)))]
+              (status = 412, body = Problem), (status = 428, body = Problem)))]
 pub(crate) async fn roll_back(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -260,7 +268,7 @@ pub(crate) async fn roll_back(
     Body(back): Body<RollBack>,
 ) -> Result<Response, Problem> {
     caller.require(Permission::EditPolicies)?;
-    let on = built_on(&app, &name, &headers).await?;
+    let on = seen(&app, &name, &headers).await?;
     let saved = roll_back_to(&app, &caller, name, (back.version, on), back.reason).await?;
     Ok(saved.answer())
 }
@@ -302,14 +310,28 @@ pub(crate) async fn version_of(
 /// Which version a change is built on, 0 for a new policy, `None` where nothing is said; refuses what is
 /// not so now.
 async fn built_on(app: &App, name: &str, headers: &HeaderMap) -> Result<Option<u64>, Problem> {
-    let wanted = name.to_owned();
-    let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
-    let current = kept.map_or(0, |kept| kept.head.version);
+    let current = current(app, name).await?;
     let there = Some(current.to_string()).filter(|_| current > 0);
     let name = name.to_owned();
     let changed = || ChangeError::Stale { name, current }.into();
     let said = holds(headers, there.as_deref(), changed)?;
     Ok((said.on_this || said.new).then_some(current))
+}
+
+/// The same where something is written over or goes: refuses who does not say, unless nothing is there.
+async fn seen(app: &App, name: &str, headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+    let on = built_on(app, name, headers).await?;
+    if on.is_none() && current(app, name).await? > 0 {
+        return Err(Problem::unmatched("policy"));
+    }
+    Ok(on)
+}
+
+/// The newest version, 0 where there is none.
+async fn current(app: &App, name: &str) -> Result<u64, Problem> {
+    let wanted = name.to_owned();
+    let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
+    Ok(kept.map_or(0, |kept| kept.head.version))
 }
 
 fn tag(version: u64) -> String {

@@ -25,6 +25,20 @@ enum Tags {
     These(Vec<(bool, String)>),
 }
 
+/// Whether it is built on whatever there is.
+pub(crate) fn is_any(headers: &HeaderMap) -> bool {
+    matches!(read(headers, &header::IF_MATCH), Ok(Some(Tags::Any)))
+}
+
+/// Whether who asks has this already: `If-None-Match` of a GET (RFC 9110 §13.1.2). What cannot be read says nothing.
+pub(crate) fn has(headers: &HeaderMap, current: &str) -> bool {
+    match read(headers, &header::IF_NONE_MATCH) {
+        Ok(Some(Tags::Any)) => true,
+        Ok(Some(Tags::These(tags))) => tags.iter().any(|(_, tag)| tag == current),
+        Ok(None) | Err(_) => false,
+    }
+}
+
 /// Holds what a request says against the tag of what is there, without its quotes; `None` where nothing is.
 ///
 /// # Errors

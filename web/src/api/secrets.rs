@@ -1,6 +1,10 @@
 //! Secrets: listed by name, given values, rotated, removed. No answer ever holds a value.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Json,
@@ -8,6 +12,7 @@ use axum::{
     http::StatusCode,
 };
 use gig_policy::SecretName;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
@@ -20,7 +25,7 @@ use crate::{
     document,
     role::Permission,
     secrets::{SecretChange, SecretDoing, SecretFacts, SecretVersion},
-    store::{PolicyVersion, StoreError},
+    store::{PolicyVersion, Store, StoreError},
 };
 
 /// A secret, as shown.
@@ -265,21 +270,57 @@ async fn known(app: &App, caller: &Caller) -> Result<BTreeMap<String, SecretView
             entry(name, &mut |one| one.servers.push(server.name.clone()));
         }
     }
-    let store = Arc::clone(&app.store);
+    let (store, known) = (Arc::clone(&app.store), Arc::clone(&app.secret_places));
     // One after the other, where it is this caller's turn: documents are long, and there may be many.
-    let places = app.aside(move || {
-        let mut places = Vec::new();
-        for head in store.policies()? {
-            let kept = store.policy(&head.name, None)?;
-            places.extend(kept.iter().flat_map(places_of));
+    let places = app.aside(move || known.of_all(store.as_ref()));
+    for place in places.await?.map_err(Problem::store)? {
+        for (name, place) in place.iter() {
+            entry(name.as_str(), &mut |one| one.places.push(place.clone()));
         }
-        Ok::<_, StoreError>(places)
-    });
-    for (name, place) in places.await?.map_err(Problem::store)? {
-        entry(name.as_str(), &mut |one| one.places.push(place.clone()));
     }
     Ok(all)
 }
+
+/// Where the newest versions of policies let secrets go: a version does not change, so that whoever looks again and again
+/// has nothing read or compiled anew.
+#[derive(Debug, Default)]
+pub(crate) struct SecretPlaces {
+    known: Mutex<HashMap<(String, u64), Places>>,
+}
+
+/// Of one version.
+type Places = Arc<[(SecretName, PlaceView)]>;
+
+impl SecretPlaces {
+    fn of_all(&self, store: &dyn Store) -> Result<Vec<Places>, StoreError> {
+        let heads = store.policies()?;
+        let newest: HashMap<&str, u64> = heads
+            .iter()
+            .map(|head| (head.name.as_str(), head.version))
+            .collect();
+        let is_newest =
+            |(name, version): &(String, u64)| newest.get(name.as_str()) == Some(version);
+        self.known.lock().retain(|key, _| is_newest(key));
+        let each = heads.iter().map(|head| {
+            let key = (head.name.clone(), head.version);
+            if let Some(known) = self.known.lock().get(&key) {
+                return Ok(Arc::clone(known));
+            }
+            let kept = store.policy(&head.name, Some(head.version))?;
+            let places: Places = kept.iter().flat_map(places_of).collect();
+            let mut known = self.known.lock();
+            let count: usize = known.values().map(|places| places.len()).sum();
+            if count + places.len() <= MOST_KEPT {
+                known.insert(key, Arc::clone(&places));
+            }
+            Ok(places)
+        });
+        each.collect()
+    }
+}
+
+/// Of all policies together: some ten megabytes.
+const MOST_KEPT: usize = 50_000;
 
 /// Where a policy lets which secret go. Compiles it, which takes long where it is long.
 fn places_of(kept: &PolicyVersion) -> Vec<(SecretName, PlaceView)> {
@@ -357,5 +398,52 @@ impl From<SecretVersion> for VersionView {
             created: time(one.created),
             until: one.until.map(time),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        app::tests::{Lab, saved},
+        store::{Change, Vouched},
+    };
+
+    #[test]
+    fn a_version_is_compiled_once_however_often_secrets_are_looked_at() {
+        let lab = Lab::new();
+        let bound = |host: &str| Change::SavePolicy {
+            name: "bound".parse().unwrap(),
+            expected: None,
+            document: format!("version: 1\negress:\n  - {{host: {host}, secrets: [MAIL]}}\n"),
+            reason: String::new(),
+            secrets: Vouched::Freely,
+        };
+        lab.make(&saved("p"));
+        lab.make(&bound("a.example"));
+        let places = SecretPlaces::default();
+        let targets = || -> Vec<_> {
+            let all = places.of_all(lab.store.as_ref()).unwrap();
+            let all = all.iter().flat_map(|one| one.iter());
+            all.map(|(name, place)| format!("{name} {}", place.target))
+                .collect()
+        };
+        let kept = |name: &str| {
+            let known = places.known.lock();
+            let found = known.iter().find(|((of, _), _)| of == name);
+            found.map(|((_, version), kept)| (*version, Arc::clone(kept)))
+        };
+        let first = targets();
+        assert!(
+            first.len() == 1 && first[0].contains("a.example"),
+            "{first:?}"
+        );
+        let before = kept("bound").unwrap();
+        assert_eq!(targets(), first);
+        assert!(Arc::ptr_eq(&before.1, &kept("bound").unwrap().1));
+        lab.make(&bound("b.example"));
+        assert!(targets()[0].contains("b.example"));
+        assert_eq!(kept("bound").unwrap().0, 2);
+        assert_eq!(places.known.lock().len(), 2, "the old one is forgotten");
     }
 }

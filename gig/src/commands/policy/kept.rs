@@ -106,12 +106,16 @@ pub(crate) fn history(args: &PolicyHistoryArgs) -> anyhow::Result<ExitStatus> {
 /// # Errors
 /// When there is no such version.
 pub(crate) fn roll_back(args: &PolicyRollbackArgs) -> anyhow::Result<ExitStatus> {
-    let path = format!("/api/v1/policies/{}/rollback", segment(&args.name));
+    let policy = format!("/api/v1/policies/{}", segment(&args.name));
     let body = json!({"version": args.version, "reason": args.reason});
-    let document = Asking::new(Method::POST, &path)
-        .body(&body)
-        .send()?
-        .json()?;
+    let path = format!("{policy}/rollback");
+    let mut asking = Asking::new(Method::POST, &path).body(&body);
+    // One that was removed has none.
+    let on = newest(&policy)?;
+    if on > 0 {
+        asking = asking.header("if-match", &format!("\"{on}\""));
+    }
+    let document = asking.send()?.json()?;
     let version = document
         .get("version")
         .and_then(Value::as_u64)
@@ -158,7 +162,9 @@ fn put(path: &str, place: &PlaceArgs, body: &Value) -> anyhow::Result<Value> {
     if !place.is_said() {
         bail!("say for whom: --server NAME, --team NAME, --for PROFILE, or --all");
     }
-    Asking::new(Method::PUT, path).body(body).send()?.json()
+    // What else the list holds is not what was asked about.
+    let put = Asking::new(Method::PUT, path).header("if-match", "*");
+    put.body(body).send()?.json()
 }
 
 /// `gig policy rm NAME`.
@@ -168,8 +174,9 @@ fn put(path: &str, place: &PlaceArgs, body: &Value) -> anyhow::Result<Value> {
 pub(crate) fn remove(args: &PolicyRmArgs) -> anyhow::Result<ExitStatus> {
     let path = format!("/api/v1/policies/{}", segment(&args.name));
     let mut asking = Asking::new(Method::DELETE, &path);
-    if let Some(version) = args.on {
-        asking = asking.header("if-match", &format!("\"{version}\""));
+    let on = args.on.map_or_else(|| newest(&path), Ok)?;
+    if on > 0 || args.on.is_some() {
+        asking = asking.header("if-match", &format!("\"{on}\""));
     }
     let answer = asking.send()?.json()?;
     let done = format!("{} is removed; its versions can be read on", args.name);

@@ -26,6 +26,7 @@ fn a_floor_bounds_what_is_assigned_beneath_it_and_is_named() {
     let editor = appliance.token("editor");
     let set = |token: &str, body: Value| {
         let ask = Ask::new("PUT", "/api/v1/floors").token(token);
+        let ask = ask.header("If-Match", "*");
         ask.json(&body).send(&appliance).status
     };
     let all = json!({"server": null, "policy": "company"});

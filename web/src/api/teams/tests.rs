@@ -176,7 +176,8 @@ async fn an_assignment_is_of_one_place_and_of_the_list_that_was_seen_and_holds_a
         json!({"profile": "a b", "policy": "q"}),
         json!({"team": "nobody", "policy": "q"}),
     ] {
-        let status = ask(&lab, &admin, put, None, Some(wrong.clone())).await.0;
+        let any = Some(("if-match", "*"));
+        let status = ask(&lab, &admin, put, any, Some(wrong.clone())).await.0;
         assert!([400, 404, 422].contains(&status), "{wrong} {status}");
     }
     // Ana's and Ben's sandboxes of one server: only hers is decided again.
@@ -189,7 +190,12 @@ async fn an_assignment_is_of_one_place_and_of_the_list_that_was_seen_and_holds_a
     }
     let seen = Some(("if-match", &*tag));
     let anas = || Some(json!({"profile": "Ana", "policy": "q"}));
+    assert_eq!(ask(&lab, &admin, put, None, anas()).await.0, 428);
+    let known = Some(("if-none-match", &*tag));
+    let list = "GET /api/v1/assignments";
+    assert_eq!(ask(&lab, &admin, list, known, None).await.0, 304);
     assert_eq!(ask(&lab, &admin, put, seen, anas()).await.0, 204);
+    assert_eq!(ask(&lab, &admin, list, known, None).await.0, 200);
     assert_eq!(ask(&lab, &admin, put, seen, anas()).await.0, 412);
     let shown = ask(&lab, &admin, "GET /api/v1/sandboxes", None, None)
         .await
@@ -212,6 +218,7 @@ async fn an_assignment_is_of_one_place_and_of_the_list_that_was_seen_and_holds_a
     let floors = "PUT /api/v1/floors";
     let (_, tag, _) = ask(&lab, &admin, "GET /api/v1/floors", None, None).await;
     let of_all = || Some(json!({"policy": "p"}));
+    assert_eq!(ask(&lab, &admin, floors, None, of_all()).await.0, 428);
     assert_eq!(
         ask(&lab, &admin, floors, Some(("if-match", &tag)), of_all())
             .await

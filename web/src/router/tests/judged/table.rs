@@ -189,7 +189,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "DELETE /api/v1/policies/{name}",
         "DELETE /api/v1/policies/spare",
         editors(204),
-    ),
+    )
+    .on("*"),
     read(
         "GET /api/v1/policies/{name}/versions",
         "GET /api/v1/policies/p/versions",
@@ -205,7 +206,8 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "POST /api/v1/policies/p/rollback",
         r#"{"version": 1, "reason": "it was better"}"#,
         editors(200),
-    ),
+    )
+    .on("*"),
     make(
         "POST /api/v1/policies/check",
         "POST /api/v1/policies/check",
@@ -234,14 +236,16 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "PUT /api/v1/assignments",
         r#"{"server": "docs", "policy": "p"}"#,
         deciders(204),
-    ),
+    )
+    .on("*"),
     read("GET /api/v1/floors", "GET /api/v1/floors", all(200)),
     make(
         "PUT /api/v1/floors",
         "PUT /api/v1/floors",
         r#"{"profile": "ana", "policy": "p"}"#,
         admins(204),
-    ),
+    )
+    .on("*"),
     read(
         "GET /api/v1/proposals",
         "GET /api/v1/proposals",
