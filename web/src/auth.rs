@@ -215,9 +215,11 @@ impl Caller {
     /// Whose turn it is: a person's, by whichever of their sessions, or that of a token. Those that tokens made have one
     /// together: a token buys no turns by making others.
     pub(crate) fn turn(&self) -> Turn {
-        let person = match &self.person {
-            Some(person) => format!("person {}", person.to_ascii_lowercase()),
-            None => self.known_as(),
+        let person = match (&self.person, &self.standing) {
+            (Some(person), _) => format!("person {}", person.to_ascii_lowercase()),
+            // Those of which nobody knows whose they are make others of nobody.
+            (None, Standing::Token { .. }) => "nobody".to_owned(),
+            (None, _) => self.known_as(),
         };
         let own = match (&self.standing, self.by_token) {
             (Standing::Token { .. }, true) => format!("tokens made by tokens of {person}"),

@@ -43,3 +43,33 @@ async fn who_changes_too_much_in_a_minute_is_told_when_to_go_on() {
     }
     assert_eq!(ask(&appliance, DENY, &other).await.status, 404);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_makes_others_buys_one_more_turn_and_the_person_keeps_theirs() {
+    let appliance = Furnished::new().await;
+    let first = appliance.token("ana", Role::Admin, ("", ""));
+    let mut made = Vec::new();
+    for name in ["one", "two", "three"] {
+        let body = format!(r#"{{"name": "{name}", "role": "admin"}}"#);
+        let ask = Ask {
+            token: &first,
+            body: Some(&body),
+            ..Ask::of("POST /api/v1/tokens")
+        };
+        let answer = appliance.ask(ask).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        made.push(answer.json()["token"].as_str().unwrap().to_owned());
+    }
+    const DENY: &str = "POST /api/v1/held/none/deny";
+    let mut changes = 0;
+    for token in &made {
+        for _ in 0..50 {
+            let answer = ask(&appliance, DENY, token).await;
+            changes += usize::from(answer.status == 404);
+        }
+    }
+    assert_eq!(changes, 120, "together as many as one token makes");
+    assert_eq!(ask(&appliance, DENY, &first).await.status, 404);
+    let hers = appliance.page("POST /searches", "gig=none").await;
+    assert_ne!(hers.status, 429, "{hers:?}");
+}
