@@ -21,6 +21,7 @@ mod pairs;
 mod pings;
 mod places;
 mod reflection;
+mod refused;
 mod requests;
 mod secrets;
 mod sharing;

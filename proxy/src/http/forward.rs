@@ -2,7 +2,8 @@
 //!
 //! The [`RequestPermit`] is consumed here. A request that was not sent because a kept connection had
 //! gone is sent on another; one that may have been seen by the origin is repeated once at most, and
-//! only if repeating it changes nothing (RFC 9110 §9.2.2).
+//! only if repeating it changes nothing (RFC 9110 §9.2.2) or the origin says that it did not look at it
+//! (RFC 9113 §8.7).
 
 use std::{future::Future, pin::pin, sync::Arc};
 
@@ -230,10 +231,14 @@ impl Ready {
         }
     }
 
-    /// Whether repeating changes nothing and costs nothing.
+    /// Whether repeating changes nothing where it may have gone.
+    fn is_idempotent(&self) -> bool {
+        self.request.method().is_idempotent()
+    }
+
+    /// Whether it can be sent once more: nothing of a body went with it.
     fn is_repeatable(&self) -> bool {
-        let request = &self.request;
-        request.method().is_idempotent() && matches!(request.body(), Upload::Empty)
+        matches!(self.request.body(), Upload::Empty)
     }
 
     /// A copy to repeat.
@@ -293,7 +298,7 @@ pub(super) async fn send(
             return Err(Failure::new(Side::Upstream, DenyReason::OriginProtocol));
         }
         ready.shape(lease.application());
-        let reused = lease.reused;
+        let (reused, idempotent) = (lease.reused, ready.is_idempotent());
         let sending = lease.send(&mut ready.request, interims);
         let sent = if interims.is_gated() {
             Box::pin(interims.going_on_late(sending)).await
@@ -307,7 +312,11 @@ pub(super) async fn send(
                 return Ok((response, lease));
             }
             Err(unsent) if unsent.kept && reused => {}
-            Err(unsent) if unsent.unanswered && repeatable && (unsent.left || copy.is_some()) => {
+            Err(unsent)
+                if (unsent.unprocessed || unsent.unanswered && idempotent)
+                    && repeatable
+                    && (unsent.left || copy.is_some()) =>
+            {
                 repeated = true;
                 if let Some(copy) = copy {
                     ready.request = copy;

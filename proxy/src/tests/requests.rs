@@ -72,7 +72,7 @@ async fn every_pairing_of_http_versions_passes() {
 }
 
 /// HTTP/1 wants a Host, HTTP/2 an authority.
-fn get_on(protocol: &str, path: &str) -> Request<super::lab::client::Body> {
+pub(super) fn get_on(protocol: &str, path: &str) -> Request<super::lab::client::Body> {
     if protocol == "h2" {
         return get(&format!("https://api.test{path}"));
     }

@@ -87,15 +87,21 @@ impl SendError {
         }
     }
 
-    /// The connection ended, or the origin says that it did not look at the request (RFC 9113 §8.7).
+    /// The connection ended, or the origin says that it did not look at the request.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
+        let ended = matches!(self, Self::Frames(error) if error.is_io());
+        ended || self.is_unprocessed()
+    }
+
+    /// The origin says that it did not look at the request (RFC 9113 §8.7): `REFUSED_STREAM`, or a stream beyond
+    /// the last one of its `GOAWAY`.
+    #[must_use]
+    pub fn is_unprocessed(&self) -> bool {
         match self {
             Self::Frames(error) => {
-                error.is_io()
-                    || error.is_remote()
-                        && (error.is_go_away()
-                            || error.reason() == Some(h2::Reason::REFUSED_STREAM))
+                error.is_remote()
+                    && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
             }
             Self::Interim(_) => false,
         }

@@ -84,7 +84,7 @@ pub async fn lease(worker: &Worker, wanted: Wanted<'_>) -> Result<Lease, Failure
     // One dials, the others then share its connection; a failure lets the next one try.
     let mut turn = None;
     if may_share {
-        turn = origins.dialling(&origin).acquire_owned().await.ok();
+        turn = origins.dialling(&origin).turn().await;
         if let Some(lease) = origins.take(&origin, only_http1) {
             return Ok(lease);
         }
@@ -94,7 +94,9 @@ pub async fn lease(worker: &Worker, wanted: Wanted<'_>) -> Result<Lease, Failure
         }
     }
     let opened = Box::pin(open(worker, &origins, origin, wanted)).await;
-    drop(turn);
+    if let (Err(_), Some(turn)) = (&opened, turn) {
+        turn.failed();
+    }
     opened
 }
 

@@ -8,13 +8,19 @@
 use std::{
     collections::HashMap,
     net::SocketAddr,
-    sync::{Arc, Weak},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use gig_policy::{Host, Port, SandboxId};
 use parking_lot::Mutex;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
+};
 use tokio_util::task::TaskTracker;
 
 use crate::{
@@ -62,8 +68,51 @@ struct Known {
     idle: Vec<Idle>,
     shared: Option<Http2>,
     speaks: Option<Application>,
-    dialling: Arc<Semaphore>,
+    dialling: Arc<Dialling>,
     used: Instant,
+}
+
+/// Whose turn it is to dial an origin.
+#[derive(Debug)]
+pub struct Dialling {
+    turn: Arc<Semaphore>,
+    failed: AtomicUsize,
+}
+
+/// The right to dial while others wait; given up when dropped.
+#[derive(Debug)]
+pub struct Turn {
+    #[expect(dead_code, reason = "works by being dropped")]
+    turn: OwnedSemaphorePermit,
+    dialling: Arc<Dialling>,
+}
+
+impl Dialling {
+    fn new() -> Self {
+        Self {
+            turn: Arc::new(Semaphore::new(1)),
+            failed: AtomicUsize::new(0),
+        }
+    }
+
+    /// One caller's turn; none where a dial failed that this caller waited for: who waited dials at once then,
+    /// so that an origin that is gone costs everybody one deadline, and not one after another.
+    pub async fn turn(self: Arc<Self>) -> Option<Turn> {
+        let before = self.failed.load(Ordering::Relaxed);
+        let turn = Arc::clone(&self.turn).acquire_owned().await.ok()?;
+        let same = self.failed.load(Ordering::Relaxed) == before;
+        same.then_some(Turn {
+            turn,
+            dialling: self,
+        })
+    }
+}
+
+impl Turn {
+    /// There is nothing to share.
+    pub fn failed(self) {
+        self.dialling.failed.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug)]
@@ -197,7 +246,7 @@ impl Origins {
 
     /// Lets one caller at a time dial an origin whose connection others could then share.
     #[must_use]
-    pub fn dialling(&self, origin: &Origin) -> Arc<Semaphore> {
+    pub fn dialling(&self, origin: &Origin) -> Arc<Dialling> {
         let mut known = self.known.lock();
         Arc::clone(
             &known
@@ -265,7 +314,7 @@ impl Known {
             idle: Vec::new(),
             shared: None,
             speaks: None,
-            dialling: Arc::new(Semaphore::new(1)),
+            dialling: Arc::new(Dialling::new()),
             used: Instant::now(),
         }
     }
@@ -306,3 +355,29 @@ const IDLE_HTTP2: Duration = Duration::from_secs(300);
 const FORGET_AFTER: Duration = Duration::from_secs(600);
 /// How often [`Pool::sweep`] is called.
 pub const SWEEP_EVERY: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_dial_that_failed_is_waited_for_once() {
+        let dialling = Arc::new(Dialling::new());
+        let turn = || Arc::clone(&dialling).turn();
+        let first = turn().await.unwrap();
+        let mut waiting: Vec<_> = (0..8).map(|_| Box::pin(turn())).collect();
+        assert!(waiting.iter_mut().all(|turn| turn.now_or_never().is_none()));
+        first.failed();
+        // They hold up nobody.
+        let turns = futures_util::future::join_all(waiting).await;
+        assert!(turns.iter().all(Option::is_none));
+        // Who comes later waits again for one that dials.
+        let next = turn().await.unwrap();
+        let mut waiting = Box::pin(turn());
+        assert!((&mut waiting).now_or_never().is_none());
+        drop(next);
+        assert!(waiting.await.is_some());
+    }
+}

@@ -42,6 +42,8 @@ pub struct Unsent {
     pub left: bool,
     /// The connection ended before any octet of an answer.
     pub unanswered: bool,
+    /// The origin says that it did not look at the request: repeating it is safe whatever it does.
+    pub unprocessed: bool,
     /// What to tell.
     pub failure: Failure,
 }
@@ -57,6 +59,7 @@ impl Unsent {
             kept,
             left: kept,
             unanswered: error.is_incomplete_message() || error.is_closed() || error.is_canceled(),
+            unprocessed: false,
             failure: Failure::caused(Side::Upstream, reason, error),
         }
     }
@@ -66,6 +69,7 @@ impl Unsent {
             kept: false,
             left: true,
             unanswered: !matches!(error, NoAnswer::Part(_)),
+            unprocessed: false,
             failure: Failure::caused(Side::Upstream, DenyReason::DestinationUnavailable, error),
         }
     }
@@ -80,6 +84,7 @@ impl Unsent {
             kept,
             left: kept,
             unanswered: error.is_unanswered(),
+            unprocessed: error.is_unprocessed(),
             failure: Failure::caused(Side::Upstream, reason, error),
         }
     }
@@ -89,6 +94,7 @@ impl Unsent {
             kept: false,
             left: false,
             unanswered: false,
+            unprocessed: false,
             failure: Failure::caused(Side::Upstream, DenyReason::OriginProtocol, TooMuch),
         }
     }
@@ -249,6 +255,7 @@ async fn send_by_hyper(
             kept: !under_way,
             left: true,
             unanswered: false,
+            unprocessed: false,
             failure: match error {
                 Some(error) => no_protocol(error),
                 None => Unsent::by_own(NoAnswer::Cut).failure,
