@@ -5,6 +5,7 @@
 //! one: a backup alone opens no secret and signs nothing. The records of single runs are not, either.
 
 pub(crate) mod archive;
+pub(crate) mod under_way;
 
 use std::path::{Path, PathBuf};
 

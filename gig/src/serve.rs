@@ -41,7 +41,12 @@ use self::{
     place::Place,
     retention::Retaining,
 };
-use crate::{args::serve::ServeArgs, backup::Part, exit_status::ExitStatus, stderr::tell};
+use crate::{
+    args::serve::ServeArgs,
+    backup::{Part, under_way::refuse_half},
+    exit_status::ExitStatus,
+    stderr::tell,
+};
 
 /// Serves until it is told to stop.
 ///
@@ -51,6 +56,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     refuse_clear_text(args)?;
     gig_vault::memory::seal_process()?;
     let place = Place::take()?;
+    refuse_half(place.dir())?;
     let listener = listen(args.listen)?;
     let local = listener
         .local_addr()

@@ -25,6 +25,7 @@ use crate::{
     backup::{
         Part,
         archive::{self, Manifest},
+        under_way::{self, UnderWay},
     },
     data_dir,
     exit_status::ExitStatus,
@@ -45,7 +46,7 @@ pub(super) fn execute(args: &RestoreArgs) -> anyhow::Result<ExitStatus> {
     let dir = place.dir();
     refuse_occupied(dir, args.replace)?;
     let unpacked = tempfile::Builder::new()
-        .prefix(".gig-restore-")
+        .prefix(under_way::UNPACKED)
         .tempdir_in(dir)
         .with_context(|| format!("cannot make a folder in {}", dir.display()))?;
     let source: Box<dyn Read> = if args.file.as_os_str() == "-" {
@@ -70,7 +71,9 @@ pub(super) fn execute(args: &RestoreArgs) -> anyhow::Result<ExitStatus> {
             }
         }
     };
+    let under_way = UnderWay::begin(dir)?;
     let aside = put_in_place(dir, unpacked.path(), &manifest)?;
+    under_way.done()?;
     let renumbered = words(&renumbered).or(unread);
     record(&manifest, fault.as_deref(), renumbered.as_deref())?;
     if let Some(fault) = &fault {
@@ -189,7 +192,7 @@ fn go_on(
     unpacked: &Path,
     manifest: &Manifest,
 ) -> anyhow::Result<(Vec<Renumbered>, Option<String>)> {
-    let old = Part::Store.place(dir);
+    let old = former(dir);
     if !manifest.has(Part::Store) || !old.exists() {
         return Ok(Default::default());
     }
@@ -205,6 +208,20 @@ fn go_on(
             )),
         )),
     }
+}
+
+/// The store that stands there; where a restore had moved it aside and came no further, that one.
+fn former(dir: &Path) -> PathBuf {
+    let place = Part::Store.place(dir);
+    if place.exists() || !under_way::is_half(dir) {
+        return place;
+    }
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let moved = entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(ASIDE))
+        .map(|entry| entry.path().join(Part::Store.name()));
+    // Their names are of when they were made.
+    moved.filter(|path| path.exists()).max().unwrap_or(place)
 }
 
 /// Which policies have another number now.
@@ -314,11 +331,14 @@ fn move_aside(dir: &Path) -> anyhow::Result<Option<PathBuf>> {
 fn new_aside(dir: &Path) -> anyhow::Result<PathBuf> {
     let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
     let made = tempfile::Builder::new()
-        .prefix(&format!("replaced-{now}-"))
+        .prefix(&format!("{ASIDE}{now}-"))
         .tempdir_in(dir)
         .with_context(|| format!("cannot make a folder in {}", dir.display()))?;
     Ok(made.keep())
 }
+
+/// Folders of what was replaced begin with it.
+const ASIDE: &str = "replaced-";
 
 fn record(
     manifest: &Manifest,

@@ -11,7 +11,12 @@ use gig_audit::{
 use gig_web::{Actor, Change, Store, Traffic};
 
 use super::database;
-use crate::{backup::Part, data_dir, node, secrets::changes, signing_key};
+use crate::{
+    backup::{Part, under_way::refuse_half},
+    data_dir, node,
+    secrets::changes,
+    signing_key,
+};
 
 /// Both, open.
 pub(crate) struct Appliance {
@@ -81,6 +86,7 @@ impl Appliance {
         let dir = data_dir::path()?;
         data_dir::make_private(&dir)?;
         data_dir::refuse_shared(&dir)?;
+        refuse_half(&dir)?;
         Self::open_as(&dir, None, Durability::Strict)
     }
 
@@ -165,6 +171,7 @@ fn newest(record: &Home, node: &str) -> anyhow::Result<Option<jiff::Timestamp>> 
 /// # Errors
 /// When it cannot be opened.
 pub(crate) fn records_beside(dir: &Path) -> anyhow::Result<Option<Box<dyn gig_audit::Store>>> {
+    refuse_half(dir)?;
     if database::url()?.is_none() && !Part::Record.place(dir).exists() {
         return Ok(None);
     }

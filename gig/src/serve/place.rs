@@ -15,7 +15,7 @@ use std::{
 use anyhow::{Context, bail};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 
-use crate::data_dir;
+use crate::{backup::under_way, data_dir};
 
 /// The directory, held.
 #[derive(Debug)]
@@ -46,6 +46,7 @@ impl Place {
                 dir.display()
             );
         }
+        under_way::sweep(&dir);
         Ok(Self { dir, _lock: lock })
     }
 

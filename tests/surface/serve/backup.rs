@@ -219,6 +219,41 @@ fn nothing_is_written_over_and_nothing_half_is_put_in_force() {
     assert_eq!(page.status, 200, "{page:?}");
 }
 
+/// Something that is in the way of one part stops it when another is in its place already.
+#[test]
+fn half_of_an_appliance_serves_nobody_until_a_restore_comes_to_its_end() {
+    let appliance = Appliance::start();
+    let token = appliance.token("admin");
+    appliance.policy(&token, WANTED);
+    let file = appliance.backup_path("backup");
+    appliance.backs_up(&file);
+    let elsewhere = Elsewhere::new(None);
+    let dir = elsewhere.folder.path().join("gig");
+    fs::create_dir_all(dir.join(".gig-restore-killed/inner")).expect("what was left");
+    fs::write(dir.join("audit"), "in the way").expect("a file");
+    let stopped = elsewhere.gig(&["restore", &file]);
+    assert_eq!(stopped.status, 125, "{stopped:?}");
+    assert!(dir.join("gig.db").exists(), "it came that far");
+    assert!(!dir.join(".gig-restore-killed").exists(), "swept");
+    for words in [
+        &["serve", "--listen", "127.0.0.1:0"][..],
+        &["token", "add", "t", "--role", "admin"],
+        &["backup", &appliance.backup_path("half")],
+    ] {
+        let refused = elsewhere.gig(words);
+        let why = "did not come to its end";
+        assert!(
+            refused.status == 125 && refused.errors.contains(why),
+            "{words:?}: {refused:?}"
+        );
+    }
+    fs::remove_file(dir.join("audit")).expect("out of the way");
+    let restored = elsewhere.gig(&["restore", &file, "--replace"]);
+    assert_eq!(restored.status, 0, "{restored:?}");
+    assert!(!dir.join("restoring").exists());
+    assert_eq!(elsewhere.start().document(&token), json!(WANTED));
+}
+
 #[test]
 fn a_fleets_database_goes_into_a_backup_and_into_another_database() {
     let server = Postgres::start();
