@@ -85,7 +85,9 @@ async fn an_abandoned_entry_is_written_all_the_same() {
     let (recorder, owner) = start(JsonlStore::open(&path).unwrap());
     recorder.record(numbered(1)).await.unwrap();
     {
-        let mut abandoned = Box::pin(recorder.record(numbered(2)));
+        let mut entry = numbered(2);
+        entry.verdict = Some(crate::VerdictWord::Allow);
+        let mut abandoned = Box::pin(recorder.record(entry));
         // Handed in at the first poll, dropped before the second.
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         assert!(abandoned.as_mut().poll(&mut context).is_pending());
@@ -102,6 +104,14 @@ async fn an_abandoned_entry_is_written_all_the_same() {
     }
     assert_eq!(written(), 2);
     owner.close(PATIENCE);
+    // Nothing was let go that nobody waited for.
+    let lines = fs::read_to_string(&path).unwrap();
+    let last = lines.lines().last().unwrap();
+    let told = r#""verdict":"deny","reason":"record_unavailable""#;
+    assert!(
+        last.contains(told) && last.contains("it was refused"),
+        "{last}"
+    );
 }
 
 #[tokio::test]

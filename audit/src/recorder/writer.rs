@@ -4,11 +4,12 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use gig_policy::DenyReason;
 use parking_lot::Mutex;
+use tokio::sync::oneshot;
 
 use crate::{
     chain::{self, Stamp},
     clock::{Moment, now_text},
-    entry::Entry,
+    entry::{Entry, VerdictWord},
     event::Event,
     record::Record,
     recorder::{
@@ -123,9 +124,12 @@ impl Writer {
     fn write_taken(&mut self, tail: Option<Tail>) {
         let mut answers = Vec::with_capacity(self.jobs.len());
         let mut entries = Vec::with_capacity(self.jobs.len());
-        for job in self.jobs.drain(..) {
-            answers.push(job.answer);
-            entries.push(job.entry);
+        for Job { mut entry, answer } in self.jobs.drain(..) {
+            if answer.as_ref().is_some_and(oneshot::Sender::is_closed) {
+                tell_late(&mut entry);
+            }
+            answers.push(answer);
+            entries.push(entry);
         }
         let begun = Moment::now();
         let outcome = self.commit(entries, tail);
@@ -275,6 +279,22 @@ impl Drop for GoneInPanic<'_> {
         if std::thread::panicking() {
             self.0.writer_is_gone();
         }
+    }
+}
+
+/// Whoever asked has left before it was written, at their deadline or with their connection: what would have
+/// gone did not. Other events tell of what was done already, or is done all the same.
+fn tell_late(entry: &mut Entry) {
+    let decides = matches!(entry.event, Event::Dns | Event::Connect | Event::Request);
+    let lets_go = matches!(
+        entry.verdict,
+        Some(VerdictWord::Allow | VerdictWord::WouldDeny)
+    );
+    if decides && lets_go {
+        entry.verdict = Some(VerdictWord::Deny);
+        entry.reason = Some(DenyReason::RecordUnavailable);
+        let told = "nobody waited any more for this to be recorded: it was refused";
+        entry.findings.push(told.into());
     }
 }
 
