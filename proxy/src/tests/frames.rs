@@ -395,6 +395,32 @@ async fn pseudo_fields_of_trailers_go_nowhere() {
 }
 
 #[tokio::test]
+async fn overrides_in_trailers_reach_no_origin() {
+    let trailers = [
+        field(b"x-http-method-override", b"other"),
+        field(b"x.original_url", b"/other"),
+        field(b"x-end", b"1"),
+    ];
+    let octets = [
+        post(
+            0,
+            &[("trailer", "x-end, x-http-method-override, x.original_url")],
+        ),
+        frame(DATA, 0, 1, b"half"),
+        frame(HEADERS, END_HEADERS | END_STREAM, 1, &trailers.concat()),
+    ];
+    let (_lab, whole) = sent(octets.concat()).await;
+    assert!(!whole.is_empty());
+    for (body, trailers) in whole {
+        assert_eq!(body, "half");
+        assert!(
+            trailers.contains("x-end") && !trailers.contains("other"),
+            "{trailers}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn pseudo_fields_of_an_answers_trailers_go_nowhere() {
     let trailers = [
         field(b":status", b"299"),
