@@ -41,7 +41,7 @@ use crate::{
     tls::downstream::Application,
     upstream::{
         origin::{Need, Wanted, lease},
-        pool::Lease,
+        pool::{Fate, Lease},
     },
 };
 
@@ -313,7 +313,8 @@ pub(super) async fn send(
             }
             Err(unsent) if unsent.kept && reused => {}
             Err(unsent)
-                if (unsent.unprocessed || unsent.unanswered && idempotent)
+                if (unsent.fate == Fate::Unprocessed
+                    || unsent.fate == Fate::Unanswered && idempotent)
                     && repeatable
                     && (unsent.left || copy.is_some()) =>
             {

@@ -32,7 +32,7 @@ use crate::{
 
 mod lease;
 
-pub use lease::{Carrier, Lease, Line, Unsent};
+pub use lease::{Carrier, Fate, Lease, Line, Unsent};
 
 /// All of one thread.
 #[derive(Debug)]

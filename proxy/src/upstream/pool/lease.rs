@@ -40,12 +40,31 @@ pub struct Unsent {
     pub kept: bool,
     /// The request is where it was, though it may have gone.
     pub left: bool,
-    /// The connection ended before any octet of an answer.
-    pub unanswered: bool,
-    /// The origin says that it did not look at the request: repeating it is safe whatever it does.
-    pub unprocessed: bool,
+    /// What the origin made of it.
+    pub fate: Fate,
     /// What to tell.
     pub failure: Failure,
+}
+
+/// What an origin made of a request that it did not answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It says that it did not look at it: repeating it is safe whatever it does.
+    Unprocessed,
+    /// The connection ended before any octet of an answer.
+    Unanswered,
+    /// It had begun to answer, or nobody knows.
+    Unknown,
+}
+
+impl Fate {
+    const fn of(unanswered: bool) -> Self {
+        if unanswered {
+            Self::Unanswered
+        } else {
+            Self::Unknown
+        }
+    }
 }
 
 impl Unsent {
@@ -58,8 +77,9 @@ impl Unsent {
         Self {
             kept,
             left: kept,
-            unanswered: error.is_incomplete_message() || error.is_closed() || error.is_canceled(),
-            unprocessed: false,
+            fate: Fate::of(
+                error.is_incomplete_message() || error.is_closed() || error.is_canceled(),
+            ),
             failure: Failure::caused(Side::Upstream, reason, error),
         }
     }
@@ -68,8 +88,7 @@ impl Unsent {
         Self {
             kept: false,
             left: true,
-            unanswered: !matches!(error, NoAnswer::Part(_)),
-            unprocessed: false,
+            fate: Fate::of(!matches!(error, NoAnswer::Part(_))),
             failure: Failure::caused(Side::Upstream, DenyReason::DestinationUnavailable, error),
         }
     }
@@ -83,8 +102,10 @@ impl Unsent {
         Self {
             kept,
             left: kept,
-            unanswered: error.is_unanswered(),
-            unprocessed: error.is_unprocessed(),
+            fate: match error.is_unprocessed() {
+                true => Fate::Unprocessed,
+                false => Fate::of(error.is_unanswered()),
+            },
             failure: Failure::caused(Side::Upstream, reason, error),
         }
     }
@@ -93,8 +114,7 @@ impl Unsent {
         Self {
             kept: false,
             left: false,
-            unanswered: false,
-            unprocessed: false,
+            fate: Fate::Unknown,
             failure: Failure::caused(Side::Upstream, DenyReason::OriginProtocol, TooMuch),
         }
     }
@@ -254,8 +274,7 @@ async fn send_by_hyper(
             // Where nothing was sent before.
             kept: !under_way,
             left: true,
-            unanswered: false,
-            unprocessed: false,
+            fate: Fate::Unknown,
             failure: match error {
                 Some(error) => no_protocol(error),
                 None => Unsent::by_own(NoAnswer::Cut).failure,
@@ -269,7 +288,7 @@ async fn send_by_hyper(
     sent.map_err(|mut unsent| {
         if under_way {
             // The origin had it, and has answered something.
-            (unsent.kept, unsent.unanswered) = (false, false);
+            (unsent.kept, unsent.fate) = (false, Fate::Unknown);
         }
         unsent
     })
