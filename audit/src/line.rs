@@ -238,20 +238,38 @@ fn ipv4_address(out: &mut Vec<u8>, ip: Ipv4Addr) {
     }
 }
 
-fn decimal(out: &mut Vec<u8>, mut value: u64) {
-    let mut digits = [0; 20];
-    let mut length = 0;
+/// Most numbers are short: an octet of an address, a port, a status.
+fn decimal(out: &mut Vec<u8>, value: u64) {
+    match value {
+        0..10 => out.push(digit(value)),
+        10..100 => out.extend_from_slice(&digits::<2>(value)),
+        100..1000 => out.extend_from_slice(&digits::<3>(value)),
+        1000..10_000 => out.extend_from_slice(&digits::<4>(value)),
+        10_000..100_000 => out.extend_from_slice(&digits::<5>(value)),
+        _ => {
+            let all = digits::<20>(value);
+            let begin = all.iter().position(|digit| *digit != b'0');
+            out.extend_from_slice(all.get(begin.unwrap_or_default()..).unwrap_or_default());
+        }
+    }
+}
+
+/// The last ones of a number. Of a known count, so that they are written without a call.
+fn digits<const N: usize>(mut value: u64) -> [u8; N] {
+    let mut digits = [b'0'; N];
     for place in digits.iter_mut().rev() {
-        // Below ten.
-        *place = b'0' | u8::try_from(value % 10).unwrap_or_default();
+        *place = digit(value % 10);
         value /= 10;
-        length += 1;
         if value == 0 {
             break;
         }
     }
-    let begin = digits.len() - length;
-    out.extend_from_slice(digits.get(begin..).unwrap_or_default());
+    digits
+}
+
+/// Of a value below ten.
+fn digit(value: u64) -> u8 {
+    b'0' | u8::try_from(value).unwrap_or_default()
 }
 
 fn written(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {

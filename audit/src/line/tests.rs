@@ -152,6 +152,19 @@ fn any_entry() -> impl Strategy<Value = Entry> {
     })
 }
 
+#[test]
+fn numbers_are_written_as_they_are_at_every_length() {
+    let bounds = (0..20).flat_map(|power| {
+        let bound = 10u64.pow(power);
+        [bound - 1, bound, bound + 1]
+    });
+    for number in bounds.chain([u64::MAX]) {
+        let mut out = Vec::new();
+        decimal(&mut out, number);
+        assert_eq!(out, number.to_string().into_bytes());
+    }
+}
+
 proptest! {
     #[test]
     fn a_line_is_what_serde_would_write(

@@ -244,10 +244,11 @@ pub(super) async fn answer(
     }
 }
 
-/// Boxes what takes a request, so that a connection that waits for its next one holds no room for it.
+/// Boxes what takes a request, so that a connection that waits for its next one holds no room for it, and
+/// whoever runs it moves a pointer.
 /// Made where it stays, after its place: `Box::pin` would make it on the stack and copy all of its
 /// kilobytes, most of which are not yet used.
-fn boxed<F>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
+pub(super) fn boxed<F>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     let place = Box::new_uninit();
     Box::into_pin(Box::write(place, make()))
 }

@@ -38,7 +38,7 @@ use super::{
     incoming::{Frames, Incoming},
     limits,
     pipe::pipe,
-    service::answer,
+    service::{answer, boxed},
     session::Session,
 };
 
@@ -122,7 +122,9 @@ where
                     Some(accepted) => {
                         let (request, reply) = accepted?;
                         let backlog = me.backlog.clone();
-                        let served = serve((Arc::clone(&me.session), backlog), request, reply);
+                        let session = Arc::clone(&me.session);
+                        // The runtime moves what it is given several times.
+                        let served = boxed(|| serve((session, backlog), request, reply));
                         drop(me.session.worker().tasks.spawn(served));
                     }
                     None => return Poll::Ready(Ok(())),
