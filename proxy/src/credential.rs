@@ -8,7 +8,7 @@
 //! wallet     who holds which sentinels                       sentinel
 //! capture    tokens of logins made inside, kept out          capture::{answer, overlay}
 //! watch      everything that must not go astray              forms, wide, needles, unescape
-//! spelling   texts in every spelling                         heads
+//! spelling   texts in every spelling                         heads, lanes
 //! misuse     what is on its way to where it is not bound     watched, bare, letters, naming
 //! inject     values in header section and target             place, inject::{fields, target}
 //! body       values in bodies, while they stream             swap, exact, parts
@@ -30,6 +30,7 @@ mod exact;
 pub mod forms;
 mod heads;
 pub mod inject;
+mod lanes;
 mod letters;
 mod media;
 pub mod memory;

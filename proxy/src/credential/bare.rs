@@ -5,7 +5,7 @@
 //! that stand for nothing that is left. What is not told at a glance is undone in full.
 
 use super::{
-    letters::{Classes, Letters},
+    letters::{Classes, JOINING, Letters},
     unescape::{hex, unescape},
 };
 
@@ -86,13 +86,13 @@ const fn is_introducer(octet: u8) -> bool {
 }
 
 /// Whether it may be part of another escape once it stands there.
-const fn is_joining(octet: u8) -> bool {
-    is_introducer(octet) || matches!(octet, b'#' | b';')
+fn is_joining(octet: u8) -> bool {
+    JOINING.contains(&octet)
 }
 
 /// Escapes have been undone: what is left of them is text.
 const ALL: Classes = Classes::stopping(b"");
-const UNESCAPED: Classes = Classes::stopping(b"%\\&");
+const UNESCAPED: Classes = Classes::stopping(b"%\\&").undoing();
 /// Longer than any name of a reference that is undone.
 const LONGEST_NAME: usize = 8;
 

@@ -13,6 +13,7 @@
 //! quick      the same, where only one reading can matter
 //! attempt    whether a text is spelled at a place
 //! idle       what special octets are before when nothing can come of them
+//! marks      the same of many octets at once
 //! sift       those of them of which something may come
 //! look       the places that are worth an attempt
 //! waiting    of which texts a beginning is worth a wait
@@ -27,6 +28,7 @@ use self::{
     attempt::{Attempt, BREAKS},
     crowd::Crowd,
     idle::Idle,
+    marks::Marker,
     quick::{Quick, quick},
     special::{is_introducer, is_line_break, is_special},
     unit::{DEPTH, unit},
@@ -38,6 +40,7 @@ mod attempt;
 mod crowd;
 mod idle;
 mod look;
+mod marks;
 mod quick;
 mod sift;
 pub(super) mod special;
@@ -86,6 +89,7 @@ pub(super) struct Spellings {
     /// What texts begin with.
     known: Begins,
     idle: Idle,
+    marker: Marker,
     /// The same, of those texts alone that have an octet among their first that may begin an escape. Of
     /// all others only the innermost reading can matter.
     odd: [Places; 256],
@@ -293,6 +297,7 @@ impl Spellings {
         let place = |octet: u8| places.get(usize::from(octet)).copied().unwrap_or(0);
         Self {
             idle: Idle::new(|octet| place(octet) != 0),
+            marker: Marker::new(|octet| place(octet) != 0),
             odd,
             introducers,
             heads,

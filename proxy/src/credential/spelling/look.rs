@@ -1,9 +1,12 @@
 //! The places that are worth an attempt.
 
+use fearless_simd::{Level, Simd};
+
 use super::{
     Finds, Places, Spellings,
     attempt::BREAKS,
     idle::Near,
+    marks::{Marks, Wide},
     quick::{Quick, quick},
     sift::{Batch, PART},
     special::{Specials, is_line_break, is_special},
@@ -33,10 +36,59 @@ enum Next {
 impl Spellings {
     /// Finds all that stands in `raw`; where nothing comes after it, it is the `last`.
     pub(in crate::credential) fn look(&self, raw: &[u8], last: bool, finds: &mut Finds) {
+        self.look_by(Level::new(), (raw, last), finds);
+    }
+
+    /// The same as some processor can.
+    pub(super) fn look_by(&self, level: Level, (raw, last): (&[u8], bool), finds: &mut Finds) {
         finds.clear();
         if self.heads.is_empty() {
             return;
         }
+        self.look_at_blocks(level, (raw, last), finds);
+        if !last {
+            self.look_at_end(raw, finds);
+            waiting::wait_at_end(raw, finds);
+        }
+        finds.settle();
+    }
+
+    /// Finds what does not begin shortly before the end.
+    fn look_at_blocks(&self, level: Level, text: (&[u8], bool), finds: &mut Finds) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if let Some(simd) = level.as_avx512() {
+                return self.look_wide(simd, text, finds);
+            }
+            if let Some(simd) = level.as_avx2() {
+                return self.look_wide(simd, text, finds);
+            }
+        }
+        self.look_in_parts(text, |_| None, finds);
+    }
+
+    /// The same with instructions for sixty-four octets, or thirty-two.
+    fn look_wide<S: Simd>(&self, simd: S, text: (&[u8], bool), finds: &mut Finds) {
+        simd.vectorize(
+            #[inline(always)]
+            || {
+                self.look_in_parts(
+                    text,
+                    |from| self.marker.marks(Wide(simd), text.0, from),
+                    finds,
+                )
+            },
+        );
+    }
+
+    /// The same; `marks` tells of a block what of it is worth a look, where it can.
+    #[inline(always)]
+    fn look_in_parts(
+        &self,
+        (raw, last): (&[u8], bool),
+        marks: impl Fn(usize) -> Option<Marks>,
+        finds: &mut Finds,
+    ) {
         let mut batch = Batch::new();
         for (number, part) in raw.chunks(PART).enumerate() {
             let from = number * PART;
@@ -46,11 +98,17 @@ impl Spellings {
                 self.heads.each_in(block, block_from, |text, at| {
                     self.attempt(raw, at, text, last, finds);
                 });
-                Specials::of(block).each(|at| {
+                let asked = |at: u16| {
                     let near = Near::of(raw, block_from + usize::from(at));
-                    let idle = near.is_some_and(|near| self.idle.is_idle(near));
-                    batch.add(within | at, !idle);
-                });
+                    !near.is_some_and(|near| self.idle.is_idle(near))
+                };
+                match marks(block_from) {
+                    Some(Marks { busy, ask }) => {
+                        each(busy, |at| batch.add(within | at, true));
+                        each(ask, |at| batch.add(within | at, asked(at)));
+                    }
+                    None => Specials::of(block).each(|at| batch.add(within | at, asked(at))),
+                }
             }
             self.sift((raw, last), from, &mut batch);
             for place in batch.each() {
@@ -58,11 +116,6 @@ impl Spellings {
                 self.look_around(Around { raw, at, last }, finds);
             }
         }
-        if !last {
-            self.look_at_end(raw, finds);
-            waiting::wait_at_end(raw, finds);
-        }
-        finds.settle();
     }
 
     /// What begins so shortly before the end that no row of it is whole, written as it is.
@@ -341,6 +394,16 @@ impl Around<'_> {
             octet.map_or(0, |octet| of(*octet))
         };
         (before(1) << 1 | 1) & (before(2) << 2 | 3) & (before(3) << 3 | 7)
+    }
+}
+
+/// Tells the places of the bits, the first first.
+#[inline(always)]
+fn each(mut bits: u64, mut found: impl FnMut(u16)) {
+    while bits != 0 {
+        let at = bits.trailing_zeros();
+        bits &= bits - 1;
+        found(u16::try_from(at).unwrap_or(0));
     }
 }
 

@@ -3,7 +3,16 @@
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use proptest::prelude::*;
 
-use super::{idle::Near, look::Around, special::is_special, *};
+use fearless_simd::Level;
+
+use super::{
+    idle::Near,
+    look::Around,
+    marks::{Marks, Wide},
+    special::is_special,
+    *,
+};
+use crate::credential::lanes::levels;
 
 /// Values that look like escapes, end in one, or are of what escapes are made of.
 const VALUES: [&str; 8] = [
@@ -53,6 +62,54 @@ fn tried(spellings: &Spellings, raw: &[u8], last: bool) -> Finds {
     }
     finds.settle();
     finds
+}
+
+/// What is found as each processor can do it.
+fn looked_by_each(spellings: &Spellings, raw: &[u8], last: bool) -> Vec<Finds> {
+    let by = |level| {
+        let mut finds = Finds::default();
+        spellings.look_by(level, (raw, last), &mut finds);
+        finds
+    };
+    levels().into_iter().map(by).collect()
+}
+
+/// What is not marked in a block comes to nothing.
+fn check_marked(spellings: &Spellings, raw: &[u8], last: bool) -> Result<(), TestCaseError> {
+    for from in 0..raw.len() {
+        let told = |at: &usize| prop::test_runner::TestCaseError::fail(format!("at {at}"));
+        for marks in marked(spellings, raw, from) {
+            let left = (0..64).filter(|place| (marks.busy | marks.ask) >> place & 1 == 0);
+            for at in left
+                .map(|place| from + place)
+                .filter(|at| is_special(raw[*at]))
+            {
+                let mut finds = Finds::default();
+                spellings.look_around(Around { raw, at, last }, &mut finds);
+                if !finds.hits.is_empty() || !finds.open.is_empty() {
+                    return Err(told(&at));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is marked in the block that begins there, by each processor that can.
+fn marked(spellings: &Spellings, raw: &[u8], from: usize) -> Vec<Marks> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let level = Level::new();
+        let wide = level
+            .as_avx512()
+            .map(|s| spellings.marker.marks(Wide(s), raw, from));
+        let less = level
+            .as_avx2()
+            .map(|s| spellings.marker.marks(Wide(s), raw, from));
+        [wide, less].into_iter().flatten().flatten().collect()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    Vec::new()
 }
 
 fn looked(spellings: &Spellings, raw: &[u8], last: bool) -> Finds {
@@ -218,6 +275,28 @@ proptest! {
         let raw = " ".repeat(before) + &raw;
         let (expected, got) = (tried(&spellings, raw.as_bytes(), true), looked(&spellings, raw.as_bytes(), true));
         prop_assert_eq!(&got.hits, &expected.hits);
+    }
+
+    #[test]
+    fn whatever_the_processor_can_the_same_is_found(
+        parts in prop::collection::vec(prop_oneof![ordinary(), adversarial()], 1..30), last in any::<bool>(),
+    ) {
+        let raw = parts.concat();
+        for spellings in [spellings(), spellings_of(&PLAIN)] {
+            let expected = tried(&spellings, raw.as_bytes(), last);
+            for got in looked_by_each(&spellings, raw.as_bytes(), last) {
+                prop_assert_eq!(&got.hits, &expected.hits);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_marked_in_a_block_comes_to_nothing(
+        parts in prop::collection::vec(prop_oneof![ordinary(), adversarial()], 1..12), last in any::<bool>(),
+    ) {
+        let raw = parts.concat();
+        check_marked(&spellings(), raw.as_bytes(), last)?;
+        check_marked(&spellings_of(&PLAIN), raw.as_bytes(), last)?;
     }
 
     #[test]

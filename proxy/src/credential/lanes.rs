@@ -1,0 +1,86 @@
+//! Many octets at once, on processors that compare as many in a few instructions and find what each is in a
+//! table of sixteen. Which of them this is shows when it is asked (`Level::new`); others do one by one what is
+//! done here, and come to the same.
+
+#[cfg(test)]
+use fearless_simd::Level;
+use fearless_simd::{Simd, mask8x64, prelude::*, u8x64};
+
+/// A set of octets, by the low half of each: which high halves go with it, the lower eight and the others.
+pub(super) struct Set {
+    low: Table,
+    high: Table,
+}
+
+/// Sixteen octets, four times.
+type Table = [u8; BLOCK];
+
+/// What octets are as hexadecimal digits, and which of them are.
+#[inline(always)]
+pub(super) fn digits<S: Simd>(octets: u8x64<S>) -> (u8x64<S>, mask8x64<S>) {
+    let letter = ((octets | 0x20) - b'a').simd_lt(6);
+    let number = (octets - b'0').simd_lt(10);
+    let low = octets & 0x0f;
+    (letter.select(low + 9, low), letter | number)
+}
+
+impl Set {
+    /// Of those that it has.
+    pub(super) fn of(has: impl Fn(u8) -> bool) -> Self {
+        let mut tables = [[0; BLOCK]; 2];
+        for octet in (0..=u8::MAX).filter(|octet| has(*octet)) {
+            let [low, high] = &mut tables;
+            let table = if octet < 0x80 { low } else { high };
+            let places = table.iter_mut().skip(usize::from(octet & 0x0f));
+            for place in places.step_by(16) {
+                *place |= 1 << (octet >> 4 & 7);
+            }
+        }
+        let [low, high] = tables;
+        Self { low, high }
+    }
+
+    /// Which octets are in it.
+    #[inline(always)]
+    pub(super) fn has<S: Simd>(&self, octets: u8x64<S>) -> mask8x64<S> {
+        let simd = octets.simd;
+        let table = |table: &Table| u8x64::simd_from(simd, *table);
+        let place = octets & 0x0f;
+        let low = table(&self.low).swizzle_dyn_within_blocks(place);
+        let high = table(&self.high).swizzle_dyn_within_blocks(place);
+        let row = octets.simd_lt(0x80).select(low, high);
+        let bit = table(&BITS).swizzle_dyn_within_blocks(octets >> 4);
+        (row & bit).simd_ne(0)
+    }
+}
+
+/// Octets that are looked at at once.
+pub(super) const BLOCK: usize = 64;
+/// For each high half of an octet, its bit.
+const BITS: Table = {
+    let mut bits = [0; BLOCK];
+    let mut at = 0;
+    while at < BLOCK {
+        #[expect(
+            clippy::indexing_slicing,
+            reason = "less than its length, when the program is compiled"
+        )]
+        {
+            bits[at] = 1 << (at & 7);
+        }
+        at += 1;
+    }
+    bits
+};
+
+/// What this processor can be asked for, the least first.
+#[cfg(test)]
+pub(super) fn levels() -> Vec<Level> {
+    let best = Level::new();
+    #[cfg(target_arch = "x86_64")]
+    let between = best.as_avx2().map(Level::Avx2);
+    #[cfg(not(target_arch = "x86_64"))]
+    let between = None;
+    let levels = [Some(Level::baseline()), between, Some(best)];
+    levels.into_iter().flatten().collect()
+}
