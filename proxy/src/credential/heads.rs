@@ -9,6 +9,7 @@
 
 use std::fmt;
 
+use fearless_simd::{Level, Simd, prelude::*, u8x64, u32x16};
 use zeroize::Zeroize;
 
 /// The beginnings of texts.
@@ -53,7 +54,7 @@ impl Row {
     pub(super) const fn of(octets: [u8; ROW]) -> Self {
         let row = u32::from_le_bytes(octets);
         // Blanks and digits stay what they are: indented text is full of what UTF-32 would be otherwise.
-        Self(row | row >> 1 & 0x2020_2020)
+        Self(row | row >> 1 & BLANK)
     }
 
     /// The first octets of a slice.
@@ -64,7 +65,7 @@ impl Row {
 
     #[inline]
     const fn hash(self, bits: u32) -> u32 {
-        self.0.wrapping_mul(0x9e37_79b1) >> (u32::BITS - bits)
+        self.0.wrapping_mul(FACTOR) >> (u32::BITS - bits)
     }
 }
 
@@ -193,12 +194,41 @@ impl Heads {
     /// Tells in `block`, which begins at `from`, which texts may begin where; a place before the first
     /// octet is none.
     #[inline]
-    pub(super) fn each_in(&self, block: &[u8], from: usize, mut found: impl FnMut(usize, usize)) {
-        let mut which = if self.wide {
+    pub(super) fn each_in(&self, block: &[u8], from: usize, found: impl FnMut(usize, usize)) {
+        let which = if self.wide {
             self.which::<{ stride(true) }>(block)
         } else {
             self.which::<{ stride(false) }>(block)
         };
+        self.each_of(which, (block, from), found);
+    }
+
+    /// The same by a processor that can look up a block's rows at once.
+    #[inline(always)]
+    pub(super) fn each_by<S: Simd>(
+        &self,
+        simd: S,
+        (block, from): (&[u8], usize),
+        found: impl FnMut(usize, usize),
+    ) {
+        let Some(whole) = block.first_chunk::<BLOCK>() else {
+            return self.each_in(block, from, found);
+        };
+        let rows: u32x16<S> = u8x64::simd_from(simd, *whole).bitcast();
+        let rows = rows | rows >> 1 & BLANK;
+        let hashes = rows * FACTOR >> (u32::BITS - self.filter_bits);
+        let which = self.which_of(&hashes.to_array());
+        self.each_of(which, (block, from), found);
+    }
+
+    /// Tells which texts may begin where, by the rows that may be theirs.
+    #[inline(always)]
+    fn each_of(
+        &self,
+        mut which: u32,
+        (block, from): (&[u8], usize),
+        mut found: impl FnMut(usize, usize),
+    ) {
         while which != 0 {
             let at = which.trailing_zeros() as usize * stride(self.wide);
             which &= which - 1;
@@ -211,14 +241,56 @@ impl Heads {
         }
     }
 
+    /// Of the hashes of all rows of a block, those that a text may begin with: a bit for each that is looked at.
+    #[inline(always)]
+    fn which_of(&self, hashes: &[u32; BLOCK / ROW]) -> u32 {
+        let bit = |hash: u32| {
+            let word = self.filter.get((hash >> 6) as usize);
+            u32::from(word.copied().unwrap_or(u64::MAX) >> (hash & 63) & 1 == 1)
+        };
+        let all = |bits: u32, (hash, number): (&u32, u32)| bits | bit(*hash) << number;
+        if self.wide {
+            let hashes = hashes.iter().step_by(2);
+            return hashes.zip(0_u32..).fold(0, all);
+        }
+        hashes.iter().zip(0_u32..).fold(0, all)
+    }
+
     /// Tells which texts may begin where in `octets`.
-    pub(super) fn each(&self, octets: &[u8], mut found: impl FnMut(usize, usize)) {
+    pub(super) fn each(&self, octets: &[u8], found: impl FnMut(usize, usize)) {
         if self.is_empty() {
             return;
         }
+        self.each_as(Level::new(), octets, found);
+    }
+
+    /// The same as some processor can.
+    fn each_as(&self, level: Level, octets: &[u8], mut found: impl FnMut(usize, usize)) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if let Some(simd) = level.as_avx512() {
+                return self.each_wide(simd, octets, found);
+            }
+            if let Some(simd) = level.as_avx2() {
+                return self.each_wide(simd, octets, found);
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = level;
         for (number, block) in octets.chunks(BLOCK).enumerate() {
             self.each_in(block, number * BLOCK, &mut found);
         }
+    }
+
+    fn each_wide<S: Simd>(&self, simd: S, octets: &[u8], mut found: impl FnMut(usize, usize)) {
+        simd.vectorize(
+            #[inline(always)]
+            || {
+                for (number, block) in octets.chunks(BLOCK).enumerate() {
+                    self.each_by(simd, (block, number * BLOCK), &mut found);
+                }
+            },
+        );
     }
 
     /// Which rows a text may begin with, of those of which so many octets on is another: a bit for each.
@@ -292,6 +364,10 @@ fn together(mut entries: Vec<Entry>) -> Vec<Entry> {
 pub(super) const ANY: usize = usize::MAX;
 /// So many texts that begin alike are looked for one by one.
 pub(super) const ALIKE: usize = 4;
+/// What the case of a letter is told by, in each octet of a row.
+const BLANK: u32 = 0x2020_2020;
+/// Spreads rows over hashes.
+const FACTOR: u32 = 0x9e37_79b1;
 /// Octets of a row.
 pub(super) const ROW: usize = 4;
 /// Shorter texts are not looked for.

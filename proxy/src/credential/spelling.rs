@@ -13,7 +13,7 @@
 //! quick      the same, where only one reading can matter
 //! attempt    whether a text is spelled at a place
 //! idle       what special octets are before when nothing can come of them
-//! marks      the same of many octets at once
+//! marks      the same of many octets at once                   rows
 //! sift       those of them of which something may come
 //! look       the places that are worth an attempt
 //! waiting    of which texts a beginning is worth a wait
@@ -42,6 +42,7 @@ mod idle;
 mod look;
 mod marks;
 mod quick;
+mod rows;
 mod sift;
 pub(super) mod special;
 #[cfg(test)]
@@ -297,7 +298,7 @@ impl Spellings {
         let place = |octet: u8| places.get(usize::from(octet)).copied().unwrap_or(0);
         Self {
             idle: Idle::new(|octet| place(octet) != 0),
-            marker: Marker::new(|octet| place(octet) != 0),
+            marker: Marker::new(|octet| place(octet) != 0, (&texts, heads.head())),
             odd,
             introducers,
             heads,

@@ -124,6 +124,7 @@ fn reference(view: &[u8]) -> Option<(usize, Stands)> {
     Some((length, Stands::Character(character)))
 }
 
+#[inline]
 pub(super) const fn hex(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
@@ -132,6 +133,34 @@ pub(super) const fn hex(digit: u8) -> Option<u8> {
         _ => None,
     }
 }
+
+/// What two hexadecimal digits stand for.
+#[inline]
+pub(super) fn pair(high: u8, low: u8) -> Option<u8> {
+    let digit = |octet: u8| DIGITS.get(usize::from(octet)).copied().unwrap_or(NONE);
+    let (high, low) = (digit(high), digit(low));
+    ((high | low) & NONE == 0).then_some(high << 4 | low)
+}
+
+/// For each octet which digit it is.
+#[expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "an octet is less than 256, and it is made when the program is compiled"
+)]
+const DIGITS: [u8; 256] = {
+    let mut digits = [NONE; 256];
+    let mut octet = 0;
+    while octet < 256 {
+        if let Some(digit) = hex(octet as u8) {
+            digits[octet] = digit;
+        }
+        octet += 1;
+    }
+    digits
+};
+/// It is no digit.
+const NONE: u8 = 0x80;
 
 /// Those of HTML's names that stand for what credentials are made of.
 const NAMED: [(&str, char); 12] = [

@@ -13,7 +13,7 @@ use super::{
     unit::{DEPTH, unit},
     waiting,
 };
-use crate::credential::heads::{BLOCK, ROW, Row};
+use crate::credential::heads::{BLOCK, Heads, ROW, Row};
 
 /// A place that is not what it is, or may not be.
 #[derive(Clone, Copy)]
@@ -31,6 +31,43 @@ enum Next {
     Nothing,
     /// It takes an attempt to tell.
     Odd,
+}
+
+/// How blocks are looked at.
+trait Eyes: Copy {
+    /// Tells which texts may begin where in a block.
+    fn heads(self, heads: &Heads, block: (&[u8], usize), found: impl FnMut(usize, usize));
+
+    /// Tells which special octets of the block at a place are worth a look, where it can.
+    fn marks(self, spellings: &Spellings, raw: &[u8], from: usize) -> Option<Marks>;
+}
+
+/// One octet after the other.
+#[derive(Clone, Copy)]
+struct One;
+
+impl Eyes for One {
+    #[inline(always)]
+    fn heads(self, heads: &Heads, (block, from): (&[u8], usize), found: impl FnMut(usize, usize)) {
+        heads.each_in(block, from, found);
+    }
+
+    #[inline(always)]
+    fn marks(self, _: &Spellings, _: &[u8], _: usize) -> Option<Marks> {
+        None
+    }
+}
+
+impl<S: Simd> Eyes for Wide<S> {
+    #[inline(always)]
+    fn heads(self, heads: &Heads, block: (&[u8], usize), found: impl FnMut(usize, usize)) {
+        heads.each_by(self.0, block, found);
+    }
+
+    #[inline(always)]
+    fn marks(self, spellings: &Spellings, raw: &[u8], from: usize) -> Option<Marks> {
+        spellings.marker.marks(self, &spellings.heads, (raw, from))
+    }
 }
 
 impl Spellings {
@@ -64,45 +101,34 @@ impl Spellings {
                 return self.look_wide(simd, text, finds);
             }
         }
-        self.look_in_parts(text, |_| None, finds);
+        self.look_in_parts(text, One, finds);
     }
 
     /// The same with instructions for sixty-four octets, or thirty-two.
     fn look_wide<S: Simd>(&self, simd: S, text: (&[u8], bool), finds: &mut Finds) {
         simd.vectorize(
             #[inline(always)]
-            || {
-                self.look_in_parts(
-                    text,
-                    |from| self.marker.marks(Wide(simd), text.0, from),
-                    finds,
-                )
-            },
+            || self.look_in_parts(text, Wide(simd), finds),
         );
     }
 
-    /// The same; `marks` tells of a block what of it is worth a look, where it can.
+    /// The same as `eyes` can.
     #[inline(always)]
-    fn look_in_parts(
-        &self,
-        (raw, last): (&[u8], bool),
-        marks: impl Fn(usize) -> Option<Marks>,
-        finds: &mut Finds,
-    ) {
+    fn look_in_parts(&self, (raw, last): (&[u8], bool), eyes: impl Eyes, finds: &mut Finds) {
         let mut batch = Batch::new();
         for (number, part) in raw.chunks(PART).enumerate() {
             let from = number * PART;
             batch.clear();
             for (block, within) in part.chunks(BLOCK).zip((0_u16..).step_by(BLOCK)) {
                 let block_from = from + usize::from(within);
-                self.heads.each_in(block, block_from, |text, at| {
+                eyes.heads(&self.heads, (block, block_from), |text, at| {
                     self.attempt(raw, at, text, last, finds);
                 });
                 let asked = |at: u16| {
                     let near = Near::of(raw, block_from + usize::from(at));
                     !near.is_some_and(|near| self.idle.is_idle(near))
                 };
-                match marks(block_from) {
+                match eyes.marks(self, raw, block_from) {
                     Some(Marks { busy, ask }) => {
                         each(busy, |at| batch.add(within | at, true));
                         each(ask, |at| batch.add(within | at, asked(at)));

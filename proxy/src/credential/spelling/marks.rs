@@ -6,11 +6,11 @@
 
 use fearless_simd::{mask8x64, prelude::*, u8x64};
 
-use super::{
-    special::{is_introducer, is_special},
-    unit::NAMES,
+use super::{Text, cases, rows::Units, special::is_special, unit::NAMES};
+use crate::credential::{
+    heads::Heads,
+    lanes::{BLOCK, Set, digits},
 };
-use crate::credential::lanes::{BLOCK, Set, digits};
 
 /// For one set of texts.
 pub(super) struct Marker {
@@ -18,14 +18,14 @@ pub(super) struct Marker {
     known: Set,
     /// That and all special octets.
     busy: Set,
-    /// That and those that begin an escape.
-    stands: Set,
     /// Octets behind which a backslash is one and nothing comes of it.
     plain: Set,
     /// What the name of a reference may begin with.
     names: Set,
     /// No text has a backslash among its first.
     lone: bool,
+    /// What follows a percent sign among a text's first octets; nothing where no text has one.
+    signs: Option<[Set; 2]>,
 }
 
 /// Special octets of a block, a bit for each place.
@@ -49,9 +49,26 @@ struct Around<S: Simd> {
     third: u8x64<S>,
 }
 
+/// What escapes in a block stand for, a bit for the place of each.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Escapes {
+    /// All of them.
+    pub(super) all: u64,
+    /// What some text has among its first, and what does not begin an escape itself.
+    known: u64,
+    /// None of these.
+    nothing: u64,
+    /// Line breaks.
+    pub(super) breaks: u64,
+    /// What may begin an escape.
+    introducers: u64,
+    /// The sign may stand for itself, since some text has one with what follows it.
+    pub(super) signs: u64,
+}
+
 impl Marker {
-    /// For texts among whose first octets are those that `known` knows.
-    pub(super) fn new(known: impl Fn(u8) -> bool) -> Self {
+    /// For these texts, of which so many octets are the first, and `known` knows them.
+    pub(super) fn new(known: impl Fn(u8) -> bool, (texts, head): (&[Text], usize)) -> Self {
         let unknown = |octet: u8| !is_special(octet) && !known(octet);
         let plain = |next: u8| match next {
             b'n' | b'r' | b'u' | b'x' => false,
@@ -62,10 +79,10 @@ impl Marker {
         Self {
             known: Set::of(&known),
             busy: Set::of(|octet| !unknown(octet)),
-            stands: Set::of(|octet| known(octet) || is_introducer(octet)),
             plain: Set::of(plain),
             names: Set::of(|next| next == b'#' || is_special(next) || named(next)),
             lone: !known(b'\\'),
+            signs: known(b'%').then(|| [1, 2].map(|on| behind_signs(texts, head, on))),
         }
     }
 
@@ -74,12 +91,10 @@ impl Marker {
     pub(super) fn marks<S: Simd>(
         &self,
         Wide(simd): Wide<S>,
-        raw: &[u8],
-        from: usize,
+        heads: &Heads,
+        (raw, from): (&[u8], usize),
     ) -> Option<Marks> {
-        let near = raw
-            .get(from.checked_sub(1)?..)?
-            .first_chunk::<{ BLOCK + 3 }>()?;
+        let near = raw.get(from.checked_sub(1)?..)?.first_chunk::<NEAR>()?;
         let load = |at: usize| {
             let octets = near.get(at..)?.first_chunk::<BLOCK>()?;
             Some(u8x64::simd_from(simd, *octets))
@@ -96,20 +111,33 @@ impl Marker {
         let ampersand = is(b'&').to_bitmask();
         let line_break = (is(b'\r') | is(b'\n')).to_bitmask();
         let mut marks = Marks::default();
-        if percent != 0 {
-            marks.busy |= percent & self.percent(&around);
+        if percent | line_break != 0 {
+            let (octets, escapes) = if percent == 0 {
+                (around.here, Escapes::default())
+            } else {
+                self.escapes(&around, percent)
+            };
+            let known = self.known.has(around.before).to_bitmask();
+            let goes_on = self.goes_on(&around, line_break, &escapes);
+            let mut busy = line_break & known & then(goes_on, 1);
+            busy |= escapes.breaks & known & then(goes_on, 3);
+            busy |= escapes.known & (known | then(goes_on, 3));
+            if busy != 0 {
+                let clear = escapes.all & !(escapes.introducers | escapes.signs);
+                let unclear = backslash | ampersand | percent & !clear;
+                let units = Units::of(octets, &escapes, (line_break, unclear));
+                busy = units.likely(busy, near, heads);
+            }
             // One that begins within another is read with it.
             let introducers = percent | backslash | ampersand;
-            marks.busy |= percent & (introducers >> 1 | introducers >> 2);
-            marks.ask |= percent & LAST & !marks.busy;
+            busy |= escapes.introducers | percent & (introducers >> 1 | introducers >> 2);
+            marks.ask |= percent & LAST & !busy;
+            marks.busy |= busy;
         }
         if backslash != 0 {
             let idle = self.backslash(&around, backslash);
             marks.busy |= backslash & !idle & !LAST;
             marks.ask |= backslash & !idle & LAST;
-        }
-        if line_break != 0 {
-            marks.busy |= line_break & !self.line_break(&around);
         }
         if ampersand != 0 {
             marks.ask |= ampersand & self.names.has(around.next).to_bitmask();
@@ -117,15 +145,44 @@ impl Marker {
         Some(marks)
     }
 
-    /// Where a percent sign with two digits stands for something that may matter.
+    /// The block with what percent signs with two digits stand for in their places.
     #[inline(always)]
-    fn percent<S: Simd>(&self, around: &Around<S>) -> u64 {
+    fn escapes<S: Simd>(&self, around: &Around<S>, percent: u64) -> (u8x64<S>, Escapes) {
         let (high, is_high) = digits(around.next);
         let (low, is_low) = digits(around.third);
         let octet = high << 4 | low;
-        // No text begins with a line break, so that what is before it is a part of one.
-        let breaks = is_break(octet) & self.known.has(around.before);
-        (is_high & is_low & (self.stands.has(octet) | breaks)).to_bitmask()
+        let all = percent & (is_high & is_low).to_bitmask();
+        let is = |octets: mask8x64<S>| all & octets.to_bitmask();
+        let introducers = octet.simd_eq(b'%') | octet.simd_eq(b'\\') | octet.simd_eq(b'&');
+        let (known, breaks) = (is(self.known.has(octet)), is(is_break(octet)));
+        let introducers = is(introducers);
+        let signs = self.signs.as_ref().map_or(0, |[next, third]| {
+            is(next.has(around.next) & third.has(around.third))
+        });
+        let escapes = Escapes {
+            all,
+            known: known & !introducers,
+            nothing: all & !(known | breaks | introducers | signs),
+            breaks,
+            introducers,
+            signs,
+        };
+        let escaped = mask8x64::from_bitmask(octet.simd, all);
+        (escaped.select(octet, around.here), escapes)
+    }
+
+    /// Where a text may go on: with an octet that it has among its first, or with what is not told here, if need
+    /// be behind line breaks.
+    #[inline(always)]
+    fn goes_on<S: Simd>(&self, around: &Around<S>, line_breaks: u64, escapes: &Escapes) -> u64 {
+        let all = self.busy.has(around.here).to_bitmask() & !escapes.nothing;
+        let escaped = escapes.breaks & !escapes.signs;
+        let mut goes_on = all;
+        for _ in 0..2 {
+            let ends = line_breaks & !then(goes_on, 1) | escaped & !then(goes_on, 3);
+            goes_on = all & !ends;
+        }
+        goes_on
     }
 
     /// Where nothing comes of a backslash.
@@ -144,14 +201,33 @@ impl Marker {
         let second = second & !third & (idle >> 1 | breaks >> 1 & apart);
         first | second | third & (idle >> 2 | breaks >> 2 & apart)
     }
+}
 
-    /// Where nothing comes of a line break.
-    #[inline(always)]
-    fn line_break<S: Simd>(&self, around: &Around<S>) -> u64 {
-        let unknown = !self.busy.has(around.next);
-        let long = is_break(around.next) & !self.busy.has(around.third);
-        (unknown | long | !self.known.has(around.before)).to_bitmask()
+/// What is so many places on; what is not known there may be.
+#[inline(always)]
+const fn then(marks: u64, places: u32) -> u64 {
+    marks >> places | !(u64::MAX >> places)
+}
+
+/// The octets that texts have so many places behind a percent sign among their first; any of them where a text
+/// ends before.
+fn behind_signs(texts: &[Text], head: usize, on: usize) -> Set {
+    let mut behind = [false; 256];
+    for text in texts {
+        let octets = text.octets();
+        let signs = text.first_octets(head).enumerate();
+        for (at, _) in signs.filter(|(_, octet)| *octet == b'%') {
+            let Some(octet) = octets.get(at + on) else {
+                return Set::of(|_| true);
+            };
+            for octet in cases(Some(*octet), true) {
+                if let Some(slot) = behind.get_mut(usize::from(octet)) {
+                    *slot = true;
+                }
+            }
+        }
     }
+    Set::of(|octet| behind.get(usize::from(octet)) == Some(&true))
 }
 
 #[inline(always)]
@@ -159,5 +235,7 @@ fn is_break<S: Simd>(octets: u8x64<S>) -> mask8x64<S> {
     octets.simd_eq(b'\r') | octets.simd_eq(b'\n')
 }
 
+/// And one octet before, and two behind.
+pub(super) const NEAR: usize = BLOCK + 3;
 /// Of these places more would have to be known than is loaded.
 const LAST: u64 = 0b11 << 62;

@@ -7,7 +7,7 @@ use super::{
     special::{is_introducer, is_line_break},
     unit::NAMES,
 };
-use crate::credential::unescape::hex;
+use crate::credential::unescape::pair;
 
 /// The one reading that can matter, where none of the octets that may begin an escape does as itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +27,9 @@ pub(super) enum Quick {
 pub(super) fn quick(raw: &[u8], at: usize, layers: u8) -> Quick {
     // What texts are full of, without further ado.
     if let Some(&[b'%', high, low]) = raw.get(at..at + 3)
-        && let Some((high, low)) = hex(high).zip(hex(low))
+        && let Some(octet) = pair(high, low)
     {
-        return stands_for(raw, high << 4 | low, at + 3, layers);
+        return stands_for(raw, octet, at + 3, layers);
     }
     if let Some((octet, length)) = raw.get(at..).and_then(whole_name) {
         return stands_for(raw, octet, at + length, layers);

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::credential::{
     heads::{ROW, Row},
-    unescape::hex,
+    unescape::{hex, pair},
 };
 
 /// Where some of the special octets of one part are, and room for one more to write over.
@@ -80,8 +80,8 @@ impl Spellings {
             return true;
         };
         let (octet, end) = match introducer {
-            b'%' => match hex(next).zip(hex(third)) {
-                Some((high, low)) => (high << 4 | low, here.at + 3),
+            b'%' => match pair(next, third) {
+                Some(octet) => (octet, here.at + 3),
                 None => return true,
             },
             b'\\' => match next {
@@ -133,7 +133,7 @@ impl Spellings {
         let (b'%', Some(&[high, low])) = (octet, here.raw.get(at + 1..at + 3)) else {
             return None;
         };
-        let octet = hex(high)? << 4 | hex(low)?;
+        let octet = pair(high, low)?;
         let plain = !is_introducer(octet) && !self.may_be_itself(here, known);
         plain.then_some((octet, at + 3))
     }
