@@ -123,6 +123,8 @@ deeds! {
     RecordExport = "record.export",
     /// Old records were removed, or could not be.
     RecordPrune = "record.prune",
+    /// An appliance began to serve.
+    ServeStart = "serve.start",
     /// A backup was made.
     BackupMake = "backup.make",
     /// A backup was put in force.

@@ -27,7 +27,7 @@ mod syncer;
 mod writer;
 
 pub use figures::RecorderFigures;
-use figures::Tally;
+use figures::{Opening, Tally};
 use queue::{Full, Job, Queue};
 use writer::Writer;
 
@@ -242,6 +242,29 @@ impl Recorder {
         self.hand_in(job)
     }
 
+    /// The next group begins with `entry`, and before it with an `audit.gap` of what the run `before` refused and
+    /// did not come to tell. Both are written as soon as it can be, before all that is handed in from now on.
+    pub fn begin(&self, entry: Entry, before: u64) {
+        let opening = Opening { entry, before };
+        match &*self.0 {
+            Inner::Threaded { queue, .. } => {
+                queue.tally.open(opening);
+                queue.hurry();
+            }
+            Inner::Inline(writer) => writer.lock().open(opening),
+        }
+    }
+
+    /// Waits until there are not `known` refused entries that no record tells of, and says how many there are; at
+    /// once, where it is so. `None` when the record was closed and nothing changes any more. Blocks.
+    #[must_use]
+    pub fn wait_untold(&self, known: u64) -> Option<u64> {
+        match &*self.0 {
+            Inner::Threaded { queue, .. } => queue.tally.wait_untold(known),
+            Inner::Inline(_) => None,
+        }
+    }
+
     /// Whether the record can be written, as far as is known: nothing was lost in the last half minute, or
     /// something was written since, and the writer answers. Waits for it no longer than a moment; blocks.
     #[must_use]
@@ -301,10 +324,20 @@ fn refused(why: &str) -> RecordRefused {
 impl RecorderOwner {
     /// Writes what is queued, waits for the disk and for the threads. Later entries are refused.
     /// Gives up waiting after `patience`: a sink that hangs must not hold the program.
-    pub fn close(mut self, patience: Duration) {
+    ///
+    /// Says how many entries were refused of which no record tells; `None` where it does not know: what was handed
+    /// in last may be missing.
+    pub fn close(mut self, patience: Duration) -> Option<u64> {
         self.queue.close();
+        let whole = self.wait_closed(patience);
+        self.queue.tally.close();
+        whole.then(|| self.queue.tally.untold())
+    }
+
+    /// Whether the writer came to its end.
+    fn wait_closed(&mut self, patience: Duration) -> bool {
         let Some(thread) = self.thread.take() else {
-            return;
+            return false;
         };
         let begun = Moment::now();
         while !thread.is_finished() && begun.elapsed() < patience {
@@ -313,15 +346,20 @@ impl RecorderOwner {
         }
         if !thread.is_finished() {
             tracing::error!("the record's sink hangs; its last records may be missing");
-        } else if thread.join().is_err() {
-            tracing::error!("the record's writer panicked; its last records may be missing");
+            return false;
         }
+        if thread.join().is_err() {
+            tracing::error!("the record's writer panicked; its last records may be missing");
+            return false;
+        }
+        true
     }
 }
 
 impl Drop for RecorderOwner {
     fn drop(&mut self) {
         self.queue.close();
+        self.queue.tally.close();
     }
 }
 

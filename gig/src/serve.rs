@@ -19,6 +19,7 @@ pub(crate) mod place;
 mod program;
 mod retention;
 mod secrets;
+mod serving;
 mod vault_desk;
 mod webhooks;
 
@@ -40,6 +41,7 @@ use self::{
     network::Network,
     place::Place,
     retention::Retaining,
+    serving::Serving,
 };
 use crate::{
     args::serve::ServeArgs,
@@ -112,6 +114,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         changes_a_minute: args.changes_a_minute,
     });
     let following = Following::start(&app).context("cannot start a thread")?;
+    let serving = Serving::begin(place.dir(), &appliance)?;
     let outcome = runtime.block_on(async {
         let stop = stop_asked_for()?;
         fleet.run_on(tokio::runtime::Handle::current());
@@ -131,7 +134,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     runtime.shutdown_timeout(LEFT);
     fleet.settle();
     drop(fleet);
-    appliance.close();
+    serving.end(appliance.close());
     outcome.map(|()| ExitStatus::SUCCESS)
 }
 

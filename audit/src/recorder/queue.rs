@@ -89,6 +89,25 @@ impl Queue {
         Ok(())
     }
 
+    /// Takes what sets written records right, also while it closes: there are no more than were in a group.
+    pub(super) fn push_corrections(&self, entries: Vec<Entry>) {
+        if entries.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        if state.life == Life::Gone {
+            return;
+        }
+        let jobs = entries.into_iter();
+        state.jobs.extend(jobs.map(|entry| Job {
+            entry,
+            answer: None,
+        }));
+        state.urgent = true;
+        drop(state);
+        self.work.notify_one();
+    }
+
     /// How many wait to be written.
     pub(super) fn len(&self) -> usize {
         self.state.lock().jobs.len()
@@ -110,14 +129,14 @@ impl Queue {
         let mut quiet = state.jobs.is_empty();
         while !state.urgent && state.life == Life::Open {
             state.watching = !quiet;
-            let patience = match (quiet, self.tally.untold()) {
+            let patience = match (quiet, self.tally.owes()) {
                 (false, _) => LINGER,
-                (true, 0) => {
+                (true, false) => {
                     self.work.wait(&mut state);
                     quiet = false;
                     continue;
                 }
-                (true, _) => RETRY,
+                (true, true) => RETRY,
             };
             if !self.work.wait_for(&mut state, patience).timed_out() {
                 quiet = false;

@@ -9,6 +9,8 @@ use crate::{
     verify::verify,
 };
 
+mod late;
+
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn numbered(n: u64) -> Entry {

@@ -14,7 +14,7 @@ use crate::{
     record::Record,
     recorder::{
         Durability, RecordRefused, RecorderFigures, RecorderSettings, Sequence,
-        figures::Tally,
+        figures::{Opening, Tally},
         queue::{Job, Queue},
         syncer::SyncThread,
     },
@@ -85,9 +85,9 @@ impl Writer {
             queue.wait();
             let mut writer = writer.lock();
             let more = queue.take(&mut writer.jobs);
-            let refused = writer.tally.untold() > 0;
-            if refused || !writer.jobs.is_empty() {
-                writer.write_taken(None);
+            if writer.tally.owes() || !writer.jobs.is_empty() {
+                let late = writer.write_taken(None);
+                queue.push_corrections(late);
             }
             if !more {
                 writer.store.close();
@@ -102,7 +102,7 @@ impl Writer {
     /// Writes what is queued on the caller's thread; false when the sink cannot be had at once, or
     /// needs something that may take long.
     pub(super) fn write_now(&mut self, queue: &Queue) -> bool {
-        if self.failing || self.tally.untold() > 0 {
+        if self.failing || self.tally.owes() {
             return false;
         }
         let Ok(Some(tail)) = self.store.begin_at_once() else {
@@ -110,42 +110,53 @@ impl Writer {
         };
         let panicking = GoneInPanic(queue);
         queue.take(&mut self.jobs);
-        self.write_taken(Some(tail));
+        let late = self.write_taken(Some(tail));
+        queue.push_corrections(late);
         drop(panicking);
         true
+    }
+
+    /// What its next group begins with; of a writer that nobody queues for.
+    pub(super) fn open(&mut self, opening: Opening) {
+        self.tally.open(opening);
+        drop(self.write_taken(None));
     }
 
     /// Writes `jobs` as one group and answers each.
     pub(super) fn write_group(&mut self, jobs: Vec<Job>) {
         self.jobs = jobs;
-        self.write_taken(None);
+        // Who asks is there until it is answered.
+        drop(self.write_taken(None));
     }
 
-    fn write_taken(&mut self, tail: Option<Tail>) {
+    /// Answers what sets right such records as were written too late for who asked.
+    fn write_taken(&mut self, tail: Option<Tail>) -> Vec<Entry> {
         let mut answers = Vec::with_capacity(self.jobs.len());
         let mut entries = Vec::with_capacity(self.jobs.len());
-        for Job { mut entry, answer } in self.jobs.drain(..) {
-            if answer.as_ref().is_some_and(oneshot::Sender::is_closed) {
-                tell_late(&mut entry);
-            }
+        for Job { entry, answer } in self.jobs.drain(..) {
             answers.push(answer);
             entries.push(entry);
         }
         let begun = Moment::now();
-        let outcome = self.commit(entries, tail);
+        let outcome = self.commit((entries, &answers), tail);
         let took = begun.elapsed();
         if let Err(refusal) = &outcome {
             self.tally.refuse(answers.len() as u64);
             self.tell_loss(&refusal.why);
         }
+        let mut late = Vec::new();
+        let unasked = self.records.len().saturating_sub(answers.len());
         for (place, answer) in answers.into_iter().enumerate() {
             let Some(answer) = answer else { continue };
             let result = match &outcome {
                 Ok(first) => Ok(Sequence(first + place as u64)),
                 Err(refusal) => Err(refusal.clone()),
             };
-            // Whoever stopped waiting does not want the answer.
-            answer.send(result).ok();
+            // Whoever stopped waiting let nothing go.
+            if let Err(Ok(_)) = answer.send(result) {
+                let record = self.records.get(unasked + place);
+                late.extend(record.and_then(correction));
+            }
         }
         if outcome.is_ok() {
             self.tally.wrote(took);
@@ -154,10 +165,15 @@ impl Writer {
         self.records.clear();
         self.lines.clear();
         self.lines.shrink_to(KEPT_BUFFER);
+        late
     }
 
     /// Answers the place of the first entry.
-    fn commit(&mut self, entries: Vec<Entry>, tail: Option<Tail>) -> Result<u64, RecordRefused> {
+    fn commit(
+        &mut self,
+        asked: (Vec<Entry>, &[Answer]),
+        tail: Option<Tail>,
+    ) -> Result<u64, RecordRefused> {
         let lost_on_disk = self.syncer.as_ref().and_then(SyncThread::take_failure);
         if lost_on_disk.is_some() {
             self.store.sync().map_err(|e| refusal(&e))?;
@@ -166,10 +182,14 @@ impl Writer {
             Some(tail) => tail,
             None => self.store.begin().map_err(|e| refusal(&e))?,
         };
-        let refused = self.tally.take_untold();
-        let placed = self.place(entries, tail, (refused, lost_on_disk));
-        if placed.is_err() {
-            self.tally.put_back(refused);
+        let told = Told {
+            refused: self.tally.to_tell(),
+            opening: self.tally.opening(),
+            lost_on_disk,
+        };
+        let placed = self.place(asked, tail, &told);
+        if placed.is_ok() {
+            self.tally.told(told.opening.is_some(), told.refused);
         }
         placed
     }
@@ -178,14 +198,20 @@ impl Writer {
     /// meanwhile. Answers the place of the first entry.
     fn place(
         &mut self,
-        mut entries: Vec<Entry>,
+        (mut entries, answers): (Vec<Entry>, &[Answer]),
         mut tail: Tail,
-        (refused, lost_on_disk): (u64, Option<String>),
+        told: &Told,
     ) -> Result<u64, RecordRefused> {
         for _ in 0..MOST_MOVES {
-            let gap = gap_entry(refused, tail.repaired.take(), lost_on_disk.clone());
-            let gaps = usize::from(gap.is_some());
-            self.seal_all(tail.head, gap.into_iter().chain(entries));
+            let unasked = told.entries(tail.repaired.take());
+            let before = unasked.len();
+            // The end of the chain may have been waited for: only now it shows who is still there.
+            for (entry, answer) in entries.iter_mut().zip(answers) {
+                if answer.as_ref().is_some_and(oneshot::Sender::is_closed) {
+                    tell_late(entry);
+                }
+            }
+            self.seal_all(tail.head, unasked.into_iter().chain(entries));
             let group = Group {
                 records: &self.records,
                 lines: &self.lines,
@@ -195,11 +221,11 @@ impl Writer {
                     if self.settings.durability == Durability::Strict {
                         self.store.sync().map_err(|e| refusal(&e))?;
                     }
-                    return Ok(tail.head.seq + gaps as u64 + 1);
+                    return Ok(tail.head.seq + before as u64 + 1);
                 }
                 Appended::Moved => {}
             }
-            let records = self.records.drain(..).skip(gaps);
+            let records = self.records.drain(..).skip(before);
             entries = records.map(|record| record.entry).collect();
             self.lines.clear();
             tail = self.store.begin().map_err(|e| refusal(&e))?;
@@ -282,15 +308,13 @@ impl Drop for GoneInPanic<'_> {
     }
 }
 
+/// Who waits for an entry of a group; nobody for an outcome.
+type Answer = Option<oneshot::Sender<Result<Sequence, RecordRefused>>>;
+
 /// Whoever asked has left before it was written, at their deadline or with their connection: what would have
 /// gone did not. Other events tell of what was done already, or is done all the same.
 fn tell_late(entry: &mut Entry) {
-    let decides = matches!(entry.event, Event::Dns | Event::Connect | Event::Request);
-    let lets_go = matches!(
-        entry.verdict,
-        Some(VerdictWord::Allow | VerdictWord::WouldDeny)
-    );
-    if decides && lets_go {
+    if lets_go(entry) {
         entry.verdict = Some(VerdictWord::Deny);
         entry.reason = Some(DenyReason::RecordUnavailable);
         let told = "nobody waited any more for this to be recorded: it was refused";
@@ -298,26 +322,65 @@ fn tell_late(entry: &mut Entry) {
     }
 }
 
-fn gap_entry(
-    refused: u64,
-    repaired: Option<String>,
-    lost_on_disk: Option<String>,
-) -> Option<Entry> {
-    let mut findings = Vec::new();
-    if refused > 0 {
-        findings.push(format!("{refused} records were refused").into());
-    }
-    findings.extend(repaired.map(Into::into));
-    if let Some(why) = lost_on_disk {
-        findings.push(format!("records before may be lost: {why}").into());
-    }
-    if findings.is_empty() {
+/// The same where they left while it was being written: what is in the chain stays, and another record of the
+/// same request says what became of it.
+fn correction(record: &Record) -> Option<Entry> {
+    if !lets_go(&record.entry) {
         return None;
     }
-    let mut entry = Entry::new(Event::AuditGap);
+    let mut entry = record.entry.clone();
+    entry.verdict = Some(VerdictWord::Deny);
     entry.reason = Some(DenyReason::RecordUnavailable);
-    entry.findings = findings;
+    entry.secrets.clear();
+    let told = format!(
+        "record {} came too late for who asked: this was refused after all",
+        record.seq
+    );
+    entry.findings = vec![told.into()];
     Some(entry)
+}
+
+fn lets_go(entry: &Entry) -> bool {
+    let decides = matches!(entry.event, Event::Dns | Event::Connect | Event::Request);
+    let goes = matches!(
+        entry.verdict,
+        Some(VerdictWord::Allow | VerdictWord::WouldDeny)
+    );
+    decides && goes
+}
+
+/// What a group tells that nobody handed in.
+struct Told {
+    refused: u64,
+    opening: Option<Opening>,
+    lost_on_disk: Option<String>,
+}
+
+impl Told {
+    /// The gap, where there is one, and that the run begins.
+    fn entries(&self, repaired: Option<String>) -> Vec<Entry> {
+        let mut findings = Vec::new();
+        let before = self.opening.as_ref().map_or(0, |opening| opening.before);
+        if before > 0 {
+            findings.push(format!("{before} records were refused by the run before").into());
+        }
+        if self.refused > 0 {
+            findings.push(format!("{} records were refused", self.refused).into());
+        }
+        findings.extend(repaired.map(Into::into));
+        if let Some(why) = &self.lost_on_disk {
+            findings.push(format!("records before may be lost: {why}").into());
+        }
+        let mut entries = Vec::new();
+        if !findings.is_empty() {
+            let mut gap = Entry::new(Event::AuditGap);
+            gap.reason = Some(DenyReason::RecordUnavailable);
+            gap.findings = findings;
+            entries.push(gap);
+        }
+        entries.extend(self.opening.as_ref().map(|opening| opening.entry.clone()));
+        entries
+    }
 }
 
 fn refusal(error: &dyn Error) -> RecordRefused {

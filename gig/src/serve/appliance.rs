@@ -141,13 +141,14 @@ impl Appliance {
         entry.deed = Some(deed);
         entry.findings = findings.iter().map(|one| one.as_str().into()).collect();
         let recorded = appliance.record(entry);
-        appliance.close();
+        let _told = appliance.close();
         recorded
     }
 
-    /// Writes what is queued and waits for the disk.
-    pub(crate) fn close(self) {
-        self.owner.close(CLOSE_PATIENCE);
+    /// Writes what is queued and waits for the disk. Says how many records were refused of which none tells; `None`
+    /// where the record hangs.
+    pub(crate) fn close(self) -> Option<u64> {
+        self.owner.close(CLOSE_PATIENCE)
     }
 }
 

@@ -5,7 +5,10 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     path::Path,
     process::{Child, Command, Stdio},
-    sync::atomic::Ordering,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -77,9 +80,8 @@ fn hold(database: &Path) -> Child {
     child
 }
 
-#[test]
-fn a_full_disk_and_one_that_is_held_let_nothing_out_and_the_gap_is_told() {
-    let Some(disk) = Disk::mount() else { return };
+/// An appliance on `disk` with a server that asks an origin without end; a token, and what the origin saw.
+fn asking(disk: &Disk) -> (Appliance, String, Arc<AtomicUsize>) {
     let (port, seen) = origin();
     let folder = tempfile::tempdir_in(disk.0.path()).expect("a folder");
     let appliance = Appliance::start_in(folder, &[]);
@@ -100,8 +102,73 @@ fn a_full_disk_and_one_that_is_held_let_nothing_out_and_the_gap_is_told() {
     ];
     assert_eq!(appliance.gig(&words, "").status, 0);
     appliance.run("asker");
+    appliance.until("it asks", |_| seen.load(Ordering::SeqCst) > 3);
+    (appliance, token, seen)
+}
+
+impl Appliance {
+    /// What its mark says was refused for want of a record and not told.
+    pub(super) fn untold(&self) -> u64 {
+        let mark = fs::read_to_string(self.path("serve.mark")).expect("its mark");
+        let words: Vec<_> = mark.split_whitespace().collect();
+        assert_eq!((words.len(), words[0]), (2, "serving"), "{mark}");
+        words[1].parse().expect("a count")
+    }
+
+    /// It began behind a run that was killed when it had refused so many, or some more.
+    pub(super) fn tells_of_a_cut_run(&self, token: &str, refused: u64) {
+        let begun = || {
+            let mut found = self.records(token, "event=admin&text=begins+serve&limit=50");
+            found.retain(|one| one["deed"] == "serve.start" && one["findings"][1] != FIRST);
+            found.pop()
+        };
+        self.until("its start is recorded", |_| begun().is_some());
+        let start = begun().expect("its start");
+        assert_eq!(
+            start["findings"][1], "the run before did not end in order",
+            "{start}"
+        );
+        assert_eq!(start["subject"], start["node"], "{start}");
+        let gaps = self.records(token, "event=audit.gap&limit=10");
+        let gap = gaps.iter().find(|gap| {
+            gap["node"] == start["node"] && gap["seq"].as_u64() < start["seq"].as_u64()
+        });
+        let told = gap.expect("a gap")["findings"][0]
+            .as_str()
+            .expect("words")
+            .to_owned();
+        let count = told.strip_suffix(" records were refused by the run before");
+        let count: u64 = count.expect("whose").parse().expect("a count");
+        assert!(count >= refused, "{told}, and {refused} were noted");
+        self.until("it owes nothing", |one| one.untold() == 0);
+    }
+}
+
+const FIRST: &str = "no run before it is known here";
+
+#[test]
+fn what_was_refused_before_a_kill_is_told_when_it_serves_again() {
+    let Some(disk) = Disk::mount() else { return };
+    let (mut appliance, token, _seen) = asking(&disk);
+    assert_eq!(appliance.untold(), 0);
+    disk.fill();
+    // Also on a full disk.
+    appliance.until("what is refused is noted", |one| one.untold() > 0);
+    let refused = appliance.untold();
+    appliance.child.kill().expect("kill it");
+    appliance.child.wait().expect("its end");
+    disk.free();
+    let appliance = appliance.kill_and_start_again();
+    appliance.tells_of_a_cut_run(&token, refused);
+    let whole = appliance.gig(&["audit", "verify", &appliance.record()], "");
+    assert_eq!(whole.status, 0, "{whole:?}");
+}
+
+#[test]
+fn a_full_disk_and_one_that_is_held_let_nothing_out_and_the_gap_is_told() {
+    let Some(disk) = Disk::mount() else { return };
+    let (appliance, token, seen) = asking(&disk);
     let count = || seen.load(Ordering::SeqCst);
-    appliance.until("it asks", |_| count() > 3);
 
     let stops = || {
         appliance.until("it is not ready", |one| {

@@ -148,6 +148,47 @@ fn without_its_database_a_node_allows_nothing_and_goes_on_when_it_is_back() {
     node.until_decided("changes are in force again", &denied);
 }
 
+#[test]
+fn a_node_that_was_killed_tells_what_it_refused_and_what_it_ran_is_lost_on_every_node() {
+    let mut server = Postgres::start();
+    let (mut one, two) = (node(&server), node(&server));
+    let token = one.token("admin");
+    one.policy(&token, WANTED);
+    one.server("asker", ASKER);
+    let sandbox = one.run("asker");
+    two.until_decided("it asks", &["--sandbox", &sandbox, "--verdict", "allow"]);
+    let state = |node: &Appliance| {
+        let path = format!("/api/v1/sandboxes/{sandbox}");
+        let told = Ask::new("GET", &path).token(&token).send(node);
+        assert_eq!(told.status, 200, "{told:?}");
+        told.json()["state"].clone()
+    };
+    assert_eq!(
+        (state(&one), state(&two)),
+        ("running".into(), "elsewhere".into())
+    );
+    let ready = |node: &Appliance| Ask::new("GET", "/readyz").send(node).status == 200;
+    server.crash();
+    one.until("what is refused is noted", |one| one.untold() > 0);
+    let refused = one.untold();
+    one.child.kill().expect("kill it");
+    server.start_again();
+    two.until("the other is ready again", ready);
+    assert_eq!(state(&two), "elsewhere", "as far as anybody has recorded");
+    let one = one.kill_and_start_again();
+    one.tells_of_a_cut_run(&token, refused);
+    for node in [&one, &two] {
+        node.until("it is ready", ready);
+        assert_eq!(state(node), "lost");
+    }
+    let cookie = two.first_admin();
+    let place = format!("/sandboxes/{sandbox}");
+    let page = Ask::new("GET", &place).cookie(&cookie).send(&two).body;
+    assert!(page.contains("before its end was recorded"), "{page}");
+    let whole = one.gig(&["audit", "verify", "postgres:"], "");
+    assert_eq!(whole.status, 0, "{whole:?}");
+}
+
 /// Whoever knows a key of another node's removes nothing of that node's unless they name it, and it is told.
 #[test]
 fn what_a_node_prunes_by_hand_is_its_own_unless_another_is_named() {

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use gig_audit::{
+    Deed, Event,
     row::Row,
     search::{Filter, Query},
 };
@@ -15,7 +16,39 @@ use crate::{api::sandboxes::SandboxView, api_error::Problem, app::App};
 pub(super) async fn read(app: &Arc<App>, id: SandboxId) -> Result<Option<Known>, Problem> {
     let page = app.search(of(id)).await?;
     let rows: Vec<Row> = page.records.into_iter().map(|found| found.row).collect();
-    Ok(told(&rows, &app.node))
+    let mut known = told(&rows, &app.node);
+    if let Some(known) = &mut known
+        && known.view.state == ELSEWHERE
+        && let Some(start) = rows.iter().find(|row| row.event == START)
+    {
+        let page = app.search(begun_since(start)).await?;
+        let mut rows = page.records.iter().map(|found| &found.row);
+        if rows.any(|row| has_begun_since(row, start)) {
+            known.view.state = LOST;
+        }
+    }
+    Ok(known)
+}
+
+/// The gig that recorded `start` began to serve again: what it ran before is no more.
+fn begun_since(start: &Row) -> Query {
+    Query {
+        filter: Filter {
+            node: vec![start.node.clone()],
+            event: vec![Event::Admin.to_string()],
+            text: vec!["begins".to_owned(), "serve".to_owned()],
+            ..Filter::default()
+        },
+        before: None,
+        limit: FEW,
+    }
+}
+
+/// In the same chain, whatever the clocks said.
+fn has_begun_since(row: &Row, start: &Row) -> bool {
+    row.node == start.node
+        && row.seq > start.seq
+        && row.deed.as_deref() == Some(Deed::ServeStart.as_str())
 }
 
 /// Whose it was, as far as its start or its end tell; for who is beside the runtime.
@@ -97,6 +130,8 @@ pub(super) fn second(time: &str) -> String {
     format!("{seconds}Z")
 }
 
+/// Other records may say that somebody begins to serve.
+const FEW: usize = 20;
 const START: &str = "sandbox.start";
 const EXIT: &str = "sandbox.exit";
 /// Before what put the policy in force.

@@ -78,6 +78,50 @@ fn its_start_and_its_end_tell_what_it_was() {
 }
 
 #[tokio::test]
+async fn what_a_node_ran_before_it_began_to_serve_again_is_lost_on_the_others() {
+    use gig_audit::{Deed, Entry, Event, Recorder, RecorderSettings, SqliteStore};
+
+    let lab = Lab::with(&["docs"]);
+    let store = SqliteStore::open(&lab.record(), "there").unwrap();
+    let settings = RecorderSettings::new("there");
+    let (recorder, owner) = Recorder::start(Box::new(store), settings).unwrap();
+    let begins = |deed: Option<Deed>| {
+        let mut entry = Entry::new(Event::Admin);
+        entry.deed = deed;
+        entry.findings = vec!["gig begins to serve".into()];
+        entry
+    };
+    let id = SandboxId::new(uuid::Uuid::now_v7());
+    let mut start = Entry::new(Event::SandboxStart);
+    start.sandbox = Some(id);
+    (start.server, start.profile) = (Some("docs".into()), Some("ana".into()));
+    recorder
+        .record(begins(Some(Deed::ServeStart)))
+        .await
+        .unwrap();
+    recorder.record(start).await.unwrap();
+    let (ana, text) = (Caller::itself("ana"), id.to_string());
+    let state = async || {
+        let one = of(&lab.app, &ana, &text, &Sight::All).await.unwrap();
+        (one.sandbox.state, one.reach.now)
+    };
+    assert_eq!(state().await, (ELSEWHERE, true));
+    // Whoever says so is not it.
+    recorder
+        .record(begins(Some(Deed::ServerSave)))
+        .await
+        .unwrap();
+    recorder.record(begins(None)).await.unwrap();
+    assert_eq!(state().await, (ELSEWHERE, true));
+    recorder
+        .record(begins(Some(Deed::ServeStart)))
+        .await
+        .unwrap();
+    assert_eq!(state().await, (LOST, false));
+    owner.close(std::time::Duration::from_secs(60));
+}
+
+#[tokio::test]
 async fn what_it_may_reach_is_what_is_in_force_now_with_its_floors() {
     let lab = Lab::with(&["docs"]);
     let _record = gig_audit::SqliteStore::open(&lab.record(), "here").unwrap();

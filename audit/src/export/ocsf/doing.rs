@@ -83,6 +83,7 @@ impl Doing {
             Deed::SecretVault => Self::Thing("vault", UPDATE),
             Deed::RecordExport => Self::Thing("record", (2, "Read")),
             Deed::RecordPrune => Self::Thing("record", DELETE),
+            Deed::ServeStart => Self::Thing("appliance", (OTHER, "Start")),
             Deed::BackupMake => Self::Thing("backup", CREATE),
             Deed::BackupRestore => Self::Thing("appliance", (OTHER, "Restore")),
         }
