@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use gig_audit::{Entry, VerdictWord};
+use gig_audit::{Entry, Event, VerdictWord};
 use gig_policy::DenyReason;
 
 /// Decisions since the start, counted as they are recorded.
@@ -18,6 +18,8 @@ pub struct Traffic {
     pub would_deny: AtomicU64,
     /// Of any kind.
     pub records: AtomicU64,
+    /// That somebody should look at.
+    pub alarms: AtomicU64,
     /// Of what did not go, each reason in the order of the vocabulary.
     reasons: Box<[AtomicU64]>,
 }
@@ -30,6 +32,7 @@ impl Default for Traffic {
             denied: count(),
             would_deny: count(),
             records: count(),
+            alarms: count(),
             reasons: DenyReason::ALL.iter().map(|_| count()).collect(),
         }
     }
@@ -42,6 +45,9 @@ impl Traffic {
             counter.fetch_add(1, Relaxed);
         };
         one(&self.records);
+        if is_alarm(entry.event, entry.verdict) {
+            one(&self.alarms);
+        }
         if entry.host.is_none() {
             return;
         }
@@ -62,5 +68,15 @@ impl Traffic {
     pub(crate) fn denials(&self) -> impl Iterator<Item = (DenyReason, u64)> + '_ {
         let known = DenyReason::ALL.iter().zip(&self.reasons);
         known.map(|(reason, counter)| (*reason, counter.load(Relaxed)))
+    }
+}
+
+/// What people are called for: a misuse of a secret, what was found and stopped, a gap in the record.
+pub(crate) const fn is_alarm(event: Event, verdict: Option<VerdictWord>) -> bool {
+    match event {
+        Event::SecretMisuse | Event::AuditGap => true,
+        // That a request waits is found, too.
+        Event::Finding => matches!(verdict, Some(VerdictWord::Deny)),
+        _ => false,
     }
 }

@@ -1,9 +1,9 @@
 //! Webhooks: people are told elsewhere what waits for them, and may answer from there.
 //!
 //! The node whose proxy has a request tells of it, once to each webhook, after it stands where people are
-//! asked; nobody waits for that. What was denied at once is told once a day by one node (`denied`). What cannot be
-//! delivered is tried again while it still waits, and is in the record and the log when it was not. What each was
-//! told is in the store before it goes out: by that, and nothing else, it is answered. Places are asked as the
+//! asked; nobody waits for that. What was denied at once is told once a day by one node (`denied`), alarms once an hour
+//! (`alarms`). What cannot be delivered is tried again while it still waits, and is in the record and the log when it
+//! was not. What each was told is in the store before it goes out: by that, and nothing else, it is answered. Places are asked as the
 //! appliance asks all others, by vetted addresses; what signs is read from this node's files each time, so that a new
 //! one needs no restart.
 
@@ -16,9 +16,8 @@ use std::{
 
 use bytes::Bytes;
 use gig_audit::{Deed, Entry, Event, VerdictWord};
-use http::{HeaderName, HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
-use thiserror::Error;
 use tokio::{
     sync::{Semaphore, mpsc::Receiver},
     task::JoinSet,
@@ -28,21 +27,25 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
+pub(crate) mod alarms;
 pub(crate) mod denied;
 pub(crate) mod message;
 pub(crate) mod signature;
+mod tell_error;
 
 use crate::{
     api::held::DeniedView,
     app::App,
     credential::Digest,
-    outbound::{OutboundError, OutboundRequest},
+    outbound::OutboundRequest,
     store::{HeldRow, Telling, ToldState, Webhook},
 };
+use alarms::{AlarmView, Heard};
 use denied::Looked;
 use message::{Message, OF_RECORD};
 use signature::Key;
 pub use signature::KeyRefused;
+pub(crate) use tell_error::TellError;
 
 /// The files of this node in which the secrets of webhooks are.
 pub trait WebhookFiles: Send + Sync + 'static {
@@ -67,7 +70,7 @@ pub(crate) struct Webhooks {
     told: Mutex<HashMap<String, Told>>,
     /// Of each webhook, who tells it, of what waits and of what was denied: one that does not answer keeps no other
     /// waiting, nor a denial a request.
-    lines: Mutex<HashMap<(String, bool), Arc<Semaphore>>>,
+    lines: Mutex<HashMap<(String, &'static str), Arc<Semaphore>>>,
     /// Records of denials of this day that a person decided on: they are looked at once.
     decided: Mutex<HashSet<String>>,
 }
@@ -86,6 +89,8 @@ pub(crate) enum News {
     Held(HeldRow),
     /// What was denied at once may be allowed from now on; with what tells its destination from others.
     Denied(DeniedView, String),
+    /// Somebody should look at this; with what tells it from others.
+    Alarm(AlarmView, String),
 }
 
 impl News {
@@ -94,66 +99,12 @@ impl News {
         let (about, what) = match self {
             Self::Held(row) => (row.id.clone(), String::new()),
             Self::Denied(one, what) => (format!("{OF_RECORD}{}", one.record), what.clone()),
+            Self::Alarm(one, what) => (alarms::about(&one.record), what.clone()),
         };
         Telling {
             webhook: webhook.name.clone(),
             about,
             what,
-        }
-    }
-}
-
-/// Why a webhook was not told.
-#[derive(Debug, Error)]
-pub(crate) enum TellError {
-    /// This node lacks what it takes.
-    #[error("{0}")]
-    Files(String),
-    /// Its secret is none.
-    #[error("{0}")]
-    Key(#[from] KeyRefused),
-    /// It was not reached.
-    #[error("{0}")]
-    Outbound(#[from] OutboundError),
-    /// It answered otherwise than with success.
-    #[error("it answered with status {0}")]
-    Status(StatusCode),
-    /// It answers too slowly for all that it is told.
-    #[error("others were told for longer than it may wait in line")]
-    Line,
-    /// Our own fault.
-    #[error("the message cannot be made")]
-    Unmade,
-}
-
-impl TellError {
-    /// Whether the message may have been taken all the same.
-    const fn may_stand(&self) -> bool {
-        matches!(
-            self,
-            Self::Outbound(
-                OutboundError::Slow { .. }
-                    | OutboundError::Exchange { .. }
-                    | OutboundError::Large { .. }
-            )
-        )
-    }
-
-    /// Whether the same may be taken later.
-    fn passes(&self) -> bool {
-        match self {
-            Self::Status(status) => {
-                let waits = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
-                status.is_server_error() || waits.contains(status)
-            }
-            Self::Outbound(error) => !matches!(
-                error,
-                OutboundError::Url(_)
-                    | OutboundError::Private { .. }
-                    | OutboundError::NeverOpenable { .. }
-                    | OutboundError::ClearText { .. }
-            ),
-            Self::Files(_) | Self::Key(_) | Self::Line | Self::Unmade => false,
         }
     }
 }
@@ -191,10 +142,13 @@ impl Webhooks {
 
     /// Who tells this webhook of such news at once.
     fn line(&self, webhook: &str, news: &News) -> Arc<Semaphore> {
-        let is_denial = matches!(news, News::Denied(..));
-        let most = if is_denial { DENIALS_AT_ONCE } else { AT_ONCE };
+        let (of, most) = match news {
+            News::Held(_) => ("held", AT_ONCE),
+            News::Denied(..) => ("denied", FEW_AT_ONCE),
+            News::Alarm(..) => ("alarm", FEW_AT_ONCE),
+        };
         let mut lines = self.lines.lock();
-        let line = lines.entry((webhook.to_owned(), is_denial));
+        let line = lines.entry((webhook.to_owned(), of));
         Arc::clone(line.or_insert_with(|| Arc::new(Semaphore::new(most))))
     }
 }
@@ -218,12 +172,14 @@ pub(crate) async fn key(app: &App, webhook: &Webhook) -> Result<Key, TellError> 
 pub(crate) async fn tell(app: Arc<App>, mut fresh: Receiver<HeldRow>, stopping: CancellationToken) {
     let mut telling = JoinSet::new();
     let mut looking = JoinSet::<(Looked, Vec<News>)>::new();
+    let mut listening = JoinSet::<(Heard, Vec<News>)>::new();
     // What was denied takes no place of what waits.
     let mut warning = JoinSet::new();
     let mut look = interval(denied::LOOK_EVERY);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut looked, mut is_stale) = (Looked::default(), false);
-    let (mut minute, mut warned) = (Instant::now(), 0);
+    let (mut heard, mut is_unheard) = (Heard::default(), false);
+    let (mut minute, mut warned, mut alarmed) = (Instant::now(), 0, 0);
     loop {
         tokio::select! {
             biased;
@@ -242,13 +198,30 @@ pub(crate) async fn tell(app: Arc<App>, mut fresh: Receiver<HeldRow>, stopping: 
                     spread(&app, one, &mut warning).await;
                 }
             }
-            Some(told) = warning.join_next() => {
-                is_stale |= !told.unwrap_or_default();
-            }
-            _ = look.tick(), if looking.is_empty() => {
-                if minute.elapsed() >= MINUTE {
-                    (minute, warned) = (Instant::now(), 0);
+            Some(found) = listening.join_next() => {
+                // The same; what was told is in the store.
+                let Ok((upto, alarms)) = found else { continue };
+                heard = upto;
+                alarmed += alarms.len();
+                for one in alarms {
+                    spread(&app, one, &mut warning).await;
                 }
+            }
+            Some(told) = warning.join_next() => {
+                let is_left = !told.unwrap_or_default();
+                is_stale |= is_left;
+                is_unheard |= is_left;
+            }
+            _ = look.tick(), if looking.is_empty() && listening.is_empty() => {
+                if minute.elapsed() >= MINUTE {
+                    (minute, warned, alarmed) = (Instant::now(), 0, 0);
+                }
+                let most = alarms::MOST_A_MINUTE.saturating_sub(alarmed);
+                if std::mem::take(&mut is_unheard) {
+                    heard.again = Some(app.now());
+                }
+                let before = std::mem::take(&mut heard);
+                listening.spawn(alarms::fresh(Arc::clone(&app), before, most));
                 let most = denied::MOST_A_MINUTE.saturating_sub(warned);
                 // When what failed is due again is read anew.
                 if std::mem::take(&mut is_stale) {
@@ -259,6 +232,7 @@ pub(crate) async fn tell(app: Arc<App>, mut fresh: Receiver<HeldRow>, stopping: 
         }
     }
     looking.shutdown().await;
+    listening.shutdown().await;
     warning.shutdown().await;
     telling.shutdown().await;
 }
@@ -270,9 +244,9 @@ async fn spread(app: &Arc<App>, news: News, telling: &mut JoinSet<bool>) {
     };
     let news = Arc::new(news);
     for webhook in webhooks {
-        // Denials are bounded before they come here.
+        // These are bounded before they come here.
         let has_room = match &*news {
-            News::Denied(..) => true,
+            News::Denied(..) | News::Alarm(..) => true,
             News::Held(row) => app.webhooks.has_room(&webhook.name, &row.facts.server),
         };
         if has_room {
@@ -284,15 +258,18 @@ async fn spread(app: &Arc<App>, news: News, telling: &mut JoinSet<bool>) {
     }
 }
 
-/// Tries until it is told, or waits no more; `false` where it could not be told. Of what was denied nothing is told
-/// that this webhook knows, or that cannot be noted.
+/// Tries until it is told, or waits no more; `false` where it could not be told. Of what was denied, and of alarms, nothing
+/// is told that this webhook knows, or that cannot be noted.
 async fn deliver(app: Arc<App>, webhook: Webhook, news: Arc<News>) -> bool {
     let (telling, now) = (news.telling(&webhook), app.now());
     let noted = telling.clone();
     let begun = app.ask(move |store| store.begin_telling(&noted, now)).await;
     let first = match (&*news, begun) {
         (_, Ok(Some(first))) => first,
-        (News::Denied(..), Ok(None) | Err(_)) => return true,
+        (News::Denied(..) | News::Alarm(..), Ok(None)) => return true,
+        (News::Denied(..), Err(_)) => return true,
+        // It is tried again.
+        (News::Alarm(..), Err(_)) => return false,
         (News::Held(_), Ok(None)) => telling.about.clone(),
         (News::Held(_), Err(_)) => {
             tracing::warn!(
@@ -346,7 +323,7 @@ async fn tried(app: &App, webhook: &Webhook, (news, id): (&News, &str)) -> Resul
     let (mut why, mut may_stand) = (None, false);
     let tries = match news {
         News::Held(_) => PAUSES.len(),
-        News::Denied(..) => TRIES_OF_DENIED,
+        News::Denied(..) | News::Alarm(..) => FEW_TRIES,
     };
     for pause in PAUSES.into_iter().take(tries) {
         sleep(pause).await;
@@ -460,6 +437,10 @@ async fn failed(app: &App, webhook: &Webhook, news: &News, why: &str) {
             entry.server = one.server.as_deref().map(Into::into);
             "was denied"
         }
+        News::Alarm(one, _) => {
+            entry.server = one.server.as_deref().map(Into::into);
+            "is an alarm"
+        }
     };
     entry.findings = vec![format!("webhook {name} was not told what {what}: {why}").into()];
     if let Err(problem) = app.record(entry).await {
@@ -478,7 +459,7 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(60),
 ];
 /// It is in the console all the same.
-const TRIES_OF_DENIED: usize = 3;
+const FEW_TRIES: usize = 3;
 const MINUTE: Duration = Duration::from_secs(60);
 /// As Slack takes them, of one webhook.
 const MOST_A_MINUTE: u32 = 60;
@@ -486,8 +467,8 @@ const MOST_A_MINUTE: u32 = 60;
 const MOST_OF_SERVER: u32 = 20;
 /// Connections to one webhook, for what waits.
 const AT_ONCE: usize = 8;
-/// For what was denied.
-const DENIALS_AT_ONCE: usize = 2;
+/// For what was denied, and for alarms.
+const FEW_AT_ONCE: usize = 2;
 /// For one of them: whoever waits for longer gives up, so that those who wait are bounded by what is told in a few
 /// minutes, and no other node takes a message for given up that is in line here (`told`).
 const IN_LINE: Duration = Duration::from_secs(30);

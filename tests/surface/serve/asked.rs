@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::{Appliance, Ask, Reply};
 
+mod alarms;
 mod bounds;
 mod webhooks;
 

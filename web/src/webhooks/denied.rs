@@ -64,7 +64,9 @@ pub(crate) async fn fresh(app: Arc<App>, looked: Looked, most: usize) -> (Looked
                 decided.borrow_mut().insert(one.record.to_owned());
                 return false;
             }
-            webhooks.iter().any(|to| known.lacks(to, one, now))
+            let about = format!("{OF_RECORD}{}", one.record);
+            let mut webhooks = webhooks.iter();
+            webhooks.any(|to| known.lacks(to, (one.what, &about, one.time), now))
         };
         let keep = |found: &Found| {
             let by_person = found.row.findings.iter().any(|one| is_by_person(one));
@@ -94,7 +96,7 @@ pub(crate) async fn fresh(app: Arc<App>, looked: Looked, most: usize) -> (Looked
 }
 
 /// What webhooks know.
-struct Known<'a> {
+pub(super) struct Known<'a> {
     /// By webhook and destination.
     newest: HashMap<(&'a str, &'a str), &'a ToldRow>,
     /// Of which records, by webhook.
@@ -103,7 +105,7 @@ struct Known<'a> {
 
 impl<'a> Known<'a> {
     /// The newest comes last.
-    fn of(told: &'a [ToldRow]) -> Self {
+    pub(super) fn of(told: &'a [ToldRow]) -> Self {
         let key = |one: &'a ToldRow| (one.telling.webhook.as_str(), one.telling.what.as_str());
         let there = told.iter().filter(|one| one.is_there());
         Self {
@@ -114,27 +116,28 @@ impl<'a> Known<'a> {
         }
     }
 
-    /// Whether this webhook is to be told of this now. Of what was denied before it was set up, it is not; nor of a
-    /// record that it was told of, whichever policy denies it now.
-    fn lacks(&self, webhook: &Webhook, one: &Told<'_>, now: Timestamp) -> bool {
-        let about = format!("{OF_RECORD}{}", one.record);
-        if self
-            .there
-            .contains(&(webhook.name.as_str(), about.as_str()))
-        {
+    /// Whether this webhook is to be told of this now: what it is, by what it is known and when it was. Of what was
+    /// before it was set up, it is not; nor of a record that it was told of, whichever policy denies it now.
+    pub(super) fn lacks(
+        &self,
+        webhook: &Webhook,
+        (what, about, time): (&str, &str, &str),
+        now: Timestamp,
+    ) -> bool {
+        if self.there.contains(&(webhook.name.as_str(), about)) {
             return false;
         }
-        match self.newest.get(&(webhook.name.as_str(), one.what)) {
-            Some(known) => known.again(&about, now).is_some_and(|at| at <= now),
+        match self.newest.get(&(webhook.name.as_str(), what)) {
+            Some(known) => known.again(about, now).is_some_and(|at| at <= now),
             None => {
-                let denied = one.time.parse::<Timestamp>();
-                denied.is_ok_and(|at| at >= webhook.changed)
+                let at = time.parse::<Timestamp>();
+                at.is_ok_and(|at| at >= webhook.changed)
             }
         }
     }
 
     /// When the first is due that is not due yet. One that is being told may fail: it is looked at after that.
-    fn again(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn again(&self, now: Timestamp) -> Option<Timestamp> {
         let all = self
             .newest
             .values()

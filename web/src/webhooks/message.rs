@@ -14,7 +14,7 @@ use crate::{
     },
     store::{HeldRow, Webhook, WebhookKind, shortened},
     visible::visible,
-    webhooks::News,
+    webhooks::{News, alarms::AlarmView},
 };
 
 /// What somebody pressed, as the button's id has it.
@@ -56,6 +56,8 @@ struct Data<'a> {
     request: Option<HeldView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     denied: Option<DeniedView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alarm: Option<AlarmView>,
     /// Where a person answers.
     console: Option<String>,
     /// Where a program does, where it may.
@@ -106,6 +108,7 @@ impl Message<'_> {
             r#type: match self.news {
                 Some(News::Held(_)) => "held.waiting",
                 Some(News::Denied(..)) => "denied.waiting",
+                Some(News::Alarm(..)) => "alarm",
                 None => "webhook.test",
             },
             timestamp: time(self.now),
@@ -119,11 +122,20 @@ impl Message<'_> {
                     Some(News::Denied(one, _)) => Some(shown_denied(one)),
                     _ => None,
                 },
+                alarm: match self.news {
+                    Some(News::Alarm(one, _)) => Some(shown_alarm(one)),
+                    _ => None,
+                },
                 console: match self.news {
                     Some(News::Denied(one, _)) => at(&format!("/audit/{}", one.record)),
+                    Some(News::Alarm(one, _)) => at(&format!("/audit/{}", one.record)),
                     _ => at("/approvals"),
                 },
-                answer: at(&answer).filter(|_| !self.webhook.answerers.is_empty()),
+                // There is nothing to answer to an alarm.
+                answer: at(&answer).filter(|_| {
+                    let is_alarm = matches!(self.news, Some(News::Alarm(..)));
+                    !is_alarm && !self.webhook.answerers.is_empty()
+                }),
             },
         };
         // The types are ours and serialise.
@@ -134,6 +146,7 @@ impl Message<'_> {
         let held = match self.news {
             None => return quiet("gig reaches this channel", &json!([])),
             Some(News::Denied(one, _)) => return self.slack_of_denied(&shown_denied(one)),
+            Some(News::Alarm(one, _)) => return self.slack_of_alarm(&shown_alarm(one)),
             Some(News::Held(row)) => shown(row),
         };
         let until = &held.until;
@@ -186,6 +199,35 @@ impl Message<'_> {
             let buttons = [button(Button::Hour, &format!("{OF_RECORD}{}", one.record))];
             blocks.push(json!({"type": "actions", "block_id": "gig", "elements": buttons}));
         }
+        let place = format!("/audit/{}", one.record);
+        blocks.extend(self.link(&place, "Look at it in the console"));
+        quiet(&text, &json!(blocks))
+    }
+
+    fn slack_of_alarm(&self, one: &AlarmView) -> Value {
+        let (title, at) = (heading(one), one.server.as_deref().unwrap_or(&one.node));
+        let found = one.findings.join("; ");
+        let text = format!("{title}: {at}: {found}");
+        let field = |name: &str, words: &str| plain(&format!("{name}\n{words}"));
+        let to = match (&one.host, one.port) {
+            (Some(host), Some(port)) => format!("{host}:{port}"),
+            (host, _) => host.clone().unwrap_or_default(),
+        };
+        let fields = [
+            ("Server", one.server.clone().unwrap_or_default()),
+            ("For", one.profile.clone().unwrap_or_default()),
+            ("Secret", one.secrets.join(", ")),
+            ("Towards", to),
+            ("Found", found),
+            ("On", one.node.clone()),
+            ("Times, in this hour", one.count.to_string()),
+        ];
+        let fields = fields.iter().filter(|(_, words)| !words.is_empty());
+        let fields: Vec<_> = fields.map(|(name, words)| field(name, words)).collect();
+        let mut blocks = vec![
+            json!({"type": "header", "text": plain(title)}),
+            json!({"type": "section", "fields": fields}),
+        ];
         let place = format!("/audit/{}", one.record);
         blocks.extend(self.link(&place, "Look at it in the console"));
         quiet(&text, &json!(blocks))
@@ -261,6 +303,24 @@ fn clean(text: String) -> String {
     visible(shortened(&text, LONGEST)).replace(['\n', '\r', '\t'], " ")
 }
 
+/// What it is, as people say it.
+fn heading(one: &AlarmView) -> &'static str {
+    match one.event.as_str() {
+        "secret.misuse" => "A secret was misused",
+        "audit.gap" => "The record has a gap",
+        _ => "Something was found",
+    }
+}
+
+/// As the record has it, without what is not to be shown.
+fn shown_alarm(one: &AlarmView) -> AlarmView {
+    let mut view = one.clone();
+    view.host = view.host.map(clean);
+    let findings = view.findings.into_iter().take(MOST_FINDINGS);
+    view.findings = findings.map(clean).collect();
+    view
+}
+
 /// As the API shows it.
 fn shown_denied(one: &DeniedView) -> DeniedView {
     let mut view = one.clone();
@@ -286,6 +346,8 @@ pub(crate) const OF_RECORD: &str = "record:";
 /// Of a text from a sandbox, in characters: what it asks for with the longest host, whose end is not cut off. A field of
 /// Slack takes 2000, of which a path has few, also when all of it is escaped.
 const LONGEST: usize = 450;
+/// Of an alarm: the record has all.
+const MOST_FINDINGS: usize = 10;
 
 #[cfg(test)]
 mod tests;

@@ -2,12 +2,12 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 
 use super::*;
 use crate::{
     app::tests::Lab,
-    outbound::OutboundAnswer,
+    outbound::{OutboundAnswer, OutboundError},
     store::{Change, HeldFacts, WebhookKind},
 };
 
@@ -205,7 +205,7 @@ async fn what_was_denied_takes_no_place_of_what_waits() {
     assert!(failures(&lab).is_empty(), "and its own count");
     while warning.join_next().await.is_some() {}
     assert_eq!(asked.load(Ordering::Relaxed), MOST_A_MINUTE + 1);
-    let tries = TRIES_OF_DENIED * MOST_A_MINUTE as usize;
+    let tries = FEW_TRIES * MOST_A_MINUTE as usize;
     let dead = lab.outbound.asked("https://gone.example/");
     assert!((tries..=tries + PAUSES.len()).contains(&dead), "{dead}");
     telling.shutdown().await;

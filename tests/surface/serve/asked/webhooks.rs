@@ -20,21 +20,21 @@ use super::{
 };
 
 /// Takes messages, and keeps them.
-struct Receiver {
+pub(super) struct Receiver {
     port: u16,
     taken: Arc<Mutex<Vec<Taken>>>,
 }
 
 #[derive(Debug, Clone)]
-struct Taken {
+pub(super) struct Taken {
     path: String,
     fields: Vec<(String, String)>,
-    body: String,
+    pub(super) body: String,
 }
 
 impl Receiver {
     /// Answers with these, and then with the last.
-    fn start(statuses: &'static [u16]) -> Self {
+    pub(super) fn start(statuses: &'static [u16]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listen");
         let port = listener.local_addr().expect("its address").port();
         let taken = Arc::new(Mutex::new(Vec::new()));
@@ -58,11 +58,11 @@ impl Receiver {
         Self { port, taken }
     }
 
-    fn url(&self, path: &str) -> String {
+    pub(super) fn url(&self, path: &str) -> String {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    fn taken(&self) -> Vec<Taken> {
+    pub(super) fn taken(&self) -> Vec<Taken> {
         self.taken.lock().expect("what was taken").clone()
     }
 }
@@ -86,13 +86,13 @@ fn read(from: &mut impl std::io::BufRead) -> Option<Taken> {
 }
 
 impl Taken {
-    fn field(&self, name: &str) -> &str {
+    pub(super) fn field(&self, name: &str) -> &str {
         let found = self.fields.iter().find(|(known, _)| known == name);
         &found.expect(name).1
     }
 
     /// As Standard Webhooks says to check it; the document.
-    fn checked(&self, secret: &[u8]) -> Value {
+    pub(super) fn checked(&self, secret: &[u8]) -> Value {
         let (id, at) = (self.field("webhook-id"), self.field("webhook-timestamp"));
         let sent: u64 = at.parse().expect("a time");
         assert!(now().abs_diff(sent) < 60, "{self:?}");
@@ -114,6 +114,12 @@ fn now() -> u64 {
 }
 
 impl Appliance {
+    /// What a webhook's messages are signed with.
+    pub(super) fn sign_with(&self, webhook: &str, secret: &[u8]) {
+        let secret = format!("whsec_{}\n", BASE64_STANDARD.encode(secret));
+        self.keep(webhook, "secret", &secret);
+    }
+
     fn keep(&self, webhook: &str, file: &str, text: &str) {
         let folder = self.path("webhooks").join(webhook);
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -123,7 +129,7 @@ impl Appliance {
         std::fs::set_permissions(path, own).expect("nobody else's");
     }
 
-    fn webhook(&self, token: &str, name: &str, body: &Value) -> u16 {
+    pub(super) fn webhook(&self, token: &str, name: &str, body: &Value) -> u16 {
         let path = format!("/api/v1/webhooks/{name}");
         let put = Ask::new("PUT", &path).token(token).json(body);
         put.send(self).status
@@ -135,7 +141,7 @@ impl Appliance {
     }
 
     /// An answer of a program's own.
-    fn say(&self, (id, secret): (&str, &[u8]), body: &Value) -> Reply {
+    pub(super) fn say(&self, (id, secret): (&str, &[u8]), body: &Value) -> Reply {
         let (at, body) = (now(), body.to_string());
         let tag = tag(secret, &format!("{id}.{at}.{body}"));
         let ask = Ask::new("POST", "/api/v1/webhooks/ops/answer").body(&body);
@@ -168,8 +174,8 @@ impl Appliance {
     }
 }
 
-const OPEN: [&str; 2] = ["--outbound-private", "127.0.0.0/8"];
-const SECRET: [u8; 32] = [7; 32];
+pub(super) const OPEN: [&str; 2] = ["--outbound-private", "127.0.0.0/8"];
+pub(super) const SECRET: [u8; 32] = [7; 32];
 const SLACK: &str = "8f742231b10e8888abcd99yyyzzz85a5";
 
 #[test]
@@ -194,8 +200,7 @@ fn a_program_is_told_what_waits_checks_who_says_so_and_answers() {
     let unsigned = appliance.try_out(&token, "ops");
     assert_eq!(unsigned.status, 422, "{unsigned:?}");
     assert!(receiver.taken().is_empty(), "nothing goes out unsigned");
-    let secret = format!("whsec_{}\n", BASE64_STANDARD.encode(SECRET));
-    appliance.keep("ops", "secret", &secret);
+    appliance.sign_with("ops", &SECRET);
     assert_eq!(appliance.try_out(&token, "ops").status, 204);
     assert_eq!(receiver.taken()[0].checked(&SECRET)["type"], "webhook.test");
 

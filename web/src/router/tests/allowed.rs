@@ -163,7 +163,7 @@ fn records(news: &[News]) -> Vec<&str> {
 fn record(news: &News) -> &str {
     match news {
         News::Denied(one, _) => &one.record,
-        News::Held(_) => "",
+        News::Held(_) | News::Alarm(..) => "",
     }
 }
 

@@ -198,6 +198,45 @@ fn what_was_denied_is_told_with_its_record_and_where_it_is_allowed() {
 }
 
 #[test]
+fn an_alarm_is_told_with_its_record_and_nothing_to_press() {
+    let view = AlarmView {
+        record: "7-43".to_owned(),
+        event: "secret.misuse".to_owned(),
+        time: "2026-11-21T09:30:00.000001Z".to_owned(),
+        node: "n".to_owned(),
+        server: Some("docs".to_owned()),
+        profile: Some("ana".to_owned()),
+        sandbox: Some("0193".to_owned()),
+        secrets: vec!["TOKEN".to_owned()],
+        host: Some("<!channel>.example\u{202e}".to_owned()),
+        port: Some(443),
+        findings: vec!["in a header <b>".to_owned(); 30],
+        count: 3,
+    };
+    let news = News::Alarm(view, String::new());
+    let told = told_of(&webhook(WebhookKind::Generic, &["ana"]), Some(&news));
+    assert_eq!(told["type"], "alarm");
+    let alarm = &told["data"]["alarm"];
+    assert_eq!(
+        (&alarm["record"], &alarm["count"]),
+        (&json!("7-43"), &json!(3))
+    );
+    assert_eq!(alarm["host"], "<!channel>.example⟨U+202E⟩");
+    assert_eq!(alarm["findings"].as_array().map(Vec::len), Some(10));
+    assert_eq!(told["data"]["console"], "https://gig.example/audit/7-43");
+    assert!(told["data"].get("answer").is_none(), "{told}");
+    let slack = told_of(&webhook(WebhookKind::Slack, &["U1"]), Some(&news)).to_string();
+    assert!(
+        slack.contains("A secret was misused") && slack.contains("TOKEN"),
+        "{slack}"
+    );
+    assert!(
+        !slack.contains("actions") && !slack.contains("<!channel>"),
+        "{slack}"
+    );
+}
+
+#[test]
 fn a_denial_has_one_button_where_a_rule_can_be_narrow_and_has_somewhere_to_go() {
     let buttons = |news: &News, answerers: &[&str]| {
         let message = told_of(&webhook(WebhookKind::Slack, answerers), Some(news));

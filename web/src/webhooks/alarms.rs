@@ -1,0 +1,308 @@
+//! Alarms that webhooks are told of: a secret on its way to where it is not bound, a namespace that was changed, a gap in
+//! the record.
+//!
+//! They are this node's own records, read anew when it has written one. Those that are alike (of one server, profile
+//! and secret) are told once each clock hour, by the first, so that a program that tries and tries fills no channel and
+//! hides no other secret's; so many a minute, servers in turns. What was told is in the store, so that a start tells
+//! nothing twice and misses nothing of the hour before. Nothing is answered from there.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
+
+use gig_audit::{
+    Event, VerdictWord,
+    row::Row,
+    search::{Filter, Found, Query},
+};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use super::{News, denied::Known};
+use crate::{api::audit, api_error::Problem, app::App, credential::Digest, traffic::is_alarm};
+
+/// Alarms that are alike, of one hour.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct AlarmView {
+    /// The first of them.
+    pub(crate) record: String,
+    /// `secret.misuse`, `finding` or `audit.gap`.
+    pub(crate) event: String,
+    /// When it was.
+    pub(crate) time: String,
+    pub(crate) node: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) server: Option<String>,
+    /// For whom it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) profile: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sandbox: Option<String>,
+    /// Names of secrets.
+    pub(crate) secrets: Vec<String>,
+    /// Where the first was on its way to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) host: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) port: Option<u16>,
+    /// What was found, in words.
+    pub(crate) findings: Vec<String>,
+    /// How many there were in this hour when it was told.
+    pub(crate) count: u64,
+}
+
+/// How far this node has looked.
+#[derive(Debug, Default)]
+pub(crate) struct Heard {
+    /// Its alarms that were looked at; `None`: those before it started are still to be.
+    counted: Option<u64>,
+    /// Its newest record that was looked at.
+    upto: Option<u64>,
+    /// Those of this hour and the one before, by what tells them from others.
+    known: BTreeMap<String, AlarmView>,
+    /// Some were left for the next minute.
+    is_left: bool,
+    /// When something that was not delivered is due again.
+    pub(crate) again: Option<Timestamp>,
+}
+
+/// What is to be told of what was found since, no more than `most`, and how far that has been looked at.
+pub(crate) async fn fresh(app: Arc<App>, mut heard: Heard, most: usize) -> (Heard, Vec<News>) {
+    let (count, now) = (app.traffic.alarms.load(Relaxed), app.now());
+    let is_due = heard.again.is_some_and(|again| again <= now);
+    let is_new = heard.counted != Some(count);
+    if most == 0 || !(is_new || is_due || heard.is_left) {
+        return (heard, Vec::new());
+    }
+    let read = app.ask(move |store| Ok((store.webhooks()?, store.told_denials(now)?)));
+    // What could not be read is in the log, and looked at again.
+    let Ok((webhooks, told)) = read.await else {
+        return (heard, Vec::new());
+    };
+    let since = Since {
+        upto: heard.upto,
+        hour: hour(now - HOUR),
+    };
+    let theirs = Arc::clone(&app);
+    let found = app.aside(move || since.read(&theirs)).await;
+    let Ok(Ok(found)) = found else {
+        return (heard, Vec::new());
+    };
+    heard.counted = Some(count);
+    heard.take_in(&found, &hour(now - HOUR));
+    let known = Known::of(&told);
+    heard.again = known.again(now);
+    let lacking = heard.known.iter().filter(|(what, one)| {
+        let about = about(&one.record);
+        let mut webhooks = webhooks.iter();
+        webhooks.any(|to| known.lacks(to, (what, &about, &one.time), now))
+    });
+    let mut turns = in_turns(lacking.map(|(what, one)| (what.clone(), one.clone())));
+    heard.is_left = turns.len() > most;
+    turns.truncate(most);
+    let news = turns.into_iter();
+    let news = news.map(|(what, one)| News::Alarm(one, what)).collect();
+    (heard, news)
+}
+
+/// By what the store knows it; nothing is answered by that.
+pub(crate) fn about(record: &str) -> String {
+    format!("alarm:{record}")
+}
+
+/// What is read.
+struct Since {
+    upto: Option<u64>,
+    hour: String,
+}
+
+impl Since {
+    /// Oldest first.
+    fn read(&self, app: &App) -> Result<Vec<Found>, Problem> {
+        let mut query = Query {
+            filter: Filter {
+                node: vec![app.node.clone()],
+                event: ALARMS.map(|event| event.to_string()).to_vec(),
+                // What was looked at says better than a clock how far that is.
+                since: self.upto.is_none().then(|| self.hour.clone()),
+                ..Filter::default()
+            },
+            before: None,
+            limit: PAGE,
+        };
+        let mut all: Vec<Found> = Vec::new();
+        for _ in 0..MOST_PAGES {
+            let page = app.page(&query)?;
+            let full = page.next.is_some();
+            let upto = self.upto.unwrap_or_default();
+            let before = all.len() + page.records.len();
+            let records = page.records.into_iter();
+            all.extend(records.filter(|one| one.row.seq > upto));
+            if !full || all.len() < before {
+                break;
+            }
+            query.before = page.next;
+        }
+        all.reverse();
+        Ok(all)
+    }
+}
+
+impl Heard {
+    /// What was found, oldest first; what is older than `hour` is told no more.
+    fn take_in(&mut self, found: &[Found], hour: &str) {
+        self.known.retain(|_, one| one.time.as_str() >= hour);
+        for one in found {
+            self.upto = self.upto.max(Some(one.row.seq));
+            if !is_told(&one.row) || one.row.time.as_str() < hour {
+                continue;
+            }
+            let what = what(&one.row);
+            if let Some(known) = self.known.get_mut(&what) {
+                known.count += 1;
+            } else if self.known.len() < MOST_KNOWN {
+                self.known.insert(what, AlarmView::of(one));
+            } else {
+                tracing::warn!(
+                    record = audit::id(one),
+                    "more alarms than webhooks are told of"
+                );
+            }
+        }
+    }
+}
+
+impl AlarmView {
+    fn of(found: &Found) -> Self {
+        let row = found.row.clone();
+        Self {
+            record: audit::id(found),
+            event: row.event,
+            time: row.time,
+            node: row.node,
+            server: row.server,
+            profile: row.profile,
+            sandbox: row.sandbox,
+            secrets: row.secrets,
+            host: row.host,
+            port: row.port,
+            findings: row.findings,
+            count: 1,
+        }
+    }
+}
+
+/// As the thread that writes the record counts them.
+fn is_told(row: &Row) -> bool {
+    let event = ALARMS.into_iter().find(|one| one.as_str() == row.event);
+    let denies = row.verdict.as_deref() == Some("deny");
+    event.is_some_and(|event| is_alarm(event, denies.then_some(VerdictWord::Deny)))
+}
+
+/// The same for those that are alike in one hour.
+fn what(row: &Row) -> String {
+    // A namespace is one sandbox's, a gap the machine's.
+    let whose = match row.event == Event::SecretMisuse.as_str() {
+        true => row.secrets.join(" "),
+        false => row.sandbox.clone().unwrap_or_default(),
+    };
+    let hour: String = row.time.chars().take(HOUR_LENGTH).collect();
+    let text = format!(
+        "gig alarm\n{hour}\n{}\n{}\n{:?}\n{:?}\n{whose}",
+        row.event, row.node, row.server, row.profile
+    );
+    Digest::of(&text).words()
+}
+
+/// The first of each server, then the second of each.
+fn in_turns(alarms: impl Iterator<Item = (String, AlarmView)>) -> Vec<(String, AlarmView)> {
+    let mut all: Vec<_> = alarms.collect();
+    all.sort_by(|a, b| a.1.time.cmp(&b.1.time));
+    let mut turns: HashMap<Option<String>, usize> = HashMap::new();
+    let mut ranked: Vec<_> = all
+        .into_iter()
+        .map(|one| {
+            let turn = turns.entry(one.1.server.clone()).or_default();
+            *turn += 1;
+            (*turn, one)
+        })
+        .collect();
+    ranked.sort_by_key(|(turn, _)| *turn);
+    ranked.into_iter().map(|(_, one)| one).collect()
+}
+
+/// When an hour began, as records have times.
+fn hour(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:00:00.000000Z").to_string()
+}
+
+const ALARMS: [Event; 3] = [Event::SecretMisuse, Event::Finding, Event::AuditGap];
+const HOUR: SignedDuration = SignedDuration::from_hours(1);
+/// `2026-11-22T12`
+const HOUR_LENGTH: usize = 13;
+/// Of this node, all together.
+pub(super) const MOST_A_MINUTE: usize = 20;
+/// Records that are read at once.
+const PAGE: usize = 200;
+/// A program that raises alarms without end is one alarm.
+const MOST_PAGES: usize = 50;
+/// Of two hours.
+const MOST_KNOWN: usize = 2000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn misuse(seq: u64, time: &str, (server, secret): (&str, &str)) -> Found {
+        let row = Row {
+            seq,
+            time: format!("2026-11-22T{time}.000000Z"),
+            node: "n".to_owned(),
+            event: "secret.misuse".to_owned(),
+            verdict: Some("deny".to_owned()),
+            server: Some(server.to_owned()),
+            secrets: vec![secret.to_owned()],
+            host: Some(format!("h{seq}.example")),
+            ..Row::default()
+        };
+        Found {
+            at: gig_audit::search::Position { chain: 1, seq },
+            line: String::new(),
+            row,
+        }
+    }
+
+    #[test]
+    fn alarms_that_are_alike_are_one_an_hour_and_hide_no_other() {
+        let mut heard = Heard::default();
+        let mut found: Vec<_> = (1..=500)
+            .map(|seq| misuse(seq, "12:00:01", ("docs", "A")))
+            .collect();
+        found.push(misuse(501, "12:00:02", ("docs", "B")));
+        found.push(misuse(502, "12:00:03", ("mail", "A")));
+        found.push(misuse(503, "13:00:00", ("docs", "A")));
+        let mut held = misuse(504, "13:00:01", ("docs", "C"));
+        // That a request waits is no alarm.
+        (held.row.event, held.row.verdict) = ("finding".to_owned(), None);
+        found.push(held);
+        heard.take_in(&found, "2026-11-22T12:00:00.000000Z");
+        assert_eq!(heard.upto, Some(504));
+        let turns = in_turns(heard.known.clone().into_iter());
+        let told: Vec<_> = turns
+            .iter()
+            .map(|(_, one)| (one.record.as_str(), one.count))
+            .collect();
+        assert_eq!(
+            told,
+            [("1-1", 500), ("1-502", 1), ("1-501", 1), ("1-503", 1)]
+        );
+        // The hour is over.
+        heard.take_in(&[], "2026-11-22T13:00:00.000000Z");
+        assert_eq!(heard.known.len(), 1);
+        assert_eq!(
+            hour("2026-11-22T13:59:59.9Z".parse().unwrap()),
+            "2026-11-22T13:00:00.000000Z"
+        );
+    }
+}
