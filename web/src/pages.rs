@@ -6,6 +6,7 @@
 pub(crate) mod approvals;
 pub(crate) mod audit;
 mod chart;
+pub(crate) mod confirm;
 pub(crate) mod live;
 pub(crate) mod overview;
 pub(crate) mod people;

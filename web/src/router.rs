@@ -23,7 +23,8 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::{self, oidc::CALLBACK},
-    document, guard, metrics, once, openapi, pages,
+    document, guard, metrics, once, openapi,
+    pages::{self, confirm},
 };
 
 /// Everything that is served.
@@ -200,7 +201,10 @@ fn console() -> Router<Arc<App>> {
         .route("/policies/{name}", get(pages::policies::show))
         .route("/policies/{name}/assign", post(pages::policies::assign))
         .route("/policies/{name}/unassign", post(pages::policies::unassign))
-        .route("/policies/{name}/remove", post(pages::policies::remove))
+        .route(
+            "/policies/{name}/remove",
+            get(confirm::policy).post(pages::policies::remove),
+        )
         .route("/policies/{name}/floor", post(pages::policies::set_floor))
         .route(
             "/policies/{name}/versions/{version}",
@@ -232,7 +236,10 @@ fn console() -> Router<Arc<App>> {
         )
         .route("/servers/{name}/start", post(pages::servers::start))
         .route("/servers/{name}/log", get(pages::server_log::show))
-        .route("/servers/{name}/remove", post(pages::servers::remove))
+        .route(
+            "/servers/{name}/remove",
+            get(confirm::server).post(pages::servers::remove),
+        )
         .route(
             "/secrets",
             get(pages::secrets::list).post(pages::secrets::add),
@@ -241,12 +248,14 @@ fn console() -> Router<Arc<App>> {
             "/secrets/{name}",
             get(pages::secrets::show).post(pages::secrets::submit),
         )
+        .route("/secrets/{name}/remove", get(confirm::secret))
         .route(
             "/settings",
             get(pages::settings::show).post(pages::settings::examine),
         )
         .route("/settings/webhooks", post(pages::webhooks::save))
         .route("/settings/webhooks/{name}", post(pages::webhooks::change))
+        .route("/settings/webhooks/{name}/remove", get(confirm::webhook))
         .merge(people())
 }
 
@@ -263,14 +272,17 @@ fn people() -> Router<Arc<App>> {
         .route("/people/users", post(pages::people::add_user))
         .route("/people/password", post(pages::people::own_password))
         .route("/people/users/{name}", post(pages::people::change_user))
+        .route("/people/users/{name}/remove", get(confirm::user))
+        .route("/people/users/{name}/factor", get(confirm::factor))
+        .route("/people/teams/{name}/remove", get(confirm::team))
         .route("/people/tokens", post(pages::people::add_token))
         .route(
             "/people/tokens/{id}/remove",
-            post(pages::people::remove_token),
+            get(confirm::token).post(pages::people::remove_token),
         )
         .route(
             "/people/sessions/{id}/end",
-            post(pages::people::end_session),
+            get(confirm::session).post(pages::people::end_session),
         )
 }
 

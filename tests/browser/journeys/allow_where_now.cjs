@@ -47,7 +47,8 @@ play(async journey => {
   await page.getByLabel('Put it in force for').selectOption('second');
   await journey.click(page, 'button', 'Put in force');
   await journey.to(page, '/policies/old');
-  await journey.click(page, 'button', 'Remove this policy');
+  await journey.click(page, 'link', 'Remove this policy');
+  await journey.click(page, 'button', 'Remove the policy old');
   await waits();
   await journey.click(page, 'link', 'Allow this host');
   await heading(page, 'Edit now');

@@ -9,9 +9,14 @@ play(async journey => {
   await journey.shot(page, 'sessions');
   const own = page.getByRole('row').filter({ hasText: 'this one' });
   check(await own.count() === 1, 'not one session is its own');
-  const theirs = page.getByRole('row').filter({ has: page.getByRole('button', { name: 'End', exact: true }) }).filter({ hasNotText: 'this one' });
+  const theirs = page.getByRole('row').filter({ has: page.getByRole('link', { name: 'End session of ana' }) }).filter({ hasNotText: 'this one' });
   check(await theirs.count() === 1, 'not one other session');
-  await journey.click(page, 'button', 'End', theirs);
+  await journey.click(page, 'link', 'End session of ana', theirs);
+  // Nothing has ended by looking at what would.
+  await journey.to(other, '/policies');
+  await heading(other, 'Policies');
+  await journey.shot(page, 'sure');
+  await journey.click(page, 'button', 'End a session of ana');
   check(await theirs.count() === 0, 'it is still listed');
   await journey.to(other, '/policies');
   check(other.url().startsWith(`${CONSOLE}/sign-in`), other.url());

@@ -77,11 +77,14 @@ play(async journey => {
   let theirs = false;
   for (let row = 0; row < 2 && !theirs; row += 1) {
     if (row > 0) await page.keyboard.press('Tab');
-    await tabTo(page, 'button', 'End');
+    await tabTo(page, 'a', 'End session of ana');
     theirs = await page.evaluate(() => !document.activeElement.closest('tr').innerText.includes('this one'));
   }
   check(theirs, 'no Tab leads to the other session');
+  await journey.go(page, () => page.keyboard.press('Enter'));
+  await heading(page, 'End a session of ana?');
   await journey.shot(page, 'session');
+  await tabTo(page, 'button', 'End a session of ana');
   await journey.go(page, () => page.keyboard.press('Enter'));
   await journey.to(first, '/policies');
   check(first.url().startsWith(`${CONSOLE}/sign-in`), first.url());

@@ -38,7 +38,9 @@ play(async journey => {
   // Taken out of force and removed: what it allowed is found all the same.
   await journey.to(page, '/policies/web');
   await journey.click(page, 'button', 'Take it out of force for server asker');
-  await journey.click(page, 'button', 'Remove this policy');
+  await journey.click(page, 'link', 'Remove this policy');
+  await journey.shot(page, 'sure');
+  await journey.click(page, 'button', 'Remove the policy web');
   await journey.to(page, '/audit?verdict=allow&event=request');
   await journey.go(page, () => page.getByRole('table').getByRole('link').first().click());
   await journey.shot(page, 'record');

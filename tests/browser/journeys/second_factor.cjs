@@ -112,8 +112,9 @@ play(async journey => {
   await journey.to(page, '/people');
   await look(page, 'people');
   const row = page.getByRole('row').filter({ has: page.getByRole('combobox', { name: 'Role of ben' }) });
-  await journey.click(page, 'button', 'Remove second factor', row);
-  check(await row.getByRole('button', { name: 'Remove second factor' }).count() === 0, 'it is still there');
+  await journey.click(page, 'link', 'Remove second factor of ben', row);
+  await journey.click(page, 'button', 'Remove the second factor of ben');
+  check(await row.getByRole('link', { name: 'Remove second factor of ben' }).count() === 0, 'it is still there');
   await journey.to(page, '/people/second-factor');
   await page.getByText('Remove it').click();
   await page.getByLabel('Your password').fill(PASSWORD);

@@ -276,6 +276,134 @@ fn all(appliance: &Furnished) -> String {
     )
 }
 
+/// What asks before: the page that leads to it, its place, where its form goes, and who is let.
+const ASKS: &[(&str, &str, &str, [bool; 5])] = &[
+    (
+        "/people",
+        "/people/users/cem/remove",
+        "/people/users/cem",
+        ADMINS,
+    ),
+    (
+        "/people",
+        "/people/users/ben/factor",
+        "/people/users/ben",
+        ADMINS,
+    ),
+    (
+        "/people",
+        "/people/tokens/spare/remove",
+        "/people/tokens/spare/remove",
+        ADMINS,
+    ),
+    (
+        "/people",
+        "/people/sessions/sess1/end",
+        "/people/sessions/sess1/end",
+        ADMINS,
+    ),
+    (
+        "/people",
+        "/people/teams/data/remove",
+        "/people/teams",
+        ADMINS,
+    ),
+    (
+        "/secrets/MAIL_TOKEN",
+        "/secrets/MAIL_TOKEN/remove?version=1",
+        "/secrets/MAIL_TOKEN",
+        ADMINS,
+    ),
+    (
+        "/secrets/MAIL_TOKEN",
+        "/secrets/MAIL_TOKEN/remove",
+        "/secrets/MAIL_TOKEN",
+        ADMINS,
+    ),
+    (
+        "/servers/idle",
+        "/servers/idle/remove",
+        "/servers/idle/remove",
+        ADMINS,
+    ),
+    (
+        "/policies/spare",
+        "/policies/spare/remove?on=1",
+        "/policies/spare/remove",
+        EDITORS,
+    ),
+    (
+        "/settings",
+        "/settings/webhooks/ops/remove",
+        "/settings/webhooks/ops",
+        ADMINS,
+    ),
+];
+
+/// The fields that a page of these sends, as its form does.
+fn sends(page: &str) -> String {
+    let hidden = page.split("<input type=\"hidden\" name=\"").skip(1);
+    let fields = hidden.map(|one| {
+        let mut parts = one.split('"');
+        let name = parts.next().unwrap();
+        format!("{name}={}", parts.nth(1).unwrap())
+    });
+    fields.collect::<Vec<_>>().join("&")
+}
+
+#[tokio::test]
+async fn what_destroys_something_is_asked_about_first() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let before = all(&appliance);
+    let mut forms = Vec::new();
+    for (page, asks, action, lets) in ASKS {
+        let leads = appliance.page(&format!("GET {page}"), &cookies[4]).await;
+        assert!(
+            leads.body.contains(&format!("href=\"{asks}\"")),
+            "{page}: {}",
+            leads.body
+        );
+        for (place, cookie) in cookies.iter().enumerate() {
+            let asked = appliance.page(&format!("GET {asks}"), cookie).await;
+            match lets[place] {
+                true => assert_eq!(asked.status, 200, "{asks} {place}: {}", asked.body),
+                false => assert!(
+                    matches!(asked.status, 403 | 404),
+                    "{asks} {place}: {}",
+                    asked.status
+                ),
+            }
+            if place == 4 {
+                let form = format!("method=\"post\" action=\"{action}\"");
+                assert!(asked.body.contains(&form), "{asks}: {}", asked.body);
+                // There is one version: the secret goes with it.
+                if !asks.contains("version") {
+                    forms.push((asks, format!("POST {action}"), sends(&asked.body)));
+                }
+            }
+        }
+    }
+    assert_eq!(all(&appliance), before, "who looks changes nothing");
+    let fields = [
+        ("cookie", cookies[4].as_str()),
+        ("origin", "http://127.0.0.1"),
+        ("content-type", "application/x-www-form-urlencoded"),
+    ];
+    for (asks, what, body) in forms {
+        let done = appliance.send(&what, &fields, &body).await;
+        assert_eq!(done.status, 303, "{what} {body}: {}", done.body);
+        let gone = appliance.page(&format!("GET {asks}"), &cookies[4]).await;
+        let kept = asks.ends_with("/factor");
+        assert!(
+            kept || gone.status == 404,
+            "{asks}: {} {}",
+            gone.status,
+            gone.body
+        );
+    }
+}
+
 #[test]
 fn every_form_of_the_console_is_in_the_table() {
     let router = include_str!("../../router.rs");
