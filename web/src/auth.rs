@@ -29,6 +29,7 @@ use crate::{
     app::App,
     connections::Peer,
     credential::{Presented, read_session, read_token},
+    drafts,
     narrowing::Narrowing,
     places::{Place, Turn, on_behalf},
     role::{Permission, Role},
@@ -327,7 +328,11 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
             let to = format!("/sign-in?next={}", crate::pages::in_query(to));
             Redirect::to(&to).into_response()
         }
-        Err(_) => Redirect::to("/sign-in").into_response(),
+        Err(_) => {
+            let kept = drafts::kept(&app, parts, body).await;
+            let next = kept.map(|place| format!("?next={}", crate::pages::in_query(&place)));
+            Redirect::to(&format!("/sign-in{}", next.unwrap_or_default())).into_response()
+        }
     }
 }
 
@@ -342,7 +347,7 @@ pub(crate) async fn documents(caller: Caller, request: Request, next: Next) -> R
 }
 
 /// Whether a body is longer than all but documents are, or may be.
-fn is_long(headers: &HeaderMap) -> bool {
+pub(crate) fn is_long(headers: &HeaderMap) -> bool {
     let length = headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     match length {

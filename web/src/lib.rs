@@ -18,6 +18,7 @@ pub mod control;
 mod counts;
 mod credential;
 mod document;
+mod drafts;
 pub mod factor;
 mod feed;
 mod follow;

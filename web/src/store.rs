@@ -168,6 +168,16 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError`].
     fn session(&self, id: &str, now: Timestamp) -> Result<Option<Session>, StoreError>;
 
+    /// Whose a session was that ended by itself within a day, and its digest.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn lapsed_session(
+        &self,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<Option<(Digest, String)>, StoreError>;
+
     /// Notes that a session was used, which keeps it from ending idle.
     ///
     /// # Errors

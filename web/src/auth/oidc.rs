@@ -22,7 +22,7 @@ use crate::{
     outbound::OutboundError,
     pages::in_query,
     role::Role,
-    store::{Account, Actor, Change, ChangeError, Name, Standing, Token, User, folded},
+    store::{Account, Actor, Change, ChangeError, Name, Place, Standing, Token, User, folded},
 };
 
 mod id_token;
@@ -303,7 +303,7 @@ impl SingleSignOn {
             None => naming::free_names(&name),
         };
         for name in names {
-            if known.is_none() && has_run(app, &name).await? {
+            if known.is_none() && (is_named(app, &name).await? || has_run(app, &name).await?) {
                 continue;
             }
             let minted = mint_session().map_err(Problem::internal)?;
@@ -352,6 +352,22 @@ impl SingleSignOn {
         let found = found.next().map(|(_, role)| *role);
         found.or(self.settings.default_role)
     }
+}
+
+/// Whether a team, or a policy or floor for one person, has this name: that was meant for somebody else, whom a gateway
+/// names or who was a user once.
+async fn is_named(app: &App, name: &Name) -> Result<bool, Problem> {
+    let wanted = folded(name.as_str());
+    let named = app.ask(move |store| {
+        let is_theirs = |place: &Place| matches!(place, Place::Profile(name) if *name == wanted);
+        Ok(store
+            .teams()?
+            .iter()
+            .any(|team| team.members.contains(&wanted))
+            || store.assignments()?.iter().any(|one| is_theirs(&one.place))
+            || store.floors()?.iter().any(|one| is_theirs(&one.place)))
+    });
+    named.await
 }
 
 /// Whether something has run under this name, for somebody whom a gateway named or who was a user once: what ran, what

@@ -23,6 +23,7 @@ use crate::{
     app::App,
     auth::{Caller, origin},
     document::moment,
+    drafts::Draft,
     role::Permission,
 };
 
@@ -53,6 +54,9 @@ pub(crate) struct Opened {
     /// Saving puts it in force for this server.
     #[serde(default)]
     assign: String,
+    /// What was typed before somebody was signed out is not wanted.
+    #[serde(default)]
+    without: String,
 }
 
 #[derive(Deserialize)]
@@ -88,8 +92,14 @@ pub(crate) async fn form(
     }
     let wanted = name.clone();
     let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
+    if caller.session.is_some() && opened.without == "draft" && !origin::is_led_here(&headers) {
+        app.drafts.drop(&caller.name, &name);
+        return Ok(to(&format!("/policies/{}/edit", in_query(&name))));
+    }
+    let draft = opened.draft(&app, &caller, &name);
     let mut page = EditPage::of(&caller, known.as_str());
-    page.assigned(&app, &caller, opened.assign.clone()).await?;
+    let assign = draft.as_ref().map_or(&opened.assign, |draft| &draft.assign);
+    page.assigned(&app, &caller, assign.clone()).await?;
     let old = match kept {
         Some(kept) => {
             page.version = kept.head.version;
@@ -117,6 +127,9 @@ pub(crate) async fn form(
     }
     if !opened.suggest.is_empty() {
         page.suggest(&app, &caller, opened).await?;
+    }
+    if let Some(draft) = draft {
+        page.resume(draft);
     }
     page.surroundings(&app).await?;
     page.look(&app, old).await?;
@@ -161,7 +174,11 @@ pub(crate) async fn submit(
         reason: edited.reason.trim().to_owned(),
         server: Some(page.assign.clone()).filter(|server| !server.is_empty()),
     };
-    let saved = save_written(&app, &caller, name, Some(edited.version), written).await;
+    let person = Arc::clone(&caller.name);
+    let saved = save_written(&app, &caller, name.clone(), Some(edited.version), written).await;
+    if saved.is_ok() {
+        app.drafts.drop(&person, &name);
+    }
     match saved {
         Ok(Saved::Version(_)) => Ok(to(&back)),
         Ok(Saved::Proposed(proposal)) => Ok(to(&format!("/approvals/{}", proposal.id))),
@@ -177,6 +194,14 @@ pub(crate) async fn submit(
 }
 
 impl Opened {
+    /// What this person typed before they were signed out: where nothing else is asked for.
+    fn draft(&self, app: &App, caller: &Caller, policy: &str) -> Option<Draft> {
+        let plain = self.record.is_empty() && self.suggest.is_empty() && self.assign.is_empty();
+        // A token types nothing.
+        let person = caller.session.as_ref().map(|_| &caller.name)?;
+        plain.then(|| app.drafts.of(person, policy, app.now()))?
+    }
+
     /// Where another site may lead: not to a form that is filled in and one click from being saved.
     fn instead(&self, policy: &str) -> Option<String> {
         if !self.record.is_empty() {

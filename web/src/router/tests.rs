@@ -28,6 +28,7 @@ mod long;
 mod paced;
 mod paged;
 mod started;
+mod typed;
 mod walled;
 
 /// A token of this role.

@@ -1,13 +1,13 @@
 //! Sessions as statements: begun by who has proved who they are, ended by themselves or an admin.
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{
     Actor, Change, UsedCode,
     changes::{Outcome, missing, one},
-    factors, name,
-    tables::{DatabaseError, OptionalExtension as _, Transaction},
+    factors, name, rows,
+    tables::{DatabaseError, OptionalExtension as _, Row, Transaction},
 };
 use crate::credential::Digest;
 
@@ -70,8 +70,9 @@ pub(super) fn insert_session(
     actor: &Actor,
 ) -> Outcome {
     let now = actor.at.as_second();
-    // What has ended is of no use to anybody.
-    db.execute("DELETE FROM sessions WHERE expires <= ?1", [now])?;
+    // What ended a while ago is of no use to anybody.
+    let over = now - LAPSED.as_secs();
+    db.execute("DELETE FROM sessions WHERE expires <= ?1", [over])?;
     let sql = "DELETE FROM sessions WHERE \"user\" = ?1 AND id NOT IN (SELECT id FROM sessions
                WHERE \"user\" = ?1 ORDER BY created DESC, id LIMIT ?2)";
     db.execute(sql, (session.user, OTHER_SESSIONS))?;
@@ -92,6 +93,20 @@ pub(super) fn insert_session(
     );
     db.execute(sql, values)?;
     Ok(())
+}
+
+/// Whose one was that ended by itself, within a day.
+pub(super) fn lapsed(
+    db: &Transaction<'_>,
+    id: &str,
+    now: Timestamp,
+) -> Result<Option<(Digest, String)>, DatabaseError> {
+    let sql = r#"SELECT s.digest, u.name FROM sessions s JOIN users u ON u.name = s."user"
+                 WHERE s.id = ?1 AND s.seen > ?4 AND (s.expires <= ?2 OR s.seen <= ?3)"#;
+    let (second, idle) = rows::alive(now);
+    let values = (id, second, idle, second - LAPSED.as_secs());
+    let read = |row: &Row| Ok((Digest::from_octets(row.get(0)?), row.get(1)?));
+    db.query_row(sql, values, read).optional()
 }
 
 /// What signs that a browser was here before; nothing that cannot be used.
@@ -115,5 +130,7 @@ pub(super) fn make_device_key(db: &Transaction<'_>, fresh: &[u8; 32]) -> Outcome
     Ok(*fresh)
 }
 
+/// Somebody comes back from lunch, and signs in again.
+const LAPSED: SignedDuration = SignedDuration::from_hours(24);
 /// Of one person beside a new one: a few browsers, and programs that forget to sign out.
 const OTHER_SESSIONS: u32 = 19;

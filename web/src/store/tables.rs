@@ -235,6 +235,14 @@ impl<T: Tables> Store for T {
         })
     }
 
+    fn lapsed_session(
+        &self,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<Option<(Digest, String)>, StoreError> {
+        self.read(|db| sessions::lapsed(db, id, now))
+    }
+
     fn touch_session(&self, id: &str, now: Timestamp) -> Result<(), StoreError> {
         let sql = "UPDATE sessions SET seen = ?2 WHERE id = ?1";
         self.read(|db| db.execute(sql, (id, now.as_second())).map(drop))

@@ -450,7 +450,30 @@ async fn nobody_gets_what_ran_for_another_by_a_name() {
         entry.profile = Some(profile.into());
         recorder.record(entry).await.unwrap();
     }
+    // Whom a gateway will name, and for whom something is in force already.
+    round.lab.make(&Change::SaveTeam {
+        name: "data".parse().unwrap(),
+        members: vec!["dora".to_owned()],
+        expected: None,
+    });
+    for change in [
+        Change::Assign {
+            place: Place::profile("Eva"),
+            policy: Some("p".to_owned()),
+            expected: None,
+        },
+        Change::SetFloor {
+            place: Place::profile("flo"),
+            policy: Some("p".to_owned()),
+            expected: None,
+        },
+    ] {
+        round.lab.make(&change);
+    }
     for (subject, said, name) in [
+        ("u8", "Dora", "Dora-2"),
+        ("u9", "eva", "eva-2"),
+        ("u10", "Flo", "Flo-2"),
         ("u5", "zoe", "zoe-2"),
         ("u6", "Ben", "Ben-2"),
         ("u7", "cem", "cem"),
@@ -465,5 +488,5 @@ async fn nobody_gets_what_ran_for_another_by_a_name() {
         }
     }
     use crate::store::Store as _;
-    assert_eq!(round.lab.store.users().unwrap().len(), 3);
+    assert_eq!(round.lab.store.users().unwrap().len(), 6);
 }

@@ -15,6 +15,7 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
+    drafts::Draft,
     guard::Scripted,
     in_force::InForce,
     pages::{
@@ -56,6 +57,8 @@ pub(super) struct EditPage {
     reach: String,
     /// What a suggestion left out.
     left_out: Vec<String>,
+    /// It was typed before its author was signed out, and is not saved.
+    resumed: bool,
 }
 
 fn days_of(text: &str) -> Result<u16, Problem> {
@@ -90,7 +93,16 @@ impl EditPage {
             assign: String::new(),
             reach: String::new(),
             left_out: Vec::new(),
+            resumed: false,
         }
+    }
+
+    /// Goes on with what was typed.
+    pub(super) fn resume(&mut self, draft: Draft) {
+        self.version = draft.version;
+        self.document = draft.document.replace("\r\n", "\n");
+        self.reason = draft.reason;
+        self.resumed = true;
     }
 
     /// What the forms around the document offer.

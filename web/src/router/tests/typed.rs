@@ -1,0 +1,108 @@
+//! What was typed into the editor by whose session had ended is there when they have signed in again, and for nobody
+//! else.
+
+use super::furnished::{Answer, Furnished};
+use crate::{credential::mint_session, store::Change};
+
+const TYPED: &str = "version=2&reason=because&act=save&document=version%3A+1%0D%0Aegress%3A+%5B%5D%0D%0A%23+typed%0D%0A";
+
+/// A cookie of ben's or ana's, of a session that ends in so many minutes.
+fn cookie(appliance: &Furnished, name: &str, minutes: i64) -> (String, String) {
+    let minted = mint_session().unwrap();
+    let id = minted.id.clone();
+    appliance.lab.make(&Change::StartSession {
+        id: minted.id,
+        digest: minted.digest,
+        user: name.to_owned(),
+        password: "own".to_owned(),
+        code: None,
+        expires: appliance.lab.app.now() + jiff::SignedDuration::from_mins(minutes),
+        agent: String::new(),
+    });
+    (format!("gig={}", *minted.text), id)
+}
+
+async fn send(appliance: &Furnished, (cookie, origin): (&str, &str), body: &str) -> Answer {
+    let length = body.len().to_string();
+    let fields = [
+        ("cookie", cookie),
+        ("origin", origin),
+        ("content-type", "application/x-www-form-urlencoded"),
+        ("content-length", &length),
+    ];
+    appliance.send("POST /policies/p/edit", &fields, body).await
+}
+
+const OWN: &str = "http://127.0.0.1";
+const EDITOR: &str = "GET /policies/p/edit";
+
+#[tokio::test]
+async fn what_an_ended_session_typed_is_its_persons_when_they_sign_in_again() {
+    let appliance = Furnished::new().await;
+    let (lapsed, _) = cookie(&appliance, "dan", -1);
+    let (own, _) = cookie(&appliance, "dan", 60);
+    let (other, _) = cookie(&appliance, "ana", 60);
+    let holds = async |cookie: &str| {
+        let page = appliance.page(EDITOR, cookie).await;
+        assert_eq!(page.status, 200, "{}", page.body);
+        page.body.contains("# typed")
+    };
+    let sent = send(&appliance, (&lapsed, OWN), TYPED).await;
+    assert_eq!(sent.status, 303, "{}", sent.body);
+    let to = sent.headers["location"].to_str().unwrap();
+    assert_eq!(
+        to, "/sign-in?next=%2Fpolicies%2Fp%2Fedit",
+        "nothing of it is in an address"
+    );
+    assert!(holds(&own).await && !holds(&other).await);
+    // Reloading loses nothing; a record that is to be allowed is another matter.
+    let page = appliance.page(EDITOR, &own).await;
+    assert!(
+        page.body.contains("not saved") && page.body.contains("because"),
+        "{}",
+        page.body
+    );
+    let asked = appliance.page("GET /policies/p/edit?suggest=1", &own).await;
+    assert!(!asked.body.contains("# typed"), "{}", asked.body);
+    // Another site does not make it go; its author does.
+    let fields = [("cookie", own.as_str()), ("sec-fetch-site", "cross-site")];
+    let away = "GET /policies/p/edit?without=draft";
+    appliance.send(away, &fields, "").await;
+    assert!(holds(&own).await);
+    assert_eq!(appliance.page(away, &own).await.status, 303);
+    assert!(!holds(&own).await);
+    // Saved, it is gone, too.
+    send(&appliance, (&lapsed, OWN), TYPED).await;
+    assert!(holds(&own).await);
+    let saved = send(&appliance, (&own, OWN), TYPED).await;
+    assert_eq!(saved.status, 303, "{}", saved.body);
+    let page = appliance.page(EDITOR, &own).await;
+    assert!(!page.body.contains("not saved"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn nothing_is_kept_of_who_was_signed_out_never_in_or_sent_by_another_site() {
+    let appliance = Furnished::new().await;
+    let (lapsed, _) = cookie(&appliance, "dan", -1);
+    let (ended, id) = cookie(&appliance, "dan", 60);
+    appliance.lab.make(&Change::EndSession { id });
+    let stranger = format!("gig={}", *mint_session().unwrap().text);
+    // Its id is known, and its secret is not.
+    let mut guessed = lapsed.clone();
+    let last = guessed.pop().unwrap();
+    guessed.push(if last == 'A' { 'B' } else { 'A' });
+    let long = format!("{TYPED}{}", "x".repeat(crate::router::LONGEST_BODY));
+    for (cookie, origin, body) in [
+        (&lapsed, "http://evil.example", TYPED),
+        (&ended, OWN, TYPED),
+        (&stranger, OWN, TYPED),
+        (&guessed, OWN, TYPED),
+        (&lapsed, OWN, &*long),
+    ] {
+        let sent = send(&appliance, (cookie, origin), body).await;
+        assert_eq!(sent.status, 303, "{}", sent.body);
+    }
+    let (own, _) = cookie(&appliance, "dan", 60);
+    let page = appliance.page(EDITOR, &own).await;
+    assert!(!page.body.contains("# typed"), "{}", page.body);
+}
