@@ -11,6 +11,7 @@ mod counts;
 mod desk;
 mod document;
 mod doors;
+mod exported;
 mod factors;
 mod full;
 mod held;

@@ -4,10 +4,14 @@
 use std::{
     fs::{self, File},
     io,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
+use rustix::fs::{FlockOperation, flock};
+use tempfile::TempDir;
 
 /// A restore that has begun to move things.
 #[derive(Debug)]
@@ -56,20 +60,78 @@ pub(crate) fn refuse_half(dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes what restores that were killed had unpacked in `dir`. The caller has its lock.
+/// Removes what restores that were killed had unpacked in `dir`, and what backups had copied there. The caller has its
+/// lock.
 pub(crate) fn sweep(dir: &Path) {
-    let Ok(entries) = fs::read_dir(dir) else {
-        return;
-    };
-    let stale = entries.flatten().filter(|entry| {
-        let name = entry.file_name();
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        is_folder && name.to_string_lossy().starts_with(UNPACKED)
-    });
-    for folder in stale {
-        if let Err(error) = fs::remove_dir_all(folder.path()) {
-            tracing::warn!(%error, "cannot remove {}", folder.path().display());
+    for folder in folders(dir, UNPACKED) {
+        remove(&folder);
+    }
+    sweep_copies(dir);
+}
+
+/// A folder in which a backup copies whole databases; gone with its handle. Whoever sweeps leaves it alone meanwhile.
+#[derive(Debug)]
+pub(crate) struct Copies {
+    folder: TempDir,
+    /// Held by who copies.
+    _lock: File,
+}
+
+impl Copies {
+    /// Makes one in `parent`, where those of backups that were killed are removed first.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub(crate) fn make(parent: &Path) -> anyhow::Result<Self> {
+        sweep_copies(parent);
+        let failed = || format!("cannot make a folder in {}", parent.display());
+        let folder = tempfile::Builder::new().prefix(COPIES).tempdir_in(parent);
+        let folder = folder.with_context(failed)?;
+        let lock = File::open(folder.path()).with_context(failed)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).with_context(failed)?;
+        Ok(Self {
+            folder,
+            _lock: lock,
+        })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+/// Removes what backups that were killed had copied in `dir`: ours, of a while ago, and held by nobody.
+fn sweep_copies(dir: &Path) {
+    for folder in folders(dir, COPIES) {
+        let Ok(found) = File::open(&folder) else {
+            continue;
+        };
+        let is_old = found.metadata().is_ok_and(|found| {
+            let ours = found.uid() == rustix::process::geteuid().as_raw();
+            let age = found.modified().ok().and_then(|at| at.elapsed().ok());
+            ours && age.is_some_and(|age| age >= OLD)
+        });
+        if is_old && flock(&found, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            remove(&folder);
         }
+    }
+}
+
+/// Folders in `dir` that begin so; no links to any.
+fn folders(dir: &Path, prefix: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let found = entries.filter(|entry| {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        is_folder && entry.file_name().to_string_lossy().starts_with(prefix)
+    });
+    found.map(|entry| entry.path()).collect()
+}
+
+fn remove(folder: &Path) {
+    match fs::remove_dir_all(folder) {
+        Ok(()) => tracing::info!("removed {}, left by what was killed", folder.display()),
+        Err(error) => tracing::warn!(%error, "cannot remove {}", folder.display()),
     }
 }
 
@@ -82,3 +144,7 @@ fn settle(dir: &Path) -> io::Result<()> {
 const FILE: &str = "restoring";
 /// Folders that a backup is unpacked in begin with it.
 pub(crate) const UNPACKED: &str = ".gig-restore-";
+/// Folders in which a backup copies begin with it.
+const COPIES: &str = ".gig-backup-";
+/// Whoever has just made one is about to hold it.
+const OLD: Duration = Duration::from_mins(1);

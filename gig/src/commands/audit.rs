@@ -15,6 +15,7 @@ mod prune;
 mod search;
 mod show;
 mod tail;
+mod told;
 mod verify;
 
 use crate::{

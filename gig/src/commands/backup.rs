@@ -16,6 +16,7 @@ use crate::{
     backup::{
         Part,
         archive::{self, Manifest},
+        under_way::Copies,
     },
     data_dir,
     exit_status::ExitStatus,
@@ -61,10 +62,7 @@ pub(super) fn execute(args: &BackupArgs) -> anyhow::Result<ExitStatus> {
     } else {
         parent(&args.file)
     };
-    let copies = tempfile::Builder::new()
-        .prefix(".gig-backup-")
-        .tempdir_in(folder)
-        .with_context(|| format!("cannot make a folder in {}", folder.display()))?;
+    let copies = Copies::make(folder)?;
     copy(&dir, copies.path())?;
     let manifest = Manifest::of(copies.path(), made, &node::name()?)?;
     if to_stream {

@@ -1,8 +1,14 @@
 //! Backups of an appliance: made while it serves, whole or not there, and put in force again.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    path::PathBuf,
+    process::Command,
+    time::{Duration, SystemTime},
+};
 
 use gig_tests::lab::postgres::Postgres;
+use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
 
 use super::{Answer, Appliance, Ask, answer, command};
@@ -252,6 +258,38 @@ fn half_of_an_appliance_serves_nobody_until_a_restore_comes_to_its_end() {
     assert_eq!(restored.status, 0, "{restored:?}");
     assert!(!dir.join("restoring").exists());
     assert_eq!(elsewhere.start().document(&token), json!(WANTED));
+}
+
+/// What a backup that was killed leaves is whole databases.
+#[test]
+fn what_killed_backups_had_copied_is_removed_and_what_is_being_copied_is_not() {
+    let appliance = Appliance::start();
+    let place = tempfile::tempdir().expect("a folder");
+    let left = |folder: PathBuf, minutes: u64| {
+        fs::create_dir(&folder).expect("a folder");
+        fs::write(folder.join("gig.db"), "hashes").expect("a file");
+        let ago = SystemTime::now() - Duration::from_secs(60 * minutes);
+        let open = fs::File::open(&folder).expect("the folder");
+        open.set_modified(ago).expect("its time");
+        (folder, open)
+    };
+    let (old, _) = left(place.path().join(".gig-backup-old"), 120);
+    let (fresh, _) = left(place.path().join(".gig-backup-fresh"), 0);
+    let (held, lock) = left(place.path().join(".gig-backup-held"), 120);
+    let (other, _) = left(place.path().join("gig-backup-of-monday"), 120);
+    flock(&lock, FlockOperation::LockExclusive).expect("held");
+    let file = place.path().join("backup");
+    appliance.backs_up(file.to_str().expect("UTF-8"));
+    assert!(!old.exists(), "removed");
+    assert!(fresh.exists() && held.exists() && other.exists());
+    drop(lock);
+    let again = place.path().join("again");
+    appliance.backs_up(again.to_str().expect("UTF-8"));
+    assert!(!held.exists() && fresh.exists());
+    // One that went to a stream had them in the data directory.
+    let (own, _) = left(appliance.path(".gig-backup-own"), 120);
+    let _appliance = appliance.kill_and_start_again();
+    assert!(!own.exists(), "removed by who serves next");
 }
 
 #[test]

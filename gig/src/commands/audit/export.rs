@@ -7,6 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use clap::ValueEnum as _;
 use gig_audit::{
     export::{csv, ocsf, otlp, spans, syslog},
     log::Log,
@@ -15,7 +16,7 @@ use gig_audit::{
 
 mod send;
 
-use super::show;
+use super::{show, told};
 use crate::{
     args::audit::{AuditExportArgs, FormatArg},
     exit_status::ExitStatus,
@@ -36,6 +37,11 @@ pub(super) fn execute(args: AuditExportArgs) -> anyhow::Result<ExitStatus> {
             "--with-checkpoints goes with every record, as --format jsonl: a part proves nothing"
         );
     }
+    let how = match &args.output {
+        None => format!("exported as {}", word(args.format)),
+        Some(path) => format!("exported as {} to {}", word(args.format), path.display()),
+    };
+    told::tell_export(&args.file, &how, &filter)?;
     let mut out: Box<dyn Write> = match &args.output {
         None => Box::new(io::stdout().lock()),
         // What it holds is as private as what it was read from.
@@ -57,6 +63,12 @@ pub(super) fn execute(args: AuditExportArgs) -> anyhow::Result<ExitStatus> {
     written.with_context(|| format!("cannot export {}", args.file.display()))?;
     out.flush().context(WRITING)?;
     Ok(ExitStatus::SUCCESS)
+}
+
+/// As the option has it.
+fn word(format: FormatArg) -> String {
+    let value = format.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 fn records(

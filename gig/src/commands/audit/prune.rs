@@ -2,23 +2,19 @@
 //!
 //! Of an appliance's or a fleet's record that is recorded there before it is done.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 use gig_audit::{
     Deed, Home,
     retention::{Class, Retention, counted, days_of_each},
-    store::{
-        prune::{Prune, PrunedChain},
-        sqlite::without_links,
-    },
+    store::prune::{Prune, PrunedChain},
 };
 use serde_json::json;
 
+use super::told::is_told;
 use crate::{
     args::audit::AuditPruneArgs,
-    backup::Part,
-    data_dir,
     exit_status::ExitStatus,
     node,
     output::{self, printable},
@@ -123,33 +119,6 @@ fn print(args: &AuditPruneArgs, name: &str, chains: &[PrunedChain]) -> anyhow::R
     } else {
         ExitStatus::NO
     })
-}
-
-/// Whether the record is an appliance's or a fleet's, which is told what is done to it.
-///
-/// # Errors
-/// When it is the appliance's of another data directory: nobody would tell it.
-fn is_told(record: &Home) -> anyhow::Result<bool> {
-    let Home::Sqlite(path) = record else {
-        return Ok(true);
-    };
-    let path = without_links(path).unwrap_or_else(|_| path.clone());
-    let ours = data_dir::path()?;
-    let ours = ours.canonicalize().unwrap_or(ours);
-    let is_of = |dir: &Path| Part::Record.place(dir) == path;
-    if is_of(&ours) {
-        return Ok(true);
-    }
-    match path.parent().and_then(Path::parent) {
-        Some(dir) if is_of(dir) && Part::Store.place(dir).exists() => {
-            let dir = dir.display();
-            bail!(
-                "{} is the record of the appliance of {dir}, which is to be told: set GIG_DATA_DIR={dir}",
-                path.display()
-            )
-        }
-        _ => Ok(false),
-    }
 }
 
 /// What is about to be done, for the record.

@@ -10,6 +10,7 @@ use gig_audit::{
 use gig_proxy::tls::roots::Roots;
 use gig_vault::SecretBytes;
 
+use super::told;
 use crate::{
     args::audit::SendingArgs,
     deliver::{Again, Cursor, Delivered, Delivery, Destination, NotDelivered},
@@ -38,6 +39,10 @@ pub(super) fn execute(
     };
     let reading = || format!("cannot read {}", file.display());
     let url = to.url().to_owned();
+    // What goes on where it stopped was told when it began.
+    if !path.exists() {
+        told::tell_export(file, &format!("sent to {url}"), filter)?;
+    }
     let mut cursor = Cursor::open(path, &url, log.as_mut())?;
     let mut missed = 0;
     let mut marks = cursor.resume(log.as_mut())?;
