@@ -179,6 +179,16 @@ fn sessions_end_by_time_by_idleness_with_their_user_and_with_a_new_password(stor
         store.touch_session("a", at(hour * 3600)).unwrap();
     }
     assert!(!alive("a", 12 * 3600));
+    let lapsed = |hours: i64| {
+        let found = store.lapsed_session("a", at(hours * 3600)).unwrap();
+        found.map(|(_, user)| user)
+    };
+    assert_eq!(
+        (lapsed(11), lapsed(37)),
+        (None, None),
+        "alive, and long ago"
+    );
+    assert_eq!(lapsed(13).as_deref(), Some("ana"));
     let password = Change::SetPassword {
         code: None,
         name: "ben".to_owned(),
@@ -206,7 +216,7 @@ fn sessions_end_by_time_by_idleness_with_their_user_and_with_a_new_password(stor
     .unwrap();
     assert!(!alive("e", 1));
     apply(store, &Change::EndSession { id: "a".to_owned() }).unwrap();
-    assert!(!alive("a", 1));
+    assert!(!alive("a", 1) && lapsed(13).is_none());
 }
 
 fn password_of(store: &dyn Store, name: &str) -> String {
