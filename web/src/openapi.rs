@@ -121,6 +121,27 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_in_a_path_is_a_parameter_of_it_and_nothing_else_is() {
+        let document = serde_json::to_value(Document::openapi()).unwrap();
+        for (path, operations) in document["paths"].as_object().unwrap() {
+            let of = |item: &serde_json::Value| {
+                let parameters = item["parameters"].as_array().cloned().unwrap_or_default();
+                let of_path = parameters.into_iter().filter(|one| one["in"] == "path");
+                let names = of_path.map(|one| one["name"].as_str().unwrap().to_owned());
+                names.collect::<Vec<_>>()
+            };
+            let common = of(operations);
+            let words = path.split(['{', '}']).skip(1).step_by(2);
+            assert_eq!(common, words.collect::<Vec<_>>(), "{path}");
+            for operation in operations.as_object().unwrap().values() {
+                if operation.is_object() {
+                    assert!(of(operation).is_empty(), "{path}: {operation}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn every_operation_that_is_refused_to_who_asks_too_often_says_so() {
         let document = serde_json::to_value(Document::openapi()).unwrap();
         let mut said = 0;

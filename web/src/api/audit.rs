@@ -17,6 +17,7 @@ use crate::{api_error::Problem, app::App, auth::Caller, role::Permission};
 
 /// What to find.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AuditAsked {
     /// Not before: RFC 3339, UTC.

@@ -11,6 +11,7 @@ use crate::api_error::Problem;
 
 /// Which page.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Paging {
     /// What `next` of the page before said; without it the first.

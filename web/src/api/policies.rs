@@ -99,6 +99,7 @@ pub(crate) struct DraftAnswer {
 
 /// Which versions.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct VersionsAsked {
     /// Where the page before ended.

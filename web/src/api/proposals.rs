@@ -56,6 +56,7 @@ pub(crate) struct ProposalView {
 
 /// Which proposals.
 #[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProposalsAsked {
     /// `pending` (as if nothing is said) or `decided`.

@@ -28,6 +28,7 @@ use crate::{
 
 /// What to find.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LinesAsked {
     /// Not before: RFC 3339.
