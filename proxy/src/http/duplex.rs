@@ -3,6 +3,7 @@
 //! What is written goes when the other side has room for it. Closing it ends our half of the HTTP/2
 //! stream; dropping it before resets the stream. A stream that the other side resets is broken, both
 //! ways: reading it fails, and so does flushing it, which is how one hears of that who does not read.
+//! What is sent and not written yet counts among that of its connection ([`super::backlog`]).
 
 use std::{
     io,
@@ -17,6 +18,7 @@ use tokio::{
     sync::oneshot,
 };
 
+use super::backlog::{Backlog, Places};
 use crate::upstream::http2::Running;
 
 /// An HTTP/2 stream whose octets are no body.
@@ -26,6 +28,8 @@ pub struct Duplex {
     /// Gives `send` when the request is accepted.
     accepted: Option<oneshot::Receiver<SendStream<Bytes>>>,
     receive: RecvStream,
+    /// For what is sent.
+    places: Places,
     /// Came, and was not read yet.
     rest: Bytes,
     closed: bool,
@@ -43,14 +47,16 @@ pub struct NotAccepted;
 impl Duplex {
     /// A program's, to be accepted; `accepted` gives the way back.
     #[must_use]
-    pub const fn asked(
+    pub fn asked(
         receive: RecvStream,
         accepted: oneshot::Receiver<SendStream<Bytes>>,
+        backlog: &Backlog,
     ) -> Self {
         Self {
             send: None,
             accepted: Some(accepted),
             receive,
+            places: backlog.places(),
             rest: Bytes::new(),
             closed: false,
             ended: false,
@@ -60,11 +66,12 @@ impl Duplex {
 
     /// One that an origin accepted.
     #[must_use]
-    pub const fn open(receive: RecvStream, send: SendStream<Bytes>, running: Running) -> Self {
+    pub fn open(receive: RecvStream, send: SendStream<Bytes>, running: Running) -> Self {
         Self {
             send: Some(send),
             accepted: None,
             receive,
+            places: running.backlog().places(),
             rest: Bytes::new(),
             closed: false,
             ended: false,
@@ -94,13 +101,6 @@ impl Duplex {
             Poll::Ready(Ok(Reason::NO_ERROR)) if self.origin.is_some() && !self.ended => Ok(()),
             Poll::Ready(Ok(reason)) => Err(io::Error::other(h2::Error::from(reason))),
             Poll::Ready(Err(error)) => Err(io::Error::other(error)),
-        }
-    }
-
-    fn sending(&mut self) -> io::Result<&mut SendStream<Bytes>> {
-        match &mut self.send {
-            Some(send) if !self.closed => Ok(send),
-            _ => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 }
@@ -136,11 +136,16 @@ impl AsyncWrite for Duplex {
         cx: &mut Context<'_>,
         octets: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let send = self.sending()?;
+        let me = &mut *self;
+        let send = match &mut me.send {
+            Some(send) if !me.closed => send,
+            _ => return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        };
         if octets.is_empty() {
             return Poll::Ready(Ok(0));
         }
         if send.capacity() == 0 {
+            me.places.leave();
             send.reserve_capacity(octets.len().min(AT_ONCE));
             while send.capacity() == 0 {
                 match ready!(send.poll_capacity(cx)) {
@@ -151,7 +156,8 @@ impl AsyncWrite for Duplex {
             }
         }
         let length = send.capacity().min(octets.len()).min(AT_ONCE);
-        let data = Bytes::copy_from_slice(octets.get(..length).unwrap_or_default());
+        let data = octets.get(..length).unwrap_or_default();
+        let data = ready!(me.places.poll_hold(cx, data))?;
         send.send_data(data, false).map_err(io::Error::other)?;
         Poll::Ready(Ok(length))
     }
@@ -162,7 +168,8 @@ impl AsyncWrite for Duplex {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let Ok(send) = self.sending() {
+        let closed = self.closed;
+        if let (Some(send), false) = (&mut self.send, closed) {
             // Fails where the stream is over already.
             let _over = send.send_data(Bytes::new(), true);
             self.closed = true;

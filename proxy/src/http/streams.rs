@@ -208,7 +208,7 @@ async fn serve(
 ) {
     let reply = Reply::new(reply, request.body().is_end_stream());
     let head_only = request.method() == Method::HEAD;
-    let (request, accepting) = incoming(request, &reply);
+    let (request, accepting) = incoming(request, &reply, &backlog);
     let answered = {
         let mut answer = pin!(answer(Arc::clone(&session), request));
         poll_fn(|cx| {
@@ -285,6 +285,7 @@ async fn linger(send: &mut SendStream<Bytes>) {
 fn incoming(
     request: Request<RecvStream>,
     reply: &Reply,
+    backlog: &Backlog,
 ) -> (
     Request<Incoming>,
     Option<oneshot::Sender<SendStream<Bytes>>>,
@@ -292,7 +293,7 @@ fn incoming(
     let (parts, stream) = request.into_parts();
     if parts.method == Method::CONNECT {
         let (accept, accepted) = oneshot::channel();
-        let duplex = Box::new(Duplex::asked(stream, accepted));
+        let duplex = Box::new(Duplex::asked(stream, accepted, backlog));
         let request = Request::from_parts(parts, Incoming::Tunnel(duplex));
         return (request, Some(accept));
     }

@@ -307,6 +307,12 @@ impl Running {
         Self::new(&Arc::default())
     }
 
+    /// Of its connection.
+    #[must_use]
+    pub fn backlog(&self) -> &Backlog {
+        &self.line.backlog
+    }
+
     /// The origin was heard.
     pub fn heard(&self) {
         self.line.heard.store(true, Ordering::Relaxed);

@@ -1,12 +1,12 @@
 //! Resets end a tunnel, whichever of its halves had ended before.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::poll_fn, sync::Arc, time::Duration};
 
 use gig_policy::{Policy, SandboxId};
 use http::{Request, Response};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex},
-    sync::oneshot,
+    sync::{mpsc, oneshot, watch},
     task::JoinSet,
 };
 
@@ -32,7 +32,7 @@ async fn tunnel() -> Tunnel {
         let mut connection = h2::server::handshake(ours).await.unwrap();
         let (request, mut reply) = connection.accept().await.unwrap().unwrap();
         let (accept, accepted) = oneshot::channel();
-        let mut down = Duplex::asked(request.into_body(), accepted);
+        let mut down = Duplex::asked(request.into_body(), accepted, &Backlog::default());
         let send = reply.send_response(Response::new(()), false).unwrap();
         accept.send(send).unwrap();
         down.ready().await.unwrap();
@@ -170,4 +170,119 @@ async fn an_origin_that_only_resets_ended_nothing() {
     let mut got = Vec::new();
     let read = tokio::time::timeout(Duration::from_secs(60), duplex.read_to_end(&mut got));
     read.await.unwrap().unwrap_err();
+}
+
+/// One connection with many accepted tunnels whose program opened every window and reads while it is told to.
+struct Crowd {
+    tunnels: Vec<Duplex>,
+    answers: Vec<RecvStream>,
+    reads: watch::Sender<bool>,
+    _sends: Vec<SendStream<Bytes>>,
+    _tasks: JoinSet<()>,
+}
+
+async fn crowd(count: usize) -> Crowd {
+    let (ours, theirs) = duplex(16 * 1024);
+    let mut tasks = JoinSet::new();
+    let (give, mut taken) = mpsc::channel(count);
+    tasks.spawn(async move {
+        let mut opening = h2::server::Builder::new();
+        opening.max_send_buffer_size(256 * 1024);
+        let mut connection = opening.handshake::<_, Bytes>(ours).await.unwrap();
+        let backlog = Backlog::default();
+        while let Some(accepted) = connection.accept().await {
+            let (request, mut reply) = accepted.unwrap();
+            let (accept, accepted) = oneshot::channel();
+            let down = Duplex::asked(request.into_body(), accepted, &backlog);
+            let send = reply.send_response(Response::new(()), false).unwrap();
+            accept.send(send).unwrap();
+            give.try_send(down).unwrap();
+        }
+    });
+    let mut opening = h2::client::Builder::new();
+    opening.initial_window_size((1 << 31) - 1);
+    opening.initial_connection_window_size((1 << 31) - 1);
+    let (mut sender, mut connection) = opening.handshake::<_, Bytes>(theirs).await.unwrap();
+    let (reads, mut told) = watch::channel(true);
+    tasks.spawn(async move {
+        loop {
+            let open = *told.borrow_and_update();
+            tokio::select! {
+                _ = &mut connection, if open => return,
+                changed = told.changed() => if changed.is_err() { return },
+            }
+        }
+    });
+    let (mut tunnels, mut answers, mut sends) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..count {
+        sender = sender.ready().await.unwrap();
+        let request = Request::connect("api.test:443").body(()).unwrap();
+        let (answer, kept) = sender.send_request(request, false).unwrap();
+        sends.push(kept);
+        let mut tunnel = taken.recv().await.unwrap();
+        tunnel.ready().await.unwrap();
+        answers.push(answer.await.unwrap().into_body());
+        tunnels.push(tunnel);
+    }
+    Crowd {
+        tunnels,
+        answers,
+        reads,
+        _sends: sends,
+        _tasks: tasks,
+    }
+}
+
+/// Writes until nothing more is taken; how much was of each.
+async fn fill(tunnels: &mut [Duplex], piece: &[u8], most: usize) -> Vec<usize> {
+    let mut taken = vec![0; tunnels.len()];
+    let mut quiet = 0;
+    while quiet < 20 && taken.iter().sum::<usize>() < most {
+        quiet += 1;
+        for (tunnel, taken) in tunnels.iter_mut().zip(&mut taken) {
+            let wrote = poll_fn(|cx| Poll::Ready(Pin::new(&mut *tunnel).poll_write(cx, piece)));
+            if let Poll::Ready(wrote) = wrote.await {
+                *taken += wrote.unwrap();
+                quiet = 0;
+            }
+        }
+        tokio::task::yield_now().await;
+    }
+    taken
+}
+
+#[tokio::test]
+async fn tunnels_that_nobody_reads_hold_little_together_and_go_on_when_they_are_read() {
+    // Messages of an octet hold far more than they say.
+    for (piece, most) in [(16 * 1024, 1200 * 1024), (1, 8 * 1024)] {
+        let mut crowd = crowd(100).await;
+        crowd.reads.send(false).unwrap();
+        let piece = vec![b'x'; piece];
+        let taken = fill(&mut crowd.tunnels, &piece, 2 * most).await;
+        let sum: usize = taken.iter().sum();
+        assert!((1..=most).contains(&sum), "{sum} octets are held");
+        crowd.reads.send(true).unwrap();
+        let mut going = JoinSet::new();
+        let ends = crowd.tunnels.into_iter().zip(crowd.answers).zip(taken);
+        for ((mut tunnel, mut answer), taken) in ends {
+            let piece = piece.clone();
+            going.spawn(async move {
+                let writing = async {
+                    tunnel.write_all(&piece).await.unwrap();
+                    tunnel.shutdown().await.unwrap();
+                };
+                let reading = async {
+                    let mut got = 0;
+                    while let Some(data) = answer.data().await {
+                        got += data.unwrap().len();
+                    }
+                    got
+                };
+                let ((), got) = tokio::join!(writing, reading);
+                assert_eq!(got, taken + piece.len());
+            });
+        }
+        let through = tokio::time::timeout(Duration::from_secs(60), going.join_all()).await;
+        assert!(through.is_ok(), "tunnels that are read stand still");
+    }
 }
