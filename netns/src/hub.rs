@@ -28,6 +28,7 @@ use crate::subnet_pool::{SubnetPool, SubnetPoolError};
 
 pub(crate) mod children;
 pub(crate) mod id_maps;
+mod orphans;
 pub(crate) mod process;
 mod shown;
 pub(crate) mod spawn;

@@ -9,10 +9,12 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, wait};
 
+use super::orphans::{Orphans, Process, Seen};
 use crate::hub_protocol::{Failure, Step};
 use crate::sys;
 
@@ -29,6 +31,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub(crate) struct Children {
     signals: OwnedFd,
     running: HashMap<Pid, Running>,
+    orphans: Orphans,
+    /// Whose which network is or was, by its number in nsfs; a number that comes again is the next one's.
+    networks: HashMap<u64, Option<u16>>,
     /// Of children that have ended, as long as orphans of theirs may be left.
     reservations: Vec<u16>,
 }
@@ -40,6 +45,8 @@ pub(crate) struct Running {
     pub(crate) slot: Option<u16>,
     /// The slot whose ids it has without being in its network.
     pub(crate) reserved: Option<u16>,
+    /// The number of its network.
+    pub(crate) network: u64,
     /// Where its wait status goes.
     pub(crate) exit: OwnedFd,
 }
@@ -49,6 +56,8 @@ impl Children {
         Ok(Self {
             signals: sys::child_signals()?,
             running: HashMap::new(),
+            orphans: Orphans::default(),
+            networks: HashMap::new(),
             reservations: Vec::new(),
         })
     }
@@ -60,6 +69,7 @@ impl Children {
 
     /// Notes a child.
     pub(crate) fn add(&mut self, pid: Pid, child: Running) {
+        self.networks.insert(child.network, child.slot);
         self.running.insert(pid, child);
     }
 
@@ -88,7 +98,8 @@ impl Children {
                     kill(*pid);
                 }
             }
-            left += self.kill_orphans();
+            self.kill_orphans();
+            left += self.orphans.of(slot);
             if left == 0 {
                 return Ok(());
             }
@@ -110,6 +121,7 @@ impl Children {
             any = true;
             if let Some(child) = self.running.remove(&pid) {
                 self.reservations.extend(child.reserved);
+                self.orphans.ended(child.slot);
                 let status = status.as_raw().to_le_bytes();
                 // A caller that no longer listens loses nothing.
                 let _: Result<usize, _> = rustix::io::write(&child.exit, &status);
@@ -118,16 +130,45 @@ impl Children {
         any
     }
 
-    /// Kills what the hub inherited; says how many there were.
-    fn kill_orphans(&self) -> usize {
+    /// Kills what the hub inherited and reaps what has ended; says how many orphans there were.
+    fn kill_orphans(&mut self) -> usize {
         let listed = fs::read_to_string("/proc/self/task/1/children").unwrap_or_default();
-        listed
+        let orphans: Vec<(Process, Seen)> = listed
             .split_ascii_whitespace()
             .filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw))
             .filter(|pid| !self.running.contains_key(pid))
-            .inspect(|pid| kill(*pid))
-            .count()
+            .map(|pid| ((pid, begun(pid)), self.seen(pid)))
+            .inspect(|((pid, _), _)| kill(*pid))
+            .collect();
+        self.orphans.listed();
+        // Whose parent had not ended was not listed: all that have can be reaped now.
+        self.reap_ended();
+        self.orphans.take_in(&orphans);
+        orphans.len()
     }
+}
+
+impl Children {
+    /// Where it can be seen to be, before it is killed.
+    fn seen(&self, pid: Pid) -> Seen {
+        match fs::metadata(format!("/proc/{}/ns/net", pid.as_raw_nonzero())) {
+            Ok(network) => {
+                (self.networks.get(&network.ino())).map_or(Seen::Unknown, |at| Seen::In(*at))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Seen::Ending,
+            Err(_) => Seen::Unknown,
+        }
+    }
+}
+
+/// When it began (proc(5), `starttime`); 0 where it is gone.
+fn begun(pid: Pid) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    let stat = stat.unwrap_or_default();
+    // Its name, which may hold anything, ends with the last parenthesis.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let begun = fields.split_ascii_whitespace().nth(19);
+    begun.and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
 fn kill(pid: Pid) {

@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
+use rustix::fs::fstat;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{
     DumpableBehavior, PidfdFlags, Resource, Rlimit, Signal, pidfd_open, set_dumpable_behavior,
@@ -107,6 +108,7 @@ pub(crate) fn spawn(
     let network = namespace
         .and_then(|namespace| state.kernel.handle(namespace))
         .ok_or_else(|| Failure::new(Step::Namespace, None, "it has no handle"))?;
+    let number = number(network)?;
     let first_id = id_slot.and_then(|slot| first_id(state.ids, slot));
     let prepared = Prepared {
         files: state.files,
@@ -134,6 +136,7 @@ pub(crate) fn spawn(
         Running {
             slot: request.slot,
             reserved,
+            network: number,
             exit: exit_write,
         },
     );
@@ -149,6 +152,12 @@ pub(crate) fn spawn(
         });
     }
     Ok(Child { pidfd, exit })
+}
+
+/// What tells a network from others, in nsfs.
+fn number(network: BorrowedFd<'_>) -> Result<u64, Failure> {
+    let stat = fstat(network).map_err(|error| Failure::io(Step::Namespace, &error.into()))?;
+    Ok(stat.st_ino)
 }
 
 /// Ids for a child without a network: those of a slot that nobody else holds.
