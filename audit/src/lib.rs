@@ -10,6 +10,7 @@ pub mod attempts;
 pub mod chain;
 pub mod checkpoint;
 mod clock;
+mod counted;
 pub mod counts;
 pub mod deed;
 pub mod entry;
@@ -28,6 +29,7 @@ pub mod store;
 pub mod turn;
 pub mod verify;
 
+pub use counted::{counted, hosts_of, is_cut};
 pub use deed::Deed;
 pub use entry::{Entry, TlsFacts, VerdictWord};
 pub use event::Event;

@@ -282,7 +282,7 @@ async fn refuse(
         tls: None,
         heard: None,
     };
-    let denial = refuse_connect(worker.recorder(), &attempt, reason).await;
+    let denial = refuse_connect(worker.ledger(), &attempt, reason).await;
     tracing::info!(sandbox.id = %subject.id(), deny.reason = %denial.reason, "denied");
     if door == Door::Explicit && told.is_ok() {
         if let Err(error) = tell(stream, denial.reason).await {

@@ -140,27 +140,27 @@ impl Window {
 /// At most one each interval, after a burst; what comes too early waits, what would wait too long is
 /// refused (the generic cell rate algorithm of ITU-T I.371, with a queue).
 #[derive(Debug)]
-struct Pace {
+pub(crate) struct Pace {
     rate: PaceRate,
     /// When the next would come if all came evenly.
     due: Instant,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct PaceRate {
-    every: Duration,
+pub(crate) struct PaceRate {
+    pub(crate) every: Duration,
     /// How far ahead of even arrival nothing waits.
-    burst: Duration,
+    pub(crate) burst: Duration,
     /// Nothing waits longer.
-    longest: Duration,
+    pub(crate) longest: Duration,
 }
 
 impl Pace {
-    const fn new(now: Instant, rate: PaceRate) -> Self {
+    pub(crate) const fn new(now: Instant, rate: PaceRate) -> Self {
         Self { rate, due: now }
     }
 
-    fn take(&mut self, now: Instant) -> Option<Duration> {
+    pub(crate) fn take(&mut self, now: Instant) -> Option<Duration> {
         let due = self.due.max(now);
         let wait = (due + self.rate.every)
             .saturating_duration_since(now)

@@ -2,13 +2,16 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use gig_audit::{Recorder, TlsFacts};
+use gig_audit::TlsFacts;
 use gig_policy::{AppProtocol, ConnectPermit, Denial, DenyReason, Host, Port};
 use tokio::time::Instant;
 
 use crate::{
     authority::Destination,
-    enforce::connect::{Attempt, Outcome, denial, enforce_connect, record_outcome},
+    enforce::{
+        connect::{Attempt, Outcome, denial, enforce_connect, record_outcome},
+        ledger::Ledger,
+    },
     subject::{ConnectionFacts, ConnectionGuard, Subject},
     worker::Worker,
 };
@@ -47,8 +50,8 @@ impl Caller {
 
     /// The record.
     #[must_use]
-    pub fn recorder(&self) -> &Recorder {
-        self.worker.recorder()
+    pub fn ledger(&self) -> &Ledger {
+        self.worker.ledger()
     }
 
     /// The words for a record about a connection to `host` and `port`.
@@ -77,7 +80,7 @@ impl Caller {
     /// # Errors
     /// The denial to tell, recorded.
     pub async fn permit(&self, attempt: &Attempt<'_>) -> Result<ConnectPermit, Box<Denial>> {
-        let permit = enforce_connect(self.recorder(), attempt).await?;
+        let permit = enforce_connect(self.ledger(), attempt).await?;
         let facts = ConnectionFacts::new(&permit, attempt.protocol);
         match self.guard.permit(facts) {
             Ok(()) => Ok(permit),
@@ -94,7 +97,7 @@ impl Caller {
     /// Records how a permitted connection ended.
     pub async fn outcome(&self, attempt: &Attempt<'_>, mut outcome: Outcome) {
         outcome.duration = self.accepted.elapsed();
-        record_outcome(self.recorder(), attempt, outcome).await;
+        record_outcome(self.ledger(), attempt, outcome).await;
     }
 
     /// Completes when gig goes down and has waited long enough.

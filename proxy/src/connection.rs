@@ -223,7 +223,7 @@ async fn refuse(
     (protocol, reason): (Option<AppProtocol>, DenyReason),
 ) {
     let attempt = caller.attempt(&at.host, at.port, protocol, None);
-    let denial = refuse_connect(caller.recorder(), &attempt, reason).await;
+    let denial = refuse_connect(caller.ledger(), &attempt, reason).await;
     tracing::info!(
         deny.reason = %denial.reason, server.address = %shown_host(caller.subject(), &at.host.to_string()),
         server.port = %at.port, "denied"

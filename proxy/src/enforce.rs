@@ -2,6 +2,7 @@
 
 pub mod connect;
 pub mod hold;
+pub mod ledger;
 pub mod name;
 pub mod request;
 pub mod secret;

@@ -40,6 +40,7 @@ pub mod worker;
 mod writes;
 
 pub use deadlines::Deadlines;
+pub use enforce::ledger::Ledger;
 pub use identity::Identity;
 pub use queues::{EmptyQueuesError, Queues};
 pub use resolve::{Announced, NeverOpen, ResolveOverride};

@@ -94,11 +94,11 @@ pub async fn exchange(
         Ok(carried) => carried,
         Err(stopped) => return refused.stopping(asked, stopped).await,
     };
-    let recorder = session.worker().recorder();
+    let ledger = session.worker().ledger();
     let secrets = carried
         .as_ref()
         .map_or_else(Vec::new, |carried| carried.names());
-    let granted = match record_request(recorder, &asked, &permit, secrets).await {
+    let granted = match record_request(ledger, &asked, &permit, secrets).await {
         Ok(granted) => granted,
         Err(denial) => return Err(refused.told(asked, denial)),
     };
@@ -206,8 +206,8 @@ impl Refuser<'_> {
         if asked.host_word.is_empty() {
             asked.host_word = asked.host.to_string().into();
         }
-        let recorder = self.session.worker().recorder();
-        let denial = refuse_request(recorder, &asked, denial).await;
+        let ledger = self.session.worker().ledger();
+        let denial = refuse_request(ledger, &asked, denial).await;
         Err(self.told(asked, denial))
     }
 
@@ -215,9 +215,9 @@ impl Refuser<'_> {
     async fn stopping<T>(&self, asked: Asked, stopped: Box<Stopped>) -> Result<T, Box<Refusal>> {
         let reason = match &*stopped {
             Stopped::Misuse(misuses) => {
-                let recorder = self.session.worker().recorder();
+                let ledger = self.session.worker().ledger();
                 for misuse in misuses {
-                    raise_alarm(recorder, asked.entry(Event::SecretMisuse), misuse);
+                    raise_alarm(ledger, asked.entry(Event::SecretMisuse), misuse);
                 }
                 DenyReason::SecretMisuse
             }

@@ -18,6 +18,7 @@ use crate::{
     accept::{Crew, Door, Entrance, Handed, accept, take_over},
     descriptors::Descriptors,
     dns::server::Server,
+    enforce::ledger::Ledger,
     identity::Constant,
     queues::{Asked, Line, Queues, line},
     settings::{ProxyListeners, Settings},
@@ -44,6 +45,7 @@ pub struct Proxy {
     /// The way to each thread for sockets that come later.
     ways: Vec<mpsc::Sender<Opening>>,
     queues: Queues,
+    ledger: Ledger,
     /// Which thread was given some last.
     turn: usize,
 }
@@ -125,6 +127,7 @@ pub fn start(
     let explicit_port = Port::new(settings.explicit_port).ok_or(StartProxyError::Port)?;
     let workers = settings.workers.max(1);
     let shared = shared(settings, recorder)?;
+    let ledger = shared.ledger.clone();
     let drain = CancellationToken::new();
     let mut crew = Vec::with_capacity(workers);
     let mut ways = Vec::with_capacity(workers);
@@ -178,6 +181,7 @@ pub fn start(
         threads,
         ways: later,
         queues: Queues::new(lines),
+        ledger,
         turn: 0,
     })
 }
@@ -199,7 +203,7 @@ pub(crate) fn shared(
         terminator: Terminator::new(minter, &provider),
         verifier: LazyVerifier::new(settings.upstream_roots, Arc::clone(&provider)),
         deadlines: settings.deadlines,
-        recorder,
+        ledger: recorder.into(),
         provider,
         ids: RequestIds::new(),
         descriptors: Descriptors::of_process(),
@@ -248,12 +252,14 @@ async fn serve(shift: Shift, crew: Crew) {
     drop(tasks.spawn(open_later(crew.clone(), shift.openings)));
     drop(tasks.spawn(take_over(crew, shift.handed)));
     drop(tasks.spawn(sweep(Arc::clone(&worker))));
+    drop(tasks.spawn(count(Arc::clone(&worker))));
     worker.drain.cancelled().await;
     tasks.close();
     let patience = worker.deadlines().drain + AFTER_DRAIN;
     if tokio::time::timeout(patience, tasks.wait()).await.is_err() {
         tracing::info!("connections were cut because gig goes down");
     }
+    worker.ledger().record_counts().await;
 }
 
 /// The sockets of this thread that all sandboxes share.
@@ -306,10 +312,7 @@ fn answer_names(
     let server = Server::open(
         sockets,
         Arc::clone(&entrance.identity),
-        (
-            crew.worker.recorder().clone(),
-            crew.worker.shared.descriptors,
-        ),
+        (crew.worker.ledger().clone(), crew.worker.shared.descriptors),
         entrance.closed.clone(),
     );
     match server {
@@ -373,7 +376,21 @@ async fn sweep(worker: Arc<Worker>) {
     }
 }
 
+/// Tells what of denials has no record of its own. Whichever thread hears of it first does.
+async fn count(worker: Arc<Worker>) {
+    tokio::select! {
+        () = worker.ledger().record_counts_in_time() => {}
+        () = worker.drain.cancelled() => {}
+    }
+}
+
 impl Proxy {
+    /// Where a sandbox that is over is to be told of, before its end is recorded.
+    #[must_use]
+    pub fn ledger(&self) -> Ledger {
+        self.ledger.clone()
+    }
+
     /// How many of its threads run, of how many.
     #[must_use]
     pub fn threads(&self) -> (usize, usize) {

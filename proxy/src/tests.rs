@@ -8,6 +8,7 @@ mod capture;
 mod deadlines;
 mod denials;
 mod early;
+mod flooded;
 mod frames;
 mod framing;
 mod grpc;

@@ -8,7 +8,6 @@ use std::{
     time::Duration,
 };
 
-use gig_audit::Recorder;
 use rustls::crypto::CryptoProvider;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -16,6 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     deadlines::Deadlines,
     descriptors::Descriptors,
+    enforce::ledger::Ledger,
     hold::Desk,
     identity::Identity,
     tls::{downstream::Terminator, roots::LazyVerifier},
@@ -28,7 +28,7 @@ pub struct Shared {
     /// How long things may take.
     pub deadlines: Deadlines,
     /// The record.
-    pub recorder: Recorder,
+    pub ledger: Ledger,
     /// The only way to an origin.
     pub dialer: Dialer,
     /// TLS with sandboxes.
@@ -107,8 +107,8 @@ impl Worker {
 
     /// Shorthand.
     #[must_use]
-    pub fn recorder(&self) -> &Recorder {
-        &self.shared.recorder
+    pub fn ledger(&self) -> &Ledger {
+        &self.shared.ledger
     }
 
     /// Shorthand.

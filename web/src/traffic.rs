@@ -41,16 +41,17 @@ impl Default for Traffic {
 impl Traffic {
     /// Counts what was written. Decisions about a sandbox's way out are told apart from what people did.
     pub fn count(&self, entry: &Entry) {
-        let one = |counter: &AtomicU64| {
-            counter.fetch_add(1, Relaxed);
-        };
-        one(&self.records);
+        self.records.fetch_add(1, Relaxed);
         if is_alarm(entry.event, entry.verdict) {
-            one(&self.alarms);
+            self.alarms.fetch_add(1, Relaxed);
         }
-        if entry.host.is_none() {
+        let stands_for = gig_audit::counted(&entry.findings);
+        if entry.host.is_none() && stands_for.is_none() {
             return;
         }
+        let one = |counter: &AtomicU64| {
+            counter.fetch_add(stands_for.unwrap_or(1), Relaxed);
+        };
         match entry.verdict {
             Some(VerdictWord::Allow) => one(&self.allowed),
             Some(VerdictWord::Deny) => {

@@ -12,7 +12,10 @@ use std::{
 use gig_policy::{AppProtocol, Asked, Attempt, DenyReason, Fqdn, Host, Outcome, Port};
 
 use super::Traffic;
-use crate::counts::{KeptAttempt, What};
+use crate::{
+    counts::{KeptAttempt, What},
+    is_cut,
+};
 
 /// Where an outcome tells an address of.
 type Place<'a> = (&'a str, Host, Option<Port>);
@@ -130,6 +133,10 @@ fn told(one: &KeptAttempt, outcome: Outcome) -> Option<(Place<'_>, Dialled)> {
 }
 
 fn asked(what: &What) -> Option<Asked> {
+    if what.path.as_deref().is_some_and(is_cut) {
+        // No policy decides on what is left of a path.
+        return None;
+    }
     let host = what.host.as_deref()?;
     let protocol = what.protocol.as_deref().and_then(AppProtocol::of_word);
     let port = what.port.and_then(Port::new);

@@ -6,7 +6,7 @@ use gig_policy::special_purpose::{AddressClass, classify};
 use sha2::{Digest, Sha256};
 
 use super::{MOST_HOSTS, What, shares::Shares};
-use crate::{retention::Class, row::Row};
+use crate::{counted, retention::Class, row::Row};
 
 /// Counts of some records of one chain.
 #[derive(Debug, Default)]
@@ -85,6 +85,8 @@ impl Tally {
         };
         let server = row.server.clone().filter(|text| is_name(text));
         let server = server.unwrap_or_default();
+        let stands_for = counted(&row.findings);
+        let times = stands_for.unwrap_or(1);
         if row.event != "response" {
             let hour = Hour {
                 hour: hour.to_owned(),
@@ -92,18 +94,21 @@ impl Tally {
                 class,
                 verdict,
             };
-            *self.hours.entry(hour).or_default() += 1;
-            if let Some(host) = &row.host {
+            *self.hours.entry(hour).or_default() += times;
+            // Of what was folded the hosts are others.
+            let host = row.host.as_deref().or_else(|| stands_for.map(|_| ""));
+            if let Some(host) = host {
                 let host = DayHost {
                     day: day.to_owned(),
                     server: server.clone(),
                     host: Some(host)
                         .filter(|text| is_name(text))
-                        .cloned()
+                        .map(ToOwned::to_owned)
                         .unwrap_or_default(),
                     class,
                 };
-                self.hosts.entry(host).or_default().take(verdict, &row.time);
+                let decisions = self.hosts.entry(host).or_default();
+                decisions.take(verdict, times, &row.time);
             }
         }
         let Some(what) = what(row) else { return };
@@ -118,7 +123,7 @@ impl Tally {
         let times = Times {
             class,
             what: if long { String::new() } else { text },
-            count: 1,
+            count: times,
             first: row.time.clone(),
             last: row.time.clone(),
             newest: key,
@@ -170,16 +175,16 @@ impl Tally {
 }
 
 impl Decisions {
-    fn take(&mut self, verdict: &str, time: &str) {
+    fn take(&mut self, verdict: &str, times: u64, time: &str) {
         let mut one = Self {
             first: time.to_owned(),
             last: time.to_owned(),
             ..Self::default()
         };
         match verdict {
-            "allow" => one.allowed = 1,
-            "deny" => one.denied = 1,
-            _ => one.would_deny = 1,
+            "allow" => one.allowed = times,
+            "deny" => one.denied = times,
+            _ => one.would_deny = times,
         }
         self.add(&one);
     }
@@ -224,6 +229,9 @@ pub(crate) fn widen((first, last): (&mut String, &mut String), (from, to): (&str
 #[must_use]
 pub fn what(row: &Row) -> Option<What> {
     decided(row)?;
+    if row.host.is_none() && counted(&row.findings).is_some() {
+        return None;
+    }
     let is_response = row.event == "response";
     let address = row.dst_ip.clone().filter(|_| is_response);
     let inside = address.as_ref().and_then(|text| text.parse().ok());
@@ -336,6 +344,23 @@ mod tests {
             .collect();
         attempts.sort_unstable();
         assert_eq!(attempts, [(1, 8), (1, 10), (2, 9)]);
+    }
+
+    #[test]
+    fn what_stands_for_many_counts_as_many() {
+        let mut tally = Tally::default();
+        let mut folded = row("request", "deny", "", "/");
+        (folded.host, folded.path) = (None, None);
+        folded.findings = vec!["folded:4000".to_owned(), "host:a.example".to_owned()];
+        tally.take(&folded, 1);
+        let mut repeated = row("dns", "deny", "b.example", "/");
+        repeated.findings = vec!["repeated:9".to_owned()];
+        tally.take(&repeated, 2);
+        assert_eq!(tally.hours.values().sum::<u64>(), 4009);
+        let denied = tally.hosts.iter().map(|(at, one)| (&*at.host, one.denied));
+        assert_eq!(denied.collect::<Vec<_>>(), [("", 4000), ("b.example", 9)]);
+        let attempts: Vec<_> = tally.attempts.values().map(|one| one.count).collect();
+        assert_eq!(attempts, [9]);
     }
 
     #[test]

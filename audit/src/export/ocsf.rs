@@ -56,6 +56,7 @@ pub fn event(row: &Row) -> String {
             "time": moment(row).as_millisecond(),
             "metadata": metadata(row, class),
             "message": message(row),
+            "count": crate::counted(&row.findings),
         }),
     );
     status(&mut event, row, class);

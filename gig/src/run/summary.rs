@@ -4,12 +4,12 @@
 //! from the sandbox is shown with control characters escaped.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use gig_audit::{Entry, Event, VerdictWord};
+use gig_audit::{Entry, Event, VerdictWord, counted, hosts_of};
 use gig_policy::{DenyReason, printable::is_plain};
 
 mod cure;
@@ -27,7 +27,12 @@ struct Tally {
     /// Denials beyond [`MOST_LINES`] different ones.
     more: u64,
     alarms: BTreeMap<Alarm, u64>,
+    /// What has no record of its own, of alarms and of denials, with some of its hosts.
+    folded: BTreeMap<(bool, DenyReason), Folded>,
 }
+
+/// How many, and some of their hosts.
+type Folded = (u64, BTreeSet<Arc<str>>);
 
 /// A secret that was on its way to where it is not bound.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,8 +63,16 @@ impl Summary {
             Some(VerdictWord::WouldDeny) => true,
             Some(VerdictWord::Allow) | None => return,
         };
-        let (Some(host), Some(reason)) = (entry.host.clone(), entry.reason) else {
+        let Some(reason) = entry.reason else {
             return;
+        };
+        if reason == DenyReason::ShuttingDown {
+            // The run was over: no rule would have changed that.
+            return;
+        }
+        let times = counted(&entry.findings).unwrap_or(1);
+        let Some(host) = entry.host.clone() else {
+            return self.fold(entry, reason);
         };
         if entry.event == Event::SecretMisuse {
             return self.alarm(entry, host);
@@ -77,11 +90,26 @@ impl Summary {
         };
         let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = tally.denials.get_mut(&denied) {
-            *count += 1;
+            *count += times;
         } else if tally.denials.len() < MOST_LINES {
-            tally.denials.insert(denied, 1);
+            tally.denials.insert(denied, times);
         } else {
-            tally.more += 1;
+            tally.more += times;
+        }
+    }
+
+    fn fold(&self, entry: &Entry, reason: DenyReason) {
+        let Some(times) = counted(&entry.findings) else {
+            return;
+        };
+        let alarm = entry.event == Event::SecretMisuse;
+        let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (count, hosts) = tally.folded.entry((alarm, reason)).or_default();
+        *count += times;
+        for host in hosts_of(&entry.findings) {
+            if hosts.len() < MOST_HOSTS {
+                hosts.insert(host.into());
+            }
         }
     }
 
@@ -101,7 +129,7 @@ impl Summary {
     /// The text for standard error; `None` when nothing was denied.
     pub(crate) fn text(&self, from: &RulesFrom) -> Option<String> {
         let tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if tally.denials.is_empty() && tally.alarms.is_empty() {
+        if tally.denials.is_empty() && tally.alarms.is_empty() && tally.folded.is_empty() {
             return None;
         }
         let mut text = String::new();
@@ -117,7 +145,9 @@ impl Summary {
             )
             .ok();
         }
-        if tally.denials.is_empty() {
+        text.push_str(&tally.folded_lines(true));
+        let folded = tally.folded_lines(false);
+        if tally.denials.is_empty() && folded.is_empty() {
             return Some(text);
         }
         text.push_str("gig: denied during this run\n");
@@ -126,6 +156,7 @@ impl Summary {
             writeln!(text, "  {}", line(denied, *count)).ok();
             writeln!(text, "      {}", cure(denied, from)).ok();
         }
+        text.push_str(&folded);
         if tally.more > 0 {
             writeln!(
                 text,
@@ -135,6 +166,34 @@ impl Summary {
             .ok();
         }
         Some(text)
+    }
+}
+
+impl Tally {
+    /// What was counted together.
+    fn folded_lines(&self, alarms: bool) -> String {
+        let mut text = String::new();
+        for ((alarm, reason), (count, hosts)) in &self.folded {
+            if *alarm != alarms {
+                continue;
+            }
+            let begin = if alarms { "gig: ALARM:" } else { "  and" };
+            let mut towards: Vec<_> = hosts.iter().map(|host| shown(host)).collect();
+            if towards.len() == MOST_HOSTS {
+                towards.push("…".to_owned());
+            }
+            let among = match towards.as_slice() {
+                [] => String::new(),
+                some => format!(", among them {}", some.join(", ")),
+            };
+            // Writing to a String cannot fail.
+            writeln!(
+                text,
+                "{begin} {count} more without a record each: {reason}{among}"
+            )
+            .ok();
+        }
+        text
     }
 }
 
@@ -186,6 +245,8 @@ fn shown(text: &str) -> String {
     out
 }
 
+/// As many as one record of what was folded names.
+const MOST_HOSTS: usize = 16;
 /// A person reads a screen or two.
 const MOST_LINES: usize = 40;
 /// Long enough for any real path that a person would write a rule for.
@@ -210,6 +271,13 @@ mod tests {
         let mut allowed = denial("a.example", None, DenyReason::HostNotAllowed);
         allowed.verdict = Some(VerdictWord::Allow);
         summary.note(&allowed);
+        assert_eq!(summary.text(&RulesFrom::default()), None);
+    }
+
+    #[test]
+    fn the_end_of_the_run_denied_nothing() {
+        let summary = Summary::default();
+        summary.note(&denial("a.example", None, DenyReason::ShuttingDown));
         assert_eq!(summary.text(&RulesFrom::default()), None);
     }
 
@@ -239,6 +307,31 @@ mod tests {
             text,
             "gig: ALARM: secret misuse: sentinel of T in header x-key (hex) on its way \
              to evil.example:443, refused\n"
+        );
+    }
+
+    #[test]
+    fn what_has_no_record_of_its_own_is_counted() {
+        let summary = Summary::default();
+        summary.note(&denial("a.example", None, DenyReason::HostNotAllowed));
+        let mut folded = denial("", None, DenyReason::HostNotAllowed);
+        folded.host = None;
+        folded.findings = vec!["folded:400".into(), "host:b.example".into()];
+        summary.note(&folded);
+        summary.note(&folded);
+        let mut repeated = denial("c.example", None, DenyReason::HostNotAllowed);
+        repeated.findings = vec!["repeated:4".into()];
+        summary.note(&repeated);
+        let text = summary.text(&RulesFrom::default()).unwrap();
+        assert!(
+            text.contains(
+                "and 800 more without a record each: host_not_allowed, among them b.example\n"
+            ),
+            "{text}"
+        );
+        assert!(
+            text.contains("c.example  host_not_allowed  (4 times)"),
+            "{text}"
         );
     }
 

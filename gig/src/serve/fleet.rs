@@ -20,7 +20,7 @@ use gig_audit::Recorder;
 use gig_netns::{Home, HostIds, Hub, HubConfig};
 use gig_policy::SandboxId;
 use gig_proxy::{
-    Deadlines, Identity, Proxy, ProxyListeners, Queues, Subject, hold::Desk,
+    Deadlines, Identity, Ledger, Proxy, ProxyListeners, Queues, Subject, hold::Desk,
     tls::authority_key::Authority,
 };
 use gig_web::{
@@ -77,6 +77,7 @@ struct Machine {
     hub: Hub,
     proxy: Mutex<Option<Proxy>>,
     queues: Queues,
+    ledger: Ledger,
     bound: Arc<Bound>,
     ca_pem: String,
     explicit_port: u16,
@@ -242,6 +243,7 @@ impl Machine {
         Ok(Ok(Self {
             hub,
             queues: proxy.queues(),
+            ledger: proxy.ledger(),
             proxy: Mutex::new(Some(proxy)),
             bound,
             ca_pem,

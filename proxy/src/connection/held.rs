@@ -50,7 +50,7 @@ pub(super) async fn wait(
             entry.verdict = Some(VerdictWord::Deny);
             entry.reason = Some(denial.reason);
             entry.findings = heard.findings;
-            if let Err(error) = caller.recorder().record(entry).await {
+            if let Err(error) = caller.ledger().record(entry).await {
                 tracing::error!(%error, "a refusal was not recorded");
             }
         }

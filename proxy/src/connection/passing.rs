@@ -109,7 +109,7 @@ pub(super) async fn pass<S>(
             for misuse in stream.misuses() {
                 spliced.end = SpliceEnd::Refused(DenyReason::SecretMisuse);
                 let entry = attempt.entry(Event::SecretMisuse);
-                raise_alarm(caller.recorder(), entry, &misuse);
+                raise_alarm(caller.ledger(), entry, &misuse);
             }
             spliced
         }

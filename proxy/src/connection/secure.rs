@@ -139,7 +139,7 @@ async fn unopened(
     attempt: &Attempt<'_>,
 ) -> Option<Serving> {
     if let Err(hidden) = agree_handling(hello, permit.handling()) {
-        let denial = refuse_connect(caller.recorder(), attempt, hidden.reason()).await;
+        let denial = refuse_connect(caller.ledger(), attempt, hidden.reason()).await;
         tracing::info!(deny.reason = %denial.reason, "denied");
         return reset(stream);
     }

@@ -12,7 +12,6 @@ use std::{
     time::Duration,
 };
 
-use gig_audit::Recorder;
 use gig_policy::{DenyReason, Fqdn, SandboxId};
 use hickory_proto::rr::RecordType;
 use parking_lot::Mutex;
@@ -30,7 +29,7 @@ use super::{
 };
 use crate::{
     descriptors::Descriptors,
-    enforce::name::NameEnforcer,
+    enforce::{ledger::Ledger, name::NameEnforcer},
     identity::Identity,
     queues::{accept_waiting, receive_waiting},
     subject::Subject,
@@ -61,14 +60,14 @@ impl Server {
     pub fn open(
         (udp, tcp): (std::net::UdpSocket, std::net::TcpListener),
         identity: Arc<dyn Identity>,
-        (recorder, descriptors): (Recorder, Descriptors),
+        (ledger, descriptors): (Ledger, Descriptors),
         stop: CancellationToken,
     ) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             udp: UdpSocket::from_std(udp)?,
             tcp: TcpListener::from_std(tcp)?,
             identity,
-            enforcer: NameEnforcer::new(recorder),
+            enforcer: NameEnforcer::new(ledger),
             descriptors,
             dropped: Mutex::default(),
             answering: Arc::new(Semaphore::new(MAX_ANSWERING)),

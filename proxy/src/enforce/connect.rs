@@ -5,13 +5,14 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use gig_audit::{Entry, Event, Recorder, TlsFacts, VerdictWord};
+use gig_audit::{Entry, Event, TlsFacts, VerdictWord};
 use gig_policy::{
     AppProtocol, ConnectPermit, Denial, DenyReason, Host, Policy, PolicyRef, Port, RuleRef, Verdict,
 };
 
 use super::{
     hold::Heard,
+    ledger::Ledger,
     secret::{name_is_misused, shown_host, shown_tls},
 };
 use crate::subject::Subject;
@@ -75,12 +76,12 @@ pub struct Outcome {
 /// # Errors
 /// The denial to tell, recorded; or one for want of a record.
 pub async fn enforce_connect(
-    recorder: &Recorder,
+    ledger: &Ledger,
     attempt: &Attempt<'_>,
 ) -> Result<ConnectPermit, Box<Denial>> {
     let alarm = || attempt.entry(Event::SecretMisuse);
-    if name_is_misused(recorder, attempt.subject, &attempt.host.to_string(), alarm) {
-        return Err(refuse(recorder, attempt, DenyReason::SecretMisuse).await);
+    if name_is_misused(ledger, attempt.subject, &attempt.host.to_string(), alarm) {
+        return Err(refuse(ledger, attempt, DenyReason::SecretMisuse).await);
     }
     let policy = attempt.subject.policy();
     let mut entry = attempt.entry(Event::Connect);
@@ -106,7 +107,7 @@ pub async fn enforce_connect(
             entry.reason = Some(denial.reason);
         }
     }
-    if let Err(refused) = recorder.record(entry).await {
+    if let Err(refused) = ledger.record(entry).await {
         tracing::error!(%refused, "a connection is refused for want of its record");
         return Err(denial(
             &policy,
@@ -123,28 +124,28 @@ pub async fn enforce_connect(
 /// Records a refusal that was not policy's (names that disagree, a limit) and makes the denial to
 /// tell. Without a record the reason is [`DenyReason::RecordUnavailable`].
 pub async fn refuse_connect(
-    recorder: &Recorder,
+    ledger: &Ledger,
     attempt: &Attempt<'_>,
     reason: DenyReason,
 ) -> Box<Denial> {
     let alarm = || attempt.entry(Event::SecretMisuse);
-    let misused = name_is_misused(recorder, attempt.subject, &attempt.host.to_string(), alarm);
+    let misused = name_is_misused(ledger, attempt.subject, &attempt.host.to_string(), alarm);
     let reason = if misused {
         DenyReason::SecretMisuse
     } else {
         reason
     };
-    refuse(recorder, attempt, reason).await
+    refuse(ledger, attempt, reason).await
 }
 
-async fn refuse(recorder: &Recorder, attempt: &Attempt<'_>, reason: DenyReason) -> Box<Denial> {
+async fn refuse(ledger: &Ledger, attempt: &Attempt<'_>, reason: DenyReason) -> Box<Denial> {
     let policy = attempt.subject.policy();
     let mut entry = attempt.entry(Event::Connect);
     fill_policy(&mut entry, &refusing(&policy, attempt, reason), None);
     entry.verdict = Some(VerdictWord::Deny);
     entry.reason = Some(reason);
-    let reason = match recorder.record(entry).await {
-        Ok(_) => reason,
+    let reason = match ledger.record(entry).await {
+        Ok(()) => reason,
         Err(refused) => {
             tracing::error!(%refused, "a refusal was not recorded");
             DenyReason::RecordUnavailable
@@ -168,20 +169,22 @@ fn refusing(policy: &Policy, attempt: &Attempt<'_>, reason: DenyReason) -> Polic
 
 /// Records how a permitted connection ended, as a `response` event. What happened cannot be taken
 /// back any more, so that a lost record is only logged here; the recorder keeps the gap.
-pub async fn record_outcome(recorder: &Recorder, attempt: &Attempt<'_>, outcome: Outcome) {
+pub async fn record_outcome(ledger: &Ledger, attempt: &Attempt<'_>, outcome: Outcome) {
     let policy = attempt.subject.policy();
     let mut entry = attempt.entry(Event::Response);
     fill_policy(&mut entry, policy.reference(), None);
-    let refused = outcome
-        .reason
-        .map_or(VerdictWord::Allow, |_| VerdictWord::Deny);
-    entry.verdict = Some(refused);
+    let refused = outcome.reason.is_some_and(is_refusal);
+    entry.verdict = Some(if refused {
+        VerdictWord::Deny
+    } else {
+        VerdictWord::Allow
+    });
     entry.reason = outcome.reason;
     entry.dst_ip = outcome.dst.map(|dst| dst.ip());
     entry.bytes_out = Some(outcome.bytes_out);
     entry.bytes_in = Some(outcome.bytes_in);
     entry.duration_ms = Some(u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX));
-    if let Err(refused) = recorder.record(entry).await {
+    if let Err(refused) = ledger.record(entry).await {
         tracing::error!(%refused, "an outcome was not recorded");
     }
 }
@@ -203,6 +206,17 @@ pub const fn is_origins_fault(reason: DenyReason) -> bool {
             | DenyReason::OriginTimeout
             | DenyReason::TokenUnreadable
     )
+}
+
+/// Whether what was allowed and ended for this reason was refused after all: by its address, by a limit, by a change
+/// of policy. An origin that fails, a program that goes away and the end of the run refused nothing.
+#[must_use]
+pub const fn is_refusal(reason: DenyReason) -> bool {
+    let ended = matches!(
+        reason,
+        DenyReason::RequestIncomplete | DenyReason::ShuttingDown
+    );
+    !ended && !is_origins_fault(reason)
 }
 
 /// A denial that no rule made: for limits, failures and disagreements.
@@ -256,9 +270,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_denied_connection_is_recorded_before_it_is_told() {
-        let (recorder, log) = Recorder::in_memory();
+        let (recorder, log) = gig_audit::Recorder::in_memory();
+        let ledger = Ledger::from(recorder);
         let subject = subject();
-        let denial = enforce_connect(&recorder, &attempt(&subject))
+        let denial = enforce_connect(&ledger, &attempt(&subject))
             .await
             .unwrap_err();
         assert_eq!(denial.reason, DenyReason::HostNotAllowed);
@@ -271,15 +286,39 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_outcome_is_a_denial_only_where_something_was_refused() {
+        let (recorder, log) = gig_audit::Recorder::in_memory();
+        let ledger = Ledger::from(recorder);
+        let subject = subject();
+        for (reason, verdict) in [
+            (None, VerdictWord::Allow),
+            (Some(DenyReason::ConnectionRefused), VerdictWord::Allow),
+            (Some(DenyReason::NameNotResolved), VerdictWord::Allow),
+            (Some(DenyReason::ShuttingDown), VerdictWord::Allow),
+            (Some(DenyReason::PrivateAddress), VerdictWord::Deny),
+            (Some(DenyReason::Revoked), VerdictWord::Deny),
+        ] {
+            let outcome = Outcome {
+                reason,
+                ..Outcome::default()
+            };
+            record_outcome(&ledger, &attempt(&subject), outcome).await;
+            let entry = log.records().pop().unwrap().entry;
+            assert_eq!((entry.reason, entry.verdict), (reason, Some(verdict)));
+        }
+    }
+
+    #[tokio::test]
     async fn a_lost_record_refuses() {
-        let (recorder, log) = Recorder::in_memory();
+        let (recorder, log) = gig_audit::Recorder::in_memory();
+        let ledger = Ledger::from(recorder);
         log.fail(true);
         let subject = subject();
-        let told = enforce_connect(&recorder, &attempt(&subject))
+        let told = enforce_connect(&ledger, &attempt(&subject))
             .await
             .unwrap_err();
         assert_eq!(told.reason, DenyReason::RecordUnavailable);
-        let told = refuse_connect(&recorder, &attempt(&subject), DenyReason::NamesDisagree).await;
+        let told = refuse_connect(&ledger, &attempt(&subject), DenyReason::NamesDisagree).await;
         assert_eq!(told.reason, DenyReason::RecordUnavailable);
     }
 }

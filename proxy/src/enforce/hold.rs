@@ -6,11 +6,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use gig_audit::{Entry, Event, Recorder, VerdictWord};
+use gig_audit::{Entry, Event, VerdictWord};
 use gig_policy::{Denial, DenyReason, Host, Policy, RuleRef};
 use tokio::time::Instant;
 
-use super::connect::{denial, fill_policy};
+use super::{
+    connect::{denial, fill_policy},
+    ledger::Ledger,
+};
 use crate::{
     caller::Caller,
     hold::{Held, Ticket, Word},
@@ -80,27 +83,28 @@ impl Waiting<'_> {
         decide: impl Fn(&Policy) -> Result<(), Box<Denial>> + Send,
         gone: impl Future<Output = ()> + Send,
     ) -> Outcome {
-        let recorder = self.caller.recorder().clone();
+        let ledger = self.caller.ledger().clone();
         let mut begun = self.entry.clone();
         begun.event = Event::Finding;
         fill_policy(&mut begun, &self.denial.policy, self.denial.rule.as_ref());
         begun.reason = Some(self.denial.reason);
         begun.findings = vec![HELD.into()];
-        if let Err(error) = recorder.record(begun).await {
+        if !ledger.has_a_record(&mut begun) {
+            // More than anybody is asked about.
+            return self.too_many();
+        }
+        if let Err(error) = ledger.record_as_it_is(begun).await {
             tracing::error!(%error, "nobody is asked for want of a record");
             let policy = self.caller.subject().policy();
             let denial = denial(&policy, DenyReason::RecordUnavailable, String::new());
             return Outcome::Denied(denial, Heard::default());
         }
-        let given_up = GivenUp::new(&recorder, &self);
+        let given_up = GivenUp::new(&ledger, &self);
         let desk = self.caller.worker.shared.desk.as_ref();
         let ticket = desk.and_then(|desk| desk.put_up(self.held.clone()));
         let outcome = match ticket {
             Some(ticket) => self.hear(ticket, decide, gone).await,
-            None => {
-                let words = "as many as may wait for a person do: try again later";
-                self.denied("not_asked:too_many_wait", words)
-            }
+            None => self.too_many(),
         };
         given_up.disarm();
         outcome
@@ -159,6 +163,11 @@ impl Waiting<'_> {
         Outcome::Denied(self.caller.denial(reason), heard(None, "cut"))
     }
 
+    fn too_many(self) -> Outcome {
+        let words = "as many as may wait for a person do: try again later";
+        self.denied("not_asked:too_many_wait", words)
+    }
+
     fn denied(self, finding: &str, words: &str) -> Outcome {
         let mut denial = self.denial;
         if !words.is_empty() {
@@ -177,12 +186,12 @@ fn heard(word: Option<RuleRef>, finding: &str) -> Heard {
 
 /// Records what waited and was given up before anything was heard: the program went away.
 struct GivenUp<'a> {
-    recorder: &'a Recorder,
+    ledger: &'a Ledger,
     entry: Option<Entry>,
 }
 
 impl<'a> GivenUp<'a> {
-    fn new(recorder: &'a Recorder, waiting: &Waiting<'_>) -> Self {
+    fn new(ledger: &'a Ledger, waiting: &Waiting<'_>) -> Self {
         let mut entry = waiting.entry.clone();
         let denial = &waiting.denial;
         fill_policy(&mut entry, &denial.policy, denial.rule.as_ref());
@@ -190,7 +199,7 @@ impl<'a> GivenUp<'a> {
         entry.reason = Some(denial.reason);
         entry.findings = heard(None, "client_gone").findings;
         Self {
-            recorder,
+            ledger,
             entry: Some(entry),
         }
     }
@@ -203,7 +212,7 @@ impl<'a> GivenUp<'a> {
 impl Drop for GivenUp<'_> {
     fn drop(&mut self) {
         if let Some(entry) = self.entry.take()
-            && let Err(error) = self.recorder.queue(entry)
+            && let Err(error) = self.ledger.queue(entry)
         {
             tracing::error!(%error, "what was given up could not be recorded");
         }

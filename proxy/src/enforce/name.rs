@@ -8,7 +8,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use gig_audit::{Entry, Event, Recorder, VerdictWord};
+use gig_audit::{Entry, Event, VerdictWord};
 use gig_policy::{Denial, DenyReason, Fqdn, NamePermit, SandboxId, Verdict};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep};
@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     connect::{denial, fill_policy},
     hold::HELD,
+    ledger::Ledger,
     secret::{name_is_misused, shown_host},
 };
 use crate::subject::Subject;
@@ -23,7 +24,7 @@ use crate::subject::Subject;
 /// Decides on names, records, and remembers what was recorded just now.
 #[derive(Debug)]
 pub struct NameEnforcer {
-    recorder: Recorder,
+    ledger: Ledger,
     recent: Mutex<HashMap<Question, Repeats>>,
 }
 
@@ -45,11 +46,11 @@ struct Repeats {
 }
 
 impl NameEnforcer {
-    /// Records through `recorder`.
+    /// Records through `ledger`.
     #[must_use]
-    pub fn new(recorder: Recorder) -> Self {
+    pub fn new(ledger: Ledger) -> Self {
         Self {
-            recorder,
+            ledger,
             recent: Mutex::default(),
         }
     }
@@ -65,7 +66,7 @@ impl NameEnforcer {
         query_type: &str,
     ) -> Result<NamePermit, Box<Denial>> {
         let alarm = || Self::entry(subject, name.as_str(), query_type);
-        if name_is_misused(&self.recorder, subject, name.as_str(), alarm) {
+        if name_is_misused(&self.ledger, subject, name.as_str(), alarm) {
             let reason = DenyReason::SecretMisuse;
             return Err(self
                 .refuse(subject, name.as_str(), query_type, reason)
@@ -128,7 +129,7 @@ impl NameEnforcer {
         entry.verdict = Some(VerdictWord::Deny);
         entry.reason = Some(reason);
         entry.findings.push(format!("dropped:{count}").into());
-        if let Err(refused) = self.recorder.record(entry).await {
+        if let Err(refused) = self.ledger.record(entry).await {
             tracing::error!(%refused, "dropped questions were not recorded");
         }
     }
@@ -147,7 +148,7 @@ impl NameEnforcer {
             entry
                 .findings
                 .push(format!("repeated:{}", repeats.count).into());
-            if let Err(refused) = self.recorder.record(entry).await {
+            if let Err(refused) = self.ledger.record(entry).await {
                 tracing::error!(%refused, "repeated questions were not recorded");
             }
         }
@@ -183,7 +184,7 @@ impl NameEnforcer {
         if !wait.is_zero() {
             sleep(wait).await;
         }
-        if let Err(refused) = self.recorder.record(entry.clone()).await {
+        if let Err(refused) = self.ledger.record(entry.clone()).await {
             tracing::error!(%refused, "a name is refused for want of its record");
             return Err(DenyReason::RecordUnavailable);
         }
@@ -242,8 +243,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_denied_name_is_recorded_once_a_second_with_its_count() {
-        let (recorder, log) = Recorder::in_memory();
-        let enforcer = NameEnforcer::new(recorder);
+        let (recorder, log) = gig_audit::Recorder::in_memory();
+        let ledger = Ledger::from(recorder);
+        let enforcer = NameEnforcer::new(ledger);
         let (subject, name) = (subject(), Fqdn::parse("evil.example").unwrap());
         for _ in 0..5 {
             let denial = enforcer.enforce(&subject, &name, "A").await.unwrap_err();
@@ -260,8 +262,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_name_that_is_held_is_answered_and_recorded_as_not_allowed() {
-        let (recorder, log) = Recorder::in_memory();
-        let enforcer = NameEnforcer::new(recorder);
+        let (recorder, log) = gig_audit::Recorder::in_memory();
+        let ledger = Ledger::from(recorder);
+        let enforcer = NameEnforcer::new(ledger);
         let (subject, name) = (subject(), Fqdn::parse("new.example").unwrap());
         let holding = "version: 1\nname: asks\nhold: 30s\negress: []\n";
         subject.set_policy(Policy::compile(holding, "p").unwrap());
@@ -275,8 +278,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn different_questions_are_each_recorded() {
-        let (recorder, log) = Recorder::in_memory();
-        let enforcer = NameEnforcer::new(recorder);
+        let (recorder, log) = gig_audit::Recorder::in_memory();
+        let ledger = Ledger::from(recorder);
+        let enforcer = NameEnforcer::new(ledger);
         let subject = subject();
         for name in ["a.example", "b.example"] {
             for query_type in ["A", "AAAA"] {
@@ -289,9 +293,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn without_a_record_the_reason_says_so() {
-        let (recorder, log) = Recorder::in_memory();
+        let (recorder, log) = gig_audit::Recorder::in_memory();
+        let ledger = Ledger::from(recorder);
         log.fail(true);
-        let enforcer = NameEnforcer::new(recorder);
+        let enforcer = NameEnforcer::new(ledger);
         let name = Fqdn::parse("a.example").unwrap();
         let denial = enforcer.enforce(&subject(), &name, "A").await.unwrap_err();
         assert_eq!(denial.reason, DenyReason::RecordUnavailable);

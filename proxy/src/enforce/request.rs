@@ -9,15 +9,16 @@ use std::{
     time::Duration,
 };
 
-use gig_audit::{Entry, Event, Recorder, TlsFacts, VerdictWord};
+use gig_audit::{Entry, Event, TlsFacts, VerdictWord};
 use gig_policy::{
     AppProtocol, Denial, DenyReason, Host, Policy, PolicyRef, Port, RequestIntent, RequestPermit,
     RuleRef, SecretGrant, Verdict,
 };
 
 use super::{
-    connect::{denial, is_origins_fault},
+    connect::{denial, is_refusal},
     hold::Heard,
+    ledger::Ledger,
     secret::{name_is_misused, raise_alarm, shown_tls},
 };
 use crate::{
@@ -252,7 +253,7 @@ pub fn decide_request(asked: &Asked) -> Result<RequestPermit, Box<Denial>> {
 /// # Errors
 /// A denial for want of a record.
 pub async fn record_request(
-    recorder: &Recorder,
+    ledger: &Ledger,
     asked: &Asked,
     permit: &RequestPermit,
     secrets: Vec<Arc<str>>,
@@ -263,8 +264,8 @@ pub async fn record_request(
     entry.secrets = secrets;
     entry.findings = asked.findings();
     granted.mark(&mut entry);
-    match recorder.record(entry).await {
-        Ok(_) => Ok(granted),
+    match ledger.record(entry).await {
+        Ok(()) => Ok(granted),
         Err(error) => {
             tracing::error!(%error, "a request was refused because it could not be recorded");
             Err(denial(
@@ -278,12 +279,12 @@ pub async fn record_request(
 
 /// Records a denial and gives it back to be told; one for want of a record where that fails.
 pub async fn refuse_request(
-    recorder: &Recorder,
+    ledger: &Ledger,
     asked: &Asked,
     mut denial: Box<Denial>,
 ) -> Box<Denial> {
     let alarm = || asked.entry(Event::SecretMisuse);
-    if name_is_misused(recorder, &asked.subject, &asked.host_word, alarm) {
+    if name_is_misused(ledger, &asked.subject, &asked.host_word, alarm) {
         denial.reason = DenyReason::SecretMisuse;
         denial.hint = String::new();
     }
@@ -296,8 +297,8 @@ pub async fn refuse_request(
     entry.reason = Some(denial.reason);
     entry.status = Some(denial.reason.http_status());
     entry.findings = asked.findings();
-    match recorder.record(entry).await {
-        Ok(_) => denial,
+    match ledger.record(entry).await {
+        Ok(()) => denial,
         Err(error) => {
             tracing::error!(%error, "a denied request could not be recorded");
             let mut unrecorded = denial;
@@ -310,7 +311,7 @@ pub async fn refuse_request(
 
 /// Records what came of a permitted request, as a `response` event, without waiting.
 pub fn record_exchange(
-    recorder: &Recorder,
+    ledger: &Ledger,
     asked: &Asked,
     granted: &Granted,
     exchanged: &Exchanged,
@@ -321,15 +322,13 @@ pub fn record_exchange(
         entry.secrets = tally.names();
         entry.findings = tally.findings();
         for misuse in tally.take_misuses() {
-            raise_alarm(recorder, asked.entry(Event::SecretMisuse), &misuse);
+            raise_alarm(ledger, asked.entry(Event::SecretMisuse), &misuse);
         }
     }
     granted.mark(&mut entry);
     if let Some(reason) = exchanged.reason {
         entry.reason = Some(reason);
-        // Refused after it was allowed: by its address, by a limit, by a change of policy. A program
-        // that goes away was refused nothing.
-        if !is_origins_fault(reason) && reason != DenyReason::RequestIncomplete {
+        if is_refusal(reason) {
             entry.verdict = Some(VerdictWord::Deny);
         }
     }
@@ -338,7 +337,7 @@ pub fn record_exchange(
     entry.bytes_in = Some(exchanged.bytes_in);
     entry.duration_ms = u64::try_from(exchanged.duration.as_millis()).ok();
     entry.dst_ip = exchanged.dst;
-    if let Err(error) = recorder.queue(entry) {
+    if let Err(error) = ledger.queue(entry) {
         tracing::error!(%error, "the outcome of a request could not be recorded");
     }
 }

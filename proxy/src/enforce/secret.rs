@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
-use gig_audit::{Entry, Event, Recorder, TlsFacts, VerdictWord};
+use gig_audit::{Entry, Event, TlsFacts, VerdictWord};
 use gig_policy::DenyReason;
 
+use super::ledger::Ledger;
 use crate::{
     credential::{
         misuse::{hidden::without_values, in_name},
@@ -18,17 +19,20 @@ use crate::{
 };
 
 /// Records one misuse; `entry` says who, when and where to.
-pub fn raise_alarm(recorder: &Recorder, mut entry: Entry, misuse: &Misuse) {
+pub fn raise_alarm(ledger: &Ledger, mut entry: Entry, misuse: &Misuse) {
     entry.event = Event::SecretMisuse;
     entry.verdict = Some(VerdictWord::Deny);
     entry.reason = Some(DenyReason::SecretMisuse);
     entry.secrets = vec![Arc::clone(misuse.name.shared())];
     entry.findings = vec![Arc::clone(&misuse.text)];
+    if !ledger.has_a_record(&mut entry) {
+        return;
+    }
     tracing::info!(
         secret = %misuse.name, server.address = entry.host.as_deref(),
         server.port = entry.port, what = %misuse.text, "a secret was misused"
     );
-    if let Err(error) = recorder.queue(entry) {
+    if let Err(error) = ledger.queue_as_it_is(entry) {
         tracing::error!(%error, "a misuse of a secret could not be recorded");
     }
 }
@@ -66,7 +70,7 @@ pub fn name_holds_a_secret(subject: &Subject, host: &str) -> bool {
 /// Raises the alarm when a host's name holds a sentinel or a value. Whether it did.
 #[must_use]
 pub fn name_is_misused(
-    recorder: &Recorder,
+    ledger: &Ledger,
     subject: &Subject,
     host: &str,
     entry: impl FnOnce() -> Entry,
@@ -77,7 +81,7 @@ pub fn name_is_misused(
     let watch = wallet.border().watch();
     match in_name(&watch, wallet.sandbox(), host) {
         Some(misuse) => {
-            raise_alarm(recorder, entry(), &misuse);
+            raise_alarm(ledger, entry(), &misuse);
             true
         }
         None => false,

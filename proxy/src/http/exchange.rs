@@ -12,7 +12,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use gig_audit::{Event, Recorder};
+use gig_audit::Event;
 use gig_policy::{DenyReason, SecretName};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use tokio::time::Instant;
@@ -25,7 +25,10 @@ use super::{
 };
 use crate::{
     credential::{capture::Capture, scrub::answer::Returning, tally::Tally},
-    enforce::request::{Asked, Exchanged, Granted, record_exchange},
+    enforce::{
+        ledger::Ledger,
+        request::{Asked, Exchanged, Granted, record_exchange},
+    },
     failure::{Failure, Side},
     upstream::pool::Lease,
 };
@@ -122,9 +125,8 @@ impl Exchange {
         let mut entry = self.asked.entry(Event::SecretChange);
         entry.secrets = vec![Arc::clone(name.shared())];
         entry.findings = findings.iter().map(|text| text.as_str().into()).collect();
-        let recorded = self.recorder().record(entry).await;
+        let recorded = self.ledger().record(entry).await;
         recorded
-            .map(drop)
             .map_err(|error| Failure::caused(Side::Internal, DenyReason::RecordUnavailable, error))
     }
 
@@ -291,8 +293,8 @@ impl Exchange {
         }
     }
 
-    fn recorder(&self) -> &Recorder {
-        self.session.worker().recorder()
+    fn ledger(&self) -> &Ledger {
+        self.session.worker().ledger()
     }
 
     fn record(&mut self) {
@@ -305,7 +307,7 @@ impl Exchange {
         self.outcome.duration = self.begun.elapsed();
         let tally = self.tally.as_deref();
         record_exchange(
-            self.recorder(),
+            self.ledger(),
             &self.asked,
             &self.granted,
             &self.outcome,

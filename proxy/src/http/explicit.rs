@@ -96,8 +96,8 @@ pub async fn connect(
     };
     if let Some(reason) = refused {
         let denial = denial(&asked.subject.policy(), reason, String::new());
-        let recorder = session.worker().recorder();
-        let denial = refuse_request(recorder, &asked, denial).await;
+        let ledger = session.worker().ledger();
+        let denial = refuse_request(ledger, &asked, denial).await;
         return Err(refusal(asked, denial));
     }
     let opaque = match decide(session, &destination).await {
@@ -126,7 +126,7 @@ async fn decide(
         // What is asked for inside waits for a person, who is told of it and not of a tunnel.
         Verdict::Deny(denial) if patience(caller, host, &denial).is_some() => Ok(None),
         Verdict::Deny(denial) => {
-            let mut recorded = refuse_connect(caller.recorder(), &attempt, denial.reason).await;
+            let mut recorded = refuse_connect(caller.ledger(), &attempt, denial.reason).await;
             if recorded.reason == denial.reason {
                 recorded = denial;
             }

@@ -207,7 +207,7 @@ async fn refuse(session: &Session, reason: DenyReason) {
         Some(session.protocol()),
         session.tls().cloned(),
     );
-    let denial = refuse_connect(caller.recorder(), &attempt, reason).await;
+    let denial = refuse_connect(caller.ledger(), &attempt, reason).await;
     tracing::info!(
         deny.reason = %denial.reason, server.address = %shown_host(caller.subject(), &at.host.to_string()),
         server.port = %at.port, "denied"

@@ -103,16 +103,24 @@ async fn a_denial_is_counted_under_its_reason_and_all_of_it_is_an_exposition() {
     let mut person = Entry::new(Event::Auth);
     person.verdict = Some(VerdictWord::Deny);
     lab.app.traffic.count(&person);
+    // What has no record of its own is counted as well.
+    let mut folded = decided(VerdictWord::Deny, Some(DenyReason::HostNotAllowed));
+    folded.host = None;
+    folded.findings = vec!["folded:4000".into(), "host:a.example".into()];
+    lab.app.traffic.count(&folded);
     let after = shown(&lab).await;
-    assert_eq!(after["gig_denials_total{reason=\"host_not_allowed\"}"], 1.0);
+    assert_eq!(
+        after["gig_denials_total{reason=\"host_not_allowed\"}"],
+        4001.0
+    );
     let denials = after
         .iter()
         .filter(|(name, _)| name.starts_with("gig_denials_total"));
-    assert_eq!(denials.map(|(_, count)| count).sum::<f64>(), 1.0);
+    assert_eq!(denials.map(|(_, count)| count).sum::<f64>(), 4001.0);
     for (sample, value) in [
-        ("gig_decisions_total{verdict=\"deny\"}", 1.0),
+        ("gig_decisions_total{verdict=\"deny\"}", 4001.0),
         ("gig_decisions_total{verdict=\"would_deny\"}", 1.0),
-        ("gig_records_total", 4.0),
+        ("gig_records_total", 5.0),
         ("gig_record_refused_total", 0.0),
         ("gig_record_queue", 0.0),
         ("gig_record_unindexed", 0.0),

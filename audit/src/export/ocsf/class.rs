@@ -23,6 +23,10 @@ impl Class {
         match row.event.as_str() {
             "dns" => Self::Dns,
             "connect" => Self::Network,
+            // Of many requests together there is no URL.
+            "request" if row.host.is_none() && crate::counted(&row.findings).is_some() => {
+                Self::Network
+            }
             "request" => Self::Http,
             "response" if row.method.is_some() => Self::Http,
             "response" => Self::Network,

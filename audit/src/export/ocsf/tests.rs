@@ -66,6 +66,18 @@ fn every_event_has_its_class_and_what_it_requires() {
     }
 }
 
+#[test]
+fn denials_that_are_folded_are_many_and_have_no_url() {
+    let mut row = row("request");
+    row.verdict = Some("deny".into());
+    row.sandbox = Some("5f1e".into());
+    row.findings = vec!["folded:4000".into(), "host:a.example".into()];
+    let event = read(&row);
+    assert_eq!(event["class_uid"], 4001);
+    assert_eq!(event["count"], 4000);
+    assert!(!event.to_string().contains("http"), "{event}");
+}
+
 /// What `actor` did to `subject`.
 fn doing(event: &str, actor: &str, deed: Deed, subject: &str) -> Value {
     let mut row = row(event);

@@ -354,6 +354,10 @@ pub(super) async fn over(
     status: Option<(u8, Option<&'static str>)>,
 ) {
     let facts = member.look();
+    if let Ok(machine) = fleet.machine() {
+        // Its connections are gone: what was counted of it is all there is.
+        machine.ledger.close(facts.id).await;
+    }
     let mut entry = entry(Event::SandboxExit, &facts);
     entry.verdict = None;
     entry.findings.clear();

@@ -1,6 +1,6 @@
 //! The server on real sockets of the loopback interface, with one sandbox bound to 127.0.0.1.
 
-use gig_audit::MemoryLog;
+use gig_audit::{MemoryLog, Recorder};
 use gig_policy::Policy;
 use hickory_proto::op::{Message, MessageType, OpCode, Query, ResponseCode};
 use hickory_proto::rr::Name;
@@ -48,7 +48,7 @@ fn start(known: bool) -> Running {
     let server = Server::open(
         (udp, tcp),
         identity,
-        (recorder, Descriptors::of_process()),
+        (recorder.into(), Descriptors::of_process()),
         stop.clone(),
     )
     .unwrap();
@@ -297,7 +297,7 @@ async fn what_waits_is_its_senders_when_the_address_changes_owners() {
     let server = Server::open(
         (udp, tcp),
         theirs,
-        (recorder, Descriptors::of_process()),
+        (recorder.into(), Descriptors::of_process()),
         stop.clone(),
     )
     .unwrap();

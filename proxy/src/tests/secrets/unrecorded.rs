@@ -112,7 +112,7 @@ async fn a_name_with_the_value_is_refused_and_recorded_without_it() {
     assert_eq!(answer.json()["reason"], "secret_misuse");
     // As a question.
     let (recorder, log) = gig_audit::Recorder::in_memory();
-    let enforcer = NameEnforcer::new(recorder);
+    let enforcer = NameEnforcer::new(recorder.into());
     let name = Fqdn::parse(&name).unwrap();
     let denial = enforcer.enforce(&world.lab.subject, &name, "A").await;
     assert_eq!(denial.unwrap_err().reason, DenyReason::SecretMisuse);
