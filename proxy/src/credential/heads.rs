@@ -216,7 +216,7 @@ impl Heads {
         };
         let rows: u32x16<S> = u8x64::simd_from(simd, *whole).bitcast();
         let rows = rows | rows >> 1 & BLANK;
-        let hashes = rows * FACTOR >> (u32::BITS - self.filter_bits);
+        let hashes = (rows * FACTOR) >> (u32::BITS - self.filter_bits);
         let which = self.which_of(&hashes.to_array());
         self.each_of(which, (block, from), found);
     }
