@@ -7,7 +7,7 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-use crate::entry::Entry;
+use crate::{chain::Head, entry::Entry};
 
 /// An entry that is part of the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -25,6 +25,16 @@ pub struct Record {
     pub prev: ChainHash,
     /// SHA-256 of the line up to `,"hash":"`.
     pub hash: ChainHash,
+}
+
+impl Record {
+    /// What the next record names as its predecessor.
+    pub(crate) const fn head(&self) -> Head {
+        Head {
+            seq: self.seq,
+            hash: self.hash,
+        }
+    }
 }
 
 /// A SHA-256 in a chain of records; 64 hex digits in text.

@@ -121,7 +121,7 @@ enum Inner {
         prompt: bool,
     },
     /// Writes where it is called: no thread, no wait, so that tests may pause time.
-    Inline(Mutex<Writer>),
+    Inline(Box<Mutex<Writer>>),
 }
 
 /// Owns the writer's threads: closing it writes what is queued and waits for the disk.
@@ -172,7 +172,10 @@ impl Recorder {
         let log = MemoryLog::default();
         let settings = RecorderSettings::new("memory");
         let writer = Writer::new(Box::new(log.clone()), settings, Arc::default());
-        (Self(Arc::new(Inner::Inline(Mutex::new(writer)))), log)
+        (
+            Self(Arc::new(Inner::Inline(Box::new(Mutex::new(writer))))),
+            log,
+        )
     }
 
     /// Hands the entry in and waits until it is with the kernel. Dropping the future does not take the entry back:

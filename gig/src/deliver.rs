@@ -92,6 +92,17 @@ impl Destination {
         }
     }
 
+    /// The same as records tell it: without what may be a key, a query and what stands before the host.
+    pub(crate) fn place(&self) -> String {
+        let url = self.url().split(['?', '#']).next().unwrap_or_default();
+        let Some((scheme, rest)) = url.split_once("://") else {
+            return String::new();
+        };
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let host = host.rsplit('@').next().unwrap_or_default();
+        format!("{scheme}://{host}{path}")
+    }
+
     /// Whether a token can be read on its way there: in clear text, and not within this machine or a network
     /// of one's own. Of a name nobody knows yet.
     pub(crate) fn shows_token(&self) -> bool {
@@ -390,6 +401,19 @@ mod tests {
         ] {
             assert!(wrong.parse::<Destination>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_record_names_no_key_of_a_destination() {
+        let place = |text: &str| text.parse::<Destination>().unwrap().place();
+        assert_eq!(
+            place("https://me:hunter2@otel.example:4318/v1/logs?api_key=hunter2#hunter2"),
+            "https://otel.example:4318/v1/logs"
+        );
+        assert_eq!(
+            place("syslog+tls://logs.example"),
+            "syslog+tls://logs.example"
+        );
     }
 
     #[test]

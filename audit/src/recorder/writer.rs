@@ -34,6 +34,18 @@ pub(super) struct Writer {
     failing: bool,
     /// When a group was lost last.
     lost: Option<Moment>,
+    /// The group that was lost last: it may be in the chain after all.
+    unsure: Option<Unsure>,
+    /// What sets right the records of such a group, until it is written.
+    corrections: Vec<Entry>,
+}
+
+/// A group that was handed over and not confirmed.
+struct Unsure {
+    /// Its last record.
+    head: chain::Head,
+    /// What sets right those that let something go.
+    corrections: Vec<Entry>,
 }
 
 impl fmt::Debug for Writer {
@@ -61,6 +73,8 @@ impl Writer {
             records: Vec::new(),
             failing: false,
             lost: None,
+            unsure: None,
+            corrections: Vec::new(),
         }
     }
 
@@ -143,6 +157,13 @@ impl Writer {
         if let Err(refusal) = &outcome {
             self.tally.refuse(answers.len() as u64);
             self.tell_loss(&refusal.why);
+            // Whether it is in the chain all the same, the end of that shows.
+            if let Some(last) = self.records.last() {
+                self.unsure = Some(Unsure {
+                    head: last.head(),
+                    corrections: self.records.iter().filter_map(correction).collect(),
+                });
+            }
         }
         let mut late = Vec::new();
         let unasked = self.records.len().saturating_sub(answers.len());
@@ -182,14 +203,21 @@ impl Writer {
             Some(tail) => tail,
             None => self.store.begin().map_err(|e| refusal(&e))?,
         };
+        if let Some(unsure) = self.unsure.take()
+            && unsure.head == tail.head
+        {
+            self.corrections.extend(unsure.corrections);
+        }
         let told = Told {
             refused: self.tally.to_tell(),
             opening: self.tally.opening(),
             lost_on_disk,
+            corrections: self.corrections.clone(),
         };
         let placed = self.place(asked, tail, &told);
         if placed.is_ok() {
             self.tally.told(told.opening.is_some(), told.refused);
+            self.corrections.clear();
         }
         placed
     }
@@ -242,10 +270,7 @@ impl Writer {
         };
         for entry in entries {
             let record = chain::seal(head, entry, stamp, &mut self.lines);
-            head = chain::Head {
-                seq: record.seq,
-                hash: record.hash,
-            };
+            head = record.head();
             self.records.push(record);
         }
     }
@@ -322,8 +347,8 @@ fn tell_late(entry: &mut Entry) {
     }
 }
 
-/// The same where they left while it was being written: what is in the chain stays, and another record of the
-/// same request says what became of it.
+/// The same where they left while it was being written, or were told that it was not: what is in the chain stays, and
+/// another record of the same request says what became of it.
 fn correction(record: &Record) -> Option<Entry> {
     if !lets_go(&record.entry) {
         return None;
@@ -354,10 +379,11 @@ struct Told {
     refused: u64,
     opening: Option<Opening>,
     lost_on_disk: Option<String>,
+    corrections: Vec<Entry>,
 }
 
 impl Told {
-    /// The gap, where there is one, and that the run begins.
+    /// The gap, where there is one, that the run begins, and what was refused though a record lets it go.
     fn entries(&self, repaired: Option<String>) -> Vec<Entry> {
         let mut findings = Vec::new();
         let before = self.opening.as_ref().map_or(0, |opening| opening.before);
@@ -379,6 +405,7 @@ impl Told {
             entries.push(gap);
         }
         entries.extend(self.opening.as_ref().map(|opening| opening.entry.clone()));
+        entries.extend(self.corrections.iter().cloned());
         entries
     }
 }

@@ -40,10 +40,7 @@ impl Store for MemoryLog {
             .lock()
             .records
             .last()
-            .map_or(Head::START, |record| Head {
-                seq: record.seq,
-                hash: record.hash,
-            });
+            .map_or(Head::START, Record::head);
         Ok(Tail {
             head,
             repaired: None,

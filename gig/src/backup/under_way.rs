@@ -146,5 +146,5 @@ const FILE: &str = "restoring";
 pub(crate) const UNPACKED: &str = ".gig-restore-";
 /// Folders in which a backup copies begin with it.
 const COPIES: &str = ".gig-backup-";
-/// Whoever has just made one is about to hold it.
-const OLD: Duration = Duration::from_mins(1);
+/// Whoever has just made one is about to hold it; and a network's file system may not tell who on another machine does.
+const OLD: Duration = Duration::from_hours(24);

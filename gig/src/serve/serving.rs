@@ -39,14 +39,13 @@ impl Serving {
         mark.write(SERVING, untold)?;
         let mark = Arc::new(mark);
         let recorder = appliance.recorder.clone();
+        // Before its count is kept: what it begins with is part of that.
+        recorder.begin(start(&appliance.node, former), untold);
         let theirs = Arc::clone(&mark);
         let thread = std::thread::Builder::new()
             .name("serve-mark".to_owned())
             .spawn(move || follow(&recorder, &theirs, untold))
             .context("cannot start a thread")?;
-        appliance
-            .recorder
-            .begin(start(&appliance.node, former), untold);
         Ok(Self { mark, thread })
     }
 

@@ -273,10 +273,10 @@ fn what_killed_backups_had_copied_is_removed_and_what_is_being_copied_is_not() {
         open.set_modified(ago).expect("its time");
         (folder, open)
     };
-    let (old, _) = left(place.path().join(".gig-backup-old"), 120);
+    let (old, _) = left(place.path().join(".gig-backup-old"), 1_500);
     let (fresh, _) = left(place.path().join(".gig-backup-fresh"), 0);
-    let (held, lock) = left(place.path().join(".gig-backup-held"), 120);
-    let (other, _) = left(place.path().join("gig-backup-of-monday"), 120);
+    let (held, lock) = left(place.path().join(".gig-backup-held"), 1_500);
+    let (other, _) = left(place.path().join("gig-backup-of-monday"), 1_500);
     flock(&lock, FlockOperation::LockExclusive).expect("held");
     let file = place.path().join("backup");
     appliance.backs_up(file.to_str().expect("UTF-8"));
@@ -287,7 +287,7 @@ fn what_killed_backups_had_copied_is_removed_and_what_is_being_copied_is_not() {
     appliance.backs_up(again.to_str().expect("UTF-8"));
     assert!(!held.exists() && fresh.exists());
     // One that went to a stream had them in the data directory.
-    let (own, _) = left(appliance.path(".gig-backup-own"), 120);
+    let (own, _) = left(appliance.path(".gig-backup-own"), 1_500);
     let _appliance = appliance.kill_and_start_again();
     assert!(!own.exists(), "removed by who serves next");
 }

@@ -99,7 +99,11 @@ pub(crate) async fn form(
     let draft = opened.draft(&app, &caller, &name);
     let mut page = EditPage::of(&caller, known.as_str());
     let assign = draft.as_ref().map_or(&opened.assign, |draft| &draft.assign);
-    page.assigned(&app, &caller, assign.clone()).await?;
+    match page.assigned(&app, &caller, assign.clone()).await {
+        // What was typed is shown, whatever became of the server meanwhile.
+        Err(_) if draft.is_some() => {}
+        assigned => assigned?,
+    }
     let old = match kept {
         Some(kept) => {
             page.version = kept.head.version;

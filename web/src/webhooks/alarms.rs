@@ -1,10 +1,11 @@
 //! Alarms that webhooks are told of: a secret on its way to where it is not bound, a namespace that was changed, a gap in
 //! the record.
 //!
-//! They are this node's own records, read anew when it has written one. Those that are alike (of one server, profile
-//! and secret) are told once each clock hour, by the first, so that a program that tries and tries fills no channel and
-//! hides no other secret's; so many a minute, servers in turns. What was told is in the store, so that a start tells
-//! nothing twice and misses nothing of the hour before. Nothing is answered from there.
+//! They are this node's own records, read anew when it has written one; what is too much for one look is read by the
+//! next. Those that are alike (of one server, profile and secret) are told once each clock hour, by the first, so that
+//! a program that tries and tries fills no channel and hides no other secret's; so many a minute, servers in turns.
+//! What was told is in the store, so that a start tells nothing twice and misses nothing of the hour before. Nothing is
+//! answered from there.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,7 +15,7 @@ use std::{
 use gig_audit::{
     Event, VerdictWord,
     row::Row,
-    search::{Filter, Found, Query},
+    search::{Filter, Found, Marks, Page, Query},
 };
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -48,7 +49,7 @@ pub(crate) struct AlarmView {
     pub(crate) port: Option<u16>,
     /// What was found, in words.
     pub(crate) findings: Vec<String>,
-    /// How many there were in this hour when it was told.
+    /// How many there were in this hour so far, when it was told.
     pub(crate) count: u64,
 }
 
@@ -59,12 +60,23 @@ pub(crate) struct Heard {
     counted: Option<u64>,
     /// Its newest record that was looked at.
     upto: Option<u64>,
+    /// What of those before it was not, the newest last.
+    holes: Vec<Hole>,
     /// Those of this hour and the one before, by what tells them from others.
     known: BTreeMap<String, AlarmView>,
     /// Some were left for the next minute.
     is_left: bool,
     /// When something that was not delivered is due again.
     pub(crate) again: Option<Timestamp>,
+}
+
+/// Records that were too many for one look.
+#[derive(Debug, Clone)]
+struct Hole {
+    /// Those before this; the newest, where it is none.
+    before: Option<Marks>,
+    /// Those behind this.
+    upto: u64,
 }
 
 /// What is to be told of what was found since, no more than `most`, and how far that has been looked at.
@@ -80,17 +92,35 @@ pub(crate) async fn fresh(app: Arc<App>, mut heard: Heard, most: usize) -> (Hear
     let Ok((webhooks, told)) = read.await else {
         return (heard, Vec::new());
     };
-    let since = Since {
-        upto: heard.upto,
-        hour: hour(now - HOUR),
+    if webhooks.is_empty() {
+        // Who is set up later is told of nothing before.
+        let nothing = Heard {
+            counted: Some(count),
+            ..Heard::default()
+        };
+        return (nothing, Vec::new());
+    }
+    let (mut holes, since) = (heard.holes.clone(), hour(now - HOUR));
+    if is_new {
+        holes.push(Hole {
+            before: None,
+            upto: heard.upto.unwrap_or_default(),
+        });
+    }
+    let filter = Filter {
+        node: vec![app.node.clone()],
+        event: ALARMS.map(|event| event.to_string()).to_vec(),
+        since: Some(since.clone()),
+        ..Filter::default()
     };
     let theirs = Arc::clone(&app);
-    let found = app.aside(move || since.read(&theirs)).await;
-    let Ok(Ok(found)) = found else {
+    let looked = app.aside(move || look(|query| theirs.page(query), filter, holes));
+    let looked = looked.await;
+    let Ok(Ok(looked)) = looked else {
         return (heard, Vec::new());
     };
     heard.counted = Some(count);
-    heard.take_in(&found, &hour(now - HOUR));
+    heard.take_in(looked, &since);
     let known = Known::of(&told);
     heard.again = known.again(now);
     let lacking = heard.known.iter().filter(|(what, one)| {
@@ -99,7 +129,7 @@ pub(crate) async fn fresh(app: Arc<App>, mut heard: Heard, most: usize) -> (Hear
         webhooks.any(|to| known.lacks(to, (what, &about, &one.time), now))
     });
     let mut turns = in_turns(lacking.map(|(what, one)| (what.clone(), one.clone())));
-    heard.is_left = turns.len() > most;
+    heard.is_left = turns.len() > most || !heard.holes.is_empty();
     turns.truncate(most);
     let news = turns.into_iter();
     let news = news.map(|(what, one)| News::Alarm(one, what)).collect();
@@ -111,70 +141,102 @@ pub(crate) fn about(record: &str) -> String {
     format!("alarm:{record}")
 }
 
-/// What is read.
-struct Since {
+/// What a look found.
+#[derive(Debug, Default)]
+struct Looked {
     upto: Option<u64>,
-    hour: String,
+    holes: Vec<Hole>,
+    /// By what tells them from others.
+    alike: BTreeMap<String, AlarmView>,
 }
 
-impl Since {
-    /// Oldest first.
-    fn read(&self, app: &App) -> Result<Vec<Found>, Problem> {
-        let mut query = Query {
-            filter: Filter {
-                node: vec![app.node.clone()],
-                event: ALARMS.map(|event| event.to_string()).to_vec(),
-                // What was looked at says better than a clock how far that is.
-                since: self.upto.is_none().then(|| self.hour.clone()),
-                ..Filter::default()
-            },
-            before: None,
-            limit: PAGE,
-        };
-        let mut all: Vec<Found> = Vec::new();
-        for _ in 0..MOST_PAGES {
-            let page = app.page(&query)?;
-            let full = page.next.is_some();
-            let upto = self.upto.unwrap_or_default();
-            let before = all.len() + page.records.len();
-            let records = page.records.into_iter();
-            all.extend(records.filter(|one| one.row.seq > upto));
-            if !full || all.len() < before {
+/// Reads what holes have of these, so many pages.
+fn look(
+    mut page: impl FnMut(&Query) -> Result<Page, Problem>,
+    filter: Filter,
+    mut holes: Vec<Hole>,
+) -> Result<Looked, Problem> {
+    let mut query = Query {
+        filter,
+        before: None,
+        limit: PAGE,
+    };
+    let mut looked = Looked::default();
+    let mut pages = 0;
+    while let Some(mut hole) = holes.pop() {
+        loop {
+            if pages == MOST_PAGES {
+                holes.push(hole);
+                if holes.len() > MOST_HOLES {
+                    tracing::warn!("more alarms than can be read: some are not told to webhooks");
+                    holes.remove(0);
+                }
+                looked.holes = holes;
+                return Ok(looked);
+            }
+            pages += 1;
+            query.before = hole.before.take();
+            let page = page(&query)?;
+            let theirs = |one: &&Found| one.row.seq > hole.upto;
+            let all = page.records.iter().all(|one| theirs(&one));
+            page.records
+                .iter()
+                .filter(theirs)
+                .for_each(|one| looked.take(one));
+            hole.before = page.next;
+            if !all || hole.before.is_none() {
                 break;
             }
-            query.before = page.next;
         }
-        all.reverse();
-        Ok(all)
+    }
+    Ok(looked)
+}
+
+impl Looked {
+    /// Takes one in, older than those before it.
+    fn take(&mut self, one: &Found) {
+        self.upto = self.upto.max(Some(one.row.seq));
+        if !is_told(&one.row) {
+            return;
+        }
+        let times = gig_audit::counted(&one.row.findings).unwrap_or(1);
+        let what = what(&one.row);
+        let known = self.alike.get(&what).map(|alike| alike.count);
+        if known.is_none() && self.alike.len() >= MOST_KNOWN {
+            tracing::warn!(
+                record = audit::id(one),
+                "more alarms than webhooks are told of"
+            );
+            return;
+        }
+        let count = known.unwrap_or_default().saturating_add(times);
+        self.alike.insert(what, AlarmView::of(one, count));
     }
 }
 
 impl Heard {
-    /// What was found, oldest first; what is older than `hour` is told no more.
-    fn take_in(&mut self, found: &[Found], hour: &str) {
+    /// What is older than `hour` is told no more.
+    fn take_in(&mut self, looked: Looked, hour: &str) {
         self.known.retain(|_, one| one.time.as_str() >= hour);
-        for one in found {
-            self.upto = self.upto.max(Some(one.row.seq));
-            if !is_told(&one.row) || one.row.time.as_str() < hour {
+        self.upto = self.upto.max(looked.upto);
+        self.holes = looked.holes;
+        for (what, one) in looked.alike {
+            if one.time.as_str() < hour {
                 continue;
             }
-            let what = what(&one.row);
             if let Some(known) = self.known.get_mut(&what) {
-                known.count += 1;
+                known.count = known.count.saturating_add(one.count);
             } else if self.known.len() < MOST_KNOWN {
-                self.known.insert(what, AlarmView::of(one));
+                self.known.insert(what, one);
             } else {
-                tracing::warn!(
-                    record = audit::id(one),
-                    "more alarms than webhooks are told of"
-                );
+                tracing::warn!(record = one.record, "more alarms than webhooks are told of");
             }
         }
     }
 }
 
 impl AlarmView {
-    fn of(found: &Found) -> Self {
+    fn of(found: &Found, count: u64) -> Self {
         let row = found.row.clone();
         Self {
             record: audit::id(found),
@@ -188,7 +250,7 @@ impl AlarmView {
             host: row.host,
             port: row.port,
             findings: row.findings,
-            count: 1,
+            count,
         }
     }
 }
@@ -245,8 +307,10 @@ const HOUR_LENGTH: usize = 13;
 pub(super) const MOST_A_MINUTE: usize = 20;
 /// Records that are read at once.
 const PAGE: usize = 200;
-/// A program that raises alarms without end is one alarm.
+/// Of one look.
 const MOST_PAGES: usize = 50;
+/// Looks in which more came than could be read.
+const MOST_HOLES: usize = 64;
 /// Of two hours.
 const MOST_KNOWN: usize = 2000;
 
@@ -273,6 +337,13 @@ mod tests {
         }
     }
 
+    /// As pages come: the newest first.
+    fn looked(found: &[Found]) -> Looked {
+        let mut looked = Looked::default();
+        found.iter().rev().for_each(|one| looked.take(one));
+        looked
+    }
+
     #[test]
     fn alarms_that_are_alike_are_one_an_hour_and_hide_no_other() {
         let mut heard = Heard::default();
@@ -286,8 +357,12 @@ mod tests {
         // That a request waits is no alarm.
         (held.row.event, held.row.verdict) = ("finding".to_owned(), None);
         found.push(held);
-        heard.take_in(&found, "2026-11-22T12:00:00.000000Z");
-        assert_eq!(heard.upto, Some(504));
+        // A count stands for as many.
+        let mut folded = misuse(505, "13:00:02", ("docs", "A"));
+        folded.row.findings = vec!["folded:40".to_owned()];
+        found.push(folded);
+        heard.take_in(looked(&found), "2026-11-22T12:00:00.000000Z");
+        assert_eq!(heard.upto, Some(505));
         let turns = in_turns(heard.known.clone().into_iter());
         let told: Vec<_> = turns
             .iter()
@@ -295,14 +370,56 @@ mod tests {
             .collect();
         assert_eq!(
             told,
-            [("1-1", 500), ("1-502", 1), ("1-501", 1), ("1-503", 1)]
+            [("1-1", 500), ("1-502", 1), ("1-501", 1), ("1-503", 41)]
         );
         // The hour is over.
-        heard.take_in(&[], "2026-11-22T13:00:00.000000Z");
+        heard.take_in(Looked::default(), "2026-11-22T13:00:00.000000Z");
         assert_eq!(heard.known.len(), 1);
         assert_eq!(
             hour("2026-11-22T13:59:59.9Z".parse().unwrap()),
             "2026-11-22T13:00:00.000000Z"
         );
+    }
+
+    #[test]
+    fn what_is_too_much_for_one_look_is_read_by_the_next_and_hides_nothing() {
+        let most = u64::try_from(PAGE * MOST_PAGES).unwrap();
+        let mut log: Vec<_> = (1..=2 * most + 7)
+            .map(|seq| misuse(seq, "12:00:01", ("docs", "A")))
+            .collect();
+        log[0] = misuse(1, "12:00:00", ("docs", "B"));
+        let page = |log: &[Found], query: &Query| {
+            let before = query.before.as_ref().map_or(u64::MAX, |marks| marks.of(1));
+            let older = log.iter().rev().filter(|one| one.row.seq < before);
+            let records: Vec<_> = older.take(query.limit).cloned().collect();
+            let last = records.last().filter(|last| last.row.seq > 1);
+            let next = last.map(|last| {
+                let mut marks = Marks::default();
+                marks.set(last.at);
+                marks
+            });
+            Ok(Page { records, next })
+        };
+        let mut heard = Heard::default();
+        let newest = |upto| Hole { before: None, upto };
+        let mut holes = vec![newest(0)];
+        for looks in 1.. {
+            assert!(looks <= 4, "it comes to its end");
+            let looked = look(|query| page(&log, query), Filter::default(), holes).unwrap();
+            heard.take_in(looked, "2026-11-22T12:00:00.000000Z");
+            holes = heard.holes.clone();
+            if looks == 1 {
+                // More come before all is read.
+                let next = u64::try_from(log.len()).unwrap() + 1;
+                log.push(misuse(next, "12:00:02", ("mail", "A")));
+                holes.push(newest(heard.upto.unwrap()));
+            }
+            if holes.is_empty() {
+                break;
+            }
+        }
+        let told: Vec<_> = heard.known.values().map(|one| one.count).collect();
+        assert_eq!(told.len(), 3);
+        assert_eq!(told.iter().sum::<u64>(), 2 * most + 8);
     }
 }

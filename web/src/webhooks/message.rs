@@ -220,7 +220,7 @@ impl Message<'_> {
             ("Towards", to),
             ("Found", found),
             ("On", one.node.clone()),
-            ("Times, in this hour", one.count.to_string()),
+            ("Times so far, in this hour", one.count.to_string()),
         ];
         let fields = fields.iter().filter(|(_, words)| !words.is_empty());
         let fields: Vec<_> = fields.map(|(name, words)| field(name, words)).collect();

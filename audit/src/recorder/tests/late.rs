@@ -140,3 +140,64 @@ async fn what_was_refused_while_it_was_written_is_set_right() {
     let told = "record 1 came too late for who asked: this was refused after all";
     assert_eq!(&*right.findings[0], told);
 }
+
+/// Writes, and the answer is lost: as where a database commits and its connection breaks.
+struct Unheard {
+    inner: MemoryLog,
+    /// How many answers are lost.
+    lost: u32,
+}
+
+impl Store for Unheard {
+    fn begin(&mut self) -> Result<Tail, StoreError> {
+        self.inner.begin()
+    }
+    fn append(&mut self, group: Group<'_>) -> Result<Appended, StoreError> {
+        let appended = self.inner.append(group)?;
+        if self.lost == 0 {
+            return Ok(appended);
+        }
+        self.lost -= 1;
+        Err(StoreError {
+            attempted: "hear of",
+            place: "memory".to_owned(),
+            source: io::Error::other("the connection broke"),
+        })
+    }
+    fn sync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn syncer(&self) -> Option<Box<dyn Syncer>> {
+        None
+    }
+}
+
+#[tokio::test]
+async fn what_was_refused_because_nobody_heard_that_it_was_written_is_set_right() {
+    for lost in [1, 2] {
+        let inner = MemoryLog::default();
+        let log = inner.clone();
+        let (recorder, owner) = start(Unheard { inner, lost });
+        recorder.record(allowed()).await.unwrap_err();
+        let denied = |record: &Record| {
+            record.entry.event == Event::Request
+                && record.entry.verdict == Some(VerdictWord::Deny)
+                && record
+                    .entry
+                    .findings
+                    .iter()
+                    .any(|one| one.contains("record 1 "))
+        };
+        until("it is set right", || log.records().iter().any(denied)).await;
+        until("it is well", || recorder.backlog().refused == 0).await;
+        let next = recorder.record(allowed()).await.unwrap();
+        owner.close(PATIENCE);
+        let records = log.records();
+        assert_eq!(records.last().map(|record| record.seq), Some(next.0));
+        // The first, and what was answered.
+        let allowed = records
+            .iter()
+            .filter(|one| one.entry.verdict == Some(VerdictWord::Allow));
+        assert_eq!(allowed.count(), 2);
+    }
+}

@@ -77,7 +77,7 @@ fn looked_by_each(spellings: &Spellings, raw: &[u8], last: bool) -> Vec<Finds> {
 /// What is not marked in a block comes to nothing.
 fn check_marked(spellings: &Spellings, raw: &[u8], last: bool) -> Result<(), TestCaseError> {
     for from in (0..raw.len()).step_by(5) {
-        let told = |at: &usize| prop::test_runner::TestCaseError::fail(format!("at {at}"));
+        let told = |at: &usize| TestCaseError::fail(format!("at {at}"));
         for marks in marked(spellings, raw, from) {
             let left = (0..64).filter(|place| (marks.busy | marks.ask) >> place & 1 == 0);
             for at in left

@@ -41,7 +41,7 @@ pub(super) fn execute(
     let url = to.url().to_owned();
     // What goes on where it stopped was told when it began.
     if !path.exists() {
-        told::tell_export(file, &format!("sent to {url}"), filter)?;
+        told::tell_export(file, &format!("sent to {}", to.place()), filter)?;
     }
     let mut cursor = Cursor::open(path, &url, log.as_mut())?;
     let mut missed = 0;
