@@ -101,6 +101,8 @@ impl Children {
             self.kill_orphans();
             left += self.orphans.of(slot);
             if left == 0 {
+                // Its network's number may come again.
+                self.networks.retain(|_, of| *of != Some(slot));
                 return Ok(());
             }
             if !self.reap_ended() {
@@ -121,6 +123,9 @@ impl Children {
             any = true;
             if let Some(child) = self.running.remove(&pid) {
                 self.reservations.extend(child.reserved);
+                if child.slot.is_none() {
+                    self.networks.remove(&child.network);
+                }
                 self.orphans.ended(child.slot);
                 let status = status.as_raw().to_le_bytes();
                 // A caller that no longer listens loses nothing.
