@@ -27,9 +27,11 @@ pub fn hosts_of<T: AsRef<str>>(findings: &[T]) -> impl Iterator<Item = &str> {
 #[must_use]
 pub fn is_cut(path: &str) -> bool {
     // No path that has a normal form holds the character.
-    path.contains("…[") && path.contains(" octets sha256:")
+    path.len() > SHORTEST_CUT && path.contains("…[") && path.contains(" octets sha256:")
 }
 
+/// Head and tail of a path that was cut are longer.
+const SHORTEST_CUT: usize = 900;
 const WORDS: [&str; 3] = ["repeated", "dropped", "folded"];
 
 #[cfg(test)]

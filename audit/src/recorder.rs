@@ -187,6 +187,25 @@ impl Recorder {
         &self,
         entry: Entry,
     ) -> impl Future<Output = Result<Sequence, RecordRefused>> + Send {
+        self.record_within(entry, true)
+    }
+
+    /// The same without a deadline: for who would hand it in once more, and have it told twice where it was only slow.
+    ///
+    /// # Errors
+    /// When the sink is lost or the queue is full: it is not written.
+    pub fn record_unhurried(
+        &self,
+        entry: Entry,
+    ) -> impl Future<Output = Result<Sequence, RecordRefused>> + Send {
+        self.record_within(entry, false)
+    }
+
+    fn record_within(
+        &self,
+        entry: Entry,
+        hurried: bool,
+    ) -> impl Future<Output = Result<Sequence, RecordRefused>> + Send {
         let (answer, answered) = oneshot::channel();
         let job = Job {
             entry,
@@ -196,11 +215,15 @@ impl Recorder {
         let handed_in = self.hand_in(job);
         async move {
             handed_in?;
-            self.answer(answered).await
+            self.answer(answered, hurried).await
         }
     }
 
-    async fn answer(&self, mut answered: Answered) -> Result<Sequence, RecordRefused> {
+    async fn answer(
+        &self,
+        mut answered: Answered,
+        hurried: bool,
+    ) -> Result<Sequence, RecordRefused> {
         let Inner::Threaded {
             queue,
             writer,
@@ -224,6 +247,9 @@ impl Recorder {
             }
         }
         queue.hurry();
+        if !hurried {
+            return answered.await.unwrap_or_else(|_| Err(writer_is_gone()));
+        }
         let Ok(answer) = tokio::time::timeout(*deadline, answered).await else {
             queue.tally.refuse(1);
             return Err(refused(&format!("no answer within {deadline:?}")));

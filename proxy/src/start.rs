@@ -378,10 +378,8 @@ async fn sweep(worker: Arc<Worker>) {
 
 /// Tells what of denials has no record of its own. Whichever thread hears of it first does.
 async fn count(worker: Arc<Worker>) {
-    tokio::select! {
-        () = worker.ledger().record_counts_in_time() => {}
-        () = worker.drain.cancelled() => {}
-    }
+    let over = worker.drain.cancelled();
+    worker.ledger().record_counts_until(over).await;
 }
 
 impl Proxy {

@@ -1,13 +1,15 @@
 //! The proxy's door to the record, where what is refused without end has a pace.
 //!
-//! What is allowed, and what came of it, always has its own record. Of denials and alarms the first [`AT_ONCE`] of a
-//! kind have theirs, then one each [`EVERY`]; what is beyond that is counted, and a record a second says how many
-//! there were and names some of their hosts. A kind is (sandbox, event, reason), and for an alarm the secret. The
-//! first alarm of each secret towards each host always has its own record. Counts that cannot be written are kept.
+//! What is allowed, and what came of it, always has its own record. Of denials and alarms the first `AT_ONCE` of a
+//! kind have theirs, then one each `EVERY`; what is beyond that is counted, and a record a second says how many there
+//! were and names some of their hosts. A kind is (sandbox, event, reason), and for an alarm the secret and whether its
+//! value is what was seen. The first alarm of each secret, and the first of its value, towards each host always have
+//! their own record. Counts that cannot be written are kept.
 //! Names have a pace of their own ([`super::name`]).
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
+    pin::pin,
     sync::Arc,
     time::Duration,
 };
@@ -18,7 +20,7 @@ use gig_policy::{DenyReason, SandboxId};
 use parking_lot::Mutex;
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::budget::{Pace, PaceRate};
@@ -39,8 +41,8 @@ struct Inner {
 #[derive(Debug)]
 struct Kept {
     kinds: HashMap<Kind, Folding>,
-    /// Towards which hosts there was an alarm of which secret.
-    alarmed: HashMap<Arc<str>, HashSet<Arc<str>>>,
+    /// Towards which hosts there was an alarm of which secret, or of its value.
+    alarmed: HashMap<(Arc<str>, bool), HashSet<Arc<str>>>,
     touched: Instant,
 }
 
@@ -50,6 +52,8 @@ struct Kind {
     event: Event,
     reason: Option<DenyReason>,
     secrets: Vec<Arc<str>>,
+    /// A value itself was seen.
+    value: bool,
 }
 
 #[derive(Debug)]
@@ -116,9 +120,22 @@ impl Ledger {
         self.0.recorder.record(entry).await.map(drop)
     }
 
-    /// The same without waiting.
+    /// The same without waiting. A first alarm that is not taken leaves the next one the first.
     pub(super) fn queue_as_it_is(&self, entry: Entry) -> Result<(), RecordRefused> {
-        self.0.recorder.queue(entry)
+        let (sandbox, host) = (entry.sandbox, entry.host.clone().unwrap_or_default());
+        let (secrets, value) = (entry.secrets.clone(), shows_value(&entry));
+        let queued = self.0.recorder.queue(entry);
+        if queued.is_err()
+            && let Some(sandbox) = sandbox
+            && let Some(kept) = self.0.kept.lock().get_mut(&sandbox)
+        {
+            for secret in secrets {
+                if let Some(hosts) = kept.alarmed.get_mut(&(secret, value)) {
+                    hosts.remove(&host);
+                }
+            }
+        }
+        queued
     }
 
     /// Whether the entry has a record of its own; it is counted where not. Long paths of what is refused are cut.
@@ -143,6 +160,7 @@ impl Ledger {
             event: entry.event,
             reason: entry.reason,
             secrets: entry.secrets.clone(),
+            value: shows_value(entry),
         };
         let now = Instant::now();
         let mut kept = self.0.kept.lock();
@@ -168,11 +186,21 @@ impl Ledger {
         false
     }
 
-    /// Records what was counted, about once a second where there is something; never completes.
-    pub async fn record_counts_in_time(&self) {
+    /// Records what was counted, about once a second where there is something, until it is `over`; what is being
+    /// written then is written.
+    pub async fn record_counts_until(&self, over: impl Future<Output = ()>) {
+        let mut over = pin!(over);
         loop {
-            self.0.counted.notified().await;
-            sleep(COUNTED_FOR).await;
+            let something = async {
+                // Now and then what is not needed any more is forgotten though nothing is counted.
+                if timeout(REMEMBERED, self.0.counted.notified()).await.is_ok() {
+                    sleep(COUNTED_FOR).await;
+                }
+            };
+            tokio::select! {
+                () = &mut over => return,
+                () = something => {}
+            }
             self.record_counts().await;
         }
     }
@@ -202,13 +230,20 @@ impl Ledger {
     async fn write(&self, taken: Vec<(SandboxId, Kind, Count)>) {
         let mut lost = false;
         for (sandbox, kind, count) in taken {
-            // While the record is lost, one try is enough.
+            // While the record is lost or hangs, one try is enough.
             if !lost {
-                match self.0.recorder.record(count.entry()).await {
-                    Ok(_) => continue,
-                    Err(error) => {
+                let recorded = self.0.recorder.record_unhurried(count.entry());
+                match timeout(PATIENCE, recorded).await {
+                    Ok(Ok(_)) => continue,
+                    Ok(Err(error)) => {
                         tracing::error!(%error, "the count of what was denied is not recorded yet");
                         lost = true;
+                    }
+                    Err(_) => {
+                        // It was handed in, and is written when that can be: put back, it would be told twice.
+                        tracing::error!("the count of what was denied waits for the record");
+                        lost = true;
+                        continue;
                     }
                 }
             }
@@ -241,8 +276,9 @@ impl Kept {
     fn is_first_alarm(&mut self, entry: &Entry) -> bool {
         let host = entry.host.clone().unwrap_or_default();
         let mut first = false;
+        let value = shows_value(entry);
         for secret in &entry.secrets {
-            let hosts = self.alarmed.entry(Arc::clone(secret)).or_default();
+            let hosts = self.alarmed.entry((Arc::clone(secret), value)).or_default();
             first |= hosts.len() < MOST_ALARMED && hosts.insert(Arc::clone(&host));
         }
         first
@@ -269,6 +305,10 @@ impl Folding {
         let first = self.count.is_none();
         let count = self.count.get_or_insert_with(|| Count::of(entry));
         count.count = count.count.saturating_add(1);
+        if count.entry.policy_version != entry.policy_version {
+            // Of several policies: it names none.
+            (count.entry.policy, count.entry.policy_version) = (None, None);
+        }
         if let Some(host) = &entry.host
             && count.hosts.len() < MOST_HOSTS
         {
@@ -313,6 +353,12 @@ impl Count {
     }
 }
 
+/// Whether an alarm is for a value itself, and not for what stands for it.
+fn shows_value(alarm: &Entry) -> bool {
+    let what = alarm.findings.first().map(|text| &**text);
+    what.is_some_and(|what| what.starts_with("value of ") || what.starts_with("revoked value of "))
+}
+
 /// Head, tail and digest of a long path: two that differ do not look alike, and what is behind the cut is found.
 fn cut(path: &str) -> Option<String> {
     if path.len() <= LONGEST_PATH {
@@ -337,6 +383,8 @@ const AT_ONCE: u32 = 1000;
 const EVERY: Duration = Duration::from_millis(20);
 /// A count is of about so long.
 const COUNTED_FOR: Duration = Duration::from_secs(1);
+/// As long as others wait for a record.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Hosts that a count names.
 const MOST_HOSTS: usize = 16;
 /// Hosts of one secret whose first alarm is told by itself, of one sandbox.

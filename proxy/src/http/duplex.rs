@@ -169,6 +169,7 @@ impl AsyncWrite for Duplex {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let closed = self.closed;
+        self.places.leave();
         if let (Some(send), false) = (&mut self.send, closed) {
             // Fails where the stream is over already.
             let _over = send.send_data(Bytes::new(), true);

@@ -1,6 +1,11 @@
 //! What is counted, what never is, and what becomes of counts that cannot be written.
 
-use gig_audit::MemoryLog;
+use std::sync::mpsc;
+
+use gig_audit::{
+    MemoryLog, RecorderSettings, Store, StoreError,
+    store::{Appended, Group, Syncer, Tail},
+};
 
 use super::*;
 
@@ -88,8 +93,8 @@ async fn a_count_is_told_within_a_second_or_two() {
     for _ in 0..1001 {
         ledger.record(denied(7, "a.example")).await.unwrap();
     }
-    let telling = ledger.record_counts_in_time();
-    let over = tokio::time::timeout(Duration::from_secs(2), telling).await;
+    let telling = ledger.record_counts_until(std::future::pending());
+    let over = timeout(Duration::from_secs(2), telling).await;
     assert!(over.is_err());
     assert_eq!(counts(&log).len(), 1);
 }
@@ -137,8 +142,8 @@ async fn a_count_that_cannot_be_written_is_written_later() {
         ledger.record(denied(8, "b.example")).await.unwrap();
     }
     log.fail(false);
-    let telling = ledger.record_counts_in_time();
-    let over = tokio::time::timeout(Duration::from_secs(2), telling).await;
+    let telling = ledger.record_counts_until(std::future::pending());
+    let over = timeout(Duration::from_secs(2), telling).await;
     assert!(over.is_err());
     let mut told: Vec<_> = counts(&log)
         .into_iter()
@@ -195,4 +200,116 @@ async fn long_paths_of_denials_keep_head_tail_and_digest() {
     assert_eq!(digest(admin).len(), 16);
     assert_ne!(digest(admin), digest(delete));
     assert_eq!(cut(&"/x".repeat(LONGEST_PATH / 2)), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_alarm_for_a_value_is_told_behind_any_number_for_its_sentinel() {
+    let (ledger, log) = ledger();
+    let of = |what: &str| {
+        let mut entry = alarm(7, "T", "evil.example");
+        entry.findings = vec![format!("{what} of T in body (plain)").into()];
+        entry
+    };
+    for _ in 0..3000 {
+        ledger.queue(of("sentinel")).unwrap();
+    }
+    assert_eq!(log.records().len(), 1001);
+    for what in ["value", "revoked value"] {
+        ledger.queue(of(what)).unwrap();
+    }
+    let told = log.records();
+    assert_eq!(told.len(), 1003);
+    assert!(told[1001].entry.findings[0].starts_with("value of T"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_alarm_that_is_not_taken_leaves_the_next_one_the_first() {
+    let (recorder, owner) =
+        Recorder::start(Box::new(MemoryLog::default()), RecorderSettings::new("n")).unwrap();
+    let ledger = Ledger::from(recorder);
+    assert_eq!(owner.close(Duration::from_secs(60)), Some(0));
+    let mut entry = alarm(7, "T", "evil.example");
+    assert!(ledger.has_a_record(&mut entry));
+    ledger.queue_as_it_is(entry.clone()).unwrap_err();
+    let mut kept = ledger.0.kept.lock();
+    let kept = kept.get_mut(&sandbox(7)).unwrap();
+    assert!(kept.is_first_alarm(&entry) && !kept.is_first_alarm(&entry));
+}
+
+/// Takes nothing until it is let go on.
+struct Hanging {
+    inner: MemoryLog,
+    go: mpsc::Receiver<()>,
+}
+
+impl Store for Hanging {
+    fn begin(&mut self) -> Result<Tail, StoreError> {
+        self.inner.begin()
+    }
+    fn append(&mut self, group: Group<'_>) -> Result<Appended, StoreError> {
+        self.go.recv().ok();
+        self.inner.append(group)
+    }
+    fn sync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+    fn syncer(&self) -> Option<Box<dyn Syncer>> {
+        None
+    }
+}
+
+/// Sandboxes 7 and 8 with ten each that are counted, and a record that hangs.
+fn hanging() -> (
+    Ledger,
+    MemoryLog,
+    gig_audit::RecorderOwner,
+    mpsc::Sender<()>,
+) {
+    let (go, held) = mpsc::channel();
+    let inner = MemoryLog::default();
+    let log = inner.clone();
+    let store = Box::new(Hanging { inner, go: held });
+    let (recorder, owner) = Recorder::start(store, RecorderSettings::new("n")).unwrap();
+    let ledger = Ledger::from(recorder);
+    for number in [7, 8] {
+        for _ in 0..1010 {
+            let _own = ledger.has_a_record(&mut denied(number, "a.example"));
+        }
+    }
+    (ledger, log, owner, go)
+}
+
+fn told(log: &MemoryLog) -> Vec<(Option<SandboxId>, u64)> {
+    let counts = counts(log).into_iter();
+    let mut told: Vec<_> = counts
+        .map(|(entry, count, _)| (entry.sandbox, count))
+        .collect();
+    told.sort();
+    told
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_count_that_was_only_slow_is_told_once() {
+    let (ledger, log, owner, go) = hanging();
+    // Longer than anybody waits.
+    ledger.record_counts().await;
+    ledger.record_counts().await;
+    drop(go);
+    ledger.record_counts().await;
+    owner.close(Duration::from_secs(60));
+    let both = [7, 8].map(|number| (Some(sandbox(number)), 10));
+    assert_eq!(told(&log), both);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_being_told_when_gig_goes_down_is_told() {
+    let (ledger, log, owner, go) = hanging();
+    // While the first of them waits for the record.
+    let over = sleep(COUNTED_FOR + PATIENCE / 2);
+    ledger.record_counts_until(over).await;
+    drop(go);
+    ledger.record_counts().await;
+    owner.close(Duration::from_secs(60));
+    let both = [7, 8].map(|number| (Some(sandbox(number)), 10));
+    assert_eq!(told(&log), both);
 }
