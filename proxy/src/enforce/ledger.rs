@@ -164,19 +164,12 @@ impl Ledger {
         };
         let now = Instant::now();
         let mut kept = self.0.kept.lock();
-        let kept = kept.entry(sandbox).or_insert_with(|| Kept {
-            kinds: HashMap::new(),
-            alarmed: HashMap::new(),
-            touched: now,
-        });
+        let kept = kept.entry(sandbox).or_insert_with(|| Kept::new(now));
         kept.touched = now;
         if alarm && kept.is_first_alarm(entry) {
             return true;
         }
-        let folding = kept.kinds.entry(kind).or_insert_with(|| Folding {
-            pace: Pace::new(now, DENIALS),
-            count: None,
-        });
+        let folding = kept.folding(kind, now);
         if folding.pace.take(now).is_some() {
             return true;
         }
@@ -254,15 +247,8 @@ impl Ledger {
     fn put_back(&self, sandbox: SandboxId, kind: Kind, count: Count) {
         let now = Instant::now();
         let mut all = self.0.kept.lock();
-        let kept = all.entry(sandbox).or_insert_with(|| Kept {
-            kinds: HashMap::new(),
-            alarmed: HashMap::new(),
-            touched: now,
-        });
-        let folding = kept.kinds.entry(kind).or_insert_with(|| Folding {
-            pace: Pace::new(now, DENIALS),
-            count: None,
-        });
+        let kept = all.entry(sandbox).or_insert_with(|| Kept::new(now));
+        let folding = kept.folding(kind, now);
         match &mut folding.count {
             Some(there) => there.join(count),
             none => *none = Some(count),
@@ -272,6 +258,22 @@ impl Ledger {
 }
 
 impl Kept {
+    fn new(now: Instant) -> Self {
+        Self {
+            kinds: HashMap::new(),
+            alarmed: HashMap::new(),
+            touched: now,
+        }
+    }
+
+    /// Of this kind, which begins now where there was none.
+    fn folding(&mut self, kind: Kind, now: Instant) -> &mut Folding {
+        self.kinds.entry(kind).or_insert_with(|| Folding {
+            pace: Pace::new(now, DENIALS),
+            count: None,
+        })
+    }
+
     /// Whether it is the first of its secret towards its host, as far as is remembered.
     fn is_first_alarm(&mut self, entry: &Entry) -> bool {
         let host = entry.host.clone().unwrap_or_default();
