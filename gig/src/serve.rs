@@ -31,6 +31,7 @@ use gig_web::{
     App, AppSettings, Clock as _, Door, Following, Hasher, HeldDesk, SystemClock, Traffic, Watch,
 };
 use tokio::signal::unix::{SignalKind, signal};
+use zeroize::Zeroizing;
 
 pub(crate) use self::place::{AUTHORITY, LOCK, SOCKET, SocketPath};
 use self::{
@@ -46,6 +47,7 @@ use self::{
 use crate::{
     args::serve::ServeArgs,
     backup::{Part, under_way::refuse_half},
+    error_chain,
     exit_status::ExitStatus,
     stderr::tell,
 };
@@ -314,26 +316,40 @@ fn welcome(appliance: &Appliance, args: &ServeArgs, local: SocketAddr) -> anyhow
              others have accounts on this machine, let people come by a name and TLS\n",
         );
     }
-    if appliance.store.users()?.is_empty() {
-        let minted = gig_web::mint_setup()?;
-        let now = SystemClock.now();
-        let expires = now.checked_add(SETUP_LASTS)?;
-        let (digest, link) = (minted.digest, minted.text);
-        appliance.change(&gig_web::Change::OpenSetup {
-            digest,
-            expires,
-            // Each node of a fleet prints one, and none knows which of them is read.
-            beside: database::url()?.is_some(),
-        })?;
-        tell(&format!(
+    if !appliance.store.users()?.is_empty() {
+        tell(&format!("gig: console: {url}/\n"));
+        return Ok(());
+    }
+    match open_setup(appliance) {
+        Ok(link) => tell(&format!(
             "gig: nobody can sign in yet: make the first admin with this link, once, within an hour:\n  \
              {url}/setup/{}\n",
             *link
-        ));
-    } else {
-        tell(&format!("gig: console: {url}/\n"));
+        )),
+        // A full disk, for one: what runs is served, and says what is wrong.
+        Err(error) => {
+            error_chain::print(&error);
+            tell(&format!(
+                "gig: nobody can sign in yet, and no link for the first admin could be made: start gig serve again when \
+                 that is mended\ngig: console: {url}/\n"
+            ));
+        }
     }
     Ok(())
+}
+
+/// What the first admin is made by, once.
+fn open_setup(appliance: &Appliance) -> anyhow::Result<Zeroizing<String>> {
+    let minted = gig_web::mint_setup()?;
+    let now = SystemClock.now();
+    let expires = now.checked_add(SETUP_LASTS)?;
+    appliance.change(&gig_web::Change::OpenSetup {
+        digest: minted.digest,
+        expires,
+        // Each node of a fleet prints one, and none knows which of them is read.
+        beside: database::url()?.is_some(),
+    })?;
+    Ok(minted.text)
 }
 
 /// Done when gig is told to stop. Listening begins now.

@@ -55,23 +55,26 @@ impl Place {
         &self.dir
     }
 
-    /// Puts the certificate of this start in the place of the former one's, for `gig ca show`.
+    /// Puts the certificate of this start in the place of the former one's, for `gig ca show`. Where it cannot be
+    /// written, as on a full disk, none is there and that is told: the appliance serves without.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the former one stays.
     pub(crate) fn show_authority(&self, pem: Option<&str>) -> anyhow::Result<()> {
         let path = self.dir.join(AUTHORITY);
-        let done = match pem {
-            Some(pem) => {
-                let beside = self.dir.join(format!("{AUTHORITY}.new"));
-                fs::write(&beside, pem).and_then(|()| fs::rename(&beside, &path))
+        if let Some(pem) = pem {
+            let beside = self.dir.join(format!("{AUTHORITY}.new"));
+            let written = fs::write(&beside, pem).and_then(|()| fs::rename(&beside, &path));
+            let Err(error) = written else { return Ok(()) };
+            tracing::warn!(%error, file = %path.display(), "gig ca show shows nothing until the next start: it cannot be written");
+            let _half = fs::remove_file(&beside);
+        }
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot replace {}", path.display()))
             }
-            None => match fs::remove_file(&path) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-                removed => removed,
-            },
-        };
-        done.with_context(|| format!("cannot replace {}", path.display()))
+            _gone => Ok(()),
+        }
     }
 
     /// The socket by which this machine's commands reach the appliance; only its owner can open it.

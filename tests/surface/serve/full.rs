@@ -165,6 +165,28 @@ fn what_was_refused_before_a_kill_is_told_when_it_serves_again() {
 }
 
 #[test]
+fn it_starts_on_a_full_disk_and_lets_nothing_out() {
+    let Some(disk) = Disk::mount() else { return };
+    let (mut appliance, token, seen) = asking(&disk);
+    disk.fill();
+    appliance.until("what is refused is noted", |one| one.untold() > 0);
+    appliance.child.kill().expect("kill it");
+    appliance.child.wait().expect("its end");
+    let before = seen.load(Ordering::SeqCst);
+    let appliance = appliance.kill_and_start_again();
+    let ready = || Ask::new("GET", "/readyz").send(&appliance);
+    assert_eq!(ready().status, 503, "{}", ready().body);
+    // Read by who looks for why.
+    let health = Ask::new("GET", "/api/v1/health")
+        .token(&token)
+        .send(&appliance);
+    assert_eq!(health.status, 200, "{health:?}");
+    assert_eq!(seen.load(Ordering::SeqCst), before);
+    disk.free();
+    appliance.until("it is ready again", |_| ready().status == 200);
+}
+
+#[test]
 fn a_full_disk_and_one_that_is_held_let_nothing_out_and_the_gap_is_told() {
     let Some(disk) = Disk::mount() else { return };
     let (appliance, token, seen) = asking(&disk);
