@@ -37,6 +37,10 @@ struct Kept {
     /// Records that the other side will never have: removed before they were delivered, or refused.
     #[serde(default)]
     missed: u64,
+    /// Which records were asked for when delivery was last told to whose record it is, as a search is written.
+    /// None in a file of before this was kept.
+    #[serde(default)]
+    asked: Option<String>,
 }
 
 fn start() -> String {
@@ -59,6 +63,7 @@ impl Cursor {
                 last: BTreeMap::new(),
                 began: log.end().context("cannot read the record")?.to_string(),
                 missed: 0,
+                asked: None,
             },
             Err(error) => return Err(error).with_context(|| format!("cannot read {shown}")),
         };
@@ -72,6 +77,16 @@ impl Cursor {
             path: path.to_owned(),
             kept,
         })
+    }
+
+    /// Whether it was told that these are delivered.
+    pub(crate) fn is_told(&self, asked: &str) -> bool {
+        self.kept.asked.as_deref() == Some(asked)
+    }
+
+    /// It is told now; kept with the next batch.
+    pub(crate) fn now_told(&mut self, asked: String) {
+        self.kept.asked = Some(asked);
     }
 
     /// Where delivery goes on. The record must still be the one that was delivered up to here.
@@ -204,6 +219,7 @@ mod tests {
                 last: BTreeMap::new(),
                 began: began.to_owned(),
                 missed: 0,
+                asked: None,
             },
         };
         let missing = |began: &str, marks: &str, places: &[(u32, u64)]| {

@@ -48,14 +48,19 @@ fn an_export_by_hand_is_recorded_before_it_is_written_and_a_delivery_when_it_beg
     let to = format!("syslog+tcp://127.0.0.1:{port}");
     let cursor = appliance.path("cursor");
     let cursor = cursor.to_str().expect("UTF-8");
-    for _ in 0..2 {
-        let words = ["audit", "export", &record, "--to", &to, "--cursor", cursor];
-        let sent = appliance.gig(&words, "");
-        assert_eq!(sent.status, 0, "{sent:?}");
+    let words = ["audit", "export", &record, "--to", &to, "--cursor", cursor];
+    let narrow = [&words[..], &["--verdict", "deny"]].concat();
+    // A narrow one that goes on, and then asks for everything.
+    for (words, times) in [(&narrow[..], 2), (&words[..], 2)] {
+        for _ in 0..times {
+            let sent = appliance.gig(words, "");
+            assert_eq!(sent.status, 0, "{sent:?}");
+        }
     }
     let told = appliance.exports(&token);
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert_eq!(told[0], format!("record sent to {to}: all of it"));
+    assert_eq!(told.len(), 4, "{told:?}");
+    let newest = ["all of it", "verdict=deny"].map(|what| format!("record sent to {to}: {what}"));
+    assert_eq!(told[..2], newest);
     if appliance.database.is_none() {
         // By the data directory of nobody it cannot be told.
         let elsewhere = tempfile::tempdir().expect("a folder");

@@ -62,8 +62,8 @@ pub(super) fn tell_export(file: &Path, how: &str, filter: &Filter) -> anyhow::Re
         .context("refusing to export records when that is not recorded")
 }
 
-/// As the console writes a search.
-fn asked(filter: &Filter) -> String {
+/// As the console writes a search; empty where all of the record is asked for.
+pub(super) fn asked(filter: &Filter) -> String {
     let Filter {
         since,
         until,

@@ -39,11 +39,13 @@ pub(super) fn execute(
     };
     let reading = || format!("cannot read {}", file.display());
     let url = to.url().to_owned();
-    // What goes on where it stopped was told when it began.
-    if !path.exists() {
-        told::tell_export(file, &format!("sent to {}", to.place()), filter)?;
-    }
     let mut cursor = Cursor::open(path, &url, log.as_mut())?;
+    // What goes on where it stopped was told when it began; what is asked for anew was not.
+    let asked = told::asked(filter);
+    if !cursor.is_told(&asked) {
+        told::tell_export(file, &format!("sent to {}", to.place()), filter)?;
+        cursor.now_told(asked);
+    }
     let mut missed = 0;
     let mut marks = cursor.resume(log.as_mut())?;
     let mut sender = Sender::new(to, &args)?;
