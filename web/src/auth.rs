@@ -22,7 +22,7 @@ pub(crate) mod pace;
 pub(crate) mod refusals;
 pub(crate) mod sign_in;
 
-use self::refusals::Refused;
+use self::{pace::Pace, refusals::Refused};
 
 use crate::{
     api_error::Problem,
@@ -287,8 +287,10 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
             Redirect::to(FACTOR).into_response()
         }
         Ok(caller) => {
-            let paced = !caller.owner && pace::is_counted(&parts.method, &route);
-            if paced && let Err(problem) = app.paces.take(&caller.turn()) {
+            let pace = Pace::of(&parts.method, &route).filter(|_| !caller.owner);
+            if let Some(pace) = pace
+                && let Err(problem) = app.paces.take(pace, &caller.turn())
+            {
                 return match api {
                     true => problem.into_response(),
                     false => crate::pages::problem(&problem),

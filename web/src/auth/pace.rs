@@ -2,9 +2,12 @@
 //! that went wrong or a token that leaked fills neither the record nor anybody's day. All tokens of one person have a
 //! bound together, and those that tokens made that of one: making tokens buys nothing.
 //!
-//! Promises that reading is never counted, but for exports, each of which is in the record; nor what only computes, nor what runs sandboxes, which has bounds of its own
-//! and which gateways ask for as often as they are asked, nor what throws somebody out; and that this machine's owner,
-//! at gig's own socket, waits for nothing. Kept in memory, by each node.
+//! What runs sandboxes is counted apart and fifty times as wide: gateways ask for it as often as they are asked, and
+//! each time is in the record.
+//!
+//! Promises that reading is never counted, but for exports, each of which is in the record; nor what only computes, nor
+//! what throws somebody out; and that this machine's owner, at gig's own socket, waits for nothing. Kept in memory, by
+//! each node.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -14,32 +17,86 @@ use tokio::time::Instant;
 
 use crate::{api_error::Problem, places::Turn};
 
-/// Of each caller, when all of their changes are there again.
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// What changes something that is kept.
+    Changes,
+    /// What starts, attaches to, registers or stops a sandbox.
+    Runs,
+}
+
+impl Pace {
+    /// Of this request, as `METHOD /path/of/the/route`; `None`: it is not counted.
+    pub(crate) fn of(method: &Method, route: &str) -> Option<Self> {
+        let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        match () {
+            () if RUNS.contains(&route) => Some(Self::Runs),
+            () if route == EXPORT => Some(Self::Changes),
+            () if reads || FREE.contains(&route) => None,
+            () => Some(Self::Changes),
+        }
+    }
+}
+
+/// Both, of every caller.
 #[derive(Debug)]
 pub(crate) struct Paces {
-    full: Mutex<HashMap<String, Instant>>,
-    /// After how long one more change is there.
-    each: Duration,
-    /// What is taken off, if nothing was of late.
-    burst: Duration,
+    changes: Counted,
+    runs: Counted,
 }
 
 impl Paces {
-    /// So many a minute, and twice as many at once.
-    pub(crate) fn new(a_minute: u32) -> Self {
-        let a_minute = a_minute.max(1);
+    /// So many changes a minute, and twice as many at once.
+    pub(crate) fn new(changes_a_minute: u32) -> Self {
+        let runs = changes_a_minute.max(1).saturating_mul(RUNS_TO_A_CHANGE);
         Self {
-            full: Mutex::default(),
-            each: MINUTE / a_minute,
-            burst: 2 * MINUTE,
+            changes: Counted::new(
+                changes_a_minute,
+                "you change more than anybody does in a minute",
+            ),
+            runs: Counted::new(
+                runs,
+                "you start and stop more sandboxes than anybody does in a minute",
+            ),
         }
     }
 
-    /// Takes one change of this caller.
+    /// Takes one of this caller.
     ///
     /// # Errors
     /// 429 where they made as many as may be, with the seconds to wait.
-    pub(crate) fn take(&self, caller: &Turn) -> Result<(), Problem> {
+    pub(crate) fn take(&self, pace: Pace, caller: &Turn) -> Result<(), Problem> {
+        match pace {
+            Pace::Changes => self.changes.take(caller),
+            Pace::Runs => self.runs.take(caller),
+        }
+    }
+}
+
+/// Of each caller, when all of theirs are there again.
+#[derive(Debug)]
+struct Counted {
+    full: Mutex<HashMap<String, Instant>>,
+    /// After how long one more is there.
+    each: Duration,
+    /// What is taken off, if nothing was of late.
+    burst: Duration,
+    /// What is wrong where there are too many.
+    words: &'static str,
+}
+
+impl Counted {
+    fn new(a_minute: u32, words: &'static str) -> Self {
+        Self {
+            full: Mutex::default(),
+            each: MINUTE / a_minute.max(1),
+            burst: 2 * MINUTE,
+            words,
+        }
+    }
+
+    fn take(&self, caller: &Turn) -> Result<(), Problem> {
         let now = Instant::now();
         let mut full = self.full.lock();
         if full.len() >= MOST {
@@ -60,8 +117,7 @@ impl Paces {
         }
         if most > self.burst {
             let wait = (most - self.burst).as_secs_f64().ceil();
-            let words =
-                "you change more than anybody does in a minute: go on when Retry-After says";
+            let words = format!("{}: go on when Retry-After says", self.words);
             let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_often", words);
             #[expect(
                 clippy::cast_possible_truncation,
@@ -76,25 +132,14 @@ impl Paces {
     }
 }
 
-/// Whether this is counted, as `METHOD /path/of/the/route`.
-pub(crate) fn is_counted(method: &Method, route: &str) -> bool {
-    let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-    (!reads && !FREE.contains(&route)) || route == EXPORT
-}
-
 /// Read, and recorded each time.
 pub(crate) const EXPORT: &str = "GET /api/v1/audit/export/{format}";
 
 /// What changes nothing that is kept, or has bounds of its own.
-pub(crate) const FREE: [&str; 15] = [
+pub(crate) const FREE: [&str; 10] = [
     "POST /api/v1/policies/check",
     "POST /api/v1/policies/{name}/simulate",
     "POST /api/v1/policies/{name}/suggest",
-    "POST /api/v1/servers/{name}/start",
-    "POST /api/v1/servers/{name}/register",
-    "DELETE /api/v1/sandboxes/{id}",
-    "POST /servers/{name}/start",
-    "POST /sandboxes/{id}/stop",
     // Whoever leaves is not kept, nor who throws somebody out who has got hold of their session or token.
     "POST /sign-out",
     "DELETE /api/v1/sessions/{id}",
@@ -106,6 +151,18 @@ pub(crate) const FREE: [&str; 15] = [
     "POST /api/v1/webhooks/{name}/answer",
 ];
 
+/// What runs sandboxes.
+const RUNS: [&str; 6] = [
+    "POST /api/v1/servers/{name}/start",
+    "GET /api/v1/servers/{name}/attach",
+    "POST /api/v1/servers/{name}/register",
+    "DELETE /api/v1/sandboxes/{id}",
+    "POST /servers/{name}/start",
+    "POST /sandboxes/{id}/stop",
+];
+
+/// So that a gateway may ask for as many at once as an appliance runs at most, 4,096.
+const RUNS_TO_A_CHANGE: u32 = 50;
 /// As many tokens of one person as work at full speed.
 const TOGETHER: u32 = 5;
 const MINUTE: Duration = Duration::from_secs(60);
@@ -119,7 +176,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn so_many_changes_are_made_at_once_and_then_as_many_as_time_gives() {
         let paces = Paces::new(60);
-        let take = |who: &str| paces.take(&who.into());
+        let take = |who: &str| paces.take(Pace::Changes, &who.into());
         for _ in 0..120 {
             take("token a").unwrap();
         }
@@ -148,7 +205,7 @@ mod tests {
                 own: own.into(),
                 person: person.into(),
             };
-            paces.take(&turn).is_ok()
+            paces.take(Pace::Changes, &turn).is_ok()
         };
         // One that went wrong takes what is its own.
         assert_eq!((0..500).filter(|_| take("token 0", "ana")).count(), 120);
@@ -159,10 +216,35 @@ mod tests {
         assert!(take("token x", "ben"));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn running_sandboxes_has_a_pace_of_its_own_and_a_wide_one() {
+        let paces = Paces::new(60);
+        let runs = |many: usize| {
+            let tries = (0..many).filter(|_| paces.take(Pace::Runs, &"gateway".into()).is_ok());
+            tries.count()
+        };
+        assert_eq!(runs(10_000), 6_000);
+        let refused = paces.take(Pace::Runs, &"gateway".into()).unwrap_err();
+        assert!(refused.detail.contains("sandboxes"), "{}", refused.detail);
+        paces.take(Pace::Changes, &"gateway".into()).unwrap();
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(runs(100), 50);
+        let of = |route: &str| {
+            let method = route.split(' ').next().unwrap().parse().unwrap();
+            Pace::of(&method, route)
+        };
+        assert_eq!(of("GET /api/v1/servers/{name}/attach"), Some(Pace::Runs));
+        assert_eq!(of("POST /servers/{name}/start"), Some(Pace::Runs));
+        assert_eq!(of("POST /api/v1/users"), Some(Pace::Changes));
+        assert_eq!(of(EXPORT), Some(Pace::Changes));
+        assert_eq!(of("GET /api/v1/servers"), None);
+        assert_eq!(of("POST /sign-out"), None);
+    }
+
     #[test]
     fn every_route_that_is_not_counted_is_one() {
         let routes = include_str!("../router.rs");
-        for free in FREE.into_iter().chain([EXPORT]) {
+        for free in FREE.into_iter().chain(RUNS).chain([EXPORT]) {
             let (_, path) = free.split_once(' ').unwrap();
             assert!(routes.contains(&format!("\"{path}\"")), "{free}");
         }

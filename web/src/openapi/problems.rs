@@ -10,7 +10,7 @@ use utoipa::{
     },
 };
 
-use crate::auth::pace;
+use crate::auth::pace::Pace;
 
 /// Completes each operation's answers.
 pub(super) struct Problems;
@@ -36,7 +36,7 @@ fn complete(path: &str, item: &mut PathItem) {
     for (method, operation) in operations {
         let Some(operation) = operation else { continue };
         let responses = &mut operation.responses.responses;
-        if pace::is_counted(&method, &format!("{method} {path}")) {
+        if Pace::of(&method, &format!("{method} {path}")).is_some() {
             let too_often = ResponseBuilder::new()
                 .description("the caller changes too much in a minute, or wrote too much today")
                 .content(TYPE, ContentBuilder::new().schema(Some(problem())).build())
