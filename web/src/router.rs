@@ -220,12 +220,18 @@ fn console() -> Router<Arc<App>> {
         .route("/audit", get(pages::audit::search))
         .route("/audit/{id}", get(pages::audit::show))
         .route("/searches", post(pages::audit::save))
-        .route("/searches/{id}/remove", post(pages::audit::forget))
+        .route(
+            "/searches/{id}/remove",
+            get(confirm::search).post(pages::audit::forget),
+        )
         .route("/live", get(pages::live::show))
         .route("/live/events", get(pages::live::follow))
         .route("/sandboxes", get(pages::sandboxes::list))
         .route("/sandboxes/{id}", get(pages::sandboxes::show))
-        .route("/sandboxes/{id}/stop", post(pages::sandboxes::stop))
+        .route(
+            "/sandboxes/{id}/stop",
+            get(confirm::sandbox).post(pages::sandboxes::stop),
+        )
         .route(
             "/servers",
             get(pages::servers::list).post(pages::servers::add),

@@ -135,12 +135,23 @@ pub(crate) async fn save(
 
 /// Removes a search; the console does the same.
 pub(crate) async fn forget(app: &App, caller: &Caller, id: String) -> Result<(), Problem> {
+    let found = removable(app, caller, &id).await?;
+    let change = Change::RemoveSearch { id: found.id };
+    app.change(caller.actor(app), change).await.map(drop)
+}
+
+/// One that the caller may remove.
+pub(crate) async fn removable(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+) -> Result<SavedSearch, Problem> {
     caller.require(Permission::ReadAudit)?;
     let kept = app.ask(|store| store.searches()).await?;
     let found = kept.into_iter().find(|one| one.id == id);
     let found = found.ok_or_else(|| ChangeError::Missing {
         what: "saved search",
-        name: id.clone(),
+        name: id.to_owned(),
     })?;
     if *found.author != *caller.name && !caller.may(Permission::ManageUsers) {
         return Err(Problem::forbidden(format!(
@@ -148,8 +159,7 @@ pub(crate) async fn forget(app: &App, caller: &Caller, id: String) -> Result<(),
             found.author
         )));
     }
-    let change = Change::RemoveSearch { id };
-    app.change(caller.actor(app), change).await.map(drop)
+    Ok(found)
 }
 
 /// What a search asks, written as the console writes it: nothing that it does not know, nothing twice.

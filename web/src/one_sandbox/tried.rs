@@ -32,8 +32,10 @@ pub(crate) struct Destination {
     pub(crate) allowed: u64,
     pub(crate) denied: u64,
     pub(crate) would_deny: u64,
-    /// Why it was refused last.
+    /// Why it was refused last, or would have been.
     pub(crate) reason: Option<String>,
+    /// The record that says so, from which a rule is made.
+    pub(crate) refused: Option<String>,
     /// The newest record of it, and when that was.
     pub(crate) record: String,
     pub(crate) last: String,
@@ -111,8 +113,9 @@ impl Gathered {
             "deny" => *denied += 1,
             _ => *would += 1,
         }
-        if verdict != "allow" && one.seen.reason.is_none() {
+        if verdict != "allow" && one.seen.refused.is_none() {
             one.seen.reason.clone_from(&row.reason);
+            one.seen.refused = Some(id(found));
         }
     }
 
@@ -222,6 +225,12 @@ mod tests {
             Some("path_not_allowed")
         );
         assert_eq!(tried.destinations[0].last, "2026-11-21T09:30:09Z");
+        let refused = tried.destinations.iter().map(|one| one.refused.as_deref());
+        assert_eq!(
+            refused.collect::<Vec<_>>(),
+            [Some("1-9"), Some("1-3"), None],
+            "the newest of each"
+        );
     }
 
     #[test]

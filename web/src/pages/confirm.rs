@@ -11,10 +11,11 @@ use serde::Deserialize;
 
 use super::{Answer, Frame, in_query, shown};
 use crate::{
-    api::{secrets::view, sessions},
+    api::{sandboxes, searches, secrets::view, sessions},
     api_error::Problem,
     app::App,
     auth::Caller,
+    profile::Sight,
     role::Permission,
 };
 
@@ -282,5 +283,43 @@ pub(crate) async fn webhook(
         format!("/settings/webhooks/{}", webhook.name),
         &[("act", "remove")],
     );
+    Ok(shown(&page))
+}
+
+/// `GET /sandboxes/{id}/stop`.
+pub(crate) async fn sandbox(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Answer {
+    caller.require(Permission::RunSandboxes)?;
+    let found = sandboxes::find(&app, &caller, &id, &Sight::plain(&caller))?;
+    if found.ended.is_some() {
+        return Err(Problem::missing("running sandbox", &id).into());
+    }
+    let title = format!("Stop the sandbox of {}", found.server);
+    let place = format!("/sandboxes/{}", found.id);
+    let page = ConfirmPage::new(&caller, "/sandboxes", title)
+        .says(format!(
+            "It runs for {}. Its programs end at once, and what they have not written is lost.",
+            found.profile
+        ))
+        .says("Its record stays.")
+        .posts(format!("{place}/stop"), &[])
+        .back(place);
+    Ok(shown(&page))
+}
+
+/// `GET /searches/{id}/remove`.
+pub(crate) async fn search(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Answer {
+    let found = searches::removable(&app, &caller, &id).await?;
+    let title = format!("Remove the search {}", found.title);
+    let page = ConfirmPage::new(&caller, "/audit", title)
+        .says("It is there for nobody any more. What it finds stays.")
+        .posts(format!("/searches/{}/remove", found.id), &[]);
     Ok(shown(&page))
 }

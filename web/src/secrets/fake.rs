@@ -35,9 +35,14 @@ impl Secrets for FakeSecrets {
                 one.versions.push(version(one.versions.len() as u64 + 1));
                 Ok(one.versions.len() as u64)
             }
-            (SecretDoing::Remove { .. }, Some(at)) => {
+            (SecretDoing::Remove { version }, Some(at)) => {
                 announce("removed").map_err(SecretError::NotRecorded)?;
-                kept.remove(at);
+                let one = kept.get_mut(at).ok_or_else(missing)?;
+                one.versions
+                    .retain(|each| version.is_some_and(|ends| each.version != ends));
+                if one.versions.is_empty() {
+                    kept.remove(at);
+                }
                 Ok(0)
             }
         }

@@ -333,6 +333,18 @@ const ASKS: &[(&str, &str, &str, [bool; 5])] = &[
         EDITORS,
     ),
     (
+        "/sandboxes/{sandbox}",
+        "/sandboxes/{sandbox}/stop",
+        "/sandboxes/{sandbox}/stop",
+        ADMINS,
+    ),
+    (
+        "/audit",
+        "/searches/s1/remove",
+        "/searches/s1/remove",
+        ADMINS,
+    ),
+    (
         "/settings",
         "/settings/webhooks/ops/remove",
         "/settings/webhooks/ops",
@@ -355,12 +367,25 @@ fn sends(page: &str) -> String {
 async fn what_destroys_something_is_asked_about_first() {
     let appliance = Furnished::new().await;
     let cookies = signed_in(&appliance);
+    let fields = [
+        ("cookie", cookies[4].as_str()),
+        ("origin", "http://127.0.0.1"),
+        ("content-type", "application/x-www-form-urlencoded"),
+    ];
+    // One version of it can end without the other.
+    let second = "act=rotate&value=second&grace=5";
+    let rotated = appliance
+        .send("POST /secrets/MAIL_TOKEN", &fields, second)
+        .await;
+    assert_eq!(rotated.status, 303, "{}", rotated.body);
     let before = all(&appliance);
     let mut forms = Vec::new();
     for (page, asks, action, lets) in ASKS {
         let leads = appliance.page(&format!("GET {page}"), &cookies[4]).await;
         assert!(
-            leads.body.contains(&format!("href=\"{asks}\"")),
+            leads
+                .body
+                .contains(&appliance.filled(&format!("href=\"{asks}\""))),
             "{page}: {}",
             leads.body
         );
@@ -376,23 +401,24 @@ async fn what_destroys_something_is_asked_about_first() {
             }
             if place == 4 {
                 let form = format!("method=\"post\" action=\"{action}\"");
+                let form = appliance.filled(&form);
                 assert!(asked.body.contains(&form), "{asks}: {}", asked.body);
-                // There is one version: the secret goes with it.
-                if !asks.contains("version") {
-                    forms.push((asks, format!("POST {action}"), sends(&asked.body)));
-                }
+                forms.push((asks, format!("POST {action}"), sends(&asked.body)));
             }
         }
     }
     assert_eq!(all(&appliance), before, "who looks changes nothing");
-    let fields = [
-        ("cookie", cookies[4].as_str()),
-        ("origin", "http://127.0.0.1"),
-        ("content-type", "application/x-www-form-urlencoded"),
-    ];
     for (asks, what, body) in forms {
         let done = appliance.send(&what, &fields, &body).await;
         assert_eq!(done.status, 303, "{what} {body}: {}", done.body);
+        if asks.contains("version") {
+            let left = appliance
+                .page("GET /secrets/MAIL_TOKEN", &fields[0].1)
+                .await;
+            let ends = |version| left.body.contains(&format!("End version {version}<"));
+            assert_eq!((ends(1), ends(2)), (false, true), "{}", left.body);
+            continue;
+        }
         let gone = appliance.page(&format!("GET {asks}"), &cookies[4]).await;
         let kept = asks.ends_with("/factor");
         assert!(
