@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{read, sources};
 
-/// The names of all test functions, of the tests that macros make, and of the checks in a machine of their own.
+/// The names of all test functions, of the tests that macros and tables make, and of the checks in a machine of their
+/// own. A function that is no test is none.
 fn tests() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let machine = read("tests/vm/checks".as_ref());
@@ -17,15 +18,27 @@ fn tests() -> BTreeSet<String> {
             .map(str::to_owned),
     );
     for path in sources() {
+        // Of the attributes that stand before a line.
+        let mut is_test = false;
         for line in read(&path).lines() {
             let line = line.trim();
-            let after = line.split_once("fn ").map(|(_, rest)| rest);
-            // A macro's table: `name: …`, `name = …`.
-            let name = after.map_or_else(
-                || line.split([':', ' ']).next(),
-                |rest| rest.split(['(', '<']).next(),
-            );
-            names.insert(name.unwrap_or_default().to_owned());
+            if line.starts_with("#[") {
+                is_test |= line.contains("test");
+                continue;
+            }
+            match line.split_once("fn ") {
+                Some((_, rest)) if is_test => {
+                    let name = rest.split(['(', '<']).next();
+                    names.insert(name.unwrap_or_default().to_owned());
+                }
+                Some(_) => {}
+                // A macro's table: `name: …`, `name = …`, `name,`.
+                None => {
+                    let name = line.split([':', ' ', ',', ';']).next();
+                    names.insert(name.unwrap_or_default().to_owned());
+                }
+            }
+            is_test &= line.starts_with("//");
             // A test with a main of its own names its tests in literals.
             names.extend(line.split('"').skip(1).step_by(2).map(str::to_owned));
         }

@@ -22,6 +22,10 @@ struct Wish {
     layers: bool,
     term_after: Option<u64>,
     kill_after: Option<u64>,
+    /// What the program makes, and is not to be there before the go.
+    makes: Option<PathBuf>,
+    /// The go is never given.
+    abandon: bool,
 }
 
 pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
@@ -51,6 +55,8 @@ fn run(hub: &Hub, wish: Wish) -> ExitCode {
         layers,
         term_after,
         kill_after,
+        makes,
+        abandon,
         ..
     } = wish;
     let lease = (!disconnected).then(|| hub.lease().expect("a lease"));
@@ -65,6 +71,16 @@ fn run(hub: &Hub, wish: Wish) -> ExitCode {
         for report in prepared.layers() {
             println!("{}: {:?}", report.layer.name(), report.enforcement);
         }
+    }
+    let nothing_is_made = || {
+        std::thread::sleep(LONG_ENOUGH);
+        makes.as_ref().is_none_or(|path| !path.exists())
+    };
+    assert!(makes.is_none() || nothing_is_made(), "it ran before the go");
+    if abandon {
+        drop(prepared);
+        assert!(nothing_is_made(), "it ran without a go");
+        return ExitCode::SUCCESS;
     }
     let mut running = match prepared.go() {
         Ok(running) => running,
@@ -98,6 +114,9 @@ fn run(hub: &Hub, wish: Wish) -> ExitCode {
         Err(error) => say(&error, 125),
     }
 }
+
+/// For a program that does not wait to show itself.
+const LONG_ENOUGH: Duration = Duration::from_millis(300);
 
 fn say(error: &dyn std::error::Error, code: u8) -> ExitCode {
     eprint!("confine: {error}");
@@ -145,6 +164,8 @@ fn parse(args: Vec<OsString>) -> Wish {
         layers: false,
         term_after: None,
         kill_after: None,
+        makes: None,
+        abandon: false,
     };
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
@@ -164,6 +185,7 @@ fn parse(args: Vec<OsString>) -> Wish {
         match option.as_str() {
             "--term-after" => wish.term_after = Some(number()),
             "--kill-after" => wish.kill_after = Some(number()),
+            "--makes" => wish.makes = Some(value.into()),
             _ => set(&mut wish.spec, &option, &value),
         }
     }
@@ -177,6 +199,7 @@ fn flag(wish: &mut Wish, option: &str) -> bool {
         "--single" => wish.single = true,
         "--disconnected" => wish.disconnected = true,
         "--layers" => wish.layers = true,
+        "--abandon" => wish.abandon = true,
         "--strict" => wish.spec.seccomp = SeccompProfile::Strict,
         "--terminal" => wish.spec.stdio.controlling_terminal = true,
         _ => return false,

@@ -8,6 +8,7 @@ use std::process::Stdio;
 use crate::lab::{Test, command, eventually, everybody, give, own_directory, run, running};
 
 pub(crate) const TESTS: &[Test] = &[
+    ("the_program_waits_for_the_go", waits),
     ("exit_status_is_the_programs_own", status),
     ("missing_and_unfit_programs_have_their_codes", codes),
     ("scripts_run_by_their_first_line", scripts),
@@ -18,6 +19,23 @@ pub(crate) const TESTS: &[Test] = &[
     ("streams_pass_untouched", streams),
     ("strict_profile_starts_programs", strict),
 ];
+
+fn waits() {
+    for who in everybody() {
+        let dir = own_directory(*who);
+        let made = dir.path().join("made");
+        let (bind, makes) = (format!("{}:/tmp/out", dir.path().display()), made.display());
+        let makes = makes.to_string();
+        let options = ["--rw", &bind, "--makes", &makes];
+        let program = ["--", "/bin/sh", "-c", "echo ran > /tmp/out/made"];
+        let abandoned = run(*who, &[&options[..], &["--abandon"], &program].concat());
+        assert_eq!(abandoned.code, Some(0), "{who:?}: {abandoned:?}");
+        assert!(!made.exists(), "{who:?}");
+        let ended = run(*who, &[&options[..], &program].concat());
+        assert_eq!(ended.code, Some(0), "{who:?}: {ended:?}");
+        assert_eq!(fs::read_to_string(&made).unwrap(), "ran\n", "{who:?}");
+    }
+}
 
 fn status() {
     for who in everybody() {
