@@ -184,29 +184,39 @@ fn network(row: &Row) -> Value {
 }
 
 fn dns(row: &Row) -> Value {
-    let (code, word) = match row.verdict.as_deref() {
-        Some("deny") => (3, "NXDomain"),
-        _ => (0, "NoError"),
-    };
+    let code = answered(row);
+    let query = row.host.as_ref().map(|host| {
+        json!({ "hostname": host, "type": row.method.as_deref().unwrap_or("A"), "class": "IN" })
+    });
     let mut event = Map::new();
     put(&mut event, network(row));
     put(
         &mut event,
         json!({
-            "query": {
-                "hostname": row.host.as_deref().unwrap_or_default(),
-                "type": row.method.as_deref().unwrap_or("A"),
-                "class": "IN",
-            },
+            "query": query,
             "query_time": moment(row).as_millisecond(),
-            "rcode": word,
-            "rcode_id": code,
+            "rcode": code.map(|(_, word)| word),
+            "rcode_id": code.map(|(code, _)| code),
             // What answered is gig itself, not the host that was asked for.
             "dst_endpoint": { "svc_name": "dns", "port": 53 },
             "connection_info": { "direction": "Outbound", "direction_id": 2 },
         }),
     );
     Value::Object(event)
+}
+
+/// What gig's name server said (RFC 1035 §4.1.1); `None` where it said nothing.
+fn answered(row: &Row) -> Option<(u8, &'static str)> {
+    if row.findings.iter().any(|said| said.starts_with("dropped:")) {
+        return None;
+    }
+    let refused = row.verdict.as_deref() == Some("deny");
+    Some(match row.reason.as_deref().filter(|_| refused) {
+        Some("unsupported_protocol") => (5, "Refused"),
+        Some("record_unavailable" | "shutting_down" | "internal") => (2, "ServError"),
+        _ if refused => (3, "NXDomain"),
+        _ => (0, "NoError"),
+    })
 }
 
 fn http(row: &Row) -> Value {

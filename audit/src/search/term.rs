@@ -110,29 +110,32 @@ fn above(name: &str) -> Option<&str> {
     name.split_once('.').map(|(_, above)| above)
 }
 
-/// Every word of a record's texts, in lower case: runs of letters and digits.
+/// Every word of a record's texts, in lower case: runs of letters and digits. What gig says and what a sandbox chose
+/// have a bound each: nothing that is asked for keeps a record from being found by what gig says of it.
 pub(crate) fn words_of(row: &Row, mut each: impl FnMut(&str)) {
-    let single = [
-        row.host.as_ref(),
-        row.method.as_ref(),
-        row.path.as_ref(),
+    let says = [
         row.rule.as_ref(),
         row.reason.as_ref(),
         row.server.as_ref(),
         row.profile.as_ref(),
         row.policy.as_ref(),
         row.protocol.as_ref(),
+    ];
+    let chosen = [
+        row.host.as_ref(),
+        row.method.as_ref(),
         row.dst_ip.as_ref(),
         row.tls.as_ref().and_then(|tls| tls.sni.as_ref()),
+        row.path.as_ref(),
     ];
-    let texts = single.into_iter().flatten();
-    let mut left = MOST_WORDS;
-    for text in texts.chain(&row.secrets).chain(&row.findings) {
-        for word in words_in(text).take(left) {
-            left -= 1;
-            each(&word);
-        }
-    }
+    let says = says.into_iter().flatten().chain(&row.secrets);
+    bounded(says.chain(&row.findings), &mut each);
+    bounded(chosen.into_iter().flatten(), &mut each);
+}
+
+fn bounded<'t>(texts: impl Iterator<Item = &'t String>, each: &mut impl FnMut(&str)) {
+    let words = texts.flat_map(|text| words_in(text));
+    words.take(MOST_WORDS).for_each(|word| each(&word));
 }
 
 /// The words of one text, in lower case.
@@ -153,7 +156,7 @@ const FNV_PRIME: u64 = 0x0100_0000_01b3;
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 /// A sandbox may ask for names of many labels; nobody asks for a suffix this deep.
 const MOST_DOMAINS: usize = 16;
-/// Words of one record that can be found: a sandbox must not inflate the index with long paths.
+/// Words of one record that can be found, of gig's and of the sandbox's: none may inflate the index with long paths.
 const MOST_WORDS: usize = 96;
 /// A word is found by its beginning of this length.
 const LONGEST_WORD: usize = 48;
@@ -189,7 +192,8 @@ mod tests {
         };
         let mut words = Vec::new();
         words_of(&row, |word| words.push(word.to_owned()));
-        assert_eq!(words.len(), MOST_WORDS);
+        assert_eq!(words.len(), MOST_WORDS + 1);
         assert!(words.contains(&"über".to_owned()));
+        assert!(words.contains(&"last".to_owned()), "what gig says is found");
     }
 }

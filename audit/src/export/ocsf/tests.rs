@@ -254,3 +254,36 @@ fn an_address_is_no_host_name_and_an_observed_denial_passed() {
         "https://[2001:db8::1]/"
     );
 }
+
+#[test]
+fn what_the_name_server_answered_is_told_and_nothing_where_it_did_not() {
+    let said = |verdict: &str, reason: Option<&str>, finding: Option<&str>| {
+        let one = read(&Row {
+            verdict: Some(verdict.into()),
+            reason: reason.map(Into::into),
+            findings: finding.map(Into::into).into_iter().collect(),
+            host: finding.is_none().then(|| "a.example".into()),
+            sandbox: Some("0193".into()),
+            ..row("dns")
+        });
+        (one["rcode"].clone(), one["query"]["hostname"].clone())
+    };
+    let asked = json!("a.example");
+    for (reason, code) in [
+        ("host_not_allowed", "NXDomain"),
+        ("malformed_name", "NXDomain"),
+        ("unsupported_protocol", "Refused"),
+        ("record_unavailable", "ServError"),
+    ] {
+        assert_eq!(
+            said("deny", Some(reason), None),
+            (json!(code), asked.clone()),
+            "{reason}"
+        );
+    }
+    assert_eq!(said("allow", None, None), (json!("NoError"), asked.clone()));
+    let would = said("would_deny", Some("host_not_allowed"), None);
+    assert_eq!(would, (json!("NoError"), asked));
+    let dropped = said("deny", Some("request_rate"), Some("dropped:40"));
+    assert_eq!(dropped, (Value::Null, Value::Null));
+}
