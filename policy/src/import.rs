@@ -103,6 +103,15 @@ pub fn import(
     Ok(imported)
 }
 
+/// In which ports another's entry was wider than ours is.
+#[derive(Debug, Clone, Copy)]
+enum Ports {
+    /// Allowed without one.
+    AnyAllowed,
+    /// Denied with one.
+    OneDenied,
+}
+
 /// What is gathered while a document is read.
 #[derive(Debug, Default)]
 struct Reading {
@@ -133,6 +142,18 @@ impl Reading {
     fn narrowed(&mut self, line: u64, message: impl Into<String>) {
         let message = message.into();
         self.narrowed.insert(Remark { line, message });
+    }
+
+    /// Tells that a host that was allowed, or denied, at one port or at every one is so at others here.
+    fn narrowed_ports(&mut self, line: u64, of: Ports) {
+        let message = match of {
+            Ports::AnyAllowed => {
+                "a host without a port was allowed at every port, and is at 443 and 80 here: add `ports` where others \
+                 are needed"
+            }
+            Ports::OneDenied => "one port of a host was denied, and here the whole host is",
+        };
+        self.narrowed(line, message);
     }
 
     /// Tells of every field but the `known` ones: what it kept from passing, passes here.

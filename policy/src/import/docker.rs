@@ -3,7 +3,7 @@
 //! `sbx policy allow|deny network "a,b:443"`, and the older `docker sandbox network proxy NAME
 //! --allow-host H --block-host H --bypass-host H`.
 
-use super::{Reading, split_port};
+use super::{Ports, Reading, split_port};
 use crate::draft::DraftTarget;
 
 pub(super) fn read(text: &str, reading: &mut Reading) {
@@ -110,6 +110,9 @@ fn resource_of(verb: &str, resource: &str, line: u64, reading: &mut Reading) {
             reading.entries.clear();
             reading.narrowed(line, "everything was denied: nothing is allowed");
         }
+        if port.is_some() {
+            reading.narrowed_ports(line, Ports::OneDenied);
+        }
         reading.deny(deep.as_deref().unwrap_or(host), line);
         return;
     }
@@ -131,11 +134,7 @@ fn resource_of(verb: &str, resource: &str, line: u64, reading: &mut Reading) {
             Some(port) => entry.ports.push(port),
             None => return,
         },
-        None => {
-            let message =
-                "a host without a port was allowed at every port, and is at 443 and 80 here";
-            reading.narrowed(line, message);
-        }
+        None => reading.narrowed_ports(line, Ports::AnyAllowed),
     }
     // Addresses were how anything but HTTP was let through.
     if matches!(entry.target, DraftTarget::Ip(_)) && !entry.ports.is_empty() {

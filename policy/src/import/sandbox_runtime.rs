@@ -1,7 +1,7 @@
 //! Settings of sandbox-runtime (`srt`): `network.allowedDomains`, `deniedDomains`, and which hosts its
 //! proxy does not open.
 
-use super::{Reading, node, split_port};
+use super::{Ports, Reading, node, split_port};
 
 pub(super) fn read(text: &str, reading: &mut Reading) {
     let Some(root) = node::root(text, reading) else {
@@ -30,7 +30,7 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
                 Some(port) => entry.ports.push(port),
                 None => continue,
             },
-            None => reading.narrowed(line, ANY_PORT),
+            None => reading.narrowed_ports(line, Ports::AnyAllowed),
         }
         entry.passthrough = pinned.contains(&text);
         reading.allow(entry);
@@ -42,8 +42,12 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
             reading.entries.clear();
             return;
         }
+        if port.is_some() {
+            reading.narrowed_ports(line, Ports::OneDenied);
+        }
         reading.deny(host, line);
     }
+    reading.unread("network", network, &READ);
     for (text, line) in node::texts(node::field(network, "allowUnixSockets")) {
         let message =
             format!("the socket {text} is no policy's: bind it with `gig run --rw {text}`");
@@ -51,5 +55,15 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
     }
 }
 
-const ANY_PORT: &str = "a host without a port was allowed at every port, and is at 443 and 80 \
-                        here: add `ports` where others are needed";
+/// What is read, and what is of its own proxy and sandbox: where they listen, and what the program may listen at.
+const READ: [&str; 9] = [
+    "allowedDomains",
+    "deniedDomains",
+    "tlsTerminate",
+    "allowUnixSockets",
+    "allowAllUnixSockets",
+    "allowLocalBinding",
+    "httpProxyPort",
+    "socksProxyPort",
+    "allowMachLookup",
+];

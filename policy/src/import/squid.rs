@@ -9,7 +9,7 @@ use std::{
     hash::Hash,
 };
 
-use super::{Reading, with_apex};
+use super::{Ports, Reading, with_apex};
 use crate::host::Port;
 
 /// One `acl`: its type and values, gathered over its lines.
@@ -88,6 +88,7 @@ fn allow(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut
     let mut hosts: Option<Vec<String>> = None;
     let mut ports: Option<Vec<Port>> = None;
     let mut methods: Option<Vec<String>> = None;
+    let mut tunnels = false;
     for name in names {
         let (negated, name) = match name.strip_prefix('!') {
             Some(name) => (true, name),
@@ -121,7 +122,9 @@ fn allow(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut
                 let found = values().map(|(value, _)| value.clone());
                 // A tunnel is how HTTPS asks a proxy; what is asked for inside is looked at here.
                 let found: Vec<_> = found.filter(|method| method != "CONNECT").collect();
-                if !found.is_empty() {
+                if found.is_empty() {
+                    tunnels = true;
+                } else {
                     methods = Some(both(methods, found));
                 }
             }
@@ -137,6 +140,13 @@ fn allow(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut
         reading.narrowed(line, message);
         return;
     };
+    if ports.is_none() && tunnels && methods.is_none() {
+        let message = "only tunnels were allowed, to every port: here they are to 443, and to what `ports` names";
+        reading.narrowed(line, message);
+        ports = Some(Port::new(443).into_iter().collect());
+    } else if ports.is_none() {
+        reading.narrowed_ports(line, Ports::AnyAllowed);
+    }
     for host in hosts {
         let Some(mut entry) = reading.target(&host, line) else {
             continue;

@@ -262,6 +262,16 @@ fn squid_lines_in_their_order() {
         2,
         "{narrowed:?}"
     );
+    // Tunnels alone, and no plain HTTP.
+    let (tunnels, _, narrower) = egress(
+        Format::Squid,
+        "acl a dstdomain a.example.com\nacl t method CONNECT\nhttp_access allow t a\n",
+    );
+    assert_eq!(
+        tunnels,
+        "egress:\n  - host: a.example.com\n    ports: [443]"
+    );
+    assert!(narrower[0].contains("tunnels"), "{narrower:?}");
     let later = egress(
         Format::Squid,
         "acl a dstdomain a.example.com\nhttp_access allow a\nhttp_access deny a\n",
@@ -309,6 +319,10 @@ fn no_field_that_is_not_read_is_dropped_in_silence() {
             "docker sandbox network proxy x --allow-host a.example.com:443\n\
              docker sandbox network proxy y --allow-host b.example.com:443\n",
         ),
+        (
+            Format::SandboxRuntime,
+            r#"{"network": {"allowedDomains": ["a.example.com:443"], "mitmProxy": {"socketPath": "/x"}}}"#,
+        ),
     ] {
         let (_, wider, _) = egress(format, text);
         assert_eq!(wider.len(), 1, "{text}: {wider:?}");
@@ -352,6 +366,24 @@ fn no_denial_and_no_port_is_dropped_in_silence() {
             "{text}: {:?}",
             wider(format, text)
         );
+    }
+    // Nor in which ports there are fewer here.
+    for (format, text) in [
+        (
+            Format::SandboxRuntime,
+            r#"{"network": {"allowedDomains": ["a.example.com:443"], "deniedDomains": ["b.example.com:25"]}}"#,
+        ),
+        (
+            Format::Docker,
+            "sbx policy allow network a.example.com:443\nsbx policy deny network b.example.com:25\n",
+        ),
+        (
+            Format::Squid,
+            "acl g dstdomain a.example.com\nhttp_access allow g\n",
+        ),
+    ] {
+        let narrower = egress(format, text).2;
+        assert_eq!(narrower.len(), 1, "{text}: {narrower:?}");
     }
     // What names a port, and none that is one, opens no other.
     for (format, text) in [
