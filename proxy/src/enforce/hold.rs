@@ -117,7 +117,7 @@ impl Waiting<'_> {
         gone: impl Future<Output = ()> + Send,
     ) -> Outcome {
         let subject = self.caller.subject();
-        let deadline = Instant::now() + self.most;
+        let deadline = Instant::now() + self.most + LAST_WORD;
         let mut gone = std::pin::pin!(gone);
         loop {
             // From here on a change is heard, so that none falls between the look and the wait.
@@ -219,5 +219,7 @@ impl Drop for GivenUp<'_> {
     }
 }
 
+/// A word that was given in time, and taken as such, is on its way from another node for this long.
+const LAST_WORD: Duration = Duration::from_secs(1);
 /// In every record of what waited.
 pub const HELD: &str = "held";

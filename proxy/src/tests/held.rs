@@ -390,3 +390,18 @@ async fn a_connection_of_an_unknown_protocol_waits_for_a_word_and_for_its_progra
         lab.assert_denied_once(DenyReason::HostNotAllowed);
     }
 }
+
+#[tokio::test]
+async fn a_word_of_the_last_moment_is_heard() {
+    let desk = Arc::default();
+    let (lab, origin) = lab_with(&HOLDING.replace("5m", "1s"), &desk).await;
+    let client = lab.https("api.test", "http/1.1").await;
+    let waiting = sending(&lab, client, request("/shut", "api.test", false));
+    let _held = desk.until_asked(1).await;
+    // Taken at another node within the second, and heard here behind it.
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    desk.say(allow("ana"));
+    let (_client, answer) = waiting.await.unwrap();
+    assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+    assert_eq!(origin.seen.requests().len(), 1);
+}
