@@ -9,7 +9,7 @@ use anyhow::Context;
 use gig_audit::{Entry, Event, VerdictWord};
 use gig_netns::Lease;
 use gig_proxy::{Subject, credential::Wallet};
-use gig_sandbox::{Design, ExitStatus, Network as Net, Place, Running, WaitError};
+use gig_sandbox::{Design, ExitStatus, Kept, Network as Net, Place, Running, WaitError};
 use gig_web::{
     Attached, Decide, Decided, Ruling, SandboxFacts, Wanted,
     control::{EndCause, Ended},
@@ -59,8 +59,8 @@ pub(super) struct Begun {
     pub(super) attached: Option<Attached>,
 }
 
-/// Starts a sandbox, and sees to its end. Its secrets are at hand before its policy is decided: while that
-/// is held no policy changes, and a service may take its time.
+/// Starts a sandbox, and sees to its end. Its secrets are at hand and its files looked through before its policy is
+/// decided: while that is held no policy changes, and a service, or an image of some gigabytes, may take its time.
 pub(super) async fn start(
     fleet: Arc<Fleet>,
     wanted: Wanted,
@@ -68,12 +68,14 @@ pub(super) async fn start(
     attached: bool,
 ) -> anyhow::Result<Begun> {
     let (seat, given, runtime) = at_hand(&fleet, &wanted).await?;
+    let kept = files_of(&wanted, &runtime).await?;
     let (theirs, runtime_of_start) = (Arc::clone(&fleet), runtime.clone());
     let Decided { ruling, hold } = decide().await?;
     let asked = Asked {
         wanted,
         ruling,
         given,
+        kept,
         seat: Arc::new(seat),
         attached,
     };
@@ -112,11 +114,23 @@ pub(super) async fn at_hand(
     Ok((seat, given, runtime))
 }
 
+/// What was registered for its server, if it is that still.
+async fn files_of(wanted: &Wanted, runtime: &Handle) -> anyhow::Result<Option<Kept>> {
+    let server = &wanted.server;
+    let Some(source) = server.spec.source.clone() else {
+        return Ok(None);
+    };
+    let name = server.name.clone();
+    let looking = runtime.spawn_blocking(move || server_files::vetted(&name, &source));
+    looking.await.context("the start was lost")?.map(Some)
+}
+
 /// What is to be started.
 struct Asked {
     wanted: Wanted,
     ruling: Ruling,
     given: Option<Given>,
+    kept: Option<Kept>,
     seat: Arc<Seat>,
     attached: bool,
 }
@@ -217,8 +231,6 @@ fn build(
 ) -> anyhow::Result<Built> {
     let Asked { wanted, .. } = asked;
     let source = wanted.server.spec.source.as_ref();
-    let kept = source.map(|source| server_files::vetted(&wanted.server.name, source));
-    let kept = kept.transpose()?;
     let streams = match asked.attached {
         true => Streams::attached()?,
         false => Streams::logged()?,
@@ -230,7 +242,7 @@ fn build(
         explicit_port: machine.explicit_port,
         sentinels: given.unwrap_or_default(),
         stdio: streams.theirs,
-        kept,
+        kept: asked.kept,
         private: fleet.tls_key.clone(),
     };
     let spec = program::spec(&wanted.server.spec, around)?;
