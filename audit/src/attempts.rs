@@ -24,6 +24,9 @@ pub struct Traffic {
     pub attempts: Vec<Attempt>,
     /// Records that were taken into account.
     pub records: u64,
+    /// Refusals of private addresses of which only host and port are known, where some requests of these passed:
+    /// which of them were refused is a guess.
+    pub guessed: u64,
 }
 
 /// What an outcome is of: a request by its id, else the connection.
@@ -167,6 +170,7 @@ impl Gathering {
         Traffic {
             attempts: attempts.into_iter().map(|(attempt, ..)| attempt).collect(),
             records,
+            guessed: 0,
         }
     }
 }

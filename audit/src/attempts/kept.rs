@@ -67,6 +67,7 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
             requested.insert((&one.server, asked.host(), asked.port()));
         }
     }
+    traffic.guessed = guessed(&known, &dialled);
     for (one, asked, outcome) in known {
         let place = (one.server.as_str(), asked.host(), asked.port());
         let is_told = match &asked {
@@ -89,6 +90,24 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
         }
     }
     (traffic, unreadable)
+}
+
+/// Refusals that are told of a place, where several requests were let go there and not all of them refused.
+fn guessed(known: &[(&KeptAttempt, Asked, Outcome)], dialled: &HashMap<Place<'_>, Dialled>) -> u64 {
+    let mut let_go: HashMap<Place<'_>, (u64, u64)> = HashMap::new();
+    for (one, asked, outcome) in known {
+        if *outcome == Outcome::Allowed && matches!(asked, Asked::Request { .. }) {
+            let place = (one.server.as_str(), asked.host(), asked.port());
+            let (several, times) = let_go.entry(place).or_default();
+            *several += 1;
+            *times += one.count;
+        }
+    }
+    let unsure = let_go.iter().filter_map(|(place, (several, times))| {
+        let refused = dialled.get(place)?.times;
+        (*several > 1 && refused < *times).then_some(refused)
+    });
+    unsure.sum()
 }
 
 /// What was let pass and refused where it was dialled was denied, as often as that is told; the rest passed.
@@ -227,6 +246,26 @@ mod tests {
             ]
         );
         assert_eq!(of_kept(&all).0.records, 18);
+    }
+
+    #[test]
+    fn of_refusals_that_are_told_of_a_place_it_is_said_where_they_are_a_guess() {
+        let mut outcome = kept("response", "deny", "a.example", None);
+        outcome.what.address = Some("10.1.2.3".to_owned());
+        outcome.what.reason = Some("private_address".to_owned());
+        let asked = |path| kept("request", "allow", "a.example", Some(path));
+        let guessed = |all: &[KeptAttempt]| of_kept(all).0.guessed;
+        let all = |times, paths: &[&'static str]| {
+            let refused = KeptAttempt {
+                count: times,
+                ..outcome.clone()
+            };
+            let requests = paths.iter().map(|path| asked(path));
+            std::iter::once(refused).chain(requests).collect::<Vec<_>>()
+        };
+        assert_eq!(guessed(&all(2, &["/x"])), 0, "there is one that it can be");
+        assert_eq!(guessed(&all(6, &["/x", "/y"])), 0, "it was each of them");
+        assert_eq!(guessed(&all(2, &["/x", "/y"])), 2);
     }
 
     #[test]

@@ -48,11 +48,16 @@ pub(super) struct Covered {
     behind: u64,
     /// More than one answer holds.
     cut: bool,
+    /// The first day, of which all is in it: attempts are kept by days.
+    whole: Option<String>,
+    /// Refusals of which nobody knows which requests they were.
+    guessed: u64,
 }
 
 impl Covered {
     pub(super) const fn is_complete(&self) -> bool {
-        self.since.is_none() && self.left_out == 0 && self.behind == 0 && !self.cut
+        let read = self.since.is_none() && self.left_out == 0 && self.behind == 0 && !self.cut;
+        read && self.guessed == 0
     }
 
     /// In a sentence or two.
@@ -66,6 +71,18 @@ impl Covered {
             (None, false) if self.days == 1 => "All of the last day.".to_owned(),
             (None, false) => format!("All of the last {} days.", self.days),
         };
+        if let Some(day) = self.whole.as_ref().filter(|_| self.since.is_none()) {
+            words = format!(
+                "{words} Attempts are kept by days: {day} (UTC) is in it from its beginning."
+            );
+        }
+        if self.guessed > 0 {
+            words = format!(
+                "{words} Of {} refusals of private addresses host and port are kept: which of their requests they \
+                 were is a guess.",
+                self.guessed
+            );
+        }
         if self.left_out > 0 {
             words = format!(
                 "{words} {} records more were left out: of each server and day {MOST_ATTEMPTS} attempts that differ are \
@@ -131,6 +148,7 @@ impl Recorded {
         for (under, other) in other.groups {
             let one = self.groups.entry(under).or_default();
             one.records += other.records;
+            one.guessed += other.guessed;
             one.attempts.extend(other.attempts);
         }
         self.unreadable += other.unreadable;
@@ -253,8 +271,11 @@ pub(super) fn read(app: &App, span: &Span) -> Result<Recorded, Problem> {
         left_out: 0,
         behind: extent.behind,
         cut: extent.cut,
+        whole: since.get(..DATE).map(str::to_owned),
+        guessed: 0,
     };
     let mut read = Recorded::of_kept(attempts, under);
+    covered.guessed = read.groups.values().map(|one| one.guessed).sum();
     if !beyond.is_empty() {
         let is_new = |row: &Row| {
             let server = row.server.clone().unwrap_or_default();
@@ -274,6 +295,9 @@ pub(super) fn read(app: &App, span: &Span) -> Result<Recorded, Problem> {
     read.extent = covered;
     Ok(read)
 }
+
+/// Of an RFC 3339 time, in octets.
+const DATE: usize = 10;
 
 /// For the records of the span; of these servers, where they all have names.
 fn query(span: &Span, since: &str, servers: Option<&[(String, u64)]>) -> Query {
@@ -336,3 +360,29 @@ pub(super) const MOST_OCTETS: usize = 64 * 1024 * 1024;
 const WITHIN: SignedDuration = SignedDuration::from_secs(10);
 /// Records of one page.
 pub(super) const AT_ONCE: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_says_where_it_begins_and_what_is_a_guess() {
+        let mut covered = Covered {
+            days: 7,
+            whole: Some("2026-11-19".to_owned()),
+            ..Covered::default()
+        };
+        assert!(covered.is_complete());
+        assert_eq!(
+            covered.words(),
+            "All of the last 7 days. Attempts are kept by days: 2026-11-19 (UTC) is in it from its beginning."
+        );
+        covered.guessed = 3;
+        assert!(!covered.is_complete());
+        assert!(
+            covered.words().contains("Of 3 refusals"),
+            "{}",
+            covered.words()
+        );
+    }
+}
