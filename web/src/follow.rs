@@ -188,7 +188,8 @@ impl Follower {
 }
 
 impl App {
-    /// Puts what the store says in force, ends sandboxes of servers that are no longer registered; false
+    /// Puts what the store says in force, ends sandboxes of servers that are no longer registered, and those that
+    /// somebody asked to end elsewhere; false
     /// when something could not be read, which denies everything where it was needed.
     fn look_again(&self, _alone: &OwnedRwLockWriteGuard<()>) -> bool {
         let said = in_force::decide_again(self.store.as_ref(), self.control.as_ref());
@@ -196,6 +197,20 @@ impl App {
             return false;
         };
         in_force::end_unknown(&said, self.control.as_ref());
+        self.end_asked_for()
+    }
+
+    /// Ends what somebody asked to end at another node; false where nobody can tell.
+    fn end_asked_for(&self) -> bool {
+        let Ok(asked) = self.store.stops() else {
+            return false;
+        };
+        for sandbox in self.control.sandboxes() {
+            if sandbox.ended.is_none() && asked.contains(&sandbox.id.to_string()) {
+                // One that ends by itself at this moment is what was wanted.
+                let _ended = self.control.stop(sandbox.id);
+            }
+        }
         true
     }
 

@@ -38,6 +38,7 @@ mod sign_on;
 mod source;
 mod sqlite;
 mod standing;
+mod stops;
 mod tables;
 mod teams;
 #[cfg(test)]
@@ -359,6 +360,12 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`].
     fn searches(&self) -> Result<Vec<SavedSearch>, StoreError>;
+
+    /// Ids of sandboxes that somebody asked to end lately at a node that does not have them.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn stops(&self) -> Result<Vec<String>, StoreError>;
 
     /// Whether policies are changed by two people.
     ///

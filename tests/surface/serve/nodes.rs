@@ -189,6 +189,38 @@ fn a_node_that_was_killed_tells_what_it_refused_and_what_it_ran_is_lost_on_every
     assert_eq!(whole.status, 0, "{whole:?}");
 }
 
+#[test]
+fn a_sandbox_is_stopped_from_any_node() {
+    let server = Postgres::start();
+    let (one, two) = (node(&server), node(&server));
+    let token = one.token("admin");
+    one.policy(&token, WANTED);
+    one.server("asker", ASKER);
+    let sandbox = one.run("asker");
+    two.until_decided("it asks", &["--sandbox", &sandbox, "--verdict", "allow"]);
+    let path = format!("/api/v1/sandboxes/{sandbox}");
+    let stop = |token: &str| {
+        let stop = Ask::new("DELETE", &path).token(token);
+        stop.send(&two).status
+    };
+    let look = || Ask::new("GET", &path).token(&token).send(&one).json()["state"].clone();
+    assert_eq!(stop(&one.token("viewer")), 403);
+    let cookie = two.first_admin();
+    let asks = format!("/sandboxes/{sandbox}/stop");
+    let page = Ask::new("GET", &asks).cookie(&cookie).send(&two);
+    assert!(page.body.contains("Stop the sandbox of asker?"), "{page:?}");
+    assert_eq!(look(), "running", "who looks stops nothing");
+    assert_eq!(stop(&token), 202);
+    one.until("it ends where it ran", |_| look() == "ended");
+    let told = one.decided(&["--sandbox", &sandbox, "--event", "admin"]);
+    let asked = told.iter().filter(|entry| {
+        let says = entry["findings"].to_string();
+        says.contains("sandbox stop asked for") && entry["server"] == "asker"
+    });
+    assert_eq!(asked.count(), 1, "{told:?}");
+    assert_eq!(stop(&token), 404, "it is over");
+}
+
 /// Whoever knows a key of another node's removes nothing of that node's unless they name it, and it is told.
 #[test]
 fn what_a_node_prunes_by_hand_is_its_own_unless_another_is_named() {

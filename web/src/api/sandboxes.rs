@@ -23,10 +23,10 @@ use crate::{
     app::{App, Instance, has_program},
     auth::Caller,
     control::{LogFrom, SandboxFacts, SandboxLog},
-    one_sandbox::{self, ENDED, OneSandbox, RUNNING},
+    one_sandbox::{self, ELSEWHERE, ENDED, OneSandbox, RUNNING},
     profile::{Sight, Whose},
     role::Permission,
-    store::Name,
+    store::{Change, Name},
 };
 
 /// A sandbox, as shown.
@@ -273,15 +273,23 @@ pub(crate) async fn start_server(
     }
 }
 
-/// Stops a sandbox; the console does the same.
+/// Stops a sandbox, whichever node has it; the console does the same.
 pub(crate) async fn stop_sandbox(
-    app: &App,
+    app: &Arc<App>,
     caller: &Caller,
     id: &str,
     sight: &Sight,
 ) -> Result<(), Problem> {
-    caller.require(Permission::RunSandboxes)?;
-    let found = find(app, caller, id, sight)?;
+    let found = match stoppable(app, caller, id, sight).await? {
+        Stoppable::Here(found) => found,
+        Stoppable::Elsewhere(view) => {
+            let sandbox = view.id.parse().map(SandboxId::new);
+            let sandbox = sandbox.map_err(|_| Problem::missing("sandbox", id))?;
+            let server = view.server;
+            let change = Change::StopSandbox { sandbox, server };
+            return app.change(caller.actor(app), change).await.map(drop);
+        }
+    };
     let entry = act(
         app,
         caller,
@@ -291,6 +299,33 @@ pub(crate) async fn stop_sandbox(
     );
     app.record(entry).await?;
     Ok(app.control.stop(found.id)?)
+}
+
+/// A sandbox that may be asked to end.
+pub(crate) enum Stoppable {
+    /// By this gig.
+    Here(SandboxFacts),
+    /// By another node, as far as the record says.
+    Elsewhere(SandboxView),
+}
+
+/// Where it runs, for who may stop it.
+pub(crate) async fn stoppable(
+    app: &Arc<App>,
+    caller: &Caller,
+    id: &str,
+    sight: &Sight,
+) -> Result<Stoppable, Problem> {
+    caller.require(Permission::RunSandboxes)?;
+    let missing = match find(app, caller, id, sight) {
+        Ok(found) => return Ok(Stoppable::Here(found)),
+        Err(missing) => missing,
+    };
+    let known = one_sandbox::find(app, caller, id, sight).await?;
+    match known.view.state {
+        ELSEWHERE => Ok(Stoppable::Elsewhere(known.view)),
+        _ => Err(missing),
+    }
 }
 
 /// What somebody does to a sandbox, for the record.

@@ -11,10 +11,16 @@ use serde::Deserialize;
 
 use super::{Answer, Frame, in_query, shown};
 use crate::{
-    api::{sandboxes, searches, secrets::view, sessions},
+    api::{
+        sandboxes::{self, SandboxView, Stoppable},
+        searches,
+        secrets::view,
+        sessions,
+    },
     api_error::Problem,
     app::App,
     auth::Caller,
+    one_sandbox::ENDED,
     profile::Sight,
     role::Permission,
 };
@@ -292,17 +298,20 @@ pub(crate) async fn sandbox(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Answer {
-    caller.require(Permission::RunSandboxes)?;
-    let found = sandboxes::find(&app, &caller, &id, &Sight::plain(&caller))?;
-    if found.ended.is_some() {
+    let one = match sandboxes::stoppable(&app, &caller, &id, &Sight::plain(&caller)).await? {
+        Stoppable::Here(found) => SandboxView::from(found),
+        Stoppable::Elsewhere(view) => view,
+    };
+    if one.state == ENDED {
         return Err(Problem::missing("running sandbox", &id).into());
     }
-    let title = format!("Stop the sandbox of {}", found.server);
-    let place = format!("/sandboxes/{}", found.id);
+    let title = format!("Stop the sandbox of {}", one.server);
+    let place = format!("/sandboxes/{}", one.id);
     let page = ConfirmPage::new(&caller, "/sandboxes", title)
         .says(format!(
-            "It runs for {}. Its programs end at once, and what they have not written is lost.",
-            found.profile
+            "It runs for {}. Its program is asked to end, and ends ten seconds later in any case; what it has not \
+             written is lost.",
+            one.profile
         ))
         .says("Its record stays.")
         .posts(format!("{place}/stop"), &[])

@@ -5,6 +5,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use gig_audit::{Entry, VerdictWord};
+use gig_policy::SandboxId;
 use jiff::Timestamp;
 
 use super::{
@@ -301,6 +302,13 @@ pub enum Change {
         /// Which.
         name: String,
     },
+    /// A sandbox that another node has is to end.
+    StopSandbox {
+        /// Which.
+        sandbox: SandboxId,
+        /// The registered server it runs.
+        server: String,
+    },
     /// A search of the record is kept for all who read it.
     SaveSearch {
         /// Its id.
@@ -374,7 +382,7 @@ impl Actor {
 }
 
 impl Change {
-    /// Whether another policy may be in force somewhere afterwards.
+    /// Whether another policy may be in force somewhere afterwards, or a sandbox be there no more.
     #[must_use]
     pub fn touches_policies(&self) -> bool {
         matches!(
@@ -388,6 +396,7 @@ impl Change {
                 | Self::RemoveTeam { .. }
                 | Self::SaveServer { .. }
                 | Self::RemoveServer { .. }
+                | Self::StopSandbox { .. }
                 | Self::Decide { .. }
         ) || matches!(self, Self::SignOn { teams, .. } if !teams.is_empty())
     }

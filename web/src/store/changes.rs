@@ -2,7 +2,7 @@
 
 use super::{
     Actor, Applied, Assignment, Change, ChangeError, Place, Server, alone, factors, held, name,
-    proposals, rows, sessions, setup, sign_on, standing,
+    proposals, rows, sessions, setup, sign_on, standing, stops,
     tables::{DatabaseError, OptionalExtension as _, Params, Refused, Transaction},
     teams, webhooks,
 };
@@ -72,6 +72,7 @@ pub(super) fn make(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outc
         Change::RemoveWebhook { name } => webhooks::remove(db, name)?,
         Change::SaveServer { .. } => return save_server(db, change, actor),
         Change::RemoveServer { name } => remove_server(db, name)?,
+        Change::StopSandbox { sandbox, .. } => stops::ask(db, *sandbox, now)?,
         Change::SaveSearch { .. } => save_search(db, change, actor)?,
         Change::RemoveSearch { id } => {
             let sql = "DELETE FROM searches WHERE id = ?1";

@@ -20,7 +20,7 @@ use super::{
     Finish, Hearing, HeldRow, HeldWord, News, Once, Placed, PolicyHead, PolicyVersion, Proposal,
     SavedSearch, SecondFactor, Server, Session, Store, StoreError, Team, Telling, Token, ToldRow,
     ToldState, User, Webhook, Witness, factors, heard, held, name, once, proposals, rows, sessions,
-    teams, told, tries, webhooks,
+    stops, teams, told, tries, webhooks,
 };
 
 /// A database that keeps the tables.
@@ -397,6 +397,10 @@ impl<T: Tables> Store for T {
 
     fn searches(&self) -> Result<Vec<SavedSearch>, StoreError> {
         self.read(|db| db.query_all(rows::SEARCHES, (), rows::search))
+    }
+
+    fn stops(&self) -> Result<Vec<String>, StoreError> {
+        self.read(stops::asked)
     }
 
     fn two_person_rule(&self) -> Result<bool, StoreError> {

@@ -149,6 +149,7 @@ const PASSING: &[&str] = &[
     "heard",
     "written",
     "tries",
+    "stops",
 ];
 
 impl PostgresStore {

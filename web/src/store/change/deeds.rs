@@ -57,6 +57,7 @@ impl Change {
             Self::SaveServer { .. } if applied.before.is_none() => Deed::ServerAdd,
             Self::SaveServer { .. } => Deed::ServerSave,
             Self::RemoveServer { .. } => Deed::ServerRemove,
+            Self::StopSandbox { .. } => Deed::ServerUse,
             Self::SaveSearch { .. } => Deed::SearchAdd,
             Self::RemoveSearch { .. } => Deed::SearchRemove,
             Self::TwoPersonRule { on: true } => Deed::TwoPersonOn,
@@ -87,6 +88,7 @@ impl Change {
             | Self::RemoveTeam { name, .. }
             | Self::RemoveWebhook { name }
             | Self::RemoveServer { name } => name,
+            Self::StopSandbox { server, .. } => server,
             Self::StartSession { user, .. } => user,
             Self::EndSession { id }
             | Self::RemoveToken { id }
@@ -124,6 +126,9 @@ impl Change {
             }
             Self::SaveServer { name, .. } => entry.server = Some(name.as_str().into()),
             Self::RemoveServer { name } => entry.server = Some(name.as_str().into()),
+            Self::StopSandbox { sandbox, server } => {
+                (entry.sandbox, entry.server) = (Some(*sandbox), Some(server.as_str().into()));
+            }
             _ => {}
         }
     }

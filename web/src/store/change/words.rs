@@ -79,6 +79,7 @@ impl Change {
                 format!("server {what}: {}", spec.told_command())
             }
             Self::RemoveServer { .. } => "server removed".to_owned(),
+            Self::StopSandbox { .. } => "sandbox stop asked for".to_owned(),
             Self::SaveSearch { id, title, query } => {
                 format!("search \"{title}\" ({id}) saved: {query}")
             }
