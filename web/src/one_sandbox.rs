@@ -116,6 +116,26 @@ pub(crate) async fn find(
     Err(missing())
 }
 
+/// What runs on other nodes, by the record alone; nothing where that cannot be read now, which health says.
+pub(crate) async fn elsewhere(app: &Arc<App>) -> Vec<SandboxView> {
+    if !has_others(app) {
+        return Vec::new();
+    }
+    let found = recorded::elsewhere(app).await;
+    found.unwrap_or_else(|problem| {
+        tracing::debug!(
+            why = problem.detail,
+            "sandboxes of other nodes are not listed"
+        );
+        Vec::new()
+    })
+}
+
+/// Whether other nodes are on the same store: what a record of before, or of another machine, tells of is not there.
+pub(crate) fn has_others(app: &App) -> bool {
+    app.store.news().is_some()
+}
+
 /// Whether what a sandbox prints may be read with this sight, as machine or record say whose it was; what nobody
 /// knows may not. For who is beside the runtime.
 pub(crate) fn is_seen(app: &App, id: SandboxId, sight: &Sight) -> bool {

@@ -205,6 +205,16 @@ fn a_sandbox_is_stopped_from_any_node() {
     };
     let look = || Ask::new("GET", &path).token(&token).send(&one).json()["state"].clone();
     assert_eq!(stop(&one.token("viewer")), 403);
+    let listed = |node: &Appliance| {
+        let all = Ask::new("GET", "/api/v1/sandboxes")
+            .token(&token)
+            .send(node);
+        let all = all.json()["items"].as_array().expect("a list").clone();
+        let found = all.iter().find(|each| each["id"] == *sandbox);
+        found.map(|each| each["state"].clone())
+    };
+    assert_eq!(listed(&one), Some("running".into()));
+    assert_eq!(listed(&two), Some("elsewhere".into()));
     let cookie = two.first_admin();
     let asks = format!("/sandboxes/{sandbox}/stop");
     let page = Ask::new("GET", &asks).cookie(&cookie).send(&two);
@@ -212,6 +222,7 @@ fn a_sandbox_is_stopped_from_any_node() {
     assert_eq!(look(), "running", "who looks stops nothing");
     assert_eq!(stop(&token), 202);
     one.until("it ends where it ran", |_| look() == "ended");
+    assert_eq!(listed(&two), None, "it runs no more");
     let told = one.decided(&["--sandbox", &sandbox, "--event", "admin"]);
     let asked = told.iter().filter(|entry| {
         let says = entry["findings"].to_string();

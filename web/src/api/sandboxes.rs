@@ -78,7 +78,8 @@ impl From<SandboxFacts> for SandboxView {
     }
 }
 
-/// What runs, and what ran lately, newest first: everybody's for who oversees, else the caller's own.
+/// What runs on any node, and what ran lately on this one, newest first: everybody's for who oversees, else the
+/// caller's own.
 #[utoipa::path(get, path = "/api/v1/sandboxes", tag = "sandboxes",
     params(Paging, ("Gig-Profile" = Option<String>, Header, description = "only what runs for them, where a token acts for \
         others: its scopes name `profiles:act`")),
@@ -90,7 +91,7 @@ pub(crate) async fn list(
     Asked(paging): Asked<Paging>,
 ) -> Result<Json<Items<SandboxView>>, Problem> {
     let sight = Sight::of(&app, &caller, &headers).await?;
-    let items = listed(&app, &caller, &sight)?;
+    let items = listed(&app, &caller, &sight).await?;
     // An id begins with the time.
     let page = paging.page(items, Order::Falling, |one| one.id.clone())?;
     Ok(Json(page))
@@ -175,15 +176,18 @@ pub(crate) async fn log(
 }
 
 /// Those that are there for the caller; the console shows the same.
-pub(crate) fn listed(
-    app: &App,
+pub(crate) async fn listed(
+    app: &Arc<App>,
     caller: &Caller,
     sight: &Sight,
 ) -> Result<Vec<SandboxView>, Problem> {
     caller.require(Permission::Look)?;
-    let known = app.control.sandboxes().into_iter();
-    let theirs = known.filter(|one| caller.reaches(&one.server) && sight.takes_in(&one.profile));
-    Ok(theirs.map(Into::into).collect())
+    let known = app.control.sandboxes().into_iter().map(SandboxView::from);
+    let mut all: Vec<SandboxView> = known.chain(one_sandbox::elsewhere(app).await).collect();
+    all.retain(|one| caller.reaches(&one.server) && sight.takes_in(&one.profile));
+    // An id begins with the time.
+    all.sort_by(|one, other| other.id.cmp(&one.id));
+    Ok(all)
 }
 
 /// A sandbox by the text of its id.
@@ -323,7 +327,7 @@ pub(crate) async fn stoppable(
     };
     let known = one_sandbox::find(app, caller, id, sight).await?;
     match known.view.state {
-        ELSEWHERE => Ok(Stoppable::Elsewhere(known.view)),
+        ELSEWHERE if one_sandbox::has_others(app) => Ok(Stoppable::Elsewhere(known.view)),
         _ => Err(missing),
     }
 }

@@ -85,7 +85,7 @@ impl SandboxPage {
 pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer {
     let page = SandboxesPage {
         frame: Frame::new(&caller, "/sandboxes"),
-        sandboxes: listed(&app, &caller, &Sight::plain(&caller))?,
+        sandboxes: listed(&app, &caller, &Sight::plain(&caller)).await?,
     };
     Ok(shown(&page))
 }

@@ -121,7 +121,9 @@ async fn page(
     } else {
         Vec::new()
     };
-    let sandboxes = listed(app, caller, &Sight::plain(caller))?.into_iter();
+    let sandboxes = listed(app, caller, &Sight::plain(caller))
+        .await?
+        .into_iter();
     let sandboxes = sandboxes.filter(|one| one.server == server.name);
     let status = outcome
         .problem
