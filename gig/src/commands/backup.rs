@@ -103,10 +103,10 @@ fn copy(dir: &Path, to: &Path) -> anyhow::Result<()> {
     let store = SqliteStore::open(&to.join(Part::Store.name()))?;
     if let Some(url) = database::url()? {
         let fleet = PostgresStore::open(&url)?;
-        fleet
-            .save_to(&store)
-            .context("cannot back up the database")?;
-        transfer::save_to(&to.join(Part::Store.name()))?;
+        // Policies and the secrets that they name, and what is sealed by the vault's key, are of one moment.
+        let vault = || transfer::save_to(&to.join(Part::Store.name()));
+        let copied = fleet.save_to(&store, vault);
+        copied.context("cannot back up the database")??;
         let record = PostgresRecord::open(&url)?;
         record.save_to(&to.join(Part::Record.name()))?;
     }

@@ -153,13 +153,20 @@ const PASSING: &[&str] = &[
 ];
 
 impl PostgresStore {
-    /// Puts everything into `file`, in place of what is there, as of one moment; changes of all nodes
-    /// wait for it.
+    /// Puts everything into `file`, in place of what is there, as of one moment; changes of all nodes wait for it and
+    /// for `beside`, which is done behind it: what that copies is of the same moment.
     ///
     /// # Errors
     /// [`ChangeError::Store`]; `file` is as it was.
-    pub fn save_to(&self, file: &SqliteStore) -> Result<(), ChangeError> {
-        transfer(self, file, true, None).map(drop)
+    pub fn save_to<T>(
+        &self,
+        file: &SqliteStore,
+        beside: impl FnOnce() -> T,
+    ) -> Result<T, ChangeError> {
+        self.change(false, |from| {
+            pour(from, file, true, None)?;
+            Ok(beside())
+        })
     }
 
     /// Takes everything from `file`. Where there is anything already it stays and the answer is `None`, unless it is
@@ -173,7 +180,7 @@ impl PostgresStore {
         replace: bool,
         by: &Restorer,
     ) -> Result<Option<Vec<Renumbered>>, ChangeError> {
-        transfer(file, self, replace, Some(by))
+        file.change(false, |from| pour(from, self, replace, Some(by)))
     }
 }
 
@@ -196,27 +203,25 @@ impl SqliteStore {
 }
 
 /// `None` where it was not done.
-fn transfer(
-    from: &impl Tables,
+fn pour(
+    from: &Transaction<'_>,
     to: &impl Tables,
     replace: bool,
     by: Option<&Restorer>,
-) -> Result<Option<Vec<Renumbered>>, ChangeError> {
-    from.change(false, |from| {
-        let done = to.change(true, |to| {
-            if !replace && is_anything_in(to)? {
-                return Ok(None);
-            }
-            let given = numbers::given(to)?;
-            empty(to, all())?;
-            for table in COPIED {
-                copy(table, from, to)?;
-            }
-            let renumbered = by.map(|by| numbers::go_on(to, &given, by)).transpose()?;
-            Ok(Some(renumbered.unwrap_or_default()))
-        });
-        done.map_err(Refused::Change)
-    })
+) -> Result<Option<Vec<Renumbered>>, Refused> {
+    let done = to.change(true, |to| {
+        if !replace && is_anything_in(to)? {
+            return Ok(None);
+        }
+        let given = numbers::given(to)?;
+        empty(to, all())?;
+        for table in COPIED {
+            copy(table, from, to)?;
+        }
+        let renumbered = by.map(|by| numbers::go_on(to, &given, by)).transpose()?;
+        Ok(Some(renumbered.unwrap_or_default()))
+    });
+    done.map_err(Refused::Change)
 }
 
 /// Children before parents.

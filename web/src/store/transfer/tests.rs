@@ -1,6 +1,9 @@
 //! What goes from one store to another, and what does not.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use jiff::Timestamp;
 
@@ -185,7 +188,23 @@ fn what_a_fleet_keeps_goes_into_a_file_and_back_without_sessions() {
     fill(&fleet);
     let before = told(&fleet);
     assert!(before.ends_with(", 1)"), "one session: {before}");
-    fleet.save_to(&file).unwrap();
+    // What is copied beside it is of the same moment: no change gets between.
+    let changes = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        let change = || {
+            let rule = Change::TwoPersonRule { on: false };
+            let other = PostgresStore::open(&first.url()).unwrap();
+            other.apply(&rule, &actor("ana"), &|_| Ok(())).unwrap();
+            changes.fetch_add(1, Ordering::SeqCst);
+        };
+        let beside = || {
+            scope.spawn(change);
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            changes.load(Ordering::SeqCst)
+        };
+        assert_eq!(fleet.save_to(&file, beside).unwrap(), 0);
+    });
+    assert_eq!(changes.into_inner(), 1, "it was made afterwards");
     let without = before.strip_suffix(", 1)").unwrap().to_owned() + ", 0)";
     assert_eq!(told(&file), without);
 
