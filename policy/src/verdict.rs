@@ -116,7 +116,7 @@ pub struct RequestPermit {
 }
 
 /// What of a request had to be as it is for it to be allowed: no rule that lets it go takes any other, or one that
-/// grants it a secret does not.
+/// grants it a secret does not, or one whose answers are captured speaks of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DecidedOn {
     /// Its method.
@@ -128,6 +128,15 @@ pub struct DecidedOn {
 }
 
 impl DecidedOn {
+    /// On these.
+    pub(crate) const fn of(method: bool, path: bool) -> Self {
+        Self {
+            method,
+            path,
+            either: method || path,
+        }
+    }
+
     /// And what another policy decided on.
     pub(crate) const fn and(self, other: Self) -> Self {
         Self {
@@ -240,10 +249,11 @@ impl RequestPermit {
     }
 
     /// Notes what an enforcing policy would have answered. The request goes without secrets: it was granted them as
-    /// what it is not.
+    /// what it is not. What comes is captured all the same.
     pub fn observe(&mut self, denial: Box<Denial>) {
         self.grant.would_deny.get_or_insert(denial);
-        self.secrets = Arc::default();
+        let secrets = self.secrets.iter();
+        self.secrets = secrets.filter(|grant| grant.captures).cloned().collect();
     }
 
     /// The secrets that may be swapped into some request to this host and port, by whatever rule: the

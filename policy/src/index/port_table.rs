@@ -34,6 +34,8 @@ pub(crate) struct PortTable {
     /// The first request rule of each method, and of those that take any.
     methods: HashMap<Box<str>, RuleRef>,
     any_method: Option<RuleRef>,
+    /// What request rules speak of whose answers are captured.
+    capturing: DecidedOn,
 }
 
 /// What a permitted connection carries.
@@ -72,8 +74,8 @@ pub(crate) struct RequestMatch<'a> {
     /// Some rule that lets it go takes secrets in clear text.
     pub(crate) clear_text: bool,
     free: Free,
-    /// What the rules that grant secrets decided on, whatever else is open: as another request it would be granted
-    /// others.
+    /// What the rules that grant secrets decided on, whatever else is open, and those that capture: as another
+    /// request it would be granted others.
     for_secrets: DecidedOn,
 }
 
@@ -109,6 +111,7 @@ impl PortTable {
             trie: PathTrie::default(),
             methods: HashMap::new(),
             any_method: None,
+            capturing: DecidedOn::default(),
         }
     }
 
@@ -138,6 +141,10 @@ impl PortTable {
 
     fn add_request(&mut self, rule: &Rule, request: &RequestRule, protocols: Protocols) {
         let reference = &request.reference;
+        if rule.secrets.iter().any(|grant| grant.captures) {
+            let by = DecidedOn::of(request.methods.is_some(), request.paths.is_some());
+            self.capturing = self.capturing.and(by);
+        }
         match &request.methods {
             None => {
                 self.any_method.get_or_insert_with(|| reference.clone());
@@ -182,6 +189,8 @@ impl PortTable {
         path: &str,
         found: &mut RequestMatch<'a>,
     ) {
+        // Nor may a request that is not captured lead to where one is: what comes would come in as it is.
+        found.for_secrets = found.for_secrets.and(self.capturing);
         found.add(pick(&self.open, protocol), (true, true));
         self.any_path.find(protocol, (method, true), found);
         if !self.trie.is_empty() {
@@ -246,8 +255,7 @@ impl<'a> RequestMatch<'a> {
 
     /// A secret is granted for one path alone, this or another.
     pub(crate) const fn granted_by_path(&mut self) {
-        self.for_secrets.path = true;
-        self.for_secrets.either = true;
+        self.for_secrets = self.for_secrets.and(DecidedOn::of(false, true));
     }
 
     /// `any_method`, `any_path`: the grant's rule takes every one.
@@ -257,11 +265,8 @@ impl<'a> RequestMatch<'a> {
             self.free.path |= any_path;
             self.free.both |= any_method && any_path;
             if !grant.secrets.is_empty() {
-                self.for_secrets = self.for_secrets.and(DecidedOn {
-                    method: !any_method,
-                    path: !any_path,
-                    either: !(any_method && any_path),
-                });
+                let by = DecidedOn::of(!any_method, !any_path);
+                self.for_secrets = self.for_secrets.and(by);
             }
             self.rule.get_or_insert(&grant.rule);
             self.secrets.add(&grant.secrets);

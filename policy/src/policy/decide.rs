@@ -133,11 +133,7 @@ impl Policy {
                 secrets: Arc::clone(&self.own.no_secrets),
                 bound: self.bound(host, port),
                 // A person saw both.
-                decided_on: DecidedOn {
-                    method: true,
-                    path: true,
-                    either: true,
-                },
+                decided_on: DecidedOn::of(true, true),
                 observed_on: DecidedOn::default(),
                 grant: self.released(word),
             });
@@ -202,12 +198,7 @@ impl Policy {
                 let encrypted = request.protocol == AppProtocol::Https;
                 let by_path = self.add_bound((host, port), encrypted, request.path, &mut secrets);
                 let secrets = secrets.into_shared(&self.own.no_secrets);
-                let decided_on = DecidedOn {
-                    method: false,
-                    path: by_path,
-                    either: by_path,
-                };
-                (secrets, decided_on, grant)
+                (secrets, DecidedOn::of(false, by_path), grant)
             }
         };
         let (decided_on, observed_on) = match self.own.settings.mode {

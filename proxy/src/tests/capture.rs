@@ -18,6 +18,7 @@ use super::lab::{
 
 mod identity;
 mod member;
+mod overridden;
 
 const POLICY: &str = "
 version: 1

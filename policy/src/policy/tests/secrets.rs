@@ -230,4 +230,33 @@ fn what_a_secret_is_granted_for_has_to_be_as_it_is_whatever_else_is_open() {
     assert_eq!(decided(&bound, "GET", "/hook"), (false, true, true));
     // Nothing leads to where tokens are captured past the capture.
     assert_eq!(decided(&bound, "GET", "/other"), (false, true, true));
+    for (rules, expected) in [
+        (", rules: [{paths: [/token]}]", (false, true, true)),
+        (", rules: [{methods: [POST]}]", (true, false, true)),
+        (
+            ", rules: [{methods: [POST], paths: [/token]}]",
+            (true, true, true),
+        ),
+        // Every answer is captured.
+        ("", (false, false, false)),
+    ] {
+        let secrets = "secrets: [{name: T, capture: true}]";
+        let capturing = format!("egress:\n- {{host: a.b.example, {secrets}{rules}}}");
+        for open in ["a.b.example", "'*.b.example'"] {
+            let p = policy(&format!("{capturing}\n- {{host: {open}}}"));
+            let Verdict::Allow(permit) = p.decide_request(
+                &self::host("a.b.example"),
+                Port::HTTPS,
+                &RequestIntent {
+                    protocol: AppProtocol::Https,
+                    method: "GET",
+                    path: "/other",
+                },
+            ) else {
+                panic!("denied");
+            };
+            let by = permit.decided_on();
+            assert_eq!((by.method, by.path, by.either), expected, "{rules} {open}");
+        }
+    }
 }
