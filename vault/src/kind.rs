@@ -122,9 +122,10 @@ pub trait Kind: Send + Sync + fmt::Debug {
     }
 
     /// What of a stored value may leave towards no host, because gig alone uses it: a client's secret, a
-    /// private key. Asked where [`Kind::stored_parts`] has nothing.
-    fn watched_parts(&self, value: &SecretBytes) -> Vec<SecretBytes> {
-        vec![SecretBytes::copy_of(value.expose().trim_ascii())]
+    /// private key. Asked where [`Kind::stored_parts`] has nothing. With which part of the secret it is, where
+    /// hosts may be told that: an AWS session token goes beside what was signed.
+    fn watched_parts(&self, value: &SecretBytes) -> Vec<(Option<usize>, SecretBytes)> {
+        vec![(None, SecretBytes::copy_of(value.expose().trim_ascii()))]
     }
 
     /// Mints from the current stored value.

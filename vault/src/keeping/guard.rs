@@ -207,11 +207,11 @@ impl List {
             // What only gig itself uses, such as a client's secret, goes nowhere from inside.
             None => {
                 let watched = kind.map_or_else(
-                    || vec![value.duplicate()],
+                    || vec![(None, value.duplicate())],
                     |kind| kind.watched_parts(&value),
                 );
-                for part in watched {
-                    self.add((name, None), version, &Arc::new(part), false);
+                for (number, part) in watched {
+                    self.add((name, number), version, &Arc::new(part), false);
                 }
             }
         }

@@ -69,7 +69,8 @@ pub(super) async fn make(
             let provided = provide(keeper, name, &definition, &stamp, source).await?;
             let version = counted(&provided);
             if kind.stored_parts(&provided.value).is_none() {
-                behind = kind.watched_parts(&provided.value);
+                let parts = kind.watched_parts(&provided.value).into_iter();
+                behind = parts.map(|(_, part)| part).collect();
             }
             (provided.value, version, Some(provided.lifetime))
         }

@@ -122,11 +122,13 @@ impl Kind for Aws {
         part > 0
     }
 
-    fn watched_parts(&self, value: &SecretBytes) -> Vec<SecretBytes> {
+    fn watched_parts(&self, value: &SecretBytes) -> Vec<(Option<usize>, SecretBytes)> {
         let Ok(keys) = self.keys(value) else {
-            return vec![value.duplicate()];
+            return vec![(None, value.duplicate())];
         };
-        std::iter::once(keys.secret).chain(keys.token).collect()
+        // As they are minted below.
+        let parts = std::iter::once(keys.secret).chain(keys.token);
+        (1..).map(Some).zip(parts).collect()
     }
 
     fn mint<'a>(&'a self, request: MintRequest<'a>) -> MintFuture<'a> {

@@ -74,13 +74,13 @@ impl Kind for GoogleServiceAccount {
         true
     }
 
-    fn watched_parts(&self, value: &SecretBytes) -> Vec<SecretBytes> {
+    fn watched_parts(&self, value: &SecretBytes) -> Vec<(Option<usize>, SecretBytes)> {
         match serde_json::from_slice::<KeyFile>(value.expose()) {
             Ok(file) => {
                 let key = file.private_key.0;
-                vec![SecretBytes::copy_of(key.expose().trim_ascii())]
+                vec![(None, SecretBytes::copy_of(key.expose().trim_ascii()))]
             }
-            Err(_) => vec![value.duplicate()],
+            Err(_) => vec![(None, value.duplicate())],
         }
     }
 

@@ -153,10 +153,11 @@ impl Kind for Hmac {
         "hmac"
     }
 
-    fn watched_parts(&self, value: &SecretBytes) -> Vec<SecretBytes> {
+    fn watched_parts(&self, value: &SecretBytes) -> Vec<(Option<usize>, SecretBytes)> {
         let written = SecretBytes::copy_of(value.expose().trim_ascii());
         let key = self.0.key(value).filter(|key| *key != written);
-        std::iter::once(written).chain(key).collect()
+        let all = std::iter::once(written).chain(key);
+        all.map(|part| (None, part)).collect()
     }
 
     fn check(&self, value: &SecretBytes) -> Result<(), UnusableValueError> {

@@ -46,6 +46,31 @@ fn what_only_gig_uses_of_a_value_is_watched_for_by_itself() {
     }
 }
 
+#[test]
+fn former_keys_of_aws_are_known_by_their_parts_though_nobody_asked_for_them() {
+    let lab = Lab::new();
+    let key =
+        |number: u32| format!("ASIAREALREALREALREAL:secret-key-{number}:session-token-{number}");
+    put(&lab.vault, "AWS", &key(1), "kind: {aws: {}}", 0);
+    put(&lab.vault, "AWS", &key(2), "", 60);
+    lab.vault.remove(&name("AWS"), Some(2), false).unwrap();
+    put(&lab.vault, "AWS", &key(3), "", 60);
+    // As after a restart.
+    let guarded = lab.keeper().guarded();
+    let found: Vec<_> = guarded
+        .values
+        .iter()
+        .map(|known| (known.value.expose().to_vec(), known.part, known.current))
+        .collect();
+    let wanted: Vec<_> = (1..=3)
+        .flat_map(|number| {
+            [("secret-key", 1), ("session-token", 2)]
+                .map(|(part, at)| (format!("{part}-{number}").into_bytes(), Some(at), false))
+        })
+        .collect();
+    assert_eq!(found, wanted);
+}
+
 #[tokio::test]
 async fn what_only_gig_uses_of_a_provided_value_is_watched_for_too() {
     let lab = Lab::new();

@@ -133,13 +133,14 @@ impl Kind for Oauth2RefreshToken {
         true
     }
 
-    fn watched_parts(&self, value: &SecretBytes) -> Vec<SecretBytes> {
+    fn watched_parts(&self, value: &SecretBytes) -> Vec<(Option<usize>, SecretBytes)> {
         match self.stored(value) {
             Ok(stored) => {
                 let token = std::iter::once(stored.refresh_token);
-                token.chain(stored.client_secret).collect()
+                let all = token.chain(stored.client_secret);
+                all.map(|part| (None, part)).collect()
             }
-            Err(_) => vec![value.duplicate()],
+            Err(_) => vec![(None, value.duplicate())],
         }
     }
 
