@@ -74,6 +74,61 @@ fn a_value_in_any_form_is_refused_wherever_it_is_cut() {
     }
 }
 
+/// In lines of so many octets, with `between` between them.
+fn in_lines(text: &[u8], length: usize, between: &[u8]) -> Vec<u8> {
+    text.chunks(length).collect::<Vec<_>>().join(between)
+}
+
+#[test]
+fn a_value_that_is_folded_over_lines_is_refused_wherever_they_end() {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    // As MIME (RFC 2045 §6.8), PEM (RFC 7468 §2) and shells write it, wherever the value begins in a line.
+    for length in [4, 64, 76] {
+        for before in 0..80 {
+            let text =
+                STANDARD.encode([&vec![b'x'; before], VALUE.as_bytes(), &[b'y'; 80]].concat());
+            for between in [b"\n".as_slice(), b"\r\n", b"\\n", b"%0D%0A"] {
+                let lines = in_lines(text.as_bytes(), length, between);
+                assert!(refused_at(&[&lines]).is_some(), "{before} by {length}");
+            }
+        }
+    }
+    // As it is.
+    for at in 1..VALUE.len() {
+        let (head, tail) = VALUE.split_at(at);
+        let lines = format!("a {head}\r\n{tail} b");
+        assert!(refused_at(&[lines.as_bytes()]).is_some(), "{lines}");
+    }
+}
+
+#[test]
+fn a_value_that_is_folded_with_blanks_or_marks_is_refused_where_values_are_told_apart() {
+    let long = "r3al-value/of+it-that-is-long-enough-for-pieces";
+    let guarded = Guarded {
+        generation: 1,
+        values: vec![GuardedValue {
+            name: "T".parse().unwrap(),
+            version: 1,
+            part: Some(0),
+            value: Arc::new(SecretBytes::new(long.into())),
+            current: true,
+        }],
+    };
+    let watch = Arc::new(Watch::new([], &guarded));
+    let refused = |pieces: Pieces, text: &[u8]| {
+        let mut guard = guard(&watch).in_pieces(pieces);
+        guard.look(text).is_err()
+    };
+    // Quoted-printable's soft line break (RFC 2045 §6.7), and folding (RFC 5322 §2.2.3, RFC 5545 §3.1).
+    for between in ["=\r\n", "\r\n ", "\r\n\t", "\n    "] {
+        let lines = in_lines(long.as_bytes(), 9, between.as_bytes());
+        let part = [b"--b\r\nA: b\r\n\r\n", &*lines, b"\r\n--b--"].concat();
+        assert!(refused(Pieces::multipart(b"b"), &part), "{between:?}");
+        // Nothing tells values apart here; see SECURITY.md.
+        assert!(!refused(Pieces::never(), &lines), "{between:?}");
+    }
+}
+
 proptest! {
     #[test]
     fn other_text_passes(text in prop::collection::vec(any::<u8>(), 0..600), cut in 1_usize..50) {
