@@ -183,14 +183,19 @@ pub(crate) fn check_secret(master: &MasterKey, row: &SecretRow) -> Result<(), Op
 }
 
 fn secret_fields(row: &SecretRow) -> Fields {
-    Fields::of("gig secret")
+    let fields = Fields::of("gig secret")
         .text("secret row")
         .text(&row.owner)
         .text(&row.name)
         .text(&row.definition)
         .moment(Some(row.created))
         .moment(row.removed)
-        .text(row.key.as_str())
+        .text(row.key.as_str());
+    // Left out where nothing was forgotten: so rows are read that came before it.
+    match row.given {
+        0 => fields,
+        given => fields.number(given),
+    }
 }
 
 /// Names the key in a custody's row and tags it.

@@ -179,7 +179,7 @@ impl Kept {
             .ok_or_else(|| SecretUnavailable::Expired { name: name.clone() })?;
         Ok(Defined {
             definition,
-            stamp: Stamp::stored(tag, view.root(version)),
+            stamp: Stamp::stored(tag, view.root_id(version)),
             version: version.version,
             value: Some(vault.open_version(&view, version).map_err(failed)?),
             until: version
@@ -201,7 +201,7 @@ impl Kept {
         if definition.provider.name() != EMBEDDED {
             return Some(Stamp::provided(row.tag.clone()));
         }
-        let root = view.root(view.current(name.as_str(), now)?);
+        let root = view.root_id(view.current(name.as_str(), now)?);
         Some(Stamp::stored(row.tag.clone(), root))
     }
 

@@ -171,6 +171,8 @@ pub struct SecretRow {
     pub name: Arc<str>,
     /// A [`crate::Definition`] as JSON.
     pub definition: String,
+    /// The newest version that there was when one was forgotten, 0 where none ever was: no number is given twice.
+    pub given: u64,
     /// When it was first set.
     pub created: i64,
     /// When it was removed; its values are remembered, so that they may leave nowhere.

@@ -62,6 +62,11 @@ pub struct Vault {
     witness: Option<Arc<dyn Witness>>,
 }
 
+/// Which value a person gave: no other has it, also where one takes the name and the number of another that was
+/// forgotten. A change of keys leaves it as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RootId([u8; 12]);
+
 /// What the vault held at one moment.
 #[derive(Debug)]
 pub struct View {
@@ -348,12 +353,17 @@ impl View {
 
     /// The version that a person gave, of which `row` came: the row itself, or where services gave one
     /// value in place of another the one that they began with.
-    #[must_use]
-    pub fn root(&self, row: &VersionRow) -> u64 {
+    fn root<'a>(&'a self, row: &'a VersionRow) -> &'a VersionRow {
         let before = self.versions(&row.name).rev();
         let mut before = before.filter(|before| before.version <= row.version);
-        let root = before.find(|before| !before.supersedes());
-        root.map_or(row.version, |root| root.version)
+        before.find(|before| !before.supersedes()).unwrap_or(row)
+    }
+
+    /// Which value `row` has, or where services gave one in place of another which one they began with.
+    #[must_use]
+    pub fn root_id(&self, row: &VersionRow) -> RootId {
+        // Random, and authenticated with the row.
+        RootId(self.root(row).value.nonce)
     }
 
     /// The newest version that may be used at `now`.

@@ -190,6 +190,7 @@ fn definitions_and_custodies_are_authenticated() {
         owner: "local".into(),
         name: "A".into(),
         definition: "{}".to_owned(),
+        given: 0,
         created: 1,
         removed: None,
         key: master.id().clone(),
@@ -197,12 +198,13 @@ fn definitions_and_custodies_are_authenticated() {
     };
     let secret = tagged_secret(&master, secret);
     assert!(check_secret(&master, &secret).is_ok());
-    let edits: [fn(&mut SecretRow); 5] = [
+    let edits: [fn(&mut SecretRow); 6] = [
         |row| row.owner = "other".into(),
         |row| row.name = "B".into(),
         |row| row.definition = "{\"entrusted\":true}".to_owned(),
         |row| row.created = 2,
         |row| row.removed = Some(1),
+        |row| row.given = 1,
     ];
     for edit in edits {
         let mut edited = secret.clone();

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     clock::after, keeper::SecretUnavailable, provider::Provided, secret::Secret,
-    secret_bytes::SecretBytes,
+    secret_bytes::SecretBytes, vault::RootId,
 };
 
 /// What a value was made of: the same stamp, the same value, as far as the store knows.
@@ -23,8 +23,8 @@ pub(super) struct Stamp {
     /// Of the definition's row; empty for a value that was given.
     pub(super) tag: Vec<u8>,
     /// Of the stored version, or where services replaced it since the one that they began with: what
-    /// was minted of it stays good. 0 where a provider has the value.
-    pub(super) version: u64,
+    /// was minted of it stays good. `None` where nothing is stored.
+    pub(super) root: Option<RootId>,
 }
 
 /// The place of one secret.
@@ -88,16 +88,19 @@ impl Stamp {
     pub(super) const fn given() -> Self {
         Self {
             tag: Vec::new(),
-            version: 1,
+            root: None,
         }
     }
 
     pub(super) const fn provided(tag: Vec<u8>) -> Self {
-        Self { tag, version: 0 }
+        Self { tag, root: None }
     }
 
-    pub(super) const fn stored(tag: Vec<u8>, version: u64) -> Self {
-        Self { tag, version }
+    pub(super) const fn stored(tag: Vec<u8>, root: RootId) -> Self {
+        Self {
+            tag,
+            root: Some(root),
+        }
     }
 }
 

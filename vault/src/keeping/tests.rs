@@ -2,6 +2,7 @@
 
 use std::{sync::atomic::AtomicUsize, time::Duration};
 
+mod forgotten;
 mod rotating;
 mod watched;
 

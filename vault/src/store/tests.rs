@@ -72,6 +72,7 @@ pub(super) fn secret(name: &str) -> SecretRow {
         owner: "local".into(),
         name: name.into(),
         definition: "{}".to_owned(),
+        given: 5,
         created: 7,
         removed: None,
         key: KeyId::from_row("0011223344556677".to_owned()),

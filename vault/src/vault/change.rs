@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use gig_policy::SecretName;
 
 use super::{
-    UseVaultError, Vault, View, custody_key,
+    RootId, UseVaultError, Vault, View, custody_key,
     witness::{Announced, Doing},
 };
 use crate::{
@@ -66,6 +66,7 @@ impl Vault {
                 owner: Arc::clone(&self.owner),
                 name: name.shared().clone(),
                 definition: definition.to_json(),
+                given: before.as_ref().map_or(0, |(row, _)| row.given),
                 created: before.map_or(now, |(row, _)| row.created),
                 removed: None,
                 key: view.keyring.current().id().clone(),
@@ -92,22 +93,24 @@ impl Vault {
     }
 
     /// Stores what a service gave in place of the value of `version`, such as a rotated refresh token.
-    /// Does nothing when that version is not the newest any more. Where that version has ended meanwhile, as
-    /// by a revocation, so has what the service gave: it is stored only to be watched for.
+    /// Does nothing when that version is not the newest any more, or another value has its number. Where it
+    /// has ended meanwhile, as by a revocation, so has what the service gave: it is stored only to be
+    /// watched for.
     ///
     /// # Errors
     /// When the vault cannot be written: the replacement is lost, and so may be the secret.
     pub fn supersede(
         &self,
         name: &SecretName,
-        version: u64,
+        (version, root): (u64, RootId),
         value: &SecretBytes,
     ) -> Result<Option<u64>, UseVaultError> {
         let told =
             |made: &Option<u64>| made.map(|version| Announced::of(name, Doing::Supersede, version));
         self.announced(told, |view| {
             let newest = view.versions(name.as_str()).next_back();
-            let Some(newest) = newest.filter(|row| row.version == version) else {
+            let same = |row: &&VersionRow| row.version == version && view.root_id(row) == root;
+            let Some(newest) = newest.filter(same) else {
                 return Ok((Vec::new(), None));
             };
             let as_before = (newest.custody, newest.expires);
@@ -159,11 +162,19 @@ impl Vault {
                     owner: Arc::clone(&row.owner),
                     name: Arc::clone(&row.name),
                 }),
-                (Some(version), true) => changes.push(Change::DeleteVersion {
-                    owner: Arc::clone(&row.owner),
-                    name: Arc::clone(&row.name),
-                    version,
-                }),
+                (Some(version), true) => {
+                    changes.push(Change::DeleteVersion {
+                        owner: Arc::clone(&row.owner),
+                        name: Arc::clone(&row.name),
+                        version,
+                    });
+                    // Another tag, too: what was made of the secret as it was is made anew.
+                    let newest = view.versions(name.as_str()).next_back();
+                    let mut row = row.clone();
+                    row.given = newest.map_or(row.given, |last| last.version.max(row.given));
+                    let key = view.keyring.current();
+                    changes.push(Change::PutSecret(envelope::tagged_secret(key, row)));
+                }
                 (_, false) => {
                     for row in rows.into_iter().filter(|row| row.revoked.is_none()) {
                         let ended = |row: &mut VersionRow| row.revoked = Some(now.as_second());
@@ -214,10 +225,12 @@ impl Vault {
             false => None,
         };
         let newest = view.versions(name.as_str()).next_back();
+        let forgotten = view.secret(name.as_str())?.map_or(0, |(row, _)| row.given);
+        let given = newest.map_or(forgotten, |row| row.version.max(forgotten));
         let draft = Draft {
             owner: Arc::clone(&self.owner),
             name: name.shared().clone(),
-            version: newest.map_or(1, |row| row.version.saturating_add(1)),
+            version: given.saturating_add(1),
             created: self.now().as_second(),
             expires,
             supersedes: giver == Giver::Service,
@@ -250,7 +263,7 @@ impl Vault {
         }
         // What services gave since is known by the one that they began with.
         let newest = view.versions(name.as_str()).next_back();
-        let root = newest.map(|row| view.root(row));
+        let root = newest.map(|row| view.root(row).version);
         let ended = view
             .versions(name.as_str())
             .rev()

@@ -78,6 +78,17 @@ pub(super) fn get(vault: &Vault, secret: &str) -> Option<String> {
     Some(String::from_utf8(value.expose().to_vec()).unwrap())
 }
 
+/// What the service gave in place of a version, as this process knows that.
+fn supersede(vault: &Vault, secret: &str, version: u64) -> Option<u64> {
+    let fresh = SecretBytes::from("from the service");
+    let view = vault.view().unwrap();
+    let row = view.versions(secret).find(|row| row.version == version);
+    let root = view.root_id(row.unwrap());
+    vault
+        .supersede(&name(secret), (version, root), &fresh)
+        .unwrap()
+}
+
 fn states(vault: &Vault, secret: &str) -> Vec<VersionState> {
     let listed = vault.listed(&name(secret)).unwrap();
     listed
@@ -161,6 +172,42 @@ fn a_removed_secret_is_remembered_until_it_is_forgotten() {
 }
 
 #[test]
+fn the_number_of_a_forgotten_version_is_not_given_again() {
+    let lab = Lab::new();
+    let vault = lab.open();
+    put(&vault, "A", "first");
+    put(&vault, "A", "second");
+    vault.remove(&name("A"), Some(2), true).unwrap();
+    assert_eq!(put(&vault, "A", "third"), 3);
+    // Nor when none is left, in another process, after a change of keys.
+    for version in [1, 3] {
+        vault.remove(&name("A"), Some(version), true).unwrap();
+    }
+    vault.rotate_master(None, Duration::ZERO).finish().unwrap();
+    let other = lab.open();
+    let fourth = SecretBytes::from("fourth");
+    assert_eq!(other.rotate(&name("A"), &version(&fourth, 0)).unwrap(), 4);
+    other.remove(&name("A"), None, false).unwrap();
+    other.remove(&name("A"), Some(4), true).unwrap();
+    assert_eq!(put(&other, "A", "fifth"), 5);
+}
+
+#[test]
+fn a_vault_of_an_earlier_gig_is_read_and_counts_on() {
+    let lab = Lab::new();
+    put(&lab.open(), "A", "first");
+    // As its tables were then.
+    let database = rusqlite::Connection::open(lab.path().join("gig.db")).unwrap();
+    let earlier = "ALTER TABLE secrets DROP COLUMN given; \
+                   DELETE FROM refinery_schema_history WHERE version = 2;";
+    database.execute_batch(earlier).unwrap();
+    let vault = lab.open();
+    assert_eq!(get(&vault, "A").as_deref(), Some("first"));
+    vault.remove(&name("A"), Some(1), true).unwrap();
+    assert_eq!(put(&vault, "A", "second"), 2);
+}
+
+#[test]
 fn one_version_can_be_revoked() {
     let lab = Lab::new();
     let vault = lab.open();
@@ -197,9 +244,8 @@ fn a_service_can_replace_the_newest_value_only() {
     let lab = Lab::new();
     let vault = lab.open();
     put(&vault, "A", "first");
-    let fresh = SecretBytes::from("from the service");
-    assert_eq!(vault.supersede(&name("A"), 1, &fresh).unwrap(), Some(2));
-    assert_eq!(vault.supersede(&name("A"), 1, &fresh).unwrap(), None);
+    assert_eq!(supersede(&vault, "A", 1), Some(2));
+    assert_eq!(supersede(&vault, "A", 1), None);
     assert_eq!(get(&vault, "A").as_deref(), Some("from the service"));
 }
 
@@ -207,24 +253,23 @@ fn a_service_can_replace_the_newest_value_only() {
 fn what_a_service_gives_in_place_of_an_ended_value_has_ended_too() {
     let lab = Lab::new();
     let vault = lab.open();
-    let fresh = SecretBytes::from("from the service");
     // Revoked while the service was asked; the one before is in its grace time, and stays so.
     put(&vault, "A", "first");
     let second = SecretBytes::from("second");
     vault.rotate(&name("A"), &version(&second, 600)).unwrap();
     vault.remove(&name("A"), Some(2), false).unwrap();
-    assert_eq!(vault.supersede(&name("A"), 2, &fresh).unwrap(), Some(3));
+    assert_eq!(supersede(&vault, "A", 2), Some(3));
     assert_eq!(get(&vault, "A").as_deref(), Some("first"));
     let view = vault.view().unwrap();
     let row = view.versions("A").next_back().unwrap();
     assert!(row.version == 3 && row.revoked.is_some(), "{row:?}");
     // It is watched for.
     let kept = vault.open_version(&view, row).unwrap();
-    assert_eq!(kept.expose(), fresh.expose());
+    assert_eq!(kept.expose(), b"from the service");
     // All of it.
     put(&vault, "B", "first");
     vault.remove(&name("B"), None, false).unwrap();
-    assert_eq!(vault.supersede(&name("B"), 1, &fresh).unwrap(), Some(2));
+    assert_eq!(supersede(&vault, "B", 1), Some(2));
     assert_eq!(get(&vault, "B"), None);
     let view = vault.view().unwrap();
     assert!(view.versions("B").all(|row| row.revoked.is_some()));

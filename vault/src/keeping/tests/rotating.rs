@@ -7,7 +7,7 @@ use super::*;
 #[derive(Debug)]
 pub(super) struct TokenServer {
     state: Mutex<Login>,
-    gate: tokio::sync::Semaphore,
+    pub(super) gate: tokio::sync::Semaphore,
 }
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl TokenServer {
         self.state.lock().anything = true;
     }
 
-    fn asked(&self) -> usize {
+    pub(super) fn asked(&self) -> usize {
         self.state.lock().asked
     }
 }
@@ -88,7 +88,7 @@ impl Lab {
             .unwrap()
     }
 
-    fn stored(&self, secret: &str) -> String {
+    pub(super) fn stored(&self, secret: &str) -> String {
         let view = self.vault.view().unwrap();
         let row = view.current(secret, self.clock.now()).unwrap();
         let value = self.vault.open_version(&view, row).unwrap();

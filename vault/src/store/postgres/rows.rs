@@ -29,7 +29,7 @@ pub(super) fn snapshot(link: &Link) -> Result<Snapshot, LinkError> {
         generation: generation(link)?,
         secrets: all(
             link,
-            "SELECT owner, name, definition, created, removed, key_id, tag FROM secrets
+            "SELECT owner, name, definition, created, removed, key_id, tag, given FROM secrets
              ORDER BY owner, name",
             secret,
         )?,
@@ -72,6 +72,7 @@ fn secret(row: &Row) -> Read<SecretRow> {
         removed: row.try_get(4)?,
         key: KeyId::from_row(text(row, 5)?),
         tag: row.try_get(6)?,
+        given: number(row, 7)?,
     })
 }
 
@@ -184,9 +185,11 @@ pub(super) fn apply(link: &Link, change: &Change) -> Result<(), LinkError> {
 fn put_secret(link: &Link, row: &SecretRow) -> Result<(), LinkError> {
     run(
         link,
-        "INSERT INTO secrets VALUES ($1, $2, $3, $4, $5, $6, $7)
-         ON CONFLICT (owner, name) DO UPDATE SET (definition, created, removed, key_id, tag) =
-         (excluded.definition, excluded.created, excluded.removed, excluded.key_id, excluded.tag)",
+        "INSERT INTO secrets VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+         ON CONFLICT (owner, name) DO UPDATE SET
+         (definition, created, removed, key_id, tag, given) =
+         (excluded.definition, excluded.created, excluded.removed, excluded.key_id, excluded.tag,
+          excluded.given)",
         &[
             &&*row.owner,
             &&*row.name,
@@ -195,6 +198,7 @@ fn put_secret(link: &Link, row: &SecretRow) -> Result<(), LinkError> {
             &row.removed,
             &row.key.as_str(),
             &row.tag,
+            &row.given.cast_signed(),
         ],
     )
 }

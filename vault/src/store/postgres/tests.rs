@@ -3,10 +3,13 @@
 use tokio::time::Instant;
 
 use super::*;
-use crate::store::tests::{
-    put, secret,
-    server::{Database, Postgres},
-    until,
+use crate::store::{
+    SecretRow,
+    tests::{
+        put, secret,
+        server::{Database, Postgres},
+        until,
+    },
 };
 
 #[test]
@@ -34,6 +37,27 @@ fn what_a_node_commits_is_known_on_another_within_a_second() {
     until("it is seen", || {
         (two.snapshot().unwrap().secrets.len() == 2).then_some(())
     });
+}
+
+#[test]
+fn tables_of_an_earlier_gig_are_brought_up_to_date() {
+    let database = Database::fresh();
+    let earlier = || SecretRow {
+        given: 0,
+        ..secret("A")
+    };
+    put(
+        &PostgresStore::open(&database.url()).unwrap(),
+        &Change::PutSecret(earlier()),
+    );
+    database.sql(
+        "SET search_path TO gig; ALTER TABLE secrets DROP COLUMN given;
+         DELETE FROM secret_schema_history WHERE version = 2",
+    );
+    let store = PostgresStore::open(&database.url()).unwrap();
+    assert_eq!(store.snapshot().unwrap().secrets, [earlier()]);
+    put(&store, &Change::PutSecret(secret("A")));
+    assert_eq!(store.snapshot().unwrap().secrets, [secret("A")]);
 }
 
 #[test]

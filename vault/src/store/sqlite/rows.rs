@@ -24,7 +24,7 @@ pub(super) fn snapshot(connection: &mut Connection) -> Result<Snapshot> {
         generation: generation(&moment)?,
         secrets: all(
             &moment,
-            "SELECT owner, name, definition, created, removed, key_id, tag FROM secrets \
+            "SELECT owner, name, definition, created, removed, key_id, tag, given FROM secrets \
              ORDER BY owner, name",
             secret,
         )?,
@@ -64,6 +64,7 @@ fn secret(row: &Row<'_>) -> Result<SecretRow> {
         removed: row.get(4)?,
         key: KeyId::from_row(row.get(5)?),
         tag: row.get(6)?,
+        given: row.get(7)?,
     })
 }
 
@@ -164,7 +165,7 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<()> {
 fn put_secret(connection: &Connection, row: &SecretRow) -> Result<()> {
     run(
         connection,
-        "REPLACE INTO secrets VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "REPLACE INTO secrets VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         params![
             row.owner,
             row.name,
@@ -172,7 +173,8 @@ fn put_secret(connection: &Connection, row: &SecretRow) -> Result<()> {
             row.created,
             row.removed,
             row.key.as_str(),
-            row.tag
+            row.tag,
+            row.given
         ],
     )
 }

@@ -1,0 +1,2 @@
+-- The newest version that a secret had when one of its versions was forgotten.
+ALTER TABLE secrets ADD COLUMN given INTEGER NOT NULL DEFAULT 0;
