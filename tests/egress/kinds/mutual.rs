@@ -118,6 +118,11 @@ fn a_certificate_that_is_rotated_or_removed_is_so_from_the_next_request_of_an_op
     });
     scene.secret(&["rm", "CLIENT"], "");
     let _refused = until("a refusal", &|said| said.starts_with("502"));
+    // Forgotten, its name and its first version are another certificate's.
+    scene.secret(&["rm", "CLIENT", "--forget"], "");
+    let file = text(&scene.lab.file("again.yaml", "kind: client_certificate"));
+    scene.secret(&["set", "CLIENT", "--definition", &file], &pem());
+    let third = until("a third", &|said| said.starts_with("200 shown "));
     thread::sleep(Duration::from_millis(300));
     fs::write(&enough, "").expect("tell the program");
     let run = scene.check(run.finish(Duration::from_secs(60)));
@@ -130,6 +135,7 @@ fn a_certificate_that_is_rotated_or_removed_is_so_from_the_next_request_of_an_op
         .chunk_by(|a, b| a == b)
         .map(|round| &*round[0])
         .collect();
-    assert_eq!(rounds, [&*first, &*second, "502"], "{run}");
+    assert_eq!(rounds, [&*first, &*second, "502", &*third], "{run}");
+    assert!(third != first && third != second, "{run}");
     assert_eq!(run.audit.of(Event::Connect).count(), 1, "{run}");
 }

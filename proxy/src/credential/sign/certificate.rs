@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use aws_lc_rs::digest;
 use gig_policy::{DenyReason, SecretName};
 use gig_vault::Secret;
 use http::{HeaderMap, uri::PathAndQuery};
@@ -23,11 +24,12 @@ pub struct ClientIdentity {
     secret: Arc<Secret>,
 }
 
-/// Which certificate a connection was opened with; connections of different ones are never shared.
+/// Which certificate and key a connection was opened with; connections of different ones are never shared. By what
+/// they are: another may take the name and the version of one that was forgotten.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct IdentityKey {
     name: SecretName,
-    version: u64,
+    digest: Arc<[u8]>,
 }
 
 /// A certificate cannot be presented.
@@ -53,10 +55,17 @@ impl ClientIdentity {
     /// Whose it is.
     #[must_use]
     pub fn key(&self) -> IdentityKey {
+        let digest = digest::digest(&digest::SHA256, self.pem());
         IdentityKey {
             name: self.secret.name.clone(),
-            version: self.secret.version,
+            digest: digest.as_ref().into(),
         }
+    }
+
+    /// Certificate, chain and key.
+    fn pem(&self) -> &[u8] {
+        let part = self.secret.parts.first();
+        part.map_or(&[], |part| part.value.expose())
     }
 
     /// The secret.
@@ -74,8 +83,7 @@ impl ClientIdentity {
         builder: ConfigBuilder<ClientConfig, WantsClientCert>,
     ) -> Result<ClientConfig, PresentError> {
         let name = || self.secret.name.clone();
-        let pem = self.secret.parts.first().map(|part| part.value.expose());
-        let pem = pem.unwrap_or_default();
+        let pem = self.pem();
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
         let chain = chain.map_err(|_| PresentError::Unreadable(name()))?;
         let key = PrivateKeyDer::from_pem_slice(pem);
@@ -113,5 +121,35 @@ impl Treat for Nowhere {
             DenyReason::SecretUnplaceable,
             "a client certificate is presented by gig and has no place in a request",
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gig_vault::{Part, SecretBytes, Shape, Treatment};
+
+    use super::*;
+
+    fn identity(name: &str, version: u64, pem: &str) -> ClientIdentity {
+        ClientIdentity::new(Arc::new(Secret {
+            name: name.parse().unwrap(),
+            version,
+            parts: vec![Part {
+                variable: name.into(),
+                value: SecretBytes::from(pem),
+                shape: Shape::Plain,
+            }],
+            treatment: Treatment::ClientCertificate,
+            entrusted: false,
+        }))
+    }
+
+    #[test]
+    fn a_certificate_is_known_by_itself_whatever_its_version() {
+        let first = identity("CLIENT", 1, "first").key();
+        assert_eq!(first, identity("CLIENT", 1, "first").key());
+        // Forgotten, and set anew: it counts from 1 again.
+        assert_ne!(first, identity("CLIENT", 1, "second").key());
+        assert_ne!(first, identity("OTHER", 1, "first").key());
     }
 }
