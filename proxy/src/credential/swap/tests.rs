@@ -1,0 +1,222 @@
+//! A value in its sentinel's place, written as the place wants it, wherever the body is cut.
+
+use gig_vault::{Part, Secret, SecretBytes, Shape, Treatment};
+use proptest::prelude::*;
+
+use super::*;
+use crate::credential::place::Places;
+
+const SENTINEL: &str = "gigph-0123456789abcdef/+=";
+
+fn swap(value: &str, escape: Escape) -> Swap {
+    Swap::new(swappable(value), escape, &Arc::default())
+}
+
+fn swappable(value: &str) -> Vec<Swappable> {
+    let secret = Secret {
+        name: "T".parse().unwrap(),
+        version: 1,
+        parts: vec![Part {
+            variable: "T".into(),
+            value: SecretBytes::new(value.as_bytes().to_vec()),
+            shape: Shape::Plain,
+        }],
+        treatment: Treatment::Replace,
+        entrusted: false,
+    };
+    let replacement = Replacement {
+        sentinel: SENTINEL.into(),
+        secret: Arc::new(secret),
+        part: 0,
+        places: Places::default(),
+    };
+    let unavailable = Swappable::Unavailable("gigph-unavailable".into());
+    vec![Swappable::Ready(replacement), unavailable]
+}
+
+#[test]
+fn what_begins_like_json_is_written_as_json_wherever_it_is_cut() {
+    let told = SENTINEL.replace('/', "\\/");
+    for (text, expected) in [
+        (
+            format!("{{\"k\":\"{SENTINEL}\"}}"),
+            "{\"k\":\"a\\\"b\\\\c\"}",
+        ),
+        (format!(" \r\n\t[\"{told}\"]"), " \r\n\t[\"a\\\"b\\\\c\"]"),
+        (
+            format!("\u{feff}{{\"k\":\"{SENTINEL}\"}}"),
+            "\u{feff}{\"k\":\"a\\\"b\\\\c\"}",
+        ),
+        (
+            format!("\u{feff} \n[\"{SENTINEL}\"]"),
+            "\u{feff} \n[\"a\\\"b\\\\c\"]",
+        ),
+        (format!("\u{feff}k={SENTINEL}"), "\u{feff}k=a\"b\\c"),
+        (format!("k={SENTINEL}"), "k=a\"b\\c"),
+        (SENTINEL.to_owned(), "a\"b\\c"),
+        (format!("  {SENTINEL} {{"), "  a\"b\\c {"),
+        (format!("[default]\nk={SENTINEL}"), "[default]\nk=a\"b\\c"),
+    ] {
+        for cut in 0..=text.len() {
+            let mut swap = Swap::untold(swappable("a\"b\\c"), Escape::Raw, &Arc::default());
+            let (one, two) = text.as_bytes().split_at(cut);
+            assert_eq!(pushed(&mut swap, &[one, two]), expected, "{text} at {cut}");
+        }
+    }
+}
+
+#[test]
+fn a_value_is_written_as_its_part_wants_it_and_ends_no_head() {
+    let boundary: Arc<[u8]> = b"b"[..].into();
+    let of = |value: &str, text: &str, cut: usize| {
+        let text = text.replace('<', SENTINEL);
+        let mut swap =
+            Swap::new(swappable(value), Escape::Raw, &Arc::default()).in_parts(&boundary);
+        let (one, two) = text.as_bytes().split_at(cut.min(text.len()));
+        let mut out = Vec::new();
+        swap.push(one, &mut out)?;
+        swap.push(two, &mut out)?;
+        swap.finish(&mut out)?;
+        Ok(String::from_utf8(out).unwrap())
+    };
+    let plain = "--b\r\nA: b\r\n\r\n<\r\n--b--";
+    let json = "--b\r\nContent-Type: application/json\r\n\r\n{\"k\":\"<\"}\r\n--b--";
+    let head = "--b\r\nA: b; filename=\"<\"\r\n\r\nx\r\n--b--";
+    for cut in 0..80 {
+        assert_eq!(
+            of("a\"b", plain, cut),
+            Ok(plain.replace('<', "a\"b")),
+            "{cut}"
+        );
+        assert_eq!(
+            of("a\"b", json, cut),
+            Ok(json.replace('<', "a\\\"b")),
+            "{cut}"
+        );
+        assert_eq!(of("a-b", head, cut), Ok(head.replace('<', "a-b")), "{cut}");
+        for value in ["a\"b", "a\r\nX: y", "a\nb"] {
+            assert_eq!(
+                of(value, head, cut),
+                Err(RewriteError::Unplaceable),
+                "{cut}"
+            );
+        }
+    }
+}
+
+#[test]
+fn in_utf_16_no_sentinel_is_found_and_none_ends_a_string() {
+    for little in [true, false] {
+        let wide = |text: &str| -> Vec<u8> {
+            let units = text.encode_utf16();
+            let octets = units.map(|u| {
+                if little {
+                    u.to_le_bytes()
+                } else {
+                    u.to_be_bytes()
+                }
+            });
+            octets.flatten().collect()
+        };
+        for begin in ["\u{feff}{\"k\":\"", "{\"k\":\""] {
+            let begun = wide(begin);
+            let text = [&begun[..], &wide(SENTINEL)].concat();
+            let mut out = Vec::new();
+            let mut swap = Swap::untold(swappable("a\"b\\c"), Escape::Raw, &Arc::default());
+            swap.push(&text, &mut out).unwrap();
+            swap.finish(&mut out).unwrap();
+            assert_eq!(out, text);
+            // Octets that are none of it: JSON all the same, so that none of it ends a string.
+            let text = [&begun[..], SENTINEL.as_bytes()].concat();
+            let mut out = Vec::new();
+            let mut swap = Swap::untold(swappable("a\"b\\c"), Escape::Raw, &Arc::default());
+            swap.push(&text, &mut out).unwrap();
+            swap.finish(&mut out).unwrap();
+            assert_eq!(out, [&begun[..], b"a\\\"b\\\\c"].concat());
+        }
+    }
+}
+
+fn pushed(swap: &mut Swap, pieces: &[&[u8]]) -> String {
+    let mut out = Vec::new();
+    for piece in pieces {
+        swap.push(piece, &mut out).unwrap();
+        assert!(swap.held() < 128);
+    }
+    swap.finish(&mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn wherever_two_cuts_are_each_escape_comes_out_right() {
+    let cases = [
+        (Escape::Raw, SENTINEL.to_owned(), "a\"b&/%"),
+        (Escape::Json, SENTINEL.replace('/', "\\/"), "a\\\"b&/%"),
+        (
+            Escape::Percent,
+            SENTINEL
+                .replace('/', "%2f")
+                .replace('+', "%2b")
+                .replace('=', "%3d"),
+            "a%22b%26%2F%25",
+        ),
+        (
+            Escape::Percent,
+            SENTINEL
+                .replace('/', "%2F")
+                .replace('+', "%2B")
+                .replace('=', "%3D"),
+            "a%22b%26%2F%25",
+        ),
+        (Escape::Markup, SENTINEL.to_owned(), "a&quot;b&amp;/%"),
+    ];
+    for (escape, written, value) in cases {
+        let text = format!("gigph-0{written}gigph-{written}{written}gig");
+        let expected = format!("gigph-0{value}gigph-{value}{value}gig");
+        let octets = text.as_bytes();
+        for one in 0..octets.len() {
+            for two in (one..octets.len()).step_by(3) {
+                let pieces = [&octets[..one], &octets[one..two], &octets[two..]];
+                let out = pushed(&mut swap("a\"b&/%", escape), &pieces);
+                assert_eq!(out, expected, "{escape:?} cut at {one} and {two}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_held_back_is_let_go_when_nothing_comes() {
+    let mut swap = swap("v", Escape::Raw);
+    let mut out = Vec::new();
+    swap.push(b"hello gig", &mut out).unwrap();
+    assert_eq!((out.as_slice(), swap.held()), (&b"hello "[..], 3));
+    swap.release(&mut out).unwrap();
+    assert_eq!((out.as_slice(), swap.held()), (&b"hello gig"[..], 0));
+    out.clear();
+    assert_eq!(pushed(&mut swap, &[SENTINEL.as_bytes()]), "v");
+}
+
+#[test]
+fn a_sentinel_whose_secret_cannot_be_had_stops_the_body() {
+    let mut swap = swap("v", Escape::Raw);
+    let mut out = Vec::new();
+    let refused = swap.push(b"..gigph-unavailable..", &mut out);
+    assert_eq!(refused, Err(RewriteError::Unavailable));
+}
+
+proptest! {
+    #[test]
+    fn cuts_do_not_matter(
+        text in prop::collection::vec(prop_oneof![
+            Just(SENTINEL.to_owned()), Just("gigph-".to_owned()), "[a-g0-9-]{0,12}",
+        ], 0..12).prop_map(|parts| parts.concat()),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+        cuts.extend([0, text.len()]);
+        cuts.sort_unstable();
+        let pieces: Vec<&[u8]> = cuts.windows(2).map(|w| &text.as_bytes()[w[0]..w[1]]).collect();
+        let out = pushed(&mut swap("VALUE", Escape::Raw), &pieces);
+        prop_assert_eq!(out, text.replace(SENTINEL, "VALUE"));
+    }
+}
