@@ -42,6 +42,7 @@ pub mod place;
 mod ranges;
 pub mod rehearsal;
 pub mod rewrite;
+mod room;
 pub mod scrub;
 pub mod sentinel;
 pub mod sign;

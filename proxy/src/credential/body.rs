@@ -17,6 +17,7 @@ use super::{
     misuse::{Bearer, Guard, Pieces, Standing},
     place::Escape,
     rewrite::{Rewrite, RewriteError},
+    room::Lengths,
     scrub::grpc::{Compressed, compressed, is_enveloped},
     swap::{Swap, Swappable},
     tally::Tally,
@@ -66,6 +67,8 @@ struct Kind {
     fields: bool,
     /// Another length would break it: it has chunks of its own.
     fixed: bool,
+    /// What it says of lengths.
+    lengths: Lengths,
 }
 
 /// What a body passes through.
@@ -164,6 +167,14 @@ impl BodyPlan {
         }
     }
 
+    /// The same for a WebSocket's binary messages.
+    #[must_use]
+    pub fn of_binary(&self) -> Self {
+        let mut plan = self.clone();
+        plan.kind.lengths = Lengths::TextAlone;
+        plan
+    }
+
     /// What is looked for.
     #[must_use]
     pub const fn watch(&self) -> &Arc<Watch> {
@@ -253,6 +264,7 @@ impl BodyPlan {
             true => Swap::untold(self.swappable.clone(), escape, &self.tally),
             false => Swap::new(self.swappable.clone(), escape, &self.tally),
         };
+        let swap = swap.in_room(self.kind.lengths);
         let swap = match &self.boundary {
             Some(boundary) => swap.in_parts(boundary),
             None => swap,
@@ -351,6 +363,7 @@ fn kind(headers: &HeaderMap) -> Kind {
         fields: false,
         // Whoever says so of anything else is looked at as closely.
         fixed: is_chunked_within(headers),
+        lengths: Lengths::Free,
     };
     if !headers.contains_key(CONTENT_TYPE) {
         return Kind {

@@ -9,9 +9,10 @@ use super::{
     exact::Exact,
     media::Beginning,
     needles::SHORTEST,
-    parts::Parts,
+    parts::{Parts, Spot},
     place::{Escape, Replacement},
     rewrite::{Rewrite, RewriteError},
+    room::{Lengths, Room},
     tally::Tally,
 };
 
@@ -32,6 +33,7 @@ pub struct Swap {
     held: Vec<u8>,
     /// In a multipart body: what stands where.
     parts: Option<Parts>,
+    room: Room,
 }
 
 /// A sentinel that may stand in the body.
@@ -84,7 +86,15 @@ impl Swap {
             tally: Arc::clone(tally),
             held: Vec::new(),
             parts: None,
+            room: Room::default(),
         }
+    }
+
+    /// The same in what says this of lengths.
+    #[must_use]
+    pub(super) fn in_room(mut self, lengths: Lengths) -> Self {
+        self.room = Room::of(lengths);
+        self
     }
 
     /// The same in parts that `boundary` divides: in JSON a value is written as such, and none ends the head
@@ -114,7 +124,10 @@ impl Swap {
         if json {
             // Nothing is held back yet: no sentinel begins with what may stand before.
             let replacements = std::mem::take(&mut self.replacements);
-            *self = Self::new(replacements, Escape::Json, &self.tally);
+            *self = Self {
+                room: std::mem::take(&mut self.room),
+                ..Self::new(replacements, Escape::Json, &self.tally)
+            };
         }
     }
 
@@ -130,16 +143,37 @@ impl Swap {
         found
     }
 
-    /// How a value is written whose sentinel ends with the octet at `at` of the last ones.
-    fn escape_at(&self, at: usize, value: &[u8]) -> Result<Escape, RewriteError> {
-        let Some(parts) = &self.parts else {
-            return Ok(self.escape);
+    /// Appends the value of `replacement` as the place of its sentinel wants it, which has `length` octets.
+    fn place(
+        &mut self,
+        (number, spot): (usize, Spot),
+        length: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), RewriteError> {
+        let Some(Swappable::Ready(replacement)) = self.replacements.get(number) else {
+            return Err(RewriteError::Unavailable);
         };
-        let spot = parts.spot(at);
+        let value = replacement.value();
+        let value = value.map_err(|_| RewriteError::Unavailable)?;
         if spot.head && value.iter().any(|octet| ENDS_HEAD.contains(octet)) {
             return Err(RewriteError::Unplaceable);
         }
-        Ok(if spot.json { Escape::Json } else { self.escape })
+        let escape = if spot.json { Escape::Json } else { self.escape };
+        let secret = &replacement.secret;
+        let before = out.len();
+        escape.write(value, out);
+        let resized = out.len() - before != length;
+        if resized && self.room.resized().is_err() {
+            let text = format!(
+                "secret {} stays out of what says its own length",
+                secret.name
+            );
+            self.tally.found(text);
+            return Err(RewriteError::Unplaceable);
+        }
+        self.tally.swapped(&secret.name, secret.version);
+        self.tally.changed_body();
+        Ok(())
     }
 
     /// Appends `octets`, of which the last ones that came begin at `joint`, with what is replaced, up to where
@@ -164,18 +198,9 @@ impl Swap {
                 continue;
             }
             out.extend_from_slice(octets.get(from..start).unwrap_or_default());
-            match self.replacements.get(number) {
-                Some(Swappable::Ready(replacement)) => {
-                    let value = replacement.value();
-                    let value = value.map_err(|_| RewriteError::Unavailable)?;
-                    let escape = self.escape_at(end.saturating_sub(joint + 1), value)?;
-                    escape.write(value, out);
-                    let secret = &replacement.secret;
-                    self.tally.swapped(&secret.name, secret.version);
-                    self.tally.changed_body();
-                }
-                Some(Swappable::Unavailable(_)) | None => return Err(RewriteError::Unavailable),
-            }
+            let parts = self.parts.as_ref();
+            let spot = parts.map(|parts| parts.spot(end.saturating_sub(joint + 1)));
+            self.place((number, spot.unwrap_or_default()), end - start, out)?;
             from = end;
         }
         let rest = octets.get(from..).unwrap_or_default();
@@ -203,6 +228,8 @@ impl Swap {
 
 impl Rewrite for Swap {
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        self.room.read(octets);
+        self.room.holds()?;
         if self.unknown.is_some() {
             self.recognise(octets);
         }
@@ -222,13 +249,14 @@ impl Rewrite for Swap {
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        let held = std::mem::take(&mut self.held);
-        self.replace((&held, held.len()), out, true)?;
-        Ok(())
+        self.room.ends()?;
+        self.release(out)
     }
 
     fn release(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
-        self.finish(out)
+        let held = std::mem::take(&mut self.held);
+        self.replace((&held, held.len()), out, true)?;
+        Ok(())
     }
 
     fn held(&self) -> usize {

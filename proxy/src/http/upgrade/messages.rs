@@ -17,10 +17,13 @@ use crate::{
     deadlines::Deadlines,
 };
 
-/// What the program sends: guarded, and with values for sentinels.
+/// What the program sends: guarded, and with values for sentinels. A binary message that is no text keeps its
+/// length, or is refused.
 pub(super) fn outgoing(plan: Option<BodyPlan>, live: Option<Live>) -> Frames {
-    let make = move |_| -> Box<dyn Rewrite> {
-        match (&plan, &live) {
+    let binary = plan.as_ref().map(BodyPlan::of_binary);
+    let make = move |is_binary: bool| -> Box<dyn Rewrite> {
+        let plan = if is_binary { &binary } else { &plan };
+        match (plan, &live) {
             (Some(plan), Some(live)) => Box::new(Outgoing(live.passes(plan))),
             (Some(plan), None) => Box::new(Outgoing(plan.passes())),
             (None, _) => Box::new(Unchanged),

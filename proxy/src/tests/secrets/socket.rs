@@ -21,10 +21,19 @@ pub(super) async fn say<S: AsyncWrite + Unpin>(stream: &mut S, text: &str) {
 }
 
 async fn try_say<S: AsyncWrite + Unpin>(stream: &mut S, text: &str) -> std::io::Result<()> {
-    let length = u8::try_from(text.len()).unwrap();
+    send(stream, 0x81, text.as_bytes()).await
+}
+
+/// A short frame.
+async fn send<S: AsyncWrite + Unpin>(
+    stream: &mut S,
+    kind: u8,
+    octets: &[u8],
+) -> std::io::Result<()> {
+    let length = u8::try_from(octets.len()).unwrap();
     assert!(length < 126);
     // Masked with zeros.
-    let frame = [&[0x81, 0x80 | length, 0, 0, 0, 0], text.as_bytes()].concat();
+    let frame = [&[kind, 0x80 | length, 0, 0, 0, 0], octets].concat();
     stream.write_all(&frame).await?;
     stream.flush().await
 }
@@ -59,14 +68,14 @@ pub(super) async fn listening() -> (Origin, tokio::sync::mpsc::UnboundedReceiver
                 let mut stream = TokioIo::new(upgrade.await.unwrap());
                 loop {
                     let (kind, payload) = hear(&mut stream).await;
-                    if kind != 0x81 {
+                    if kind != 0x81 && kind != 0x82 {
                         told.send("closed".to_owned()).unwrap();
                         break;
                     }
                     let text = String::from_utf8(payload).unwrap();
                     told.send(text.clone()).unwrap();
                     let length = u8::try_from(text.len()).unwrap();
-                    let frame = [&[0x81, length], text.as_bytes()].concat();
+                    let frame = [&[kind, length], text.as_bytes()].concat();
                     stream.write_all(&frame).await.unwrap();
                 }
             });
@@ -131,6 +140,52 @@ async fn rotation_and_revocation_hold_from_the_next_message_of_an_open_websocket
         let mut found = record.entry.findings.iter();
         assert!(found.any(|found| &**found == version), "{record:?}");
     }
+}
+
+#[tokio::test]
+async fn a_binary_message_that_is_no_text_keeps_its_length_or_does_not_go() {
+    // MQTT 3.1.1 §3.1: each text has its length before it.
+    let mqtt = |password: &str| {
+        let length = char::from(u8::try_from(password.len()).unwrap());
+        format!("\u{10}\u{40}\0\u{4}MQTT\u{4}\u{42}\0\u{3c}\0\0\0{length}{password}")
+    };
+    let value = "v4lue-of-the-token";
+    let (origin, mut heard) = listening().await;
+    let keeper = Keeper::with(&[("TOKEN", value)]);
+    let (lab, sentinel) = holding(&keeper, &origin);
+    let mut stream = open(&lab).await;
+    // Text that is sent as octets is text.
+    let json = |text: &str| format!("{{\"k\":\"{text}\"}}");
+    send(&mut stream, 0x82, json(&sentinel).as_bytes())
+        .await
+        .unwrap();
+    assert_eq!(heard.recv().await.unwrap(), json(value));
+    hear(&mut stream).await;
+    let octets = mqtt(&sentinel);
+    send(&mut stream, 0x82, octets.as_bytes()).await.unwrap();
+    // RFC 6455 §7.4.1: 1008, it must not pass.
+    assert_eq!(
+        hear(&mut stream).await,
+        (0x88, 1008_u16.to_be_bytes().to_vec())
+    );
+    assert_eq!(heard.recv().await.unwrap(), "closed", "it never left");
+    lab.until_denied().await;
+    lab.assert_denied_for(DenyReason::SecretUnplaceable);
+    let record = lab.until_records(Event::Response, 1).await.remove(0);
+    let said = "secret TOKEN stays out of what says its own length";
+    let mut found = record.entry.findings.iter();
+    assert!(found.any(|found| &**found == said), "{record:?}");
+
+    // As long as its sentinel it goes.
+    let same = "v".repeat(sentinel.len());
+    let (origin, mut heard) = listening().await;
+    let keeper = Keeper::with(&[("TOKEN", &same)]);
+    let (lab, sentinel) = holding(&keeper, &origin);
+    assert_eq!(sentinel.len(), same.len());
+    let mut stream = open(&lab).await;
+    let octets = mqtt(&sentinel);
+    send(&mut stream, 0x82, octets.as_bytes()).await.unwrap();
+    assert_eq!(heard.recv().await.unwrap(), mqtt(&same));
 }
 
 #[tokio::test]
