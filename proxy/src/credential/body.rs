@@ -17,7 +17,7 @@ use super::{
     misuse::{Bearer, Guard, Pieces, Standing},
     place::Escape,
     rewrite::{Rewrite, RewriteError},
-    room::Lengths,
+    room::{Lengths, is_part_of_more},
     scrub::grpc::{Compressed, compressed, is_enveloped},
     swap::{Swap, Swappable},
     tally::Tally,
@@ -206,7 +206,9 @@ impl BodyPlan {
     #[must_use]
     pub fn may_change(&self) -> bool {
         let readable = self.coded != Coded::Unknown;
-        let free = self.kind.escape.is_some() && !self.kind.fixed;
+        // Without its coding it would have another length.
+        let told = self.kind.lengths == Lengths::Told && self.coded != Coded::Plain;
+        let free = self.kind.escape.is_some() && !self.kind.fixed && !told;
         !self.swappable.is_empty() && free && readable
     }
 
@@ -363,7 +365,10 @@ fn kind(headers: &HeaderMap) -> Kind {
         fields: false,
         // Whoever says so of anything else is looked at as closely.
         fixed: is_chunked_within(headers),
-        lengths: Lengths::Free,
+        lengths: match is_part_of_more(headers) {
+            true => Lengths::Told,
+            false => Lengths::Free,
+        },
     };
     if !headers.contains_key(CONTENT_TYPE) {
         return Kind {

@@ -4,7 +4,7 @@
 use http::HeaderName;
 
 /// Of RFC 9530, RFC 3230 and RFC 1864, and of storage services.
-pub(crate) const DIGESTS: [HeaderName; 10] = [
+pub(crate) const DIGESTS: [HeaderName; 17] = [
     CONTENT_MD5,
     DIGEST,
     GOOGLE,
@@ -15,6 +15,14 @@ pub(crate) const DIGESTS: [HeaderName; 10] = [
     HeaderName::from_static("x-amz-checksum-crc32"),
     HeaderName::from_static("x-amz-checksum-crc32c"),
     HeaderName::from_static("x-amz-checksum-crc64nvme"),
+    // Artifactory's, Backblaze's and Azure's.
+    HeaderName::from_static("x-checksum"),
+    HeaderName::from_static("x-checksum-md5"),
+    HeaderName::from_static("x-checksum-sha1"),
+    HeaderName::from_static("x-checksum-sha256"),
+    HeaderName::from_static("x-checksum-sha512"),
+    HeaderName::from_static("x-bz-content-sha1"),
+    HeaderName::from_static("x-ms-content-crc64"),
 ];
 pub(crate) const DIGEST: HeaderName = HeaderName::from_static("digest");
 pub(crate) const CONTENT_MD5: HeaderName = HeaderName::from_static("content-md5");

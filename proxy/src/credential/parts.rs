@@ -4,9 +4,13 @@
 
 use std::sync::Arc;
 
+use http::HeaderName;
 use memchr::{memchr_iter, memmem::Finder};
 
-use super::media::{Beginning, is_json};
+use super::{
+    digested::DIGESTS,
+    media::{Beginning, is_json},
+};
 
 /// What an octet of the body belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,6 +21,10 @@ pub(super) struct Spot {
     pub(super) field: bool,
     /// JSON.
     pub(super) json: bool,
+    /// A content whose head says how long it is.
+    pub(super) sized: bool,
+    /// A content whose head says what it hashes to.
+    pub(super) digested: bool,
 }
 
 /// Follows the parts.
@@ -182,6 +190,8 @@ impl Parts {
             head: false,
             field: !names_file(head),
             json: sub.is_some_and(|(_, sub)| is_json(sub)),
+            sized: says(head, |name| name.eq_ignore_ascii_case(LENGTH)),
+            digested: says(head, is_digest),
         };
         Some(end)
     }
@@ -214,6 +224,20 @@ fn names_file(head: &[u8]) -> bool {
     })
 }
 
+/// Whether a part's head has a field of such a name.
+fn says(head: &[u8], such: impl Fn(&[u8]) -> bool) -> bool {
+    let mut lines = head.split(|octet| *octet == b'\n');
+    lines.any(|line| {
+        let name = line.split(|octet| *octet == b':').next();
+        name.is_some_and(|name| such(name.trim_ascii()))
+    })
+}
+
+fn is_digest(name: &[u8]) -> bool {
+    let known = |digest: &HeaderName| name.eq_ignore_ascii_case(digest.as_str().as_bytes());
+    DIGESTS.iter().any(known)
+}
+
 /// What a part's head says its content is, in small letters and without parameters.
 fn media(head: &[u8]) -> Option<String> {
     head.split(|octet| *octet == b'\n').find_map(|line| {
@@ -225,6 +249,7 @@ fn media(head: &[u8]) -> Option<String> {
 }
 
 const TYPE: &[u8] = b"content-type:";
+const LENGTH: &[u8] = b"content-length";
 /// A longer head is taken for its end.
 const LONGEST_HEAD: usize = 4096;
 /// Octets in which two short parts are looked for.

@@ -1,7 +1,10 @@
 //! Whether a value may be longer or shorter than its sentinel where that stands.
 //!
 //! What is no text (MQTT, MessagePack, CBOR or Protocol Buffers in the binary messages of a WebSocket) mostly says how
-//! long each of its fields is: a value of another length would make of it what nobody wrote. Text has no such lengths.
+//! long each of its fields is, and what is a part of something longer (`Content-Range`) has its place in that: a value
+//! of another length would make of it what nobody wrote. Text has no such lengths.
+
+use http::{HeaderMap, HeaderName, header::CONTENT_RANGE};
 
 use super::rewrite::RewriteError;
 
@@ -11,9 +14,23 @@ pub(super) enum Lengths {
     /// Nothing that is not made anew.
     #[default]
     Free,
+    /// Its own, or its place in something longer.
+    Told,
     /// Those of its fields, unless it is text.
     TextAlone,
 }
+
+/// Whether a header section says that the body is a part of something longer: those of RFC 9110 §14.4, and of what goes
+/// on with an upload (tus.io, and what the IETF makes of it).
+pub(super) fn is_part_of_more(headers: &HeaderMap) -> bool {
+    PLACES.iter().any(|name| headers.contains_key(name))
+}
+
+const PLACES: [HeaderName; 3] = [
+    CONTENT_RANGE,
+    HeaderName::from_static("upload-offset"),
+    HeaderName::from_static("upload-length"),
+];
 
 /// Follows one body or message.
 #[derive(Debug, Default)]
@@ -55,6 +72,7 @@ impl Room {
     pub(super) fn holds(&self) -> Result<(), RewriteError> {
         let fits = match self.lengths {
             Lengths::Free => true,
+            Lengths::Told => false,
             Lengths::TextAlone => !self.text.broken,
         };
         match fits || !self.resized {
@@ -155,6 +173,9 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_what_keeps_its_length() {
+        let mut room = Room::of(Lengths::Told);
+        assert!(room.holds().is_ok() && room.ends().is_ok());
+        assert!(room.resized().is_err() && room.ends().is_err());
         let mut room = Room::of(Lengths::TextAlone);
         room.read(b"\0");
         assert!(room.ends().is_ok());

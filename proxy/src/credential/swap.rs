@@ -163,9 +163,10 @@ impl Swap {
         let before = out.len();
         escape.write(value, out);
         let resized = out.len() - before != length;
-        if resized && self.room.resized().is_err() {
+        let told = spot.digested || resized && spot.sized;
+        if told || resized && self.room.resized().is_err() {
             let text = format!(
-                "secret {} stays out of what says its own length",
+                "secret {} stays out of what says its own length or digest",
                 secret.name
             );
             self.tally.found(text);

@@ -88,6 +88,9 @@ fn renewed(name: &HeaderName, old: &[u8], octets: &[u8]) -> Option<HeaderValue> 
     if let Some(algorithm) = checksum {
         return HeaderValue::try_from(STANDARD.encode(digest::digest(algorithm, octets))).ok();
     }
+    if let Some(text) = hexadecimal(name, octets) {
+        return HeaderValue::try_from(text).ok();
+    }
     let old = std::str::from_utf8(old).ok()?;
     let structured = name != DIGEST && name != GOOGLE;
     let mut digests = Vec::new();
@@ -106,6 +109,22 @@ fn renewed(name: &HeaderName, old: &[u8], octets: &[u8]) -> Option<HeaderValue> 
         });
     }
     HeaderValue::try_from(digests.join(", ")).ok()
+}
+
+/// Those that are written in hexadecimal digits.
+fn hexadecimal(name: &HeaderName, octets: &[u8]) -> Option<String> {
+    let algorithm = match name.as_str() {
+        "x-checksum-md5" => return Some(hex(&Md5::digest(octets))),
+        "x-checksum-sha1" | "x-bz-content-sha1" => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+        "x-checksum-sha256" => &digest::SHA256,
+        "x-checksum-sha512" => &digest::SHA512,
+        _ => return None,
+    };
+    Some(hex(digest::digest(algorithm, octets).as_ref()))
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 /// What a program says that its checksum is made by; S3 refuses a request that says so and holds none.

@@ -105,6 +105,41 @@ fn a_value_is_written_as_its_part_wants_it_and_ends_no_head() {
 }
 
 #[test]
+fn in_a_part_that_says_its_length_or_digest_no_value_makes_it_wrong() {
+    let boundary: Arc<[u8]> = b"b"[..].into();
+    let of = |value: &str, field: &str, cut: usize| {
+        let text = format!("--b\r\nA: b\r\n{field}\r\n\r\n{SENTINEL}\r\n--b--");
+        let mut swap =
+            Swap::new(swappable(value), Escape::Raw, &Arc::default()).in_parts(&boundary);
+        let (one, two) = text.as_bytes().split_at(cut.min(text.len()));
+        let mut out = Vec::new();
+        swap.push(one, &mut out)?;
+        swap.push(two, &mut out)?;
+        swap.finish(&mut out)?;
+        Ok(String::from_utf8(out).unwrap())
+    };
+    let same = SENTINEL.replace("gigph", "value");
+    for cut in 0..80 {
+        for field in ["Content-Length: 24", "content-length :24"] {
+            assert!(of(&same, field, cut).unwrap().contains(&same), "{cut}");
+            assert_eq!(of("v", field, cut), Err(RewriteError::Unplaceable), "{cut}");
+        }
+        for field in [
+            "Content-MD5: AAAA",
+            "X-Amz-Checksum-Crc32: AAAA",
+            "Digest: a=b",
+        ] {
+            assert_eq!(
+                of(&same, field, cut),
+                Err(RewriteError::Unplaceable),
+                "{field}"
+            );
+        }
+        assert!(of("v", "Content-Language: en", cut).is_ok(), "{cut}");
+    }
+}
+
+#[test]
 fn in_utf_16_no_sentinel_is_found_and_none_ends_a_string() {
     for little in [true, false] {
         let wide = |text: &str| -> Vec<u8> {

@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderValue, Request};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 
-use super::{World, post};
+use super::{DenyReason, StatusCode, World, post};
 use crate::tests::lab::client::Body;
 
 fn sha256(octets: &[u8]) -> String {
@@ -70,6 +70,85 @@ async fn digests_are_those_of_what_is_sent() {
     let seen = world.seen();
     assert_eq!(seen.header("x-amz-checksum-crc32"), "4aSnpA==");
     assert_eq!(seen.header(word), "CRC32");
+}
+
+#[tokio::test]
+async fn checksums_of_stores_are_those_of_what_is_sent_or_none() {
+    let world = World::new("api.test", "v4lue").await;
+    let mut request = post("text/plain", world.sentinel.clone());
+    let names = ["x-checksum-sha1", "x-bz-content-sha1", "x-checksum-sha256"];
+    for name in names
+        .into_iter()
+        .chain(["x-checksum-md5", "x-ms-content-crc64"])
+    {
+        request.headers_mut().insert(name, "AAAA".parse().unwrap());
+    }
+    assert_eq!(world.send("api.test", request).await.body, "v4lue");
+    let seen = world.seen();
+    // printf v4lue | openssl sha1; sha256; md5
+    let sha1 = "2b78fcac58c45391a25ec4f85e62c53bb5987c2c";
+    assert_eq!(seen.header("x-checksum-sha1"), sha1);
+    assert_eq!(seen.header("x-bz-content-sha1"), sha1);
+    let digest: String = digest(&SHA256, b"v4lue")
+        .as_ref()
+        .iter()
+        .map(|octet| format!("{octet:02x}"))
+        .collect();
+    assert_eq!(seen.header("x-checksum-sha256"), digest);
+    assert_eq!(
+        seen.header("x-checksum-md5"),
+        "20a5bae3857cb1c74673da35278e0758"
+    );
+    assert!(!seen.headers.contains_key("x-ms-content-crc64"));
+}
+
+#[tokio::test]
+async fn a_part_of_an_upload_keeps_its_length_or_does_not_go() {
+    for (name, value) in [
+        ("content-range", "bytes 0-9/100"),
+        ("upload-offset", "0"),
+        ("upload-length", "100"),
+    ] {
+        for long in [false, true] {
+            let world = World::new("api.test", "v4lue").await;
+            let told = |value: &str| {
+                let mut body = format!("{{\"k\":\"{value}\"}}");
+                if long {
+                    body = format!("{}{body}", " ".repeat(200_000));
+                }
+                body
+            };
+            let mut request = post("application/json", told(&world.sentinel));
+            request.headers_mut().insert(name, value.parse().unwrap());
+            let mut client = world.client("api.test").await;
+            let host = "api.test".parse().unwrap();
+            request.headers_mut().insert("host", host);
+            let answer = client.start(request).await;
+            if long {
+                // Cut while the origin reads it, before it answers or after.
+                let came = match answer {
+                    Ok(answer) if answer.status() == StatusCode::OK => {
+                        answer.into_body().collect().await.ok()
+                    }
+                    Ok(_) | Err(_) => None,
+                };
+                assert!(came.is_none(), "{name}");
+            } else {
+                assert_eq!(answer.unwrap().status(), StatusCode::BAD_GATEWAY);
+                assert!(world.origin.seen.requests().is_empty(), "{name}");
+            }
+            world.lab.until_denied().await;
+            world.lab.assert_denied_for(DenyReason::SecretUnplaceable);
+            // As long as its sentinel it goes.
+            let same = "v".repeat(world.sentinel.len());
+            let world = World::new("api.test", &same).await;
+            let mut request = post("application/json", told(&world.sentinel));
+            request.headers_mut().insert(name, value.parse().unwrap());
+            assert_eq!(world.send("api.test", request).await.status, StatusCode::OK);
+            let record = world.lab.until_records(Event::Response, 1).await.remove(0);
+            assert_eq!(&*record.entry.secrets[0], "TOKEN", "{name}");
+        }
+    }
 }
 
 #[tokio::test]

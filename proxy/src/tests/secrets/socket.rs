@@ -172,7 +172,7 @@ async fn a_binary_message_that_is_no_text_keeps_its_length_or_does_not_go() {
     lab.until_denied().await;
     lab.assert_denied_for(DenyReason::SecretUnplaceable);
     let record = lab.until_records(Event::Response, 1).await.remove(0);
-    let said = "secret TOKEN stays out of what says its own length";
+    let said = "secret TOKEN stays out of what says its own length or digest";
     let mut found = record.entry.findings.iter();
     assert!(found.any(|found| &**found == said), "{record:?}");
 
