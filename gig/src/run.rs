@@ -100,7 +100,17 @@ async fn guard(
                         terminal.copy_window_size();
                     }
                 }
-                signals::Received::Forward(signal) => running.signal(signal),
+                signals::Received::Forward(signal) => {
+                    if let Some(terminal) = &mut terminal {
+                        if signal == Signal::CONT {
+                            // Stopped by a signal that nobody hears of.
+                            terminal.resume();
+                        } else if terminal.interrupt(signal) {
+                            continue;
+                        }
+                    }
+                    running.signal(signal);
+                }
                 signals::Received::Stop => {
                     // A program alone in its session ignores the polite SIGTSTP (POSIX: an orphaned
                     // process group), and would run on while its way out stands still.
@@ -110,7 +120,7 @@ async fn guard(
                     }
                     signals::stop_self();
                     if let Some(terminal) = &mut terminal {
-                        terminal.resume()?;
+                        terminal.resume();
                     }
                 }
             },

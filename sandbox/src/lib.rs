@@ -40,4 +40,4 @@ pub use layers::seccomp::CompileFilterError;
 pub use layers::user::suitable_ids;
 pub use process::{ExitStatus, Network, Prepared, Running, prepare};
 pub use spec::{Bind, BindMode, CpuShare, Kept, ResourceLimits, Root, SeccompProfile, Spec, Stdio};
-pub use sys::readable;
+pub use sys::{MODES_CHANGED, readable, signal_foreground, tell_of_modes};

@@ -134,7 +134,7 @@ pub struct Stdio {
     pub stdout: OwnedFd,
     /// Standard error.
     pub stderr: OwnedFd,
-    /// Whether `stdin` is a terminal that becomes the program's controlling one.
+    /// Whether the first of them that is a terminal becomes the program's controlling one.
     pub controlling_terminal: bool,
 }
 

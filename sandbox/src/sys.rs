@@ -8,6 +8,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
+use rustix::process::Signal;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -96,4 +97,38 @@ pub async fn readable(fd: impl AsFd) -> io::Result<()> {
     let fd = unsafe { AsyncFd::register_with_interest(fd.as_fd(), Interest::READABLE) }?;
     fd.readable().await?.retain_ready();
     Ok(())
+}
+
+/// Has each read of a pseudo-terminal's controlling end begin with an octet that says what the read is
+/// (ioctl_tty(2), TIOCPKT): 0 for what was written, [`MODES_CHANGED`] set where its modes changed, which
+/// is told while they contain EXTPROC.
+///
+/// # Errors
+/// When it is no such end.
+pub fn tell_of_modes(controller: impl AsFd) -> io::Result<()> {
+    let on: libc::c_int = 1;
+    let fd = controller.as_fd().as_raw_fd();
+    // SAFETY: TIOCPKT reads one integer, which the pointer is valid for.
+    answered(unsafe { libc::ioctl(fd, libc::TIOCPKT, &raw const on) })
+}
+
+/// The bit of [`tell_of_modes`] (TIOCPKT_IOCTL).
+pub const MODES_CHANGED: u8 = 0x40;
+
+/// Signals the foreground job of a pseudo-terminal, as a key typed there does: SIGINT and SIGQUIT.
+///
+/// # Errors
+/// When it is no controlling end, or the kernel passes no such signal on.
+pub fn signal_foreground(controller: impl AsFd, signal: Signal) -> io::Result<()> {
+    let fd = controller.as_fd().as_raw_fd();
+    // SAFETY: TIOCSIG takes its number by value.
+    answered(unsafe { libc::ioctl(fd, libc::TIOCSIG, signal.as_raw()) })
+}
+
+fn answered(outcome: libc::c_int) -> io::Result<()> {
+    if outcome == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

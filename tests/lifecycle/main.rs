@@ -1,5 +1,6 @@
 //! Starting and ending: statuses, signals, streams, terminals, death, and what is left behind.
 
+mod background;
 mod database;
 mod death;
 mod environment;
@@ -8,6 +9,7 @@ mod images;
 mod limits;
 mod modes;
 mod old_records;
+mod pipeline;
 mod record;
 mod several;
 mod signals;

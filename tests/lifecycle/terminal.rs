@@ -9,7 +9,7 @@ fn at_a_terminal(steps: &[&str], program: &[&str]) {
     typed(steps, &lab.gig().env("TERM", "xterm").command(program));
 }
 
-fn typed(steps: &[&str], subject: &Command) {
+pub(crate) fn typed(steps: &[&str], subject: &Command) {
     let mut command = Command::new("/usr/bin/python3");
     command
         .arg(fixture::path("terminal.py"))
@@ -22,7 +22,7 @@ fn typed(steps: &[&str], subject: &Command) {
 }
 
 /// As a shell reads it.
-fn quoted(command: &Command) -> String {
+pub(crate) fn quoted(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words
         .map(|word| format!("'{}'", word.to_str().expect("UTF-8").replace('\'', r"'\''")))

@@ -1,4 +1,5 @@
 //! Signals to gig are meant for the program: they are passed on, and gig ends when the program does.
+//! What gig was started to ignore (nohup(1), a shell's background job) is ignored, as any program does.
 
 use anyhow::Context;
 use rustix::process::{Signal, getpid, kill_process};
@@ -33,6 +34,7 @@ impl Signals {
     /// When the system refuses a handler.
     pub(crate) fn listen() -> anyhow::Result<Self> {
         let (sender, arrived) = mpsc::channel(QUEUE);
+        let ignored = ignored();
         let mut listeners = JoinSet::new();
         for (kind, received) in [
             (SignalKind::window_change(), Received::Window),
@@ -49,6 +51,9 @@ impl Signals {
             ),
             (SignalKind::from_raw(Signal::TSTP.as_raw()), Received::Stop),
         ] {
+            if ignored >> (kind.as_raw_value() - 1) & 1 == 1 {
+                continue;
+            }
             let mut stream = signal(kind).context("cannot listen for signals")?;
             let sender = sender.clone();
             listeners.spawn(async move {
@@ -72,6 +77,16 @@ impl Signals {
             None => std::future::pending().await,
         }
     }
+}
+
+/// Signals that are ignored now, as the kernel's bit mask of them (proc_pid_status(5)); who cannot tell
+/// ignores none.
+fn ignored() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let mask = lines.find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0)
 }
 
 /// Stops gig itself, as SIGTSTP would have; returns when it is continued.

@@ -53,7 +53,7 @@ fn become_program(orders: &Orders) -> Result<std::convert::Infallible, Failure> 
         sys::duplicate(STDIO_FD + stream, stream).map_err(step("place its standard streams"))?;
     }
     if orders.controlling_terminal {
-        sys::take_terminal(0).map_err(step("take its terminal"))?;
+        take_terminal().map_err(step("take its terminal"))?;
     }
     sys::close_on_exec_from(3).map_err(step("mark its descriptors"))?;
     sys::file_mask(0o022);
@@ -69,6 +69,19 @@ fn become_program(orders: &Orders) -> Result<std::convert::Infallible, Failure> 
         sys::execute_fd(found.fd, &args, &env)
     };
     Err(not_executed(&found.path, errno))
+}
+
+/// The first of the standard streams that is one: the others may be files and pipes.
+fn take_terminal() -> sys::Result<()> {
+    let mut refused = Errno(libc::ENOTTY);
+    for stream in 0..3 {
+        match sys::take_terminal(stream) {
+            Ok(()) => return Ok(()),
+            Err(Errno(libc::ENOTTY)) => {}
+            Err(errno) => refused = errno,
+        }
+    }
+    Err(refused)
 }
 
 fn step(what: &'static str) -> impl Fn(Errno) -> Failure {

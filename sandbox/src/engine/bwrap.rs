@@ -286,7 +286,9 @@ fn masked(mask: &ProcMask) -> orders::Masked {
 /// The terminal's name on the host, so that it has one inside.
 fn terminal(stdio: &Stdio) -> Option<PathBuf> {
     use std::os::fd::AsRawFd as _;
-    let link = format!("/proc/self/fd/{}", stdio.stdin.as_raw_fd());
+    let streams = [&stdio.stdin, &stdio.stdout, &stdio.stderr];
+    let terminal = streams.into_iter().find(|fd| rustix::termios::isatty(fd))?;
+    let link = format!("/proc/self/fd/{}", terminal.as_raw_fd());
     std::fs::read_link(link)
         .ok()
         .filter(|path| path.starts_with("/dev/"))
