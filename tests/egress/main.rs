@@ -8,6 +8,7 @@ mod command_line;
 mod digests;
 mod go;
 mod grpc;
+mod half_closed;
 mod hashicorp;
 mod interim;
 mod java;
