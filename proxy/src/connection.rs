@@ -121,15 +121,28 @@ async fn prepare(caller: Arc<Caller>, stream: Stream, at: Destination) -> Option
         complete: deadlines.detect,
     };
     let sniffed = tokio::select! {
-        sniffed = sniff(stream, patience) => sniffed.ok()?,
-        _ = caller.guard.revoked() => return None,
-        () = caller.worker.drain.cancelled() => return None,
+        sniffed = sniff(stream, patience) => sniffed.ok(),
+        _ = caller.guard.revoked() => None,
+        () = caller.worker.drain.cancelled() => None,
+    };
+    let Some(sniffed) = sniffed else {
+        // It went before it said anything: where it wanted to go is recorded all the same.
+        if let Verdict::Deny(denial) = verdict {
+            refuse(&caller, &at, (Some(AppProtocol::Tcp), denial.reason)).await;
+        }
+        return None;
     };
     let unheard = match sniffed.first {
         FirstBytes::Tls(hello) => {
             return Box::pin(secure::tls(&caller, sniffed.stream, at, hello)).await;
         }
-        FirstBytes::Http { h2c } => return Some(clear_text(&caller, sniffed.stream, at, h2c)),
+        FirstBytes::Http { h2c } => {
+            let mut serving = clear_text(&caller, sniffed.stream, at, h2c);
+            if let Verdict::Deny(denial) = verdict {
+                serving.denied = Some(denial.reason);
+            }
+            return Some(serving);
+        }
         FirstBytes::Silent => DenyReason::RequestTimeout,
         FirstBytes::BadTls | FirstBytes::Other => DenyReason::UnsupportedProtocol,
     };
@@ -166,6 +179,8 @@ fn clear_text(caller: &Arc<Caller>, stream: Sniffed, at: Destination, h2c: bool)
 struct Serving {
     session: Arc<Session>,
     ended: Pin<Box<dyn Future<Output = Ended> + Send>>,
+    /// Why the destination itself is denied, where a request may name one that is not.
+    denied: Option<DenyReason>,
 }
 
 impl Serving {
@@ -175,7 +190,11 @@ impl Serving {
     {
         let session = Arc::new(session);
         let ended = Box::pin(serve(Arc::clone(&session), stream));
-        Self { session, ended }
+        Self {
+            session,
+            ended,
+            denied: None,
+        }
     }
 
     /// In clear text.
@@ -192,12 +211,16 @@ impl Serving {
     /// Serves it to its end, and what it was upgraded to.
     async fn run(self) {
         let ended = self.ended.await;
-        if let Aim::Denied(at, denial) = self.session.aim()
+        let denied = match self.session.aim() {
+            Aim::Denied(_, denial) => Some(denial.reason),
+            _ => self.denied,
+        };
+        if let Some(reason) = denied
             && !self.session.told()
         {
             // Nothing was asked, so that nothing was told: the connection itself is recorded.
-            let why = (Some(AppProtocol::Https), denial.reason);
-            refuse(self.session.caller(), at, why).await;
+            let why = (Some(self.session.protocol()), reason);
+            refuse(self.session.caller(), self.session.nominal(), why).await;
         }
         drop(self.session);
         follow(ended).await;

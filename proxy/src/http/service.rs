@@ -19,8 +19,16 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::{
-    body::Download, calm::Calm, gather::Gathering, heads::Framing, incoming::Incoming,
-    interject::Interjecting, limits, session::Session, streams::Streams, upgrade::Tunnel,
+    body::Download,
+    calm::Calm,
+    gather::Gathering,
+    heads::Framing,
+    incoming::Incoming,
+    interject::Interjecting,
+    limits,
+    session::{Aim, Session},
+    streams::Streams,
+    upgrade::Tunnel,
 };
 use crate::{
     enforce::{connect::refuse_connect, secret::shown_host},
@@ -220,6 +228,10 @@ pub(super) async fn answer(
     request: Request<Incoming>,
 ) -> Response<Download> {
     let _busy = session.activity().enter();
+    if !matches!(session.aim(), Aim::Denied(..)) {
+        // What becomes of a request is recorded, whatever that is.
+        session.set_told();
+    }
     let unread = session.application() == Application::Http1 && !request.body().is_end_stream();
     let unseen = request.extensions().get() == Some(&Framing::Unseen);
     match boxed(|| pipeline::exchange(&session, request)).await {

@@ -40,7 +40,7 @@ pub struct Session {
     tunnel: Mutex<Option<Tunnel>>,
     ending: Ending,
     signs: Arc<Signs>,
-    /// A refusal was recorded and told.
+    /// The record holds what was asked for here.
     told: AtomicBool,
     answering: Mutex<Weak<Standing>>,
 }
@@ -200,12 +200,12 @@ impl Session {
         &self.aim
     }
 
-    /// A refusal was recorded and told.
+    /// The record holds what was asked for here.
     pub fn set_told(&self) {
         self.told.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a refusal was recorded and told.
+    /// Whether the record holds what was asked for here.
     #[must_use]
     pub fn told(&self) -> bool {
         self.told.load(Ordering::Relaxed)

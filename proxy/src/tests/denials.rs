@@ -80,6 +80,51 @@ async fn denied_name_whose_client_asks_nothing_is_recorded_too() {
     lab.assert_denied_once(DenyReason::HostNotAllowed);
 }
 
+/// No octet, part of a request, the end of the run while it is silent: each has its record.
+#[tokio::test]
+async fn a_denied_connection_that_asks_nothing_is_recorded() {
+    for said in ["", "GET / HT", "GET / HTTP/1.1\r\nHost: evil.t"] {
+        for (to, reason) in [
+            ("203.0.113.9", DenyReason::IpNotAllowed),
+            ("evil.test", DenyReason::HostNotAllowed),
+        ] {
+            for revoked in [false, true] {
+                let (lab, origin) = lab_with(ALLOW_API).await;
+                let mut stream = lab.connect(Way::to(to, 2222)).await;
+                stream.write_all(said.as_bytes()).await.unwrap();
+                if revoked {
+                    lab.subject.close().await;
+                } else {
+                    drop(stream);
+                }
+                lab.until_denied().await;
+                lab.tasks.close();
+                lab.tasks.wait().await;
+                lab.assert_denied_once(reason);
+                let record = &lab.records(Event::Connect)[0].entry;
+                assert_eq!(record.host.as_deref(), Some(to), "{said:?}");
+                assert_eq!(record.port, Some(2222));
+                assert_eq!(origin.seen.connections(), 0);
+            }
+        }
+    }
+}
+
+/// Nothing went anywhere, and nothing was refused.
+#[tokio::test]
+async fn an_allowed_connection_that_asks_nothing_is_no_denial() {
+    for said in ["", "GET / HTTP/1.1\r\nHost: api.t"] {
+        let (lab, origin) = lab_with(ALLOW_API).await;
+        let mut stream = lab.connect(Way::to("api.test", 80)).await;
+        stream.write_all(said.as_bytes()).await.unwrap();
+        drop(stream);
+        lab.tasks.close();
+        lab.tasks.wait().await;
+        assert!(lab.log.records().is_empty());
+        assert_eq!(origin.seen.connections(), 0);
+    }
+}
+
 #[tokio::test]
 async fn deny_reset_gives_no_handshake() {
     let (lab, origin) = lab_with(&format!("{ALLOW_API}deny: reset\n")).await;

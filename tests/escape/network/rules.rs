@@ -43,6 +43,19 @@ fn denied_host_over_https_by_proxy_never_reaches_origin() {
         .check(&run);
 }
 
+/// As a scan of ports does: nothing was sent, and the record says where it was tried.
+#[test]
+fn a_connection_that_says_nothing_is_in_the_record() {
+    let lab = Lab::new();
+    let script = "connect('11.0.1.77', 2222).close()\nprint('closed')";
+    let run = lab.gig().allow(ALLOWED).wire(script);
+    Refusal::new(DenyReason::IpNotAllowed)
+        .of("11.0.1.77")
+        .client_sees_nothing_because("whoever closes at once hears no answer")
+        .nothing_leaves()
+        .check(&run);
+}
+
 #[test]
 fn denied_name_does_not_resolve() {
     let lab = Lab::new();
