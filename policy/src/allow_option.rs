@@ -99,6 +99,23 @@ pub(crate) fn parse_private(option: &str) -> Result<IpNet, ParseAllowError> {
     private_range(option).map_err(|why| ParseAllowError::BadPrivate(option.to_owned(), why))
 }
 
+/// Whether an option's host is a sandbox's own loopback, where nothing that is dialled leaves it: what
+/// stands for the host then, and the port, if there is one.
+///
+/// `localhost` and the names below it are that by RFC 6761 §6.3.
+#[must_use]
+pub fn own_loopback(option: &str) -> Option<(&str, Option<&str>)> {
+    let (host, port) = split_port(scheme(option).1);
+    let name = host.trim_end_matches('.').to_ascii_lowercase();
+    let address = host.parse::<IpAddr>().ok();
+    let address = address.or_else(|| Some(host.parse::<IpNet>().ok()?.network()));
+    let own = match address {
+        Some(address) => address.to_canonical().is_loopback(),
+        None => name == "localhost" || name.ends_with(".localhost"),
+    };
+    own.then_some((host, port))
+}
+
 #[derive(Clone, Copy)]
 enum Scheme {
     Http,
@@ -144,4 +161,32 @@ fn target(option: &str, host: &str) -> Result<Target, ParseAllowError> {
     let pattern = HostPattern::parse(host);
     let pattern = pattern.map_err(|why| ParseAllowError::BadHost(option.to_owned(), why))?;
     Ok(Target::Names(pattern))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own_loopback;
+
+    #[test]
+    fn what_never_leaves_a_sandbox_is_known_by_each_spelling() {
+        for (option, expected) in [
+            ("localhost", Some(("localhost", None))),
+            ("LocalHost.:8080", Some(("LocalHost.", Some("8080")))),
+            (
+                "tcp:db.localhost:5432",
+                Some(("db.localhost", Some("5432"))),
+            ),
+            ("127.0.0.1:80", Some(("127.0.0.1", Some("80")))),
+            ("http:127.1.2.3", Some(("127.1.2.3", None))),
+            ("127.0.0.0/8", Some(("127.0.0.0/8", None))),
+            ("[::1]:443", Some(("::1", Some("443")))),
+            ("localhost.example.com:80", None),
+            ("notlocalhost:80", None),
+            ("10.0.0.1:80", None),
+            ("128.0.0.0/8", None),
+            ("https:api.example.com", None),
+        ] {
+            assert_eq!(own_loopback(option), expected, "{option}");
+        }
+    }
 }

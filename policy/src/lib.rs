@@ -44,7 +44,7 @@ pub mod special_purpose;
 pub mod suggest;
 pub mod verdict;
 
-pub use allow_option::ParseAllowError;
+pub use allow_option::{ParseAllowError, own_loopback};
 pub use attempt::{Asked, Attempt, Outcome};
 pub use builder::PolicyBuilder;
 pub use capture::ParseEndpointError;

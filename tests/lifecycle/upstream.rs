@@ -36,6 +36,34 @@ fn resolve_and_allow_private_reach_an_origin_on_the_host() {
     assert_eq!(origin.requests().len(), 1);
 }
 
+/// Inside, localhost is the sandbox's own: the error says how to reach this machine's, and that works.
+#[test]
+fn the_advice_for_a_service_on_localhost_works() {
+    let lab = Lab::new();
+    let at = SocketAddr::from(([127, 0, 0, 1], 8080));
+    let origin = HttpOrigin::start(lab.network.listen(Side::Host, at), None, greet);
+    for option in ["localhost:8080", "http:localhost:8080", "127.0.0.1:8080"] {
+        let refused = lab.gig().allow(option).run(["true"]).exits(125);
+        let said = refused.error_text();
+        assert!(said.contains("own loopback"), "{said}");
+        let advice = said.split("connect to that: ").nth(1).expect("an advice");
+        let run = lab.gig().option(advice.split_whitespace());
+        let _run = run
+            .run(["curl", "-sS", "--fail", "http://host.test:8080/"])
+            .success()
+            .says("hello")
+            .requested("host.test");
+    }
+    assert_eq!(origin.requests().len(), 3);
+    // Who asks the proxy gets there all the same, and is told what the option is for.
+    let run = lab.gig().allow("localhost:8080");
+    let run = run.option(["--allow-private", "127.0.0.1"]);
+    let url = "http://localhost:8080/";
+    let run = run.run(["curl", "-sS", "--fail", "--noproxy", "", url]);
+    let run = run.success().says("hello");
+    assert!(run.error_text().contains("host.test:8080"), "{run}");
+}
+
 #[test]
 fn resolved_addresses_are_still_vetted() {
     let lab = Lab::new();

@@ -3,9 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use gig_policy::{Policy, PolicyBuilder, Reach};
+use gig_policy::{Policy, PolicyBuilder, Reach, own_loopback};
 
-use crate::args::run::{ProfileArg, RunArgs};
+use crate::{
+    args::run::{ProfileArg, RunArgs},
+    stderr::tell,
+};
 
 /// Compiles what the options say; without any, a policy that denies everything.
 ///
@@ -24,6 +27,7 @@ pub(crate) fn from_args(args: &RunArgs, connected: bool) -> anyhow::Result<Polic
              write allow_private under the host it is for"
         );
     }
+    look_at_loopback(args)?;
     let mut builder = rules(args.policy.as_deref(), &args.allow)?;
     for option in &args.allow_private {
         builder = builder
@@ -49,6 +53,37 @@ pub(crate) fn from_args(args: &RunArgs, connected: bool) -> anyhow::Result<Polic
         );
     }
     Ok(policy)
+}
+
+/// What is dialled at localhost stays in the sandbox, whatever is allowed: only who asks the proxy for it
+/// gets out, and then only where the address is opened.
+///
+/// # Errors
+/// When nothing could come of an option.
+fn look_at_loopback(args: &RunArgs) -> anyhow::Result<()> {
+    if !args.resolve.is_empty() {
+        return Ok(());
+    }
+    for option in &args.allow {
+        let Some((host, port)) = own_loopback(option) else {
+            continue;
+        };
+        let port = port.unwrap_or("PORT");
+        let cure = format!(
+            "inside, {host} is the sandbox's own loopback, which nothing leaves. To reach port {port} of this \
+             machine's, give it another name, and have the program connect to that: --allow \
+             host.test:{port} --resolve host.test:{port}:127.0.0.1 --allow-private 127.0.0.1"
+        );
+        if args.allow_private.is_empty() {
+            bail!("--allow {option}: {cure}");
+        }
+        if !args.quiet {
+            tell(&format!(
+                "gig: warning: --allow {option} is for programs that ask their proxy for it: {cure}\n"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What `--policy` and `--allow` say.

@@ -105,6 +105,9 @@ fn private(denied: &Denied) -> String {
         Ok(ip) if matches!(classify(ip), AddressClass::Special { .. }) => {
             format!(" --allow-private {ip}")
         }
+        Err(_) if gig_policy::own_loopback(&denied.host).is_some() => {
+            " --allow-private 127.0.0.1".to_owned()
+        }
         _ => String::new(),
     }
 }
