@@ -35,6 +35,7 @@ mod sign_on;
 mod teams;
 mod tls;
 mod two_clicks;
+mod unbound;
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
