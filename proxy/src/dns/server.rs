@@ -81,7 +81,8 @@ impl Server {
         tokio::join!(self.datagrams(), self.connections(), self.sweep());
         self.tasks.close();
         self.tasks.wait().await;
-        self.record_counts().await;
+        self.enforcer.record_last_repeats().await;
+        self.record_dropped().await;
     }
 
     /// Takes in what waits in both sockets: see [`crate::queues`].
@@ -308,9 +309,19 @@ impl Server {
 
     async fn record_counts(&self) {
         self.enforcer.record_repeats().await;
+        self.record_dropped().await;
+    }
+
+    async fn record_dropped(&self) {
         let dropped = std::mem::take(&mut *self.dropped.lock());
-        for ((_, reason), (subject, count)) in dropped {
-            self.enforcer.record_dropped(&subject, reason, count).await;
+        let mut lost = false;
+        for ((sandbox, reason), (subject, count)) in dropped {
+            // While the record is lost, one try is enough.
+            lost = lost || !self.enforcer.record_dropped(&subject, reason, count).await;
+            if lost {
+                let mut kept = self.dropped.lock();
+                kept.entry((sandbox, reason)).or_insert((subject, 0)).1 += count;
+            }
         }
     }
 }

@@ -71,6 +71,17 @@ struct Count {
     entry: Entry,
 }
 
+/// What became of a count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// It is in the record.
+    Written,
+    /// It was handed in, and is written when that can be: put back, it would be told twice.
+    Waits,
+    /// It is to be told again.
+    Lost,
+}
+
 impl From<Recorder> for Ledger {
     fn from(recorder: Recorder) -> Self {
         Self(Arc::new(Inner {
@@ -225,22 +236,32 @@ impl Ledger {
         for (sandbox, kind, count) in taken {
             // While the record is lost or hangs, one try is enough.
             if !lost {
-                let recorded = self.0.recorder.record_unhurried(count.entry());
-                match timeout(PATIENCE, recorded).await {
-                    Ok(Ok(_)) => continue,
-                    Ok(Err(error)) => {
-                        tracing::error!(%error, "the count of what was denied is not recorded yet");
-                        lost = true;
-                    }
-                    Err(_) => {
-                        // It was handed in, and is written when that can be: put back, it would be told twice.
-                        tracing::error!("the count of what was denied waits for the record");
+                match self.tell_count(count.entry()).await {
+                    Told::Written => continue,
+                    Told::Waits => {
                         lost = true;
                         continue;
                     }
+                    Told::Lost => lost = true,
                 }
             }
             self.put_back(sandbox, kind, count);
+        }
+    }
+
+    /// Hands a count in, and waits as long as anybody does.
+    pub(super) async fn tell_count(&self, count: Entry) -> Told {
+        let recorded = self.0.recorder.record_unhurried(count);
+        match timeout(PATIENCE, recorded).await {
+            Ok(Ok(_)) => Told::Written,
+            Ok(Err(error)) => {
+                tracing::error!(%error, "a count is not recorded yet");
+                Told::Lost
+            }
+            Err(_) => {
+                tracing::error!("a count waits for the record");
+                Told::Waits
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     connect::{denial, fill_policy},
     hold::HELD,
-    ledger::Ledger,
+    ledger::{Ledger, Told},
     secret::{name_is_misused, shown_host},
 };
 use crate::subject::Subject;
@@ -118,8 +118,10 @@ impl NameEnforcer {
         denial(&policy, recorded.err().unwrap_or(reason), String::new())
     }
 
-    /// Records that `count` questions or connections were dropped unread, for `reason`.
-    pub async fn record_dropped(&self, subject: &Subject, reason: DenyReason, count: u64) {
+    /// Records that `count` questions or connections were dropped unread, for `reason`; whether the count is
+    /// told. One that is not is for the caller to keep.
+    #[must_use]
+    pub async fn record_dropped(&self, subject: &Subject, reason: DenyReason, count: u64) -> bool {
         let mut entry = Entry::new(Event::Dns);
         entry.sandbox = Some(subject.id());
         entry.server = subject.server().cloned();
@@ -129,29 +131,52 @@ impl NameEnforcer {
         entry.verdict = Some(VerdictWord::Deny);
         entry.reason = Some(reason);
         entry.findings.push(format!("dropped:{count}").into());
-        if let Err(refused) = self.ledger.record(entry).await {
-            tracing::error!(%refused, "dropped questions were not recorded");
-        }
+        self.ledger.tell_count(entry).await != Told::Lost
     }
 
-    /// Records how often each question was repeated since its record; call about once a second, and
-    /// at the end.
+    /// Records how often each question was repeated since its record; call about once a second. What
+    /// cannot be written is counted on.
     pub async fn record_repeats(&self) {
+        self.record_older_than(REPEAT).await;
+    }
+
+    /// The same at the end, however young they are.
+    pub async fn record_last_repeats(&self) {
+        self.record_older_than(Duration::ZERO).await;
+    }
+
+    async fn record_older_than(&self, age: Duration) {
         let now = Instant::now();
         let due: Vec<_> = {
             let mut recent = self.recent.lock();
-            let old = recent.extract_if(|_, r| now.saturating_duration_since(r.since) >= REPEAT);
+            let old = recent.extract_if(|_, r| now.saturating_duration_since(r.since) >= age);
             old.filter(|(_, repeats)| repeats.count > 0).collect()
         };
-        for (_, repeats) in due {
-            let mut entry = repeats.entry;
-            entry
-                .findings
-                .push(format!("repeated:{}", repeats.count).into());
-            if let Err(refused) = self.ledger.record(entry).await {
-                tracing::error!(%refused, "repeated questions were not recorded");
+        let mut lost = false;
+        for (question, repeats) in due {
+            // While the record is lost or hangs, one try is enough.
+            if !lost {
+                let mut entry = repeats.entry.clone();
+                let count = format!("repeated:{}", repeats.count);
+                entry.findings.push(count.into());
+                let told = self.ledger.tell_count(entry).await;
+                lost = told != Told::Written;
+                if told != Told::Lost {
+                    continue;
+                }
             }
+            self.put_back(question, repeats);
         }
+    }
+
+    /// Counts on, beside what was asked meanwhile.
+    fn put_back(&self, question: Question, repeats: Repeats) {
+        let mut recent = self.recent.lock();
+        let count = repeats.count;
+        recent
+            .entry(question)
+            .and_modify(|there| there.count += count)
+            .or_insert(repeats);
     }
 
     fn entry(subject: &Subject, name: &str, query_type: &str) -> Entry {
@@ -258,6 +283,52 @@ mod tests {
         assert_eq!(records.len(), 2);
         assert_eq!(&*records[1].entry.findings[0], "repeated:4");
         assert!(enforcer.recent.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn repeats_that_cannot_be_written_are_told_with_the_next_that_can() {
+        let (recorder, log) = gig_audit::Recorder::in_memory();
+        let enforcer = NameEnforcer::new(Ledger::from(recorder));
+        let subject = subject();
+        let names = ["a.example", "b.example"].map(|name| Fqdn::parse(name).unwrap());
+        let ask = async |times| {
+            for _ in 0..times {
+                for name in &names {
+                    assert!(enforcer.enforce(&subject, name, "A").await.is_err());
+                }
+            }
+        };
+        ask(5).await;
+        tokio::time::advance(REPEAT).await;
+        log.fail(true);
+        enforcer.record_repeats().await;
+        ask(3).await;
+        enforcer.record_last_repeats().await;
+        log.fail(false);
+        enforcer.record_repeats().await;
+        let records = log.records();
+        let told: Vec<_> = records
+            .iter()
+            .flat_map(|record| &record.entry.findings)
+            .map(|finding| &**finding)
+            .filter(|finding| finding.starts_with("repeated"))
+            .collect();
+        assert_eq!(told, ["repeated:7", "repeated:7"]);
+        assert!(enforcer.recent.lock().is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn repeats_of_the_last_moment_are_told_at_the_end() {
+        let (recorder, log) = gig_audit::Recorder::in_memory();
+        let enforcer = NameEnforcer::new(Ledger::from(recorder));
+        let (subject, name) = (subject(), Fqdn::parse("evil.example").unwrap());
+        for _ in 0..3 {
+            assert!(enforcer.enforce(&subject, &name, "A").await.is_err());
+        }
+        enforcer.record_repeats().await;
+        assert_eq!(log.records().len(), 1);
+        enforcer.record_last_repeats().await;
+        assert_eq!(&*log.records()[1].entry.findings[0], "repeated:2");
     }
 
     #[tokio::test(start_paused = true)]

@@ -340,3 +340,47 @@ async fn what_waits_is_its_senders_when_the_address_changes_owners() {
     assert_eq!(of(&second), 1, "{records:#?}");
     assert!(of(&first) >= 200);
 }
+
+#[tokio::test]
+async fn dropped_questions_that_cannot_be_recorded_are_counted_on() {
+    let subject = Subject::new(
+        SandboxId::new(uuid::Uuid::nil()),
+        Ipv4Addr::LOCALHOST,
+        Ipv4Addr::LOCALHOST,
+        Policy::deny_all("none"),
+    );
+    let (recorder, log) = Recorder::in_memory();
+    let identity = Arc::new(One(Some(Arc::clone(&subject))));
+    let parts = (recorder.into(), Descriptors::of_process());
+    let server = Server::open(sockets(), identity, parts, CancellationToken::new()).unwrap();
+    let drop_one = |reason: DenyReason| server.count_dropped(Arc::clone(&subject), reason);
+    drop_one(DenyReason::RequestRate);
+    drop_one(DenyReason::RequestRate);
+    log.fail(true);
+    server.record_counts().await;
+    drop_one(DenyReason::RequestRate);
+    drop_one(DenyReason::ConnectionLimit);
+    server.record_counts().await;
+    log.fail(false);
+    server.record_counts().await;
+    let records = log.records();
+    let mut told: Vec<_> = records
+        .iter()
+        .flat_map(|record| {
+            record
+                .entry
+                .findings
+                .iter()
+                .map(|text| (record.entry.reason, &**text))
+        })
+        .filter(|(_, text)| text.starts_with("dropped"))
+        .collect();
+    told.sort_by_key(|(_, text)| *text);
+    let expected = [
+        (Some(DenyReason::ConnectionLimit), "dropped:1"),
+        (Some(DenyReason::RequestRate), "dropped:3"),
+    ];
+    assert_eq!(told, expected);
+    server.record_counts().await;
+    assert_eq!(log.records().len(), records.len());
+}
