@@ -43,6 +43,7 @@ pub(crate) fn new() -> Result<Namespace, MakeNamespaceError> {
             .spawn_scoped(scope, || {
                 sys::unshare_network().map_err(step("unshare"))?;
                 disable_ipv6().map_err(step("switching IPv6 off"))?;
+                forget_fragments().map_err(step("letting go of fragments soon"))?;
                 let fd = File::open("/proc/thread-self/ns/net").map_err(step("opening it"))?;
                 let netlink = Netlink::route().map_err(step("opening netlink"))?;
                 Ok(Namespace {
@@ -71,3 +72,13 @@ pub(crate) fn disable_ipv6() -> io::Result<()> {
     }
     Ok(())
 }
+
+/// How long the kernel keeps parts of a packet of which others are missing, in the calling thread's network
+/// namespace: there is no network whose delays they would be waited for, and each holds memory that is
+/// nobody's. The default is 30 seconds.
+pub(crate) fn forget_fragments() -> io::Result<()> {
+    fs::write("/proc/sys/net/ipv4/ipfrag_time", FRAGMENTS_FOR)
+}
+
+/// In seconds: the least that there is.
+const FRAGMENTS_FOR: &str = "1";

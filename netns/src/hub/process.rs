@@ -198,6 +198,7 @@ fn mount_proc() -> io::Result<()> {
 /// Parameters of the hub's own network namespace.
 fn set_parameters() -> io::Result<()> {
     namespace::disable_ipv6()?;
+    namespace::forget_fragments()?;
     // Nothing is forwarded (the default, stated), and no ICMP error is held
     // back: refused UDP must fail at once, each time.
     for (parameter, value) in [("ip_forward", "0"), ("icmp_ratemask", "0")] {

@@ -23,6 +23,7 @@ pub(crate) const TESTS: &[Test] = &[
         "the_kernel_holds_the_firewall_that_was_meant",
         firewall_as_meant,
     ),
+    ("parts_of_packets_are_kept_for_a_second", parts_of_packets),
 ];
 
 /// Attempts that may succeed, and why that is harmless.
@@ -246,6 +247,24 @@ fn firewall_as_meant() {
     }
     assert_eq!(listed.matches("policy drop").count(), 7, "{listed}");
     assert!(listed.contains("10.200.0.6"), "{listed}");
+}
+
+/// In a sandbox's network and in the hub's, where root may look.
+fn parts_of_packets() {
+    let (hub, _listeners) = lab::start(1);
+    let lease = hub.lease().unwrap();
+    let said = shell_says(&hub, &lease, "cat /proc/sys/net/ipv4/ipfrag_time");
+    assert_eq!(said.trim(), "1");
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let pid = hub_pid(&hub, &lease).to_string();
+    let read = Command::new("nsenter")
+        .args(["--target", &pid, "--net", "--"])
+        .args(["cat", "/proc/sys/net/ipv4/ipfrag_time"])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8(read.stdout).unwrap().trim(), "1");
 }
 
 /// The hub's pid as the host counts: the parent of what runs in the slot.
