@@ -236,15 +236,24 @@ impl Ready {
         self.request.method().is_idempotent()
     }
 
-    /// Whether it can be sent once more: nothing of a body went with it.
+    /// Whether it can be sent once more: it has no body, or one that is here whole. Others come from the
+    /// program as they go, and are not kept.
     fn is_repeatable(&self) -> bool {
+        !matches!(self.request.body(), Upload::Streaming(_))
+    }
+
+    /// Whether nothing of a body goes with it.
+    fn is_bodiless(&self) -> bool {
         matches!(self.request.body(), Upload::Empty)
     }
 
-    /// A copy to repeat.
+    /// A copy to repeat; a body is shared.
     fn copy(&self) -> Request<Upload> {
         let request = &self.request;
-        let mut copy = Request::new(Upload::Empty);
+        let mut copy = Request::new(match request.body() {
+            Upload::Whole(gathered) => Upload::Whole(gathered.clone()),
+            Upload::Empty | Upload::Streaming(_) => Upload::Empty,
+        });
         *copy.method_mut() = request.method().clone();
         *copy.headers_mut() = request.headers().clone();
         copy
@@ -298,7 +307,7 @@ pub(super) async fn send(
             return Err(Failure::new(Side::Upstream, DenyReason::OriginProtocol));
         }
         ready.shape(lease.application());
-        let (reused, idempotent) = (lease.reused, ready.is_idempotent());
+        let (reused, harmless) = (lease.reused, ready.is_idempotent() && ready.is_bodiless());
         let sending = lease.send(&mut ready.request, interims);
         let sent = if interims.is_gated() {
             Box::pin(interims.going_on_late(sending)).await
@@ -314,7 +323,7 @@ pub(super) async fn send(
             Err(unsent) if unsent.kept && reused => {}
             Err(unsent)
                 if (unsent.fate == Fate::Unprocessed
-                    || unsent.fate == Fate::Unanswered && idempotent)
+                    || unsent.fate == Fate::Unanswered && harmless)
                     && repeatable
                     && (unsent.left || copy.is_some()) =>
             {
