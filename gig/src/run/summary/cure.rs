@@ -40,6 +40,14 @@ pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
         DenyReason::MethodNotAllowed | DenyReason::PathNotAllowed => request(denied, from),
         DenyReason::PrivateAddress => private_address(denied, from),
         DenyReason::NeverOpenable => "nothing opens that address".to_owned(),
+        // A request that names nobody is told as a request.
+        DenyReason::NameMissing if denied.request.is_none() && denied.port.is_some() => format!(
+            "its TLS hello may hide another name (ECH, or GREASE that looks the same) and is not to be opened: \
+             switch that off in the program, leave passthrough (tls:) out, or allow any bytes in its place: \
+             --allow tcp:{}:{}",
+            host,
+            denied.port.unwrap_or_default()
+        ),
         DenyReason::NamesDisagree => {
             "the destination, the TLS name and the Host named different hosts".to_owned()
         }
@@ -299,6 +307,25 @@ mod tests {
             Some(gig_policy::AppProtocol::Tcp),
         );
         assert!(matches!(verdict, Verdict::Allow(_)), "{cure}");
+    }
+
+    #[test]
+    fn a_hello_that_may_hide_a_name_is_told_of_with_what_works() {
+        let hidden = denied(
+            "a.example",
+            Some(443),
+            Some("https"),
+            DenyReason::NameMissing,
+        );
+        let cure = cure(&hidden, &RulesFrom::default());
+        assert!(cure.contains("GREASE"), "{cure}");
+        let host = Host::parse("a.example").unwrap();
+        let verdict = policy(&cure).decide_connect(&host, Port::HTTPS, None);
+        let handling = match verdict {
+            Verdict::Allow(permit) => permit.handling(),
+            Verdict::Deny(denial) => panic!("{denial:?}"),
+        };
+        assert_eq!(handling, gig_policy::Handling::Opaque);
     }
 
     #[test]
