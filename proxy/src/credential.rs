@@ -37,6 +37,7 @@ pub mod memory;
 pub mod misuse;
 mod naming;
 pub mod needles;
+mod nested;
 mod parts;
 pub mod place;
 mod ranges;

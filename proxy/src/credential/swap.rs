@@ -9,6 +9,7 @@ use super::{
     exact::Exact,
     media::Beginning,
     needles::SHORTEST,
+    nested::{self, Nested},
     parts::{Parts, Spot},
     place::{Escape, Replacement},
     rewrite::{Rewrite, RewriteError},
@@ -33,6 +34,8 @@ pub struct Swap {
     held: Vec<u8>,
     /// In a multipart body: what stands where.
     parts: Option<Parts>,
+    /// Where some value needs care in strings within strings: which are open.
+    nested: Option<Nested>,
     room: Room,
 }
 
@@ -76,6 +79,10 @@ impl Swap {
                 .any(|(spelling, _)| spelling.first() == Some(&octet));
         }
         let (spellings, stands_for) = spellings.into_iter().unzip();
+        let careful = replacements.iter().any(|swappable| match swappable {
+            Swappable::Ready(replacement) => replacement.value().is_ok_and(nested::needs_care),
+            Swappable::Unavailable(_) => false,
+        });
         Self {
             firsts,
             spellings: Exact::new(spellings),
@@ -86,6 +93,7 @@ impl Swap {
             tally: Arc::clone(tally),
             held: Vec::new(),
             parts: None,
+            nested: careful.then(|| Nested::of(escape)).flatten(),
             room: Room::default(),
         }
     }
@@ -102,6 +110,7 @@ impl Swap {
     #[must_use]
     pub fn in_parts(mut self, boundary: &Arc<[u8]>) -> Self {
         self.parts = Some(Parts::of(boundary));
+        self.nested = None;
         self
     }
 
@@ -159,9 +168,21 @@ impl Swap {
             return Err(RewriteError::Unplaceable);
         }
         let escape = if spot.json { Escape::Json } else { self.escape };
+        let depth = match &self.nested {
+            Some(nested) if nested::needs_care(value) => nested.depth(),
+            _ => Some(0),
+        };
         let secret = &replacement.secret;
+        let Some(depth) = depth else {
+            let text = format!(
+                "secret {} stays out of what may be JSON in a text",
+                secret.name
+            );
+            self.tally.found(text);
+            return Err(RewriteError::Unplaceable);
+        };
         let before = out.len();
-        escape.write(value, out);
+        nested::write(escape, depth, value, out);
         let resized = out.len() - before != length;
         let told = spot.digested || resized && spot.sized;
         if told || resized && self.room.resized().is_err() {
@@ -175,6 +196,14 @@ impl Swap {
         self.tally.swapped(&secret.name, secret.version);
         self.tally.changed_body();
         Ok(())
+    }
+
+    /// Appends what goes on as it came.
+    fn pass(&mut self, octets: &[u8], out: &mut Vec<u8>) {
+        if let Some(nested) = &mut self.nested {
+            nested.read(octets);
+        }
+        out.extend_from_slice(octets);
     }
 
     /// Appends `octets`, of which the last ones that came begin at `joint`, with what is replaced, up to where
@@ -198,16 +227,19 @@ impl Swap {
             if start < from {
                 continue;
             }
-            out.extend_from_slice(octets.get(from..start).unwrap_or_default());
+            self.pass(octets.get(from..start).unwrap_or_default(), out);
             let parts = self.parts.as_ref();
             let spot = parts.map(|parts| parts.spot(end.saturating_sub(joint + 1)));
             self.place((number, spot.unwrap_or_default()), end - start, out)?;
+            if let Some(nested) = &mut self.nested {
+                nested.read(b"x");
+            }
             from = end;
         }
         let rest = octets.get(from..).unwrap_or_default();
         let kept = if last { 0 } else { self.begun(rest) };
         let goes = rest.len() - kept;
-        out.extend_from_slice(rest.get(..goes).unwrap_or_default());
+        self.pass(rest.get(..goes).unwrap_or_default(), out);
         Ok(from + goes)
     }
 

@@ -1,6 +1,7 @@
 //! A value in its sentinel's place, written as the place wants it, wherever the body is cut.
 
 use gig_vault::{Part, Secret, SecretBytes, Shape, Treatment};
+use percent_encoding::percent_decode_str;
 use proptest::prelude::*;
 
 use super::*;
@@ -137,6 +138,63 @@ fn in_a_part_that_says_its_length_or_digest_no_value_makes_it_wrong() {
         }
         assert!(of("v", "Content-Language: en", cut).is_ok(), "{cut}");
     }
+}
+
+#[test]
+fn json_within_json_and_within_a_field_stays_what_it_is_wherever_it_is_cut() {
+    const VALUE: &str = "a\"b\\c\nd";
+    for (escape, text, path) in [
+        (
+            Escape::Json,
+            r#"{"k":"{\"l\":\"<\",\"m\":\"<\"}","n":"<"}"#,
+            &["k", "l"][..],
+        ),
+        (
+            Escape::Json,
+            r#"{"k":"[{\"l\": \"{\\\"m\\\":\\\"<\\\"}\"}]"}"#,
+            &["k", "0", "l", "m"],
+        ),
+    ] {
+        let text = text.replace('<', SENTINEL);
+        for cut in 0..=text.len() {
+            let mut swap = swap(VALUE, escape);
+            let (one, two) = text.as_bytes().split_at(cut);
+            let out = pushed(&mut swap, &[one, two]);
+            let mut found: serde_json::Value = serde_json::from_str(&out).unwrap();
+            for name in path {
+                if let Some(inner) = found.as_str() {
+                    found = serde_json::from_str(inner).unwrap_or_else(|_| panic!("{out}"));
+                }
+                found = match name.parse::<usize>() {
+                    Ok(at) => found[at].take(),
+                    Err(_) => found[*name].take(),
+                };
+            }
+            assert_eq!(found, VALUE, "{out}");
+        }
+    }
+    let form = format!("a=1&payload=%7B%22k%22%3A%22{SENTINEL}%22%7D&b={SENTINEL}");
+    for cut in 0..=form.len() {
+        let mut swap = swap(VALUE, Escape::Percent);
+        let (one, two) = form.as_bytes().split_at(cut);
+        let out = pushed(&mut swap, &[one, two]);
+        let fields: Vec<_> = out
+            .split('&')
+            .map(|field| field.split_once('=').unwrap().1)
+            .collect();
+        let [_, payload, last] =
+            [0, 1, 2].map(|at| percent_decode_str(fields[at]).decode_utf8().unwrap());
+        let payload: serde_json::Value = serde_json::from_str(&payload).unwrap();
+        assert_eq!((&payload["k"], &*last), (&VALUE.into(), VALUE));
+    }
+    // Where nobody can tell, such a value is not placed; any other is.
+    let unclear = format!(r#"{{"k":"data: {{\"l\":\"{SENTINEL}\"}}"}}"#);
+    let mut out = Vec::new();
+    let refused = swap(VALUE, Escape::Json).push(unclear.as_bytes(), &mut out);
+    assert_eq!(refused, Err(RewriteError::Unplaceable));
+    assert!(!String::from_utf8(out).unwrap().contains("a\\\"b"));
+    let out = pushed(&mut swap("plain", Escape::Json), &[unclear.as_bytes()]);
+    assert_eq!(out, unclear.replace(SENTINEL, "plain"));
 }
 
 #[test]

@@ -1,0 +1,257 @@
+//! JSON within a string of JSON, or within a field of a form: in which strings a sentinel stands.
+//!
+//! A value with a quotation mark, a backslash or a line end is written so that it ends none of them. Text in a string that
+//! is no JSON has marks that mean nothing; where nobody can tell the two apart, such a value is not placed.
+
+use zeroize::Zeroizing;
+
+use super::{media::Beginning, place::Escape};
+
+/// Follows the strings of a body while it streams.
+#[derive(Debug)]
+pub(super) struct Nested {
+    /// The fields of a form are the outermost strings.
+    form: bool,
+    /// The strings that are open, outermost first.
+    open: Vec<Within>,
+    /// Backslashes just before.
+    run: usize,
+    /// The last octet that was neither blank nor a backslash.
+    last: u8,
+    /// In a form: in a name, and of a coded octet what came.
+    name: bool,
+    coded: Coded,
+}
+
+/// One open string.
+#[derive(Debug, Clone, Copy)]
+struct Within {
+    /// How what it holds begins.
+    begins: Beginning,
+    /// It began where a member of JSON would.
+    member: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Coded {
+    No,
+    Percent,
+    High(u8),
+}
+
+impl Within {
+    const FIELD: Self = Self {
+        begins: Beginning::Blank,
+        member: false,
+    };
+}
+
+impl Nested {
+    /// For a body whose values are written as `escape` says; `None` where there is nothing to follow.
+    pub(super) fn of(escape: Escape) -> Option<Self> {
+        let form = match escape {
+            Escape::Json => false,
+            Escape::Percent => true,
+            Escape::Raw | Escape::Markup => return None,
+        };
+        Some(Self {
+            form,
+            open: form.then_some(Within::FIELD).into_iter().collect(),
+            run: 0,
+            last: 0,
+            name: form,
+            coded: Coded::No,
+        })
+    }
+
+    /// Takes the next octets.
+    pub(super) fn read(&mut self, octets: &[u8]) {
+        for octet in octets {
+            match self.form {
+                true => self.written(*octet),
+                false => self.octet(*octet),
+            }
+        }
+    }
+
+    /// In how many strings within the outermost one a sentinel would stand here; `None` where that cannot be told.
+    pub(super) fn depth(&self) -> Option<usize> {
+        for (at, pair) in self.open.windows(2).enumerate() {
+            let [outer, inner] = pair else { break };
+            match outer.begins {
+                Beginning::Json => {}
+                _ if inner.member => return None,
+                // Marks in a text.
+                _ => return Some(at),
+            }
+        }
+        Some(self.open.len().saturating_sub(1))
+    }
+
+    /// An octet of a form, as it is written.
+    fn written(&mut self, octet: u8) {
+        let digit = char::from(octet).to_digit(16);
+        let digit = digit.and_then(|digit| u8::try_from(digit).ok());
+        match (self.coded, octet, digit) {
+            (Coded::Percent, _, Some(high)) => self.coded = Coded::High(high),
+            (Coded::High(high), _, Some(low)) => {
+                self.coded = Coded::No;
+                self.octet(high << 4 | low);
+            }
+            (_, b'%', _) => self.coded = Coded::Percent,
+            (_, b'&', _) => self.field(true),
+            (_, b'=', _) if self.name => self.field(false),
+            (_, b'+', _) => self.plain(b' '),
+            _ => self.plain(octet),
+        }
+    }
+
+    fn field(&mut self, name: bool) {
+        self.name = name;
+        self.coded = Coded::No;
+        self.run = 0;
+        self.last = 0;
+        self.open = vec![Within::FIELD];
+    }
+
+    fn plain(&mut self, octet: u8) {
+        self.coded = Coded::No;
+        self.octet(octet);
+    }
+
+    fn octet(&mut self, octet: u8) {
+        match octet {
+            b'\\' => self.run = self.run.saturating_add(1),
+            b'"' => {
+                self.mark();
+                self.run = 0;
+            }
+            // A blank that is written in letters, within a string.
+            b'n' | b'r' | b't' if self.run % 2 == 1 => self.run = 0,
+            _ => {
+                self.run = 0;
+                self.begin(octet);
+                if !octet.is_ascii_whitespace() {
+                    self.last = octet;
+                }
+            }
+        }
+    }
+
+    /// The string that is innermost goes on with this.
+    fn begin(&mut self, octet: u8) {
+        if let Some(within) = self.open.last_mut() {
+            within.begins.read(&[octet]);
+        }
+    }
+
+    /// A quotation mark: by the backslashes before it that of a string so deep.
+    fn mark(&mut self) {
+        let mut run = self.run;
+        let mut level = usize::from(self.form);
+        while run % 2 == 1 {
+            run /= 2;
+            level += 1;
+        }
+        if level < self.open.len() {
+            self.open.truncate(level);
+        } else if level == self.open.len() && level < DEEPEST {
+            let member = [b':', b',', b'[', b'{'].contains(&self.last);
+            self.begin(b'"');
+            self.open.push(Within {
+                begins: Beginning::Blank,
+                member,
+            });
+        }
+        self.last = b'"';
+    }
+}
+
+/// Whether a value means something else in a string of JSON than what it is.
+pub(super) fn needs_care(value: &[u8]) -> bool {
+    let special = |octet: &u8| matches!(octet, b'"' | b'\\' | 0..=0x1f | 0x7f);
+    value.iter().any(special)
+}
+
+/// Appends `value` as it is written in so many strings of JSON within what `escape` is for.
+pub(super) fn write(escape: Escape, depth: usize, value: &[u8], out: &mut Vec<u8>) {
+    if depth == 0 {
+        return escape.write(value, out);
+    }
+    let mut text = Zeroizing::new(value.to_vec());
+    for _ in 0..depth {
+        let mut within = Zeroizing::new(Vec::with_capacity(text.len() * LONGEST));
+        Escape::Json.write(&text, &mut within);
+        text = within;
+    }
+    escape.write(&text, out);
+}
+
+/// Each level doubles the backslashes: deeper ones nobody writes, and none is followed there.
+const DEEPEST: usize = 8;
+/// Octets that one octet becomes in a string of JSON at most.
+const LONGEST: usize = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How deep `<` stands, read in pieces of `size`.
+    fn depth(escape: Escape, text: &str, size: usize) -> Option<usize> {
+        let (before, _) = text.split_once('<').unwrap();
+        let mut nested = Nested::of(escape).unwrap();
+        for piece in before.as_bytes().chunks(size) {
+            nested.read(piece);
+        }
+        nested.depth()
+    }
+
+    #[test]
+    fn strings_within_strings_are_told_from_text_with_marks() {
+        for (text, expected) in [
+            (r#"{"k":"<"}"#, Some(0)),
+            (r#"{"k":"say \"hi\" <"}"#, Some(0)),
+            (r#"{"k":"say \"<\""}"#, Some(0)),
+            (r#"{"k":"a\\","l":"<"}"#, Some(0)),
+            (r#"{"k":"{\"l\":\"<\"}"}"#, Some(1)),
+            (r#"{"k":"{\"l\":\"v\",\"m\":\"Bearer <\"}"}"#, Some(1)),
+            (r#"{"k":"{\n  \"l\": \"<\"}"}"#, Some(1)),
+            (r#"{"k":"[{\"l\":\"<\"}]"}"#, Some(1)),
+            (r#"{"k":"{\"l\":\"say \\\"hi\\\" <\"}"}"#, Some(1)),
+            (r#"{"k":"{\"l\":\"a\\\\\",\"m\":\"<\"}"}"#, Some(1)),
+            (r#"{"k":"{\"l\":\"{\\\"m\\\":\\\"<\\\"}\"}"}"#, Some(2)),
+            (r#"{"k":"{\"l\":1}","m":"<"}"#, Some(0)),
+            // What stands in a text may be JSON, or look like it.
+            (r#"{"k":"data: {\"l\":\"<\"}"}"#, None),
+            (r#"{"k":"curl -d '{\"l\": \"<\"}'"}"#, None),
+            (r#"{"k":"data: {\"l\":\"v\"} <"}"#, Some(0)),
+        ] {
+            for size in [1, 2, 1000] {
+                assert_eq!(
+                    depth(Escape::Json, text, size),
+                    expected,
+                    "{text} by {size}"
+                );
+            }
+        }
+        for (text, expected) in [
+            ("k=<", Some(0)),
+            ("k=say \"<", Some(0)),
+            ("payload={\"k\":\"<\"}", Some(1)),
+            ("a=b&payload=%7B%22k%22%3A+%22<%22%7D", Some(1)),
+            ("payload=%7b%22k%22%3a%22v%22%7d&l=<", Some(0)),
+            ("payload=%7B%22k%22%3A%22a%5C%22%2C<", Some(1)),
+            (
+                "payload=%7B%22k%22%3A%22%7B%5C%22l%5C%22%3A%5C%22<",
+                Some(2),
+            ),
+            ("q=not+json:+%7B%22k%22%3A%22<", None),
+            ("q=5%22+disk+<", Some(0)),
+        ] {
+            for size in [1, 2, 1000] {
+                let found = depth(Escape::Percent, text, size);
+                assert_eq!(found, expected, "{text} by {size}");
+            }
+        }
+    }
+}
