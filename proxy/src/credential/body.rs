@@ -12,7 +12,7 @@ use self::aside::Aside;
 use super::{
     coding::{Coded, Coding, Undone, coded, is_chunked_within},
     inject::{Stopped, trailers::place_trailers},
-    media::{is_json, media},
+    media::{TEXT, is_json, is_xml, media},
     memory::{Memory, NoMemory},
     misuse::{Bearer, Guard, Pieces, Standing},
     place::Escape,
@@ -386,7 +386,7 @@ fn kind(headers: &HeaderMap) -> Kind {
         },
         (_, sub) if is_json(sub) => of("JSON body", Some(Escape::Json)),
         ("text", "html") => of("HTML body", Some(Escape::Markup)),
-        (_, sub) if sub == "xml" || sub.ends_with("+xml") => of("XML body", Some(Escape::Markup)),
+        (_, sub) if is_xml(sub) => of("XML body", Some(Escape::Markup)),
         ("multipart", "form-data") => Kind {
             fields: true,
             ..of("multipart body", Some(Escape::Raw))
@@ -432,12 +432,35 @@ fn boundary(headers: &HeaderMap) -> Option<Arc<[u8]>> {
 
 /// RFC 2046 §5.1.1 has seventy; nobody is held to it.
 const LONGEST_BOUNDARY: usize = 256;
-/// Text that does not say so.
-const TEXT: [&str; 6] = [
-    "javascript",
-    "x-javascript",
-    "yaml",
-    "x-yaml",
-    "toml",
-    "sql",
-];
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::credential::media::is_text;
+
+    #[test]
+    fn a_part_is_binary_where_a_body_would_be() {
+        for media in [
+            "text/plain",
+            "text/html",
+            "application/json",
+            "application/problem+json",
+            "application/xml",
+            "image/svg+xml",
+            "application/x-www-form-urlencoded",
+            "application/graphql",
+            "application/x-yaml",
+            "application/sql",
+            "multipart/mixed",
+            "application/octet-stream",
+            "application/x-tar",
+            "application/grpc",
+            "image/png",
+            "yaml",
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, media.parse().unwrap());
+            let binary = kind(&headers).escape.is_none();
+            assert_eq!(is_text(media), !binary, "{media}");
+        }
+    }
+}

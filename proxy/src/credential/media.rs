@@ -17,6 +17,20 @@ pub(super) fn is_json(sub: &str) -> bool {
     sub == "json" || sub.ends_with("+json") || aws || JSON.contains(&sub)
 }
 
+/// Whether a media type, in small letters and without parameters, is one of text, of whatever form.
+pub(super) fn is_text(media: &str) -> bool {
+    let (main, sub) = media.split_once('/').unwrap_or((media, ""));
+    let application = || TEXT.contains(&sub) || FORMS.contains(&sub);
+    matches!(main, "text" | "multipart")
+        || is_json(sub)
+        || is_xml(sub)
+        || main == "application" && application()
+}
+
+pub(super) fn is_xml(sub: &str) -> bool {
+    sub == "xml" || sub.ends_with("+xml")
+}
+
 /// How a text begins, as far as it came: whether it is JSON. A bracket alone says little: forms, logs and INI files
 /// begin with one, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +81,16 @@ const fn is_before(octet: u8) -> bool {
     octet.is_ascii_whitespace() || matches!(octet, 0xef | 0xbb | 0xbf | 0xfe | 0xff | 0)
 }
 
+/// Text that does not say so.
+pub(super) const TEXT: [&str; 6] = [
+    "javascript",
+    "x-javascript",
+    "yaml",
+    "x-yaml",
+    "toml",
+    "sql",
+];
+const FORMS: [&str; 2] = ["x-www-form-urlencoded", "graphql"];
 const JSON: [&str; 8] = [
     "x-ndjson",
     "ndjson",

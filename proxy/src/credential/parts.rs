@@ -9,7 +9,7 @@ use memchr::{memchr_iter, memmem::Finder};
 
 use super::{
     digested::DIGESTS,
-    media::{Beginning, is_json},
+    media::{Beginning, is_json, is_text},
 };
 
 /// What an octet of the body belongs to.
@@ -21,6 +21,8 @@ pub(super) struct Spot {
     pub(super) field: bool,
     /// JSON.
     pub(super) json: bool,
+    /// A content that is no text.
+    pub(super) binary: bool,
     /// A content whose head says how long it is.
     pub(super) sized: bool,
     /// A content whose head says what it hashes to.
@@ -190,6 +192,7 @@ impl Parts {
             head: false,
             field: !names_file(head),
             json: sub.is_some_and(|(_, sub)| is_json(sub)),
+            binary: media.as_deref().is_some_and(is_binary),
             sized: says(head, |name| name.eq_ignore_ascii_case(LENGTH)),
             digested: says(head, is_digest),
         };
@@ -231,6 +234,12 @@ fn says(head: &[u8], such: impl Fn(&[u8]) -> bool) -> bool {
         let name = line.split(|octet| *octet == b':').next();
         name.is_some_and(|name| such(name.trim_ascii()))
     })
+}
+
+/// What a body of its own would be called, but for messages: their heads are text, and take values (a batch of requests).
+fn is_binary(media: &str) -> bool {
+    let message = media == "application/http" || media.starts_with("message/");
+    media.contains('/') && !message && !is_text(media)
 }
 
 fn is_digest(name: &[u8]) -> bool {

@@ -198,6 +198,16 @@ impl Swap {
         Ok(())
     }
 
+    /// A sentinel stays what it is, as in a body that is no text.
+    fn leaves(&self, number: usize) {
+        if let Some(Swappable::Ready(replacement)) = self.replacements.get(number) {
+            let name = &replacement.secret.name;
+            self.tally.found(format!(
+                "sentinel of {name} in a part that is no text, where no value goes"
+            ));
+        }
+    }
+
     /// Appends what goes on as it came.
     fn pass(&mut self, octets: &[u8], out: &mut Vec<u8>) {
         if let Some(nested) = &mut self.nested {
@@ -227,10 +237,15 @@ impl Swap {
             if start < from {
                 continue;
             }
-            self.pass(octets.get(from..start).unwrap_or_default(), out);
             let parts = self.parts.as_ref();
             let spot = parts.map(|parts| parts.spot(end.saturating_sub(joint + 1)));
-            self.place((number, spot.unwrap_or_default()), end - start, out)?;
+            let spot = spot.unwrap_or_default();
+            if spot.binary {
+                self.leaves(number);
+                continue;
+            }
+            self.pass(octets.get(from..start).unwrap_or_default(), out);
+            self.place((number, spot), end - start, out)?;
             if let Some(nested) = &mut self.nested {
                 nested.read(b"x");
             }

@@ -106,6 +106,47 @@ fn a_value_is_written_as_its_part_wants_it_and_ends_no_head() {
 }
 
 #[test]
+fn a_part_that_is_no_text_stays_as_it_is_and_is_noted() {
+    let boundary: Arc<[u8]> = b"b"[..].into();
+    let of = |media: &str, cut: usize| {
+        let text =
+            format!("--b\r\nContent-Type: {media}\r\n\r\n\0<\0\r\n--b\r\nA: b\r\n\r\n<\r\n--b--");
+        let sent = text.replace('<', SENTINEL);
+        let tally = Arc::default();
+        let swap = Swap::new(swappable("v"), Escape::Raw, &tally);
+        let mut swap = swap.in_parts(&boundary);
+        let (one, two) = sent.as_bytes().split_at(cut.min(sent.len()));
+        (pushed(&mut swap, &[one, two]), text, tally.findings())
+    };
+    for cut in 0..120 {
+        for media in [
+            "application/x-tar",
+            "Image/PNG",
+            "application/octet-stream; a=b",
+        ] {
+            let (out, text, found) = of(media, cut);
+            let (one, two) = text.rsplit_once('<').unwrap();
+            assert_eq!(
+                out,
+                format!("{}v{two}", one.replace('<', SENTINEL)),
+                "{cut}"
+            );
+            let note = "sentinel of T in a part that is no text, where no value goes";
+            assert!(found.iter().any(|found| &**found == note), "{found:?}");
+        }
+        for media in [
+            "text/csv",
+            "application/yaml",
+            "application/http",
+            "image/svg+xml",
+        ] {
+            let (out, text, _) = of(media, cut);
+            assert_eq!(out, text.replace('<', "v"), "{media} at {cut}");
+        }
+    }
+}
+
+#[test]
 fn in_a_part_that_says_its_length_or_digest_no_value_makes_it_wrong() {
     let boundary: Arc<[u8]> = b"b"[..].into();
     let of = |value: &str, field: &str, cut: usize| {
