@@ -6,10 +6,11 @@
 
 use fearless_simd::{mask8x64, prelude::*, u8x64};
 
-use super::{Text, cases, rows::Units, special::is_special, unit::NAMES};
+use super::{Text, rows::Units, special::is_special, unit::NAMES};
 use crate::credential::{
     heads::Heads,
     lanes::{BLOCK, Set, digits},
+    unescape::hex,
 };
 
 /// For one set of texts.
@@ -24,8 +25,8 @@ pub(super) struct Marker {
     names: Set,
     /// No text has a backslash among its first.
     lone: bool,
-    /// What follows a percent sign among a text's first octets; nothing where no text has one.
-    signs: Option<[Set; 2]>,
+    /// What stands for an octet behind a percent sign among a text's first octets; nothing where no text has one.
+    signs: Option<Set>,
 }
 
 /// Special octets of a block, a bit for each place.
@@ -82,7 +83,7 @@ impl Marker {
             plain: Set::of(plain),
             names: Set::of(|next| next == b'#' || is_special(next) || named(next)),
             lone: !known(b'\\'),
-            signs: known(b'%').then(|| [1, 2].map(|on| behind_signs(texts, head, on))),
+            signs: known(b'%').then(|| behind_signs(texts, head)),
         }
     }
 
@@ -156,9 +157,8 @@ impl Marker {
         let introducers = octet.simd_eq(b'%') | octet.simd_eq(b'\\') | octet.simd_eq(b'&');
         let (known, breaks) = (is(self.known.has(octet)), is(is_break(octet)));
         let introducers = is(introducers);
-        let signs = self.signs.as_ref().map_or(0, |[next, third]| {
-            is(next.has(around.next) & third.has(around.third))
-        });
+        let signs = self.signs.as_ref();
+        let signs = signs.map_or(0, |signs| is(signs.has(octet)));
         let escapes = Escapes {
             all,
             known: known & !introducers,
@@ -209,21 +209,20 @@ const fn then(marks: u64, places: u32) -> u64 {
     marks >> places | !(u64::MAX >> places)
 }
 
-/// The octets that texts have so many places behind a percent sign among their first; any of them where a text
-/// ends before.
-fn behind_signs(texts: &[Text], head: usize, on: usize) -> Set {
+/// The octets that escapes stand for which begin as texts do behind a percent sign among their first octets; where a
+/// text ends before, whatever it may go on with.
+fn behind_signs(texts: &[Text], head: usize) -> Set {
     let mut behind = [false; 256];
     for text in texts {
         let octets = text.octets();
         let signs = text.first_octets(head).enumerate();
         for (at, _) in signs.filter(|(_, octet)| *octet == b'%') {
-            let Some(octet) = octets.get(at + on) else {
-                return Set::of(|_| true);
+            let may_be = |on: usize, half: u8| {
+                let digit = octets.get(at + on);
+                digit.is_none_or(|digit| hex(*digit) == Some(half))
             };
-            for octet in cases(Some(*octet), true) {
-                if let Some(slot) = behind.get_mut(usize::from(octet)) {
-                    *slot = true;
-                }
+            for (octet, known) in (0..=u8::MAX).zip(&mut behind) {
+                *known |= may_be(1, octet >> 4) && may_be(2, octet & 0x0f);
             }
         }
     }
