@@ -5,7 +5,7 @@
 //! that stand for nothing that is left. What is not told at a glance is undone in full.
 
 use super::{
-    letters::{Classes, JOINING, Letters},
+    letters::{Classes, JOINING, Letters, Reading},
     unescape::{hex, unescape},
 };
 
@@ -16,7 +16,7 @@ pub(super) fn add_bare(octets: &[u8], view: &mut Vec<u8>, bare: &mut Letters) {
         bare.truncate(begun);
         view.clear();
         unescape(octets, view);
-        bare.add(view, &ALL);
+        bare.add::<All>(view);
     }
 }
 
@@ -24,7 +24,7 @@ pub(super) fn add_bare(octets: &[u8], view: &mut Vec<u8>, bare: &mut Letters) {
 fn add_at_a_glance(octets: &[u8], bare: &mut Letters) -> Option<()> {
     let mut rest = octets;
     loop {
-        rest = bare.add(rest, &UNESCAPED);
+        rest = bare.add::<Unescaped>(rest);
         let Some((introducer, behind)) = rest.split_first() else {
             return Some(());
         };
@@ -91,8 +91,19 @@ fn is_joining(octet: u8) -> bool {
 }
 
 /// Escapes have been undone: what is left of them is text.
-const ALL: Classes = Classes::stopping(b"");
-const UNESCAPED: Classes = Classes::stopping(b"%\\&").undoing();
+struct All;
+
+impl Reading for All {
+    const CLASSES: Classes = Classes::stopping(b"");
+}
+
+/// Up to what may be an escape that is not undone at a glance.
+struct Unescaped;
+
+impl Reading for Unescaped {
+    const CLASSES: Classes = Classes::stopping(b"%\\&").undoing();
+}
+
 /// Longer than any name of a reference that is undone.
 const LONGEST_NAME: usize = 8;
 

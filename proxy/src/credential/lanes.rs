@@ -2,9 +2,7 @@
 //! table of sixteen. Which of them this is shows when it is asked (`Level::new`); others do one by one what is
 //! done here, and come to the same.
 
-#[cfg(test)]
-use fearless_simd::Level;
-use fearless_simd::{Simd, mask8x64, prelude::*, u8x64};
+use fearless_simd::{Level, Simd, mask8x64, prelude::*, u8x64};
 
 /// A set of octets, by the low half of each: which high halves go with it, the lower eight and the others.
 pub(super) struct Set {
@@ -52,6 +50,40 @@ impl Set {
         let bit = table(&BITS).swizzle_dyn_within_blocks(octets >> 4);
         (row & bit).simd_ne(0)
     }
+}
+
+/// Where in a block the first line break is behind which another one is, with or without a carriage return between
+/// them; `None` where that is in none of these octets, or cannot be told at once.
+pub(super) fn empty_line(octets: &[u8; BLOCK]) -> Option<usize> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let level = Level::new();
+        let breaks = match (level.as_avx512(), level.as_avx2()) {
+            (Some(simd), _) => line_breaks(simd, octets),
+            (None, Some(simd)) => line_breaks(simd, octets),
+            (None, None) => return None,
+        };
+        let [feeds, returns] = breaks;
+        let empty = feeds & (feeds >> 1 | returns >> 1 & feeds >> 2);
+        (empty != 0).then_some(empty.trailing_zeros() as usize)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = octets;
+        None
+    }
+}
+
+/// Which octets are line feeds, and which carriage returns.
+#[cfg(target_arch = "x86_64")]
+fn line_breaks<S: Simd>(simd: S, octets: &[u8; BLOCK]) -> [u64; 2] {
+    simd.vectorize(
+        #[inline(always)]
+        || {
+            let octets = u8x64::simd_from(simd, *octets);
+            [b'\n', b'\r'].map(|octet| octets.simd_eq(octet).to_bitmask())
+        },
+    )
 }
 
 /// Octets that are looked at at once.

@@ -20,6 +20,12 @@ enum Class {
     Stop = 2,
 }
 
+/// A way of reading, known when the program is compiled.
+pub(super) trait Reading {
+    /// What it does at which octet.
+    const CLASSES: Classes;
+}
+
 /// What is done at which octet.
 pub(super) struct Classes {
     of: [Class; 256],
@@ -27,6 +33,8 @@ pub(super) struct Classes {
     /// Where the processor can, what a percent sign and two digits stand for is taken instead of them, so that no
     /// such sign stops of which nothing else can come.
     percent: bool,
+    /// A line break stops that two hyphens follow: it may end a part of a multipart body.
+    lines: bool,
 }
 
 impl Classes {
@@ -54,6 +62,7 @@ impl Classes {
             of: classes,
             stops,
             percent: false,
+            lines: false,
         }
     }
 
@@ -61,6 +70,14 @@ impl Classes {
     pub(super) const fn undoing(self) -> Self {
         Self {
             percent: true,
+            ..self
+        }
+    }
+
+    /// The same, and stops at line breaks that two hyphens follow.
+    pub(super) const fn up_to_lines(self) -> Self {
+        Self {
+            lines: true,
             ..self
         }
     }
@@ -112,23 +129,23 @@ impl Letters {
 
     /// Adds letters and digits up to the first octet that stops; gives the rest.
     #[inline]
-    pub(super) fn add<'a>(&mut self, octets: &'a [u8], classes: &Classes) -> &'a [u8] {
-        self.add_by(Level::new(), octets, classes)
+    pub(super) fn add<'a, R: Reading>(&mut self, octets: &'a [u8]) -> &'a [u8] {
+        self.add_by::<R>(Level::new(), octets)
     }
 
     /// The same as some processor can.
-    fn add_by<'a>(&mut self, level: Level, octets: &'a [u8], classes: &Classes) -> &'a [u8] {
+    fn add_by<'a, R: Reading>(&mut self, level: Level, octets: &'a [u8]) -> &'a [u8] {
         let room = self.room(octets.len() + BLOCK);
         #[cfg(target_arch = "x86_64")]
         let added = match (level.as_avx512(), level.as_avx2()) {
-            (Some(simd), _) => add_wide(simd, octets, room, classes),
-            (None, Some(simd)) => add_wide(simd, octets, room, classes),
-            (None, None) => add_each(octets, room, classes),
+            (Some(simd), _) => add_wide::<_, R>(simd, octets, room),
+            (None, Some(simd)) => add_wide::<_, R>(simd, octets, room),
+            (None, None) => add_each(octets, room, &R::CLASSES),
         };
         #[cfg(not(target_arch = "x86_64"))]
         let added = {
             let _ = level;
-            add_each(octets, room, classes)
+            add_each(octets, room, &R::CLASSES)
         };
         self.taken += added.taken;
         octets.get(added.read..).unwrap_or_default()
@@ -177,7 +194,12 @@ fn add_each(octets: &[u8], room: &mut [u8], classes: &Classes) -> Added {
     let (mut taken, mut read) = (0, 0);
     for octet in octets {
         let class = classes.of(*octet);
-        if class == Class::Stop {
+        let line = || {
+            octets
+                .get(read..)
+                .is_some_and(|rest| rest.starts_with(LINE))
+        };
+        if class == Class::Stop || classes.lines && *octet == b'\n' && line() {
             break;
         }
         if let Some(slot) = room.get_mut(taken) {
@@ -190,27 +212,27 @@ fn add_each(octets: &[u8], room: &mut [u8], classes: &Classes) -> Added {
 }
 
 /// Sixty-four at once; there is room for as many.
-fn add_wide<S: Simd>(simd: S, octets: &[u8], room: &mut [u8], classes: &Classes) -> Added {
+fn add_wide<S: Simd, R: Reading>(simd: S, octets: &[u8], room: &mut [u8]) -> Added {
     simd.vectorize(
         #[inline(always)]
         || {
             let mut added = Added { taken: 0, read: 0 };
             while let Some(rest) = octets.get(added.read..).filter(|rest| !rest.is_empty()) {
-                let mut padded = [0; NEAR];
-                let near = rest.first_chunk().unwrap_or_else(|| {
-                    let length = rest.len().min(NEAR);
-                    if let Some((slots, rest)) = padded.get_mut(..length).zip(rest.get(..length)) {
-                        slots.copy_from_slice(rest);
+                let padded;
+                let near = match rest.first_chunk() {
+                    Some(near) => near,
+                    None => {
+                        padded = pad(rest);
+                        &padded
                     }
-                    &padded
-                });
+                };
                 let Some(slots) = room
                     .get_mut(added.taken..)
                     .and_then(<[u8]>::first_chunk_mut)
                 else {
                     return added;
                 };
-                let block = add_block(simd, near, slots, classes);
+                let block = add_block::<_, R>(simd, near, slots);
                 added.taken += block.taken;
                 added.read += block.read.min(rest.len());
                 if block.stopped {
@@ -222,6 +244,16 @@ fn add_wide<S: Simd>(simd: S, octets: &[u8], room: &mut [u8], classes: &Classes)
     )
 }
 
+/// The last octets with nothing behind them.
+fn pad(rest: &[u8]) -> [u8; NEAR] {
+    let mut padded = [0; NEAR];
+    let length = rest.len().min(NEAR);
+    if let Some((slots, rest)) = padded.get_mut(..length).zip(rest.get(..length)) {
+        slots.copy_from_slice(rest);
+    }
+    padded
+}
+
 /// What came of a block.
 struct Block {
     taken: usize,
@@ -231,12 +263,8 @@ struct Block {
 
 /// Of a block, up to the first octet that stops.
 #[inline(always)]
-fn add_block<S: Simd>(
-    simd: S,
-    near: &[u8; NEAR],
-    slots: &mut [u8; BLOCK],
-    classes: &Classes,
-) -> Block {
+fn add_block<S: Simd, R: Reading>(simd: S, near: &[u8; NEAR], slots: &mut [u8; BLOCK]) -> Block {
+    let classes = R::CLASSES;
     let load = |at: usize| {
         let octets = near.get(at..).and_then(<[u8]>::first_chunk);
         u8x64::simd_from(simd, octets.copied().unwrap_or([0; BLOCK]))
@@ -245,6 +273,12 @@ fn add_block<S: Simd>(
     let mut stop = 0;
     for octet in classes.stops {
         stop |= octets.simd_eq(*octet).to_bitmask();
+    }
+    if classes.lines {
+        let line = octets.simd_eq(b'\n');
+        if line.any_true() {
+            stop |= (line & load(1).simd_eq(b'-') & load(2).simd_eq(b'-')).to_bitmask();
+        }
     }
     let (mut left_out, mut further) = (0, 0);
     let percent = octets.simd_eq(b'%');
@@ -282,6 +316,8 @@ fn add_block<S: Simd>(
 
 /// Octets that are moved at once, and two on, which may be the digits of an escape.
 const NEAR: usize = BLOCK + 2;
+/// What begins a line between two parts, behind what ends the one before.
+const LINE: &[u8] = b"\n--";
 /// What may be part of another escape once it stands there.
 pub(super) const JOINING: [u8; 5] = *b"%\\&#;";
 
@@ -298,9 +334,44 @@ mod tests {
     use super::*;
     use crate::credential::lanes::levels;
 
-    const STOPPING: Classes = Classes::stopping(b"%\"");
+    struct Stopping;
+
+    impl Reading for Stopping {
+        const CLASSES: Classes = Classes::stopping(b"%\"");
+    }
+
+    struct Lines;
+
+    impl Reading for Lines {
+        const CLASSES: Classes = NoLines::CLASSES.up_to_lines();
+    }
+
+    struct NoLines;
+
+    impl Reading for NoLines {
+        const CLASSES: Classes = Classes::stopping(b"%").undoing();
+    }
 
     proptest! {
+        #[test]
+        fn letters_are_taken_up_to_a_line_between_parts(
+            parts in prop::collection::vec(prop_oneof![
+                "[a-zA-Z0-9 -]{0,30}", Just("\r\n".to_owned()), Just("\n".to_owned()), Just("\n-".to_owned()),
+                Just("\n--".to_owned()), Just("%41".to_owned()), Just("%".to_owned()), Just("%0A--".to_owned()),
+            ], 0..20),
+        ) {
+            let octets = parts.concat().into_bytes();
+            let line = octets.windows(LINE.len()).position(|near| near == LINE);
+            let before = &octets[..line.unwrap_or(octets.len())];
+            for level in levels() {
+                let (mut expected, mut letters) = (Letters::default(), Letters::default());
+                let stopped = expected.add_by::<NoLines>(level, before).len();
+                let rest = letters.add_by::<Lines>(level, &octets);
+                prop_assert_eq!(rest.len(), octets.len() - before.len() + stopped);
+                prop_assert_eq!(letters.as_slice(), expected.as_slice());
+            }
+        }
+
         #[test]
         fn letters_are_taken_up_to_what_stops(
             before in "[a-z]{0,9}",
@@ -316,7 +387,7 @@ mod tests {
             for level in levels() {
                 let mut letters = Letters::default();
                 letters.extend(before.as_bytes());
-                prop_assert_eq!(letters.add_by(level, &octets, &STOPPING), expected_rest);
+                prop_assert_eq!(letters.add_by::<Stopping>(level, &octets), expected_rest);
                 prop_assert_eq!(letters.as_slice(), &expected);
             }
             let mut letters = Letters::default();

@@ -9,6 +9,7 @@ use memchr::{memchr_iter, memmem::Finder};
 
 use super::{
     digested::DIGESTS,
+    lanes::empty_line,
     media::{Beginning, is_json, is_text},
 };
 
@@ -207,12 +208,17 @@ pub(super) fn delimiter(boundary: &[u8]) -> Finder<'static> {
 
 /// Octets of a header section with the empty line that ends it.
 pub(super) fn head(octets: &[u8]) -> Option<usize> {
-    // In one go: what has one kind of line break alone is not searched to its end for the other.
-    memchr_iter(b'\n', octets).find_map(|at| match octets.get(at + 1..)? {
+    let ends = |at: usize| match octets.get(at + 1..)? {
         [b'\n', ..] => Some(at + 2),
         [b'\r', b'\n', ..] => Some(at + 3),
         _ => None,
-    })
+    };
+    // Most are short.
+    if let Some(at) = octets.first_chunk().and_then(empty_line) {
+        return ends(at);
+    }
+    // In one go: what has one kind of line break alone is not searched to its end for the other.
+    memchr_iter(b'\n', octets).find_map(ends)
 }
 
 /// Whether a part's head says `filename=` or `filename*=` (RFC 7578 §4.2).
@@ -271,6 +277,16 @@ mod tests {
     use super::*;
 
     proptest! {
+        #[test]
+        fn a_header_section_ends_with_its_first_empty_line(parts in prop::collection::vec(prop_oneof![
+            "[a-z:]{0,70}", Just("\n".to_owned()), Just("\r\n".to_owned()), Just("\r".to_owned()),
+        ], 0..12)) {
+            let text = parts.concat();
+            let found = |end: &str| text.find(end).map(|at| (at, at + end.len()));
+            let first = [found("\n\n"), found("\n\r\n")].into_iter().flatten().min();
+            prop_assert_eq!(head(text.as_bytes()), first.map(|(_, end)| end));
+        }
+
         #[test]
         fn what_is_skipped_leaves_what_reading_leaves(
             body in prop::collection::vec(prop_oneof![

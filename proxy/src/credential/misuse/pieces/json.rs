@@ -6,7 +6,7 @@ use memchr::memchr2;
 
 use super::{Row, end, leave_ends};
 use crate::credential::{
-    letters::Classes,
+    letters::{Classes, Reading},
     watch::{Found, Watch},
 };
 
@@ -134,7 +134,7 @@ impl Json {
         let before = letters.len();
         // More than this is not taken as a whole.
         let near = octets.get(..2 * end + 1).unwrap_or(octets);
-        let rest = letters.add(near, &PLAIN);
+        let rest = letters.add::<Plain>(near);
         let length = near.len() - rest.len();
         let behind = octets.get(length + 1..).unwrap_or_default();
         let next = behind.iter().find(|octet| !octet.is_ascii_whitespace());
@@ -175,4 +175,8 @@ impl Json {
 }
 
 /// Stops where a string ends or an escape may begin.
-const PLAIN: Classes = Classes::stopping(b"\"%\\&");
+struct Plain;
+
+impl Reading for Plain {
+    const CLASSES: Classes = Classes::stopping(b"\"%\\&");
+}
