@@ -20,14 +20,30 @@ pub(super) struct Spot {
     pub(super) head: bool,
     /// The value of a form's field (RFC 7578): no head, and no file.
     pub(super) field: bool,
-    /// JSON.
-    pub(super) json: bool,
-    /// A content that is no text.
-    pub(super) binary: bool,
-    /// A content whose head says how long it is.
-    pub(super) sized: bool,
-    /// A content whose head says what it hashes to.
-    pub(super) digested: bool,
+    pub(super) holds: Holds,
+    pub(super) told: Told,
+}
+
+/// What a content is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// Text of some kind.
+    #[default]
+    Text,
+    Json,
+    /// No text.
+    Binary,
+}
+
+/// What a part's head says of its content.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Told {
+    #[default]
+    Nothing,
+    /// How long it is.
+    Length,
+    /// What it hashes to, and perhaps how long it is.
+    Digest,
 }
 
 /// Follows the parts.
@@ -162,8 +178,11 @@ impl Parts {
     fn begins(&mut self, new: &[u8]) -> Option<usize> {
         let (json, at) = self.untold.as_mut()?.read_to(new)?;
         self.untold = None;
-        self.spot.json = json;
-        json.then_some(at)
+        if !json {
+            return None;
+        }
+        self.spot.holds = Holds::Json;
+        Some(at)
     }
 
     /// Up to where a head begins.
@@ -192,10 +211,16 @@ impl Parts {
         self.spot = Spot {
             head: false,
             field: !names_file(head),
-            json: sub.is_some_and(|(_, sub)| is_json(sub)),
-            binary: media.as_deref().is_some_and(is_binary),
-            sized: says(head, |name| name.eq_ignore_ascii_case(LENGTH)),
-            digested: says(head, is_digest),
+            holds: match &media {
+                _ if sub.is_some_and(|(_, sub)| is_json(sub)) => Holds::Json,
+                Some(media) if is_binary(media) => Holds::Binary,
+                _ => Holds::Text,
+            },
+            told: match () {
+                () if says(head, is_digest) => Told::Digest,
+                () if says(head, |name| name.eq_ignore_ascii_case(LENGTH)) => Told::Length,
+                () => Told::Nothing,
+            },
         };
         Some(end)
     }
@@ -393,7 +418,7 @@ mod tests {
                     (false, false) => file,
                 }
                 .to_owned();
-                if found.json {
+                if found.holds == Holds::Json {
                     told += " json";
                 }
                 assert_eq!(told, expected, "{text:?} by {size}");

@@ -10,7 +10,7 @@ use super::{
     media::Beginning,
     needles::SHORTEST,
     nested::{self, Nested},
-    parts::{Parts, Spot},
+    parts::{Holds, Parts, Spot, Told},
     place::{Escape, Replacement},
     rewrite::{Rewrite, RewriteError},
     room::{Lengths, Room},
@@ -167,7 +167,10 @@ impl Swap {
         if spot.head && value.iter().any(|octet| ENDS_HEAD.contains(octet)) {
             return Err(RewriteError::Unplaceable);
         }
-        let escape = if spot.json { Escape::Json } else { self.escape };
+        let escape = match spot.holds {
+            Holds::Json => Escape::Json,
+            Holds::Text | Holds::Binary => self.escape,
+        };
         let depth = match &self.nested {
             Some(nested) if nested::needs_care(value) => nested.depth(),
             _ => Some(0),
@@ -184,7 +187,11 @@ impl Swap {
         let before = out.len();
         nested::write(escape, depth, value, out);
         let resized = out.len() - before != length;
-        let told = spot.digested || resized && spot.sized;
+        let told = match spot.told {
+            Told::Nothing => false,
+            Told::Length => resized,
+            Told::Digest => true,
+        };
         if told || resized && self.room.resized().is_err() {
             let text = format!(
                 "secret {} stays out of what says its own length or digest",
@@ -240,7 +247,7 @@ impl Swap {
             let parts = self.parts.as_ref();
             let spot = parts.map(|parts| parts.spot(end.saturating_sub(joint + 1)));
             let spot = spot.unwrap_or_default();
-            if spot.binary {
+            if spot.holds == Holds::Binary {
                 self.leaves(number);
                 continue;
             }

@@ -24,8 +24,14 @@ struct Wish {
     kill_after: Option<u64>,
     /// What the program makes, and is not to be there before the go.
     makes: Option<PathBuf>,
-    /// The go is never given.
-    abandon: bool,
+    go: Go,
+}
+
+/// Whether the program is told to go.
+#[derive(PartialEq)]
+enum Go {
+    Given,
+    Never,
 }
 
 pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
@@ -56,7 +62,7 @@ fn run(hub: &Hub, wish: Wish) -> ExitCode {
         term_after,
         kill_after,
         makes,
-        abandon,
+        go,
         ..
     } = wish;
     let lease = (!disconnected).then(|| hub.lease().expect("a lease"));
@@ -77,7 +83,7 @@ fn run(hub: &Hub, wish: Wish) -> ExitCode {
         makes.as_ref().is_none_or(|path| !path.exists())
     };
     assert!(makes.is_none() || nothing_is_made(), "it ran before the go");
-    if abandon {
+    if go == Go::Never {
         drop(prepared);
         assert!(nothing_is_made(), "it ran without a go");
         return ExitCode::SUCCESS;
@@ -165,7 +171,7 @@ fn parse(args: Vec<OsString>) -> Wish {
         term_after: None,
         kill_after: None,
         makes: None,
-        abandon: false,
+        go: Go::Given,
     };
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
@@ -199,7 +205,7 @@ fn flag(wish: &mut Wish, option: &str) -> bool {
         "--single" => wish.single = true,
         "--disconnected" => wish.disconnected = true,
         "--layers" => wish.layers = true,
-        "--abandon" => wish.abandon = true,
+        "--abandon" => wish.go = Go::Never,
         "--strict" => wish.spec.seccomp = SeccompProfile::Strict,
         "--terminal" => wish.spec.stdio.controlling_terminal = true,
         _ => return false,

@@ -412,9 +412,7 @@ async fn what_destroys_something_is_asked_about_first() {
         let done = appliance.send(&what, &fields, &body).await;
         assert_eq!(done.status, 303, "{what} {body}: {}", done.body);
         if asks.contains("version") {
-            let left = appliance
-                .page("GET /secrets/MAIL_TOKEN", &fields[0].1)
-                .await;
+            let left = appliance.page("GET /secrets/MAIL_TOKEN", fields[0].1).await;
             let ends = |version| left.body.contains(&format!("End version {version}<"));
             assert_eq!((ends(1), ends(2)), (false, true), "{}", left.body);
             continue;

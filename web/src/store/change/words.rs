@@ -84,11 +84,14 @@ impl Change {
                 format!("search \"{title}\" ({id}) saved: {query}")
             }
             Self::RemoveSearch { id } => format!("saved search {id} removed"),
-            Self::TwoPersonRule { on: true } => "two-person rule turned on".to_owned(),
-            Self::TwoPersonRule { on: false } => "two-person rule turned off".to_owned(),
+            Self::TwoPersonRule { on } => format!("two-person rule turned {}", on_or_off(*on)),
             Self::Decide { id, .. } => format!("proposal {id} decided"),
         }
     }
+}
+
+const fn on_or_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
 }
 
 /// A server by its name alone.
