@@ -21,6 +21,8 @@ pub(super) struct Nested {
     /// In a form: in a name, and of a coded octet what came.
     name: bool,
     coded: Coded,
+    /// Of `\u` and four digits what came, and in which string that stands for a letter.
+    letter: Option<(u8, u32, usize)>,
 }
 
 /// One open string.
@@ -28,8 +30,10 @@ pub(super) struct Nested {
 struct Within {
     /// How what it holds begins.
     begins: Beginning,
-    /// It began where a member of JSON would.
+    /// It began where a member of JSON would, or is all that the string around it begins with.
     member: bool,
+    /// Marks or backslashes stand in it as `\u0022` and `\u005c`: which strings they end nobody follows.
+    coded: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +47,7 @@ impl Within {
     const FIELD: Self = Self {
         begins: Beginning::Blank,
         member: false,
+        coded: false,
     };
 }
 
@@ -61,6 +66,7 @@ impl Nested {
             last: 0,
             name: form,
             coded: Coded::No,
+            letter: None,
         })
     }
 
@@ -76,6 +82,9 @@ impl Nested {
 
     /// In how many strings within the outermost one a sentinel would stand here; `None` where that cannot be told.
     pub(super) fn depth(&self) -> Option<usize> {
+        if self.open.iter().any(|within| within.coded) {
+            return None;
+        }
         for (at, pair) in self.open.windows(2).enumerate() {
             let [outer, inner] = pair else { break };
             match outer.begins {
@@ -111,6 +120,7 @@ impl Nested {
         self.coded = Coded::No;
         self.run = 0;
         self.last = 0;
+        self.letter = None;
         self.open = vec![Within::FIELD];
     }
 
@@ -120,6 +130,7 @@ impl Nested {
     }
 
     fn octet(&mut self, octet: u8) {
+        self.spelled(octet);
         match octet {
             b'\\' => self.run = self.run.saturating_add(1),
             b'"' => {
@@ -138,6 +149,25 @@ impl Nested {
         }
     }
 
+    /// A letter that is written by its number.
+    fn spelled(&mut self, octet: u8) {
+        let digit = char::from(octet).to_digit(16);
+        self.letter = match (self.letter, digit) {
+            (None, _) if octet == b'u' && self.run % 2 == 1 => {
+                Some((0, 0, self.level().saturating_sub(1)))
+            }
+            (Some((3, high, level)), Some(digit)) => {
+                let is_mark = matches!(high << 4 | digit, 0x22 | 0x5c);
+                if let Some(within) = self.open.get_mut(level).filter(|_| is_mark) {
+                    within.coded = true;
+                }
+                None
+            }
+            (Some((came, high, level)), Some(digit)) => Some((came + 1, high << 4 | digit, level)),
+            _ => None,
+        };
+    }
+
     /// The string that is innermost goes on with this.
     fn begin(&mut self, octet: u8) {
         if let Some(within) = self.open.last_mut() {
@@ -145,22 +175,30 @@ impl Nested {
         }
     }
 
-    /// A quotation mark: by the backslashes before it that of a string so deep.
-    fn mark(&mut self) {
+    /// How deep a string is whose quotation mark stands behind so many backslashes.
+    fn level(&self) -> usize {
         let mut run = self.run;
         let mut level = usize::from(self.form);
         while run % 2 == 1 {
             run /= 2;
             level += 1;
         }
+        level
+    }
+
+    /// A quotation mark: by the backslashes before it that of a string so deep.
+    fn mark(&mut self) {
+        let level = self.level();
         if level < self.open.len() {
             self.open.truncate(level);
         } else if level == self.open.len() && level < DEEPEST {
-            let member = [b':', b',', b'[', b'{'].contains(&self.last);
+            let around = self.open.last().map(|within| within.begins);
+            let member =
+                [b':', b',', b'[', b'{'].contains(&self.last) || around == Some(Beginning::Blank);
             self.begin(b'"');
             self.open.push(Within {
-                begins: Beginning::Blank,
                 member,
+                ..Within::FIELD
             });
         }
         self.last = b'"';
@@ -225,6 +263,11 @@ mod tests {
             (r#"{"k":"data: {\"l\":\"<\"}"}"#, None),
             (r#"{"k":"curl -d '{\"l\": \"<\"}'"}"#, None),
             (r#"{"k":"data: {\"l\":\"v\"} <"}"#, Some(0)),
+            // Nor does anybody follow marks that are written by number, or know what is all of a string.
+            (r#"{"k":"{\u0022l\u0022:\u0022<\u0022}"}"#, None),
+            (r#"{"k":"{\"l\":\"a\u005c\",\"m\":\"<\"}"}"#, None),
+            (r#"{"k":"\u0022 and \u00e9","m":"\u00e9 <"}"#, Some(0)),
+            (r#"{"k":"\"<\""}"#, None),
         ] {
             for size in [1, 2, 1000] {
                 assert_eq!(

@@ -76,12 +76,15 @@ async fn digests_are_those_of_what_is_sent() {
 async fn checksums_of_stores_are_those_of_what_is_sent_or_none() {
     let world = World::new("api.test", "v4lue").await;
     let mut request = post("text/plain", world.sentinel.clone());
-    let names = ["x-checksum-sha1", "x-bz-content-sha1", "x-checksum-sha256"];
-    for name in names
-        .into_iter()
-        .chain(["x-checksum-md5", "x-ms-content-crc64"])
-    {
-        request.headers_mut().insert(name, "AAAA".parse().unwrap());
+    let (md5, sha1, sha256) = ("0".repeat(32), "0".repeat(40), "A".repeat(64));
+    for (name, before) in [
+        ("x-checksum-sha1", &*sha1),
+        ("x-bz-content-sha1", &sha1),
+        ("x-checksum-sha256", &sha256),
+        ("x-checksum-md5", &md5),
+        ("x-ms-content-crc64", "AAAA"),
+    ] {
+        request.headers_mut().insert(name, before.parse().unwrap());
     }
     assert_eq!(world.send("api.test", request).await.body, "v4lue");
     let seen = world.seen();
@@ -236,5 +239,24 @@ async fn a_digest_in_a_trailer_is_that_of_what_is_sent_or_none() {
         let expected = told.then(|| sha256(passed.as_bytes()));
         let digest = digest.map(|digest| digest.to_str().unwrap());
         assert_eq!(digest, expected.as_deref(), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_word_in_place_of_a_checksum_becomes_none() {
+    let world = World::new("api.test", "v4lue").await;
+    for (word, goes) in [
+        ("do_not_verify", true),
+        ("hex_digits_at_end", false),
+        ("AAAA", false),
+    ] {
+        let mut request = post("text/plain", world.sentinel.clone());
+        let fields = request.headers_mut();
+        fields.insert("x-bz-content-sha1", word.parse().unwrap());
+        assert_eq!(world.send("api.test", request).await.body, "v4lue");
+        let seen = world.seen();
+        let kept = seen.headers.get("x-bz-content-sha1");
+        assert_eq!(kept.is_some_and(|kept| kept == word), goes, "{word}");
+        assert_eq!(kept.is_none(), !goes, "{word}");
     }
 }
