@@ -41,7 +41,7 @@ use crate::{
     secret::Secret,
     secret_bytes::SecretBytes,
     store::Alone,
-    vault::{UseVaultError, Vault, View},
+    vault::{RootId, UseVaultError, Vault, View},
 };
 
 /// Keeps the secrets of one run.
@@ -115,6 +115,8 @@ struct Defined {
     stamp: Stamp,
     /// Of the stored value; 0 where a provider has it.
     version: u64,
+    /// The stored value itself; `None` where a provider has it.
+    own: Option<RootId>,
     value: Option<SecretBytes>,
     until: Option<Timestamp>,
 }
@@ -151,6 +153,7 @@ impl Kept {
                 },
                 stamp: Stamp::given(),
                 version: 1,
+                own: None,
                 value: Some(value.duplicate()),
                 until: None,
             });
@@ -169,6 +172,7 @@ impl Kept {
                 definition,
                 stamp: Stamp::provided(tag),
                 version: 0,
+                own: None,
                 value: None,
                 until: None,
             });
@@ -181,6 +185,7 @@ impl Kept {
             definition,
             stamp: Stamp::stored(tag, view.root_id(version)),
             version: version.version,
+            own: Some(RootId::of(version)),
             value: Some(vault.open_version(&view, version).map_err(failed)?),
             until: version
                 .ends()

@@ -67,6 +67,15 @@ pub struct Vault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RootId([u8; 12]);
 
+impl RootId {
+    /// Of this version itself, whichever it came of.
+    #[must_use]
+    pub const fn of(row: &VersionRow) -> Self {
+        // Random, and authenticated with the row.
+        Self(row.value.nonce)
+    }
+}
+
 /// What the vault held at one moment.
 #[derive(Debug)]
 pub struct View {
@@ -362,8 +371,7 @@ impl View {
     /// Which value `row` has, or where services gave one in place of another which one they began with.
     #[must_use]
     pub fn root_id(&self, row: &VersionRow) -> RootId {
-        // Random, and authenticated with the row.
-        RootId(self.root(row).value.nonce)
+        RootId::of(self.root(row))
     }
 
     /// The newest version that may be used at `now`.

@@ -58,6 +58,7 @@ pub(super) async fn make(
         definition,
         stamp,
         version: stored,
+        own,
         value,
         until,
     } = defined;
@@ -100,12 +101,10 @@ pub(super) async fn make(
         // Refused when it is set; one that an earlier gig took goes on until its service takes it no more.
         tracing::error!(secret = %name, "the service gave a new value, which its provider cannot store: set the secret anew, with its value here");
     }
-    if let (Some(replacement), Some(vault), Some(root)) =
-        (&minted.replacement, &keeper.vault, stamp.root)
-    {
+    if let (Some(replacement), Some(vault), Some(own)) = (&minted.replacement, &keeper.vault, own) {
         // Before anything is used: what the service has replaced it takes no more. Where a person gave
         // another value meanwhile that one stays.
-        let stored = vault.supersede(name, (stored, root), replacement);
+        let stored = vault.supersede(name, (stored, own), replacement);
         stored.map_err(|error| refused(name, "the vault", &error))?;
     }
     let now = keeper.clock.now();

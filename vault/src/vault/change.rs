@@ -102,14 +102,14 @@ impl Vault {
     pub fn supersede(
         &self,
         name: &SecretName,
-        (version, root): (u64, RootId),
+        (version, own): (u64, RootId),
         value: &SecretBytes,
     ) -> Result<Option<u64>, UseVaultError> {
         let told =
             |made: &Option<u64>| made.map(|version| Announced::of(name, Doing::Supersede, version));
         self.announced(told, |view| {
             let newest = view.versions(name.as_str()).next_back();
-            let same = |row: &&VersionRow| row.version == version && view.root_id(row) == root;
+            let same = |row: &&VersionRow| row.version == version && RootId::of(row) == own;
             let Some(newest) = newest.filter(same) else {
                 return Ok((Vec::new(), None));
             };

@@ -83,9 +83,9 @@ fn supersede(vault: &Vault, secret: &str, version: u64) -> Option<u64> {
     let fresh = SecretBytes::from("from the service");
     let view = vault.view().unwrap();
     let row = view.versions(secret).find(|row| row.version == version);
-    let root = view.root_id(row.unwrap());
+    let own = RootId::of(row.unwrap());
     vault
-        .supersede(&name(secret), (version, root), &fresh)
+        .supersede(&name(secret), (version, own), &fresh)
         .unwrap()
 }
 
@@ -247,6 +247,14 @@ fn a_service_can_replace_the_newest_value_only() {
     assert_eq!(supersede(&vault, "A", 1), Some(2));
     assert_eq!(supersede(&vault, "A", 1), None);
     assert_eq!(get(&vault, "A").as_deref(), Some("from the service"));
+    // Also where the value that it began with is forgotten while the service is asked.
+    let view = vault.view().unwrap();
+    let own = RootId::of(view.versions("A").next_back().unwrap());
+    vault.remove(&name("A"), Some(1), true).unwrap();
+    let next = SecretBytes::from("the next one");
+    let stored = vault.supersede(&name("A"), (2, own), &next).unwrap();
+    assert_eq!(stored, Some(3));
+    assert_eq!(get(&vault, "A").as_deref(), Some("the next one"));
 }
 
 #[test]
