@@ -104,7 +104,8 @@ fn copy(dir: &Path, to: &Path) -> anyhow::Result<()> {
     if let Some(url) = database::url()? {
         let fleet = PostgresStore::open(&url)?;
         // Policies and the secrets that they name, and what is sealed by the vault's key, are of one moment.
-        let vault = || transfer::save_to(&to.join(Part::Store.name()));
+        // Whatever takes time is done before anybody waits.
+        let vault = transfer::save_to(&to.join(Part::Store.name()))?;
         let copied = fleet.save_to(&store, vault);
         copied.context("cannot back up the database")??;
         let record = PostgresRecord::open(&url)?;

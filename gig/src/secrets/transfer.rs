@@ -8,17 +8,21 @@ use gig_vault::store::{Store as _, empty, fill, sqlite::SqliteStore};
 
 use super::place;
 
-/// Puts all of the fleet's vault into the database at `file`, in place of what is there.
+/// What puts all of the fleet's vault into the database at `file`, in place of what is there; both are opened now.
 ///
 /// # Errors
 /// When one of them cannot be used.
-pub(crate) fn save_to(file: &Path) -> anyhow::Result<()> {
-    if !place::is_shared()? {
-        return Ok(());
-    }
-    let copy = SqliteStore::open(file)?;
-    fill(&copy, &*place::open()?, true).context("cannot back up the vault")?;
-    Ok(())
+pub(crate) fn save_to(file: &Path) -> anyhow::Result<impl FnOnce() -> anyhow::Result<()> + use<>> {
+    let opened = match place::is_shared()? {
+        true => Some((SqliteStore::open(file)?, place::open()?)),
+        false => None,
+    };
+    Ok(move || {
+        if let Some((copy, vault)) = opened {
+            fill(&copy, &*vault, true).context("cannot back up the vault")?;
+        }
+        Ok(())
+    })
 }
 
 /// Whether the fleet's vault holds something that the one in `file` would replace.

@@ -181,9 +181,14 @@ fn it_starts_on_a_full_disk_and_lets_nothing_out() {
         .token(&token)
         .send(&appliance);
     assert_eq!(health.status, 200, "{health:?}");
+    let started = appliance.gig(&["server", "start", "asker"], "");
+    assert_ne!(started.status, 0, "its start is in no record");
+    thread::sleep(Duration::from_millis(500));
     assert_eq!(seen.load(Ordering::SeqCst), before);
     disk.free();
     appliance.until("it is ready again", |_| ready().status == 200);
+    appliance.run("asker");
+    appliance.until("it asks again", |_| seen.load(Ordering::SeqCst) > before);
 }
 
 #[test]

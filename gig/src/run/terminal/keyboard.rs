@@ -94,11 +94,13 @@ impl Keyboard {
         alone: bool,
         takes_lines: bool,
     ) -> anyhow::Result<Self> {
+        let (keys, is_own) = open_again(keys)?;
         Ok(Self {
-            keys: open_again(keys)?,
+            keys,
             controller,
             alone,
-            takes_lines,
+            // A read that another was faster for would wait.
+            takes_lines: takes_lines && (alone || is_own),
             questions: AtomicBool::new(false),
             state: Mutex::new(State {
                 // Until the program runs.
@@ -366,9 +368,9 @@ impl Keyboard {
     }
 }
 
-/// The same terminal, opened once more: a read that another reader was faster for must not wait, and
+/// The same terminal, opened once more, where it can be: a read that another reader was faster for must not wait, and
 /// to say so on an open file that others share would be theirs too.
-fn open_again(keys: BorrowedFd<'_>) -> anyhow::Result<OwnedFd> {
+fn open_again(keys: BorrowedFd<'_>) -> anyhow::Result<(OwnedFd, bool)> {
     use std::os::fd::AsRawFd as _;
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let open = |path: &str| rustix::fs::open(path, flags, Mode::empty());
@@ -378,8 +380,8 @@ fn open_again(keys: BorrowedFd<'_>) -> anyhow::Result<OwnedFd> {
         Err(_) => open(&format!("/proc/self/fd/{}", keys.as_raw_fd())),
     };
     match own {
-        Ok(own) => Ok(own),
-        Err(_) => Ok(keys.try_clone_to_owned()?),
+        Ok(own) => Ok((own, true)),
+        Err(_) => Ok((keys.try_clone_to_owned()?, false)),
     }
 }
 

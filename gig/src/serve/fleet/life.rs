@@ -19,7 +19,7 @@ use jiff::Timestamp;
 use rustix::process::Signal;
 use tokio::{
     runtime::Handle,
-    sync::{Notify, OwnedSemaphorePermit, watch},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, watch},
     time::Instant,
 };
 
@@ -121,9 +121,17 @@ async fn files_of(wanted: &Wanted, runtime: &Handle) -> anyhow::Result<Option<Ke
         return Ok(None);
     };
     let name = server.name.clone();
-    let looking = runtime.spawn_blocking(move || server_files::vetted(&name, &source));
+    let turn = LOOKING.acquire().await.context("the start was lost")?;
+    let looking = runtime.spawn_blocking(move || {
+        // Whoever gave up meanwhile leaves the reading to its end: it keeps its turn.
+        let _turn = turn;
+        server_files::vetted(&name, &source)
+    });
     looking.await.context("the start was lost")?.map(Some)
 }
+
+/// Images are read whole, at the speed of a disk: more at once are no faster, and would take all threads.
+static LOOKING: Semaphore = Semaphore::const_new(2);
 
 /// What is to be started.
 struct Asked {
