@@ -99,7 +99,7 @@ fn a_range_of_an_answer_with_a_value_is_an_honest_length() {
     let reflecting = Reflecting::new();
     // Wherever the range begins and ends, no octet of the value that is inside it comes back alone.
     let script = "for version in --http1.1 --http2; do for range in 0-399 7-20 10-500; do \
-        curl -sS --fail -m 90 $version -r $range -H \"X-Token: $GITHUB_TOKEN\" \
+        curl -sS --fail -m 90 $version -H \"Range: bytes=$range\" -H \"X-Token: $GITHUB_TOKEN\" \
         -H 'Content-Type: text/plain' --data-raw \"$GITHUB_TOKEN\" \
         \"https://api.example.com/range?q=$GITHUB_TOKEN\" || exit 1; done; done";
     reflecting.check(reflecting.subject().sh(script), 6);
