@@ -112,6 +112,8 @@ for way, s, first in ways():
     s.sendall(b'the last of it')
     s.shutdown(socket.SHUT_WR)
     print(way, got.decode(), s.recv(1))
+# The origin has ended, so that nothing tells when it has heard all; with the program its connections end.
+time.sleep(3)
 ";
     for secret in [false, true] {
         let run = subject(&lab, secret).wire(&format!("{CLIENT}{script}"));
