@@ -28,7 +28,7 @@ use crate::{
 pub(crate) fn list(args: &PsArgs) -> anyhow::Result<ExitStatus> {
     let mut document = whole("/api/v1/sandboxes")?;
     if let Some(items) = document.get_mut("items").and_then(Value::as_array_mut) {
-        items.retain(|one| args.all || text(one, "state") == "running");
+        items.retain(|one| args.all || is_in(one, "running") || is_in(one, "elsewhere"));
     }
     let lines: Vec<String> = items(&document)
         .map(|one| {
@@ -226,12 +226,19 @@ fn register(name: &str, spec: &Value) -> anyhow::Result<()> {
     put.send().map(drop)
 }
 
-/// A sandbox's id: as it was typed, or the newest of a server.
+fn is_in(one: &Value, state: &str) -> bool {
+    text(one, "state") == state
+}
+
+/// A sandbox's id: as it was typed, or the newest of a server; of what runs one of this node's before others.
 ///
 /// # Errors
 /// When there is none.
 pub(super) fn sandbox(wanted: &str, running: bool) -> anyhow::Result<String> {
-    let found = sandbox_among(wanted, |one| !running || text(one, "state") == "running")?;
+    let mut found = sandbox_among(wanted, |one| !running || is_in(one, "running"))?;
+    if running && found.is_none() {
+        found = sandbox_among(wanted, |one| is_in(one, "elsewhere"))?;
+    }
     found.with_context(|| {
         let how = if running { "runs" } else { "is known" };
         format!("no sandbox {wanted} {how}")

@@ -215,6 +215,11 @@ fn a_sandbox_is_stopped_from_any_node() {
     };
     assert_eq!(listed(&one), Some("running".into()));
     assert_eq!(listed(&two), Some("elsewhere".into()));
+    let ps = two.gig(&["ps"], "");
+    assert!(
+        ps.output.contains(&sandbox) && ps.output.contains("elsewhere"),
+        "{ps:?}"
+    );
     let cookie = two.first_admin();
     let asks = format!("/sandboxes/{sandbox}/stop");
     let page = Ask::new("GET", &asks).cookie(&cookie).send(&two);
@@ -230,6 +235,16 @@ fn a_sandbox_is_stopped_from_any_node() {
     });
     assert_eq!(asked.count(), 1, "{told:?}");
     assert_eq!(stop(&token), 404, "it is over");
+    // By its server's name, on the other node's machine.
+    let again = one.run("asker");
+    two.until_decided("it asks", &["--sandbox", &again, "--verdict", "allow"]);
+    let stopped = two.gig(&["stop", "asker"], "");
+    assert_eq!(stopped.status, 0, "{stopped:?}");
+    one.until("it ends, too", |one| {
+        let path = format!("/api/v1/sandboxes/{again}");
+        let told = Ask::new("GET", &path).token(&token).send(one).json();
+        told["state"] == "ended"
+    });
 }
 
 /// Whoever knows a key of another node's removes nothing of that node's unless they name it, and it is told.
