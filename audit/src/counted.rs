@@ -13,6 +13,13 @@ pub fn counted<T: AsRef<str>>(findings: &[T]) -> Option<u64> {
     findings.iter().find_map(of)
 }
 
+/// Whether a record with these findings stands for what was dropped unread, and so never answered.
+#[must_use]
+pub(crate) fn is_dropped<T: AsRef<str>>(findings: &[T]) -> bool {
+    let mut findings = findings.iter();
+    findings.any(|finding| finding.as_ref().starts_with("dropped:"))
+}
+
 /// Names of hosts in the findings of folded denials: some of those that have no record of their own.
 pub fn hosts_of<T: AsRef<str>>(findings: &[T]) -> impl Iterator<Item = &str> {
     let folded = findings

@@ -189,8 +189,8 @@ impl Follower {
 
 impl App {
     /// Puts what the store says in force, ends sandboxes of servers that are no longer registered, and those that
-    /// somebody asked to end elsewhere; false
-    /// when something could not be read, which denies everything where it was needed.
+    /// somebody asked to end elsewhere; false when something could not be read, which denies everything where it was
+    /// needed.
     fn look_again(&self, _alone: &OwnedRwLockWriteGuard<()>) -> bool {
         let said = in_force::decide_again(self.store.as_ref(), self.control.as_ref());
         let Some(said) = said else {

@@ -207,7 +207,7 @@ fn dns(row: &Row) -> Value {
 
 /// What gig's name server said (RFC 1035 §4.1.1); `None` where it said nothing.
 fn answered(row: &Row) -> Option<(u8, &'static str)> {
-    if row.findings.iter().any(|said| said.starts_with("dropped:")) {
+    if crate::counted::is_dropped(&row.findings) {
         return None;
     }
     let refused = row.verdict.as_deref() == Some("deny");

@@ -66,20 +66,22 @@ fn what_begins_like_json_is_written_as_json_wherever_it_is_cut() {
     }
 }
 
+/// What becomes of a multipart body with the boundary `b`, which comes in two pieces.
+fn in_parts(value: &str, text: &str, cut: usize) -> Result<String, RewriteError> {
+    let boundary: Arc<[u8]> = b"b"[..].into();
+    let mut swap = Swap::new(swappable(value), Escape::Raw, &Arc::default()).in_parts(&boundary);
+    let (one, two) = text.as_bytes().split_at(cut.min(text.len()));
+    let mut out = Vec::new();
+    swap.push(one, &mut out)?;
+    swap.push(two, &mut out)?;
+    swap.finish(&mut out)?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
 #[test]
 fn a_value_is_written_as_its_part_wants_it_and_ends_no_head() {
-    let boundary: Arc<[u8]> = b"b"[..].into();
-    let of = |value: &str, text: &str, cut: usize| {
-        let text = text.replace('<', SENTINEL);
-        let mut swap =
-            Swap::new(swappable(value), Escape::Raw, &Arc::default()).in_parts(&boundary);
-        let (one, two) = text.as_bytes().split_at(cut.min(text.len()));
-        let mut out = Vec::new();
-        swap.push(one, &mut out)?;
-        swap.push(two, &mut out)?;
-        swap.finish(&mut out)?;
-        Ok(String::from_utf8(out).unwrap())
-    };
+    let of =
+        |value: &str, text: &str, cut: usize| in_parts(value, &text.replace('<', SENTINEL), cut);
     let plain = "--b\r\nA: b\r\n\r\n<\r\n--b--";
     let json = "--b\r\nContent-Type: application/json\r\n\r\n{\"k\":\"<\"}\r\n--b--";
     let head = "--b\r\nA: b; filename=\"<\"\r\n\r\nx\r\n--b--";
@@ -148,17 +150,9 @@ fn a_part_that_is_no_text_stays_as_it_is_and_is_noted() {
 
 #[test]
 fn in_a_part_that_says_its_length_or_digest_no_value_makes_it_wrong() {
-    let boundary: Arc<[u8]> = b"b"[..].into();
     let of = |value: &str, field: &str, cut: usize| {
         let text = format!("--b\r\nA: b\r\n{field}\r\n\r\n{SENTINEL}\r\n--b--");
-        let mut swap =
-            Swap::new(swappable(value), Escape::Raw, &Arc::default()).in_parts(&boundary);
-        let (one, two) = text.as_bytes().split_at(cut.min(text.len()));
-        let mut out = Vec::new();
-        swap.push(one, &mut out)?;
-        swap.push(two, &mut out)?;
-        swap.finish(&mut out)?;
-        Ok(String::from_utf8(out).unwrap())
+        in_parts(value, &text, cut)
     };
     let same = SENTINEL.replace("gigph", "value");
     for cut in 0..80 {
