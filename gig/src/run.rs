@@ -8,6 +8,7 @@ mod drawn;
 mod environment;
 pub(crate) mod policy;
 mod record;
+mod relay;
 mod run_files;
 mod secrets;
 pub(crate) mod settings;
@@ -24,7 +25,8 @@ use rustix::process::Signal;
 use tokio::time::{Instant, sleep_until};
 
 use self::{
-    secrets::Secrets, settings::Settings, signals::Signals, terminal::Terminal, wire::Wired,
+    relay::Relay, secrets::Secrets, settings::Settings, signals::Signals, terminal::Seat,
+    wire::Wired,
 };
 use crate::stderr::tell;
 use crate::{
@@ -46,12 +48,12 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
     // end gig in the middle of it.
     let signals = runtime.block_on(async { Signals::listen() })?;
     // The hub is made on this thread, the one that lives as long as gig: it dies with its maker.
-    let (mut wired, prepared, terminal) = wire::start(&settings)?;
+    let (mut wired, prepared, seat) = wire::start(&settings)?;
     let status = runtime.block_on(async {
         let mut starved = false;
         let status = match wired.go(prepared).await {
             Ok(mut running) => {
-                let status = guard(&mut running, signals, terminal, settings.timeout).await;
+                let status = guard(&mut running, signals, seat, settings.timeout).await;
                 starved = running.ran_out_of_memory();
                 status
             }
@@ -83,9 +85,13 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
 async fn guard(
     running: &mut Running,
     mut signals: Signals,
-    mut terminal: Option<Terminal>,
+    seat: Seat,
     timeout: Option<Duration>,
 ) -> anyhow::Result<ExitStatus> {
+    let Seat {
+        mut terminal,
+        relays,
+    } = seat;
     if let Some(terminal) = &mut terminal {
         terminal.connect()?;
     }
@@ -140,6 +146,7 @@ async fn guard(
     if let Some(terminal) = terminal {
         terminal.finish();
     }
+    relays.into_iter().for_each(Relay::finish);
     Ok(ExitStatus(status.code()))
 }
 

@@ -8,6 +8,7 @@ use gig_netns::{ShowTreeError, SpawnError};
 use crate::layers::binds::RefuseBindError;
 use crate::layers::cgroup::LimitError;
 use crate::layers::seccomp::CompileFilterError;
+use crate::layers::streams::RefuseStreamError;
 
 /// Why a sandbox did not start. [`StartSandboxError::exit_code`] is what
 /// `gig run` ends with.
@@ -21,6 +22,9 @@ pub enum StartSandboxError {
     /// A path of the caller's may not be shown.
     #[error("a mount was refused")]
     Bind(#[from] RefuseBindError),
+    /// A standard stream that is a way past the layers.
+    #[error(transparent)]
+    Stream(#[from] RefuseStreamError),
     /// Another root file system that is none.
     #[error("{path} is no root file system: a directory with usr or bin is needed")]
     Rootfs {

@@ -13,4 +13,5 @@ pub(crate) mod mounts;
 pub(crate) mod pins;
 pub(crate) mod rlimits;
 pub(crate) mod seccomp;
+pub(crate) mod streams;
 pub(crate) mod user;

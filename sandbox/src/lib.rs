@@ -37,6 +37,7 @@ pub use layers::cgroup::LimitError;
 pub use layers::env::network_variables;
 pub use layers::landlock::landlock_abi;
 pub use layers::seccomp::CompileFilterError;
+pub use layers::streams::RefuseStreamError;
 pub use layers::user::suitable_ids;
 pub use process::{ExitStatus, Network, Prepared, Running, prepare};
 pub use spec::{Bind, BindMode, CpuShare, Kept, ResourceLimits, Root, SeccompProfile, Spec, Stdio};

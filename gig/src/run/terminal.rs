@@ -3,8 +3,8 @@
 //! A stream of gig's that is a terminal is never handed in: whoever holds a terminal can read what is
 //! typed there and reprogram it. Such streams become the near end of a pseudo-terminal (pty(7)), which
 //! the program gets as its controlling terminal, and gig copies between the two: job control, window
-//! size, Ctrl-C and full-screen programs work as they do outside. Everything else is passed as it is,
-//! so that not an octet of a pipe goes through gig.
+//! size, Ctrl-C and full-screen programs work as they do outside. A socket comes by way of a pipe
+//! ([`super::relay`]). Everything else is passed as it is, so that not an octet of a pipe goes through gig.
 //!
 //! Where standard input and output are both the terminal, it is the program's alone: raw, each key goes
 //! to the pty, which gives it its meaning. Where one of them is not, others sit at it too, as in
@@ -32,6 +32,7 @@ use rustix::{
 };
 
 use self::{keyboard::Keyboard, modes::inner_modes};
+use super::relay::{self, Relay, Way};
 
 /// What the program gets as 0, 1 and 2.
 #[derive(Debug)]
@@ -53,11 +54,26 @@ pub(crate) struct Terminal {
     output: Option<JoinHandle<()>>,
 }
 
+/// gig's side of the standard streams.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    /// Where one of them is a terminal.
+    pub(crate) terminal: Option<Terminal>,
+    /// Where one of them is a socket that the program writes to.
+    pub(crate) relays: Vec<Relay>,
+}
+
 /// Decides for each of gig's standard streams what the program gets.
 ///
 /// # Errors
-/// When a stream is closed or no pty is to be had.
-pub(crate) fn streams() -> anyhow::Result<(Streams, Option<Terminal>)> {
+/// When a stream is closed or may not be handed in, or no pty is to be had.
+pub(crate) fn streams() -> anyhow::Result<(Streams, Seat)> {
+    let mut relays = Vec::new();
+    let mut handed = |own: BorrowedFd<'_>, name: &str, way: Way| {
+        let (given, relay) = relay::handed_in(own, (name, way))?;
+        relays.extend(relay);
+        anyhow::Ok(given)
+    };
     let ours = [
         std::io::stdin().is_terminal(),
         std::io::stdout().is_terminal(),
@@ -67,23 +83,32 @@ pub(crate) fn streams() -> anyhow::Result<(Streams, Option<Terminal>)> {
         ([_, true], _) => stdio::stdout(),
         (_, true) => stdio::stderr(),
         ([true, _], _) => stdio::stdin(),
-        _ => return Ok((untouched()?, None)),
+        _ => {
+            let streams = Streams {
+                stdin: handed(stdio::stdin(), STDIN, Way::In)?,
+                stdout: handed(stdio::stdout(), STDOUT, Way::Out)?,
+                stderr: handed(stdio::stderr(), STDERR, Way::Out)?,
+                controlling_terminal: false,
+            };
+            let terminal = None;
+            return Ok((streams, Seat { terminal, relays }));
+        }
     };
     let alone = ours == [true, true];
     let keys = if ours[0] { stdio::stdin() } else { outer };
     let (controller, near) = open_pty(outer, alone).context("cannot make a terminal")?;
     let controller = Arc::new(controller);
-    let pick = |is_terminal: bool, own: BorrowedFd<'_>| {
+    let mut pick = |is_terminal: bool, own: BorrowedFd<'_>, name: &str, way: Way| {
         if is_terminal {
-            near.try_clone()
+            Ok(near.try_clone()?)
         } else {
-            own.try_clone_to_owned()
+            handed(own, name, way)
         }
     };
     let streams = Streams {
-        stdin: pick(ours[0], stdio::stdin())?,
-        stdout: pick(ours[1], stdio::stdout())?,
-        stderr: pick(stderr_is_terminal, stdio::stderr())?,
+        stdin: pick(ours[0], stdio::stdin(), STDIN, Way::In)?,
+        stdout: pick(ours[1], stdio::stdout(), STDOUT, Way::Out)?,
+        stderr: pick(stderr_is_terminal, stdio::stderr(), STDERR, Way::Out)?,
         controlling_terminal: true,
     };
     let keyboard = Keyboard::new(keys, Arc::clone(&controller), alone, ours[0])?;
@@ -93,21 +118,13 @@ pub(crate) fn streams() -> anyhow::Result<(Streams, Option<Terminal>)> {
         keyboard: Arc::new(keyboard),
         output: None,
     };
-    Ok((streams, Some(terminal)))
+    let terminal = Some(terminal);
+    Ok((streams, Seat { terminal, relays }))
 }
 
-fn untouched() -> anyhow::Result<Streams> {
-    let clone = |fd: BorrowedFd<'_>, name: &str| {
-        fd.try_clone_to_owned()
-            .with_context(|| format!("{name} is closed; give the program /dev/null instead"))
-    };
-    Ok(Streams {
-        stdin: clone(stdio::stdin(), "standard input")?,
-        stdout: clone(stdio::stdout(), "standard output")?,
-        stderr: clone(stdio::stderr(), "standard error")?,
-        controlling_terminal: false,
-    })
-}
+const STDIN: &str = "standard input";
+const STDOUT: &str = "standard output";
+const STDERR: &str = "standard error";
 
 /// The pty starts as a copy of the person's terminal, size included.
 fn open_pty(outer: BorrowedFd<'_>, alone: bool) -> anyhow::Result<(OwnedFd, OwnedFd)> {

@@ -19,7 +19,7 @@ use super::{
     record::Record,
     settings::{Settings, trusted_roots},
     summary::Summary,
-    terminal::{self, Terminal},
+    terminal::{self, Seat},
 };
 use crate::exit_status::ExitStatus;
 
@@ -62,9 +62,9 @@ impl Identity for OnlyOne {
 ///
 /// # Errors
 /// When a part cannot be had; what was made before is taken down again.
-pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Option<Terminal>)> {
+pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Seat)> {
     let sandbox = SandboxId::new(Uuid::now_v7());
-    let (streams, terminal) = terminal::streams()?;
+    let (streams, seat) = terminal::streams()?;
     let ids = host_ids(settings);
     let (hub, drawn) = std::thread::scope(|scope| {
         let drawing = scope.spawn(|| Drawn::new(settings, sandbox, ids, streams));
@@ -123,7 +123,7 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Opt
         profile: settings.profile,
         layers,
     };
-    Ok((wired, prepared, terminal))
+    Ok((wired, prepared, seat))
 }
 
 /// What stands between one sandbox and the proxy.

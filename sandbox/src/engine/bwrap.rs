@@ -22,7 +22,7 @@ use crate::layer::{Layer, LayerReport};
 use crate::layers::binds::{self, Hidden};
 use crate::layers::mounts::VettedBind;
 use crate::layers::user::{self, IdMode};
-use crate::layers::{base, cgroup, env, fds, landlock, mounts, rlimits, seccomp};
+use crate::layers::{base, cgroup, env, fds, landlock, mounts, rlimits, seccomp, streams};
 use crate::other_root::OtherRoot;
 use crate::plan::{self, Plan, Wanted};
 use crate::process::Sockets;
@@ -44,6 +44,7 @@ impl Engine for Bwrap {
         place: Option<Place>,
     ) -> Result<Design, StartSandboxError> {
         let program = find()?;
+        streams::vet(&spec.stdio)?;
         let ids = IdMode::of(host_ids);
         let (mut orders, mut layers) = orders(&spec, ids, place)?;
         let limits = cgroup::plan(&spec.limits, format!("gig-{}", spec.id))?;

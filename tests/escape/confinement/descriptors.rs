@@ -1,6 +1,10 @@
 //! Descriptors and sockets that reach around the walls, and floods against gig itself.
 
 use std::{
+    fs::File,
+    io::{Read as _, Write as _},
+    net::{Shutdown, TcpListener, TcpStream, UdpSocket},
+    os::fd::OwnedFd,
     os::linux::net::SocketAddrExt,
     os::unix::net::{SocketAddr, UnixListener},
     process::Stdio,
@@ -38,6 +42,70 @@ fn descriptors_of_the_caller_are_not_inherited() {
         (3..=4).contains(&listed),
         "the three streams and ls's own: {text}"
     );
+}
+
+/// inetd and systemd start programs with a connection of the host's network as their streams. It works, and what
+/// the program holds is no socket: one of TCP could be unbound, and connected to whatever the host reaches.
+#[test]
+fn a_socket_as_a_stream_is_no_way_to_the_hosts_network() {
+    let lab = Lab::new();
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let mut client =
+        TcpStream::connect(listener.local_addr().expect("its address")).expect("connect");
+    let (served, _) = listener.accept().expect("accept");
+    client.write_all(b"a line\n").expect("write");
+    client.shutdown(Shutdown::Write).expect("shut down");
+    let kinds = "import os, stat, sys\n\
+         print('read', sys.stdin.readline().strip())\n\
+         for number in 0, 1: print(number, stat.S_ISSOCK(os.fstat(number).st_mode))\n";
+    let mut command = lab.gig().command(["python3", "-c", kinds]);
+    let output = served.try_clone().expect("another");
+    command
+        .stdin(OwnedFd::from(served))
+        .stdout(OwnedFd::from(output))
+        .stderr(Stdio::null());
+    assert!(command.status().expect("gig").success());
+    drop(command);
+    let mut said = String::new();
+    client.read_to_string(&mut said).expect("read");
+    assert_eq!(said, "read a line\n0 False\n1 False\n");
+}
+
+/// What opens more than itself is refused before the program is started.
+#[test]
+fn streams_that_open_more_than_themselves_are_refused() {
+    let lab = Lab::new();
+    let datagrams = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let listening = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let folder = File::open("/").expect("a folder");
+    let streams: [(OwnedFd, &str); 3] = [
+        (datagrams.into(), "no connection of a stream"),
+        (listening.into(), "no connection of a stream"),
+        (folder.into(), "is a directory"),
+    ];
+    for (stream, told) in streams {
+        for place in ["standard input", "standard output", "standard error"] {
+            let mut command = lab.gig().command(["echo", "STARTED"]);
+            let (mut read, written) = std::io::pipe().expect("a pipe");
+            let other = || written.try_clone().expect("another");
+            let stream = stream.try_clone().expect("another");
+            command.stdin(Stdio::null()).stdout(other()).stderr(other());
+            match place {
+                "standard input" => command.stdin(stream),
+                "standard output" => command.stdout(stream),
+                _ => command.stderr(stream),
+            };
+            let status = command.status().expect("gig");
+            drop((command, written));
+            let mut said = String::new();
+            read.read_to_string(&mut said).expect("read");
+            assert_eq!(status.code(), Some(125), "{place}: {said}");
+            assert!(!said.contains("STARTED"), "{place}: {said}");
+            if place != "standard error" {
+                assert!(said.contains(place) && said.contains(told), "{said}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,216 @@
+//! A socket as a standard stream: never handed in, but copied by way of a pipe.
+//!
+//! A socket belongs to the network namespace that it was made in: whoever holds one made on the host can ask it
+//! for the host's interfaces, and one that speaks TCP can be unbound and connected anew, past the proxy. Service
+//! managers (inetd, systemd's `StandardInput=socket`) and runtimes (Node's `child_process`) start programs so. The
+//! program gets a pipe, and gig copies between the two; what is no connected stream is refused. What else may be
+//! handed in is [`gig_sandbox`]'s.
+
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, Sender, channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context, bail};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    fs::{FileType, fstat},
+    io::{Errno, read, write},
+    net::{SocketType, getpeername, sockopt::socket_type},
+    pipe::{PipeFlags, pipe_with},
+};
+
+/// Which way a standard stream goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Towards the program.
+    In,
+    /// From the program.
+    Out,
+}
+
+/// What the program wrote, on its way to a socket.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    /// Ends when the last octet is with the kernel, or the other side is gone.
+    ended: Receiver<()>,
+    moved: Arc<AtomicU64>,
+}
+
+/// What the program gets for a stream of gig's own that is no terminal; with it what copies, where something that
+/// is written has to be waited for.
+///
+/// # Errors
+/// When the stream is closed, or a socket that is no connected stream.
+pub(super) fn handed_in(
+    own: BorrowedFd<'_>,
+    (name, way): (&str, Way),
+) -> anyhow::Result<(OwnedFd, Option<Relay>)> {
+    let own = own
+        .try_clone_to_owned()
+        .with_context(|| format!("{name} is closed; give the program /dev/null instead"))?;
+    let found = fstat(&own).with_context(|| format!("cannot look at {name}"))?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
+        return Ok((own, None));
+    }
+    let stream = socket_type(&own).is_ok_and(|kind| kind == SocketType::STREAM);
+    if !stream || getpeername(&own).is_err() {
+        bail!(
+            "{name} is a socket that is no connection of a stream: the program could reach through it what the \
+             policy does not see; connect it first, or put a pipe between (`... | gig run ... | ...`)"
+        );
+    }
+    let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC).context("cannot make a pipe")?;
+    Ok(match way {
+        Way::In => {
+            drop(copying(own, write_end)?);
+            (read_end, None)
+        }
+        Way::Out => (write_end, Some(copying(read_end, own)?)),
+    })
+}
+
+/// Copies on a thread of its own until one side ends; then both are closed.
+fn copying(from: OwnedFd, to: OwnedFd) -> anyhow::Result<Relay> {
+    let (alive, ended) = channel();
+    let moved = Arc::<AtomicU64>::default();
+    let count = Arc::clone(&moved);
+    thread::Builder::new()
+        .name("stream-relay".to_owned())
+        .spawn(move || copy(&from, &to, &count, &alive))
+        .context("cannot start what copies a standard stream")?;
+    Ok(Relay { ended, moved })
+}
+
+/// `alive` is held for as long as it runs.
+fn copy(from: &OwnedFd, to: &OwnedFd, moved: &AtomicU64, _alive: &Sender<()>) {
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let octets = match read(from, &mut buffer[..]) {
+            Ok(0) => return,
+            Ok(octets) => octets,
+            Err(error) if goes_on(error, from.as_fd(), PollFlags::IN) => continue,
+            Err(_) => return,
+        };
+        let mut rest = buffer.get(..octets).unwrap_or_default();
+        while !rest.is_empty() {
+            match write(to, rest) {
+                Ok(written) => {
+                    rest = rest.get(written..).unwrap_or_default();
+                    moved.fetch_add(written as u64, Ordering::Relaxed);
+                }
+                Err(error) if goes_on(error, to.as_fd(), PollFlags::OUT) => {}
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Whether to try again; waits for what whoever made the socket left non-blocking.
+fn goes_on(error: Errno, on: BorrowedFd<'_>, flags: PollFlags) -> bool {
+    match error {
+        Errno::INTR => true,
+        Errno::AGAIN => {
+            let mut wait = [PollFd::new(&on, flags)];
+            matches!(poll(&mut wait, None), Ok(_) | Err(Errno::INTR))
+        }
+        _ => false,
+    }
+}
+
+impl Relay {
+    /// Waits until what the program wrote is with the kernel; not for ever, where nobody reads it. To be called
+    /// when the program's last process is dead: the pipe ends then.
+    pub(crate) fn finish(self) {
+        let mut seen = self.moved.load(Ordering::Relaxed);
+        while self.ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            let now = self.moved.load(Ordering::Relaxed);
+            if now == seen {
+                tracing::warn!("nobody reads what the program wrote last to a socket: it is lost");
+                return;
+            }
+            seen = now;
+        }
+    }
+}
+
+/// What a pipe holds.
+const BUFFER: usize = 64 * 1024;
+/// Without an octet moving.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::{Shutdown, TcpListener, UdpSocket},
+        os::unix::net::{UnixListener, UnixStream},
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_connected_stream_comes_as_a_pipe() {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        theirs.set_nonblocking(true).unwrap();
+        let (given, relay) = handed_in(theirs.as_fd(), ("standard input", Way::In)).unwrap();
+        assert!(relay.is_none());
+        drop(theirs);
+        ours.write_all(b"in").unwrap();
+        ours.shutdown(Shutdown::Write).unwrap();
+        let mut read = String::new();
+        std::fs::File::from(given)
+            .read_to_string(&mut read)
+            .unwrap();
+        assert_eq!(read, "in");
+    }
+
+    #[test]
+    fn what_is_written_is_there_when_it_is_waited_for() {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let (given, relay) = handed_in(theirs.as_fd(), ("standard output", Way::Out)).unwrap();
+        drop(theirs);
+        let reader = thread::spawn(move || {
+            let mut read = Vec::new();
+            ours.read_to_end(&mut read).unwrap();
+            read.len()
+        });
+        let mut given = std::fs::File::from(given);
+        assert_eq!(
+            FileType::from_raw_mode(fstat(&given).unwrap().st_mode),
+            FileType::Fifo
+        );
+        given.write_all(&vec![7; 1 << 20]).unwrap();
+        drop(given);
+        relay.unwrap().finish();
+        assert_eq!(reader.join().unwrap(), 1 << 20);
+    }
+
+    #[test]
+    fn other_sockets_are_refused() {
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        let unix = tempfile::tempdir().unwrap();
+        let local = UnixListener::bind(unix.path().join("socket")).unwrap();
+        let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+        datagrams.connect(datagrams.local_addr().unwrap()).unwrap();
+        for socket in [listening.as_fd(), local.as_fd(), datagrams.as_fd()] {
+            let refused = handed_in(socket, ("standard input", Way::In)).unwrap_err();
+            assert!(refused.to_string().contains("standard input"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn anything_else_goes_in_as_it_is() {
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let (given, relay) = handed_in(null.as_fd(), ("standard input", Way::In)).unwrap();
+        assert!(relay.is_none());
+        let (given, null) = (fstat(&given).unwrap(), fstat(&null).unwrap());
+        assert_eq!((given.st_dev, given.st_ino), (null.st_dev, null.st_ino));
+    }
+}
