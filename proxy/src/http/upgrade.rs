@@ -14,8 +14,11 @@ use bytes::Bytes;
 use gig_policy::{DenyReason, RequestPermit};
 use h2::ext::Protocol;
 use http::{
-    HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version,
-    header::{CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, UPGRADE},
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version,
+    header::{
+        CONNECTION, CONTENT_LENGTH, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION,
+        UPGRADE,
+    },
 };
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
@@ -196,7 +199,8 @@ pub async fn forward(
             Err(failure) => Err(fail(*exchange, failure)),
         };
     }
-    if !over_http2 && !names_websocket(response.headers()) {
+    if !over_http2 && !is_proven(response.headers(), &key) {
+        // Said by who did not understand the handshake: what the program sends next may be read as a request.
         let failure = Failure::new(Side::Upstream, DenyReason::OriginProtocol);
         return Err(fail(*exchange, failure));
     }
@@ -236,16 +240,31 @@ fn refusal(session: &Session, response: &Response<Incoming>) -> Result<(), Failu
     answer(response)
 }
 
-/// The handshake's key: the program's, or, as HTTP/2 has none (RFC 8441 §5), one of ours.
+/// The one field of this name.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a HeaderValue> {
+    let mut values = headers.get_all(name).iter();
+    values.next().filter(|_| values.next().is_none())
+}
+
+/// RFC 6455 §4.1: whether an answer over HTTP/1.1 accepts this very handshake.
+fn is_proven(headers: &HeaderMap, key: &HeaderValue) -> bool {
+    let accepted = only(headers, &SEC_WEBSOCKET_ACCEPT);
+    names_websocket(headers)
+        && accepted.is_some_and(|accepted| accepted.as_bytes() == proof(key).as_bytes())
+}
+
+/// The handshake's key, where it is one of the only version that there is (RFC 6455 §4.1): the program's, or, as HTTP/2 has none (RFC 8441 §5), one of ours.
 fn key<B>(request: &Request<B>, extended: bool) -> Result<HeaderValue, Failure> {
-    let sent = request.headers().get(SEC_WEBSOCKET_KEY);
-    if let Some(key) = sent
-        && !extended
-    {
-        return Ok(key.clone());
-    }
     if !extended {
-        return Err(Failure::new(Side::Downstream, DenyReason::MalformedRequest));
+        let malformed = || Failure::new(Side::Downstream, DenyReason::MalformedRequest);
+        let headers = request.headers();
+        let version = only(headers, &SEC_WEBSOCKET_VERSION).ok_or_else(malformed)?;
+        let key = only(headers, &SEC_WEBSOCKET_KEY).ok_or_else(malformed)?;
+        let sixteen = STANDARD.decode(key).is_ok_and(|nonce| nonce.len() == 16);
+        return match version.as_bytes() == b"13" && sixteen {
+            true => Ok(key.clone()),
+            false => Err(malformed()),
+        };
     }
     let mut nonce = [0; 16];
     rand::fill(&mut nonce).map_err(|_| Failure::new(Side::Internal, DenyReason::Internal))?;
@@ -254,7 +273,7 @@ fn key<B>(request: &Request<B>, extended: bool) -> Result<HeaderValue, Failure> 
 }
 
 /// RFC 6455 §4.2.2: what shows that the handshake was understood.
-fn proof(key: &HeaderValue) -> String {
+pub(crate) fn proof(key: &HeaderValue) -> String {
     let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
     hash.update(key.as_bytes());
     hash.update(b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11");

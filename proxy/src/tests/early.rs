@@ -232,7 +232,7 @@ async fn what_is_in_a_tunnel_is_not_thrown_away_when_the_origin_is_done() {
         let head = read_head(&mut stream).await;
         assert!(head.starts_with("GET /"), "{head}");
         let answer = b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n\
-            Upgrade: websocket\r\nSec-WebSocket-Accept: x\r\n\r\nbye";
+            Upgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\nbye";
         stream.write_all(answer).await.unwrap();
         stream.shutdown().await.unwrap();
         let mut rest = Vec::new();
@@ -245,7 +245,7 @@ async fn what_is_in_a_tunnel_is_not_thrown_away_when_the_origin_is_done() {
         .lab();
     let mut stream = lab.connect(Way::to("api.test", 80)).await;
     let handshake = b"GET / HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\n\
-        Upgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n";
+        Upgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
     stream.write_all(handshake).await.unwrap();
     assert!(read_head(&mut stream).await.starts_with("HTTP/1.1 101"));
     let mut rest = Vec::new();

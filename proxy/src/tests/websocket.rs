@@ -186,7 +186,7 @@ async fn an_http2_origin_that_refuses_leaves_no_raw_pipe() {
     stream
         .write_all(
             b"GET /socket HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-              Sec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n\x81\x05raw!!\r\n\r\n",
+              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n\x81\x05raw!!\r\n\r\n",
         )
         .await
         .unwrap();
@@ -269,6 +269,80 @@ async fn a_refused_connect_is_told_as_refused_to_who_says_it_speaks_grpc() {
     lab.assert_denied_once(DenyReason::HostNotAllowed);
 }
 
+/// Who says 101 and did not understand the handshake reads what follows as requests, which nobody decided on.
+#[tokio::test]
+async fn an_acceptance_without_the_handshakes_proof_opens_nothing() {
+    let narrow = "
+version: 1
+name: test
+egress:
+  - {host: api.test, ports: [80], allow_private: [127.0.0.0/8], rules: [{methods: [GET], paths: [/socket]}]}
+";
+    for accept in [
+        "",
+        "Sec-WebSocket-Accept: x\r\n",
+        "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nSec-WebSocket-Accept: x\r\n",
+    ] {
+        let origin = Origin::raw(move |mut stream, seen| async move {
+            let head = read_head(&mut stream).await;
+            seen.octets.lock().extend(head.as_bytes());
+            let answer = format!(
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n{accept}\r\n"
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            let mut rest = Vec::new();
+            stream.read_to_end(&mut rest).await.ok();
+            seen.octets.lock().extend(rest);
+        })
+        .await;
+        let lab = Arrangement::new(narrow)
+            .origin("api.test:80", &origin)
+            .lab();
+        let mut stream = lab.connect(Way::to("api.test", 80)).await;
+        stream.write_all(HANDSHAKE).await.unwrap();
+        let answer = read_head(&mut stream).await;
+        assert!(answer.starts_with("HTTP/1.1 502"), "{answer}");
+        stream
+            .write_all(b"DELETE /hidden HTTP/1.1\r\nHost: api.test\r\nConnection: close\r\n\r\n")
+            .await
+            .ok();
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await.ok();
+        lab.subject.close().await;
+        let seen = origin.seen.text();
+        assert!(seen.starts_with("GET /socket"), "{seen}");
+        assert!(!seen.contains("hidden"), "{seen}");
+        let outcome = lab.until_records(Event::Response, 1).await.remove(0);
+        assert_eq!(outcome.entry.reason, Some(DenyReason::OriginProtocol));
+    }
+}
+
+/// RFC 6455 §4.2.1: another version, and a key that is none, are no handshake that an origin could prove.
+#[tokio::test]
+async fn a_handshake_of_no_known_kind_goes_nowhere() {
+    let origin = accepting().await;
+    let lab = Arrangement::new(ALLOW_API)
+        .origin("api.test:443", &origin)
+        .lab();
+    for (name, value) in [
+        ("sec-websocket-version", "777"),
+        ("sec-websocket-key", "x"),
+        ("sec-websocket-key", "c2hvcnQ="),
+    ] {
+        let mut client = lab.https("api.test", "http/1.1").await;
+        let mut request = handshake("api.test");
+        let value = http::HeaderValue::from_static(value);
+        request.headers_mut().insert(name, value);
+        let response = client.start(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+    }
+    assert_eq!(origin.seen.requests().len(), 0);
+}
+
+/// The example of RFC 6455 §1.3.
+const HANDSHAKE: &[u8] = b"GET /socket HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\n\
+    Upgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+
 #[tokio::test]
 async fn a_refused_upgrade_leaves_no_raw_pipe() {
     let origin = Origin::raw(|mut stream, seen| async move {
@@ -290,7 +364,7 @@ async fn a_refused_upgrade_leaves_no_raw_pipe() {
     stream
         .write_all(
             b"GET /socket HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-              Sec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n",
+              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
         )
         .await
         .unwrap();

@@ -24,7 +24,10 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 use tokio_util::task::TaskTracker;
 
 use super::client::{Body, empty};
-use crate::tls::{authority_key::Authority, leaf::Minter};
+use crate::{
+    http::upgrade,
+    tls::{authority_key::Authority, leaf::Minter},
+};
 
 pub(in crate::tests) struct Origin {
     pub(in crate::tests) address: SocketAddr,
@@ -223,8 +226,17 @@ where
             version: request.version(),
             headers: request.headers().clone(),
         });
+        let key = request.headers().get("sec-websocket-key").cloned();
         let answering = handler(request);
-        async move { Ok::<_, std::convert::Infallible>(answering.await) }
+        async move {
+            let mut answer = answering.await;
+            if let Some(accepted) = answer.headers_mut().get_mut("sec-websocket-accept")
+                && accepted == PROOF
+            {
+                *accepted = upgrade::proof(&key.unwrap()).try_into().unwrap();
+            }
+            Ok::<_, std::convert::Infallible>(answer)
+        }
     });
     let io = TokioIo::new(stream);
     // How a connection ends is for the client to see.
@@ -250,13 +262,16 @@ pub(in crate::tests) async fn hello(_: Request<Incoming>) -> Response<Body> {
     .await
 }
 
-/// Agrees to a WebSocket; nobody checks by which key.
+/// Stands where the proof of a handshake goes.
+const PROOF: &str = "x";
+
+/// Agrees to a WebSocket.
 pub(in crate::tests) fn switching() -> Response<Body> {
     Response::builder()
         .status(StatusCode::SWITCHING_PROTOCOLS)
         .header("connection", "upgrade")
         .header("upgrade", "websocket")
-        .header("sec-websocket-accept", "x")
+        .header("sec-websocket-accept", PROOF)
         .body(empty())
         .unwrap()
 }
