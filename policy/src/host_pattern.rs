@@ -118,8 +118,14 @@ fn is_below(name: &str, base: &str) -> bool {
 }
 
 /// Whether strangers register names directly below `name`: a row of the Public Suffix List, ICANN or
-/// private section, or a single label that the list does not know and nobody set apart.
+/// private section, what such a row has all names below (`*.elb.amazonaws.com`), or a single label that the list
+/// does not know and nobody set apart.
 pub(crate) fn is_public_suffix(name: &Fqdn) -> bool {
+    let below = format!("{ANY_LABEL}.{name}");
+    let row = psl::suffix(below.as_bytes());
+    if row.is_some_and(|row| row.is_known() && row.as_bytes() == below.as_bytes()) {
+        return true;
+    }
     let Some(suffix) = psl::suffix(name.as_str().as_bytes()) else {
         return false;
     };
@@ -128,6 +134,9 @@ pub(crate) fn is_public_suffix(name: &Fqdn) -> bool {
     }
     suffix.is_known() || !PRIVATE_TOP_LEVEL.contains(&name.as_str())
 }
+
+/// A label that no row of the list names.
+const ANY_LABEL: &str = "any-label";
 
 /// Top-level labels that no public registry sells: RFC 6761, 6762, 8375, 9476, ICANN's `internal`, and
 /// those that RFC 6762 appendix G found in private use.
@@ -188,6 +197,11 @@ mod tests {
             "*.nosuchtopleveldomain",
             "*.vercel.app",
             "*.herokuapp.com",
+            "*.elb.amazonaws.com",
+            "*.compute.amazonaws.com",
+            "*.linodeobjects.com",
+            "*.r.appspot.com",
+            "*.kawasaki.jp",
             "*.COM",
         ] {
             assert!(HostPattern::parse(text).is_err(), "{text}");

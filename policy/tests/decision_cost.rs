@@ -26,7 +26,7 @@ fn policy(rules: usize) -> Policy {
             "- {{host: h{i}.example.com, ports: [443]}}\n\
              - {{host: '*.w{i}.example.net', rules: [{{methods: [GET], paths: [/a/**]}}]}}\n\
              - {{ip: 20.{a}.{b}.0/24, ports: [443]}}\n\
-             - {{host: paths.example.com, rules: [{{methods: [GET], paths: [/p{i}/**, /q/*/r{i}]}}]}}\n"
+             - {{host: paths.example.com, rules: [{{methods: [GET], paths: [/p{i}/**, /q/*/r{i}, '/*-s{i}']}}]}}\n"
         )
         .unwrap();
     }
@@ -66,6 +66,7 @@ fn a_decision_on_100_000_rules_costs_what_it_costs_on_ten() {
         path,
     };
     let (first, second, wrong) = (get("/p1/x/y"), get("/q/z/r1"), get("/nothing/here"));
+    let third = get("/any-s1");
     let https = Some(AppProtocol::Https);
     let connects = [
         ("connect name", &name),
@@ -76,6 +77,7 @@ fn a_decision_on_100_000_rules_costs_what_it_costs_on_ten() {
     let requests = [
         ("request path", &paths, &first),
         ("request glob", &paths, &second),
+        ("request glob that begins with a star", &paths, &third),
         ("request wildcard host", &deep, &get("/a/b")),
         ("request denied", &paths, &wrong),
     ];

@@ -2,7 +2,8 @@
 //! segments lead to, however many patterns there are.
 //!
 //! A set of tree positions advances segment by segment (no backtracking): the cost grows with the
-//! path's length and with the number of patterns that fit so far, never with those that do not.
+//! path's length and with the number of patterns that fit so far, not with those that do not; but for globs that
+//! begin and end alike, which differ between their first and last `*` alone and are tried one by one.
 
 use std::collections::HashMap;
 
@@ -29,21 +30,34 @@ struct Node {
     leaf: Option<usize>,
 }
 
-/// Children behind globs, by the text before the first `*`, so that few are tried.
+/// Children behind globs, by the text before the first `*` and the text behind the last, so that few are tried.
 #[derive(Debug, Default)]
 struct GlobChildren {
-    by_prefix: HashMap<Box<str>, HashMap<Box<str>, usize>>,
-    /// The lengths of those texts.
+    by_prefix: HashMap<Box<str>, BySuffix>,
+    /// The lengths of the texts before.
+    lengths: Vec<usize>,
+}
+
+/// Those with one text before their first `*`.
+#[derive(Debug, Default)]
+struct BySuffix {
+    globs: HashMap<Box<str>, HashMap<Box<str>, usize>>,
+    /// The lengths of the texts behind.
     lengths: Vec<usize>,
 }
 
 impl GlobChildren {
     fn child(&mut self, glob: &str, next: usize) -> usize {
         let prefix = glob.split('*').next().unwrap_or("");
+        let suffix = glob.rsplit('*').next().unwrap_or("");
         if !self.lengths.contains(&prefix.len()) {
             self.lengths.push(prefix.len());
         }
-        let bucket = self.by_prefix.entry(prefix.into()).or_default();
+        let behind = self.by_prefix.entry(prefix.into()).or_default();
+        if !behind.lengths.contains(&suffix.len()) {
+            behind.lengths.push(suffix.len());
+        }
+        let bucket = behind.globs.entry(suffix.into()).or_default();
         *bucket.entry(glob.into()).or_insert(next)
     }
 
@@ -53,7 +67,14 @@ impl GlobChildren {
             .lengths
             .iter()
             .filter_map(|length| segment.get(..*length));
-        let buckets = prefixes.filter_map(|prefix| self.by_prefix.get(prefix));
+        let fitting = prefixes.filter_map(|prefix| self.by_prefix.get(prefix));
+        let buckets = fitting.flat_map(move |behind| {
+            let suffixes = behind.lengths.iter().filter_map(|length| {
+                let begin = segment.len().checked_sub(*length)?;
+                segment.get(begin..)
+            });
+            suffixes.filter_map(|suffix| behind.globs.get(suffix))
+        });
         buckets.flatten().filter_map(move |(glob, child)| {
             glob_matches(glob, segment, ambiguous).then_some(*child)
         })
