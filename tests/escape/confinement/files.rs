@@ -117,12 +117,21 @@ fn credential_folders_stay_hidden_under_a_bound_parent() {
         ".kube",
         ".docker",
         ".terraform.d",
+        ".mozilla",
+        ".config/github-copilot",
+        ".claude",
+        ".m2",
     ];
     for folder in folders {
         fs::create_dir_all(home.join(folder)).expect("make a folder");
-        fs::write(home.join(folder).join("key"), "PRIVATE-KEY").expect("write a key");
+        let file = match folder {
+            ".claude" => ".credentials.json",
+            ".m2" => "settings.xml",
+            _ => "key",
+        };
+        fs::write(home.join(folder).join(file), "PRIVATE-KEY").expect("write a key");
     }
-    for file in [".git-credentials", ".vault-token"] {
+    for file in [".git-credentials", ".vault-token", ".bash_history"] {
         fs::write(home.join(file), "PRIVATE-KEY").expect("write a key");
     }
     fs::write(home.join("notes"), "an ordinary file").expect("write a file");
@@ -136,6 +145,19 @@ fn credential_folders_stay_hidden_under_a_bound_parent() {
         assert!(!run.text().contains("PRIVATE-KEY"), "{option}: {run}");
         let _run = run.says("an ordinary file");
     }
+}
+
+/// Root's sandboxes have ids of their own and may read no more than everybody; even so.
+#[test]
+fn what_the_system_keeps_secret_stays_hidden_under_a_bound_parent() {
+    let lab = Lab::new();
+    let run = lab
+        .gig()
+        .option(["--ro", "/etc:/seen"])
+        .sh("for f in shadow shadow- gshadow gshadow-; do test -e /seen/$f || continue; \
+             test -s /seen/$f && echo SHOWN $f; done; ls -A /seen/ssl/private 2>/dev/null; echo looked")
+        .success();
+    assert_eq!(run.text(), "looked\n", "{run}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What no sandbox sees: credentials in anybody's home, gig's own paths, the host's sockets.
+//! What no sandbox sees: credentials in anybody's home and the system's, gig's own paths, the host's sockets.
 //!
 //! Homes and what is in them are looked through anew when a directory that
 //! they were found by has changed, which a start can tell at a fraction of the
@@ -16,7 +16,7 @@ use super::sockets;
 use crate::stamp::{Look, Moment, settled};
 
 /// Below every home: where programs keep credentials.
-pub(super) const CREDENTIALS: [&str; 33] = [
+pub(super) const CREDENTIALS: [&str; 74] = [
     ".ssh",
     ".gnupg",
     ".aws",
@@ -44,6 +44,49 @@ pub(super) const CREDENTIALS: [&str; 33] = [
     ".config/rclone",
     ".config/hub",
     ".gem/credentials",
+    ".claude/.credentials.json",
+    ".codex/auth.json",
+    ".gemini/oauth_creds.json",
+    ".config/github-copilot",
+    ".config/glab-cli",
+    ".config/doctl",
+    ".config/heroku",
+    ".fly",
+    ".oci",
+    ".databrickscfg",
+    ".boto",
+    ".s3cfg",
+    ".terraformrc",
+    ".config/sops/age",
+    ".my.cnf",
+    ".mylogin.cnf",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+    ".gradle/gradle.properties",
+    ".composer/auth.json",
+    ".config/composer/auth.json",
+    ".bundle/config",
+    ".cache/huggingface/token",
+    ".huggingface/token",
+    ".kaggle",
+    ".local/share/kwalletd",
+    // Who holds these is somebody: sessions of browsers and of the desktop.
+    ".mozilla",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".config/BraveSoftware",
+    ".config/microsoft-edge",
+    ".Xauthority",
+    ".ICEauthority",
+    // Where keys end up that were typed.
+    ".bash_history",
+    ".zsh_history",
+    ".local/share/fish/fish_history",
+    ".python_history",
+    ".node_repl_history",
+    ".psql_history",
+    ".mysql_history",
+    ".rediscli_history",
     // What another gig keeps, in its usual folder or in one that is shown or lies right below.
     ".local/share/gig",
     "master.key",
@@ -57,16 +100,48 @@ pub(super) const CREDENTIALS: [&str; 33] = [
 /// Each image was verified when it was pulled, and is run as it lies there.
 pub const IMAGES: &str = "gig-images";
 /// The directories in a home that hold them, and the home itself.
-const HOLDERS: [&str; 8] = [
+const HOLDERS: [&str; 21] = [
     "",
+    ".bundle",
+    ".cache",
+    ".cache/huggingface",
     ".cargo",
+    ".claude",
+    ".codex",
+    ".composer",
     ".config",
+    ".config/composer",
     ".config/containers",
     ".config/git",
+    ".config/sops",
     ".gem",
+    ".gemini",
+    ".gradle",
+    ".huggingface",
     ".local",
     ".local/share",
+    ".local/share/fish",
+    ".m2",
 ];
+
+/// What the system itself keeps, of whoever may read it.
+const OF_THE_SYSTEM: [&str; 13] = [
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/ssl/private",
+    "/etc/pki/tls/private",
+    "/etc/letsencrypt",
+    "/etc/krb5.keytab",
+    "/etc/ipsec.secrets",
+    "/etc/wireguard",
+    "/etc/NetworkManager/system-connections",
+    "/etc/kubernetes",
+    "/run/secrets",
+];
+/// Its keys for ssh lie among what is no secret.
+const SSH: &str = "/etc/ssh";
 
 /// Where accounts are listed, and where homes usually are.
 const ACCOUNTS: &str = "/etc/passwd";
@@ -162,7 +237,8 @@ impl Hidden {
             #[cfg(test)]
             Homes::Only(homes) => homes.iter().flat_map(|home| in_home(home)).collect(),
         });
-        in_homes.iter().cloned().chain(here).collect()
+        let system = of_the_system();
+        in_homes.iter().cloned().chain(here).chain(system).collect()
     }
 }
 
@@ -298,6 +374,19 @@ fn in_home(home: &Path) -> impl Iterator<Item = PathBuf> {
     CREDENTIALS
         .iter()
         .filter_map(move |name| existing(&home.join(name)))
+}
+
+/// Whatever of the system's own credentials exists, canonical.
+fn of_the_system() -> impl Iterator<Item = PathBuf> {
+    let keys = fs::read_dir(SSH).into_iter().flatten().filter_map(|entry| {
+        let entry = entry.ok()?;
+        let name = entry.file_name();
+        let name = name.to_str()?;
+        let key = name.starts_with("ssh_host_") && name.ends_with("_key");
+        key.then(|| entry.path())
+    });
+    let listed = OF_THE_SYSTEM.iter().map(PathBuf::from);
+    listed.chain(keys).filter_map(|path| existing(&path))
 }
 
 /// Canonical, if there is such a thing. Most there are not: that costs one look.
