@@ -20,6 +20,18 @@ pub(crate) fn is_dropped<T: AsRef<str>>(findings: &[T]) -> bool {
     findings.any(|finding| finding.as_ref().starts_with("dropped:"))
 }
 
+/// How a record tells that another one of its chain, which let something go, came too late for who asked.
+pub(crate) fn too_late(seq: u64) -> String {
+    format!("record {seq}{TOO_LATE}")
+}
+
+/// The place of the record that one with these findings takes back.
+#[must_use]
+pub(crate) fn takes_back<T: AsRef<str>>(findings: &[T]) -> Option<u64> {
+    let first = findings.first()?.as_ref().strip_prefix("record ")?;
+    first.strip_suffix(TOO_LATE)?.parse().ok()
+}
+
 /// Names of hosts in the findings of folded denials: some of those that have no record of their own.
 pub fn hosts_of<T: AsRef<str>>(findings: &[T]) -> impl Iterator<Item = &str> {
     let folded = findings
@@ -39,6 +51,7 @@ pub fn is_cut(path: &str) -> bool {
 
 /// Head and tail of a path that was cut are longer.
 const SHORTEST_CUT: usize = 900;
+const TOO_LATE: &str = " came too late for who asked: this was refused after all";
 const WORDS: [&str; 3] = ["repeated", "dropped", "folded"];
 
 #[cfg(test)]
@@ -60,6 +73,8 @@ mod tests {
             assert_eq!(counted(&[other]), None, "{other}");
         }
         assert_eq!(counted::<&str>(&[]), None);
+        assert_eq!(takes_back(&[too_late(7)]), Some(7));
+        assert_eq!(takes_back(&["record x", &too_late(7)]), None);
         let hosts: Vec<_> = hosts_of(&["folded:2", "host:a.example"]).collect();
         assert_eq!(hosts, ["a.example"]);
         assert_eq!(hosts_of(&["held", "host:a.example"]).count(), 0);

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use gig_policy::DenyReason;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
@@ -10,6 +11,7 @@ use super::{
     tally::{Known, Tally},
 };
 use crate::{
+    counted::takes_back,
     row::Row,
     search::walk::{Chain, Shelf, key_of},
     store::StoreError,
@@ -112,6 +114,11 @@ impl Step {
             Some(from) => (from.next, self.to.next),
             None => (self.to.first, self.to.next),
         }
+    }
+
+    /// Whether a place is counted once the step is made.
+    fn counts(&self, seq: u64) -> bool {
+        (self.to.first..self.to.next).contains(&seq)
     }
 
     fn is_of_older(&self) -> bool {
@@ -252,14 +259,26 @@ pub(crate) fn count_some(
     let mut tally = Tally::default();
     let mut any_young = false;
     let most = u32::try_from(below - first).unwrap_or(u32::MAX);
+    let mut back = Vec::new();
     for (seq, line) in ledger.lines_before(step.chain, below, first, most)? {
         // What is no record is for the proof to name.
         let Ok(row) = Row::read(&line) else { continue };
         if row.time.as_str() >= oldest.as_str() {
             any_young = true;
             tally.take(&row, key_of(step.chain, seq));
+            back.extend(taken_back(&row));
         }
     }
+    back.retain(|seq| step.counts(*seq));
+    if step.is_of_older() {
+        // What was counted before may take some of these back: it came right after.
+        for (_, line) in ledger.lines_before(step.chain, below + AT_ONCE, below, SOON)? {
+            let seq = Row::read(&line).ok().as_ref().and_then(taken_back);
+            back.extend(seq.filter(|seq| (first..below).contains(seq)));
+        }
+    }
+    take_back(ledger, step.chain, &back, &mut tally)?;
+    let tally = tally.settled();
     // A clock may have been set back: what is older than that is not looked at for a younger one.
     if step.is_of_older() && !any_young && most > 0 {
         let lines = ledger.lines_after(step.chain, 0, 1)?;
@@ -290,6 +309,29 @@ pub(crate) fn count_some(
     Ok(true)
 }
 
+/// The place of the record that this one takes back, as the recorder alone writes.
+pub(super) fn taken_back(row: &Row) -> Option<u64> {
+    let late = row.reason.as_deref() == Some(DenyReason::RecordUnavailable.as_str());
+    late.then(|| takes_back(&row.findings)).flatten()
+}
+
+/// Takes what stood at these places out of the tally.
+pub(super) fn take_back(
+    shelf: &mut impl Shelf,
+    chain: u32,
+    places: &[u64],
+    tally: &mut Tally,
+) -> Result<(), StoreError> {
+    for place in places {
+        for (seq, line) in shelf.lines_before(chain, place + 1, *place, 1)? {
+            if let Ok(row) = Row::read(&line) {
+                tally.take_back(&row, key_of(chain, seq));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Of the mark and a text that begins a time, the first day that is counted.
 pub(super) fn oldest_day() -> String {
     let span = SignedDuration::from_hours(24 * i64::from(DAYS));
@@ -299,6 +341,8 @@ pub(super) fn oldest_day() -> String {
 
 /// As many as a writer of the database waits for: some milliseconds at most.
 pub(crate) const AT_ONCE: u64 = 1024;
+/// A record is taken back by one of the next few groups.
+const SOON: u32 = 1024;
 /// Days and servers of which a thread keeps in memory what is counted: some thirty megabytes at the very most.
 const MOST_REMEMBERED: usize = 200;
 /// Its own node is not there: as often as it looks, it records more than that in a minute or has stopped.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{
     Decided, Extent, HostCount, HourCount, KeptAttempt, Tried, TriedAsked, What,
-    counting::{Ledger, Most},
+    counting::{Ledger, Most, take_back, taken_back},
     tally::{Decisions, Tally, Times, widen},
 };
 use crate::{
@@ -23,7 +23,7 @@ pub(crate) fn decided(
     let tail = tail(ledger, since_hour.min(since_day), &mut extent)?;
     let mut hours = Hours::default();
     for one in ledger.hours(since_hour)? {
-        hours.add((one.hour, one.server, one.verdict), one.count);
+        hours.add((one.hour, one.server, one.verdict), one.count.cast_signed());
     }
     for (at, count) in tail.hours {
         if at.hour.as_str() >= since_hour {
@@ -77,7 +77,7 @@ pub(crate) fn tried(ledger: &mut impl Ledger, asked: &TriedAsked) -> Result<Trie
         let times = Times {
             class: "",
             what: line.what,
-            count: line.count,
+            count: line.count.cast_signed(),
             first: line.first,
             last: line.last,
             newest: line.newest,
@@ -113,13 +113,19 @@ fn tail(ledger: &mut impl Ledger, since: &str, extent: &mut Extent) -> Result<Ta
         let begins = mark.map_or(from, |mark| mark.first);
         note_start(ledger, &chain, begins, extent)?;
         let most = u32::try_from(below - from).unwrap_or(u32::MAX);
+        let mut back = Vec::new();
         for (seq, line) in ledger.lines_before(chain.chain, below, from, most)? {
             if let Ok(row) = Row::read(&line) {
                 tally.take(&row, key_of(chain.chain, seq));
+                back.extend(taken_back(&row));
             }
         }
+        back.retain(|seq| {
+            *seq >= from || mark.is_some_and(|mark| (mark.first..mark.next).contains(seq))
+        });
+        take_back(ledger, chain.chain, &back, &mut tally)?;
     }
-    Ok(tally)
+    Ok(tally.settled())
 }
 
 /// Whether the last record of a chain is older than a time. One that does not say when it was written is not.
@@ -156,20 +162,20 @@ fn note_start(
 
 /// Hours by name.
 #[derive(Default)]
-struct Hours(BTreeMap<(String, String, String), u64>);
+struct Hours(BTreeMap<(String, String, String), i64>);
 
 impl Hours {
-    fn add(&mut self, at: (String, String, String), count: u64) {
+    fn add(&mut self, at: (String, String, String), count: i64) {
         *self.0.entry(at).or_default() += count;
     }
 
     fn finish(self) -> Vec<HourCount> {
-        let each = self.0.into_iter();
+        let each = self.0.into_iter().filter(|(_, count)| *count > 0);
         each.map(|((hour, server, verdict), count)| HourCount {
             hour,
             server,
             verdict,
-            count,
+            count: unsigned(count),
         })
         .collect()
     }
@@ -179,7 +185,7 @@ impl Hours {
 #[derive(Default)]
 struct Attempts {
     kept: HashMap<(String, String), Times>,
-    beyond: BTreeMap<String, u64>,
+    beyond: BTreeMap<String, i64>,
 }
 
 impl Attempts {
@@ -196,6 +202,9 @@ impl Attempts {
         let mut tried = Tried::default();
         let mut beyond = self.beyond;
         for ((server, text), times) in self.kept {
+            if times.count <= 0 {
+                continue;
+            }
             // What a later gig kept and this one does not know is beyond what it can tell of.
             let Ok(what) = serde_json::from_str::<What>(&text) else {
                 *beyond.entry(server).or_default() += times.count;
@@ -204,13 +213,16 @@ impl Attempts {
             tried.attempts.push(KeptAttempt {
                 server,
                 what,
-                count: times.count,
+                count: unsigned(times.count),
                 first: times.first,
                 last: times.last,
                 newest: position_of(times.newest),
             });
         }
-        tried.beyond = beyond.into_iter().collect();
+        let beyond = beyond.into_iter();
+        tried.beyond = beyond
+            .map(|(server, count)| (server, unsigned(count)))
+            .collect();
         let key = |one: &KeptAttempt| (one.newest.chain, one.newest.seq);
         let newest = |a: &KeptAttempt, b: &KeptAttempt| (&b.last, key(b)).cmp(&(&a.last, key(a)));
         tried.attempts.sort_by(newest);
@@ -226,14 +238,20 @@ impl HostCount {
     }
 
     fn add(&mut self, other: &Decisions) {
-        self.allowed += other.allowed;
-        self.denied += other.denied;
-        self.would_deny += other.would_deny;
+        let add = |count: &mut u64, more: i64| *count = count.saturating_add_signed(more);
+        add(&mut self.allowed, other.allowed);
+        add(&mut self.denied, other.denied);
+        add(&mut self.would_deny, other.would_deny);
         widen(
             (&mut self.first, &mut self.last),
             (&other.first, &other.last),
         );
     }
+}
+
+/// More is taken back than there was only where somebody changed the counts.
+fn unsigned(count: i64) -> u64 {
+    count.try_into().unwrap_or_default()
 }
 
 /// Some twenty megabytes of lines; a chain that is counted has a thousand, one of another node a few thousand.

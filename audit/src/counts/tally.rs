@@ -8,10 +8,10 @@ use sha2::{Digest, Sha256};
 use super::{MOST_HOSTS, What, shares::Shares};
 use crate::{counted, retention::Class, row::Row};
 
-/// Counts of some records of one chain.
+/// Counts of some records of one chain. Some are negative: what is counted already and was taken back.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) hours: BTreeMap<Hour, u64>,
+    pub(crate) hours: BTreeMap<Hour, i64>,
     pub(crate) hosts: BTreeMap<DayHost, Decisions>,
     pub(crate) attempts: BTreeMap<DayAttempt, Times>,
 }
@@ -47,9 +47,9 @@ pub(crate) struct DayAttempt {
 /// Decisions about a host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Decisions {
-    pub(crate) allowed: u64,
-    pub(crate) denied: u64,
-    pub(crate) would_deny: u64,
+    pub(crate) allowed: i64,
+    pub(crate) denied: i64,
+    pub(crate) would_deny: i64,
     pub(crate) first: String,
     pub(crate) last: String,
 }
@@ -60,7 +60,7 @@ pub(crate) struct Times {
     pub(crate) class: &'static str,
     /// [`What`] as JSON; empty: others.
     pub(crate) what: String,
-    pub(crate) count: u64,
+    pub(crate) count: i64,
     pub(crate) first: String,
     pub(crate) last: String,
     /// Key of the newest record.
@@ -77,6 +77,24 @@ pub(crate) struct Known {
 impl Tally {
     /// Takes a record into account; `key` says where it stands.
     pub(crate) fn take(&mut self, row: &Row, key: i64) {
+        self.count(row, key, 1);
+    }
+
+    /// Takes one out of it that is counted here or was before: what it let go was refused after all.
+    pub(crate) fn take_back(&mut self, row: &Row, key: i64) {
+        self.count(row, key, -1);
+    }
+
+    /// Without what cancels out.
+    pub(crate) fn settled(mut self) -> Self {
+        self.hours.retain(|_, count| *count != 0);
+        self.hosts
+            .retain(|_, one| (one.allowed, one.denied, one.would_deny) != (0, 0, 0));
+        self.attempts.retain(|_, times| times.count != 0);
+        self
+    }
+
+    fn count(&mut self, row: &Row, key: i64, each: i64) {
         let Some((class, verdict)) = decided(row) else {
             return;
         };
@@ -86,7 +104,7 @@ impl Tally {
         let server = row.server.clone().filter(|text| is_name(text));
         let server = server.unwrap_or_default();
         let stands_for = counted(&row.findings);
-        let times = stands_for.unwrap_or(1);
+        let times = i64::try_from(stands_for.unwrap_or(1)).unwrap_or(i64::MAX) * each;
         if row.event != "response" {
             let hour = Hour {
                 hour: hour.to_owned(),
@@ -175,7 +193,7 @@ impl Tally {
 }
 
 impl Decisions {
-    fn take(&mut self, verdict: &str, times: u64, time: &str) {
+    fn take(&mut self, verdict: &str, times: i64, time: &str) {
         let mut one = Self {
             first: time.to_owned(),
             last: time.to_owned(),
@@ -356,7 +374,7 @@ mod tests {
         let mut repeated = row("dns", "deny", "b.example", "/");
         repeated.findings = vec!["repeated:9".to_owned()];
         tally.take(&repeated, 2);
-        assert_eq!(tally.hours.values().sum::<u64>(), 4009);
+        assert_eq!(tally.hours.values().sum::<i64>(), 4009);
         let denied = tally.hosts.iter().map(|(at, one)| (&*at.host, one.denied));
         assert_eq!(denied.collect::<Vec<_>>(), [("", 4000), ("b.example", 9)]);
         let attempts: Vec<_> = tally.attempts.values().map(|one| one.count).collect();
@@ -384,8 +402,10 @@ mod tests {
         // All of them are of one profile, none.
         assert_eq!(tally.attempts.len(), MOST_OF_PROFILE + 1);
         let others = tally.attempts.values().find(|one| one.what.is_empty());
-        assert_eq!(others.unwrap().count, (count - MOST_OF_PROFILE) as u64);
-        assert_eq!(tally.hours.values().sum::<u64>(), count as u64);
+        let left = i64::try_from(count - MOST_OF_PROFILE).unwrap();
+        assert_eq!(others.unwrap().count, left);
+        let sum = tally.hours.values().sum::<i64>();
+        assert_eq!(usize::try_from(sum), Ok(count));
     }
 
     #[test]

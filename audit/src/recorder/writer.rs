@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use crate::{
     chain::{self, Stamp},
     clock::{Moment, now_text},
+    counted::too_late,
     entry::{Entry, VerdictWord},
     event::Event,
     record::Record,
@@ -357,11 +358,7 @@ fn correction(record: &Record) -> Option<Entry> {
     entry.verdict = Some(VerdictWord::Deny);
     entry.reason = Some(DenyReason::RecordUnavailable);
     entry.secrets.clear();
-    let told = format!(
-        "record {} came too late for who asked: this was refused after all",
-        record.seq
-    );
-    entry.findings = vec![told.into()];
+    entry.findings = vec![too_late(record.seq).into()];
     Some(entry)
 }
 

@@ -268,7 +268,7 @@ fn add_hours(link: &Link, chain: i32, tally: &Tally) -> Result<(), LinkError> {
     let servers: Vec<_> = at().map(|at| at.server.as_str()).collect();
     let classes: Vec<_> = at().map(|at| at.class).collect();
     let verdicts: Vec<_> = at().map(|at| at.verdict).collect();
-    let counts: Vec<_> = tally.hours.values().map(|n| n.cast_signed()).collect();
+    let counts: Vec<_> = tally.hours.values().copied().collect();
     let client = link.client();
     link.asked(client.execute(
         write,
@@ -295,9 +295,9 @@ fn add_hosts(link: &Link, chain: i32, tally: &Tally) -> Result<(), LinkError> {
     let servers: Vec<_> = at().map(|at| at.server.as_str()).collect();
     let hosts: Vec<_> = at().map(|at| at.host.as_str()).collect();
     let classes: Vec<_> = at().map(|at| at.class).collect();
-    let allowed: Vec<_> = one().map(|one| one.allowed.cast_signed()).collect();
-    let denied: Vec<_> = one().map(|one| one.denied.cast_signed()).collect();
-    let would_deny: Vec<_> = one().map(|one| one.would_deny.cast_signed()).collect();
+    let allowed: Vec<_> = one().map(|one| one.allowed).collect();
+    let denied: Vec<_> = one().map(|one| one.denied).collect();
+    let would_deny: Vec<_> = one().map(|one| one.would_deny).collect();
     let first: Vec<_> = one().map(|one| one.first.as_str()).collect();
     let last: Vec<_> = one().map(|one| one.last.as_str()).collect();
     let client = link.client();
@@ -338,7 +338,7 @@ fn add_attempts(link: &Link, chain: i32, tally: &Tally) -> Result<(), LinkError>
     let ids: Vec<_> = at().map(|at| at.id.as_slice()).collect();
     let classes: Vec<_> = one().map(|one| one.class).collect();
     let whats: Vec<_> = one().map(|one| one.what.as_str()).collect();
-    let counts: Vec<_> = one().map(|one| one.count.cast_signed()).collect();
+    let counts: Vec<_> = one().map(|one| one.count).collect();
     let first: Vec<_> = one().map(|one| one.first.as_str()).collect();
     let last: Vec<_> = one().map(|one| one.last.as_str()).collect();
     let newest: Vec<_> = one().map(|one| one.newest).collect();

@@ -28,6 +28,7 @@ on_both! {
     counts_of_what_nobody_signed_yet_stay_with_their_records,
     counts_and_how_far_they_go_are_written_both_or_neither,
     what_a_gone_node_left_is_counted_to_its_end,
+    what_came_too_late_is_counted_as_denied_alone,
 }
 
 fn decided(place: &Place) -> Decided {
@@ -420,4 +421,56 @@ async fn attempts_are_read_up_to_so_many_octets(place: Place) {
     let (some, reached) = read(10_000, 1000);
     // Each has some hundred.
     assert!((2..20).contains(&some) && reached, "{some}");
+}
+
+async fn what_came_too_late_is_counted_as_denied_alone(place: Place) {
+    let (recorder, owner) = place.start("n");
+    fill(&recorder, 2100).await;
+    place.until_counted(1, 2100);
+    // One that is counted, and one that is not yet.
+    for seq in [1501, 2099] {
+        let mut entry = numbered(seq);
+        assert_eq!(
+            entry.verdict.replace(VerdictWord::Deny),
+            Some(VerdictWord::Allow)
+        );
+        entry.reason = Some(gig_policy::DenyReason::RecordUnavailable);
+        entry.findings = vec![crate::counted::too_late(seq).into()];
+        recorder.record(entry).await.unwrap();
+    }
+    let check = |count: u64| {
+        let [records, counted] = sums(&place);
+        assert_eq!(counted["allow"], records["allow"] - 2);
+        assert_eq!(counted["deny"], records["deny"]);
+        assert_eq!(records.values().sum::<u64>(), count);
+        let hosts = decided(&place).hosts;
+        let allowed: u64 = hosts.iter().map(|one| one.allowed).sum();
+        assert_eq!(allowed, counted["allow"]);
+    };
+    check(2102);
+    let kept = tried(&place, false).attempts;
+    let of = |path: &str| {
+        let alike = kept
+            .iter()
+            .filter(|one| one.what.path.as_deref() == Some(path));
+        alike
+            .map(|one| one.what.verdict.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("/item/1501"), ["deny"]);
+    assert_eq!(of("/item/1503"), ["allow"]);
+    fill(&recorder, 3000).await;
+    place.until_counted(1, 5102);
+    check(5102);
+    // Counted anew, from the newest on.
+    owner.close(PATIENCE);
+    drop(recorder);
+    for lost in ["counted", "count_hour", "count_host", "count_attempt"] {
+        place.harm(&format!("DELETE FROM @{lost}"));
+    }
+    let (recorder, owner) = place.start("n");
+    fill(&recorder, 1).await;
+    place.until_counted(1, 5103);
+    check(5103);
+    owner.close(PATIENCE);
 }
