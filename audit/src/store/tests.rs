@@ -33,6 +33,7 @@ macro_rules! on_both {
     };
 }
 
+mod bounded;
 mod counts;
 mod in_chain;
 mod retention;

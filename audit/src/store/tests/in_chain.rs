@@ -14,7 +14,7 @@ use crate::{
     search::{Position, walk::Shelf},
 };
 
-mod counting;
+pub(super) mod counting;
 
 use counting::Counting;
 

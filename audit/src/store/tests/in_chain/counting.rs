@@ -1,4 +1,4 @@
-//! A shelf that counts what is read of it: rows and octets.
+//! A shelf that counts what is read of it: rows and octets, and blocks of its index.
 
 use std::ops::RangeInclusive;
 
@@ -10,18 +10,20 @@ use crate::{
     store::StoreError,
 };
 
-pub(super) struct Counting<S> {
-    pub(super) shelf: S,
-    pub(super) rows: usize,
-    pub(super) octets: usize,
+pub(in crate::store::tests) struct Counting<S> {
+    pub(in crate::store::tests) shelf: S,
+    pub(in crate::store::tests) rows: usize,
+    pub(in crate::store::tests) octets: usize,
+    pub(in crate::store::tests) blocks: usize,
 }
 
 impl<S> Counting<S> {
-    pub(super) const fn new(shelf: S) -> Self {
+    pub(in crate::store::tests) const fn new(shelf: S) -> Self {
         Self {
             shelf,
             rows: 0,
             octets: 0,
+            blocks: 0,
         }
     }
 
@@ -52,6 +54,7 @@ impl<S: Shelf> Shelf for Counting<S> {
     }
 
     fn meet(&mut self, blocks: &[i64], groups: &[Vec<i64>]) -> Result<Vec<Places>, StoreError> {
+        self.blocks += blocks.len();
         self.shelf.meet(blocks, groups)
     }
 
