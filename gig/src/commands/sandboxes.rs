@@ -235,11 +235,17 @@ fn is_in(one: &Value, state: &str) -> bool {
 /// # Errors
 /// When there is none.
 pub(super) fn sandbox(wanted: &str, running: bool) -> anyhow::Result<String> {
-    let mut found = sandbox_among(wanted, |one| !running || is_in(one, "running"))?;
-    if running && found.is_none() {
-        found = sandbox_among(wanted, |one| is_in(one, "elsewhere"))?;
-    }
-    found.with_context(|| {
+    let document = whole("/api/v1/sandboxes")?;
+    let fitting: &[&str] = match running {
+        true => &["running", "elsewhere"],
+        false => &[""],
+    };
+    let among = |state: &&str| {
+        named(&document, wanted, |one| {
+            state.is_empty() || is_in(one, state)
+        })
+    };
+    fitting.iter().find_map(among).with_context(|| {
         let how = if running { "runs" } else { "is known" };
         format!("no sandbox {wanted} {how}")
     })
@@ -253,12 +259,16 @@ pub(super) fn sandbox_among(
     wanted: &str,
     fit: impl Fn(&Value) -> bool,
 ) -> anyhow::Result<Option<String>> {
-    let document = whole("/api/v1/sandboxes")?;
-    let found = items(&document).find(|one| {
+    Ok(named(&whole("/api/v1/sandboxes")?, wanted, fit))
+}
+
+/// The first of a list that is called so and fits.
+fn named(document: &Value, wanted: &str, fit: impl Fn(&Value) -> bool) -> Option<String> {
+    let found = items(document).find(|one| {
         let named = text(one, "id") == wanted || text(one, "server") == wanted;
         named && fit(one)
     });
-    Ok(found.map(|one| text(one, "id")))
+    found.map(|one| text(one, "id"))
 }
 
 pub(super) fn items(document: &Value) -> impl Iterator<Item = &Value> {
@@ -274,4 +284,24 @@ pub(super) fn text(one: &Value, field: &str) -> String {
         .and_then(Value::as_str)
         .unwrap_or_default()
         .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_servers_sandboxes_the_newest_that_fits_is_meant() {
+        let document = json!({"items": [
+            {"id": "3", "server": "docs", "state": "elsewhere"},
+            {"id": "2", "server": "docs", "state": "running"},
+            {"id": "1", "server": "mail", "state": "ended"},
+        ]});
+        let found = |wanted: &str, state: &str| named(&document, wanted, |one| is_in(one, state));
+        assert_eq!(found("docs", "running").as_deref(), Some("2"));
+        assert_eq!(found("docs", "elsewhere").as_deref(), Some("3"));
+        assert_eq!(found("1", "ended").as_deref(), Some("1"));
+        assert_eq!(found("mail", "running"), None);
+        assert_eq!(named(&document, "docs", |_| true).as_deref(), Some("3"));
+    }
 }
