@@ -160,11 +160,6 @@ impl Caller {
         self.narrowing.reaches(server)
     }
 
-    /// Whether this is this machine's owner, at gig's own socket.
-    pub(crate) const fn is_owner(&self) -> bool {
-        self.owner
-    }
-
     /// Whether this is that person, by themselves or by a token that they made.
     pub(crate) fn is(&self, person: &str) -> bool {
         let own = self.person.as_deref();

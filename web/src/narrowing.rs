@@ -56,6 +56,9 @@ pub enum Scope {
     /// names it has it.
     #[serde(rename = "profiles:oversee")]
     OverseeProfiles,
+    /// Take network namespaces of the machine that gig did not make as sandboxes; only a token that names it has it.
+    #[serde(rename = "namespaces:register")]
+    RegisterNamespaces,
     /// Register servers.
     #[serde(rename = "servers:write")]
     WriteServers,
@@ -84,8 +87,8 @@ pub enum NarrowingRefused {
     Beyond(&'static str, Role),
     /// It names servers and something that is not of a server.
     #[error(
-        "a token of named servers has no scope but read, audit, servers:run, profiles:act, profiles:oversee and \
-         approvals:answer; {0} is not of a server"
+        "a token of named servers has no scope but read, audit, servers:run, profiles:act, profiles:oversee, \
+         namespaces:register and approvals:answer; {0} is not of a server"
     )]
     NotOfServers(&'static str),
     /// It sees everybody's sandboxes, and would change something.
@@ -99,7 +102,7 @@ pub enum NarrowingRefused {
 }
 
 impl Scope {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Read,
         Self::Audit,
         Self::WritePolicies,
@@ -110,6 +113,7 @@ impl Scope {
         Self::RunServers,
         Self::ActForProfiles,
         Self::OverseeProfiles,
+        Self::RegisterNamespaces,
         Self::WriteServers,
         Self::WriteSecrets,
         Self::WriteTeams,
@@ -131,6 +135,7 @@ impl Scope {
             Self::RunServers => "servers:run",
             Self::ActForProfiles => "profiles:act",
             Self::OverseeProfiles => "profiles:oversee",
+            Self::RegisterNamespaces => "namespaces:register",
             Self::WriteServers => "servers:write",
             Self::WriteSecrets => "secrets:write",
             Self::WriteTeams => "teams:write",
@@ -156,6 +161,7 @@ impl Scope {
             Self::RunServers => Permission::RunSandboxes,
             Self::ActForProfiles => Permission::ActForProfiles,
             Self::OverseeProfiles => Permission::OverseeProfiles,
+            Self::RegisterNamespaces => Permission::RegisterNamespaces,
             Self::WriteServers => Permission::ManageServers,
             Self::WriteSecrets => Permission::ManageSecrets,
             Self::WriteTeams => Permission::ManageTeams,
@@ -257,10 +263,12 @@ impl Narrowing {
             .scopes
             .iter()
             .any(|scope| scope.permission() == permission && (scope.reads() || !oversees));
-        // To act for others, or to see theirs, is given by name, never with all the rest.
-        let others = [Permission::ActForProfiles, Permission::OverseeProfiles];
-        let named = others.contains(&permission)
-            && (self.is_any() || permission == Permission::ActForProfiles);
+        // To act for others, to see theirs, or to take a stranger's network is given by name, never with all the rest.
+        let named = match permission {
+            Permission::ActForProfiles | Permission::RegisterNamespaces => true,
+            Permission::OverseeProfiles => self.is_any(),
+            _ => false,
+        };
         let scoped = in_scope || (self.scopes.is_empty() && !named);
         let of_servers = self.servers.is_empty() || permission.is_of_servers();
         // It manages nobody.
@@ -356,6 +364,7 @@ mod tests {
         ];
         for narrow in &unnamed {
             assert!(!narrow.lets(Permission::ActForProfiles), "{narrow:?}");
+            assert!(!narrow.lets(Permission::RegisterNamespaces), "{narrow:?}");
         }
         assert!(!unnamed[1].lets(Permission::OverseeProfiles));
         let words = of(Role::Admin, &["people:write"], &[])
@@ -388,6 +397,8 @@ mod tests {
             assert_eq!(kept.lets(permission), refused.is_ok(), "{scope}");
         }
         assert!(of(Role::Editor, &["profiles:oversee"], &[]).is_err());
+        assert!(of(Role::Editor, &["namespaces:register"], &[]).is_err());
+        assert!(of(Role::Admin, &["namespaces:register"], &["box"]).is_ok());
         assert!(of(Role::Auditor, &["audit", "profiles:oversee"], &["docs"]).is_ok());
         assert!(of(Role::Admin, &[], &["a b"]).is_err() && of(Role::Admin, &[], &[""]).is_err());
     }

@@ -48,6 +48,9 @@ pub enum Permission {
     /// Start them for somebody else, as a gateway does for those whom it serves; no role has it by itself, a
     /// token is given it.
     ActForProfiles,
+    /// Take network namespaces of the machine that gig did not make as sandboxes; no role has it by itself, a token
+    /// is given it, and this machine's owner needs none.
+    RegisterNamespaces,
     /// Register servers: what runs on this machine and which of its files it sees.
     ManageServers,
     /// Users, tokens, other people's sessions.
@@ -71,6 +74,7 @@ impl Permission {
                 | Self::RunSandboxes
                 | Self::ActForProfiles
                 | Self::OverseeProfiles
+                | Self::RegisterNamespaces
                 | Self::AnswerHeld
         )
     }
@@ -92,7 +96,7 @@ impl Role {
         use Permission::{
             ActForProfiles, AnswerHeld, Approve, AssignPolicies, EditPolicies, Examine, Look,
             ManageSecrets, ManageServers, ManageTeams, ManageUsers, ManageWebhooks,
-            OverseeProfiles, ReadAudit, RunSandboxes, SetFloors,
+            OverseeProfiles, ReadAudit, RegisterNamespaces, RunSandboxes, SetFloors,
         };
         match permission {
             Look => true,
@@ -107,7 +111,7 @@ impl Role {
             }
             Approve => matches!(self, Self::Approver | Self::Admin),
             ManageServers | ManageTeams | ManageUsers | ManageSecrets | ManageWebhooks
-            | Examine | SetFloors => {
+            | Examine | SetFloors | RegisterNamespaces => {
                 matches!(self, Self::Admin)
             }
         }
@@ -177,6 +181,7 @@ mod tests {
             assert_eq!(role.may(Permission::Examine), admin, "{role}");
             assert_eq!(role.may(Permission::SetFloors), admin, "{role}");
             assert_eq!(role.may(Permission::ManageWebhooks), admin, "{role}");
+            assert_eq!(role.may(Permission::RegisterNamespaces), admin, "{role}");
             assert_eq!(role.to_string().parse(), Ok(role));
         }
     }

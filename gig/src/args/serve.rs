@@ -223,7 +223,7 @@ pub(crate) struct TokenAddArgs {
     pub(crate) days: Option<u16>,
     /// Narrow it to this of its role: read, audit, policies:write, policies:assign, policies:floor,
     /// policies:approve, approvals:answer, servers:run, profiles:act, profiles:oversee,
-    /// servers:write, secrets:write, teams:write, webhooks:write, settings:examine; repeatable
+    /// namespaces:register, servers:write, secrets:write, teams:write, webhooks:write, settings:examine; repeatable
     #[arg(long, value_name = "SCOPE", value_delimiter = ',')]
     pub(crate) scope: Vec<String>,
     /// Narrow it to this server and its sandboxes; repeatable

@@ -1,8 +1,8 @@
 //! Registering a network namespace that gig did not make as a sandbox of a server.
 //!
-//! For this machine's owner alone, by the socket in the data directory: a process id and a path mean something
-//! on one machine, and whoever names them decides what becomes of a stranger's network. Recorded before
-//! anything is done, and when it is refused.
+//! For this machine's owner, by the socket in the data directory, and for a token that an admin made for it by name:
+//! whoever names a process or a path decides what becomes of a stranger's network. Both mean something on one machine:
+//! a token that is used at another node names that node's. Recorded before anything is done, and when it is refused.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -63,7 +63,7 @@ impl From<Registered> for RegisteredView {
 }
 
 /// Takes a network namespace of this machine as a sandbox of a server of kind `foreign`. For this machine's
-/// owner, by gig's own socket.
+/// owner, by gig's own socket, and for a token whose scopes name `namespaces:register`.
 #[utoipa::path(post, path = "/api/v1/servers/{name}/register", tag = "sandboxes", request_body = RegistrationAsked,
     params(("Gig-Profile" = Option<String>, Header, description = "whose it is; the caller's own unless said")),
     responses((status = 201, body = RegisteredView),
@@ -77,7 +77,11 @@ pub(crate) async fn register(
     headers: HeaderMap,
     Body(asked): Body<RegistrationAsked>,
 ) -> Result<(StatusCode, Json<RegisteredView>), Problem> {
-    caller.require(Permission::RunSandboxes)?;
+    let may = caller.may(Permission::RegisterNamespaces);
+    if !may {
+        // Who runs none at all is told no more.
+        caller.require(Permission::RunSandboxes)?;
+    }
     let name: Name = name.parse()?;
     let wanted = name.to_string();
     let known = app.ask(move |store| store.server(&wanted)).await?;
@@ -94,10 +98,10 @@ pub(crate) async fn register(
         ));
     }
     let registration = asked.registration()?;
-    if !caller.is_owner() {
+    if !may {
         return Err(Problem::forbidden(
-            "a namespace is registered by this machine's owner alone: `gig netns register` on the machine \
-             itself, as root or as the user who runs gig",
+            "a namespace is registered by this machine's owner (`gig netns register` on the machine itself, as root or \
+             as the user who runs gig) or by a token whose scopes name namespaces:register",
         ));
     }
     let whose = Whose::of(&app, &caller, &headers).await?;

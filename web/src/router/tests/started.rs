@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::furnished::{Ask, Furnished};
 use crate::{
     role::Role,
@@ -64,4 +66,56 @@ async fn what_waits_is_theirs_too_whose_token_had_it_started_for_another() {
     assert_eq!(row.facts.started_by, ["dan", "ana"]);
     let other = put_up(&appliance, "w3", &appliance.sandbox).await;
     assert!(other.facts.started_by.is_empty());
+}
+
+#[tokio::test]
+async fn a_namespace_is_registered_by_a_token_that_names_that_and_by_no_other() {
+    let appliance = Furnished::new().await;
+    let register = |token: String, server: &'static str, profile: Option<&'static str>| {
+        let appliance = &appliance;
+        async move {
+            let at = format!("POST /api/v1/servers/{server}/register");
+            let ask = Ask {
+                token: &token,
+                body: Some(r#"{"pid": 7}"#),
+                field: profile.map(|profile| ("gig-profile", profile)),
+                ..Ask::of(&at)
+            };
+            let answer = appliance.ask(ask).await;
+            (answer.status, answer.json())
+        }
+    };
+    let token = |scopes, servers| appliance.token("ana", Role::Admin, (scopes, servers));
+    for (scopes, servers) in [
+        ("", ""),
+        ("", "box"),
+        ("servers:run servers:write profiles:act", ""),
+    ] {
+        let (status, refused) = register(token(scopes, servers), "box", None).await;
+        assert_eq!(status, 403, "{scopes}: {refused}");
+        let told = refused["detail"].as_str().unwrap();
+        assert!(told.contains("namespaces:register"), "{told}");
+    }
+    let gateway = || token("namespaces:register", "box");
+    let (status, made) = register(gateway(), "box", None).await;
+    assert_eq!(status, 201, "{made}");
+    assert_eq!(made["sandbox"]["server"], "box");
+    assert_ne!(made["ca_pem"], Value::Null);
+    assert_eq!(register(gateway(), "docs", None).await.0, 404);
+    // For others it takes to act for them as well.
+    assert_eq!(register(gateway(), "box", Some("zoe")).await.0, 403);
+    let both = token("namespaces:register profiles:act", "box");
+    assert_eq!(register(both, "box", Some("zoe")).await.0, 201);
+    let told = appliance.lab.log.records().into_iter();
+    let told = told.filter(|one| {
+        let first = one.entry.findings.first().map(ToString::to_string);
+        first.is_some_and(|first| first.contains("registration of a network namespace"))
+    });
+    assert_eq!(told.count(), 2, "each that was done, before it was");
+    // It starts and stops nothing, and reads nothing.
+    let start = Ask {
+        token: &gateway(),
+        ..Ask::of("POST /api/v1/servers/docs/start")
+    };
+    assert_eq!(appliance.ask(start).await.status, 403);
 }

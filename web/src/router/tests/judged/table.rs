@@ -426,7 +426,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "GET /api/v1/servers/docs/log",
         readers(200),
     ),
-    // This machine's owner's, at its socket.
+    // This machine's owner's, at its socket, and a token's that names it.
     make(
         "POST /api/v1/servers/{name}/register",
         "POST /api/v1/servers/box/register",
