@@ -4,8 +4,9 @@
 //! the place that the cursor file holds. Syslog has no acknowledgement of its own: a batch has a
 //! connection of its own here, and counts when the receiver has read it to its end and closed.
 
-use std::{net::IpAddr, str::FromStr, sync::Arc, time::Duration};
+use std::{net::IpAddr, path::Path, str::FromStr, sync::Arc, time::Duration};
 
+use anyhow::{Context as _, bail};
 use gig_audit::{
     export::{otlp, spans, syslog},
     search::Found,
@@ -19,7 +20,7 @@ mod cursor;
 
 pub(crate) use cursor::Cursor;
 
-use crate::fetch::NetworkFetch;
+use crate::{fetch::NetworkFetch, secret_file};
 
 /// Where records go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -220,6 +221,15 @@ impl Delivery {
         sent.unwrap_or_else(|_| Err(later(format!("not taken within {:?}", self.deadline))))
     }
 
+    /// Sends a request that is written already to a collector, and waits until it was taken.
+    pub(crate) async fn tell(&self, body: String) -> Result<Option<Rejected>, NotDelivered> {
+        let Destination::Otlp { url, .. } = &self.destination else {
+            return Err(later("this is no collector's place".to_owned()));
+        };
+        let sent = tokio::time::timeout(self.deadline, self.post(url, body)).await;
+        sent.unwrap_or_else(|_| Err(later(format!("not taken within {:?}", self.deadline))))
+    }
+
     async fn send_syslog(
         &self,
         tls: bool,
@@ -306,6 +316,21 @@ impl Delivery {
             }),
         }
     }
+}
+
+/// What a collector asks for, from a file of its own: a command line is for everybody to read.
+///
+/// # Errors
+/// When the file that this option names holds no token.
+pub(crate) fn bearer(file: &Path, option: &'static str) -> anyhow::Result<SecretBytes> {
+    let text = secret_file::line(file).context(option)?;
+    if !text.bytes().all(|octet| octet.is_ascii_graphic()) {
+        bail!(
+            "{option}: {} holds no token: printable characters alone",
+            file.display()
+        );
+    }
+    Ok(SecretBytes::new([b"Bearer ", text.as_bytes()].concat()))
 }
 
 /// How records are written for a collector; `None` where there is nothing to tell it.

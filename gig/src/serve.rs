@@ -20,6 +20,7 @@ mod program;
 mod retention;
 mod secrets;
 mod serving;
+mod traces;
 mod vault_desk;
 mod webhooks;
 
@@ -44,6 +45,7 @@ use self::{
     retention::Retaining,
     serving::Serving,
 };
+    traces::Traces,
 use crate::{
     args::serve::ServeArgs,
     backup::{Part, under_way::refuse_half},
@@ -84,7 +86,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         .enable_all()
         .build()
         .context("cannot start gig's own runtime")?;
-    let url = database::url()?;
+    let traces = Traces::of(args, &network)?;
     let watch = Arc::new(Watch::default());
     let kept = (&*args.records_kept(), &*args.audit_key);
     let retaining = Retaining::start(kept, place.dir(), &appliance, &watch)?;
@@ -102,7 +104,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         )),
         held,
         webhooks: Arc::new(webhooks::Folder::of(place.dir())),
-        about: about(&place, &appliance, args, (url.as_deref(), local)),
+        about: about(&place, &appliance, args, local)?,
         clock: Arc::new(SystemClock),
         hasher: Hasher::new()?,
         traffic,
@@ -125,7 +127,8 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
             Some(certificate) => Door::Tls(listener, Arc::clone(&certificate.config)),
             None => Door::Tcp(listener),
         };
-        let served = gig_web::serve(Arc::clone(&app), vec![door, Door::Owner(socket)], stop).await;
+        let served = gig_web::serve(Arc::clone(&app), vec![door, Door::Owner(socket)], stop);
+        let served = traces::beside(traces, &app, served).await;
         fleet.shutdown().await;
         app.settle().await;
         served.context("cannot serve")
@@ -152,11 +155,11 @@ fn about(
     place: &Place,
     appliance: &Appliance,
     args: &ServeArgs,
-    (database, local): (Option<&str>, SocketAddr),
-) -> Vec<(&'static str, String)> {
+    local: SocketAddr,
+) -> anyhow::Result<Vec<(&'static str, String)>> {
     let file = Part::Store.place(place.dir());
     let file = file.display();
-    let (store, vault) = match database {
+    let (store, vault) = match database::url()? {
         Some(_) => (
             "PostgreSQL, shared with other nodes (GIG_DATABASE_URL)".to_owned(),
             "sealed, in the same PostgreSQL: one for all nodes".to_owned(),
@@ -166,7 +169,7 @@ fn about(
             format!("sealed, in SQLite, {file}: of this machine alone"),
         ),
     };
-    vec![
+    Ok(vec![
         ("Version", env!("CARGO_PKG_VERSION").to_owned()),
         ("Listens on", local.to_string()),
         ("Reached at", reached_at(args, local)),
@@ -178,7 +181,7 @@ fn about(
         ("Retention", kept_for(args)),
         ("Logs of servers", logs_kept_for(args)),
         ("Vault", vault),
-    ]
+    ])
 }
 
 /// Who speaks TLS.

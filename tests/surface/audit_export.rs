@@ -9,9 +9,9 @@ use gig_audit::{Entry, Event, Recorder, RecorderSettings, SqliteStore, VerdictWo
 use gig_policy::DenyReason;
 use serde_json::Value;
 
-mod receivers;
+pub(crate) mod receivers;
 mod refused;
-mod traces;
+pub(crate) mod traces;
 
 use receivers::{Rsyslog, collect};
 

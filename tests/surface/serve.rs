@@ -35,6 +35,7 @@ mod sign_on;
 mod teams;
 mod tls;
 mod two_clicks;
+mod traced;
 mod unbound;
 
 use std::{

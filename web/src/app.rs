@@ -41,6 +41,7 @@ use crate::{
     outbound::Outbound,
     password::Hasher,
     places::Places,
+    spans::{ApiSpan, Spans},
     secrets::{Announce, SecretChange, SecretFacts, Secrets},
     store::{Actor, Applied, Change, ChangeError, Store, StoreError},
     traffic::Traffic,
@@ -134,6 +135,8 @@ pub struct App {
     /// By which tries to sign in are counted in the store, once it was read.
     tries: OnceCell<hmac::Key>,
     pub(crate) paces: Paces,
+    /// Requests to the API, for whoever traces them.
+    pub(crate) spans: Spans,
     pub(crate) refusals: Refusals,
     pub(crate) readiness: Readiness,
     pub(crate) figures: Figures,
@@ -213,6 +216,7 @@ impl App {
             tries: OnceCell::new(),
             paces: Paces::new(settings.changes_a_minute),
             refusals: Refusals::default(),
+            spans: Spans::default(),
             readiness: Readiness::default(),
             figures: Figures::default(),
             asking: Arc::new(Semaphore::new(ASKING)),
@@ -242,6 +246,16 @@ impl App {
     pub fn outbound(&self) -> &dyn Outbound {
         self.outbound.as_ref()
     }
+    /// Requests to the API from now on, as spans, for one who takes them; beyond so many that wait they are dropped.
+    pub fn spans(&self, most: usize) -> tokio::sync::mpsc::Receiver<ApiSpan> {
+        self.spans.taken(most)
+    }
+
+    /// What the record calls this node.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
 
     /// Whether people reach it by TLS.
     pub(crate) fn is_tls(&self) -> bool {

@@ -34,6 +34,7 @@ use crate::{
     places::{Place, Turn, on_behalf},
     role::{Permission, Role},
     router::LONGEST_BODY,
+    spans::AskedBy,
     store::{Actor, ChangeError, Once, Standing},
 };
 
@@ -305,10 +306,11 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
                 Ok::<_, Problem>(next.run(Request::from_parts(parts, body)).await)
             };
             let answer = on_behalf(asks, answered).await;
-            let answer = answer.unwrap_or_else(|problem| match api {
+            let mut answer = answer.unwrap_or_else(|problem| match api {
                 true => problem.into_response(),
                 false => crate::pages::problem(&problem),
             });
+            answer.extensions_mut().insert(AskedBy(refused.name()));
             if answer.status() == StatusCode::FORBIDDEN {
                 app.tell_refusal(Some(&refused), address, &route);
             }

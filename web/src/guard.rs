@@ -1,4 +1,4 @@
-//! What holds for every answer: its security headers, its deadline, that it is counted.
+//! What holds for every answer: its security headers, its deadline, that it is counted and told as a span.
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use crate::{api_error::Problem, app::App, auth::origin, connections::Peer};
+use crate::{api_error::Problem, app::App, auth::origin, connections::Peer, spans::AskedBy};
 
 /// Bounds the time of a request, and dresses its answer.
 pub(crate) async fn guard(
@@ -21,6 +21,7 @@ pub(crate) async fn guard(
         request.extensions_mut().insert(peer);
     }
     let api = request.uri().path().starts_with("/api/");
+    let span = api.then(|| app.spans.begin(&request, app.now())).flatten();
     let answered = match origin::misdirected(&app, &request) {
         Some(problem) => Ok(problem.into_response()),
         None => tokio::time::timeout(WITHIN, next.run(request)).await,
@@ -31,6 +32,10 @@ pub(crate) async fn guard(
         response = as_problem(response);
     }
     app.figures.answered(response.status().as_u16());
+    if let Some(span) = span {
+        let who = response.extensions().get::<AskedBy>();
+        app.spans.end(span, response.status().as_u16(), who);
+    }
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
         headers.insert(name, HeaderValue::from_static(value));

@@ -43,6 +43,7 @@ mod role;
 mod router;
 pub mod secrets;
 pub mod store;
+pub mod spans;
 mod traffic;
 mod visible;
 mod waiting;

@@ -52,6 +52,18 @@ pub(crate) struct ServeArgs {
     /// Trust these roots for origins too (PEM)
     #[arg(long, value_name = "FILE")]
     pub(crate) upstream_ca: Vec<PathBuf>,
+    /// Send a span of each request to the API to this OpenTelemetry collector: `https://otel.example/v1/traces`. Spans of
+    /// sandboxes' traffic are sent by `gig audit export --to`
+    #[arg(long, env = "GIG_TRACES", value_name = "URL")]
+    pub(crate) traces: Option<String>,
+    /// A file with the bearer token that this collector asks for
+    #[arg(
+        long,
+        env = "GIG_TRACES_TOKEN",
+        value_name = "FILE",
+        requires = "traces"
+    )]
+    pub(crate) traces_token: Option<PathBuf>,
     /// Let webhooks and single sign-on reach these private addresses; repeatable. Without it they reach
     /// public ones alone; gig itself and metadata services are reached by nothing
     #[arg(

@@ -21,7 +21,7 @@ pub(super) fn collect(listener: &TcpListener, status: &str, body: &str) -> Value
 }
 
 /// Takes one request to `path` and gives an answer; what was asked.
-pub(super) fn take(listener: &TcpListener, path: &str, (status, body): (&str, &str)) -> Value {
+pub(crate) fn take(listener: &TcpListener, path: &str, (status, body): (&str, &str)) -> Value {
     let (stream, _) = listener.accept().unwrap();
     let mut reader = BufReader::new(stream);
     let mut head = Vec::new();

@@ -10,7 +10,7 @@ use super::{Place, receivers::take};
 
 /// How many items OpenTelemetry's own description of a signal finds in a line; a field that it does not know is
 /// an error to it.
-pub(super) fn read(package: &str, signal: &str, items: &str, line: &str) -> usize {
+pub(crate) fn read(package: &str, signal: &str, items: &str, line: &str) -> usize {
     let script = format!(
         "import sys\n\
          from google.protobuf.json_format import Parse\n\

@@ -136,6 +136,11 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
+    /// As the record names them.
+    pub(crate) fn name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
+    }
+
     pub(crate) fn of(caller: &Caller) -> Self {
         Self {
             name: Arc::clone(&caller.name),

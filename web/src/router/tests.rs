@@ -28,6 +28,7 @@ mod long;
 mod paced;
 mod paged;
 mod started;
+mod traced;
 mod typed;
 mod walled;
 

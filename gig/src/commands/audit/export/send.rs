@@ -8,16 +8,14 @@ use gig_audit::{
     search::{Filter, Found, Marks},
 };
 use gig_proxy::tls::roots::Roots;
-use gig_vault::SecretBytes;
 
 use super::told;
 use crate::{
     args::audit::SendingArgs,
-    deliver::{Again, Cursor, Delivered, Delivery, Destination, NotDelivered},
+    deliver::{Again, Cursor, Delivered, Delivery, Destination, NotDelivered, bearer},
     exit_status::ExitStatus,
     output,
     run::settings::own_proxy,
-    secret_file,
 };
 
 mod open;
@@ -110,18 +108,6 @@ pub(super) fn execute(
     }
 }
 
-/// What a collector asks for, from a file of its own: a command line is for everybody to read.
-fn bearer(file: &Path) -> anyhow::Result<SecretBytes> {
-    let text = secret_file::line(file).context("--token")?;
-    if !text.bytes().all(|octet| octet.is_ascii_graphic()) {
-        bail!(
-            "--token: {} holds no token: printable characters alone",
-            file.display()
-        );
-    }
-    Ok(SecretBytes::new([b"Bearer ", text.as_bytes()].concat()))
-}
-
 /// What became of a part of a batch.
 enum Piece {
     Taken,
@@ -160,7 +146,7 @@ impl Sender {
         }
         let proxy = own_proxy()?;
         let token = match &args.token {
-            Some(file) => Some(bearer(file)?),
+            Some(file) => Some(bearer(file, "--token")?),
             None => None,
         };
         if token.is_some() && to.shows_token() {
