@@ -125,6 +125,10 @@ deeds! {
     RecordPrune = "record.prune",
     /// An appliance began to serve.
     ServeStart = "serve.start",
+    /// A node was taken for dead by another.
+    NodeLost = "node.lost",
+    /// What ran there is no more, as far as anybody knows.
+    SandboxLost = "sandbox.lost",
     /// A backup was made.
     BackupMake = "backup.make",
     /// A backup was put in force.

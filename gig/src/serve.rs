@@ -29,7 +29,8 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::{Context, bail};
 use gig_audit::retention::{Class, days_of_each};
 use gig_web::{
-    App, AppSettings, Clock as _, Door, Following, Hasher, HeldDesk, SystemClock, Traffic, Watch,
+    App, AppSettings, Clock as _, Door, Following, Hasher, HeldDesk, Presence, SystemClock,
+    Traffic, Watch,
 };
 use tokio::signal::unix::{SignalKind, signal};
 use zeroize::Zeroizing;
@@ -44,8 +45,8 @@ use self::{
     place::Place,
     retention::Retaining,
     serving::Serving,
-};
     traces::Traces,
+};
 use crate::{
     args::serve::ServeArgs,
     backup::{Part, under_way::refuse_half},
@@ -119,6 +120,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
     });
     let following = Following::start(&app).context("cannot start a thread")?;
     let serving = Serving::begin(place.dir(), &appliance)?;
+    let presence = Presence::start(&app).context("cannot start a thread")?;
     let outcome = runtime.block_on(async {
         let stop = stop_asked_for()?;
         fleet.run_on(tokio::runtime::Handle::current());
@@ -133,8 +135,7 @@ pub(crate) fn execute(args: &ServeArgs) -> anyhow::Result<ExitStatus> {
         app.settle().await;
         served.context("cannot serve")
     });
-    drop(following);
-    drop(retaining);
+    drop((presence, following, retaining));
     // What runs beside it may hang, and gig is told to stop.
     runtime.shutdown_timeout(LEFT);
     fleet.settle();

@@ -24,6 +24,7 @@ mod once;
 mod one_of_each;
 mod people;
 mod policies;
+mod presence;
 mod recorded;
 mod reused;
 mod sandboxes;
@@ -34,8 +35,8 @@ mod server_logs;
 mod sign_on;
 mod teams;
 mod tls;
-mod two_clicks;
 mod traced;
+mod two_clicks;
 mod unbound;
 
 use std::{

@@ -14,6 +14,7 @@ pub(crate) mod factors;
 pub(crate) mod floors;
 pub(crate) mod health;
 pub(crate) mod held;
+pub(crate) mod nodes;
 pub(crate) mod paging;
 pub(crate) mod policies;
 mod precondition;

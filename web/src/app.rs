@@ -31,7 +31,6 @@ use crate::{
     },
     clock::Clock,
     control::Control,
-    drafts::Drafts,
     factor::{SealError, Sealer},
     feed::Feed,
     health::Watch,
@@ -41,8 +40,8 @@ use crate::{
     outbound::Outbound,
     password::Hasher,
     places::Places,
-    spans::{ApiSpan, Spans},
     secrets::{Announce, SecretChange, SecretFacts, Secrets},
+    spans::{ApiSpan, Spans},
     store::{Actor, Applied, Change, ChangeError, Store, StoreError},
     traffic::Traffic,
     webhooks::{WebhookFiles, Webhooks},
@@ -51,8 +50,8 @@ use crate::{
 mod reading;
 mod starting;
 
-use starting::UnderWay;
-pub(crate) use starting::{Instance, has_program};
+use starting::{Claims, UnderWay};
+pub(crate) use starting::{Instance, Started, has_program};
 
 /// What the appliance is made of.
 #[expect(missing_debug_implementations, reason = "its parts are traits")]
@@ -117,8 +116,6 @@ pub struct App {
     pub(crate) sign_on: Option<SingleSignOn>,
     pub(crate) held: Arc<HeldDesk>,
     pub(crate) webhooks: Webhooks,
-    /// What was typed by whose session had ended.
-    pub(crate) drafts: Drafts,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) hasher: Hasher,
     pub(crate) traffic: Arc<Traffic>,
@@ -135,11 +132,11 @@ pub struct App {
     /// By which tries to sign in are counted in the store, once it was read.
     tries: OnceCell<hmac::Key>,
     pub(crate) paces: Paces,
-    /// Requests to the API, for whoever traces them.
-    pub(crate) spans: Spans,
     pub(crate) refusals: Refusals,
     pub(crate) readiness: Readiness,
     pub(crate) figures: Figures,
+    /// Requests to the API, for whoever traces them.
+    pub(crate) spans: Spans,
     /// Who may ask the store.
     asking: Arc<Semaphore>,
     /// Who may change something.
@@ -154,6 +151,8 @@ pub struct App {
     starting: Arc<Semaphore>,
     /// Which sandboxes are being started.
     under_way: UnderWay,
+    /// Which of them this node has claimed.
+    pub(crate) claims: Claims,
     /// Whoever is attached to a sandbox.
     pub(crate) attachments: TaskTracker,
     /// Taken to write by who changes policies, to read by who starts a sandbox: none starts under a
@@ -197,7 +196,6 @@ impl App {
             sign_on: settings.oidc.map(SingleSignOn::new),
             held: settings.held,
             webhooks: Webhooks::new(settings.webhooks),
-            drafts: Drafts::default(),
             clock: settings.clock,
             hasher: settings.hasher,
             traffic: settings.traffic,
@@ -216,9 +214,9 @@ impl App {
             tries: OnceCell::new(),
             paces: Paces::new(settings.changes_a_minute),
             refusals: Refusals::default(),
-            spans: Spans::default(),
             readiness: Readiness::default(),
             figures: Figures::default(),
+            spans: Spans::default(),
             asking: Arc::new(Semaphore::new(ASKING)),
             changing: Arc::new(Semaphore::new(CHANGING)),
             working: Places::new(WORKING, EACH),
@@ -226,6 +224,7 @@ impl App {
             searching: reading::places(),
             starting: Arc::new(Semaphore::new(STARTING)),
             under_way: UnderWay::default(),
+            claims: Claims::default(),
             attachments: TaskTracker::new(),
             policies: Arc::default(),
             undecided: Arc::default(),
@@ -246,6 +245,7 @@ impl App {
     pub fn outbound(&self) -> &dyn Outbound {
         self.outbound.as_ref()
     }
+
     /// Requests to the API from now on, as spans, for one who takes them; beyond so many that wait they are dropped.
     pub fn spans(&self, most: usize) -> tokio::sync::mpsc::Receiver<ApiSpan> {
         self.spans.taken(most)
@@ -255,7 +255,6 @@ impl App {
     pub fn node(&self) -> &str {
         &self.node
     }
-
 
     /// Whether people reach it by TLS.
     pub(crate) fn is_tls(&self) -> bool {

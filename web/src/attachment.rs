@@ -67,9 +67,11 @@ impl Over {
                 EndCause::Program => protocol::ENDED,
                 EndCause::Stopped => protocol::STOPPED,
                 EndCause::Shutdown => protocol::SHUTDOWN,
-                EndCause::Idle | EndCause::Detached | EndCause::Changed | EndCause::NotBegun => {
-                    protocol::FAILED
-                }
+                EndCause::Idle
+                | EndCause::Detached
+                | EndCause::Changed
+                | EndCause::NotBegun
+                | EndCause::Lost => protocol::FAILED,
             },
             Self::NotUnderstood => protocol::NOT_UNDERSTOOD,
             Self::TooLong => protocol::TOO_LONG,
@@ -276,7 +278,8 @@ async fn unread(ended: impl Future<Output = Ended>) {
         | EndCause::Idle
         | EndCause::Detached
         | EndCause::Changed
-        | EndCause::NotBegun => HALF_A_MINUTE,
+        | EndCause::NotBegun
+        | EndCause::Lost => HALF_A_MINUTE,
     };
     tokio::time::sleep(left).await;
 }

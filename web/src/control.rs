@@ -83,6 +83,9 @@ pub trait Control: Send + Sync + 'static {
     /// When no such sandbox runs.
     fn stop(&self, id: SandboxId) -> Result<(), ControlError>;
 
+    /// Ends a sandbox that other nodes took for lost, if it runs still.
+    fn lose(&self, id: SandboxId);
+
     /// The last of what a sandbox printed.
     fn log(&self, id: SandboxId) -> Option<SandboxLog>;
 
@@ -151,6 +154,8 @@ pub enum EndCause {
     Changed,
     /// It was recorded and could not begin.
     NotBegun,
+    /// This node was cut off, and another told it as lost.
+    Lost,
     /// gig goes down.
     Shutdown,
 }
@@ -166,6 +171,7 @@ impl EndCause {
             Self::Detached => "whoever was attached went away",
             Self::Changed => "its network namespace was changed",
             Self::NotBegun => "it could not begin",
+            Self::Lost => "its node was not seen for a minute, and it was told as lost",
             Self::Shutdown => "gig goes down",
         }
     }

@@ -18,7 +18,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::{api_error::Problem, app::App, auth::Caller, role::Permission};
+use crate::{api::nodes, api_error::Problem, app::App, auth::Caller, role::Permission};
 
 /// What the appliance itself counts.
 #[derive(Debug, Default)]
@@ -58,6 +58,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Result<
         text.one(("gig_record_unindexed", "gauge"), help, records);
     }
     doors(&app, &mut text);
+    nodes(&app, &caller, &mut text).await;
     machine(&app, &mut text);
     Ok((plain, text.0).into_response())
 }
@@ -156,6 +157,21 @@ fn doors(app: &App, text: &mut Exposition) {
             "Requests to the API that no span tells of: the collector did not take them in time.";
         text.one(("gig_spans_dropped_total", "counter"), help, dropped);
     }
+}
+
+/// Who else serves from the same database.
+async fn nodes(app: &App, caller: &Caller, text: &mut Exposition) {
+    let nodes = tokio::time::timeout(PATIENCE, nodes::nodes(app, caller)).await;
+    let Ok(Ok(nodes)) = nodes else { return };
+    if nodes.is_empty() {
+        return;
+    }
+    let states = ["lives", "silent", "gone"].map(|state| {
+        let count = nodes.iter().filter(|node| node.state == state).count();
+        (label("state", state), count)
+    });
+    let help = "Nodes on the same database, as they last said that they live.";
+    text.family(("gig_nodes", "gauge"), help, states);
 }
 
 /// What runs, and whether it works.

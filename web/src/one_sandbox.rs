@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::{
     api::sandboxes::SandboxView, api_error::Problem, app::App, auth::Caller, profile::Sight,
-    role::Permission,
+    role::Permission, store::RunningRow,
 };
 
 mod reach;
@@ -105,7 +105,15 @@ pub(crate) async fn find(
             }),
             view: facts.into(),
         }),
-        None => recorded::read(app, wanted).await?,
+        None => match there(app, wanted).await? {
+            Some(row) => Some(Known {
+                node: row.node.clone(),
+                ended_by: None,
+                given: None,
+                view: row.into(),
+            }),
+            None => recorded::read(app, wanted).await?,
+        },
     };
     let known = known.filter(|known| caller.reaches(&known.view.server));
     let known = known.ok_or_else(missing)?;
@@ -116,19 +124,27 @@ pub(crate) async fn find(
     Err(missing())
 }
 
-/// What runs on other nodes, by the record alone; nothing where that cannot be read now, which health says.
-pub(crate) async fn elsewhere(app: &Arc<App>) -> Vec<SandboxView> {
+/// What runs on other nodes, as they say.
+///
+/// # Errors
+/// When the store does not tell.
+pub(crate) async fn elsewhere(app: &App) -> Result<Vec<SandboxView>, Problem> {
     if !has_others(app) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let found = recorded::elsewhere(app).await;
-    found.unwrap_or_else(|problem| {
-        tracing::debug!(
-            why = problem.detail,
-            "sandboxes of other nodes are not listed"
-        );
-        Vec::new()
-    })
+    let running = app.ask(|store| store.running()).await?;
+    let others = running.into_iter().filter(|row| row.node != app.node);
+    Ok(others.map(SandboxView::from).collect())
+}
+
+/// The sandbox, if another node runs it.
+async fn there(app: &App, id: SandboxId) -> Result<Option<RunningRow>, Problem> {
+    if !has_others(app) {
+        return Ok(None);
+    }
+    let id = id.to_string();
+    let found = app.ask(move |store| store.running_one(&id)).await?;
+    Ok(found.filter(|row| row.node != app.node))
 }
 
 /// Whether other nodes are on the same store: what a record of before, or of another machine, tells of is not there.

@@ -23,7 +23,7 @@ use problems::Problems;
 
 use crate::api::{
     allowing, assignments, attach, audit, audit_chain, audit_export, events, factors, floors,
-    health, held, policies, proposals, recorded, register, sandboxes, searches, secrets,
+    health, held, nodes, policies, proposals, recorded, register, sandboxes, searches, secrets,
     server_log, servers, sessions, teams, tokens, users,
     webhooks::{self, answer},
 };
@@ -32,7 +32,7 @@ use crate::api::{
 #[openapi(
     info(title = "gig", description = "Sandboxes, policies and the record of an appliance"),
     paths(
-        health::alive, health::ready, health::layers,
+        health::alive, health::ready, health::layers, nodes::list,
         sessions::me, sessions::list, sessions::end,
         users::list, users::add, users::change, users::remove,
         factors::rule, factors::set_rule, factors::remove,

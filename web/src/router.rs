@@ -16,7 +16,7 @@ use axum::{
 use crate::{
     api::{
         allowing, assignments, attach, audit, audit_chain, audit_export, events, factors, floors,
-        health, held, policies, proposals, recorded, register, sandboxes, searches, secrets,
+        health, held, nodes, policies, proposals, recorded, register, sandboxes, searches, secrets,
         server_log, servers, sessions, teams, tokens, users,
         webhooks::{self, answer},
     },
@@ -84,6 +84,7 @@ fn api() -> Router<Arc<App>> {
         .layer(writers)
         .route("/api/v1/openapi.json", get(openapi::show))
         .route("/api/v1/health", get(health::layers))
+        .route("/api/v1/nodes", get(nodes::list))
         .route("/api/v1/me", get(sessions::me))
         .route("/api/v1/sessions", get(sessions::list))
         .route("/api/v1/sessions/{id}", delete(sessions::end))

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use gig_audit::Entry;
+use gig_policy::SandboxId;
 use jiff::Timestamp;
 use thiserror::Error;
 
@@ -19,6 +20,8 @@ mod alone;
 mod change;
 mod change_error;
 mod changes;
+mod claims;
+mod drafts;
 mod factors;
 #[cfg(test)]
 pub(crate) mod fake;
@@ -26,6 +29,7 @@ mod heard;
 pub(crate) mod held;
 mod kept;
 mod name;
+pub(crate) mod nodes;
 mod once;
 mod place;
 mod postgres;
@@ -52,6 +56,8 @@ mod written;
 
 pub use change::{Actor, Applied, Change};
 pub use change_error::ChangeError;
+pub use claims::{Claim, Claimed};
+pub use drafts::{DraftAct, Unsaved};
 pub use factors::UsedCode;
 pub use heard::Hearing;
 pub use held::{HeldFacts, HeldRow, HeldWord, shortened};
@@ -61,6 +67,7 @@ pub use kept::{
 };
 pub(crate) use name::folded;
 pub use name::{Name, ParseNameError};
+pub use nodes::{Beaten, Lost, Mourner, NodeRow, NodeRun, RunningFacts, RunningNews, RunningRow};
 pub use once::{Asked, Begun, Finish, KeptAnswer, Once};
 pub use place::Place;
 pub use postgres::PostgresStore;
@@ -366,6 +373,78 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError`].
     fn stops(&self) -> Result<Vec<String>, StoreError>;
+
+    /// A node begins to serve: who had its name before is no more.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn begin_node(&self, node: &NodeRun, version: &str) -> Result<(), StoreError>;
+
+    /// A node lives, and this is new of what runs there: noted where it is known as living.
+    ///
+    /// # Errors
+    /// [`StoreError`]; it may have been noted, in part.
+    fn beat(&self, node: &NodeRun, news: &RunningNews) -> Result<Beaten, StoreError>;
+
+    /// A node serves no more, and nothing runs there.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn end_node(&self, node: &NodeRun) -> Result<(), StoreError>;
+
+    /// Takes nodes for dead that have not said for a minute that they live, and forgets what ran there, once `tell` was
+    /// told of each. Only orphans of nodes that began anew where `judge` was silent itself.
+    ///
+    /// # Errors
+    /// As [`Store::apply`]; nothing was changed.
+    fn bury(&self, judge: &NodeRun, tell: Mourner<'_>) -> Result<(), ChangeError>;
+
+    /// Claims the sandbox of a server and a profile for a node, unless another node has it.
+    ///
+    /// # Errors
+    /// [`StoreError`]; it may have been claimed.
+    fn claim(&self, node: &str, claim: &Claim) -> Result<Claimed, StoreError>;
+
+    /// What was claimed did not start, or is over.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn release(&self, sandbox: &str) -> Result<(), StoreError>;
+
+    /// Asks the node that has a sandbox to end it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn ask_to_stop(&self, sandbox: SandboxId, now: Timestamp) -> Result<(), StoreError>;
+
+    /// All nodes that serve from this database, and those that were taken for dead lately, by name.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn nodes(&self) -> Result<Vec<NodeRow>, StoreError>;
+
+    /// What runs on nodes that live, newest first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn running(&self) -> Result<Vec<RunningRow>, StoreError>;
+
+    /// One sandbox of those.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn running_one(&self, sandbox: &str) -> Result<Option<RunningRow>, StoreError>;
+
+    /// Keeps, shows or forgets what a person typed into a policy without saving it; answers what is kept then.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn draft(
+        &self,
+        whose: (&str, &str),
+        act: &DraftAct,
+        now: Timestamp,
+    ) -> Result<Option<Unsaved>, StoreError>;
 
     /// Whether policies are changed by two people.
     ///

@@ -59,7 +59,7 @@ impl Client {
 }
 
 impl Appliance {
-    fn mcp(&self, words: &[&str]) -> Command {
+    pub(super) fn mcp(&self, words: &[&str]) -> Command {
         let mut command = command(&self.folder, self.database.as_deref());
         command.arg("mcp").args(words);
         command

@@ -214,7 +214,9 @@ fn a_sandbox_is_stopped_from_any_node() {
         found.map(|each| each["state"].clone())
     };
     assert_eq!(listed(&one), Some("running".into()));
-    assert_eq!(listed(&two), Some("elsewhere".into()));
+    two.until("it is told where it runs", |two| {
+        listed(two) == Some("elsewhere".into())
+    });
     let ps = two.gig(&["ps"], "");
     assert!(
         ps.output.contains(&sandbox) && ps.output.contains("elsewhere"),
@@ -227,7 +229,7 @@ fn a_sandbox_is_stopped_from_any_node() {
     assert_eq!(look(), "running", "who looks stops nothing");
     assert_eq!(stop(&token), 202);
     one.until("it ends where it ran", |_| look() == "ended");
-    assert_eq!(listed(&two), None, "it runs no more");
+    two.until("it runs no more", |two| listed(two).is_none());
     let told = one.decided(&["--sandbox", &sandbox, "--event", "admin"]);
     let asked = told.iter().filter(|entry| {
         let says = entry["findings"].to_string();
@@ -238,6 +240,9 @@ fn a_sandbox_is_stopped_from_any_node() {
     // By its server's name, on the other node's machine.
     let again = one.run("asker");
     two.until_decided("it asks", &["--sandbox", &again, "--verdict", "allow"]);
+    two.until("it is told where it runs", |two| {
+        two.gig(&["ps"], "").output.contains(&again)
+    });
     let stopped = two.gig(&["stop", "asker"], "");
     assert_eq!(stopped.status, 0, "{stopped:?}");
     one.until("it ends, too", |one| {

@@ -20,13 +20,13 @@ use super::{
 };
 use crate::{
     api_error::Problem,
-    app::{App, Instance, has_program},
+    app::{App, Instance, Started, has_program},
     auth::Caller,
     control::{LogFrom, SandboxFacts, SandboxLog},
     one_sandbox::{self, ELSEWHERE, ENDED, OneSandbox, RUNNING},
     profile::{Sight, Whose},
     role::Permission,
-    store::{Change, Name},
+    store::{Change, Name, RunningFacts, RunningRow},
 };
 
 /// A sandbox, as shown.
@@ -38,8 +38,8 @@ pub(crate) struct SandboxView {
     pub(crate) profile: String,
     /// Whether it lives as long as somebody is attached to it.
     pub(crate) attached: bool,
-    /// `running` or `ended`; of what only the record tells of also `elsewhere`, where another node has it, and
-    /// `lost`, where its gig ended before its end was recorded.
+    /// `running` or `ended`; `elsewhere` where it runs on another node; of what only the record tells of also `lost`,
+    /// where its gig ended before its end was recorded.
     pub(crate) state: &'static str,
     pub(crate) address: Option<String>,
     /// The network namespace that it is, where gig did not make it.
@@ -78,9 +78,50 @@ impl From<SandboxFacts> for SandboxView {
     }
 }
 
+impl From<Started> for SandboxView {
+    fn from(started: Started) -> Self {
+        match started {
+            Started::Here(facts) => facts.into(),
+            Started::There(row) => (*row).into(),
+        }
+    }
+}
+
+impl From<RunningRow> for SandboxView {
+    fn from(row: RunningRow) -> Self {
+        let RunningFacts {
+            attached,
+            address,
+            namespace,
+            policy,
+            policy_version,
+            policy_by,
+            started,
+            layers,
+        } = row.facts;
+        Self {
+            id: row.sandbox,
+            server: row.server,
+            profile: row.profile,
+            attached,
+            state: ELSEWHERE,
+            address,
+            namespace,
+            policy,
+            policy_version,
+            policy_by,
+            started,
+            ended: None,
+            exit_status: None,
+            connections: 0,
+            layers,
+        }
+    }
+}
+
 /// What runs on any node, and what ran lately on this one, newest first: everybody's for who oversees, else the
-/// caller's own. What other nodes have is told by the newest 5,000 starts and ends in the record: of one that died and
-/// did not come back it says what ran there.
+/// caller's own. What runs on other nodes is what they said within the last second or so; a node that has not said for
+/// a minute that it lives is gone, and what ran there is lost.
 #[utoipa::path(get, path = "/api/v1/sandboxes", tag = "sandboxes",
     params(Paging, ("Gig-Profile" = Option<String>, Header, description = "only what runs for them, where a token acts for \
         others: its scopes name `profiles:act`")),
@@ -116,7 +157,8 @@ pub(crate) async fn one(
 }
 
 /// The caller's sandbox of a server: the one that runs (200), or one that is started (201). Whoever asks while
-/// it is being started waits for that start, and two profiles never share one. A server that clients speak
+/// it is being started waits for that start, and two profiles never share one. In a fleet one node at a time has it:
+/// asked of another, the one that runs there is answered, with state `elsewhere`. A server that clients speak
 /// with by its standard streams has a process for each of them instead: `attach`.
 #[utoipa::path(post, path = "/api/v1/servers/{name}/start", tag = "sandboxes",
     params(("Gig-Profile" = Option<String>, Header, description = "whose it is, where a token acts for others: \
@@ -138,7 +180,7 @@ pub(crate) async fn start(
     } else {
         StatusCode::OK
     };
-    Ok((status, Json(started.into())))
+    Ok((status, Json(started)))
 }
 
 /// Asks a sandbox to end: SIGTERM, ten seconds later SIGKILL. Others' only for who oversees them.
@@ -184,7 +226,7 @@ pub(crate) async fn listed(
 ) -> Result<Vec<SandboxView>, Problem> {
     caller.require(Permission::Look)?;
     let known = app.control.sandboxes().into_iter().map(SandboxView::from);
-    let mut all: Vec<SandboxView> = known.chain(one_sandbox::elsewhere(app).await).collect();
+    let mut all: Vec<SandboxView> = known.chain(one_sandbox::elsewhere(app).await?).collect();
     all.retain(|one| caller.reaches(&one.server) && sight.takes_in(&one.profile));
     // An id begins with the time.
     all.sort_by(|one, other| other.id.cmp(&one.id));
@@ -241,7 +283,7 @@ pub(crate) async fn start_server(
     caller: &Caller,
     server: String,
     whose: Whose,
-) -> Result<(bool, SandboxFacts), Problem> {
+) -> Result<(bool, SandboxView), Problem> {
     caller.require(Permission::RunSandboxes)?;
     // What is no server's name is not for the record, whoever sends it.
     let name: Name = server.parse()?;
@@ -267,14 +309,17 @@ pub(crate) async fn start_server(
         Instance::Runs(facts) => {
             app.record(tell(facts.id, "sandbox start asked for: it runs"))
                 .await?;
-            Ok((false, facts))
+            Ok((false, facts.into()))
         }
         Instance::UnderWay(id, start) => {
             let words = "sandbox start asked for: it is being started";
             app.record(tell(id, words)).await?;
-            Ok((false, start.await?))
+            Ok((false, start.await?.into()))
         }
-        Instance::New(start) => Ok((true, start.await?)),
+        Instance::New(start) => {
+            let started = start.await?;
+            Ok((matches!(started, Started::Here(_)), started.into()))
+        }
     }
 }
 
@@ -310,7 +355,7 @@ pub(crate) async fn stop_sandbox(
 pub(crate) enum Stoppable {
     /// By this gig.
     Here(SandboxFacts),
-    /// By another node, as far as the record says.
+    /// By another node.
     Elsewhere(SandboxView),
 }
 

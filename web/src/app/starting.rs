@@ -10,6 +10,7 @@ use gig_audit::Entry;
 use gig_policy::SandboxId;
 use http::StatusCode;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::App;
 use crate::{
@@ -18,8 +19,10 @@ use crate::{
     control::{
         Attached, ControlError, Decide, Decided, Registered, Registration, SandboxFacts, Wanted,
     },
+    credential::Digest,
     in_force,
-    store::{Server, ServerKind, folded},
+    one_sandbox::has_others,
+    store::{Claim, Claimed, RunningRow, Server, ServerKind, ServerSpec, folded},
 };
 
 /// Starts that are under way, by server and profile.
@@ -32,7 +35,34 @@ struct Begun {
     start: Shared<Starting>,
 }
 
-type Starting = BoxFuture<'static, Result<SandboxFacts, Problem>>;
+type Starting = BoxFuture<'static, Result<Started, Problem>>;
+
+/// Where the sandbox of a server and a profile is.
+#[derive(Debug, Clone)]
+pub(crate) enum Started {
+    /// It was started here.
+    Here(SandboxFacts),
+    /// Another node has it.
+    There(Box<RunningRow>),
+}
+
+/// Which sandboxes this node has claimed of a fleet, and whether each has started.
+#[derive(Default)]
+pub(crate) struct Claims(Mutex<HashMap<SandboxId, bool>>);
+
+impl Claims {
+    /// Those that have started, and may be over.
+    pub(crate) fn started(&self) -> Vec<SandboxId> {
+        let claims = self.0.lock();
+        let started = claims.iter().filter(|(_, started)| **started);
+        started.map(|(id, _)| *id).collect()
+    }
+
+    /// The store has forgotten them.
+    pub(crate) fn forget(&self, ids: &[SandboxId]) {
+        self.0.lock().retain(|id, _| !ids.contains(id));
+    }
+}
 
 /// The sandbox of a server and a profile.
 pub(crate) enum Instance {
@@ -47,7 +77,7 @@ pub(crate) enum Instance {
 impl App {
     /// The sandbox of a registered server for a profile: the one that runs, the one that is being started,
     /// or a new one, of which `tell` says what is recorded before. One that runs what the server was before
-    /// it was changed is asked to end, and that is recorded, too.
+    /// it was changed is asked to end, and that is recorded, too. In a fleet one node at a time has it.
     pub(crate) fn instance(
         self: &Arc<Self>,
         server: &Server,
@@ -71,6 +101,12 @@ impl App {
         }
         let id = SandboxId::new(uuid::Uuid::now_v7());
         let (app, name, profile) = (Arc::clone(self), pair.0.clone(), Arc::clone(profile));
+        let claim = Claim {
+            server: pair.0.clone(),
+            profile: pair.1.clone(),
+            sandbox: id.to_string(),
+            spec: tag(&server.spec),
+        };
         let start = async move {
             for old in before {
                 app.record(tell(old.id, "sandbox stop: its server was changed"))
@@ -78,8 +114,16 @@ impl App {
                 // One that ends by itself at this moment is what was wanted.
                 let _ended = app.control.stop(old.id);
             }
-            app.record(tell(id, "sandbox start asked for")).await?;
-            app.start(name, id, profile).await
+            if let Some(theirs) = app.claim(claim, id, &tell).await? {
+                return Ok(Started::There(theirs));
+            }
+            let started = async {
+                app.record(tell(id, "sandbox start asked for")).await?;
+                app.start(name, id, profile).await
+            };
+            let started = started.await;
+            app.claimed(id, started.is_ok()).await;
+            started.map(Started::Here)
         };
         let start = start.boxed().shared();
         // It goes on when nobody waits any more: half of it cannot be given up, and who asks next gets it.
@@ -90,6 +134,83 @@ impl App {
         };
         under_way.insert(pair, begun);
         Instance::New(start)
+    }
+
+    /// Claims a sandbox that is to start, in a fleet; where another node has one of the same server and profile that is
+    /// answered instead, once it runs. One of what the server was before is asked to end, and waited for.
+    async fn claim(
+        self: &Arc<Self>,
+        claim: Claim,
+        id: SandboxId,
+        tell: &(impl Fn(SandboxId, &str) -> Entry + Send + Sync),
+    ) -> Result<Option<Box<RunningRow>>, Problem> {
+        if !has_others(self) {
+            return Ok(None);
+        }
+        let begun = Instant::now();
+        let mut asked_to_end = false;
+        loop {
+            let (node, claim) = (self.node.clone(), claim.clone());
+            // Given up in the middle it may be claimed: then it is released as what did not start.
+            self.claims.0.lock().insert(id, false);
+            let claimed = self.ask(move |store| store.claim(&node, &claim)).await;
+            if !matches!(claimed, Ok(Claimed::Mine)) {
+                self.claimed(id, false).await;
+            }
+            let why = match claimed? {
+                Claimed::Mine => return Ok(None),
+                // It has just begun, or was cut off: it says so at its next look.
+                Claimed::Unknown => "other nodes do not see that this one lives".to_owned(),
+                Claimed::Theirs {
+                    node,
+                    sandbox,
+                    same,
+                } => {
+                    let theirs = SandboxId::new(sandbox.parse().map_err(Problem::internal)?);
+                    if same {
+                        let running = self.ask(move |store| store.running_one(&sandbox)).await?;
+                        if let Some(row) = running {
+                            let words = format!("sandbox start asked for: it runs on {node}");
+                            self.record(tell(theirs, &words)).await?;
+                            return Ok(Some(Box::new(row)));
+                        }
+                    } else if !std::mem::replace(&mut asked_to_end, true) {
+                        self.record(tell(theirs, "sandbox stop: its server was changed"))
+                            .await?;
+                        let now = self.now();
+                        self.ask(move |store| store.ask_to_stop(theirs, now))
+                            .await?;
+                    }
+                    format!(
+                        "node {node} has the sandbox of this server and profile, and it neither runs nor ends"
+                    )
+                }
+            };
+            if begun.elapsed() > THEIRS {
+                return Err(Problem::unavailable(&format!(
+                    "{why}: try again in a moment"
+                )));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// What was claimed runs, or never will.
+    async fn claimed(self: &Arc<Self>, id: SandboxId, started: bool) {
+        if !has_others(self) {
+            return;
+        }
+        if started {
+            self.claims.0.lock().insert(id, true);
+            return;
+        }
+        self.claims.0.lock().remove(&id);
+        let sandbox = id.to_string();
+        if let Err(problem) = self.ask(move |store| store.release(&sandbox)).await {
+            tracing::warn!(why = problem.detail, sandbox = %id, "the claim of what did not start stays: it is tried again");
+            // As what has ended.
+            self.claims.0.lock().insert(id, true);
+        }
     }
 
     /// Somebody has this sandbox started, or uses it: what it asks for and waits for is theirs as well.
@@ -209,6 +330,15 @@ pub(crate) fn has_program(server: &Server) -> Result<(), Problem> {
     }
 }
 
+/// Of what a server is; not of when it was registered.
+fn tag(spec: &ServerSpec) -> String {
+    Digest::of(&serde_json::to_string(spec).unwrap_or_default()).words()
+}
+
+/// For what another node starts or ends: a program has ten seconds to end.
+const THEIRS: Duration = Duration::from_secs(25);
+/// Between two looks at that.
+const LOOK: Duration = Duration::from_millis(250);
 /// For one of these places.
 const IN_LINE: Duration = Duration::from_secs(20);
 /// For the last words to all.

@@ -53,6 +53,11 @@ impl FakeControl {
         facts
     }
 
+    /// One that was asked to end takes its time.
+    pub(crate) fn put_back(&self, facts: SandboxFacts) {
+        self.running.lock().push(facts);
+    }
+
     /// The same for somebody.
     pub(crate) fn run_for(&self, server: &str, policy: &str, profile: &str) {
         let id = SandboxId::new(uuid::Uuid::now_v7());
@@ -228,6 +233,10 @@ impl Control for FakeControl {
     fn stop(&self, id: SandboxId) -> Result<(), ControlError> {
         self.running.lock().retain(|sandbox| sandbox.id != id);
         Ok(())
+    }
+
+    fn lose(&self, id: SandboxId) {
+        self.running.lock().retain(|sandbox| sandbox.id != id);
     }
 
     fn log(&self, _: SandboxId) -> Option<SandboxLog> {

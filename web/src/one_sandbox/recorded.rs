@@ -1,6 +1,6 @@
 //! A sandbox as its start and its end in the record tell of it.
 
-use std::{collections::HashMap, net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc};
 
 use gig_audit::{
     Deed, Event,
@@ -9,7 +9,7 @@ use gig_audit::{
 };
 use gig_policy::SandboxId;
 
-use super::{ELSEWHERE, ENDED, Known, LOST};
+use super::{ELSEWHERE, ENDED, Known, LOST, has_others};
 use crate::{api::sandboxes::SandboxView, api_error::Problem, app::App};
 
 /// The sandbox, if the record has its start or its end.
@@ -23,60 +23,18 @@ pub(super) async fn read(app: &Arc<App>, id: SandboxId) -> Result<Option<Known>,
     {
         let page = app.search(begun_since(start)).await?;
         let mut rows = page.records.iter().map(|found| &found.row);
-        if rows.any(|row| has_begun_since(row, start)) {
+        let begun_since = rows.any(|row| has_begun_since(row, start));
+        if begun_since || (has_others(app) && !lives(app, &known.node).await?) {
             known.view.state = LOST;
         }
     }
     Ok(known)
 }
 
-/// What runs on other nodes, as far as the newest [`MOST`] starts and ends tell.
-pub(super) async fn elsewhere(app: &Arc<App>) -> Result<Vec<SandboxView>, Problem> {
-    let mut of_each: HashMap<String, Vec<Row>> = HashMap::new();
-    let mut query = Query {
-        filter: Filter {
-            event: vec![START.to_owned(), EXIT.to_owned()],
-            ..Filter::default()
-        },
-        before: None,
-        limit: AT_ONCE,
-    };
-    for _ in 0..MOST / AT_ONCE {
-        let page = app.search(query.clone()).await?;
-        for found in page.records {
-            let Some(sandbox) = found.row.sandbox.clone() else {
-                continue;
-            };
-            if found.row.node != *app.node {
-                of_each.entry(sandbox).or_default().push(found.row);
-            }
-        }
-        query.before = page.next;
-        if query.before.is_none() {
-            break;
-        }
-    }
-    let mut begun: HashMap<String, Vec<Row>> = HashMap::new();
-    let mut running = Vec::new();
-    for rows in of_each.into_values() {
-        let Some(start) = rows.iter().find(|row| row.event == START) else {
-            continue;
-        };
-        let Some(known) = told(&rows, &app.node).filter(|known| known.view.state == ELSEWHERE)
-        else {
-            continue;
-        };
-        if !begun.contains_key(&start.node) {
-            let page = app.search(begun_since(start)).await?;
-            let rows = page.records.into_iter().map(|found| found.row);
-            begun.insert(start.node.clone(), rows.collect());
-        }
-        let since = begun.get(&start.node).into_iter().flatten();
-        if !{ since }.any(|row| has_begun_since(row, start)) {
-            running.push(known.view);
-        }
-    }
-    Ok(running)
+/// Whether a node has said lately that it lives.
+async fn lives(app: &App, node: &str) -> Result<bool, Problem> {
+    let nodes = app.ask(|store| store.nodes()).await?;
+    Ok(nodes.iter().any(|one| one.name == node && !one.gone))
 }
 
 /// The gig that recorded `start` began to serve again: what it ran before is no more.
@@ -179,9 +137,6 @@ pub(super) fn second(time: &str) -> String {
     format!("{seconds}Z")
 }
 
-/// As many sandboxes as a fleet of some nodes starts in a while.
-const MOST: usize = 5000;
-const AT_ONCE: usize = 1000;
 /// Other records may say that somebody begins to serve.
 const FEW: usize = 20;
 const START: &str = "sandbox.start";

@@ -23,7 +23,7 @@ use crate::{
     app::App,
     auth::{Caller, origin},
     document::moment,
-    drafts::Draft,
+    drafts::{self, Draft},
     role::Permission,
 };
 
@@ -93,10 +93,10 @@ pub(crate) async fn form(
     let wanted = name.clone();
     let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
     if caller.session.is_some() && opened.without == "draft" && !origin::is_led_here(&headers) {
-        app.drafts.drop(&caller.name, &name);
+        drafts::forget(&app, &caller.name, &name).await?;
         return Ok(to(&format!("/policies/{}/edit", in_query(&name))));
     }
-    let draft = opened.draft(&app, &caller, &name);
+    let draft = opened.draft(&app, &caller, &name).await?;
     let mut page = EditPage::of(&caller, known.as_str());
     let assign = draft.as_ref().map_or(&opened.assign, |draft| &draft.assign);
     match page.assigned(&app, &caller, assign.clone()).await {
@@ -181,7 +181,8 @@ pub(crate) async fn submit(
     let person = Arc::clone(&caller.name);
     let saved = save_written(&app, &caller, name.clone(), Some(edited.version), written).await;
     if saved.is_ok() {
-        app.drafts.drop(&person, &name);
+        // It goes by itself in a while.
+        let _late = drafts::forget(&app, &person, &name).await;
     }
     match saved {
         Ok(Saved::Version(_)) => Ok(to(&back)),
@@ -199,11 +200,18 @@ pub(crate) async fn submit(
 
 impl Opened {
     /// What this person typed before they were signed out: where nothing else is asked for.
-    fn draft(&self, app: &App, caller: &Caller, policy: &str) -> Option<Draft> {
+    async fn draft(
+        &self,
+        app: &App,
+        caller: &Caller,
+        policy: &str,
+    ) -> Result<Option<Draft>, Problem> {
         let plain = self.record.is_empty() && self.suggest.is_empty() && self.assign.is_empty();
         // A token types nothing.
-        let person = caller.session.as_ref().map(|_| &caller.name)?;
-        plain.then(|| app.drafts.of(person, policy, app.now()))?
+        if !plain || caller.session.is_none() {
+            return Ok(None);
+        }
+        drafts::of(app, &caller.name, policy).await
     }
 
     /// Where another site may lead: not to a form that is filled in and one click from being saved.

@@ -53,7 +53,7 @@ impl SandboxPage {
     fn state(&self) -> String {
         let node = &self.all.node;
         match self.one.state {
-            ELSEWHERE => format!("on {node}, as far as the record says"),
+            ELSEWHERE => format!("on {node}"),
             LOST => format!("with the gig on {node} that ran it, before its end was recorded"),
             _ => String::new(),
         }

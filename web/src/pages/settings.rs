@@ -8,7 +8,10 @@ use axum::{extract::State, http::StatusCode};
 
 use super::{Answer, Frame, shown_as};
 use crate::{
-    api::webhooks::{WebhookView, webhooks},
+    api::{
+        nodes::{NodeView, nodes},
+        webhooks::{WebhookView, webhooks},
+    },
     api_error::Problem,
     app::App,
     auth::Caller,
@@ -26,11 +29,21 @@ struct SettingsPage {
     webhooks: Vec<WebhookView>,
     about: Vec<(&'static str, String)>,
     health: Vec<Health>,
+    /// Of a fleet.
+    nodes: Vec<NodeView>,
     /// What was found, where somebody asked for it.
     examined: Option<Vec<Examined>>,
 }
 
 impl SettingsPage {
+    /// The class of the colour of a node's state.
+    fn alive(&self, one: &NodeView) -> &'static str {
+        match one.state {
+            "lives" => "works",
+            _ => "broken",
+        }
+    }
+
     /// The class of a state's colour.
     fn class(&self, one: &Examined) -> &'static str {
         match one.state.as_str() {
@@ -108,6 +121,7 @@ pub(super) async fn page(app: &Arc<App>, caller: &Caller, shown: Shown) -> Answe
         webhooks: webhooks(app, caller).await?,
         about: app.about.clone(),
         health: app.health().await,
+        nodes: nodes(app, caller).await?,
         examined: shown.examined,
     };
     Ok(shown_as(status, &page))

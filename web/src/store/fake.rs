@@ -35,6 +35,13 @@ impl FakeStore {
             panics: AtomicU64::default(),
         }
     }
+
+    /// As if another node had done so.
+    pub(crate) fn take_for_dead(&self, node: &str) {
+        let sql = "UPDATE nodes SET gone = seen WHERE name = ?1";
+        let bury = |db: &Transaction<'_>| db.execute(sql, [node]);
+        assert_eq!(self.kept.read(bury).unwrap(), 1);
+    }
 }
 
 impl Tables for FakeStore {

@@ -32,8 +32,10 @@ macro_rules! on_both {
 }
 
 mod accounts;
+mod drafts;
 mod factors;
 mod held;
+mod nodes;
 pub(crate) mod once;
 mod second_self;
 mod setup;

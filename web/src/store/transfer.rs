@@ -150,6 +150,10 @@ const PASSING: &[&str] = &[
     "written",
     "tries",
     "stops",
+    "nodes",
+    "running",
+    "claims",
+    "drafts",
 ];
 
 impl PostgresStore {

@@ -84,6 +84,8 @@ impl Doing {
             Deed::RecordExport => Self::Thing("record", (2, "Read")),
             Deed::RecordPrune => Self::Thing("record", DELETE),
             Deed::ServeStart => Self::Thing("appliance", (OTHER, "Start")),
+            Deed::NodeLost => Self::Thing("appliance", (OTHER, "Lose")),
+            Deed::SandboxLost => Self::Thing("sandbox", (OTHER, "Lose")),
             Deed::BackupMake => Self::Thing("backup", CREATE),
             Deed::BackupRestore => Self::Thing("appliance", (OTHER, "Restore")),
         }

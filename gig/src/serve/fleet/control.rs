@@ -128,6 +128,12 @@ impl Control for FleetHandle {
         Ok(())
     }
 
+    fn lose(&self, id: SandboxId) {
+        if let Ok(member) = self.0.running(id) {
+            member.ask_to_end(EndCause::Lost);
+        }
+    }
+
     fn lines(&self, asked: &LogAsked) -> Result<LogPage, ControlError> {
         self.0.kept.read(asked).map_err(|error| {
             tracing::error!(%error, server = asked.server, "the log of a server cannot be read");

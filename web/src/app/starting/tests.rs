@@ -20,11 +20,18 @@ async fn ask(lab: &Lab, server: &str, profile: &str) -> Result<(bool, SandboxFac
     match lab.app.instance(&known, &profile.into(), tell) {
         Instance::Runs(facts) => Ok((false, facts)),
         Instance::UnderWay(id, start) => {
-            let facts = start.await?;
+            let facts = here(start.await?);
             assert_eq!(facts.id, id);
             Ok((false, facts))
         }
-        Instance::New(start) => Ok((true, start.await?)),
+        Instance::New(start) => Ok((true, here(start.await?))),
+    }
+}
+
+fn here(started: Started) -> SandboxFacts {
+    match started {
+        Started::Here(facts) => facts,
+        Started::There(row) => panic!("another node has {row:?}"),
     }
 }
 

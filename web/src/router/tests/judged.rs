@@ -33,7 +33,11 @@ impl Operation {
 /// Where lists are asked for whole: all that answer with `items`, but what waits, which is bounded, and the health of
 /// each layer.
 pub(super) fn lists() -> impl Iterator<Item = &'static str> {
-    let whole = ["GET /api/v1/held", "GET /api/v1/health"];
+    let whole = [
+        "GET /api/v1/held",
+        "GET /api/v1/health",
+        "GET /api/v1/nodes",
+    ];
     let known = OPERATIONS.iter().map(|one| one.at);
     known.filter(move |at| {
         let path = at.strip_prefix("GET /api/v1/").unwrap_or_default();
