@@ -1,8 +1,8 @@
 //! `gig run`: one sandbox, from its command line to its exit status.
 //!
 //! The order is the promise: the hub and the record exist before the sandbox, the sandbox is bound to
-//! its policy and its start recorded before its first instruction, and after its last process its
-//! connections are closed before the address is given up.
+//! its policy and its start recorded before its first instruction, and after its last process what it wrote is
+//! delivered and its connections are closed before the address is given up.
 
 mod drawn;
 mod environment;
@@ -46,16 +46,27 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
         .context("cannot start gig's own runtime")?;
     // Before anything else: what arrives while the parts come up is for the program too, and must not
     // end gig in the middle of it.
-    let signals = runtime.block_on(async { Signals::listen() })?;
+    let mut signals = runtime.block_on(async { Signals::listen() })?;
     // The hub is made on this thread, the one that lives as long as gig: it dies with its maker.
     let (mut wired, prepared, seat) = wire::start(&settings)?;
     let status = runtime.block_on(async {
         let mut starved = false;
         let status = match wired.go(prepared).await {
             Ok(mut running) => {
-                let status = guard(&mut running, signals, seat, settings.timeout).await;
+                let status = guard(&mut running, &mut signals, seat, settings.timeout).await;
                 starved = running.ran_out_of_memory();
-                status
+                if let Ok(ended) = &status
+                    && !ended.forced
+                {
+                    let interrupted = async {
+                        tokio::select! {
+                            () = signals.ending() => {}
+                            () = at(ended.deadline) => tell_timeout(settings.timeout),
+                        }
+                    };
+                    wired.drain(interrupted).await;
+                }
+                status.map(|ended| ended.status)
             }
             Err(error) => Err(error),
         };
@@ -81,13 +92,22 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
     status
 }
 
+/// How a program ended.
+struct Ended {
+    status: ExitStatus,
+    /// Somebody wanted it to, by the time limit or by a signal: nothing more of it is waited for.
+    forced: bool,
+    /// When the time limit is reached.
+    deadline: Option<Instant>,
+}
+
 /// Forwards signals, keeps the window size and the time limit, until the last process is dead.
 async fn guard(
     running: &mut Running,
-    mut signals: Signals,
+    signals: &mut Signals,
     seat: Seat,
     timeout: Option<Duration>,
-) -> anyhow::Result<ExitStatus> {
+) -> anyhow::Result<Ended> {
     let Seat {
         mut terminal,
         relays,
@@ -96,7 +116,7 @@ async fn guard(
         terminal.connect()?;
     }
     let mut deadline = timeout.map(|limit| Instant::now() + limit);
-    let mut asked_to_end = false;
+    let (mut asked_to_end, mut signalled) = (false, false);
     let status = loop {
         tokio::select! {
             status = running.wait() => break status.context("lost sight of the program")?,
@@ -107,6 +127,7 @@ async fn guard(
                     }
                 }
                 signals::Received::Forward(signal) => {
+                    signalled |= signals::is_ending(signal);
                     if let Some(terminal) = &mut terminal {
                         if signal == Signal::CONT {
                             // Stopped by a signal that nobody hears of.
@@ -147,7 +168,12 @@ async fn guard(
         terminal.finish();
     }
     relays.into_iter().for_each(Relay::finish);
-    Ok(ExitStatus(status.code()))
+    let died = signalled && status.signal().is_some();
+    Ok(Ended {
+        status: ExitStatus(status.code()),
+        forced: asked_to_end || died,
+        deadline,
+    })
 }
 
 fn tell_timeout(limit: Option<Duration>) {

@@ -28,7 +28,7 @@ use crate::{
     enforce::connect::{Attempt, refuse_connect},
     http::refuse::proxy_status,
     queues::accept_waiting,
-    subject::Subject,
+    subject::{Arriving, Subject},
     worker::{Identities, Worker},
 };
 
@@ -69,7 +69,7 @@ pub struct Handed {
 /// What is known of a connection that came out of a socket.
 #[derive(Debug, Clone)]
 struct Arrived {
-    subject: Arc<Subject>,
+    arriving: Arriving,
     source: SocketAddr,
     door: Door,
     entrance: Arc<Entrance>,
@@ -147,7 +147,7 @@ impl Crew {
             return;
         };
         let arrived = Arrived {
-            subject,
+            arriving: subject.arriving(),
             source,
             door,
             entrance: Arc::clone(entrance),
@@ -199,11 +199,12 @@ fn admit(crew: &Crew, stream: TcpStream, arrived: Arrived) {
         return;
     }
     let Arrived {
-        subject,
+        arriving,
         source,
         door,
         entrance,
     } = arrived;
+    let subject = Arc::clone(arriving.subject());
     let worker = &crew.worker;
     let full = subject.connections() >= worker.shared.descriptors.for_sandbox();
     let accepted = if full {

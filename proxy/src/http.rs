@@ -22,6 +22,7 @@ pub mod limits;
 pub mod linger;
 mod live;
 pub mod meant;
+mod outliving;
 pub mod pipe;
 pub mod refuse;
 pub mod service;

@@ -2,7 +2,8 @@
 //!
 //! Bounded: one thread-wide scratch buffer for all connections, and at most that much held for a
 //! side that does not take it; an idle connection holds no buffer at all. Half-closes are passed on.
-//! When to cut it short (revocation, shutdown) is told by the caller.
+//! When to cut it short (revocation, shutdown) is told by the caller. Once the sandbox's programs have ended nobody
+//! reads what an origin says: what they wrote goes to its end, and then the connection is over.
 
 use std::{
     cell::RefCell,
@@ -21,14 +22,14 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-use crate::subject::Subject;
+use crate::{seldom::Seldom, subject::Subject};
 
 /// What holds while bytes pass.
 #[derive(Debug, Clone)]
 pub struct SpliceLimits {
     /// No byte in either direction for this long ends it.
     pub idle: Duration,
-    /// Whose upload allowance the bytes count against.
+    /// Whose upload allowance the bytes count against, and whose programs may end.
     pub subject: Arc<Subject>,
 }
 
@@ -123,7 +124,12 @@ where
     let mut last = Instant::now();
     let deadline = sleep_until(last + limits.idle);
     tokio::pin!(deadline);
+    let ended = limits.subject.ended();
+    tokio::pin!(ended);
+    let mut called = Seldom::new(ended);
+    let mut unheard = false;
     poll_fn(|context| {
+        unheard = unheard || Pin::new(&mut called).poll(context).is_ready();
         let before = (meter.out, meter.back);
         let outward = poll_out(
             &mut out,
@@ -136,10 +142,20 @@ where
         if let Poll::Ready(Err(end)) = outward {
             return Poll::Ready(end);
         }
-        let backward = back.poll(&mut up, &mut down, context, &mut |count| {
-            meter.back += count as u64;
-            Ok(())
-        });
+        if unheard {
+            // What is not read would have the origin's connection end with a reset.
+            back.discard(&mut up, context);
+            if outward.is_ready() {
+                return Poll::Ready(SpliceEnd::Finished);
+            }
+        }
+        let backward = match unheard {
+            true => Poll::Pending,
+            false => back.poll(&mut up, &mut down, context, &mut |count| {
+                meter.back += count as u64;
+                Ok(())
+            }),
+        };
         if let Poll::Ready(Err(broke)) = backward {
             return Poll::Ready(
                 broke.towards(SpliceEnd::UpstreamBroke, SpliceEnd::DownstreamBroke),
@@ -149,7 +165,7 @@ where
             return Poll::Ready(SpliceEnd::Finished);
         }
         // Who is not read from is heard to break in no other way.
-        if out.is_deaf() && is_broken(&mut down, context) {
+        if !unheard && out.is_deaf() && is_broken(&mut down, context) {
             return Poll::Ready(SpliceEnd::DownstreamBroke);
         }
         if back.is_deaf() && is_broken(&mut up, context) {
@@ -242,6 +258,19 @@ impl Pump {
     /// Nothing is read now: all came, or what came does not go on.
     fn is_deaf(&self) -> bool {
         self.ended || !self.pending.is_empty()
+    }
+
+    /// Reads what comes, for nobody.
+    fn discard<R: AsyncRead + Unpin>(&mut self, from: &mut R, context: &mut Context<'_>) {
+        self.pending = Bytes::new();
+        let mut room = [0; DISCARDED_AT_ONCE];
+        while !self.ended {
+            let mut buffer = ReadBuf::new(&mut room);
+            match Pin::new(&mut *from).poll_read(context, &mut buffer) {
+                Poll::Ready(read) => self.ended = read.is_err() || buffer.filled().is_empty(),
+                Poll::Pending => return,
+            }
+        }
     }
 
     /// Moves what can be moved; ready when the reader ended and the writer was shut.
@@ -339,6 +368,8 @@ fn nonzero(count: usize) -> io::Result<usize> {
 
 /// Large enough that system calls do not decide the speed, small enough for a second-level cache.
 const SCRATCH_SIZE: usize = 64 * 1024;
+/// For the short while that nobody listens.
+const DISCARDED_AT_ONCE: usize = 4096;
 
 thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };

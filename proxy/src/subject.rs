@@ -3,7 +3,8 @@
 //! The policy can be replaced at any moment. Every open connection, and every request that may run
 //! long, has a place in the register; replacing the policy decides each of them again and cuts what
 //! is no longer allowed, or no longer allowed *in this way* (opened instead of inspected, towards a
-//! private address). Closing cuts them all and waits until they are gone.
+//! private address). Closing cuts them all and waits until they are gone. When the programs of a sandbox have
+//! ended, what they wrote and closed in order can be waited for first: nobody reads what still comes back.
 
 use std::{
     convert::Infallible,
@@ -18,8 +19,9 @@ use std::{
 use arc_swap::ArcSwap;
 use gig_policy::{DenyReason, Moment, Policy, SandboxId};
 use tokio::sync::{Notify, futures::Notified};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
-pub use self::register::{ConnectionFacts, ConnectionGuard};
+pub use self::register::{Arriving, ConnectionFacts, ConnectionGuard};
 use self::{places::Places, register::Register};
 use crate::{budget::Budget, credential::Wallet, dns::synthetic::SyntheticNames, wall_clock};
 
@@ -43,6 +45,8 @@ pub struct Subject {
     synthetic: SyntheticNames,
     budget: Budget,
     register: Register,
+    /// Its programs have ended.
+    ending: CancellationToken,
     places: Arc<Places>,
     /// Kept once it is there: nothing of a sandbox goes unwatched again.
     wallet: OnceLock<Arc<Wallet>>,
@@ -80,6 +84,7 @@ impl Subject {
             synthetic: SyntheticNames::new(),
             budget: Budget::new(),
             register: Register::new(),
+            ending: CancellationToken::new(),
             places: Arc::default(),
             server: OnceLock::new(),
             profile: OnceLock::new(),
@@ -230,6 +235,12 @@ impl Subject {
         &self.places
     }
 
+    /// Notes a connection that came out of a socket and has no place yet.
+    #[must_use]
+    pub fn arriving(self: &Arc<Self>) -> Arriving {
+        Arriving::new(Arc::clone(self))
+    }
+
     /// Takes a place for a connection that was just accepted and is for nobody yet.
     ///
     /// # Errors
@@ -265,6 +276,23 @@ impl Subject {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.register.is_closed()
+    }
+
+    /// Says that its programs have ended: of what is open only what they wrote still matters.
+    pub fn end(&self) {
+        self.ending.cancel();
+    }
+
+    /// Completes when its programs have ended.
+    pub fn ended(&self) -> WaitForCancellationFuture<'_> {
+        self.ending.cancelled()
+    }
+
+    /// Completes when none of its connections is open or on its way to a thread: what its programs wrote, and
+    /// closed in order, is with the origins, or cannot go there. To be called after [`Subject::end`]; how
+    /// long that may take is for who waits. Safe to drop.
+    pub async fn drained(&self) {
+        self.register.drained().await;
     }
 
     /// Cuts every connection, refuses new ones, and returns when the last guard is gone. Dropping the

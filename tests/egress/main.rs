@@ -13,6 +13,7 @@ mod hashicorp;
 mod interim;
 mod java;
 mod kinds;
+mod last_written;
 mod logins;
 mod node;
 mod nowhere;

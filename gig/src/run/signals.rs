@@ -77,6 +77,25 @@ impl Signals {
             None => std::future::pending().await,
         }
     }
+
+    /// Completes at the next one that wants an end, when there is no program any more.
+    pub(crate) async fn ending(&mut self) {
+        loop {
+            match self.next().await {
+                Received::Forward(signal) if is_ending(signal) => return,
+                Received::Stop => stop_self(),
+                Received::Forward(_) | Received::Window => {}
+            }
+        }
+    }
+}
+
+/// Whether who sends it wants an end.
+pub(crate) const fn is_ending(signal: Signal) -> bool {
+    matches!(
+        signal,
+        Signal::TERM | Signal::INT | Signal::HUP | Signal::QUIT
+    )
 }
 
 /// Signals that are ignored now, as the kernel's bit mask of them (proc_pid_status(5)); who cannot tell

@@ -200,7 +200,28 @@ impl Wired {
         prepared.go().context("cannot start the program")
     }
 
-    /// After the last process: closes its connections, gives its address up, records its end.
+    /// After the last process: what it wrote and closed in order is delivered, as it would be without gig, until
+    /// `interrupted` completes or the time for it is over. Nothing is waited for where nothing is under way.
+    pub(crate) async fn drain(&self, interrupted: impl Future<Output = ()>) {
+        let Some(egress) = &self.egress else { return };
+        egress.subject.end();
+        let queues = egress.proxy.queues();
+        let delivered = async {
+            // Without this a thread of the proxy has ended, and with it what it served.
+            if queues.emptied().await.is_ok() {
+                egress.subject.drained().await;
+            }
+        };
+        tokio::select! {
+            () = delivered => {}
+            () = interrupted => {}
+            () = tokio::time::sleep(DELIVERY) => tracing::warn!(
+                "what the program wrote last was not taken in time: the rest is dropped"
+            ),
+        }
+    }
+
+    /// Closes its connections, gives its address up, records its end.
     pub(crate) async fn finish(&mut self, status: ExitStatus, findings: &[&str]) {
         if let Some(egress) = self.egress.take() {
             egress.subject.close().await;
@@ -273,5 +294,7 @@ fn workers() -> usize {
 pub(super) const SLOTS: u16 = 1;
 /// One sandbox rarely keeps more than two processors busy with TLS.
 const MOST_WORKERS: usize = 2;
+/// A person waits for the end of the run, and a kernel would go on for minutes.
+pub(crate) const DELIVERY: Duration = Duration::from_secs(5);
 /// A disk that has not answered by now will not.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);

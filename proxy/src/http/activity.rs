@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// Whether anything moves on a connection: coarse, for deadlines that span requests and bodies.
@@ -16,12 +17,35 @@ pub struct Activity {
     moved: AtomicU64,
     busy: AtomicUsize,
     held: AtomicUsize,
+    /// When all of the last request was handed to its origin's connection.
+    handed: Mutex<Option<Instant>>,
 }
 
 impl Activity {
     /// Something moved.
     pub fn touch(&self) {
         self.moved.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A request begins, of a connection that has one at a time.
+    pub fn begin(&self) {
+        *self.handed.lock() = None;
+    }
+
+    /// All of a request was handed to its origin's connection.
+    pub fn hand(&self) {
+        *self.handed.lock() = Some(Instant::now());
+    }
+
+    /// Completes when the last request was handed over and has had `time` since then.
+    pub async fn gone(&self, time: Duration) {
+        loop {
+            let handed = *self.handed.lock();
+            if let Some(handed) = handed {
+                return tokio::time::sleep_until(handed + time).await;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
     }
 
     /// A request runs until the value is dropped.
@@ -93,3 +117,5 @@ impl Drop for Busy {
 
 /// How often it is looked whether something moved: deadlines are met within this.
 const LOOK_EVERY: Duration = Duration::from_secs(15);
+/// While a program that has gone is waited for.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);

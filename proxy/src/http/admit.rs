@@ -57,7 +57,9 @@ pub async fn admit(
         };
         let decide_again = |policy: &Policy| allowed(policy, asked, at);
         // Who serves the connection drops this when the program goes away.
+        session.set_asking(true);
         let outcome = waiting.wait(decide_again, std::future::pending()).await;
+        session.set_asking(false);
         match outcome {
             Outcome::Again(heard) => {
                 asked.heard = Some(Box::new(heard));

@@ -269,7 +269,7 @@ impl Streaming {
             let passed = match frame {
                 None => {
                     self.ended = true;
-                    self.progress.finished.store(true, Ordering::Release);
+                    self.finish();
                     self.last_octets()
                 }
                 Some(Err(error)) => {
@@ -301,7 +301,7 @@ impl Streaming {
         }
         let whole = self.incoming.is_end_stream();
         if whole {
-            self.progress.finished.store(true, Ordering::Release);
+            self.finish();
         }
         let Some(credentials) = &mut self.credentials else {
             return Ok(Some(frame));
@@ -317,6 +317,12 @@ impl Streaming {
             },
         };
         passed.map_err(|reason| self.stopped(reason))
+    }
+
+    /// All of it came and is on its way.
+    fn finish(&self) {
+        self.progress.finished.store(true, Ordering::Release);
+        self.passing.activity.hand();
     }
 
     /// What was held back when the body ended.

@@ -308,6 +308,9 @@ pub(super) async fn send(
         }
         ready.shape(lease.application());
         let (reused, harmless) = (lease.reused, ready.is_idempotent() && ready.is_bodiless());
+        if need == Need::Http1 && ready.is_repeatable() {
+            session.activity().hand();
+        }
         let sending = lease.send(&mut ready.request, interims);
         let sent = if interims.is_gated() {
             Box::pin(interims.going_on_late(sending)).await

@@ -26,6 +26,7 @@ use super::{
     incoming::Incoming,
     interject::Interjecting,
     limits,
+    outliving::Outliving,
     session::{Aim, Session},
     streams::Streams,
     upgrade::Tunnel,
@@ -117,6 +118,9 @@ where
         let interruption = tokio::select! {
             biased;
             ended = &mut connection => {
+                if ended.is_err() && session.application() == Application::Http1 {
+                    session.set_left();
+                }
                 record_refused(&session, ended.err().map(Unreadable::from)).await;
                 return session.take_tunnel().map_or(Ended::Done, Ended::Upgraded);
             }
@@ -222,36 +226,46 @@ async fn refuse(session: &Session, reason: DenyReason) {
     );
 }
 
-/// Answers one request, by either HTTP.
-pub(super) async fn answer(
+/// Answers one request, by either HTTP. Begun at the call: what is never polled is not dropped either, if its
+/// program left it behind.
+pub(super) fn answer(
     session: Arc<Session>,
     request: Request<Incoming>,
-) -> Response<Download> {
-    let _busy = session.activity().enter();
+) -> impl Future<Output = Response<Download>> + Send {
+    let busy = session.activity().enter();
     if !matches!(session.aim(), Aim::Denied(..)) {
         // What becomes of a request is recorded, whatever that is.
         session.set_told();
     }
-    let unread = session.application() == Application::Http1 && !request.body().is_end_stream();
+    let http1 = session.application() == Application::Http1;
+    let unread = http1 && !request.body().is_end_stream();
     let unseen = request.extensions().get() == Some(&Framing::Unseen);
-    match boxed(|| pipeline::exchange(&session, request)).await {
-        Ok(mut response) => {
-            if unseen && response.status() != StatusCode::SWITCHING_PROTOCOLS {
-                // RFC 9112 §6.1: it may have had a length beside its coding.
-                close(response.headers_mut());
+    if http1 {
+        session.activity().begin();
+    }
+    let asked = boxed(|| pipeline::exchange(Arc::clone(&session), request));
+    let asked = Outliving::new(Arc::clone(&session), asked);
+    async move {
+        let _busy = busy;
+        match asked.await {
+            Ok(mut response) => {
+                if unseen && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                    // RFC 9112 §6.1: it may have had a length beside its coding.
+                    close(response.headers_mut());
+                }
+                response
             }
-            response
-        }
-        Err(refusal) => {
-            if resets(&session, refusal.denial.reason) {
-                session.ending().abrupt();
+            Err(refusal) => {
+                if resets(&session, refusal.denial.reason) {
+                    session.ending().abrupt();
+                }
+                let mut told = refusal.response();
+                if unread {
+                    // The rest of the body is not waited for: no request can follow it.
+                    close(told.headers_mut());
+                }
+                told.map(|told| Download::Told(Some(told)))
             }
-            let mut told = refusal.response();
-            if unread {
-                // The rest of the body is not waited for: no request can follow it.
-                close(told.headers_mut());
-            }
-            told.map(|told| Download::Told(Some(told)))
         }
     }
 }

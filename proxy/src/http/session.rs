@@ -43,6 +43,10 @@ pub struct Session {
     /// The record holds what was asked for here.
     told: AtomicBool,
     answering: Mutex<Weak<Standing>>,
+    /// Its program has gone, in order.
+    left: AtomicBool,
+    /// A person is asked about its request.
+    asking: AtomicBool,
 }
 
 /// What a connection is for.
@@ -103,6 +107,8 @@ impl Session {
             signs: Arc::default(),
             told: AtomicBool::new(false),
             answering: Mutex::default(),
+            left: AtomicBool::new(false),
+            asking: AtomicBool::new(false),
         }
     }
 
@@ -209,6 +215,22 @@ impl Session {
     #[must_use]
     pub fn told(&self) -> bool {
         self.told.load(Ordering::Relaxed)
+    }
+
+    /// Its program has gone: what it asked for and came whole is not to be dropped with the connection.
+    pub fn set_left(&self) {
+        self.left.store(true, Ordering::Relaxed);
+    }
+
+    /// A person is asked about its request, or no longer.
+    pub fn set_asking(&self, asking: bool) {
+        self.asking.store(asking, Ordering::Relaxed);
+    }
+
+    /// Whether its request goes on without its program.
+    #[must_use]
+    pub fn leaves_requests(&self) -> bool {
+        self.left.load(Ordering::Relaxed) && !self.asking.load(Ordering::Relaxed)
     }
 
     /// Leaves what is to follow when the HTTP connection ends by an upgrade.

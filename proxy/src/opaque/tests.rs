@@ -140,3 +140,34 @@ async fn the_upload_allowance_ends_it_before_the_octets_leave() {
     assert_eq!(spliced.end, SpliceEnd::Refused(DenyReason::UploadLimit));
     assert_eq!(spliced.out, 900);
 }
+
+#[tokio::test]
+async fn what_a_program_wrote_before_it_ended_goes_to_an_origin_that_nobody_hears() {
+    for told_before in [false, true] {
+        let ((mut program, down), (up, mut origin)) = ends();
+        let limits = limits();
+        let subject = Arc::clone(&limits.subject);
+        let (written, read) = tokio::sync::oneshot::channel();
+        let program_side = async {
+            if told_before {
+                subject.end();
+            }
+            program.write_all(&[7; 900]).await.unwrap();
+            program.shutdown().await.unwrap();
+            subject.end();
+            written.send(()).unwrap();
+        };
+        let origin_side = async {
+            read.await.unwrap();
+            // More than anything holds: whoever waits for somebody to read it waits for ever.
+            origin.write_all(&[8; 9000]).await.unwrap();
+            let mut got = Vec::new();
+            origin.read_to_end(&mut got).await.unwrap();
+            got
+        };
+        let splicing = splice(Bytes::new(), down, up, &limits);
+        let (spliced, (), got) = tokio::join!(splicing, program_side, origin_side);
+        assert_eq!(got, [7; 900]);
+        assert_eq!((spliced.out, spliced.end), (900, SpliceEnd::Finished));
+    }
+}

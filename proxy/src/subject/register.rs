@@ -120,6 +120,40 @@ impl ConnectionFacts {
     }
 }
 
+/// A connection between its socket and its place in the register: the sandbox is not through before it has one.
+#[derive(Debug)]
+pub struct Arriving(Arc<Subject>);
+
+impl Arriving {
+    pub(super) fn new(subject: Arc<Subject>) -> Self {
+        subject.register.entries.lock().arriving += 1;
+        Self(subject)
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub const fn subject(&self) -> &Arc<Subject> {
+        &self.0
+    }
+}
+
+impl Clone for Arriving {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        let register = &self.0.register;
+        let mut entries = register.entries.lock();
+        entries.arriving = entries.arriving.saturating_sub(1);
+        if entries.is_through() {
+            register.empty.notify_waiters();
+        }
+    }
+}
+
 /// An open connection's (or running request's) place in the register. Dropping it gives the place up.
 #[derive(Debug)]
 pub struct ConnectionGuard {
@@ -307,8 +341,17 @@ pub(super) struct Register {
 struct Entries {
     closed: bool,
     connections: u32,
+    /// Connections that have no place yet.
+    arriving: u32,
     next: u64,
     open: HashMap<u64, Entry>,
+}
+
+impl Entries {
+    /// None of the sandbox's own connections is left. Those to origins may be kept.
+    const fn is_through(&self) -> bool {
+        self.connections == 0 && self.arriving == 0
+    }
 }
 
 #[derive(Debug)]
@@ -323,6 +366,7 @@ impl Register {
             entries: Mutex::new(Entries {
                 closed: false,
                 connections: 0,
+                arriving: 0,
                 next: 0,
                 open: HashMap::new(),
             }),
@@ -364,7 +408,7 @@ impl Register {
         if accepted {
             entries.connections = entries.connections.saturating_sub(1);
         }
-        if entries.open.is_empty() {
+        if entries.open.is_empty() || accepted && entries.is_through() {
             self.empty.notify_waiters();
         }
         drop(entries);
@@ -394,12 +438,21 @@ impl Register {
     }
 
     pub(super) async fn close(&self) {
+        self.until(|| self.shut()).await;
+    }
+
+    pub(super) async fn drained(&self) {
+        self.until(|| self.entries.lock().is_through()).await;
+    }
+
+    /// Asks each time that something is gone.
+    async fn until(&self, is_so: impl Fn() -> bool) {
         loop {
             let emptied = self.empty.notified();
             tokio::pin!(emptied);
             // Registered before the look, so that a guard dropped between the two is not missed.
             emptied.as_mut().enable();
-            if self.shut() {
+            if is_so() {
                 return;
             }
             emptied.await;

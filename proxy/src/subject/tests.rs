@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use gig_policy::{AppProtocol, DenyReason, Host, Moment, Policy, Port, SandboxId, Verdict};
 
 use super::{ConnectionFacts, Subject};
@@ -240,4 +241,29 @@ fn a_rule_that_has_ended_is_never_decided_by_whoever_asks_first() {
     let host = Host::parse("a.example").unwrap();
     let decided = subject.policy().decide_connect(&host, Port::HTTPS, None);
     assert!(matches!(decided, Verdict::Deny(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sandbox_is_through_when_none_of_its_own_connections_is_left() {
+    let subject = subject();
+    subject.set_policy(compiled("  - {host: api.example.com}\n"));
+    // One to an origin is kept for the next request: nobody waits for it.
+    let policy = subject.policy();
+    let _kept = subject.open(facts(&policy, "api.example.com", HTTPS)).unwrap();
+    let (guard, arriving) = (subject.accept().unwrap(), subject.arriving());
+    subject.end();
+    let drained = subject.drained();
+    tokio::pin!(drained);
+    for left in [Some(guard), None] {
+        let early = tokio::time::timeout(Duration::from_secs(1), drained.as_mut()).await;
+        assert!(early.is_err(), "through while something is left");
+        drop(left);
+    }
+    drop(arriving);
+    tokio::time::timeout(Duration::from_secs(1), drained)
+        .await
+        .unwrap();
+    // What it wrote is no reason to let anything new in or out.
+    subject.close().now_or_never();
+    assert!(subject.accept().is_err());
 }

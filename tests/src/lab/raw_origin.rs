@@ -9,7 +9,7 @@ use std::{
     net::{IpAddr, SocketAddr, TcpListener, TcpStream},
     sync::{Arc, Mutex},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
@@ -93,6 +93,22 @@ impl RawOrigin {
     #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         self.seen.lock().expect("the report").clone()
+    }
+
+    /// The same, when every connection has come to its end at the origin, too, or ten seconds are over.
+    ///
+    /// # Panics
+    /// As [`Self::seen`].
+    #[must_use]
+    pub fn heard_out(&self) -> Vec<Seen> {
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            let seen = self.seen();
+            if seen.iter().all(|seen| seen.closed) || Instant::now() > until {
+                return seen;
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Octets off the wire, over all connections.

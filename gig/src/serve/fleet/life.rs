@@ -25,7 +25,7 @@ use tokio::{
 
 use super::{
     Fleet, Machine, Member, REMEMBERED, idle,
-    parting::Parting,
+    parting::{Parting, deliver},
     seats::Seat,
     streams::{Held, Streams},
 };
@@ -351,6 +351,10 @@ async fn see_to(fleet: Arc<Fleet>, started: Started) {
     drop(running);
     let parting = match (&member.subject, lease) {
         (Some(subject), Some(lease)) => {
+            // Who had it ended wants it over.
+            if member.cause() == EndCause::Program {
+                deliver(&fleet, subject).await;
+            }
             let (theirs, subject) = (Arc::clone(&fleet), Arc::clone(subject));
             Some(Parting::begin(theirs, subject, lease, Arc::clone(&seat)).await)
         }

@@ -1,6 +1,6 @@
 //! How an address is taken from a sandbox that is over.
 //!
-//! Its connections are cut, then its link; what came before that and waits still is taken in, as the old
+//! What its programs wrote last is delivered. Its connections are cut, then its link; what came before that and waits still is taken in, as the old
 //! owner's; only then is the address free. Until that is shown it stays taken and bound to who had it, and so does
 //! their place among those who may start some. What fails is tried again for as long as hub and proxy are there.
 
@@ -81,6 +81,24 @@ impl Partings {
                 return Err(refused);
             }
         }
+    }
+}
+
+/// Waits, for no longer than a moment, until what the programs of `subject` wrote and closed in order before they
+/// ended is with the origins. Nothing is waited for where nothing is under way.
+pub(super) async fn deliver(fleet: &Fleet, subject: &Subject) {
+    let Ok(machine) = fleet.machine() else { return };
+    subject.end();
+    let delivered = async {
+        if machine.queues.emptied().await.is_ok() {
+            subject.drained().await;
+        }
+    };
+    if timeout(DELIVERY, delivered).await.is_err() {
+        tracing::warn!(
+            sandbox.id = %subject.id(),
+            "what a sandbox wrote last was not taken in time: the rest is dropped"
+        );
     }
 }
 
@@ -200,6 +218,8 @@ const LATER: Duration = Duration::from_millis(500);
 const LATEST: Duration = Duration::from_secs(60);
 /// Tens of milliseconds are usual.
 const A_MOMENT: Duration = Duration::from_secs(1);
+/// As long as a run waits.
+const DELIVERY: Duration = crate::run::wire::DELIVERY;
 /// When an operator is told: milliseconds are usual, and a host loaded to its limit takes a thousand times that.
 const LATE: Duration = Duration::from_secs(10);
 
