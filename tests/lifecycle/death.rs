@@ -87,7 +87,7 @@ fn a_dead_hub_ends_the_run_and_leaves_nothing() {
 
 /// What a start of gig could leave behind on its host.
 #[derive(Debug, PartialEq, Eq)]
-struct Surroundings {
+pub(crate) struct Surroundings {
     links: Vec<String>,
     mounts: usize,
     groups: BTreeSet<PathBuf>,
@@ -95,7 +95,7 @@ struct Surroundings {
 }
 
 impl Surroundings {
-    fn of(lab: &Lab) -> Self {
+    pub(crate) fn of(lab: &Lab) -> Self {
         let proc = PathBuf::from(format!("/proc/{}", lab.network.holder_pid(Side::Host)));
         let links = fs::read_to_string(proc.join("net/dev")).expect("the links");
         let links = links
@@ -115,7 +115,7 @@ impl Surroundings {
 
     /// Nothing of gig's is there that was not before. Other tests run beside this one, and their groups
     /// come and go: left behind is what is there whenever one looks.
-    fn are_all_there_is(mut self, lab: &Lab) {
+    pub(crate) fn are_all_there_is(mut self, lab: &Lab) {
         let before = std::mem::take(&mut self.groups);
         let mut left: Option<BTreeSet<PathBuf>> = None;
         let limit = Instant::now() + Duration::from_secs(60);
@@ -241,7 +241,7 @@ fn namespaces_of(pid: u32) -> BTreeSet<String> {
         .collect()
 }
 
-fn all_gone(family: &Processes, namespaces: &BTreeSet<String>, round: u64) {
+pub(crate) fn all_gone(family: &Processes, namespaces: &BTreeSet<String>, round: u64) {
     let killed = ticks_now();
     let born = family
         .values()

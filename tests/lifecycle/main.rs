@@ -11,6 +11,7 @@ mod modes;
 mod old_records;
 mod pipeline;
 mod record;
+mod served;
 mod several;
 mod signals;
 mod streams;
