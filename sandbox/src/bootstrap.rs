@@ -29,9 +29,16 @@ pub(crate) fn program() -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use std::os::{fd::AsRawFd as _, unix::fs::PermissionsExt};
+    use std::process::Command;
 
-    use super::orders::{Limit, Masked, NetworkCheck, Orders, Shown};
+    use proptest::prelude::*;
+    use rustix::io::{FdFlags, fcntl_setfd};
+
+    use super::orders::{GO, Limit, Masked, NetworkCheck, Orders, Shown};
+    use crate::handshake;
+    use crate::layers::seccomp;
+    use crate::spec::SeccompProfile;
 
     fn bytes() -> impl Strategy<Value = Vec<u8>> {
         proptest::collection::vec(any::<u8>(), 0..40)
@@ -90,6 +97,66 @@ mod tests {
                     .map(|(resource, value)| Limit { resource, value })
                     .collect(),
             })
+    }
+
+    /// The bootstrap by itself, in namespaces of its own: its exit code, and what the program printed.
+    #[expect(clippy::disallowed_methods, reason = "the bootstrap without an engine")]
+    fn bootstrapped(filters: Vec<Vec<u8>>) -> (Option<i32>, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let [bootstrap, orders, output] =
+            ["bootstrap", "orders", "output"].map(|name| folder.path().join(name));
+        std::fs::write(&bootstrap, super::PROGRAM).unwrap();
+        std::fs::set_permissions(&bootstrap, PermissionsExt::from_mode(0o755)).unwrap();
+        let told = Orders {
+            workdir: b"/".to_vec(),
+            program: b"/bin/echo".to_vec(),
+            args: vec![b"echo".to_vec(), b"it ran".to_vec()],
+            filters,
+            ..Orders::default()
+        };
+        std::fs::write(&orders, told.encode()).unwrap();
+        let ((control, theirs), (ours, programs)) =
+            (handshake::pair().unwrap(), handshake::pair().unwrap());
+        // It waits there until it is read.
+        handshake::tell(&ours, &[GO]).unwrap();
+        let numbers = [&theirs, &programs].map(|fd| {
+            fcntl_setfd(fd, FdFlags::empty()).unwrap();
+            fd.as_raw_fd().to_string()
+        });
+        let places = "exec \"$1\" 3<&$4 4<&$5 5<\"$2\" 6</dev/null 7>\"$3\" 8>/dev/null";
+        let ended = Command::new("unshare")
+            .args([
+                "--user",
+                "--map-root-user",
+                "--net",
+                "--pid",
+                "--fork",
+                "bash",
+                "-c",
+            ])
+            .args([places, "bash"])
+            .args([&bootstrap, &orders, &output])
+            .args(numbers)
+            .status()
+            .unwrap();
+        drop((control, ours));
+        let printed = std::fs::read_to_string(&output).unwrap_or_default();
+        (ended.code(), printed)
+    }
+
+    #[test]
+    fn without_a_system_call_filter_no_program_starts() {
+        let usual = seccomp::compile(SeccompProfile::Default).unwrap();
+        assert_eq!(
+            bootstrapped(usual.clone()),
+            (Some(0), "it ran\n".to_owned())
+        );
+        let (empty, odd) = (Vec::new(), usual.iter().map(|all| all[1..].to_vec()));
+        let beside = usual.iter().cloned().chain([Vec::new()]);
+        for filters in [empty, vec![Vec::new()], odd.collect(), beside.collect()] {
+            let (code, printed) = bootstrapped(filters);
+            assert_eq!((code, printed.as_str()), (Some(125), ""));
+        }
     }
 
     proptest! {
