@@ -19,7 +19,8 @@ use rustix::process::{
 };
 
 use crate::HUB_ARGUMENT;
-use crate::hub_protocol::{self, Failure, IdMapNumbers, Reply, Request, SpawnRequest, Text};
+use crate::covered::{self, Covers};
+use crate::hub_protocol::{self, Failure, IdMapNumbers, Reply, Request, SpawnRequest, Step, Text};
 use crate::id_map::{HostIds, WriteIdMapError};
 use crate::listener::Listeners;
 use crate::plan::HubSettings;
@@ -141,6 +142,19 @@ pub enum StartHubError {
     /// It ended or answered out of turn.
     #[error("the hub process was lost while it started")]
     Lost(#[source] io::Error),
+    /// It could not have a /proc, because that of its caller is covered in part.
+    #[error(
+        "/proc is covered in part ({covers}), as in containers: Linux lets no sandbox have a /proc of its own \
+         then; {}",
+        covered::CURE
+    )]
+    Covered {
+        /// By what.
+        covers: Covers,
+        /// What was refused.
+        #[source]
+        source: Failure,
+    },
     /// It could not build itself.
     #[error("the hub could not be built; `gig doctor` says what the host lacks")]
     Refused(#[source] Failure),
@@ -272,6 +286,10 @@ impl Hub {
             .map_err(StartHubError::Lost)?;
         match (reply, <[OwnedFd; 4]>::try_from(fds)) {
             (Reply::Ready, Ok(fds)) => Ok(Listeners::from_fds(fds)),
+            (Reply::Failed(source), _) if source.step == Step::Proc => Err(match Covers::found() {
+                Some(covers) => StartHubError::Covered { covers, source },
+                None => StartHubError::Refused(source),
+            }),
             (Reply::Failed(failure), _) => Err(StartHubError::Refused(failure)),
             (other, _) => Err(StartHubError::Lost(out_of_turn(&other))),
         }

@@ -11,6 +11,7 @@
 compile_error!("gig needs Linux: its walls are namespaces, seccomp and nftables of that kernel");
 
 mod address;
+mod covered;
 mod firewall;
 mod foreign;
 #[cfg(feature = "fuzzing")]
@@ -34,6 +35,7 @@ mod subnet_pool;
 mod sys;
 mod tree;
 
+pub use covered::Covers;
 pub use foreign::place::{Found, Home, NamespaceId};
 pub use foreign::watch::{Watch, WatchEnded};
 pub use foreign::{EnterNamespaceError, Entered, Life};
@@ -46,7 +48,7 @@ pub use hub_protocol::{Failure, Step};
 pub use id_map::{HostIds, MapWriter, WriteIdMapError};
 pub use ipnet::Ipv4Net;
 pub use listener::Listeners;
-pub use probe::{Finding, Probe, probe_all};
+pub use probe::{Finding, Probe, probe_all, try_user_namespace};
 pub use subnet_pool::{SubnetPool, SubnetPoolError};
 pub use tree::Tree;
 

@@ -20,7 +20,11 @@ use crate::id_map::{HostIds, MapWriter, helper};
 use crate::listener::Listeners;
 use crate::{HUB_ARGUMENT, Ipv4Net, sys};
 
+mod capable;
 mod cure;
+
+pub use capable::try_user_namespace;
+pub(crate) use capable::{CAPABLE_ARGUMENT, child_main as capable_main};
 
 /// `argv[2]` of the child that tries things from inside a slot.
 pub(crate) const PROBE_ARGUMENT: &str = "probe";
@@ -158,6 +162,10 @@ fn works(name: &'static str, detail: impl Into<String>) -> Probe {
 fn not_built(error: &StartHubError) -> Vec<Probe> {
     let (failed, what) = match error {
         StartHubError::Refused(failure) => (Some(failure.step), failure.to_string()),
+        StartHubError::Covered { covers, source } => (
+            Some(source.step),
+            format!("{source}; /proc is covered at {covers}"),
+        ),
         StartHubError::IdMap(cause) => (Some(Step::Identity), chain(cause)),
         StartHubError::Subnet(_) | StartHubError::Start(_) | StartHubError::Lost(_) => {
             (Some(Step::Unshare), chain(error))

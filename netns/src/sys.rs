@@ -36,6 +36,11 @@ pub(crate) fn unshare_user() -> io::Result<()> {
     unshare(UnshareFlags::NEWUSER)
 }
 
+/// Moves the process into a new mount namespace.
+pub(crate) fn unshare_mounts() -> io::Result<()> {
+    unshare(UnshareFlags::NEWNS)
+}
+
 /// Moves the process into new namespaces of every kind the hub needs; its
 /// children are born into the new pid namespace.
 pub(crate) fn unshare_hub() -> io::Result<()> {

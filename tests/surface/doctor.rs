@@ -215,3 +215,65 @@ fn a_user_whom_nothing_gives_ids_is_told_what_would() {
         assert_eq!(status, 0, "they run under the user's own: {findings}");
     }
 }
+
+/// As containers and service managers cover /proc: files by a device, folders by themselves, read-only.
+const COVERED: &str = "for file in keys timer_list kcore; do [ ! -e /proc/$file ] || \
+                       mount --bind /dev/null /proc/$file; done; \
+                       for folder in bus fs irq sys; do mount --bind /proc/$folder /proc/$folder; \
+                       mount -o remount,bind,ro /proc/$folder; done; \
+                       chmod 755 $FOLDER; mkdir -m 777 $FOLDER/data";
+
+#[test]
+fn a_proc_that_is_covered_is_told_with_what_covers_it_and_root_needs_no_other() {
+    let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups";
+    let (status, findings) = examined(COVERED, nobody);
+    let check = told(&findings, "private /proc", "missing");
+    for word in ["/proc/keys", " more"] {
+        holds(check, "found", word);
+    }
+    for word in [
+        "systempaths=unconfined",
+        "procMount: Unmasked",
+        "ProtectKernelTunables",
+    ] {
+        holds(check, "cure", word);
+    }
+    told(&findings, "user namespaces", "works");
+    told(&findings, "AppArmor's restriction", "works");
+    told(&findings, "a whole sandbox", "missing");
+    assert_eq!(status, 1, "{findings}");
+    // A run says the same by itself.
+    let (status, said) = run_where(COVERED, nobody, "cat /proc/self/comm");
+    assert_eq!(status, 125, "{said}");
+    for word in ["/proc is covered in part (/proc/", "systempaths=unconfined"] {
+        assert!(said.contains(word), "{said}");
+    }
+    // Root has one laid over it, which the sandbox sees nothing of: its own holds its own processes alone.
+    let (status, findings) = examined(COVERED, "");
+    told(&findings, "a whole sandbox", "works");
+    assert_eq!(status, 0, "{findings}");
+    let look = "cat /proc/self/comm; cd /proc && echo processes: [0-9]* && cat /proc/mounts";
+    let (status, said) = run_where(COVERED, "", look);
+    assert_eq!(status, 0, "{said}");
+    assert!(said.contains("cat\nprocesses: 1 2"), "{said}");
+    assert!(
+        said.lines()
+            .filter(|line| line.contains(" /proc proc "))
+            .count()
+            == 1,
+        "{said}"
+    );
+}
+
+/// `gig run` of a script on a host that lacks something: its status, and all that is said.
+fn run_where(lacking: &str, as_whom: &str, script: &str) -> (i32, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut host = Command::new("unshare");
+    host.args(["--mount", "--propagation", "private", "sh", "-ec"]);
+    let run =
+        format!("{lacking}\nexec {as_whom} \"$1\" run --audit $FOLDER/data/record -- sh -c \"$2\"");
+    host.arg(run).arg("sh").arg(place::gig()).arg(script);
+    host.env("FOLDER", folder.path());
+    let answer = answer(host, "");
+    (answer.status, answer.output + &answer.errors)
+}

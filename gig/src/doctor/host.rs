@@ -48,18 +48,32 @@ fn landlock() -> Check {
 
 fn apparmor() -> Check {
     let name = "AppArmor's restriction";
-    let restricts = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
-    if setting(restricts).as_deref() != Some("1") {
-        return Check::works(name, "none on user namespaces");
-    }
-    if rustix::process::geteuid().is_root() {
-        return Check::works(name, "on user namespaces, but not for root");
-    }
+    let restricts = setting(RESTRICTS).as_deref() == Some("1");
     let own = setting("/proc/self/attr/current").unwrap_or_default();
-    if own.contains("unconfined") && !own.starts_with("unconfined") {
-        return Check::works(name, format!("lifted for gig by the profile {own}"));
+    restriction(name, gig_netns::try_user_namespace(), restricts, &own)
+}
+
+/// What was tried counts. The setting only says whose doing a refusal is, and `own`, gig's profile, why there is none.
+fn restriction(name: &str, tried: Result<(), String>, restricts: bool, own: &str) -> Check {
+    let refused = match tried {
+        Ok(()) if restricts && own.contains("unconfined") && !own.starts_with("unconfined") => {
+            return Check::works(name, format!("tried: lifted for gig by the profile {own}"));
+        }
+        Ok(()) if restricts => {
+            return Check::works(name, "tried: on user namespaces, but not for this user");
+        }
+        Ok(()) => return Check::works(name, "tried: none on user namespaces"),
+        Err(refused) => refused,
+    };
+    if !restricts {
+        // The checks of user namespaces say more.
+        return Check::works(
+            name,
+            format!("none, though user namespaces fail: {refused}"),
+        );
     }
-    Check::missing(name, "kernel.apparmor_restrict_unprivileged_userns is 1")
+    let found = format!("{refused}: kernel.apparmor_restrict_unprivileged_userns is 1");
+    Check::missing(name, found)
         .costs("user namespaces hold no capabilities: no sandbox without root")
         .cure(
             "give gig and bwrap a profile with \"userns,\" in /etc/apparmor.d and load it with \
@@ -109,9 +123,65 @@ fn bubblewrap() -> Check {
     Check::works(name, format!("{version} at {shown}"))
 }
 
+/// Ubuntu 24.04 sets it.
+const RESTRICTS: &str = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
 /// `cgroup.kill` and the rest of what gig calls (pidfd_open, close_range) are in this one.
 const OLDEST_KERNEL: (u32, u32) = (5, 14);
 /// Scopes of signals and abstract sockets.
 const SCOPES_ABI: u32 = 6;
 /// `--userns-block-fd` and `--perms` work from this one.
 const OLDEST_BWRAP: (u32, u32) = (0, 5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::State;
+
+    #[test]
+    fn a_restriction_is_what_was_refused_and_no_setting() {
+        let refused = || Err("mounting in one: Permission denied".to_owned());
+        for (tried, restricts, own, state, found) in [
+            (Ok(()), false, "", State::Works, "tried: none"),
+            (
+                Ok(()),
+                true,
+                "unconfined",
+                State::Works,
+                "not for this user",
+            ),
+            (
+                Ok(()),
+                true,
+                "gig (unconfined)",
+                State::Works,
+                "by the profile gig",
+            ),
+            (
+                refused(),
+                true,
+                "gig (unconfined)",
+                State::Missing,
+                "mounting in one",
+            ),
+            (
+                refused(),
+                true,
+                "unconfined",
+                State::Missing,
+                "_userns is 1",
+            ),
+            (
+                refused(),
+                false,
+                "unconfined",
+                State::Works,
+                "mounting in one",
+            ),
+        ] {
+            let check = restriction("AppArmor", tried, restricts, own);
+            assert_eq!(check.state, state, "{check:?}");
+            assert!(check.found.contains(found), "{check:?}");
+            assert_eq!(check.cure.is_empty(), state == State::Works, "{check:?}");
+        }
+    }
+}

@@ -21,6 +21,7 @@ use rustix::process::{
 };
 use rustix::thread::{Gid, Uid};
 
+use crate::covered;
 use crate::firewall;
 use crate::foreign;
 use crate::hub::children::{Children, FEW_ROUNDS, ROUNDS};
@@ -72,6 +73,7 @@ pub(crate) struct State {
 pub fn hub_process_main() -> ! {
     match std::env::args().nth(2).as_deref() {
         Some(probe::PROBE_ARGUMENT) => probe::child_main(),
+        Some(probe::CAPABLE_ARGUMENT) => probe::capable_main(),
         Some(foreign::FOREIGN_ARGUMENT) => foreign::process::child_main(),
         _ => {}
     }
@@ -87,6 +89,7 @@ fn first_stage() -> io::Result<i32> {
     let socket = UnixStream::from(sys::inherited(SOCKET)?);
     sys::close_from(3)?;
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    covered::uncover();
     if let Err(error) = sys::unshare_hub() {
         let failure = Failure::new(Step::Unshare, error.raw_os_error(), "unshare");
         hub_protocol::send(&socket, &Reply::Failed(failure), &[])?;

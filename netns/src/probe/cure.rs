@@ -5,6 +5,7 @@
 
 use std::fs;
 
+use crate::covered;
 use crate::hub_protocol::Step;
 use crate::probe::{Finding, in_container, says};
 
@@ -24,9 +25,7 @@ pub(crate) fn missing(step: Option<Step>, what: String) -> Finding {
             "apt-get install uidmap, and give the user 65,536 ids in /etc/subuid and /etc/subgid"
                 .to_owned()
         }
-        Some(Step::Proc) => "in a container, run it with an unmasked /proc: docker run \
-             --security-opt systempaths=unconfined; Kubernetes: procMount: Unmasked"
-            .to_owned(),
+        Some(Step::Proc) => covered::CURE.to_owned(),
         Some(Step::Link) => "modprobe veth".to_owned(),
         Some(Step::Firewall) => {
             "modprobe -a nf_tables nft_chain_nat nft_redir nft_reject_ipv4 nft_connlimit nf_conntrack"
