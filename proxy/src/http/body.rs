@@ -41,12 +41,17 @@ use crate::{
 mod credentials;
 mod download;
 mod gathered;
+mod kept;
+mod lent;
 mod scrubbed;
 
 pub use credentials::Credentials;
 pub use download::{Download, DownloadCut};
 pub(super) use gathered::Begun;
 pub use gathered::{GatherError, Gathered};
+use kept::Kept;
+pub use kept::KeptRoom;
+pub use lent::Lent;
 pub use scrubbed::{Scrubbed, gather};
 
 /// A request body on its way to the origin.
@@ -72,8 +77,10 @@ pub struct Streaming {
     /// The gate will not open any more.
     barred: bool,
     credentials: Option<Credentials>,
-    /// What was read of it before it was sent.
+    /// What was read of it before it was sent, or is sent again.
     read: Option<Bytes>,
+    /// What went, while it may have to go again.
+    kept: Option<Box<Kept>>,
     /// A trailer section that waits for the last octets before it.
     trailers: Option<HeaderMap>,
     ended: bool,
@@ -175,6 +182,7 @@ impl Upload {
             barred: false,
             credentials,
             read: None,
+            kept: None,
             trailers: None,
             ended: false,
         };
@@ -183,6 +191,16 @@ impl Upload {
 }
 
 impl Upload {
+    /// Has what goes of it kept, within `room`, until somebody says that it was looked at; false where it does not
+    /// come from the program as it goes.
+    pub fn keep(&mut self, room: KeptRoom) -> bool {
+        let Self::Streaming(streaming) = self else {
+            return false;
+        };
+        streaming.kept = Some(Box::new(Kept::new(room)));
+        true
+    }
+
     /// Adds what changes the body last. One that is here whole is changed at once, in `memory`.
     ///
     /// # Errors
@@ -353,6 +371,18 @@ impl Streaming {
         UploadStopped::Secret(reason)
     }
 
+    /// Has it begin again with what went. False where that is not known, or nothing may go any more.
+    fn rewind(&mut self) -> bool {
+        let Some(mut kept) = self.kept.take() else {
+            return false;
+        };
+        let over = self.progress.stopped().is_some()
+            || self.progress.abandoned.load(Ordering::Acquire)
+            || self.barred;
+        self.read = kept.again();
+        !over
+    }
+
     /// Whether nothing more comes. What changes a body may hold its end back.
     fn is_through(&self) -> bool {
         if self.read.is_some() {
@@ -364,6 +394,15 @@ impl Streaming {
             _ => self.trailers.is_none() && self.incoming.is_end_stream(),
         }
     }
+}
+
+/// The size of what is read already and of what comes.
+fn with_more(comes: SizeHint, read: Option<&Bytes>) -> SizeHint {
+    let (Some(read), Some(exact)) = (read, comes.exact()) else {
+        return comes;
+    };
+    let read = u64::try_from(read.len()).unwrap_or(u64::MAX);
+    SizeHint::with_exact(exact.saturating_add(read))
 }
 
 /// Why a request body cannot be read to its end: what is here is no body, or no more comes.
@@ -426,7 +465,13 @@ impl Body for Upload {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        streaming.poll_next(cx)
+        let passed = ready!(streaming.poll_next(cx));
+        if let Some(kept) = &mut streaming.kept
+            && !kept.note(passed.as_ref())
+        {
+            streaming.kept = None;
+        }
+        Poll::Ready(passed)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -442,7 +487,7 @@ impl Body for Upload {
             Self::Empty => SizeHint::with_exact(0),
             Self::Streaming(streaming) => match &streaming.credentials {
                 Some(credentials) if credentials.may_change() => SizeHint::default(),
-                _ => streaming.incoming.size_hint(),
+                _ => with_more(streaming.incoming.size_hint(), streaming.read.as_ref()),
             },
             Self::Whole(gathered) => gathered.size_hint(),
         }

@@ -3,7 +3,7 @@
 //! The [`RequestPermit`] is consumed here. A request that was not sent because a kept connection had
 //! gone is sent on another; one that may have been seen by the origin is repeated once at most, and
 //! only if repeating it changes nothing (RFC 9110 §9.2.2) or the origin says that it did not look at it
-//! (RFC 9113 §8.7).
+//! (RFC 9113 §8.7). Of a body that streams its beginning is kept for that.
 
 use std::{future::Future, pin::pin, sync::Arc};
 
@@ -237,7 +237,7 @@ impl Ready {
     }
 
     /// Whether it can be sent once more: it has no body, or one that is here whole. Others come from the
-    /// program as they go, and are not kept.
+    /// program as they go, and only their beginning is kept.
     fn is_repeatable(&self) -> bool {
         !matches!(self.request.body(), Upload::Streaming(_))
     }
@@ -301,7 +301,10 @@ pub(super) async fn send(
         let mut lease = lease(worker, wanted).await?;
         let repeatable = lease.reused && !repeated && ready.is_repeatable();
         let leaves = need != Need::Upgrade && lease.leaves_requests();
-        let copy = (repeatable && !leaves).then(|| ready.copy());
+        let room = lease.kept().filter(|_| lease.reused && !repeated);
+        let kept =
+            need != Need::Upgrade && room.is_some_and(|room| ready.request.body_mut().keep(room));
+        let copy = (repeatable && !leaves || kept).then(|| ready.copy());
         if need == Need::Upgrade && !lease.takes_websockets().await {
             // It speaks HTTP/2 alone, and without RFC 8441.
             return Err(Failure::new(Side::Upstream, DenyReason::OriginProtocol));
@@ -324,6 +327,12 @@ pub(super) async fn send(
                 return Ok((response, lease));
             }
             Err(unsent) if unsent.kept && reused => {}
+            Err(unsent) if kept && unsent.fate == Fate::Unprocessed && !ready.is_repeatable() => {
+                // What went of the body is at its beginning again.
+                repeated = true;
+                let body = std::mem::take(ready.request.body_mut());
+                ready.request = copy.unwrap_or_default().map(|_| body);
+            }
             Err(unsent)
                 if (unsent.fate == Fate::Unprocessed
                     || unsent.fate == Fate::Unanswered && harmless)

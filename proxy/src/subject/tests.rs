@@ -249,7 +249,9 @@ async fn a_sandbox_is_through_when_none_of_its_own_connections_is_left() {
     subject.set_policy(compiled("  - {host: api.example.com}\n"));
     // One to an origin is kept for the next request: nobody waits for it.
     let policy = subject.policy();
-    let _kept = subject.open(facts(&policy, "api.example.com", HTTPS)).unwrap();
+    let _kept = subject
+        .open(facts(&policy, "api.example.com", HTTPS))
+        .unwrap();
     let (guard, arriving) = (subject.accept().unwrap(), subject.arriving());
     subject.end();
     let drained = subject.drained();

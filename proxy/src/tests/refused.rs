@@ -1,6 +1,7 @@
 //! Requests that an origin says it did not look at (RFC 9113 §8.7), and such as it may have.
 
 use bytes::Bytes;
+use gig_audit::Event;
 use h2::Reason;
 use http::{Method, Response, StatusCode};
 
@@ -23,6 +24,11 @@ egress:
 
 /// An origin over HTTP/2 that resets the second request of its first connection.
 async fn origin(reason: Reason) -> Origin {
+    origin_after(reason, 0).await
+}
+
+/// The same, when it has had so much of that request's body.
+async fn origin_after(reason: Reason, octets: usize) -> Origin {
     Origin::tls("api.test", &["h2"], move |stream, seen| async move {
         let Ok(mut connection) = h2::server::handshake(stream).await else {
             return;
@@ -37,6 +43,20 @@ async fn origin(reason: Reason) -> Origin {
             });
             asked += 1;
             if asked == 2 && before == 1 {
+                let (mut body, mut had) = (request.into_body(), 0);
+                // The connection is not driven meanwhile: what it has room for came with the request, or comes.
+                let reading = async {
+                    while had < octets
+                        && let Some(Ok(part)) = body.data().await
+                    {
+                        had += part.len();
+                        let _same = body.flow_control().release_capacity(part.len());
+                    }
+                };
+                tokio::select! {
+                    () = reading => {}
+                    _ = connection.accept() => {}
+                }
                 reply.send_reset(reason);
                 continue;
             }
@@ -88,14 +108,15 @@ async fn what_an_origin_did_not_look_at_is_sent_again_whatever_it_does() {
     }
 }
 
-/// A body that is here whole, because a secret was put into it, goes again with its request; one that streams
-/// is gone.
+/// A body that is here whole, because a secret was put into it, goes again with its request; one that streams does
+/// where all that went of it is kept.
 #[tokio::test]
-async fn a_body_goes_again_that_is_here_whole() {
+async fn a_body_goes_again_of_which_all_is_here() {
     for (keeps, reason, again) in [
         (true, Reason::REFUSED_STREAM, true),
         (true, Reason::INTERNAL_ERROR, false),
-        (false, Reason::REFUSED_STREAM, false),
+        (false, Reason::REFUSED_STREAM, true),
+        (false, Reason::INTERNAL_ERROR, false),
     ] {
         let origin = origin(reason).await;
         let keeper = Keeper::with(&[("TOKEN", "v4lue")]);
@@ -122,9 +143,50 @@ async fn a_body_goes_again_that_is_here_whole() {
         let octets = origin.seen.octets.lock().clone();
         let outcome = (second.status, seen, octets.as_slice());
         let expected: (_, _, &[u8]) = match again {
-            true => (StatusCode::OK, 3, b"v4lue"),
+            true if keeps => (StatusCode::OK, 3, b"v4lue"),
+            true => (StatusCode::OK, 3, b"plain"),
             false => (StatusCode::BAD_GATEWAY, 2, b""),
         };
         assert_eq!(outcome, expected, "{keeps} {reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_streams_goes_again_from_its_beginning_while_that_is_kept() {
+    for alpn in ["h2", "http/1.1"] {
+        for (length, had, again) in [
+            (5, 0, true),
+            (60_000, 30_000, true),
+            (500_000, 200_000, false),
+        ] {
+            let origin = origin_after(Reason::REFUSED_STREAM, had).await;
+            let lab = Arrangement::new(ALLOW_API)
+                .origin("api.test:443", &origin)
+                .lab();
+            let mut client = lab.https("api.test", alpn).await;
+            let first = client.send(get_on(alpn, "/one")).await;
+            assert_eq!(first.status, StatusCode::OK);
+            let text: String = (0..length)
+                .map(|n| char::from(b'a' + (n % 23) as u8))
+                .collect();
+            let mut request = get_on(alpn, "/two").map(|_| full(text.clone()));
+            *request.method_mut() = Method::POST;
+            let second = client.send(request).await;
+            let seen = origin.seen.requests().len();
+            let expected = match again {
+                true => (StatusCode::OK, 3),
+                false => (StatusCode::BAD_GATEWAY, 2),
+            };
+            assert_eq!((second.status, seen), expected, "{alpn} {length}");
+            if again {
+                let octets = origin.seen.octets.lock().clone();
+                assert!(octets == text.as_bytes(), "{alpn} {}", octets.len());
+            }
+            let outcomes = lab.until_records(Event::Response, 2).await;
+            let sent = outcomes.last().and_then(|one| one.entry.bytes_out);
+            if again {
+                assert_eq!(sent, Some(length), "{alpn}: counted once");
+            }
+        }
     }
 }

@@ -32,12 +32,12 @@ use tokio_util::task::TaskTracker;
 
 use crate::http::{
     backlog::Backlog,
-    body::Upload,
+    body::{KeptRoom, Lent, Upload},
     duplex::Duplex,
     incoming::{Frames, Incoming},
     interim::{Allowance, Interims, TooMuch},
     limits,
-    pipe::pipe,
+    pipe::{Piped, pipe},
 };
 
 /// An HTTP/2 connection; cloning shares it.
@@ -56,6 +56,8 @@ struct Line {
     running: AtomicUsize,
     heard: AtomicBool,
     backlog: Backlog,
+    /// What may have to be sent again.
+    kept: KeptRoom,
 }
 
 /// Keeps a connection's deadlines those of one that is waited for; dropping it ends the upload, too.
@@ -163,6 +165,12 @@ impl Http2 {
         }
     }
 
+    /// Room for what its requests keep of their bodies.
+    #[must_use]
+    pub fn kept(&self) -> KeptRoom {
+        Arc::clone(&self.line.kept)
+    }
+
     /// Whether extended CONNECT may be sent (RFC 8441 §3): the origin's first SETTINGS say so, and they
     /// may still be on their way.
     pub async fn takes_websockets(&self) -> bool {
@@ -176,7 +184,8 @@ impl Http2 {
     }
 
     /// Takes one request, sends it and waits for the answer's header section. To be called when it is
-    /// ready. Dropping the future resets the stream.
+    /// ready. Of a request that the origin says it did not look at, a body that was kept ([`Upload::keep`]) is put
+    /// back. Dropping the future resets the stream.
     ///
     /// # Errors
     /// [`SendError`].
@@ -189,16 +198,31 @@ impl Http2 {
         let (answer, stream, body) = self.begin(std::mem::take(request))?;
         let empty = body.is_end_stream();
         let mut running = Running::new(&self.line);
-        let mut tunnel = None;
+        let (mut tunnel, mut lent) = (None, None);
         if connect {
             tunnel = Some(stream);
         } else if !empty {
             // As many streams may be open as the origin allows; until it is, nothing of a body is read.
             let opened = poll_fn(|cx| self.sender.poll_ready(cx)).await;
-            opened.map_err(SendError::Frames)?;
-            running.sending = self.upload(body, stream).await;
+            let whole = Lent::new(body);
+            if let Ok(body) = &whole {
+                lent = Some(body.clone());
+            }
+            if let Err(error) = opened {
+                return Err(unanswered(SendError::Frames(error), lent.as_ref(), request));
+            }
+            running.sending = match whole {
+                Ok(body) => self.upload(body, stream).await,
+                Err(body) => self.upload(body, stream).await,
+            };
         }
-        let response = answered(answer, interims).await?;
+        let response = match answered(answer, interims).await {
+            Ok(response) => response,
+            Err(error) => return Err(unanswered(error, lent.as_ref(), request)),
+        };
+        if let Some(lent) = lent {
+            lent.settle();
+        }
         running.heard();
         Ok(incoming(response, tunnel, running))
     }
@@ -226,11 +250,10 @@ impl Http2 {
     }
 
     /// Sends a body: what is here at once, the rest beside the answer.
-    async fn upload(
-        &self,
-        body: Upload,
-        mut stream: SendStream<Bytes>,
-    ) -> Option<oneshot::Sender<()>> {
+    async fn upload<B>(&self, body: B, mut stream: SendStream<Bytes>) -> Option<oneshot::Sender<()>>
+    where
+        B: Piped<Error: std::error::Error + Send + 'static> + Send + 'static,
+    {
         let backlog = self.line.backlog.clone();
         let mut piped = Box::pin(async move { pipe(body, &mut stream, &backlog).await });
         if poll_fn(|cx| Poll::Ready(piped.as_mut().poll(cx).is_ready())).await {
@@ -247,6 +270,16 @@ impl Http2 {
         }));
         Some(held)
     }
+}
+
+/// Puts the body of a request back that its origin did not look at.
+fn unanswered(error: SendError, lent: Option<&Lent>, request: &mut Request<Upload>) -> SendError {
+    if error.is_unprocessed()
+        && let Some(body) = lent.and_then(Lent::take_back)
+    {
+        *request.body_mut() = body;
+    }
+    error
 }
 
 /// Waits for the answer and passes on what comes before it.

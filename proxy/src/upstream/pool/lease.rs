@@ -10,7 +10,7 @@ use super::{Origin, Origins};
 use crate::{
     failure::{Failure, Side},
     http::{
-        body::Upload,
+        body::{KeptRoom, Upload},
         incoming::Incoming,
         interim::{Interims, TooMuch},
     },
@@ -197,6 +197,15 @@ impl Lease {
                 ..
             }
         )
+    }
+
+    /// Room for what is kept of a body while the origin may say that it did not look at it: only over HTTP/2 can it.
+    #[must_use]
+    pub fn kept(&self) -> Option<KeptRoom> {
+        match &self.line {
+            Line::Http1 { .. } => None,
+            Line::Http2(shared) => Some(shared.kept()),
+        }
     }
 
     /// Whether a WebSocket can be asked for: always over HTTP/1.1, over HTTP/2 where the origin says so.
