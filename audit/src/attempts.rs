@@ -67,6 +67,7 @@ impl Gathering {
             Event::Response => return self.response(entry, outcome),
             Event::SandboxStart
             | Event::SandboxExit
+            | Event::SecretUse
             | Event::SecretMisuse
             | Event::Finding
             | Event::PolicyChange

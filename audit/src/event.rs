@@ -25,6 +25,9 @@ pub enum Event {
     /// The outcome of a connection or request: status, octets, time.
     #[serde(rename = "response")]
     Response,
+    /// A secret's value is about to go in a body, for the first time of its exchange and version.
+    #[serde(rename = "secret.use")]
+    SecretUse,
     /// A sentinel went where its secret is not bound to.
     #[serde(rename = "secret.misuse")]
     SecretMisuse,
@@ -59,6 +62,7 @@ impl Event {
             Self::Connect => "connect",
             Self::Request => "request",
             Self::Response => "response",
+            Self::SecretUse => "secret.use",
             Self::SecretMisuse => "secret.misuse",
             Self::Finding => "finding",
             Self::PolicyChange => "policy.change",

@@ -59,7 +59,7 @@ impl Class {
         match event {
             Event::Dns => Self::Dns,
             Event::Connect => Self::Connect,
-            Event::Request | Event::Response => Self::Request,
+            Event::Request | Event::Response | Event::SecretUse => Self::Request,
             Event::SandboxStart | Event::SandboxExit => Self::Sandbox,
             Event::SecretMisuse | Event::Finding => Self::Alarm,
             Event::PolicyChange | Event::SecretChange => Self::Change,

@@ -6,3 +6,4 @@ pub mod ledger;
 pub mod name;
 pub mod request;
 pub mod secret;
+pub mod uses;

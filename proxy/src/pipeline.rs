@@ -96,10 +96,9 @@ pub async fn exchange(
         Err(stopped) => return refused.stopping(asked, stopped).await,
     };
     let ledger = session.worker().ledger();
-    let secrets = carried
-        .as_ref()
-        .map_or_else(Vec::new, |carried| carried.names());
-    let granted = match record_request(ledger, &asked, &permit, secrets).await {
+    let used = carried.as_ref().map(|carried| carried.used());
+    let used = used.unwrap_or_default();
+    let granted = match record_request(ledger, &asked, &permit, used).await {
         Ok(granted) => granted,
         Err(denial) => return Err(refused.told(asked, denial)),
     };

@@ -4,6 +4,8 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     net::SocketAddr,
+    process::Command,
+    time::{Duration, Instant},
 };
 
 use gig_audit::Event;
@@ -11,7 +13,9 @@ use gig_tests::lab::{
     Finished, Lab, Way,
     http_origin::{HttpOrigin, greet},
     network::{Side, text},
+    place,
 };
+use rustix::process::Signal;
 
 use super::{verify, without_room};
 
@@ -307,4 +311,51 @@ fn records_go_to_standard_error_when_asked() {
         .complains("\"sandbox.start\"")
         .complains("\"sandbox.exit\"");
     let _used = text(lab.root_file());
+}
+
+/// What leaves in the middle of a body is on record by then, in each kind of record.
+#[test]
+fn a_gig_that_is_killed_in_the_middle_of_a_body_has_recorded_which_secret_went_there() {
+    const VALUE: &str = "real-value-7Qx2mZ0pLr";
+    let script = "import http.client, os, time\n\
+        c = http.client.HTTPSConnection('api.example.com', timeout=90)\n\
+        c.putrequest('POST', '/upload')\n\
+        c.putheader('Transfer-Encoding', 'chunked')\n\
+        c.putheader('Content-Type', 'text/plain')\n\
+        c.endheaders()\n\
+        for text in ['before ', os.environ['TOKEN'] + '.']:\n\
+        \x20c.send(b'%x\\r\\n%s\\r\\n' % (len(text), text.encode()))\n\
+        print('sent', flush=True)\n\
+        time.sleep(600)";
+    for kind in ["jsonl", "db"] {
+        let lab = Lab::new();
+        let origin = lab.https(HOST, greet);
+        let file = lab.fresh_path(&format!("record.{kind}"));
+        let subject = lab.gig().allow(HOST).host_env("TOKEN", VALUE);
+        let subject = subject.option(["--secret", "TOKEN@api.example.com"]);
+        let live = subject.recording_to(&file).start(["python3", "-c", script]);
+        let begun = Instant::now();
+        while !origin.raw().text().contains(VALUE) {
+            let late = begun.elapsed() > Duration::from_secs(120);
+            assert!(!late, "{}: {}", origin.raw().text(), live.output_so_far());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        live.signal(Signal::KILL);
+        let killed = live.finish(Duration::from_secs(20));
+        assert_eq!(killed.status, 137, "{killed}");
+        let search = |more: &[&str]| {
+            let mut search = Command::new(place::gig());
+            search.args(["audit", "search", "--json", "--secret", "TOKEN"]);
+            let found = search.args(more).arg(&file).output().expect("gig");
+            String::from_utf8_lossy(&found.stdout).into_owned()
+        };
+        let used = search(&["--event", "secret.use", "--host", HOST]);
+        assert!(used.contains("secret TOKEN version "), "{kind}: {used}");
+        assert!(used.contains("/upload"), "{kind}: {used}");
+        let outcomes = search(&["--event", "response"]);
+        assert!(outcomes.contains("\"records\": []"), "{kind}: {outcomes}");
+        assert!(!search(&[]).contains(VALUE), "{kind}");
+        let (status, text) = verify(&file);
+        assert_eq!(status, 0, "{text}");
+    }
 }

@@ -3,7 +3,7 @@
 //! | record | class |
 //! | --- | --- |
 //! | `dns` | DNS Activity 4003 |
-//! | `request`, the outcome of a request | HTTP Activity 4002 |
+//! | `request`, `secret.use`, the outcome of a request | HTTP Activity 4002 |
 //! | `connect`, the outcome of a connection | Network Activity 4001 |
 //! | `secret.misuse`, `finding`, `audit.gap` | Detection Finding 2004 |
 //! | `admin` about somebody's account | Account Change 3001 |

@@ -168,7 +168,7 @@ pub(crate) struct FilterArgs {
     /// Before this moment
     #[arg(long, value_name = "TIME", value_parser = value::moment)]
     pub(crate) until: Option<String>,
-    /// Kind: sandbox.start, dns, connect, request, response, secret.misuse …
+    /// Kind: sandbox.start, dns, connect, request, response, secret.use, secret.misuse …
     #[arg(long, value_name = "EVENT", value_parser = event)]
     pub(crate) event: Vec<String>,
     /// allow, deny or would_deny

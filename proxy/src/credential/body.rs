@@ -212,6 +212,12 @@ impl BodyPlan {
         !self.swappable.is_empty() && free && readable
     }
 
+    /// Whether a value may go into the body or its trailers.
+    #[must_use]
+    pub const fn may_place(&self) -> bool {
+        !self.swappable.is_empty() || !self.trailing.swappable.is_empty()
+    }
+
     /// Whether it goes on without its content coding.
     #[must_use]
     pub fn undoes_coding(&self) -> bool {

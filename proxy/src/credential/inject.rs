@@ -19,7 +19,7 @@ use super::{
     scrub::{Scrub, Weakened},
     sign::{certificate::ClientIdentity, treatment, treats_every_request},
     swap::Swappable,
-    tally::{Misuse, Tally},
+    tally::{Misuse, Tally, Used},
     treat::{Sent, Treat},
     wallet::{Held, Readying, Wallet},
     watch::{Watch, What},
@@ -82,15 +82,14 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// The secrets that are in it so far, and those that will complete it.
+    /// The secrets that are in it so far, and those that will complete it: for the record that is made of it now.
     #[must_use]
-    pub fn names(&self) -> Vec<Arc<str>> {
-        let mut names = self.tally.names();
-        let treated = self.treats.iter();
-        names.extend(treated.map(|treat| Arc::clone(treat.secret().name.shared())));
-        let shown = self.identity.iter();
-        names.extend(shown.map(|identity| Arc::clone(identity.secret().name.shared())));
-        names
+    pub fn used(&self) -> Used {
+        for treat in &self.treats {
+            let secret = treat.secret();
+            self.tally.uses(&secret.name, secret.version);
+        }
+        self.tally.take_untold().unwrap_or_default()
     }
 }
 

@@ -133,7 +133,7 @@ impl Rehearsal {
         }
         let treated = self.treat(&carried)?;
         Ok(Rehearsed {
-            secrets: carried.names(),
+            secrets: carried.used().secrets,
             treated,
             certificate: carried.identity.is_some(),
         })

@@ -108,6 +108,9 @@ pub enum RewriteError {
     /// A value cannot stand where its sentinel stands.
     #[error("a secret's value cannot stand where its sentinel stands in the body")]
     Unplaceable,
+    /// That a secret goes with it cannot be recorded.
+    #[error("that a secret goes with the body cannot be recorded")]
+    Unrecorded,
     /// Its content coding is broken, so that nobody can say what it holds.
     #[error("the body is not what its content coding says")]
     Undecodable,
@@ -127,6 +130,7 @@ impl RewriteError {
             Self::Misuse => DenyReason::SecretMisuse,
             Self::Unavailable => DenyReason::SecretUnavailable,
             Self::Unplaceable => DenyReason::SecretUnplaceable,
+            Self::Unrecorded => DenyReason::RecordUnavailable,
             Self::Undecodable => DenyReason::MalformedRequest,
             Self::Bomb => DenyReason::DecompressionBomb,
             Self::NoMemory(_) => DenyReason::DecoderLimit,

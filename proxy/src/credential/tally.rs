@@ -1,9 +1,11 @@
 //! What a request did with secrets, by name: for its records, never with a value.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, fmt, pin::Pin, sync::Arc};
 
 use gig_policy::SecretName;
 use parking_lot::Mutex;
+
+use super::rewrite::RewriteError;
 
 /// Shared by everything that handles one request.
 #[derive(Debug, Default)]
@@ -15,9 +17,25 @@ struct Counted {
     swapped: BTreeSet<(Arc<str>, u64)>,
     findings: BTreeSet<Arc<str>>,
     misuses: Vec<Misuse>,
+    /// Uses that a record tells of, or is about to.
+    told: BTreeSet<(Arc<str>, u64)>,
+    /// Uses that no record tells of yet.
+    untold: Vec<(Arc<str>, u64)>,
     /// A value went into the body.
     body: bool,
 }
+
+/// Uses of secrets, in the words of a record.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Used {
+    /// The names of the secrets.
+    pub secrets: Vec<Arc<str>>,
+    /// Each with its version.
+    pub findings: Vec<Arc<str>>,
+}
+
+/// A record of uses that is being written. Nothing that came with them may go before it is.
+pub type Telling = Pin<Box<dyn Future<Output = Result<(), RewriteError>> + Send>>;
 
 /// A sentinel or a value on its way to where its secret is not bound.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,12 +50,34 @@ impl Tally {
     /// A value of this version went in its sentinel's place.
     pub fn swapped(&self, name: &SecretName, version: u64) {
         let mut counted = self.0.lock();
+        counted.used(name, version);
         let known = counted.swapped.len();
         let first = known < MOST || !counted.swapped.iter().any(|(of, _)| of == name.shared());
         if first && counted.swapped.insert((Arc::clone(name.shared()), version)) {
-            let text = format!("secret {name} version {version}");
-            counted.findings.insert(text.into());
+            counted.findings.insert(text(name, version));
         }
+    }
+
+    /// This version is about to be used, and no record need tell of it but the one that is made now.
+    pub fn uses(&self, name: &SecretName, version: u64) {
+        self.0.lock().used(name, version);
+    }
+
+    /// Takes the uses that no record tells of yet.
+    #[must_use]
+    pub fn take_untold(&self) -> Option<Used> {
+        let mut counted = self.0.lock();
+        if counted.untold.is_empty() {
+            return None;
+        }
+        let mut untold = std::mem::take(&mut counted.untold);
+        drop(counted);
+        untold.sort_unstable();
+        let findings = untold.iter().map(|(name, version)| text(name, *version));
+        let findings = findings.collect();
+        let mut secrets: Vec<_> = untold.into_iter().map(|(name, _)| name).collect();
+        secrets.dedup();
+        Some(Used { secrets, findings })
     }
 
     /// The body is not what it was.
@@ -90,8 +130,27 @@ impl Tally {
     }
 }
 
+impl Counted {
+    fn used(&mut self, name: &SecretName, version: u64) {
+        if self.told.len() >= REMEMBERED {
+            // Told twice is better than not at all.
+            self.told.clear();
+        }
+        let used = (Arc::clone(name.shared()), version);
+        if self.told.insert(used.clone()) {
+            self.untold.push(used);
+        }
+    }
+}
+
+fn text(name: &(impl fmt::Display + ?Sized), version: u64) -> Arc<str> {
+    format!("secret {name} version {version}").into()
+}
+
 /// A record stays readable.
 const MOST: usize = 32;
+/// A socket that is open for a year sees an access token each hour.
+const REMEMBERED: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -113,9 +172,34 @@ mod tests {
         assert_eq!(tally.findings(), found.map(Arc::from));
         for version in 3..1000 {
             tally.swapped(&one, version);
+            // What the last record has no room for has one of its own.
+            assert!(tally.take_untold().is_some());
         }
         tally.swapped(&"LAST".parse().unwrap(), 1);
         assert!(tally.findings().len() < 100);
         assert_eq!(tally.names(), ["LAST".into(), "ONE".into(), "TWO".into()]);
+    }
+
+    #[test]
+    fn each_use_is_told_once() {
+        let tally = Tally::default();
+        let (one, two) = ("ONE".parse().unwrap(), "TWO".parse().unwrap());
+        assert_eq!(tally.take_untold(), None);
+        tally.uses(&two, 1);
+        for version in [2, 1, 2] {
+            tally.swapped(&one, version);
+        }
+        let told = tally.take_untold().unwrap();
+        assert_eq!(told.secrets, ["ONE".into(), "TWO".into()]);
+        let found = [
+            "secret ONE version 1",
+            "secret ONE version 2",
+            "secret TWO version 1",
+        ];
+        assert_eq!(told.findings, found.map(Arc::from));
+        tally.swapped(&one, 2);
+        tally.swapped(&two, 1);
+        assert_eq!(tally.take_untold(), None);
+        assert_eq!(tally.names(), ["ONE".into(), "TWO".into()]);
     }
 }

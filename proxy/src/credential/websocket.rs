@@ -148,7 +148,9 @@ impl FrameError {
                 CloseCode::Protocol
             }
             Self::Rewrite(RewriteError::Misuse | RewriteError::Unplaceable) => CloseCode::Policy,
-            Self::Rewrite(RewriteError::Unavailable | RewriteError::NoMemory(_))
+            Self::Rewrite(
+                RewriteError::Unavailable | RewriteError::Unrecorded | RewriteError::NoMemory(_),
+            )
             | Self::NoRandomness => CloseCode::Internal,
         }
     }

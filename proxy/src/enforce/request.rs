@@ -24,7 +24,7 @@ use super::{
 use crate::{
     credential::{
         misuse::hidden::{method_without_values, without_values},
-        tally::Tally,
+        tally::{Tally, Used},
     },
     subject::Subject,
 };
@@ -213,7 +213,7 @@ impl Granted {
         &self.secrets
     }
 
-    fn mark(&self, entry: &mut Entry) {
+    pub(super) fn mark(&self, entry: &mut Entry) {
         entry.policy = Some(Arc::clone(&self.policy.name));
         entry.policy_version = Some(self.policy.version);
         entry.rule = self.rule.as_ref().map(|rule| Arc::clone(&rule.0));
@@ -247,8 +247,8 @@ pub fn decide_request(asked: &Asked) -> Result<RequestPermit, Box<Denial>> {
     }
 }
 
-/// Records that the request may go, before its first octet does; `secrets` are those that are in its
-/// header section.
+/// Records that the request may go, before its first octet does; `used` are the secrets in its header
+/// section.
 ///
 /// # Errors
 /// A denial for want of a record.
@@ -256,13 +256,14 @@ pub async fn record_request(
     ledger: &Ledger,
     asked: &Asked,
     permit: &RequestPermit,
-    secrets: Vec<Arc<str>>,
+    used: Used,
 ) -> Result<Granted, Box<Denial>> {
     let granted = Granted::of(permit);
     let mut entry = asked.entry(Event::Request);
     entry.tls = asked.shown_tls();
-    entry.secrets = secrets;
+    entry.secrets = used.secrets;
     entry.findings = asked.findings();
+    entry.findings.extend(used.findings);
     granted.mark(&mut entry);
     match ledger.record(entry).await {
         Ok(()) => Ok(granted),

@@ -35,6 +35,7 @@ use crate::{
         memory::Memory,
         rewrite::{Rewrite, RewriteError},
     },
+    enforce::uses::Uses,
     subject::Subject,
 };
 
@@ -44,6 +45,7 @@ mod gathered;
 mod kept;
 mod lent;
 mod scrubbed;
+mod untold;
 
 pub use credentials::Credentials;
 pub use download::{Download, DownloadCut};
@@ -53,6 +55,7 @@ use kept::Kept;
 pub use kept::KeptRoom;
 pub use lent::Lent;
 pub use scrubbed::{Scrubbed, gather};
+use untold::Untold;
 
 /// A request body on its way to the origin.
 #[derive(Debug, Default)]
@@ -83,6 +86,8 @@ pub struct Streaming {
     kept: Option<Box<Kept>>,
     /// A trailer section that waits for the last octets before it.
     trailers: Option<HeaderMap>,
+    /// What waits until the use of the secrets in it is recorded.
+    untold: Option<Untold>,
     ended: bool,
 }
 
@@ -95,6 +100,8 @@ pub struct Passing {
     pub activity: Arc<Activity>,
     /// That of its exchange.
     pub standing: Arc<Standing>,
+    /// Where a value may go into it.
+    pub uses: Option<Arc<Uses>>,
 }
 
 /// How far an upload is; shared with the exchange that waits for the answer.
@@ -113,7 +120,7 @@ pub enum UploadStopped {
     /// A limit of the policy.
     #[error("the request body was stopped: {0}")]
     Limit(DenyReason),
-    /// A secret on its way to where it is not bound, or one that cannot be had.
+    /// A secret on its way to where it is not bound, or one that cannot be had, or whose use cannot be recorded.
     #[error("the request body was stopped: {0}")]
     Secret(DenyReason),
     /// The policy no longer allows it.
@@ -184,6 +191,7 @@ impl Upload {
             read: None,
             kept: None,
             trailers: None,
+            untold: None,
             ended: false,
         };
         (Self::Streaming(Box::new(streaming)), Some(progress))
@@ -385,7 +393,7 @@ impl Streaming {
 
     /// Whether nothing more comes. What changes a body may hold its end back.
     fn is_through(&self) -> bool {
-        if self.read.is_some() {
+        if self.read.is_some() || self.untold.is_some() {
             return false;
         }
         match &self.credentials {
@@ -465,7 +473,7 @@ impl Body for Upload {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        let passed = ready!(streaming.poll_next(cx));
+        let passed = ready!(streaming.poll_told(cx));
         if let Some(kept) = &mut streaming.kept
             && !kept.note(passed.as_ref())
         {

@@ -28,6 +28,7 @@ use crate::{
     enforce::{
         ledger::Ledger,
         request::{Asked, Exchanged, Granted, record_exchange},
+        uses::Uses,
     },
     failure::{Failure, Side},
     upstream::pool::Lease,
@@ -89,6 +90,13 @@ impl Exchange {
     /// What the request does with secrets, for its records.
     pub fn carrying(&mut self, tally: Arc<Tally>) {
         self.tally = Some(tally);
+    }
+
+    /// Tells of secrets that are used in what follows the head.
+    #[must_use]
+    pub fn uses(&self) -> Option<Arc<Uses>> {
+        let tally = self.tally.as_ref()?;
+        Some(Uses::new(self.ledger(), &self.asked, &self.granted, tally))
     }
 
     /// What the sandbox must not see in the answer.

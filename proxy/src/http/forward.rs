@@ -31,6 +31,7 @@ use super::{
 };
 use crate::{
     credential::{
+        body::BodyPlan,
         capture::Capture,
         inject::Carried,
         scrub::answer::{Plan, Returning},
@@ -129,10 +130,11 @@ impl Ready {
         };
         let subject = session.caller().subject();
         let reply = incoming.reply().cloned();
-        let mut identity = None;
+        let (mut identity, mut places) = (None, false);
         let (credentials, secrets) = match outgoing.carried {
             Some(mut carried) => {
                 identity = carried.identity.take();
+                places = carried.body.as_ref().is_some_and(BodyPlan::may_place);
                 exchange.carrying(Arc::clone(&carried.tally));
                 if let Some(capture) = carried.capture.take() {
                     Capture::ready(&parts.method, &mut parts.headers);
@@ -154,6 +156,7 @@ impl Ready {
             subject: Arc::clone(subject),
             activity: Arc::clone(session.activity()),
             standing: Arc::clone(exchange.standing()),
+            uses: places.then(|| exchange.uses()).flatten(),
         };
         let (upload, progress) = Upload::new(incoming, passing, opening, credentials);
         exchange.uploading(progress);

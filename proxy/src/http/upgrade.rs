@@ -395,6 +395,9 @@ impl WebSocket {
         let memory = memory.map_or_else(Memory::of_sandbox, Arc::clone);
         let outgoing = messages::outgoing(plan, live.clone());
         let mut down = RewrittenStream::new(&mut down, outgoing).counted(&memory);
+        if let Some(uses) = self.exchange.uses() {
+            down = down.telling(Box::new(move || uses.telling()));
+        }
         if let Some(live) = live {
             down = down.when(Box::new(move || live.readied()));
         }

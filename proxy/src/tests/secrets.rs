@@ -27,6 +27,7 @@ mod opened;
 mod rehearsal;
 mod renewal;
 mod socket;
+mod told;
 mod unrecorded;
 
 const POLICY: &str = "

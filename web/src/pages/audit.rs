@@ -357,7 +357,7 @@ pub(super) const VERDICTS: [(&str, &str); 4] = [
     ("would_deny", "would be denied"),
 ];
 const EXPORTS: [(&str, &str); 3] = [("jsonl", "JSON lines"), ("csv", "CSV"), ("ocsf", "OCSF")];
-const EVENTS: [&str; 14] = [
+const EVENTS: [&str; 15] = [
     "",
     "sandbox.start",
     "sandbox.exit",
@@ -365,6 +365,7 @@ const EVENTS: [&str; 14] = [
     "connect",
     "request",
     "response",
+    "secret.use",
     "secret.misuse",
     "finding",
     "policy.change",

@@ -28,6 +28,7 @@ impl Class {
                 Self::Network
             }
             "request" => Self::Http,
+            "secret.use" => Self::Http,
             "response" if row.method.is_some() => Self::Http,
             "response" => Self::Network,
             "secret.misuse" | "finding" | "audit.gap" => Self::Finding,

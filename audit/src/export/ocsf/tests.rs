@@ -44,6 +44,7 @@ fn every_event_has_its_class_and_what_it_requires() {
         ("connect", 4001),
         ("request", 4002),
         ("response", 4001),
+        ("secret.use", 4002),
         ("secret.misuse", 2004),
         ("finding", 2004),
         ("audit.gap", 2004),

@@ -86,6 +86,7 @@ impl From<RewriteError> for Stopped {
             | RewriteError::Unavailable
             | RewriteError::Undecodable
             | RewriteError::Unplaceable
+            | RewriteError::Unrecorded
             | RewriteError::Bomb => Self::Broken,
         }
     }

@@ -15,10 +15,12 @@ use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{FrameError, Frames};
-use crate::credential::{memory::Memory, wallet::Readying};
+use crate::credential::{memory::Memory, rewrite::RewriteError, tally::Telling, wallet::Readying};
 
 /// What has to be waited for before what was read is rewritten.
 pub type MakeReady = Box<dyn FnMut() -> Option<Readying> + Send>;
+/// What has to be waited for before what was rewritten goes; where it fails, nothing does.
+pub type MakeTelling = Box<dyn FnMut() -> Option<Telling> + Send>;
 
 /// A stream with rewritten messages.
 pub struct RewrittenStream<S> {
@@ -27,6 +29,9 @@ pub struct RewrittenStream<S> {
     make_ready: Option<MakeReady>,
     /// Was read, and waits.
     unready: Option<(Readying, Vec<u8>)>,
+    make_telling: Option<MakeTelling>,
+    /// What is ready waits for it.
+    untold: Option<Telling>,
     ready: BytesMut,
     ended: bool,
     /// Octets of rewritten frames that were read, and octets that were written to the stream beneath.
@@ -44,6 +49,8 @@ impl<S> RewrittenStream<S> {
             frames,
             make_ready: None,
             unready: None,
+            make_telling: None,
+            untold: None,
             ready: BytesMut::new(),
             ended: false,
             given: 0,
@@ -56,6 +63,13 @@ impl<S> RewrittenStream<S> {
     #[must_use]
     pub fn when(mut self, make_ready: MakeReady) -> Self {
         self.make_ready = Some(make_ready);
+        self
+    }
+
+    /// Asks `make_telling` whenever something was rewritten, and waits for what it says.
+    #[must_use]
+    pub fn telling(mut self, make_telling: MakeTelling) -> Self {
+        self.make_telling = Some(make_telling);
         self
     }
 
@@ -83,6 +97,17 @@ impl<S> RewrittenStream<S> {
         }
         if self.counts(out.len()) {
             self.ready.extend_from_slice(&out);
+        }
+        self.untold = self.make_telling.as_mut().and_then(|make| make());
+    }
+
+    /// What is ready is told, or goes nowhere.
+    fn told(&mut self, told: Result<(), RewriteError>) {
+        self.untold = None;
+        if let Err(error) = told {
+            self.stopped.get_or_insert(FrameError::Rewrite(error));
+            self.ready = BytesMut::new();
+            self.counts(0);
         }
     }
 
@@ -114,7 +139,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for RewrittenStream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        while this.ready.is_empty() {
+        loop {
+            if let Some(telling) = &mut this.untold {
+                let told = ready!(telling.as_mut().poll(cx));
+                this.told(told);
+            }
+            if !this.ready.is_empty() {
+                break;
+            }
             if let Some(error) = this.stopped {
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
             }

@@ -95,6 +95,7 @@ pub(super) const fn reason(sender: Sender, stopped: FrameError) -> DenyReason {
         (FrameError::Rewrite(RewriteError::Misuse), _) => DenyReason::SecretMisuse,
         (FrameError::Rewrite(RewriteError::Unavailable), _) => DenyReason::SecretUnavailable,
         (FrameError::Rewrite(RewriteError::Unplaceable), _) => DenyReason::SecretUnplaceable,
+        (FrameError::Rewrite(RewriteError::Unrecorded), _) => DenyReason::RecordUnavailable,
         (FrameError::Rewrite(RewriteError::NoMemory(_)), _) => DenyReason::DecoderLimit,
         (FrameError::Rewrite(RewriteError::Bomb), _) => DenyReason::DecompressionBomb,
         (FrameError::NoRandomness, _) => DenyReason::Internal,
