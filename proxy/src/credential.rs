@@ -11,7 +11,7 @@
 //! spelling   texts in every spelling                         heads, lanes
 //! misuse     what is on its way to where it is not bound     watched, bare, letters, naming
 //! inject     values in header section and target             place, inject::{fields, target}
-//! body       values in bodies, while they stream             swap, exact, parts
+//! body       values in bodies, while they stream             swap, exact, parts, around
 //! treat      what completes a request before it is sent     sign
 //! coding     content codings undone, so that bodies can be looked into
 //! memory     what bodies hold meanwhile, bounded for each sandbox
@@ -21,6 +21,7 @@
 //! media      what a header section says that a body is
 //! ```
 
+mod around;
 mod bare;
 pub mod body;
 pub mod capture;
@@ -32,6 +33,7 @@ mod heads;
 pub mod inject;
 mod lanes;
 mod letters;
+mod markup;
 mod media;
 pub mod memory;
 pub mod misuse;
@@ -40,6 +42,7 @@ pub mod needles;
 mod nested;
 mod parts;
 pub mod place;
+mod quoted;
 mod ranges;
 pub mod rehearsal;
 pub mod rewrite;

@@ -11,14 +11,18 @@ pub(crate) struct Kind {
     pub(crate) in_pieces: bool,
     /// Nobody sends it who does not want looking to take long.
     pub(crate) hostile: bool,
+    /// The values have a quotation mark: what stands around each sentinel is followed.
+    pub(crate) marked: bool,
     pub(crate) make: fn(usize) -> Vec<u8>,
 }
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain";
+const FORM: &str = "application/x-www-form-urlencoded";
+const FIELDS: &str = "multipart/form-data; boundary=b0undary";
 
 /// Every kind of body.
-pub(crate) const KINDS: [Kind; 14] = [
+pub(crate) const KINDS: [Kind; 20] = [
     Kind::told_apart("json", JSON, json),
     Kind::told_apart("pretty-json", JSON, pretty_json),
     Kind::told_apart("json-in-json", JSON, json_in_json),
@@ -28,9 +32,15 @@ pub(crate) const KINDS: [Kind; 14] = [
     Kind::whole("bundle", "application/javascript", bundle),
     Kind::whole("random", "application/octet-stream", random),
     Kind::whole("events", "text/event-stream", events),
-    Kind::told_apart("form", "application/x-www-form-urlencoded", form),
-    Kind::told_apart("fields", "multipart/form-data; boundary=b0undary", fields),
-    Kind::told_apart("file", "multipart/form-data; boundary=b0undary", file),
+    Kind::told_apart("form", FORM, form),
+    Kind::told_apart("fields", FIELDS, fields),
+    Kind::told_apart("file", FIELDS, file),
+    Kind::told_apart("json-marks", JSON, json).with_marks(),
+    Kind::told_apart("nested-marks", JSON, json_in_json).with_marks(),
+    Kind::whole("html-marks", "text/html", html).with_marks(),
+    Kind::whole("text-marks", TEXT, source).with_marks(),
+    Kind::told_apart("form-marks", FORM, form).with_marks(),
+    Kind::told_apart("fields-marks", FIELDS, fields).with_marks(),
     Kind::hostile("blanks", blanks),
     Kind::hostile("breaks", breaks),
 ];
@@ -42,6 +52,7 @@ impl Kind {
             media,
             in_pieces: false,
             hostile: false,
+            marked: false,
             make,
         }
     }
@@ -54,6 +65,13 @@ impl Kind {
         Self {
             in_pieces: true,
             ..Self::whole(name, media, make)
+        }
+    }
+
+    const fn with_marks(self) -> Self {
+        Self {
+            marked: true,
+            ..self
         }
     }
 
@@ -106,8 +124,9 @@ impl Chance {
     }
 }
 
-/// A secret as services mint them.
-pub(crate) fn secret(number: usize, chance: &mut Chance) -> Vec<u8> {
+/// A secret as services mint them, or as people make them up.
+pub(crate) fn secret(number: usize, marked: bool, chance: &mut Chance) -> Vec<u8> {
+    let mark = if marked { "\"\\" } else { "" };
     let text = match number % 6 {
         0 => format!("sk-proj-{}", chance.letters(BASE62, 40)),
         1 => format!("ghp_{}", chance.letters(BASE62, 36)),
@@ -120,7 +139,7 @@ pub(crate) fn secret(number: usize, chance: &mut Chance) -> Vec<u8> {
         ),
         _ => chance.hex(64),
     };
-    text.into_bytes()
+    (text + mark).into_bytes()
 }
 
 fn repeated(length: usize, seed: u64, mut add: impl FnMut(&mut String, &mut Chance)) -> Vec<u8> {

@@ -63,7 +63,7 @@ fn main() -> ExitCode {
         }
         let body = Bytes::from((kind.make)(LENGTH));
         for count in [0, 1, 10, 50] {
-            let secrets = Secrets::new(count);
+            let secrets = Secrets::new(count, kind.marked);
             for piece in [1, 16, 64] {
                 // Few do that at once; what it costs shows well enough at one length.
                 if (count == 0 || checks) && piece != 16 {
@@ -181,10 +181,10 @@ struct Secrets {
 }
 
 impl Secrets {
-    fn new(count: usize) -> Self {
+    fn new(count: usize, marked: bool) -> Self {
         let mut chance = Chance::new(7);
         let values: Vec<Vec<u8>> = (0..count)
-            .map(|number| bodies::secret(number, &mut chance))
+            .map(|number| bodies::secret(number, marked, &mut chance))
             .collect();
         let sentinels: Vec<Arc<str>> = (0..count)
             .map(|_| format!("gigph-{}", chance.hex(32)).into())

@@ -3,6 +3,7 @@
 //! A value with a quotation mark, a backslash or a line end is written so that it ends none of them. Text in a string that
 //! is no JSON has marks that mean nothing; where nobody can tell the two apart, such a value is not placed.
 
+use memchr::memchr2;
 use zeroize::Zeroizing;
 
 use super::{media::Beginning, place::Escape};
@@ -52,32 +53,66 @@ impl Within {
 }
 
 impl Nested {
-    /// For a body whose values are written as `escape` says; `None` where there is nothing to follow.
-    pub(super) fn of(escape: Escape) -> Option<Self> {
-        let form = match escape {
-            Escape::Json => false,
-            Escape::Percent => true,
-            Escape::Raw | Escape::Markup => return None,
-        };
-        Some(Self {
-            form,
-            open: form.then_some(Within::FIELD).into_iter().collect(),
+    /// For JSON.
+    pub(super) const fn of_json() -> Self {
+        Self {
+            form: false,
+            open: Vec::new(),
             run: 0,
             last: 0,
-            name: form,
+            name: false,
             coded: Coded::No,
             letter: None,
-        })
+        }
+    }
+
+    /// For a form.
+    pub(super) fn of_form() -> Self {
+        Self {
+            form: true,
+            open: vec![Within::FIELD],
+            name: true,
+            ..Self::of_json()
+        }
     }
 
     /// Takes the next octets.
     pub(super) fn read(&mut self, octets: &[u8]) {
-        for octet in octets {
+        let mut rest = octets;
+        while let Some((octet, after)) = rest.split_first() {
+            if self.is_plain() {
+                let (plain, other) = rest.split_at(self.plain_octets(rest));
+                if !plain.is_empty() {
+                    let seen = plain.iter().rfind(|octet| !octet.is_ascii_whitespace());
+                    self.last = seen.copied().unwrap_or(self.last);
+                    rest = other;
+                    continue;
+                }
+            }
             match self.form {
                 true => self.written(*octet),
                 false => self.octet(*octet),
             }
+            rest = after;
         }
+    }
+
+    /// Whether an octet that is no mark and no escape changes nothing.
+    fn is_plain(&self) -> bool {
+        let within = self.open.last().map(|within| within.begins);
+        self.run == 0
+            && self.letter.is_none()
+            && matches!(self.coded, Coded::No)
+            && matches!(within, None | Some(Beginning::Json | Beginning::Other))
+    }
+
+    /// How many octets come before the next of those that matter.
+    fn plain_octets(&self, rest: &[u8]) -> usize {
+        let next = match self.form {
+            true => rest.iter().position(|octet| b"%&=+\"\\".contains(octet)),
+            false => memchr2(b'"', b'\\', rest),
+        };
+        next.unwrap_or(rest.len())
     }
 
     /// In how many strings within the outermost one a sentinel would stand here; `None` where that cannot be told.
@@ -232,12 +267,38 @@ const LONGEST: usize = 6;
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_skipped_leaves_what_reading_leaves(
+            form in any::<bool>(),
+            pieces in prop::collection::vec("[\"\\\\{}\\[\\]:, \nnu025ca%&=+x]{0,40}", 0..5),
+        ) {
+            let new = || if form { Nested::of_form() } else { Nested::of_json() };
+            let (mut skips, mut reads) = (new(), new());
+            for piece in pieces {
+                skips.read(piece.as_bytes());
+                for octet in piece.bytes() {
+                    match form {
+                        true => reads.written(octet),
+                        false => reads.octet(octet),
+                    }
+                }
+                prop_assert_eq!(format!("{skips:?}"), format!("{reads:?}"));
+            }
+        }
+    }
 
     /// How deep `<` stands, read in pieces of `size`.
     fn depth(escape: Escape, text: &str, size: usize) -> Option<usize> {
         let (before, _) = text.split_once('<').unwrap();
-        let mut nested = Nested::of(escape).unwrap();
+        let mut nested = match escape {
+            Escape::Percent => Nested::of_form(),
+            _ => Nested::of_json(),
+        };
         for piece in before.as_bytes().chunks(size) {
             nested.read(piece);
         }

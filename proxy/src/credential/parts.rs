@@ -10,7 +10,7 @@ use memchr::{memchr_iter, memmem::Finder};
 use super::{
     digested::DIGESTS,
     lanes::empty_line,
-    media::{Beginning, is_json, is_text},
+    media::{Beginning, is_json, is_text, is_xml},
 };
 
 /// What an octet of the body belongs to.
@@ -30,7 +30,12 @@ pub(super) enum Holds {
     /// Text of some kind.
     #[default]
     Text,
+    /// With the strings of JSON.
     Json,
+    /// XML or HTML.
+    Markup,
+    /// A form, coded as in a URL.
+    Form,
     /// No text.
     Binary,
 }
@@ -132,6 +137,8 @@ impl Parts {
                 self.untold = None;
                 self.rest.clear();
                 self.read(last);
+                let over = octets.len() - last.len();
+                self.turns.iter_mut().for_each(|(turn, _)| *turn += over);
             }
             None => self.read(octets),
         }
@@ -174,6 +181,13 @@ impl Parts {
         last.map_or(self.before, |(_, spot)| *spot)
     }
 
+    /// Where between these two of the octets that were read last something else began for the last time.
+    pub(super) fn last_turn(&self, begin: usize, end: usize) -> Option<(usize, Spot)> {
+        let past = self.turns.partition_point(|(turn, _)| *turn < end);
+        let last = past.checked_sub(1).and_then(|last| self.turns.get(last));
+        last.copied().filter(|(turn, _)| *turn >= begin)
+    }
+
     /// Where in a content that does not say what it is it shows that it is JSON.
     fn begins(&mut self, new: &[u8]) -> Option<usize> {
         let (json, at) = self.untold.as_mut()?.read_to(new)?;
@@ -207,15 +221,10 @@ impl Parts {
         let media = media(head);
         let says_little = media.as_deref().is_none_or(|media| media == "text/plain");
         self.untold = says_little.then_some(Beginning::Blank);
-        let sub = media.as_deref().and_then(|media| media.split_once('/'));
         self.spot = Spot {
             head: false,
             field: !names_file(head),
-            holds: match &media {
-                _ if sub.is_some_and(|(_, sub)| is_json(sub)) => Holds::Json,
-                Some(media) if is_binary(media) => Holds::Binary,
-                _ => Holds::Text,
-            },
+            holds: media.as_deref().map_or(Holds::Text, holds),
             told: match () {
                 () if says(head, is_digest) => Told::Digest,
                 () if says(head, |name| name.eq_ignore_ascii_case(LENGTH)) => Told::Length,
@@ -265,6 +274,21 @@ fn says(head: &[u8], such: impl Fn(&[u8]) -> bool) -> bool {
         let name = line.split(|octet| *octet == b':').next();
         name.is_some_and(|name| such(name.trim_ascii()))
     })
+}
+
+/// What a content of this media type is.
+fn holds(media: &str) -> Holds {
+    let sub = media.split_once('/').map_or("", |(_, sub)| sub);
+    match media {
+        // A string in GraphQL has the escapes of one in JSON.
+        "application/graphql" => Holds::Json,
+        "application/x-www-form-urlencoded" => Holds::Form,
+        "text/html" => Holds::Markup,
+        _ if is_json(sub) => Holds::Json,
+        _ if is_xml(sub) => Holds::Markup,
+        media if is_binary(media) => Holds::Binary,
+        _ => Holds::Text,
+    }
 }
 
 /// What a body of its own would be called, but for messages: their heads are text, and take values (a batch of requests).

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use super::{
+    around::{Around, in_part, needs_care, needs_care_in_parts},
     exact::Exact,
     media::Beginning,
     needles::SHORTEST,
-    nested::{self, Nested},
     parts::{Holds, Parts, Spot, Told},
     place::{Escape, Replacement},
     rewrite::{Rewrite, RewriteError},
@@ -34,8 +34,8 @@ pub struct Swap {
     held: Vec<u8>,
     /// In a multipart body: what stands where.
     parts: Option<Parts>,
-    /// Where some value needs care in strings within strings: which are open.
-    nested: Option<Nested>,
+    /// Where some value needs it: what stands around.
+    around: Option<Around>,
     room: Room,
 }
 
@@ -79,10 +79,7 @@ impl Swap {
                 .any(|(spelling, _)| spelling.first() == Some(&octet));
         }
         let (spellings, stands_for) = spellings.into_iter().unzip();
-        let careful = replacements.iter().any(|swappable| match swappable {
-            Swappable::Ready(replacement) => replacement.value().is_ok_and(nested::needs_care),
-            Swappable::Unavailable(_) => false,
-        });
+        let careful = any_value(&replacements, |value| needs_care(escape, value));
         Self {
             firsts,
             spellings: Exact::new(spellings),
@@ -93,7 +90,7 @@ impl Swap {
             tally: Arc::clone(tally),
             held: Vec::new(),
             parts: None,
-            nested: careful.then(|| Nested::of(escape)).flatten(),
+            around: careful.then(|| Around::of(escape)),
             room: Room::default(),
         }
     }
@@ -105,12 +102,13 @@ impl Swap {
         self
     }
 
-    /// The same in parts that `boundary` divides: in JSON a value is written as such, and none ends the head
-    /// that it stands in.
+    /// The same in parts that `boundary` divides: each is written in as its kind wants it, and no value ends the
+    /// head that it stands in.
     #[must_use]
     pub fn in_parts(mut self, boundary: &Arc<[u8]>) -> Self {
         self.parts = Some(Parts::of(boundary));
-        self.nested = None;
+        let careful = any_value(&self.replacements, needs_care_in_parts);
+        self.around = careful.then(|| Around::of(self.escape));
         self
     }
 
@@ -167,25 +165,23 @@ impl Swap {
         if spot.head && value.iter().any(|octet| ENDS_HEAD.contains(octet)) {
             return Err(RewriteError::Unplaceable);
         }
-        let escape = match spot.holds {
-            Holds::Json => Escape::Json,
-            Holds::Text | Holds::Binary => self.escape,
-        };
-        let depth = match &self.nested {
-            Some(nested) if nested::needs_care(value) => nested.depth(),
-            _ => Some(0),
-        };
+        let escape = in_part(spot, self.escape);
         let secret = &replacement.secret;
-        let Some(depth) = depth else {
-            let text = format!(
-                "secret {} stays out of what may be JSON in a text",
-                secret.name
-            );
-            self.tally.found(text);
-            return Err(RewriteError::Unplaceable);
-        };
         let before = out.len();
-        nested::write(escape, depth, value, out);
+        // What ends a head was looked for.
+        let around = self.around.as_ref().filter(|_| !spot.head);
+        let written = match around {
+            Some(around) => around.write(escape, value, out),
+            None => {
+                escape.write(value, out);
+                Ok(())
+            }
+        };
+        if let Err(unplaced) = written {
+            self.tally
+                .found(format!("secret {} stays out of {unplaced}", secret.name));
+            return Err(RewriteError::Unplaceable);
+        }
         let resized = out.len() - before != length;
         let told = match spot.told {
             Told::Nothing => false,
@@ -215,10 +211,12 @@ impl Swap {
         }
     }
 
-    /// Appends what goes on as it came.
-    fn pass(&mut self, octets: &[u8], out: &mut Vec<u8>) {
-        if let Some(nested) = &mut self.nested {
-            nested.read(octets);
+    /// Appends what goes on as it came, and ends at `end` of what was read last.
+    fn pass(&mut self, octets: &[u8], end: usize, out: &mut Vec<u8>) {
+        match (&mut self.around, &self.parts) {
+            (Some(around), Some(parts)) => around.read_part(parts, octets, end),
+            (Some(around), None) => around.read(octets),
+            (None, _) => {}
         }
         out.extend_from_slice(octets);
     }
@@ -251,17 +249,19 @@ impl Swap {
                 self.leaves(number);
                 continue;
             }
-            self.pass(octets.get(from..start).unwrap_or_default(), out);
+            let before = octets.get(from..start).unwrap_or_default();
+            self.pass(before, start.saturating_sub(joint), out);
             self.place((number, spot), end - start, out)?;
-            if let Some(nested) = &mut self.nested {
-                nested.read(b"x");
+            if let Some(around) = &mut self.around {
+                around.read(b"x");
             }
             from = end;
         }
         let rest = octets.get(from..).unwrap_or_default();
         let kept = if last { 0 } else { self.begun(rest) };
         let goes = rest.len() - kept;
-        self.pass(rest.get(..goes).unwrap_or_default(), out);
+        let end = (from + goes).saturating_sub(joint);
+        self.pass(rest.get(..goes).unwrap_or_default(), end, out);
         Ok(from + goes)
     }
 
@@ -317,6 +317,14 @@ impl Rewrite for Swap {
     fn held(&self) -> usize {
         self.held.len()
     }
+}
+
+/// Whether some value is such a one.
+fn any_value(replacements: &[Swappable], such: impl Fn(&[u8]) -> bool) -> bool {
+    replacements.iter().any(|swappable| match swappable {
+        Swappable::Ready(replacement) => replacement.value().is_ok_and(&such),
+        Swappable::Unavailable(_) => false,
+    })
 }
 
 /// What would end a field of a part's head, or a quoted word in it.

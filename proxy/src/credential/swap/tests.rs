@@ -233,6 +233,112 @@ fn json_within_json_and_within_a_field_stays_what_it_is_wherever_it_is_cut() {
 }
 
 #[test]
+fn in_each_part_a_value_stays_one_value_or_is_not_placed_wherever_it_is_cut() {
+    const VALUE: &str = "a\"b\\c&<";
+    let entities = "a&quot;b\\c&amp;&lt;";
+    let part = |kind: &str, text: &str| {
+        let kind = match kind {
+            "" => String::new(),
+            kind => format!("\r\nContent-Type: {kind}"),
+        };
+        format!("--b\r\nA: b{kind}\r\n\r\n{text}\r\n")
+    };
+    for (kind, text, expected) in [
+        ("application/json", r#"{"k":"@"}"#, Some(r#"a\"b\\c&<"#)),
+        ("", r#" {"k":"@"}"#, Some(r#"a\"b\\c&<"#)),
+        (
+            "application/json",
+            r#"{"k":"{\"l\":\"@\"}"}"#,
+            Some(r#"a\\\"b\\\\c&<"#),
+        ),
+        ("", r#"{"k":"{\"l\":\"@\"}"}"#, Some(r#"a\\\"b\\\\c&<"#)),
+        ("application/json", r#"{"k":"data: {\"l\":\"@\"}"}"#, None),
+        ("text/xml", "<k>@</k>", Some(entities)),
+        ("image/svg+xml", "<k><![CDATA[@]]></k>", Some(VALUE)),
+        ("text/html", "<k>{&quot;l&quot;:&quot;@", None),
+        (
+            "application/x-www-form-urlencoded",
+            "k=@&l=v",
+            Some("a%22b%5Cc%26%3C"),
+        ),
+        (
+            "application/x-www-form-urlencoded",
+            "k=%7B%22l%22%3A%22@%22%7D",
+            Some("a%5C%22b%5C%5Cc%26%3C"),
+        ),
+        ("text/plain", "k=@", Some(VALUE)),
+        ("", "say \"hi\"\n@", Some(VALUE)),
+        ("text/csv", "1,\"@\"", None),
+        ("", "data: {\"k\":\"@\"}", None),
+        (
+            "application/http",
+            "POST / HTTP/1.1\r\n\r\n{\"k\":\"@\"}",
+            None,
+        ),
+    ] {
+        // Neither the part before nor the one behind has to do with it.
+        for (before, behind) in [
+            ("", ""),
+            ("text/plain", "application/json"),
+            ("application/json", "text/plain"),
+        ] {
+            let text = part(before, "{\"open")
+                + &part(kind, &text.replace('@', SENTINEL))
+                + &part(behind, "{\"k\":\"")
+                + "--b--";
+            for cut in (0..=text.len()).step_by(3) {
+                let placed = in_parts(VALUE, &text, cut);
+                match expected {
+                    Some(value) => {
+                        assert_eq!(placed, Ok(text.replace(SENTINEL, value)), "at {cut}");
+                    }
+                    None => assert_eq!(placed, Err(RewriteError::Unplaceable), "{text} {cut}"),
+                }
+                let plain = in_parts("plain", &text, cut);
+                assert_eq!(plain, Ok(text.replace(SENTINEL, "plain")));
+            }
+        }
+    }
+}
+
+#[test]
+fn in_text_and_markup_a_value_ends_nothing_that_it_stands_in_wherever_it_is_cut() {
+    const VALUE: &str = "a\"b\\c";
+    for (escape, text, expected) in [
+        (Escape::Raw, "k=@;", Some(VALUE)),
+        (Escape::Raw, "a log said {\"k\": 1} of @", Some(VALUE)),
+        (Escape::Raw, "a log said {\"k\": \"@\"}", None),
+        (Escape::Raw, "INSERT INTO t VALUES ('@')", None),
+        (Escape::Markup, "<a>@</a>", Some("a&quot;b\\c")),
+        (Escape::Markup, "<a><![CDATA[k=@]]></a>", Some(VALUE)),
+        (Escape::Markup, "<a>{\"k\": \"@\"}</a>", None),
+        (Escape::Markup, "<a><![CDATA[{\"k\": \"@\"}]]></a>", None),
+    ] {
+        let sent = text.replace('@', SENTINEL);
+        for cut in 0..=sent.len() {
+            let (one, two) = sent.as_bytes().split_at(cut);
+            let (mut out, tally) = (Vec::new(), Arc::default());
+            let mut swap = Swap::new(swappable(VALUE), escape, &tally);
+            let mut push = |piece| swap.push(piece, &mut out);
+            let pushed = push(one).and_then(|()| push(two));
+            let pushed = pushed.and_then(|()| swap.finish(&mut out));
+            match expected {
+                Some(value) => assert_eq!(out, text.replace('@', value).as_bytes(), "{sent}"),
+                None => {
+                    assert_eq!(pushed, Err(RewriteError::Unplaceable), "{sent} at {cut}");
+                    assert!(text.as_bytes().starts_with(&out), "none of it went");
+                    let told = "secret T stays out of where it could end what it stands in";
+                    assert_eq!(tally.findings(), [Arc::from(told)]);
+                }
+            }
+            let plain = text.replace('@', "plain");
+            let mut swap = Swap::new(swappable("plain"), escape, &tally);
+            assert_eq!(self::pushed(&mut swap, &[one, two]), plain);
+        }
+    }
+}
+
+#[test]
 fn in_utf_16_no_sentinel_is_found_and_none_ends_a_string() {
     for little in [true, false] {
         let wide = |text: &str| -> Vec<u8> {
