@@ -249,11 +249,22 @@ impl RequestPermit {
     }
 
     /// Notes what an enforcing policy would have answered. The request goes without secrets: it was granted them as
-    /// what it is not. What comes is captured all the same.
+    /// what it is not. What comes is captured all the same, as [`RequestPermit::capture_as_any`] has it.
     pub fn observe(&mut self, denial: Box<Denial>) {
         self.grant.would_deny.get_or_insert(denial);
         let secrets = self.secrets.iter();
         self.secrets = secrets.filter(|grant| grant.captures).cloned().collect();
+        self.capture_as_any();
+    }
+
+    /// Has what comes captured where that of any request to this host and port is: its origin may take it for
+    /// that one.
+    pub fn capture_as_any(&mut self) {
+        if self.captures().is_some() {
+            return;
+        }
+        let capturing = self.bound.iter().filter(|grant| grant.captures);
+        self.secrets = self.secrets.iter().chain(capturing).cloned().collect();
     }
 
     /// The secrets that may be swapped into some request to this host and port, by whatever rule: the

@@ -3,7 +3,8 @@
 //! Frameworks, and the servers before them, take some fields for the method or path that is meant; WebDAV names
 //! a second path in a field. Where a rule speaks of the one or the other, or a secret is granted by one that does,
 //! a request that says something else is refused: it would be decided on otherwise. Where the policy only
-//! observes, that is recorded and it goes, without the secrets that it was granted as what it is not.
+//! observes, that is recorded and it goes, without the secrets that it was granted as what it is not; its answer is
+//! captured where that of any request to its host is.
 
 use gig_policy::{
     AppProtocol, DecidedOn, Denial, DenyReason, Port, RequestIntent, RequestPermit, Verdict,
@@ -41,6 +42,9 @@ pub fn is_meant(
     }
     if let Some(field) = field(permit.observed_on(), permit) {
         permit.observe(told(field));
+    } else if permit.would_deny().is_some() && overriding(headers, ANY).is_some() {
+        // No rule lets it go, so that none says what it is decided on. Tokens must not come in all the same.
+        permit.capture_as_any();
     }
     Ok(())
 }
@@ -135,6 +139,12 @@ fn is_named(field: &HeaderName, name: &str) -> bool {
     field.eq(name.bytes())
 }
 
+/// Whatever a rule may be about.
+const ANY: DecidedOn = DecidedOn {
+    method: true,
+    path: true,
+    either: false,
+};
 const DESTINATION: &str = "destination";
 /// Rails, Symfony, Laravel, Express, ASP.NET and Google's APIs read one or more of these.
 const METHOD_OVERRIDES: [&str; 3] = [

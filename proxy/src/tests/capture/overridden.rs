@@ -13,8 +13,12 @@ fn policy(mode: &str) -> String {
 }
 
 async fn asked(mode: &str, path: &str, fields: &[(&str, &str)]) -> (Lab, Origin, Answer) {
-    let auth = Origin::https("auth.test", &["http/1.1"], mint).await;
-    let lab = Arrangement::new(&policy(mode))
+    asked_under(&policy(mode), path, fields).await
+}
+
+async fn asked_under(policy: &str, path: &str, fields: &[(&str, &str)]) -> (Lab, Origin, Answer) {
+    let auth = Origin::https("auth.test", &["http/1.1"], as_meant).await;
+    let lab = Arrangement::new(policy)
         .origin("auth.test:443", &auth)
         .keeper(&Keeper::with(&[]))
         .lab();
@@ -29,6 +33,16 @@ async fn asked(mode: &str, path: &str, fields: &[(&str, &str)]) -> (Lab, Origin,
     let mut client = lab.https("auth.test", "http/1.1").await;
     let answer = client.send(request).await;
     (lab, auth, answer)
+}
+
+/// The server takes another path for the one that is meant, as IIS and others do.
+async fn as_meant(mut request: Request<Incoming>) -> Response<Body> {
+    let meant = request.headers().get("x-original-url");
+    let meant = meant.map(|path| path.to_str().unwrap().parse().unwrap());
+    if let Some(path) = meant {
+        *request.uri_mut() = path;
+    }
+    mint(request).await
 }
 
 #[tokio::test]
@@ -52,12 +66,28 @@ async fn nothing_leads_past_a_capture_whatever_else_is_open() {
 
 #[tokio::test]
 async fn where_a_policy_observes_what_comes_is_captured_whatever_overrides() {
-    let field = ("x-original-url", "/elsewhere");
-    let (lab, _auth, answer) = asked("observe", "/token/json", &[field]).await;
+    for (path, meant, reason) in [
+        ("/token/page", "/token/json", "MalformedRequest"),
+        ("/other", "/token/json", "MalformedRequest"),
+        ("/other", "/token/json", "PathNotAllowed"),
+    ] {
+        let mut policy = policy("observe");
+        if reason == "PathNotAllowed" {
+            // No rule lets it go: that is observed.
+            policy.truncate(policy.rfind("- {").unwrap());
+        }
+        let field = ("x-original-url", meant);
+        let (lab, _auth, answer) = asked_under(&policy, path, &[field]).await;
+        assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+        let text = format!("{answer:?}");
+        assert!(text.contains("access_token"), "{path}: {text}");
+        assert!(!text.contains(ACCESS) && !text.contains(REFRESH), "{text}");
+        let record = lab.until_records(Event::Request, 1).await.remove(0);
+        let text = format!("{:?}", record.entry);
+        assert!(text.contains(reason), "{path}: {text}");
+    }
+    // What leads nowhere else is as it is.
+    let policy = policy("observe");
+    let (_lab, _auth, answer) = asked_under(&policy, "/other", &[]).await;
     assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
-    let text = format!("{answer:?}");
-    assert!(!text.contains(ACCESS) && !text.contains(REFRESH), "{text}");
-    let record = lab.until_records(Event::Request, 1).await.remove(0);
-    let text = format!("{:?}", record.entry);
-    assert!(text.contains("MalformedRequest"), "{text}");
 }
