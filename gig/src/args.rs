@@ -22,6 +22,17 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
+impl Command {
+    /// Variables of gig's own environment that it names as secrets.
+    pub(crate) fn secret_variables(&self) -> Vec<&str> {
+        match self {
+            Self::Run(args) => args.secret.iter().map(|arg| arg.name.as_str()).collect(),
+            Self::Secret(secret::SecretCommand::Test(args)) => vec![args.name.as_str()],
+            _ => Vec::new(),
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run one program in a sandbox: no daemon, no root

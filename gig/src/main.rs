@@ -59,6 +59,8 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(mistake) => return usage(&mistake),
     };
+    // While there is no other thread.
+    gig_vault::environment::take(&arguments.command.secret_variables());
     if let Err(mistake) = start_log(matches!(arguments.command, args::Command::Serve(_))) {
         error_chain::print(&mistake);
         return ExitStatus::GIG_FAILED.into();

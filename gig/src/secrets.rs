@@ -8,7 +8,8 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use gig_policy::SecretName;
 use gig_vault::{
-    RunKeeper, SecretBytes, SystemClock, Vault, master_key::MasterKeySource, memory, vault::Witness,
+    RunKeeper, SecretBytes, SystemClock, Vault, environment, master_key::MasterKeySource, memory,
+    vault::Witness,
 };
 
 use self::changes::Changes;
@@ -78,7 +79,7 @@ fn open_own() -> anyhow::Result<Vault> {
     let dir = data_dir::path()?;
     data_dir::make_private(&dir)?;
     data_dir::refuse_shared(&dir)?;
-    let source = MasterKeySource::from_env(|name| std::env::var_os(name), &dir)?;
+    let source = MasterKeySource::from_env(environment::var_os, &dir)?;
     let vault = Vault::open(place::open()?, source, Arc::new(SystemClock))
         .context("cannot open the vault")?;
     if let Some(path) = vault.key_file_made() {

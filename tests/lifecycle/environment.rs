@@ -2,11 +2,17 @@
 
 use std::{
     fs,
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink},
+    io::Write as _,
+    os::unix::{
+        fs::{MetadataExt as _, PermissionsExt as _, chown, symlink},
+        process::CommandExt as _,
+    },
     path::Path,
+    process::Command,
+    time::Duration,
 };
 
-use gig_tests::lab::{Lab, network::text};
+use gig_tests::lab::{Lab, network::text, place::User};
 
 #[test]
 fn nothing_of_the_callers_environment_is_inherited() {
@@ -147,7 +153,7 @@ fn make_root(root: &Path) {
     let busybox = "set -e; cd \"$0\"; mkdir -p bin lib lib64 usr etc/ssl/certs tmp; cp /bin/sh bin/; \
         ldd /bin/sh | grep -o '/[^ ]*' | while read f; do mkdir -p .$(dirname $f); cp $f .$f; done; \
         echo marker > marker";
-    let made = std::process::Command::new("sh")
+    let made = Command::new("sh")
         .args(["-c", busybox, &text(root)])
         .status();
     assert!(made.expect("a shell").success());
@@ -212,4 +218,70 @@ fn a_home_is_refused_as_a_root() {
     fs::create_dir_all(lab.home().join("bin")).expect("a folder");
     let run = lab.gig().option(["--rootfs", &text(&lab.home())]);
     let _run = run.run(["true"]).exits(125).complains("somebody's home");
+}
+
+/// Neither the memory in which the kernel gave it to gig nor what gig gives to those that it starts.
+#[test]
+fn no_environment_of_a_running_gig_shows_a_secret() {
+    const VALUE: &str = "real-value-7Qx2mZ0pLr";
+    let key = "5f".repeat(32);
+    let lab = Lab::new();
+    let nobody = User {
+        uid: 65534,
+        gid: 65534,
+    };
+    let mut users = vec![User::of_this_process()];
+    if users[0].uid == 0 {
+        users.push(nobody);
+    }
+    for user in users {
+        let subject = lab
+            .gig()
+            .recording_to("-".as_ref())
+            .user(user)
+            .host_env("TOKEN", VALUE)
+            .host_env("GIG_MASTER_KEY", &key)
+            .host_env("GIG_TOKEN", VALUE)
+            .host_env("OTHER", "is as it was");
+        let mut live = subject
+            .option(["--secret", "TOKEN@api.example.com", "--env", "OTHER"])
+            .start(["sh", "-c", "echo up $TOKEN $OTHER; read go"]);
+        live.wait_for("up");
+        let said = live.output_so_far();
+        assert!(said.contains("up gigph-"), "{said}");
+        assert!(said.contains("is as it was"), "{said}");
+        let (processes, _) = super::death::family(&lab, live.pid());
+        for pid in processes.keys() {
+            // Another process of the same user, and whoever runs the tests.
+            let mut reader = Command::new("cat");
+            reader.arg(format!("/proc/{pid}/environ"));
+            let own = fs::read(format!("/proc/{pid}/environ"));
+            if user == nobody {
+                reader.uid(user.uid).gid(user.gid);
+            }
+            let theirs = reader.output().expect("cat");
+            if user != nobody && user.uid == 0 && *pid == live.pid() {
+                // Root may look: what it sees is gig's environment.
+                let read = own.as_deref().expect("gig's environment");
+                let read = String::from_utf8_lossy(read).into_owned();
+                assert!(read.contains("OTHER=is as it was"), "{read}");
+                assert!(read.contains("GIG_MASTER_KEY=\0"), "{read}");
+            }
+            if user.uid != 0 && *pid == live.pid() {
+                assert_eq!(theirs.stdout, b"", "gig is closed to its own user");
+                let why = String::from_utf8_lossy(&theirs.stderr).into_owned();
+                assert!(why.contains("Permission denied"), "{why}");
+            }
+            for read in [theirs.stdout, own.unwrap_or_default()] {
+                let read = String::from_utf8_lossy(&read).into_owned();
+                assert!(
+                    !read.contains(VALUE) && !read.contains(&key),
+                    "{pid}: {read}"
+                );
+            }
+        }
+        let go = live.stdin().expect("its input").write_all(b"go\n");
+        go.expect("tell it to end");
+        let _run = live.finish(Duration::from_secs(20)).success();
+    }
 }

@@ -8,6 +8,7 @@ pub mod cipher;
 pub mod clock;
 pub mod definition;
 mod envelope;
+pub mod environment;
 pub mod fetch;
 pub mod keeper;
 pub mod keeping;

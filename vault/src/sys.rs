@@ -1,14 +1,20 @@
-//! Pages that are never swapped, dumped or inherited: the only unsafe code of the crate.
+//! Pages that are never swapped, dumped or inherited, and the environment that the kernel gave: the only unsafe code of
+//! the crate.
 //!
 //! A [`Region`] is mapped memory between two guard pages. [`Block`]s are taken from it and given back;
 //! the region keeps the books itself, so that no two blocks ever overlap, and wipes what is given back.
 
 #![expect(
     unsafe_code,
-    reason = "the crate's one home of memory that the allocator knows nothing of"
+    reason = "the crate's one home of memory that the allocator knows nothing of, and that libc calls its own"
 )]
 
-use std::{ffi::c_void, io, ptr::NonNull, sync::Arc};
+use std::{
+    ffi::{CStr, c_char, c_void},
+    io,
+    ptr::NonNull,
+    sync::Arc,
+};
 
 use parking_lot::Mutex;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
@@ -165,6 +171,52 @@ impl Drop for Block {
             stretch.fill(false);
         }
     }
+}
+
+/// Tells `taken` each variable of the environment, by name and value, and wipes the values for which that says so. Does
+/// nothing where this process has another thread.
+pub(crate) fn wipe_variables(mut taken: impl FnMut(&[u8], &[u8]) -> bool) {
+    // Another could read the environment meanwhile. None begins while the only one is in here.
+    let tasks = std::fs::read_dir("/proc/self/task");
+    if !tasks.is_ok_and(|tasks| tasks.count() == 1) {
+        return;
+    }
+    // SAFETY: libc's own pointer, which is set before `main`, and nobody else is there to change it.
+    let mut entry = unsafe { environ };
+    while !entry.is_null() {
+        // SAFETY: POSIX: an array of pointers that a null pointer ends, which was not reached yet.
+        let text = unsafe { *entry };
+        if text.is_null() {
+            return;
+        }
+        // SAFETY: each is a string with a NUL at its end, which nobody changes while `whole` lives.
+        let whole = unsafe { CStr::from_ptr(text) }.to_bytes();
+        let Some((name, value)) = whole.split_at_checked(equals_sign(whole)) else {
+            return;
+        };
+        let value = value.get(1..).unwrap_or_default();
+        if taken(name, value) {
+            let (before, length) = (name.len() + 1, value.len());
+            // SAFETY: within the string that was just read, of which `before` octets come before its value.
+            let begin = unsafe { text.cast::<u8>().add(before) };
+            // SAFETY: the value's octets, initialised and in memory that may be written: the stack on which the
+            // kernel put them, or what a library set there. `name` and `value` are used no more.
+            let octets = unsafe { std::slice::from_raw_parts_mut(begin, length) };
+            octets.zeroize();
+        }
+        // SAFETY: the entry was not the last, so that the next is of the same array.
+        entry = unsafe { entry.add(1) };
+    }
+}
+
+/// Where a variable's name ends.
+fn equals_sign(variable: &[u8]) -> usize {
+    let at = variable.iter().position(|octet| *octet == b'=');
+    at.unwrap_or(variable.len())
+}
+
+unsafe extern "C" {
+    static environ: *mut *mut c_char;
 }
 
 /// Most tokens fit one or two of them; a page holds 64 secrets.

@@ -150,7 +150,8 @@ fn add(args: ServerAddArgs) -> anyhow::Result<ExitStatus> {
     for arg in args.env {
         let value = match arg.value {
             Some(value) => value,
-            None => std::env::var(&arg.name)
+            None => gig_vault::environment::var_os(&arg.name)
+                .and_then(|value| value.into_string().ok())
                 .with_context(|| format!("--env {}: it is not set here", arg.name))?,
         };
         env.insert(arg.name, value);

@@ -109,7 +109,7 @@ pub(crate) fn rotate(args: &SecretRotateArgs) -> anyhow::Result<ExitStatus> {
 
 fn rotate_master(args: &SecretRotateArgs) -> anyhow::Result<ExitStatus> {
     let vault = secrets::open()?;
-    let new = MasterKeySource::new_from_env(|name| std::env::var_os(name))?;
+    let new = MasterKeySource::new_from_env(gig_vault::environment::var_os)?;
     let elsewhere = new.is_some();
     let grace = args.grace.unwrap_or(MASTER_GRACE);
     let changes = Changes::open(args.change.audit.as_deref())?;

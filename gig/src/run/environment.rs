@@ -23,7 +23,7 @@ pub(crate) fn variables(
         variables.push(("TERM".into(), term));
     }
     for arg in asked {
-        let value = match (&arg.value, std::env::var_os(&arg.name)) {
+        let value = match (&arg.value, gig_vault::environment::var_os(&arg.name)) {
             (Some(value), _) => value.into(),
             (None, Some(value)) => value,
             (None, None) => bail!(

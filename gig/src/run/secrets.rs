@@ -15,7 +15,8 @@ use gig_audit::Recorder;
 use gig_policy::{Policy, SandboxId, SecretName};
 use gig_proxy::credential::{Border, Wallet};
 use gig_vault::{
-    Clock, Fetch, Keeper, RunKeeper, Secret, SecretBytes, SecretUnavailable, SystemClock, memory,
+    Clock, Fetch, Keeper, RunKeeper, Secret, SecretBytes, SecretUnavailable, SystemClock,
+    environment, memory,
 };
 
 use super::settings::{own_proxy, read_roots, trusted_roots};
@@ -172,7 +173,7 @@ fn keeper(args: &RunArgs) -> anyhow::Result<(RunKeeper, Option<Changes>)> {
     let mut builder = RunKeeper::builder(network(args)?, clock);
     let mut elsewhere = Vec::new();
     for SecretArg { name, .. } in &args.secret {
-        let value = std::env::var_os(name.as_str()).filter(|value| !value.is_empty());
+        let value = environment::var_os(name.as_str()).filter(|value| !value.is_empty());
         match value {
             Some(value) => builder = builder.give(name.clone(), SecretBytes::new(value.into_vec())),
             None => elsewhere.push(name),
@@ -323,7 +324,7 @@ fn refuse_other_ways(args: &RunArgs, given: &[Arc<Secret>]) -> anyhow::Result<()
             );
         }
         for env in &args.env {
-            let passed = std::env::var_os(&env.name);
+            let passed = environment::var_os(&env.name);
             let value = match &env.value {
                 Some(value) => Some(value.as_bytes()),
                 None => passed.as_deref().map(OsStrExt::as_bytes),

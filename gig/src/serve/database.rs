@@ -73,7 +73,7 @@ pub(crate) fn sockets() -> Vec<PathBuf> {
 /// # Errors
 /// When it is no text.
 pub(crate) fn url() -> anyhow::Result<Option<String>> {
-    let Some(url) = std::env::var_os(VARIABLE).filter(|url| !url.is_empty()) else {
+    let Some(url) = gig_vault::environment::var_os(VARIABLE).filter(|url| !url.is_empty()) else {
         return Ok(None);
     };
     match url.into_string() {

@@ -18,6 +18,7 @@ pub(super) fn settings(reached: &str) -> anyhow::Result<Option<OidcSettings>> {
     for (name, value) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
         if let Some(word) = name.strip_prefix(PREFIX) {
+            let value = gig_vault::environment::var_os(&name).unwrap_or(value);
             let value = value.into_string();
             let value = value.map_err(|_| anyhow::anyhow!("{name} is not UTF-8"))?;
             said.insert(word.to_owned(), Zeroizing::new(value));

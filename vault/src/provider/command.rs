@@ -51,7 +51,8 @@ impl Command {
         let limit = Duration::from_secs(self.0.timeout.unwrap_or(10).max(1));
         let failed = |why: String| ProvideError::Unavailable(format!("{program} {why}"));
         let passed = self.0.pass.iter();
-        let passed = passed.filter_map(|name| std::env::var_os(name).map(|value| (name, value)));
+        let passed =
+            passed.filter_map(|name| crate::environment::var_os(name).map(|value| (name, value)));
         // Not a sandbox: the operator named a program that is trusted with the secret itself.
         let mut child = tokio::process::Command::new(&self.0.program)
             .args(&self.0.args)

@@ -34,7 +34,7 @@ impl Provider for Environment {
 
     fn provide<'a>(&'a self, request: ProvideRequest<'a>) -> ProvideFuture<'a> {
         let variable = self.variable.as_deref().unwrap_or(request.name.as_str());
-        let value = std::env::var_os(variable).filter(|value| !value.is_empty());
+        let value = crate::environment::var_os(variable).filter(|value| !value.is_empty());
         let provided = value.map_or_else(
             || {
                 Err(ProvideError::Refused(format!(

@@ -252,7 +252,7 @@ impl Provider for Hashicorp {
 impl Credential {
     fn read(&self) -> Result<SecretBytes, ProvideError> {
         let octets = match self {
-            Self::Env(name) => std::env::var_os(name)
+            Self::Env(name) => crate::environment::var_os(name)
                 .map(std::ffi::OsString::into_encoded_bytes)
                 .ok_or_else(|| format!("gig's own environment has no {name}")),
             Self::File(path) => read_file(path),

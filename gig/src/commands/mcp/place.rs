@@ -39,7 +39,8 @@ impl Place {
                 elsewhere: None,
             });
         };
-        let token = std::env::var("GIG_TOKEN").context(
+        let token = gig_vault::environment::var_os("GIG_TOKEN");
+        let token = token.and_then(|token| token.into_string().ok()).context(
             "GIG_TOKEN is not set: an appliance elsewhere wants a token (`gig token add NAME --role editor`)",
         )?;
         let mut token = HeaderValue::try_from(format!("Bearer {}", token.trim()))

@@ -56,7 +56,8 @@ impl Kept {
     /// Looks it up: gig's own environment goes first, as for `gig run`.
     pub(super) fn find(name: &SecretName, args: &SecretTestArgs) -> anyhow::Result<Self> {
         memory::seal_process()?;
-        let variable = std::env::var_os(name.as_str()).filter(|value| !value.is_empty());
+        let variable =
+            gig_vault::environment::var_os(name.as_str()).filter(|value| !value.is_empty());
         if let Some(value) = variable {
             let value = SecretBytes::new(std::os::unix::ffi::OsStringExt::into_vec(value));
             return Self::given(name, value);
