@@ -113,7 +113,7 @@ async fn guard(
         relays,
     } = seat;
     if let Some(terminal) = &mut terminal {
-        terminal.connect()?;
+        terminal.connect(running.pid())?;
     }
     let mut deadline = timeout.map(|limit| Instant::now() + limit);
     let (mut asked_to_end, mut signalled) = (false, false);

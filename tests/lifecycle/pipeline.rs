@@ -126,6 +126,45 @@ fn keys_typed_at_a_program_whose_output_is_taken_are_its_own() {
     );
 }
 
+/// Standard input is something else, and the terminal is there all the same.
+#[test]
+fn lines_that_a_program_waits_for_at_its_terminal_are_its_own_whatever_its_input_is() {
+    piped(
+        &[
+            "expect:ready",
+            "send:one\\r",
+            "expect:one\\r\\ngot-one\\r\\n",
+            "expect:input-two\\r\\n",
+            "send:three\\r",
+            "expect:three\\r\\ngot-three\\r\\n",
+            "send:rest\\r",
+            "expect:shell-rest\\r\\n",
+            "status:0",
+            "cooked",
+        ],
+        &[
+            "sh",
+            "-c",
+            "echo ready; read -r a </dev/tty; echo got-$a; read -r b; echo input-$b; \
+             exec 3</dev/tty; read -r c <&3; echo got-$c",
+        ],
+        "echo two | GIG; read -r y; echo shell-$y",
+    );
+    piped(
+        &[
+            "expect:did one",
+            "send:y\\r",
+            "expect:did one\\r\\n",
+            "expect:did two",
+            "send:n\\r",
+            "status:0",
+            "cooked",
+        ],
+        &["xargs", "-p", "-n1", "echo", "did"],
+        "printf 'one\\ntwo\\n' | GIG",
+    );
+}
+
 /// What is typed ahead stays for who reads it next.
 #[test]
 fn lines_that_are_not_the_programs_are_left() {

@@ -14,6 +14,7 @@
 mod copy;
 mod keyboard;
 mod modes;
+mod readers;
 
 use std::{
     io::IsTerminal,
@@ -31,7 +32,7 @@ use rustix::{
     termios::{OptionalActions, tcgetwinsize, tcsetattr, tcsetwinsize},
 };
 
-use self::{keyboard::Keyboard, modes::inner_modes};
+use self::{keyboard::Keyboard, modes::inner_modes, readers::Readers};
 use super::relay::{self, Relay, Way};
 
 /// What the program gets as 0, 1 and 2.
@@ -50,6 +51,8 @@ pub(crate) struct Terminal {
     controller: Arc<OwnedFd>,
     /// The person's terminal, where output goes and sizes come from.
     outer: OwnedFd,
+    /// The near end, as a device.
+    near: u64,
     keyboard: Arc<Keyboard>,
     output: Option<JoinHandle<()>>,
 }
@@ -115,6 +118,7 @@ pub(crate) fn streams() -> anyhow::Result<(Streams, Seat)> {
     let terminal = Terminal {
         controller,
         outer: outer.try_clone_to_owned()?,
+        near: rustix::fs::fstat(&near)?.st_rdev,
         keyboard: Arc::new(keyboard),
         output: None,
     };
@@ -161,11 +165,16 @@ impl Terminal {
     }
 
     /// Starts to copy, and to take what is typed: to be called when the program runs, so that a start
-    /// that fails or takes long leaves an ordinary terminal.
+    /// that fails or takes long leaves an ordinary terminal. `program` is a process of the sandbox's.
     ///
     /// # Errors
     /// When the terminal's settings cannot be changed or no thread is to be had.
-    pub(crate) fn connect(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn connect(&mut self, program: i32) -> anyhow::Result<()> {
+        match Readers::of(program, self.near) {
+            Ok(readers) => self.keyboard.ask(readers),
+            // It has ended, or the host hides it: lines are for standard input alone.
+            Err(error) => tracing::debug!(%error, "who waits for lines inside is not known"),
+        }
         self.keyboard.take()?;
         let (from, to) = (Arc::clone(&self.controller), self.outer.try_clone()?);
         let keyboard = Arc::clone(&self.keyboard);

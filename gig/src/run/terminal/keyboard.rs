@@ -4,8 +4,9 @@
 //! shell that reads what the program prints) it does what the program would do there:
 //!
 //! - as long as the program leaves its terminal as it found it, the person's is not touched. A line is
-//!   taken for the program only where its standard input is the terminal, only while nobody has changed
-//!   the terminal's modes, and only if nobody else who waits for it took it first;
+//!   taken for the program only where its standard input is the terminal, or where one inside waits for it at
+//!   `/dev/tty`, only while nobody has changed the terminal's modes, and only if nobody else who waits for it took
+//!   it first;
 //! - what the program changes of its own modes (a password, an editor, a menu) is changed outside, and
 //!   then each key is the program's, until it puts them back. The pty is told to leave the work to the
 //!   outer terminal (EXTPROC), and tells of each change (TIOCPKT).
@@ -16,7 +17,7 @@
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -38,6 +39,7 @@ use rustix::{
 use super::{
     copy,
     modes::{alike, copy_modes, in_foreground, is_ordinary, leave_work, takes_work},
+    readers::Readers,
 };
 
 /// One person's terminal and the pty that stands for it inside.
@@ -48,6 +50,10 @@ pub(super) struct Keyboard {
     alone: bool,
     /// Lines are for the program: its standard input is the terminal.
     takes_lines: bool,
+    /// A read that another was faster for does not wait.
+    is_own: bool,
+    /// Who waits for lines where standard input is something else.
+    readers: OnceLock<Readers>,
     /// The program wrote what a terminal may answer.
     questions: AtomicBool,
     state: Mutex<State>,
@@ -99,8 +105,9 @@ impl Keyboard {
             keys,
             controller,
             alone,
-            // A read that another was faster for would wait.
             takes_lines: takes_lines && (alone || is_own),
+            is_own,
+            readers: OnceLock::new(),
             questions: AtomicBool::new(false),
             state: Mutex::new(State {
                 // Until the program runs.
@@ -109,6 +116,12 @@ impl Keyboard {
                 left: None,
             }),
         })
+    }
+
+    /// Lines are for those of `readers`, too.
+    pub(super) fn ask(&self, readers: Readers) {
+        // A terminal is of one sandbox.
+        let _first = self.readers.set(readers);
     }
 
     /// Whether nobody else sits there.
@@ -214,7 +227,7 @@ impl Keyboard {
     /// Something is typed: whose is it?
     fn turn(&self) -> Turn {
         if self.state.lock().held.is_none() {
-            if !self.takes_lines || !self.is_ordinary() {
+            if !self.is_ordinary() || !(self.takes_lines || self.is_waited_at()) {
                 return Turn::Leave(ANOTHERS);
             }
             // Who waits for it has it by now.
@@ -331,6 +344,11 @@ impl Keyboard {
         tcsetattr(&self.keys, OptionalActions::Now, &set)?;
         state.held = Some(Held { before, set });
         Ok(())
+    }
+
+    /// Whether one inside waits for a line.
+    fn is_waited_at(&self) -> bool {
+        self.is_own && self.readers.get().is_some_and(Readers::wait)
     }
 
     fn is_ordinary(&self) -> bool {
