@@ -18,16 +18,14 @@ use crate::http::pipe::Piped;
 pub struct Lent(Arc<Mutex<Upload>>);
 
 impl Lent {
-    /// Lends a body that is kept as it goes; another one is given back.
-    ///
-    /// # Errors
-    /// The body.
-    pub fn new(upload: Upload) -> Result<Self, Upload> {
-        match &upload {
+    /// Lends a body that is kept as it goes; another one is left where it is.
+    #[must_use]
+    pub fn of(upload: &mut Upload) -> Option<Self> {
+        match upload {
             Upload::Streaming(streaming) if streaming.kept.is_some() => {
-                Ok(Self(Arc::new(Mutex::new(upload))))
+                Some(Self(Arc::new(Mutex::new(std::mem::take(upload)))))
             }
-            _ => Err(upload),
+            _ => None,
         }
     }
 
