@@ -195,7 +195,7 @@ impl Http2 {
         interims: &Interims,
     ) -> Result<Response<Incoming>, SendError> {
         let connect = request.method() == Method::CONNECT;
-        let (answer, stream, mut body) = self.begin(std::mem::take(request))?;
+        let (answer, stream, body) = self.begin(std::mem::take(request))?;
         let empty = body.is_end_stream();
         let mut running = Running::new(&self.line);
         let (mut tunnel, mut lent) = (None, None);
@@ -204,13 +204,15 @@ impl Http2 {
         } else if !empty {
             // As many streams may be open as the origin allows; until it is, nothing of a body is read.
             let opened = poll_fn(|cx| self.sender.poll_ready(cx)).await;
-            lent = Lent::of(&mut body);
-            if let Err(error) = opened {
-                return Err(unanswered(SendError::Frames(error), lent.as_ref(), request));
-            }
-            running.sending = match lent.clone() {
-                Some(lent) => self.upload(lent, stream).await,
-                None => self.upload(body, stream).await,
+            running.sending = if Lent::takes(&body) {
+                let body = lent.insert(Lent::new(body)).clone();
+                if let Err(error) = opened {
+                    return Err(unanswered(SendError::Frames(error), lent.as_ref(), request));
+                }
+                self.upload(body, stream).await
+            } else {
+                opened.map_err(SendError::Frames)?;
+                self.upload(body, stream).await
             };
         }
         let response = match answered(answer, interims).await {

@@ -151,10 +151,9 @@ impl App {
         let mut asked_to_end = false;
         loop {
             let (node, claim) = (self.node.clone(), claim.clone());
-            // Given up in the middle it may be claimed: then it is released as what did not start.
-            self.claims.0.lock().insert(id, false);
             let claimed = self.ask(move |store| store.claim(&node, &claim)).await;
-            if !matches!(claimed, Ok(Claimed::Mine)) {
+            if claimed.is_err() {
+                // It may have been claimed all the same.
                 self.claimed(id, false).await;
             }
             let why = match claimed? {

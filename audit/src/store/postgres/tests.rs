@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::{
     Home, Recorder, RecorderOwner, RecorderSettings, Sequence,
+    counted::takes_back,
     store::tests::{
         PATIENCE, Place, key, numbered,
         server::{Database, Postgres},
@@ -202,7 +203,11 @@ async fn a_server_that_is_slow_or_full_refuses_and_tells_the_gap_later() {
     let gaps = all.iter().filter(|found| found.row.event == "audit.gap");
     let told: Vec<_> = gaps.map(|found| found.row.findings.concat()).collect();
     assert!(told.concat().contains("records were refused"), "{told:?}");
-    assert_eq!(all.last().unwrap().row.conn, Some(4));
+    // What sets the third right may come behind it, on a busy machine.
+    let mut own = all
+        .iter()
+        .filter(|found| takes_back(&found.row.findings).is_none());
+    assert_eq!(own.next_back().unwrap().row.conn, Some(4));
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
-use http_body::Frame;
+use http_body::{Frame, SizeHint};
 
 use super::UploadStopped;
 
@@ -62,6 +62,15 @@ impl Drop for Kept {
     fn drop(&mut self) {
         self.room.fetch_sub(self.length, Ordering::Relaxed);
     }
+}
+
+/// The size of what is read already and of what comes.
+pub(super) fn with_more(comes: SizeHint, read: Option<&Bytes>) -> SizeHint {
+    let (Some(read), Some(exact)) = (read, comes.exact()) else {
+        return comes;
+    };
+    let read = u64::try_from(read.len()).unwrap_or(u64::MAX);
+    SizeHint::with_exact(exact.saturating_add(read))
 }
 
 /// An origin that refuses a stream does so within a round trip; most bodies are shorter.

@@ -18,15 +18,16 @@ use crate::http::pipe::Piped;
 pub struct Lent(Arc<Mutex<Upload>>);
 
 impl Lent {
-    /// Lends a body that is kept as it goes; another one is left where it is.
+    /// Whether a body is kept as it goes: only such a one can be taken back.
     #[must_use]
-    pub fn of(upload: &mut Upload) -> Option<Self> {
-        match upload {
-            Upload::Streaming(streaming) if streaming.kept.is_some() => {
-                Some(Self(Arc::new(Mutex::new(std::mem::take(upload)))))
-            }
-            _ => None,
-        }
+    pub const fn takes(upload: &Upload) -> bool {
+        matches!(upload, Upload::Streaming(streaming) if streaming.kept.is_some())
+    }
+
+    /// Lends a body.
+    #[must_use]
+    pub fn new(upload: Upload) -> Self {
+        Self(Arc::new(Mutex::new(upload)))
     }
 
     /// Takes it back as it was before any of it went, if that can be had: who sends it finds nothing more.
