@@ -149,6 +149,10 @@ impl Markup {
             return 1;
         }
         if first == b'&' {
+            if let Some((read, length)) = whole_entity(rest) {
+                self.quoted.read(&[read]);
+                return length;
+            }
             self.entity = Some(Vec::new());
             return 1;
         }
@@ -279,21 +283,28 @@ pub(super) fn needs_care(value: &[u8]) -> bool {
         || value.ends_with(b"-")
 }
 
+/// What an entity at the beginning of these stands for, and its length; `None` where it is not whole, or may be the
+/// beginning of another one.
+fn whole_entity(octets: &[u8]) -> Option<(u8, usize)> {
+    let near = octets.get(1..)?;
+    let near = near.get(..=LONGEST_ENTITY).unwrap_or(near);
+    let length = memchr(b';', near)?;
+    let name = near.get(..length)?;
+    let is_name = |octet: &u8| octet.is_ascii_alphanumeric() || *octet == b'#';
+    let read = entity_of(name);
+    (name.iter().all(is_name) && read != b'&').then_some((read, length + 2))
+}
+
 /// What an entity stands for, as far as it matters; a letter for any other.
 fn entity_of(name: &[u8]) -> u8 {
-    let name = name.to_ascii_lowercase();
-    match name.as_slice() {
-        b"quot" => return b'"',
-        b"apos" => return b'\'',
-        b"amp" => return b'&',
-        b"newline" => return b'\n',
-        b"bsol" => return b'\\',
-        _ => {}
+    let is = |(known, _): &&(&[u8], u8)| name.eq_ignore_ascii_case(known);
+    if let Some((_, octet)) = ENTITIES.iter().find(is) {
+        return *octet;
     }
-    let text = std::str::from_utf8(&name).unwrap_or_default();
+    let text = std::str::from_utf8(name).unwrap_or_default();
     let number = text
         .strip_prefix('#')
-        .and_then(|text| match text.strip_prefix('x') {
+        .and_then(|text| match text.strip_prefix(['x', 'X']) {
             Some(hex) => u32::from_str_radix(hex, 16).ok(),
             None => text.parse().ok(),
         });
@@ -302,6 +313,13 @@ fn entity_of(name: &[u8]) -> u8 {
         .unwrap_or(b'x')
 }
 
+const ENTITIES: [(&[u8], u8); 5] = [
+    (b"quot", b'"'),
+    (b"apos", b'\''),
+    (b"amp", b'&'),
+    (b"newline", b'\n'),
+    (b"bsol", b'\\'),
+];
 /// Ends the name of a tag in `word`: no name has it.
 const NAMED: u8 = b' ';
 /// Elements whose text is no markup (HTML, "Parsing HTML fragments").

@@ -3,10 +3,10 @@
 //! A value with a quotation mark, a backslash or a line end is written so that it ends none of them. Text in a string that
 //! is no JSON has marks that mean nothing; where nobody can tell the two apart, such a value is not placed.
 
-use memchr::memchr2;
+use memchr::{memchr, memchr_iter, memrchr};
 use zeroize::Zeroizing;
 
-use super::{media::Beginning, place::Escape};
+use super::{media::Beginning, place::Escape, unescape::hex};
 
 /// Follows the strings of a body while it streams.
 #[derive(Debug)]
@@ -80,14 +80,14 @@ impl Nested {
     pub(super) fn read(&mut self, octets: &[u8]) {
         let mut rest = octets;
         while let Some((octet, after)) = rest.split_first() {
-            if self.is_plain() {
-                let (plain, other) = rest.split_at(self.plain_octets(rest));
-                if !plain.is_empty() {
-                    let seen = plain.iter().rfind(|octet| !octet.is_ascii_whitespace());
-                    self.last = seen.copied().unwrap_or(self.last);
-                    rest = other;
-                    continue;
-                }
+            let plain = match (self.is_plain(), self.form) {
+                (false, _) => 0,
+                (true, true) => self.plain_in_form(rest),
+                (true, false) => self.plain_in_json(rest),
+            };
+            if plain > 0 {
+                rest = rest.get(plain..).unwrap_or_default();
+                continue;
             }
             match self.form {
                 true => self.written(*octet),
@@ -97,7 +97,7 @@ impl Nested {
         }
     }
 
-    /// Whether an octet that is no mark and no escape changes nothing.
+    /// Whether what comes next stands behind no escape, and in no string that just began.
     fn is_plain(&self) -> bool {
         let within = self.open.last().map(|within| within.begins);
         self.run == 0
@@ -106,13 +106,65 @@ impl Nested {
             && matches!(within, None | Some(Beginning::Json | Beginning::Other))
     }
 
-    /// How many octets come before the next of those that matter.
-    fn plain_octets(&self, rest: &[u8]) -> usize {
-        let next = match self.form {
-            true => rest.iter().position(|octet| b"%&=+\"\\".contains(octet)),
-            false => memchr2(b'"', b'\\', rest),
-        };
-        next.unwrap_or(rest.len())
+    /// Takes what comes before the next backslash at once, up to where the last string in it begins; gives how much
+    /// that was. Without a backslash every mark is one of the outermost strings.
+    fn plain_in_json(&mut self, rest: &[u8]) -> usize {
+        let length = memchr(b'\\', rest).unwrap_or(rest.len());
+        let text = rest.get(..length).unwrap_or_default();
+        let marks = memchr_iter(b'"', text).count();
+        if marks == 0 {
+            self.seen(text);
+            return length;
+        }
+        let closes = self.open.is_empty() == marks.is_multiple_of(2);
+        self.open.clear();
+        if closes {
+            self.seen(text);
+            return length;
+        }
+        let last = memrchr(b'"', text).unwrap_or_default();
+        self.seen(text.get(..last).unwrap_or_default());
+        self.mark();
+        last + 1
+    }
+
+    /// How many octets change nothing but what was seen last: letters, and escapes that are no mark.
+    fn plain_in_form(&mut self, rest: &[u8]) -> usize {
+        let (mut at, mut seen) = (0, None);
+        while let Some(octet) = rest.get(at) {
+            match octet {
+                b'&' | b'"' | b'\\' => break,
+                b'=' if self.name => break,
+                b'+' => {}
+                b'%' => match rest.get(at + 1..at + 3) {
+                    Some([high, low]) => match hex(*high).zip(hex(*low)) {
+                        Some((high, low)) => {
+                            let octet = high << 4 | low;
+                            if matches!(octet, b'"' | b'\\') {
+                                break;
+                            }
+                            seen = Some(octet)
+                                .filter(|octet| !octet.is_ascii_whitespace())
+                                .or(seen);
+                            at += 2;
+                        }
+                        None => break,
+                    },
+                    _ => break,
+                },
+                octet if octet.is_ascii_whitespace() => {}
+                octet => seen = Some(*octet),
+            }
+            at += 1;
+        }
+        self.last = seen.unwrap_or(self.last);
+        at
+    }
+
+    /// The last octet that is no blank was seen.
+    fn seen(&mut self, text: &[u8]) {
+        let last = text.iter().rfind(|octet| !octet.is_ascii_whitespace());
+        self.last = last.copied().unwrap_or(self.last);
     }
 
     /// In how many strings within the outermost one a sentinel would stand here; `None` where that cannot be told.

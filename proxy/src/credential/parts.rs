@@ -163,8 +163,13 @@ impl Parts {
     /// From the last delimiter on, if it shows that it stands in no head: between it and the one before there
     /// is an empty line, at which a head ends that began there or before.
     fn last_part<'a>(&self, octets: &'a [u8]) -> Option<&'a [u8]> {
-        let from = octets.len().saturating_sub(NEAR);
-        let near = octets.get(from..).unwrap_or_default();
+        NEAR.iter().find_map(|near| {
+            let from = octets.len().saturating_sub(*near);
+            self.last_part_of(octets.get(from..).unwrap_or_default())
+        })
+    }
+
+    fn last_part_of<'a>(&self, near: &'a [u8]) -> Option<&'a [u8]> {
         let (mut before, mut last) = (None, None);
         for at in self.delimiter.find_iter(near) {
             before = last.replace(at);
@@ -316,8 +321,8 @@ const TYPE: &[u8] = b"content-type:";
 const LENGTH: &[u8] = b"content-length";
 /// A longer head is taken for its end.
 const LONGEST_HEAD: usize = 4096;
-/// Octets in which two short parts are looked for.
-const NEAR: usize = 2048;
+/// Octets in which two short parts are looked for; most are much shorter.
+const NEAR: [usize; 2] = [512, 2048];
 
 #[cfg(test)]
 mod tests {
