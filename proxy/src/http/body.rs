@@ -51,8 +51,8 @@ pub use credentials::Credentials;
 pub use download::{Download, DownloadCut};
 pub(super) use gathered::Begun;
 pub use gathered::{GatherError, Gathered};
-use kept::Kept;
 pub use kept::KeptRoom;
+use kept::{Kept, with_more};
 pub use lent::Lent;
 pub use scrubbed::{Scrubbed, gather};
 use untold::Untold;
@@ -379,18 +379,6 @@ impl Streaming {
         UploadStopped::Secret(reason)
     }
 
-    /// Has it begin again with what went. False where that is not known, or nothing may go any more.
-    fn rewind(&mut self) -> bool {
-        let Some(mut kept) = self.kept.take() else {
-            return false;
-        };
-        let over = self.progress.stopped().is_some()
-            || self.progress.abandoned.load(Ordering::Acquire)
-            || self.barred;
-        self.read = kept.again();
-        !over
-    }
-
     /// Whether nothing more comes. What changes a body may hold its end back.
     fn is_through(&self) -> bool {
         if self.read.is_some() || self.untold.is_some() {
@@ -402,15 +390,6 @@ impl Streaming {
             _ => self.trailers.is_none() && self.incoming.is_end_stream(),
         }
     }
-}
-
-/// The size of what is read already and of what comes.
-fn with_more(comes: SizeHint, read: Option<&Bytes>) -> SizeHint {
-    let (Some(read), Some(exact)) = (read, comes.exact()) else {
-        return comes;
-    };
-    let read = u64::try_from(read.len()).unwrap_or(u64::MAX);
-    SizeHint::with_exact(exact.saturating_add(read))
 }
 
 /// Why a request body cannot be read to its end: what is here is no body, or no more comes.

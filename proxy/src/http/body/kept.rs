@@ -11,7 +11,7 @@ use std::sync::{
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use super::UploadStopped;
+use super::{Streaming, UploadStopped};
 
 /// Octets that the bodies of one connection have kept.
 pub type KeptRoom = Arc<AtomicUsize>;
@@ -61,6 +61,20 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         self.room.fetch_sub(self.length, Ordering::Relaxed);
+    }
+}
+
+impl Streaming {
+    /// Has it begin again with what went. False where that is not known, or nothing may go any more.
+    pub(super) fn rewind(&mut self) -> bool {
+        let Some(mut kept) = self.kept.take() else {
+            return false;
+        };
+        let over = self.progress.stopped().is_some()
+            || self.progress.abandoned.load(Ordering::Acquire)
+            || self.barred;
+        self.read = kept.again();
+        !over
     }
 }
 
