@@ -28,7 +28,7 @@ mod writer;
 
 pub use figures::RecorderFigures;
 use figures::{Opening, Tally};
-use queue::{Full, Job, Queue};
+use queue::{Asking, Full, Job, Queue};
 use writer::Writer;
 
 /// A record's place in its chain, counted from 1.
@@ -209,7 +209,10 @@ impl Recorder {
         let (answer, answered) = oneshot::channel();
         let job = Job {
             entry,
-            answer: Some(answer),
+            answer: Some(Asking {
+                answer,
+                since: Moment::now(),
+            }),
         };
         // Now and not when it is awaited, so that the future holds no room for the entry.
         let handed_in = self.hand_in(job);

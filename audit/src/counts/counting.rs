@@ -311,7 +311,10 @@ pub(crate) fn count_some(
 
 /// The place of the record that this one takes back, as the recorder alone writes.
 pub(super) fn taken_back(row: &Row) -> Option<u64> {
-    let late = row.reason.as_deref() == Some(DenyReason::RecordUnavailable.as_str());
+    let reasons = [DenyReason::RecordUnavailable, DenyReason::RequestIncomplete];
+    let late = reasons
+        .iter()
+        .any(|why| row.reason.as_deref() == Some(why.as_str()));
     late.then(|| takes_back(&row.findings)).flatten()
 }
 

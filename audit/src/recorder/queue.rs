@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use crate::{
+    clock::Moment,
     entry::Entry,
     recorder::{RecordRefused, Sequence, figures::Tally},
 };
@@ -18,7 +19,15 @@ use crate::{
 pub(super) struct Job {
     pub(super) entry: Entry,
     /// `None` for outcomes, which nobody waits for.
-    pub(super) answer: Option<oneshot::Sender<Result<Sequence, RecordRefused>>>,
+    pub(super) answer: Option<Asking>,
+}
+
+/// Who waits to hear that an entry is written.
+#[derive(Debug)]
+pub(super) struct Asking {
+    pub(super) answer: oneshot::Sender<Result<Sequence, RecordRefused>>,
+    /// Since when.
+    pub(super) since: Moment,
 }
 
 /// Why an entry was not queued.

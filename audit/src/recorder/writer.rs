@@ -4,7 +4,6 @@ use std::{error::Error, fmt, sync::Arc, time::Duration};
 
 use gig_policy::DenyReason;
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
 
 use crate::{
     chain::{self, Stamp},
@@ -16,7 +15,7 @@ use crate::{
     recorder::{
         Durability, RecordRefused, RecorderFigures, RecorderSettings, Sequence,
         figures::{Opening, Tally},
-        queue::{Job, Queue},
+        queue::{Asking, Job, Queue},
         syncer::SyncThread,
     },
     store::{Appended, Group, Store, Tail},
@@ -162,22 +161,23 @@ impl Writer {
             if let Some(last) = self.records.last() {
                 self.unsure = Some(Unsure {
                     head: last.head(),
-                    corrections: self.records.iter().filter_map(correction).collect(),
+                    corrections: self.records.iter().filter_map(unwritten).collect(),
                 });
             }
         }
         let mut late = Vec::new();
         let unasked = self.records.len().saturating_sub(answers.len());
         for (place, answer) in answers.into_iter().enumerate() {
-            let Some(answer) = answer else { continue };
+            let Some(asking) = answer else { continue };
+            let why = self.why_left(&asking);
             let result = match &outcome {
                 Ok(first) => Ok(Sequence(first + place as u64)),
                 Err(refusal) => Err(refusal.clone()),
             };
             // Whoever stopped waiting let nothing go.
-            if let Err(Ok(_)) = answer.send(result) {
+            if let Err(Ok(_)) = asking.answer.send(result) {
                 let record = self.records.get(unasked + place);
-                late.extend(record.and_then(correction));
+                late.extend(record.and_then(|record| correction(record, why)));
             }
         }
         if outcome.is_ok() {
@@ -236,8 +236,8 @@ impl Writer {
             let before = unasked.len();
             // The end of the chain may have been waited for: only now it shows who is still there.
             for (entry, answer) in entries.iter_mut().zip(answers) {
-                if answer.as_ref().is_some_and(oneshot::Sender::is_closed) {
-                    tell_late(entry);
+                if let Some(left) = answer.as_ref().filter(|asking| asking.answer.is_closed()) {
+                    tell_late(entry, self.why_left(left));
                 }
             }
             self.seal_all(tail.head, unasked.into_iter().chain(entries));
@@ -300,6 +300,15 @@ impl Writer {
         self.tally.figures(0)
     }
 
+    /// Why somebody waits no more: the sink was too slow for them, or they went away by themselves.
+    fn why_left(&self, asking: &Asking) -> DenyReason {
+        if asking.since.elapsed() < self.settings.deadline {
+            DenyReason::RequestIncomplete
+        } else {
+            DenyReason::RecordUnavailable
+        }
+    }
+
     fn tell_loss(&mut self, why: &str) {
         self.lost = Some(Moment::now());
         if !std::mem::replace(&mut self.failing, true) {
@@ -335,28 +344,37 @@ impl Drop for GoneInPanic<'_> {
 }
 
 /// Who waits for an entry of a group; nobody for an outcome.
-type Answer = Option<oneshot::Sender<Result<Sequence, RecordRefused>>>;
+type Answer = Option<Asking>;
 
-/// Whoever asked has left before it was written, at their deadline or with their connection: what would have
-/// gone did not. Other events tell of what was done already, or is done all the same.
-fn tell_late(entry: &mut Entry) {
+/// Whoever asked has left before it was written: what would have gone did not. Other events tell of what was done
+/// already, or is done all the same.
+fn tell_late(entry: &mut Entry, why: DenyReason) {
     if lets_go(entry) {
         entry.verdict = Some(VerdictWord::Deny);
-        entry.reason = Some(DenyReason::RecordUnavailable);
-        let told = "nobody waited any more for this to be recorded: it was refused";
+        entry.reason = Some(why);
+        let told = if why == DenyReason::RequestIncomplete {
+            "who asked was gone before this was recorded: nothing was sent"
+        } else {
+            "nobody waited any more for this to be recorded: it was refused"
+        };
         entry.findings.push(told.into());
     }
 }
 
+/// What sets a record right of a group that may be in the chain though everybody was told that it is not.
+fn unwritten(record: &Record) -> Option<Entry> {
+    correction(record, DenyReason::RecordUnavailable)
+}
+
 /// The same where they left while it was being written, or were told that it was not: what is in the chain stays, and
 /// another record of the same request says what became of it.
-fn correction(record: &Record) -> Option<Entry> {
+fn correction(record: &Record, why: DenyReason) -> Option<Entry> {
     if !lets_go(&record.entry) {
         return None;
     }
     let mut entry = record.entry.clone();
     entry.verdict = Some(VerdictWord::Deny);
-    entry.reason = Some(DenyReason::RecordUnavailable);
+    entry.reason = Some(why);
     entry.secrets.clear();
     entry.findings = vec![too_late(record.seq).into()];
     Some(entry)

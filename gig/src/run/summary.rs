@@ -66,8 +66,11 @@ impl Summary {
         let Some(reason) = entry.reason else {
             return;
         };
-        if reason == DenyReason::ShuttingDown {
-            // The run was over: no rule would have changed that.
+        if matches!(
+            reason,
+            DenyReason::ShuttingDown | DenyReason::RequestIncomplete
+        ) {
+            // The run was over, or the program went away before anything was sent: no rule would have changed that.
             return;
         }
         let times = counted(&entry.findings).unwrap_or(1);

@@ -110,6 +110,35 @@ async fn what_was_refused_while_the_chain_was_waited_for_is_written_as_denied() 
     assert_eq!(of_it[0].entry.verdict, Some(VerdictWord::Deny));
 }
 
+/// A program that resets what it asked for says nothing of the sink: that it was lost would be a false alarm.
+#[tokio::test]
+async fn who_goes_away_by_themselves_is_not_told_as_a_lost_record() {
+    let (go, held) = mpsc::channel();
+    let inner = MemoryLog::default();
+    let log = inner.clone();
+    let store = Waiting(Hanging { inner, go: held });
+    let (recorder, owner) = Recorder::start(Box::new(store), RecorderSettings::new("n")).unwrap();
+    let asked = tokio::time::timeout(Duration::from_millis(50), recorder.record(allowed()));
+    asked.await.unwrap_err();
+    drop(go);
+    owner.close(PATIENCE);
+    let records = log.records();
+    let of_it: Vec<_> = records
+        .iter()
+        .map(|record| &record.entry)
+        .filter(|entry| entry.event == Event::Request)
+        .collect();
+    assert_eq!(of_it.len(), 1, "{of_it:?}");
+    assert_eq!(of_it[0].verdict, Some(VerdictWord::Deny));
+    let reason = gig_policy::DenyReason::RequestIncomplete;
+    assert_eq!(of_it[0].reason, Some(reason));
+    assert!(
+        records
+            .iter()
+            .all(|record| record.entry.event != Event::AuditGap)
+    );
+}
+
 #[tokio::test]
 async fn what_was_refused_while_it_was_written_is_set_right() {
     let (go, held) = mpsc::channel();
