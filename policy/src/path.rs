@@ -98,12 +98,14 @@ pub fn normalise(path: &str) -> Result<NormalPath<'_>, NormalisePathError> {
 /// Whether a normalised segment is one that servers read in two ways.
 ///
 /// An encoded slash or backslash, also in the overlong UTF-8 that lax decoders take for one (RFC 3629
-/// §10), a plain backslash, a dot segment hidden behind `;` (servlet
-/// containers cut parameters off before they resolve dots), or an escape of an escape that becomes
+/// §10) or in the full width that compatibility normalisation makes narrow (UAX #15), as a dot does; a
+/// plain backslash; a dot segment hidden behind `;` (servlet containers cut parameters off before they
+/// resolve dots) or with blanks beside it (Windows cuts them off); or an escape of an escape that becomes
 /// one of these when a second server decodes it.
 #[must_use]
 pub fn is_ambiguous(segment: &str) -> bool {
-    if !segment.bytes().any(|b| matches!(b, b'%' | b'\\' | b';')) {
+    let plain = |b| !matches!(b, b'%' | b'\\' | b';' | b'+');
+    if segment.bytes().all(plain) {
         return false;
     }
     let mut text = segment.to_ascii_lowercase();
@@ -111,7 +113,7 @@ pub fn is_ambiguous(segment: &str) -> bool {
         let name = text.split(';').next().unwrap_or("");
         let encoded = ENCODED.iter().any(|e| text.contains(e));
         let dots = (name == "." || name == "..") && text.contains(';');
-        if encoded || dots || text.contains('\\') {
+        if encoded || dots || is_dots_and_blanks(name) || text.contains('\\') {
             return true;
         }
         let once = text.replace("%3b", ";").replace("%25", "%");
@@ -122,10 +124,46 @@ pub fn is_ambiguous(segment: &str) -> bool {
     }
 }
 
-/// Escapes that some servers read as a separator, a dot or an end; overlong forms by their first octets.
-const ENCODED: [&str; 9] = [
-    "%2f", "%5c", "%00", "%2e", "%c0", "%c1", "%e0%8", "%e0%9", "%f0%8",
+/// Dots, and blanks before, between or after them.
+fn is_dots_and_blanks(name: &str) -> bool {
+    if !name.contains('.') {
+        return false;
+    }
+    let mut rest = name;
+    let mut blanks = false;
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix('.') {
+            rest = after;
+        } else if let Some(after) = BLANKS.iter().find_map(|blank| rest.strip_prefix(blank)) {
+            (rest, blanks) = (after, true);
+        } else {
+            return false;
+        }
+    }
+    blanks
+}
+
+/// Escapes that some servers read as a separator, a dot or an end: overlong forms by their first octets, then
+/// U+FF0E, U+FF0F and U+FF3C, and the leaders U+2024 and U+2025.
+const ENCODED: [&str; 14] = [
+    "%2f",
+    "%5c",
+    "%00",
+    "%2e",
+    "%c0",
+    "%c1",
+    "%e0%8",
+    "%e0%9",
+    "%f0%8",
+    "%ef%bc%8e",
+    "%ef%bc%8f",
+    "%ef%bc%bc",
+    "%e2%80%a4",
+    "%e2%80%a5",
 ];
+/// What some servers take for a blank: the space, as forms write it too, U+00A0 and U+0085 in UTF-8 and in
+/// Latin-1, U+3000.
+const BLANKS: [&str; 7] = ["%20", "+", "%c2%a0", "%a0", "%c2%85", "%85", "%e3%80%80"];
 
 fn decode_unreserved(path: &str) -> Result<String, NormalisePathError> {
     let mut out = String::with_capacity(path.len());
