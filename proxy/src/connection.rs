@@ -2,12 +2,12 @@
 //!
 //! Its destination is learnt first. If policy lets bytes pass to it without a look, none is read here
 //! (the server may be the one to speak first). Otherwise its first bytes say what it speaks and whom
-//! it names; all names must agree; what is neither TLS nor HTTP is reset.
+//! it names; all names must agree; what is neither TLS nor HTTP is reset, unless the policy only observes.
 
 use std::{net::IpAddr, pin::Pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use gig_policy::{AppProtocol, DenyReason, Handling, Host, Port, Verdict};
+use gig_policy::{AppProtocol, ConnectPermit, Denial, DenyReason, Handling, Host, Port, Verdict};
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -18,7 +18,10 @@ use crate::{
     authority::Destination,
     caller::Caller,
     detect::{FirstBytes, Patience, Rewind, sniff},
-    enforce::{connect::refuse_connect, secret::shown_host},
+    enforce::{
+        connect::{refuse_connect, refuse_other_bytes},
+        secret::shown_host,
+    },
     http::{
         explicit::Tunnelled,
         interject::Interjecting,
@@ -111,7 +114,12 @@ async fn prepare(caller: Arc<Caller>, stream: Stream, at: Destination) -> Option
             Box::pin(passing::opaque(&caller, stream, &at)).await;
             return None;
         }
-        (Verdict::Allow(_), _) => deadlines.first_octet,
+        (Verdict::Allow(_), _) if is_of_the_web(at.port) => deadlines.first_octet,
+        // No rule says that it is HTTP.
+        (Verdict::Allow(permit), _) if permit.would_deny().is_some() => {
+            deadlines.server_first_grace
+        }
+        (Verdict::Allow(_), _) => deadlines.first_octet_elsewhere,
         // A name may follow that is allowed.
         (Verdict::Deny(_), Host::Ip(_)) => deadlines.detect,
         (Verdict::Deny(_), Host::Name(_)) => deadlines.server_first_grace,
@@ -147,17 +155,32 @@ async fn prepare(caller: Arc<Caller>, stream: Stream, at: Destination) -> Option
         FirstBytes::BadTls | FirstBytes::Other => DenyReason::UnsupportedProtocol,
     };
     let broken = matches!(sniffed.first, FirstBytes::BadTls);
-    let (stream, reason) = match verdict {
-        Verdict::Deny(denial) if !broken => {
-            let reason = denial.reason;
-            let waited = Box::pin(held::wait(&caller, sniffed.stream, &at, denial));
-            (waited.await?, reason)
+    let spare = sniffed.first == FirstBytes::Silent && is_of_the_web(at.port);
+    let stream = sniffed.stream;
+    match verdict {
+        Verdict::Deny(denial) => {
+            let why = (Some(AppProtocol::Tcp), denial.reason);
+            let stream = match broken {
+                true => stream,
+                false => Box::pin(held::wait(&caller, stream, &at, denial)).await?,
+            };
+            refuse(&caller, &at, why).await;
+            reset(stream)
         }
-        Verdict::Deny(denial) => (sniffed.stream, denial.reason),
-        Verdict::Allow(_) => (sniffed.stream, unheard),
-    };
-    refuse(&caller, &at, (Some(AppProtocol::Tcp), reason)).await;
-    reset(stream)
+        Verdict::Allow(permit) => {
+            let stream = match broken || spare {
+                true => stream,
+                false => Box::pin(passing::observed(&caller, stream, &at)).await?,
+            };
+            refuse_permitted(&caller, &at, (&permit, unheard)).await;
+            reset(stream)
+        }
+    }
+}
+
+/// Whether clients keep spare connections to it, on which they say nothing for long.
+fn is_of_the_web(port: Port) -> bool {
+    port == Port::HTTP || port == Port::HTTPS || WEBS_OTHER_PORTS.contains(&port.get())
 }
 
 /// HTTP in clear text.
@@ -247,6 +270,21 @@ async fn refuse(
 ) {
     let attempt = caller.attempt(&at.host, at.port, protocol, None);
     let denial = refuse_connect(caller.ledger(), &attempt, reason).await;
+    log_refusal(caller, at, &denial);
+}
+
+/// Records that what a rule lets pass was none of what that rule lets pass; the record names the rule.
+async fn refuse_permitted(
+    caller: &Caller,
+    at: &Destination,
+    (permit, reason): (&ConnectPermit, DenyReason),
+) {
+    let attempt = caller.attempt(&at.host, at.port, Some(AppProtocol::Tcp), None);
+    let denial = refuse_other_bytes(caller.ledger(), &attempt, permit, reason).await;
+    log_refusal(caller, at, &denial);
+}
+
+fn log_refusal(caller: &Caller, at: &Destination, denial: &Denial) {
     tracing::info!(
         deny.reason = %denial.reason, server.address = %shown_host(caller.subject(), &at.host.to_string()),
         server.port = %at.port, "denied"
@@ -267,3 +305,6 @@ fn reset_plain(stream: Stream) {
         tracing::debug!(%error, "a refused connection is closed without a reset");
     }
 }
+
+/// The registered alternatives for HTTP and its kin in TLS; those of [`Port`] itself are not listed.
+const WEBS_OTHER_PORTS: [u16; 2] = [8080, 8443];

@@ -9,6 +9,8 @@ use crate::http::linger::Lingering;
 pub struct Deadlines {
     /// A new connection's first octet. Clients open spare connections and keep them unused for a while.
     pub first_octet: Duration,
+    /// The same at a port that is not of the web: whoever says nothing there waits for the server to speak.
+    pub first_octet_elsewhere: Duration,
     /// From the first octet until the protocol is known (a whole ClientHello or request line).
     pub detect: Duration,
     /// How long a side that might wait for the server to speak first is listened to.
@@ -46,6 +48,8 @@ impl Deadlines {
     pub const DEFAULT: Self = Self {
         // Browsers hold preconnected sockets for tens of seconds.
         first_octet: Duration::from_secs(60),
+        // Sooner than the program that waits for a banner gives up (30 s and more), so that it is told.
+        first_octet_elsewhere: Duration::from_secs(5),
         // Slower is a slow-loris, not a network: it is a veth.
         detect: Duration::from_secs(10),
         // Long enough for a busy client, short enough for a person who waits for a banner.

@@ -201,6 +201,45 @@ fn smtp_server_speaks_first() {
     );
 }
 
+/// A policy that only observes lets pass what is no HTTP, whoever speaks first.
+#[test]
+fn observed_bytes_that_are_no_http_pass_and_are_recorded() {
+    let lab = Lab::new();
+    let mail = SocketAddr::new(lab.address_for("mail.example.com"), 25);
+    let _mail = lab.tcp(mail, |conversation| {
+        conversation.write_all(b"220 ready\r\n")?;
+        conversation.drain()
+    });
+    let store = SocketAddr::new(lab.address_for("store.example.com"), 6379);
+    let _store = lab.tcp(store, |conversation| {
+        let mut line = String::new();
+        BufReader::new(&mut *conversation).read_line(&mut line)?;
+        conversation.write_all(b"+PONG\r\n")
+    });
+    let script = "import socket
+for host, port, says in [('mail.example.com', 25, b''), ('store.example.com', 6379, b'*1\\r\\n')]:
+    s = socket.create_connection((host, port), timeout=60)
+    s.sendall(says)
+    print(s.recv(100).decode())
+    s.close()";
+    for allowed in [None, Some("mail.example.com:25")] {
+        let rule = allowed.into_iter().flat_map(|rule| ["--allow", rule]);
+        let run = lab.gig().option(["--observe"]).option(rule).python(script);
+        let run = run.success().says("220 ready").says("+PONG");
+        for (host, port) in [("mail.example.com", 25), ("store.example.com", 6379)] {
+            let told = run.audit.of(Event::Connect).any(|entry| {
+                entry.host.as_deref() == Some(host)
+                    && entry.protocol.as_deref() == Some("tcp")
+                    && entry.verdict == Some(gig_audit::VerdictWord::WouldDeny)
+            });
+            assert!(told, "{host}: {run}");
+            let option = format!("--allow tcp:{host}:{port}");
+            assert!(run.error_text().contains(&option), "{run}");
+        }
+        assert!(!run.audit.refused_anything(), "{run}");
+    }
+}
+
 #[test]
 fn half_closed_connections_stay_half_open() {
     let lab = Lab::new();

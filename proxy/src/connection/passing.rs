@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gig_audit::Event;
-use gig_policy::{AppProtocol, ConnectPermit, DenyReason};
+use gig_policy::{AppProtocol, ConnectPermit, DenyReason, Handling, Verdict};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{Stream, reset_plain};
+use super::{Sniffed, Stream, reset, reset_plain};
 use crate::{
     authority::Destination,
     caller::Caller,
@@ -36,6 +36,35 @@ pub(super) async fn opaque(caller: &Arc<Caller>, stream: Stream, destination: &D
         Some(dialed) => pass(caller, stream, (permit, dialed), &attempt).await,
         None => reset_plain(stream),
     }
+}
+
+/// What is neither TLS nor HTTP, or waits for the server to speak, where a policy that only observes lets
+/// it pass. Gives the stream back where it does not; nothing is recorded then.
+pub(super) async fn observed(
+    caller: &Arc<Caller>,
+    stream: Sniffed,
+    at: &Destination,
+) -> Option<Sniffed> {
+    let tcp = Some(AppProtocol::Tcp);
+    let policy = caller.subject().policy();
+    match policy.decide_connect(&at.host, at.port, tcp) {
+        Verdict::Allow(permit) if permit.handling() == Handling::Opaque => {}
+        Verdict::Allow(_) | Verdict::Deny(_) => return Some(stream),
+    }
+    let attempt = caller.attempt(&at.host, at.port, tcp, None);
+    // Decided once more: this one is recorded.
+    let dialed = match caller.permit(&attempt).await {
+        Ok(permit) if permit.handling() == Handling::Opaque => {
+            let dialed = dial(caller, &permit, &attempt).await;
+            dialed.map(|dialed| (permit, dialed))
+        }
+        Ok(_) | Err(_) => None,
+    };
+    match dialed {
+        Some(sides) => pass(caller, stream, sides, &attempt).await,
+        None => return reset(stream),
+    }
+    None
 }
 
 /// Dials, and records a failure.

@@ -81,7 +81,7 @@ pub async fn enforce_connect(
 ) -> Result<ConnectPermit, Box<Denial>> {
     let alarm = || attempt.entry(Event::SecretMisuse);
     if name_is_misused(ledger, attempt.subject, &attempt.host.to_string(), alarm) {
-        return Err(refuse(ledger, attempt, DenyReason::SecretMisuse).await);
+        return Err(refuse(ledger, attempt, (DenyReason::SecretMisuse, None)).await);
     }
     let policy = attempt.subject.policy();
     let mut entry = attempt.entry(Event::Connect);
@@ -135,13 +135,28 @@ pub async fn refuse_connect(
     } else {
         reason
     };
-    refuse(ledger, attempt, reason).await
+    refuse(ledger, attempt, (reason, None)).await
 }
 
-async fn refuse(ledger: &Ledger, attempt: &Attempt<'_>, reason: DenyReason) -> Box<Denial> {
+/// The same of bytes that are none of what `permit` lets pass: the record names its rule, in whose place
+/// another would let them pass.
+pub async fn refuse_other_bytes(
+    ledger: &Ledger,
+    attempt: &Attempt<'_>,
+    permit: &ConnectPermit,
+    reason: DenyReason,
+) -> Box<Denial> {
+    refuse(ledger, attempt, (reason, permit.rule())).await
+}
+
+async fn refuse(
+    ledger: &Ledger,
+    attempt: &Attempt<'_>,
+    (reason, rule): (DenyReason, Option<&RuleRef>),
+) -> Box<Denial> {
     let policy = attempt.subject.policy();
     let mut entry = attempt.entry(Event::Connect);
-    fill_policy(&mut entry, &refusing(&policy, attempt, reason), None);
+    fill_policy(&mut entry, &refusing(&policy, attempt, reason), rule);
     entry.verdict = Some(VerdictWord::Deny);
     entry.reason = Some(reason);
     let reason = match ledger.record(entry).await {

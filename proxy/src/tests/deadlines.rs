@@ -68,6 +68,27 @@ async fn a_program_that_connects_and_says_nothing_is_cut_off_and_recorded() {
     }
 }
 
+/// Elsewhere nobody keeps spare connections: who says nothing waits for a banner.
+#[tokio::test]
+async fn a_program_that_waits_for_a_banner_under_a_rule_for_http_is_cut_off_soon() {
+    let origin = Origin::http(hello).await;
+    let policy = "
+version: 1
+egress:
+  - {host: mail.test, ports: [25], allow_private: [127.0.0.0/8]}
+";
+    let lab = Arrangement::new(policy)
+        .origin("mail.test:25", &origin)
+        .within(|deadlines| deadlines.first_octet_elsewhere = SHORT)
+        .lab();
+    let mut stream = lab.connect(Way::to("mail.test", 25)).await;
+    assert_eq!(ended(&mut stream).await, b"");
+    refused(&lab, &origin, DenyReason::RequestTimeout).await;
+    let record = lab.records(Event::Connect).remove(0).entry;
+    // What a person is told to replace.
+    assert_eq!(record.rule.as_deref(), Some("egress[0]"));
+}
+
 #[tokio::test]
 async fn a_program_that_says_nothing_to_the_explicit_proxy_is_cut_off() {
     let lab = Arrangement::new(ALLOW_API)

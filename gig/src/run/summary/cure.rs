@@ -37,6 +37,12 @@ pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
         {
             protocol(denied, from)
         }
+        // A connection on which nothing came.
+        DenyReason::RequestTimeout
+            if denied.request.is_none() && denied.protocol.as_deref() == Some("tcp") =>
+        {
+            silent(denied, from)
+        }
         DenyReason::MethodNotAllowed | DenyReason::PathNotAllowed => request(denied, from),
         DenyReason::PrivateAddress => private_address(denied, from),
         DenyReason::NeverOpenable => "nothing opens that address".to_owned(),
@@ -127,15 +133,34 @@ fn protocol(denied: &Denied, from: &RulesFrom) -> String {
     match (&from.document, web) {
         (None, Some(word)) => format!("allow it with: --allow {word}:{host}:{port}"),
         (None, None) => {
-            let old = denied.rule.as_deref().filter(|rule| is_option(rule));
-            let old = old.map_or_else(|| "what allows that port now".to_owned(), shown);
-            format!("allow it with: --allow tcp:{host}:{port} (in place of {old})")
+            let old = match denied.rule.as_deref().filter(|rule| is_option(rule)) {
+                Some(rule) => format!(" (in place of {})", shown(rule)),
+                None if denied.reason == DenyReason::ProtocolNotAllowed => {
+                    " (in place of what allows that port now)".to_owned()
+                }
+                // Nothing does: the policy only observes.
+                None => String::new(),
+            };
+            format!("allow it with: --allow tcp:{host}:{port}{old}")
         }
         (Some(document), web) => format!(
             "allow it in {document} with this in place of that port of the host: {{{}, ports: [{port}], \
              protocol: {}}}",
             target(&denied.host),
             web.unwrap_or("tcp"),
+        ),
+    }
+}
+
+/// Clients of the web open spare connections: theirs is no reason to let any bytes pass.
+fn silent(denied: &Denied, from: &RulesFrom) -> String {
+    match denied.port {
+        Some(80 | 443 | 8080 | 8443) | None => {
+            "the program opened a connection and asked for nothing on it".to_owned()
+        }
+        Some(_) => format!(
+            "the program waited for the server to speak first; {}",
+            protocol(denied, from)
         ),
     }
 }
