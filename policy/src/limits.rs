@@ -70,7 +70,8 @@ pub struct Limits {
     pub connections: u32,
     /// Octets in one request body.
     pub request_body: Option<ByteCount>,
-    /// Octets sent towards origins in any hour.
+    /// Octets sent towards origins in any hour: of requests method, target, header and trailer fields and body;
+    /// of what is not opened everything.
     pub upload_per_hour: Option<ByteCount>,
 }
 

@@ -24,7 +24,7 @@ use crate::{
     credential::inject::{self, Carried, Head, Stopped},
     enforce::{
         connect::denial,
-        request::{Asked, record_request, refuse_request},
+        request::{Asked, charge_head, record_request, refuse_request},
         secret::raise_alarm,
     },
     http::{
@@ -89,6 +89,9 @@ pub async fn exchange(
         Err(denial) => return refused.recording(asked, denial).await,
     };
     if let Err(denial) = is_meant(request.headers(), &asked, &mut permit) {
+        return refused.recording(asked, denial).await;
+    }
+    if let Err(denial) = charge_head(&asked, headers::head_octets(&request)) {
         return refused.recording(asked, denial).await;
     }
     let carried = match carry(session, &permit, &mut request, &mut target).await {

@@ -236,6 +236,17 @@ pub fn charge_request(asked: &Asked) -> Result<(), Box<Denial>> {
     charged.map_err(|reason| denial(&policy, reason, String::new()))
 }
 
+/// Takes the `octets` of its header section from the hour's upload allowance: call before they are sent, once
+/// for each request.
+///
+/// # Errors
+/// The denial when too many went, not recorded; nothing is taken then.
+pub fn charge_head(asked: &Asked, octets: u64) -> Result<(), Box<Denial>> {
+    let policy = asked.subject.policy();
+    let charged = asked.subject.budget().upload(policy.limits(), octets);
+    charged.map_err(|reason| denial(&policy, reason, String::new()))
+}
+
 /// Decides on the policy in force. What is allowed is not recorded yet.
 ///
 /// # Errors

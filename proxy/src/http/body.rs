@@ -25,6 +25,7 @@ use tokio::sync::oneshot;
 
 use super::{
     activity::Activity,
+    headers::field_octets,
     incoming::{BrokenBody, Incoming},
     meant::forget_overrides,
     pipe::Piped,
@@ -254,14 +255,24 @@ impl Streaming {
         } else {
             self.passing.subject.budget().upload(limits, octets)
         };
-        if let Err(reason) = charged {
-            self.progress.stop(reason);
-            return Err(UploadStopped::Limit(reason));
-        }
+        charged.map_err(|reason| self.limited(reason))?;
         self.progress.sent.store(total, Ordering::Relaxed);
         self.passing.activity.touch();
         self.passing.standing.touch();
         Ok(())
+    }
+
+    /// The same for a trailer section: it leaves, and is none of the body.
+    fn charge_fields(&self, trailers: &HeaderMap) -> Result<(), UploadStopped> {
+        let policy = self.passing.subject.policy();
+        let budget = self.passing.subject.budget();
+        let charged = budget.upload(policy.limits(), field_octets(trailers));
+        charged.map_err(|reason| self.limited(reason))
+    }
+
+    fn limited(&self, reason: DenyReason) -> UploadStopped {
+        self.progress.stop(reason);
+        UploadStopped::Limit(reason)
     }
 }
 
@@ -324,6 +335,7 @@ impl Streaming {
         }
         if let Some(trailers) = frame.trailers_mut() {
             forget_overrides(trailers);
+            self.charge_fields(trailers)?;
         }
         let whole = self.incoming.is_end_stream();
         if whole {

@@ -5,10 +5,10 @@
 //! two parsers is refused.
 
 use http::{
-    HeaderMap, HeaderName, HeaderValue,
+    HeaderMap, HeaderName, HeaderValue, Request,
     header::{
-        ALT_SVC, CONNECTION, CONTENT_LENGTH, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
-        TRANSFER_ENCODING, UPGRADE,
+        ALT_SVC, CONNECTION, CONTENT_LENGTH, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
+        TRAILER, TRANSFER_ENCODING, UPGRADE,
     },
 };
 
@@ -149,6 +149,34 @@ fn strip_named(headers: &mut HeaderMap) {
     headers.remove(CONNECTION);
 }
 
+/// The octets of a request's header section that a program chooses: method, target, names and values, as it
+/// wrote them; what HTTP/2 compresses counts in full.
+#[must_use]
+pub fn head_octets<B>(request: &Request<B>) -> u64 {
+    let uri = request.uri();
+    let target = uri
+        .path_and_query()
+        .map_or(0, |target| target.as_str().len());
+    // HTTP/1.1 says it in Host, too.
+    let authority = match uri.authority() {
+        Some(authority) if !request.headers().contains_key(HOST) => authority.as_str().len(),
+        _ => 0,
+    };
+    let line = octets(request.method().as_str().len() + target + authority);
+    line.saturating_add(field_octets(request.headers()))
+}
+
+/// The octets of all names and values.
+#[must_use]
+pub fn field_octets(fields: &HeaderMap) -> u64 {
+    let field = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len();
+    octets(fields.iter().map(field).sum())
+}
+
+fn octets(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
 /// Whether two parsers could disagree on where the message ends (RFC 9112 §6.1, §6.3).
 #[must_use]
 pub fn framing_is_ambiguous(headers: &HeaderMap) -> bool {
@@ -199,7 +227,7 @@ fn offers_trailers(te: &HeaderValue) -> bool {
 
 /// Never removed because `Connection` names them: an origin would see another request than policy.
 const KEPT: [HeaderName; 5] = [
-    http::header::HOST,
+    HOST,
     CONTENT_LENGTH,
     TRAILER,
     http::header::AUTHORIZATION,

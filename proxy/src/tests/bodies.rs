@@ -250,6 +250,56 @@ async fn an_upload_over_the_hours_allowance_is_told_as_429() {
 }
 
 #[tokio::test]
+async fn what_leaves_in_targets_and_fields_counts_against_the_hours_allowance() {
+    let policy = format!("{ALLOW_API}limits: {{upload_per_hour: 1KB}}\n");
+    for alpn in ["http/1.1", "h2"] {
+        for place in ["target", "field", "trailer"] {
+            let origin = Origin::https("api.test", &[alpn], echo).await;
+            let lab = Arrangement::new(&policy)
+                .origin("api.test:443", &origin)
+                .lab();
+            let mut sender = lab.https("api.test", alpn).await;
+            let answer = sender.send(laden(alpn, place)).await;
+            assert_eq!(answer.status, StatusCode::OK, "{alpn} {place}");
+            let refused = sender.send(laden(alpn, "target")).await;
+            let told = (refused.status, refused.json()["reason"].clone());
+            let wanted = (StatusCode::TOO_MANY_REQUESTS, "upload_limit".into());
+            assert_eq!(told, wanted, "{alpn} {place}");
+            assert_eq!(origin.seen.requests().len(), 1);
+            lab.assert_denied_once(DenyReason::UploadLimit);
+        }
+    }
+}
+
+/// A request that carries 600 octets in one place.
+fn laden(alpn: &str, place: &str) -> Request<Body> {
+    let text = "x".repeat(600);
+    let mut trailers = HeaderMap::new();
+    let mut body = full("");
+    if place == "trailer" {
+        trailers.insert("x-laden", text.parse().unwrap());
+        let frames = [
+            Ok(Frame::data(Bytes::from_static(b"a"))),
+            Ok(Frame::trailers(trailers)),
+        ];
+        body = BodyExt::boxed(StreamBody::new(futures_util::stream::iter(frames)));
+    }
+    let mut request = post(alpn, body);
+    if place == "target" {
+        let uri = format!("{}?{text}", request.uri());
+        *request.uri_mut() = uri.parse().unwrap();
+    }
+    let headers = request.headers_mut();
+    if place == "field" {
+        headers.insert("x-laden", text.parse().unwrap());
+    }
+    if place == "trailer" && alpn == "http/1.1" {
+        headers.insert("trailer", "x-laden".parse().unwrap());
+    }
+    request
+}
+
+#[tokio::test]
 async fn a_response_that_breaks_is_broken_for_the_program_too_and_recorded() {
     let origin = Origin::raw(|mut stream, _| async move {
         read_head(&mut stream).await;
