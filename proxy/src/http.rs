@@ -30,4 +30,5 @@ pub mod session;
 pub mod standing;
 pub mod streams;
 pub mod target;
+pub mod unread;
 pub mod upgrade;

@@ -27,6 +27,8 @@ pub struct Heads {
     activity: Arc<Activity>,
     /// Something of one is here.
     begun: AtomicBool,
+    /// One at least was whole.
+    any: AtomicBool,
     octets: Mutex<Vec<u8>>,
 }
 
@@ -47,6 +49,7 @@ impl Heads {
         Self {
             activity,
             begun: AtomicBool::new(false),
+            any: AtomicBool::new(false),
             octets: Mutex::new(Vec::new()),
         }
     }
@@ -65,6 +68,7 @@ impl Heads {
     /// hyper has read a whole header section; `coded` if it has a `Transfer-Encoding`.
     pub fn read(&self, coded: bool) -> Framing {
         self.begun.store(false, Ordering::Release);
+        self.any.store(true, Ordering::Release);
         let mut kept = self.octets.lock();
         let framing = if coded {
             framing(&kept)
@@ -77,6 +81,16 @@ impl Heads {
         }
         kept.clear();
         framing
+    }
+
+    /// Whether hyper has read a whole header section.
+    pub fn has_read(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
+    /// Looks at what is here of the one that comes.
+    pub fn kept<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        look(&self.octets.lock())
     }
 
     /// Completes when a header section has begun and is not whole after `most`. To be polled by the

@@ -21,7 +21,7 @@ use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::heads::Heads;
+use super::{heads::Heads, unread::Unread};
 
 /// Where interim responses wait until the stream can take them; shared by stream and requests.
 #[derive(Debug, Default)]
@@ -73,7 +73,7 @@ impl Interjections {
 }
 
 /// RFC 9112 §4.
-fn write(octets: &mut BytesMut, status: StatusCode, headers: &HeaderMap) {
+pub(super) fn write(octets: &mut BytesMut, status: StatusCode, headers: &HeaderMap) {
     let reason = status.canonical_reason().unwrap_or("Interim");
     octets.put_slice(format!("HTTP/1.1 {} {reason}\r\n", status.as_u16()).as_bytes());
     for (name, value) in headers {
@@ -94,17 +94,33 @@ pub struct Interjecting<S> {
     heads: Arc<Heads>,
     /// What of one is not written yet.
     rest: Bytes,
+    unread: Unread,
 }
 
 impl<S: AsyncWrite + Unpin> Interjecting<S> {
     /// Wraps the stream beneath hyper.
-    pub const fn new(inner: S, shared: Arc<Interjections>, heads: Arc<Heads>) -> Self {
+    pub const fn new(
+        inner: S,
+        shared: Arc<Interjections>,
+        heads: Arc<Heads>,
+        unread: Unread,
+    ) -> Self {
         Self {
             inner,
             shared,
             heads,
             rest: Bytes::new(),
+            unread,
         }
+    }
+
+    /// Takes what hyper wrote by itself to a request that it could not read: there are better words.
+    fn takes(&mut self, octets: &[u8]) -> bool {
+        let Some(instead) = self.unread.instead_of(octets) else {
+            return false;
+        };
+        self.rest = instead;
+        true
     }
 
     /// Writes what is due before anything else.
@@ -153,6 +169,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Interjecting<S> {
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_interject(cx, false))?;
         self.wrote();
+        if self.takes(octets) {
+            return Poll::Ready(Ok(octets.len()));
+        }
         Pin::new(&mut self.inner).poll_write(cx, octets)
     }
 
@@ -163,6 +182,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Interjecting<S> {
     ) -> Poll<io::Result<usize>> {
         ready!(self.poll_interject(cx, false))?;
         self.wrote();
+        if slices.first().is_some_and(|first| self.takes(first)) {
+            return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
+        }
         Pin::new(&mut self.inner).poll_write_vectored(cx, slices)
     }
 

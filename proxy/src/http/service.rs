@@ -29,6 +29,7 @@ use super::{
     outliving::Outliving,
     session::{Aim, Session},
     streams::Streams,
+    unread::{self, Unread},
     upgrade::Tunnel,
 };
 use crate::{
@@ -85,7 +86,8 @@ where
     });
     let interjections = Arc::clone(session.interjections());
     let heads = Arc::clone(session.heads());
-    let stream = Interjecting::new(Seldom::new(stream), interjections, heads);
+    let unread = Unread::new(Arc::clone(&session));
+    let stream = Interjecting::new(Seldom::new(stream), interjections, heads, unread);
     let connection = limits::http1_server()
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
@@ -159,6 +161,9 @@ async fn record_refused(session: &Session, error: Option<Unreadable>) {
         unreadable(session, &error)
     });
     if let Some(reason) = told.or_else(|| malformed(session)) {
+        if reason == DenyReason::MalformedRequest && unread::record(session).await {
+            return;
+        }
         refuse(session, reason).await;
     }
 }

@@ -1,7 +1,7 @@
 //! One HTTP connection of a sandbox: what it is for, and how its requests find their way.
 
 use std::sync::{
-    Arc, Weak,
+    Arc, OnceLock, Weak,
     atomic::{AtomicBool, Ordering},
 };
 
@@ -14,12 +14,12 @@ use parking_lot::Mutex;
 
 use super::{
     activity::Activity, calm::Signs, heads::Heads, interject::Interjections, linger::Ending,
-    standing::Standing, target::Reader, upgrade::Tunnel,
+    standing::Standing, target::Reader, unread, upgrade::Tunnel,
 };
 use crate::{
     authority::{Authority, Destination, agree_request},
     caller::Caller,
-    enforce::hold::Heard,
+    enforce::{hold::Heard, request::Asked},
     tls::downstream::Application,
     worker::Worker,
 };
@@ -47,6 +47,8 @@ pub struct Session {
     left: AtomicBool,
     /// A person is asked about its request.
     asking: AtomicBool,
+    /// A request that could not be read.
+    unread: OnceLock<Option<Box<Asked>>>,
 }
 
 /// What a connection is for.
@@ -109,6 +111,7 @@ impl Session {
             answering: Mutex::default(),
             left: AtomicBool::new(false),
             asking: AtomicBool::new(false),
+            unread: OnceLock::new(),
         }
     }
 
@@ -225,6 +228,13 @@ impl Session {
     /// A person is asked about its request, or no longer.
     pub fn set_asking(&self, asking: bool) {
         self.asking.store(asking, Ordering::Relaxed);
+    }
+
+    /// What the request asks for that HTTP/1.1 could not read, as far as it can be made out. To be asked when
+    /// it could not: made out once.
+    #[must_use]
+    pub fn unread(&self) -> Option<&Asked> {
+        self.unread.get_or_init(|| unread::asked(self)).as_deref()
     }
 
     /// Whether its request goes on without its program.

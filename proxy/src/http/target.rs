@@ -127,7 +127,13 @@ pub fn path(uri: &Uri) -> Result<(String, PathAndQuery), path::NormalisePathErro
 /// What a record shows of a path that has no normal form: as sent, without the query, bounded.
 #[must_use]
 pub fn shown(uri: &Uri) -> String {
-    uri.path().chars().take(SHOWN).collect()
+    bounded(uri.path())
+}
+
+/// As much of a path as a record shows.
+#[must_use]
+pub fn bounded(path: &str) -> String {
+    path.chars().take(SHOWN).collect()
 }
 
 /// A record's line stays readable.

@@ -221,8 +221,36 @@ async fn what_cannot_be_read_as_a_request_is_recorded() {
             answer.is_empty() || answer.starts_with("HTTP/1.1 4"),
             "{answer}"
         );
-        lab.until_records(Event::Connect, 1).await;
+        lab.until_denied().await;
         lab.assert_denied_once(reason);
+        assert_eq!(origin.seen.text(), "");
+    }
+}
+
+/// What lax clients leave bare in a URL is refused, told like other refusals and recorded with what it was for.
+#[tokio::test]
+async fn a_target_that_cannot_be_read_is_told_and_recorded_with_what_it_names() {
+    for way in [Way::to("api.test", 80), Way::Explicit] {
+        let (lab, origin) = recording().await;
+        let place = match way {
+            Way::Explicit => "http://api.test",
+            Way::To(_) => "",
+        };
+        let stream = lab.connect(way).await;
+        let request = format!("GET {place}/s?q={{\"a\":1}} HTTP/1.1\r\nHost: api.test\r\n\r\n");
+        let answer = raw(stream, request.as_bytes()).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{head}");
+        assert!(head.contains("content-type: application/json"), "{head}");
+        let told: serde_json::Value = serde_json::from_str(body).unwrap();
+        let words = ["reason", "host", "method", "path"].map(|word| told[word].clone());
+        assert_eq!(words, ["malformed_request", "api.test", "GET", "/s"]);
+        lab.until_denied().await;
+        lab.assert_denied_once(DenyReason::MalformedRequest);
+        let entry = lab.until_records(Event::Request, 1).await.remove(0).entry;
+        assert_eq!(entry.request.as_deref(), told["request_id"].as_str());
+        assert_eq!(entry.host.as_deref(), Some("api.test"));
+        assert_eq!((entry.port, entry.path.as_deref()), (Some(80), Some("/s")));
         assert_eq!(origin.seen.text(), "");
     }
 }
