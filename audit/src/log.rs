@@ -148,6 +148,23 @@ impl LogVerdict {
     pub fn is_whole(&self) -> bool {
         self.strays.count == 0 && self.chains.iter().all(|chain| chain.outcome.is_ok())
     }
+
+    /// Those of `named` that signed nothing of what is there: a chain that was taken away whole is told by nobody else.
+    /// None where a chain is broken, since what that was signed by is not known.
+    #[must_use]
+    pub fn missed(&self, named: &[PublicKey]) -> Vec<PublicKey> {
+        let mut missed = named.to_vec();
+        for chain in &self.chains {
+            let Ok(verified) = &chain.outcome else {
+                return Vec::new();
+            };
+            let signed = verified.signed.iter().flat_map(|signed| &signed.keys);
+            signed.for_each(|key| missed.retain(|named| named != key));
+        }
+        missed.sort_unstable();
+        missed.dedup();
+        missed
+    }
 }
 
 /// What verification says of one chain.

@@ -22,18 +22,18 @@ use serde_json::Value;
 use super::{Answer, answer};
 
 /// gig with a data directory of its own.
-struct Machine {
+pub(super) struct Machine {
     folder: tempfile::TempDir,
 }
 
 impl Machine {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             folder: tempfile::tempdir().unwrap(),
         }
     }
 
-    fn gig(&self, words: &[&str]) -> Answer {
+    pub(super) fn gig(&self, words: &[&str]) -> Answer {
         let mut command = Command::new(place::gig());
         command
             .args(words)
@@ -41,14 +41,14 @@ impl Machine {
         answer(command, "")
     }
 
-    fn key(&self) -> String {
+    pub(super) fn key(&self) -> String {
         let answer = self.gig(&["audit", "key"]);
         assert_eq!(answer.status, 0, "{answer:?}");
         answer.output.trim().to_owned()
     }
 
     /// A database with `count` records of January 2026, every third of DNS, signed by this machine.
-    fn old_records(&self, count: u64) -> String {
+    pub(super) fn old_records(&self, count: u64) -> String {
         self.key();
         let file = self.folder.path().join("data/audit-signing.key");
         let seed = SigningKey::seed_of(fs::read_to_string(file).unwrap().trim()).unwrap();

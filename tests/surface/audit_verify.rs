@@ -2,8 +2,12 @@
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
-use gig_audit::{Entry, Event, JsonlStore, Recorder, RecorderSettings};
+use gig_audit::{
+    Entry, Event, JsonlStore, Recorder, RecorderSettings, SqliteStore, store::Store as _,
+};
 use gig_tests::lab::place;
+
+use super::audit_retention::Machine;
 
 fn record_three(path: &Path) {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -74,4 +78,74 @@ fn what_is_printed_of_a_hostile_file_cannot_speak_to_the_terminal() {
     let (status, text, _) = verify(path.to_str().unwrap(), &[]);
     assert_eq!(status, 1);
     assert!(!text.contains(['\u{1b}', '\u{202e}']), "{text:?}");
+}
+
+#[test]
+fn a_named_key_is_missed_where_all_that_it_signed_was_taken_away() {
+    let machine = Machine::new();
+    let database = machine.old_records(5);
+    let key = machine.key();
+    // Two nodes' records, as an export of a fleet's has them.
+    let other = Machine::new();
+    let theirs = other.old_records(7);
+    let foreign = other.key();
+    let export = |machine: &Machine, database: &str| {
+        let words = ["audit", "export", database, "--with-checkpoints"];
+        let answer = machine.gig(&words);
+        assert_eq!(answer.status, 0, "{answer:?}");
+        answer.output
+    };
+    let (own, theirs) = (export(&machine, &database), export(&other, &theirs));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("fleet.jsonl");
+    let name = file.to_str().unwrap();
+    let verify = |keys: &[&str], json: bool| {
+        let mut words = vec!["audit", "verify", name];
+        keys.iter().for_each(|key| words.extend(["--key", key]));
+        words.extend(json.then_some("--json"));
+        machine.gig(&words)
+    };
+    fs::write(&file, format!("{own}{theirs}")).unwrap();
+    let both = verify(&[&key, &foreign], false);
+    assert_eq!(both.status, 0, "{both:?}");
+    assert!(both.output.contains("(named by --key)"), "{both:?}");
+    assert!(!both.output.contains("name it with"), "{both:?}");
+    fs::write(&file, &own).unwrap();
+    let one = verify(&[&key, &foreign], false);
+    assert_eq!(one.status, 1, "{one:?}");
+    let said = format!("no checkpoint is signed by key {foreign}");
+    assert!(one.output.contains(&said), "{one:?}");
+    let document: serde_json::Value =
+        serde_json::from_str(&verify(&[&key, &foreign], true).output).unwrap();
+    assert_eq!(document["whole"], false);
+    assert_eq!(document["missed_keys"], serde_json::json!([foreign]));
+    assert_eq!(verify(&[&key], false).status, 0);
+    // Where it is broken is said as whoever looks counts: by line in a file.
+    let changed = own.replacen("\"conn\":3,", "\"conn\":4,", 1);
+    let line = changed.lines().position(|line| line.contains("\"seq\":3,"));
+    let line = line.unwrap() + 1;
+    fs::write(&file, changed).unwrap();
+    let broken = verify(&[&key], false);
+    assert_eq!(broken.status, 1, "{broken:?}");
+    let said = format!("broken at line {line}: ");
+    assert!(broken.output.contains(&said), "{broken:?}");
+    let document: serde_json::Value = serde_json::from_str(&verify(&[], true).output).unwrap();
+    assert_eq!(document["chains"][0]["line"], line, "{document}");
+
+    // All of a database.
+    let verify = |keys: &[&str]| machine.gig(&[&["audit", "verify", &database][..], keys].concat());
+    assert_eq!(verify(&["--key", &key]).status, 0);
+    let strange = verify(&["--key", &foreign]);
+    assert!(
+        strange.output.contains(": broken: checkpoint 1 "),
+        "{strange:?}"
+    );
+    fs::remove_file(&database).unwrap();
+    SqliteStore::open(Path::new(&database), "n")
+        .unwrap()
+        .close();
+    let empty = verify(&["--key", &key]);
+    assert_eq!(empty.status, 1, "{empty:?}");
+    assert!(!empty.output.contains("whole"), "{empty:?}");
+    assert_eq!(verify(&[]).status, 0, "nobody is named");
 }

@@ -116,7 +116,8 @@ pub(crate) struct AuditVerifyArgs {
     /// Audit file, SQLite database or `postgres:`; `-` reads JSON lines from standard input
     #[arg(value_name = "RECORD")]
     pub(crate) file: PathBuf,
-    /// Believe checkpoints of this key alone, and miss them: as `gig audit key` shows it; repeatable
+    /// Believe checkpoints of this key alone, and miss them where there are none, of each that is named: as
+    /// `gig audit key` shows it; repeatable
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Vec<PublicKey>,
     #[command(flatten)]
@@ -213,7 +214,7 @@ pub(crate) struct FilterArgs {
     /// Everything of one request
     #[arg(long, value_name = "ID")]
     pub(crate) request: Vec<String>,
-    /// Words that must all be in the record's texts (host, path, rule, findings …)
+    /// Words that must all be in the record's texts (host, path, rule, deed, subject, findings …)
     #[arg(long, value_name = "WORDS", value_parser = words)]
     pub(crate) text: Vec<String>,
 }

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use gig_audit::{
-    Signed, Verified, VerifyError,
+    PublicKey, Signed, Verified, VerifyError,
     log::{ChainVerdict, LogVerdict, Strays},
     verify::verify_lines,
 };
@@ -46,11 +46,11 @@ pub(super) fn execute(args: &AuditVerifyArgs) -> anyhow::Result<ExitStatus> {
         },
     ] = verdict.chains.as_slice()
     else {
-        return tell_chains(args, &name, &verdict);
+        return tell_chains(args, (&name, Places::Lines), &verdict);
     };
     match outcome {
         Ok(verified) => {
-            let text = whole_text(&name, verified);
+            let text = whole_text(&name, verified, &args.key);
             output::print(args.output.json, &whole_json(&name, verified), &text)?;
             Ok(ExitStatus::SUCCESS)
         }
@@ -76,19 +76,28 @@ fn verify_database(args: &AuditVerifyArgs, name: &str) -> anyhow::Result<ExitSta
     let verdict = super::open(&args.file)?
         .verify(&args.key)
         .with_context(|| format!("cannot verify {name}"))?;
-    tell_chains(args, name, &verdict)
+    tell_chains(args, (name, Places::Records), &verdict)
+}
+
+/// How a place is counted that a chain is broken at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Places {
+    /// An export's, from its first line on.
+    Lines,
+    /// A chain's in a database; 0 where it is none of them, but a checkpoint, or that there is none.
+    Records,
 }
 
 /// Every chain of a database or an export, and what belongs to none.
 fn tell_chains(
     args: &AuditVerifyArgs,
-    name: &str,
+    (name, places): (&str, Places),
     verdict: &LogVerdict,
 ) -> anyhow::Result<ExitStatus> {
     let mut chains = Vec::new();
     let mut text = String::new();
     for chain in &verdict.chains {
-        let (document, line) = chain_told(chain, name)?;
+        let (document, line) = chain_told(chain, (name, places), &args.key)?;
         chains.push(document);
         text += &line;
         text.push('\n');
@@ -106,17 +115,24 @@ fn tell_chains(
         }
         text.push('\n');
     }
+    let missed = verdict.missed(&args.key);
+    for key in &missed {
+        text += &format!(
+            "{name}: no checkpoint is signed by key {key}, which was named: what it signed was taken away, \
+             or it never signed anything here\n"
+        );
+    }
     if text.is_empty() {
         text = format!("{name}: whole, and empty");
     }
-    let whole = verdict.is_whole();
+    let whole = verdict.is_whole() && missed.is_empty();
     let first: Vec<_> = first
         .iter()
         .map(|at| json!({ "chain": at.chain, "record": at.seq }))
         .collect();
     let document = json!({
         "file": name, "whole": whole, "chains": chains,
-        "strays": { "count": count, "first": first },
+        "strays": { "count": count, "first": first }, "missed_keys": missed,
     });
     output::print(args.output.json, &document, text.trim_end())?;
     Ok(if whole {
@@ -126,11 +142,15 @@ fn tell_chains(
     })
 }
 
-fn chain_told(chain: &ChainVerdict, name: &str) -> anyhow::Result<(serde_json::Value, String)> {
+fn chain_told(
+    chain: &ChainVerdict,
+    (name, places): (&str, Places),
+    named: &[PublicKey],
+) -> anyhow::Result<(serde_json::Value, String)> {
     let node = chain.node.as_deref().unwrap_or_default();
     let of = format!("{name}, chain of {}", printable(node));
     let (mut document, line) = match &chain.outcome {
-        Ok(verified) => (whole_json(name, verified), whole_text(&of, verified)),
+        Ok(verified) => (whole_json(name, verified), whole_text(&of, verified, named)),
         Err(broken) => {
             let why = broken
                 .source()
@@ -138,9 +158,19 @@ fn chain_told(chain: &ChainVerdict, name: &str) -> anyhow::Result<(serde_json::V
             let VerifyError::BrokenAt { line, .. } = broken else {
                 anyhow::bail!("cannot verify {of}: {why}");
             };
-            let document = json!({ "whole": false, "record": line, "why": why });
-            let why = printable(&why);
-            (document, format!("{of}: broken at record {line}: {why}"))
+            let shown = printable(&why);
+            let mut document = json!({ "whole": false, "why": why });
+            let (word, at) = match (places, line) {
+                (Places::Lines, line) => ("line", format!(" at line {line}")),
+                (Places::Records, 0) => ("record", String::new()),
+                (Places::Records, place) => ("record", format!(" at record {place}")),
+            };
+            if !at.is_empty()
+                && let Some(fields) = document.as_object_mut()
+            {
+                fields.insert(word.to_owned(), (*line).into());
+            }
+            (document, format!("{of}: broken{at}: {shown}"))
         }
     };
     if let Some(fields) = document.as_object_mut() {
@@ -170,7 +200,7 @@ fn whole_json(name: &str, verified: &Verified) -> serde_json::Value {
     })
 }
 
-fn whole_text(name: &str, verified: &Verified) -> String {
+fn whole_text(name: &str, verified: &Verified, named: &[PublicKey]) -> String {
     let Some((first, last)) = &verified.times else {
         return format!("{name}: whole, and empty");
     };
@@ -189,7 +219,7 @@ fn whole_text(name: &str, verified: &Verified) -> String {
         );
     }
     if let Some(signed) = &verified.signed {
-        text += &signed_text(signed, verified.head.seq);
+        text += &signed_text(signed, verified.head.seq, named);
     }
     for sandbox in &verified.unended {
         text += &format!(
@@ -200,11 +230,12 @@ fn whole_text(name: &str, verified: &Verified) -> String {
     text
 }
 
-fn signed_text(signed: &Signed, last: u64) -> String {
+fn signed_text(signed: &Signed, last: u64, named: &[PublicKey]) -> String {
     let ours = signing_key::path().and_then(|path| signing_key::there(&path));
     let ours = ours.ok().flatten().map(|key| key.public());
     let keys = signed.keys.iter().map(|key| match ours == Some(*key) {
         true => format!("{key} (this machine's)"),
+        false if named.contains(key) => format!("{key} (named by --key)"),
         false => format!("{key} (not this machine's: compare it, or name it with --key)"),
     });
     let keys: Vec<_> = keys.collect();
