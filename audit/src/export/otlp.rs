@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{Gravity, gravity, moment, ocsf::ascii};
-use crate::{row::Row, search::Found};
+use crate::{event::Event, row::Row, search::Found};
 
 /// One request with all of `records`, in their order within each machine; one line of JSON in ASCII.
 #[must_use]
@@ -113,6 +113,28 @@ pub(super) fn attributes(row: &Row) -> Vec<Value> {
         .and_then(|src| src.parse::<std::net::SocketAddr>().ok());
     let client = source.map(|source| source.ip().to_string());
     let mut attributes = vec![number("gig.seq", row.seq), text("gig.event", &row.event)];
+    let spoken = row.protocol.as_deref();
+    let scheme = spoken.filter(|spoken| matches!(*spoken, "http" | "https"));
+    let transport = spoken.filter(|spoken| matches!(*spoken, "tcp" | "udp"));
+    let protocol = scheme
+        .map(|_| "http")
+        .or(spoken)
+        .filter(|_| transport.is_none());
+    // Of a question for a name it is what is asked for, and no method.
+    let method = row.method.as_deref();
+    let (asked, method) = match row.event == Event::Dns.as_str() {
+        true => (method, None),
+        false => (None, method),
+    };
+    let names = [
+        ("network.protocol.name", protocol),
+        ("network.transport", transport),
+        ("url.scheme", scheme),
+        ("http.request.method", method),
+        ("gig.dns.type", asked),
+    ];
+    let told = names.into_iter();
+    attributes.extend(told.filter_map(|(key, value)| Some(text(key, value?))));
     let texts = [
         ("gig.verdict", &row.verdict),
         ("error.type", &row.reason),
@@ -126,19 +148,21 @@ pub(super) fn attributes(row: &Row) -> Vec<Value> {
         ("gig.policy.rule", &row.rule),
         ("server.address", &row.host),
         ("network.peer.address", &row.dst_ip),
-        ("network.protocol.name", &row.protocol),
-        ("http.request.method", &row.method),
         ("url.path", &row.path),
         ("client.address", &client),
     ];
     let told = texts.into_iter();
     attributes.extend(told.filter_map(|(key, value)| Some(text(key, value.as_deref()?))));
+    let status = match row.event == Event::SandboxExit.as_str() {
+        true => "process.exit.code",
+        false => "http.response.status_code",
+    };
     let numbers = [
         ("gig.connection", row.conn),
         ("gig.policy.version", row.policy_version),
         ("server.port", row.port.map(Into::into)),
         ("client.port", source.map(|source| source.port().into())),
-        ("http.response.status_code", row.status.map(Into::into)),
+        (status, row.status.map(Into::into)),
         ("gig.bytes_out", row.bytes_out),
         ("gig.bytes_in", row.bytes_in),
         ("gig.duration_ms", row.duration_ms),
@@ -225,6 +249,7 @@ mod tests {
                 verdict: Some("deny".into()),
                 host: Some("a\u{202e}".into()),
                 port: Some(443),
+                protocol: Some("https".into()),
                 bytes_out: Some(u64::MAX),
                 findings: vec!["one".into()],
                 ..Row::default()
@@ -254,5 +279,45 @@ mod tests {
             value("gig.bytes_out"),
             json!({ "intValue": i64::MAX.to_string() })
         );
+    }
+
+    #[test]
+    fn what_is_spoken_and_what_came_of_it_have_the_names_that_collectors_know() {
+        let told = |row: Row| -> BTreeMap<String, Value> {
+            let each = attributes(&row).into_iter();
+            let each = each.map(|one| {
+                let Value::Object(value) = &one["value"] else {
+                    panic!("{one}")
+                };
+                let value = value.values().next().unwrap().clone();
+                (one["key"].as_str().unwrap().to_owned(), value)
+            });
+            each.collect()
+        };
+        let row = |event: &str, protocol: &str| Row {
+            event: event.into(),
+            protocol: Some(protocol.into()),
+            method: Some("A".into()),
+            status: Some(7),
+            ..Row::default()
+        };
+        let web = told(row("response", "https"));
+        assert_eq!(web["network.protocol.name"], "http");
+        assert_eq!(web["url.scheme"], "https");
+        assert_eq!(web["http.request.method"], "A");
+        assert_eq!(web["http.response.status_code"], "7");
+        let asked = told(row("dns", "dns"));
+        assert_eq!(asked["network.protocol.name"], "dns");
+        assert_eq!(asked["gig.dns.type"], "A");
+        assert!(!asked.contains_key("http.request.method") && !asked.contains_key("url.scheme"));
+        let opaque = told(row("connect", "tcp"));
+        assert_eq!(opaque["network.transport"], "tcp");
+        assert!(!opaque.contains_key("network.protocol.name"));
+        let exit = told(Row {
+            protocol: None,
+            ..row("sandbox.exit", "")
+        });
+        assert_eq!(exit["process.exit.code"], "7");
+        assert!(!exit.contains_key("http.response.status_code"));
     }
 }
