@@ -12,7 +12,7 @@ pub mod syslog;
 
 use jiff::Timestamp;
 
-use crate::row::Row;
+use crate::{event::Event, row::Row};
 
 /// All findings in one field: what stands between two of them is escaped within one, so that no reason that
 /// somebody gave looks like another finding.
@@ -33,7 +33,7 @@ fn moment(row: &Row) -> Timestamp {
 enum Gravity {
     /// As it should be.
     Ordinary,
-    /// Passed, and would be denied if the policy enforced.
+    /// Passed, and would be denied if the policy enforced; or waits for a person.
     Notable,
     /// Denied.
     Denied,
@@ -42,10 +42,13 @@ enum Gravity {
 }
 
 fn gravity(row: &Row) -> Gravity {
-    match (row.event.as_str(), row.verdict.as_deref()) {
-        ("secret.misuse" | "finding" | "audit.gap", _) => Gravity::Alarm,
-        (_, Some("deny")) => Gravity::Denied,
-        (_, Some("would_deny")) => Gravity::Notable,
+    let denies = row.verdict.as_deref() == Some("deny");
+    match row.verdict.as_deref() {
+        _ if crate::is_alarm(&row.event, denies) => Gravity::Alarm,
+        Some("deny") => Gravity::Denied,
+        Some("would_deny") => Gravity::Notable,
+        // Somebody is asked: no alarm, and no everyday thing.
+        _ if row.event == Event::Finding.as_str() => Gravity::Notable,
         _ => Gravity::Ordinary,
     }
 }
@@ -60,5 +63,30 @@ mod tests {
         assert_eq!(one, "reason: fine\\; decided by ana");
         let two = joined(&["a".to_owned(), "b\\;".to_owned()]);
         assert_eq!(two, "a; b\\\\\\;");
+    }
+
+    #[test]
+    fn who_waits_for_a_person_is_no_alarm_and_what_was_found_and_stopped_is() {
+        let row = |event: &str, verdict: Option<&str>| Row {
+            event: event.into(),
+            verdict: verdict.map(Into::into),
+            ..Row::default()
+        };
+        for (event, verdict, expected) in [
+            ("finding", None, Gravity::Notable),
+            ("finding", Some("deny"), Gravity::Alarm),
+            ("secret.misuse", Some("would_deny"), Gravity::Alarm),
+            ("secret.misuse", None, Gravity::Alarm),
+            ("audit.gap", None, Gravity::Alarm),
+            ("request", Some("deny"), Gravity::Denied),
+            ("request", Some("would_deny"), Gravity::Notable),
+            ("request", Some("allow"), Gravity::Ordinary),
+        ] {
+            assert_eq!(
+                gravity(&row(event, verdict)),
+                expected,
+                "{event} {verdict:?}"
+            );
+        }
     }
 }

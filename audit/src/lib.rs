@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod alarm;
 pub mod attempts;
 pub mod chain;
 pub mod checkpoint;
@@ -29,6 +30,7 @@ pub mod store;
 pub mod turn;
 pub mod verify;
 
+pub use alarm::is_alarm;
 pub use counted::{counted, hosts_of, is_cut};
 pub use deed::Deed;
 pub use entry::{Entry, TlsFacts, VerdictWord};

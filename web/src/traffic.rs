@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use gig_audit::{Entry, Event, VerdictWord};
+use gig_audit::{Entry, VerdictWord, is_alarm};
 use gig_policy::DenyReason;
 
 /// Decisions since the start, counted as they are recorded.
@@ -42,7 +42,10 @@ impl Traffic {
     /// Counts what was written. Decisions about a sandbox's way out are told apart from what people did.
     pub fn count(&self, entry: &Entry) {
         self.records.fetch_add(1, Relaxed);
-        if is_alarm(entry.event, entry.verdict) {
+        if is_alarm(
+            entry.event.as_str(),
+            entry.verdict == Some(VerdictWord::Deny),
+        ) {
             self.alarms.fetch_add(1, Relaxed);
         }
         let stands_for = gig_audit::counted(&entry.findings);
@@ -69,15 +72,5 @@ impl Traffic {
     pub(crate) fn denials(&self) -> impl Iterator<Item = (DenyReason, u64)> + '_ {
         let known = DenyReason::ALL.iter().zip(&self.reasons);
         known.map(|(reason, counter)| (*reason, counter.load(Relaxed)))
-    }
-}
-
-/// What people are called for: a misuse of a secret, what was found and stopped, a gap in the record.
-pub(crate) const fn is_alarm(event: Event, verdict: Option<VerdictWord>) -> bool {
-    match event {
-        Event::SecretMisuse | Event::AuditGap => true,
-        // That a request waits is found, too.
-        Event::Finding => matches!(verdict, Some(VerdictWord::Deny)),
-        _ => false,
     }
 }

@@ -9,7 +9,7 @@
 //! | `admin` about somebody's account | Account Change 3001 |
 //! | `auth` about a session or a sign-in | Authentication 3002 |
 //! | `policy.change`, `secret.change`, other `admin` | Entity Management 3004 |
-//! | `auth` about a refusal by role | Base Event 0 |
+//! | `auth` about a refusal | API Activity 6003 |
 //! | `sandbox.start`, `sandbox.exit` | Application Lifecycle 6002 |
 //!
 //! What a person did is read from the record's `deed` and `subject`, not from its prose. Traffic carries the profile
@@ -25,7 +25,7 @@ use class::{Class, OTHER};
 use doing::Doing;
 
 use super::{Gravity, gravity, moment};
-use crate::row::Row;
+use crate::{event::Event, row::Row};
 
 /// One event as one line of JSON in ASCII, without a newline.
 #[must_use]
@@ -73,13 +73,14 @@ pub fn event(row: &Row) -> String {
             "src_endpoint": source(row),
         }),
         Class::Lifecycle => lifecycle(row),
+        Class::Api => api(row),
         Class::Base => json!({}),
     };
     put(&mut event, parts);
     if class.is_traffic() {
         put(&mut event, control(row));
     }
-    put(&mut event, json!({ "unmapped": unmapped(row) }));
+    put(&mut event, json!({ "unmapped": unmapped(row, class) }));
     ascii(&without_nothing(Value::Object(event)))
 }
 
@@ -109,6 +110,7 @@ fn status(event: &mut Map<String, Value>, row: &Row, class: Class) {
         return;
     }
     let (id, status) = match row.verdict.as_deref() {
+        _ if has_failed(row) => (2, "Failure"),
         Some("allow" | "would_deny") => (1, "Success"),
         Some("deny") => (2, "Failure"),
         _ => return,
@@ -117,6 +119,12 @@ fn status(event: &mut Map<String, Value>, row: &Row, class: Class) {
         event,
         json!({ "status_id": id, "status": status, "status_detail": row.reason }),
     );
+}
+
+/// Whether what was allowed came to nothing: a name that does not resolve, an origin that does not answer.
+fn has_failed(row: &Row) -> bool {
+    let allowed = row.verdict.as_deref() == Some("allow");
+    allowed && row.event == Event::Response.as_str() && row.reason.is_some()
 }
 
 fn control(row: &Row) -> Value {
@@ -261,7 +269,8 @@ fn finding(row: &Row) -> Value {
     let title = match row.event.as_str() {
         "secret.misuse" => "A secret was sent where it is not bound to",
         "audit.gap" => "Records are missing: egress was refused meanwhile, or the end was cut off",
-        _ => "A scanner found something",
+        _ if row.verdict.as_deref() == Some("deny") => "Something was found and stopped",
+        _ => "A request waits for a person",
     };
     let detail = super::joined(&row.findings);
     json!({
@@ -288,6 +297,25 @@ fn account(row: &Row) -> Value {
         "user": { "name": row.subject.as_deref().unwrap_or("unknown"), "type": "User", "type_id": 1 },
         "actor": { "user": user(row) },
         "src_endpoint": source(row),
+    })
+}
+
+/// What somebody asked gig itself, and was refused.
+fn api(row: &Row) -> Value {
+    let mut from = source(row);
+    if row.src.is_none()
+        && let Value::Object(from) = &mut from
+    {
+        // The schema wants one of them at least.
+        put(from, json!({ "name": "unknown" }));
+    }
+    json!({
+        "actor": { "user": user(row) },
+        "api": {
+            "operation": row.subject.as_deref().unwrap_or("unknown"),
+            "service": { "name": "gig" },
+        },
+        "src_endpoint": from,
     })
 }
 
@@ -353,8 +381,13 @@ fn user(row: &Row) -> Value {
 }
 
 /// What has no place in the class.
-fn unmapped(row: &Row) -> Value {
+fn unmapped(row: &Row, class: Class) -> Value {
+    // Traffic says by which rule of which policy it was allowed, and of which connection it is.
+    let untold = |value: Option<&String>| value.filter(|_| !class.is_traffic()).cloned();
     json!({
+        "policy": untold(row.policy.as_ref()),
+        "rule": untold(row.rule.as_ref()),
+        "conn": row.conn.filter(|_| !class.is_traffic() || class == Class::Dns),
         "verdict": row.verdict,
         "sandbox": row.sandbox,
         "profile": row.profile,

@@ -177,6 +177,7 @@ impl App {
         entry.src = caller.address;
         entry.verdict = Some(VerdictWord::Deny);
         entry.deed = Some(Deed::Refused);
+        entry.subject = Some(about.into());
         entry.findings = vec![format!("refused to answer {about}: {why}").into()];
         entry.findings.extend(folded.words());
         if let Err(error) = self.recorder.queue(entry) {
@@ -209,6 +210,7 @@ impl App {
         entry.src = address;
         entry.verdict = Some(VerdictWord::Deny);
         entry.deed = Some(Deed::Refused);
+        entry.subject = Some(route.into());
         entry.findings = vec![format!("{what}: {route}").into()];
         entry.findings.extend(folded.words());
         if let Err(error) = self.recorder.queue(entry) {

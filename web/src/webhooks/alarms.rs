@@ -13,7 +13,7 @@ use std::{
 };
 
 use gig_audit::{
-    Event, VerdictWord,
+    Event, is_alarm,
     row::Row,
     search::{Filter, Found, Marks, Page, Query},
 };
@@ -21,7 +21,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::{News, denied::Known};
-use crate::{api::audit, api_error::Problem, app::App, credential::Digest, traffic::is_alarm};
+use crate::{api::audit, api_error::Problem, app::App, credential::Digest};
 
 /// Alarms that are alike, of one hour.
 #[derive(Debug, Clone, Serialize)]
@@ -257,9 +257,7 @@ impl AlarmView {
 
 /// As the thread that writes the record counts them.
 fn is_told(row: &Row) -> bool {
-    let event = ALARMS.into_iter().find(|one| one.as_str() == row.event);
-    let denies = row.verdict.as_deref() == Some("deny");
-    event.is_some_and(|event| is_alarm(event, denies.then_some(VerdictWord::Deny)))
+    is_alarm(&row.event, row.verdict.as_deref() == Some("deny"))
 }
 
 /// The same for those that are alike in one hour.

@@ -14,7 +14,9 @@ pub(super) enum Class {
     Account,
     Authentication,
     Lifecycle,
-    /// A refusal by role, or a later gig's event.
+    /// A refusal by role.
+    Api,
+    /// A later gig's event.
     Base,
 }
 
@@ -36,7 +38,8 @@ impl Class {
                 Some(Doing::Session(..)) => Self::Authentication,
                 Some(Doing::Account(..)) => Self::Account,
                 Some(Doing::Thing(..)) => Self::Entity,
-                Some(Doing::Refusal) | None => Self::Base,
+                Some(Doing::Refusal(_)) => Self::Api,
+                None => Self::Base,
             },
             "sandbox.start" | "sandbox.exit" => Self::Lifecycle,
             _ => Self::Base,
@@ -53,6 +56,7 @@ impl Class {
             Self::Account => 3001,
             Self::Authentication => 3002,
             Self::Lifecycle => 6002,
+            Self::Api => 6003,
             Self::Base => 0,
         }
     }
@@ -67,6 +71,7 @@ impl Class {
             Self::Account => "Account Change",
             Self::Authentication => "Authentication",
             Self::Lifecycle => "Application Lifecycle",
+            Self::Api => "API Activity",
             Self::Base => "Base Event",
         }
     }
@@ -76,7 +81,7 @@ impl Class {
             Self::Dns | Self::Http | Self::Network => "Network Activity",
             Self::Finding => "Findings",
             Self::Entity | Self::Account | Self::Authentication => "Identity & Access Management",
-            Self::Lifecycle => "Application Activity",
+            Self::Lifecycle | Self::Api => "Application Activity",
             Self::Base => "Uncategorized",
         }
     }
@@ -86,9 +91,12 @@ impl Class {
         match self {
             Self::Dns | Self::Http | Self::Network => Some("security_control"),
             Self::Entity => Some("host"),
-            Self::Finding | Self::Account | Self::Authentication | Self::Lifecycle | Self::Base => {
-                None
-            }
+            Self::Finding
+            | Self::Account
+            | Self::Authentication
+            | Self::Lifecycle
+            | Self::Api
+            | Self::Base => None,
         }
     }
 
@@ -113,14 +121,14 @@ impl Class {
                 other => return (OTHER, other.to_owned()),
             },
             Self::Network => match row.event.as_str() {
-                "response" if denied => (4, "Fail"),
+                "response" if denied || super::has_failed(row) => (4, "Fail"),
                 "response" => (2, "Close"),
                 _ if denied => (5, "Refuse"),
                 _ => (1, "Open"),
             },
             Self::Finding => (1, "Create"),
-            Self::Entity | Self::Account | Self::Authentication => {
-                match Doing::of(row).and_then(Doing::activity) {
+            Self::Entity | Self::Account | Self::Authentication | Self::Api => {
+                match Doing::of(row).map(Doing::activity) {
                     Some(activity) => activity,
                     None => (OTHER, row.event.as_str()),
                 }

@@ -15,8 +15,8 @@ pub(super) enum Doing {
     Account(Activity),
     /// Something else was, of a kind.
     Thing(&'static str, Activity),
-    /// Somebody was refused something.
-    Refusal,
+    /// Somebody was refused something that they asked of the API.
+    Refusal(Activity),
 }
 
 /// Its number in the class, and its word.
@@ -27,20 +27,37 @@ impl Doing {
     pub(super) fn of(row: &Row) -> Option<Self> {
         let deed = row.deed.as_deref().and_then(Deed::of_word);
         let general = match row.event.as_str() {
-            "auth" => Self::Refusal,
+            "auth" => Self::refusal(row),
             "admin" => Self::Thing("appliance", ADMINISTER),
             "policy.change" => Self::Thing("policy", UPDATE),
             "secret.change" => Self::Thing("secret", UPDATE),
             _ => return None,
         };
-        Some(deed.map_or(general, Self::of_deed))
+        Some(match deed {
+            Some(Deed::Refused) => Self::refusal(row),
+            Some(deed) => Self::of_deed(deed),
+            None => general,
+        })
+    }
+
+    /// What a route is asked with says what it would have come to.
+    fn refusal(row: &Row) -> Self {
+        let subject = row.subject.as_deref().unwrap_or_default();
+        let method = subject.split_once(' ').map(|(method, _)| method);
+        Self::Refusal(match method {
+            Some("GET" | "HEAD") => (2, "Read"),
+            Some("POST") => CREATE,
+            Some("PUT" | "PATCH") => UPDATE,
+            Some("DELETE") => DELETE,
+            _ => (OTHER, "Other"),
+        })
     }
 
     const fn of_deed(deed: Deed) -> Self {
         match deed {
             Deed::SignIn | Deed::SignOn | Deed::SignInRefused => Self::Session((1, "Logon")),
             Deed::SessionEnd => Self::Session((2, "Logoff")),
-            Deed::Refused => Self::Refusal,
+            Deed::Refused => Self::Refusal((OTHER, "Other")),
             Deed::SetupDone | Deed::UserAdd => Self::Account((1, "Create")),
             Deed::UserRemove => Self::Account((6, "Delete")),
             Deed::UserRole => Self::Account((OTHER, "Change Role")),
@@ -91,17 +108,17 @@ impl Doing {
         }
     }
 
-    pub(super) const fn activity(self) -> Option<Activity> {
+    pub(super) const fn activity(self) -> Activity {
         match self {
-            Self::Session(activity) | Self::Account(activity) | Self::Thing(_, activity) => {
-                Some(activity)
-            }
-            Self::Refusal => None,
+            Self::Session(activity)
+            | Self::Account(activity)
+            | Self::Thing(_, activity)
+            | Self::Refusal(activity) => activity,
         }
     }
 }
 
-/// Of Entity Management.
+/// Of Entity Management, and as far as both have them of API Activity.
 const CREATE: Activity = (1, "Create");
 const UPDATE: Activity = (3, "Update");
 const DELETE: Activity = (4, "Delete");

@@ -50,7 +50,7 @@ fn every_event_has_its_class_and_what_it_requires() {
         ("audit.gap", 2004),
         ("policy.change", 3004),
         ("secret.change", 3004),
-        ("auth", 0),
+        ("auth", 6003),
         ("admin", 3004),
         ("sandbox.start", 6002),
         ("sandbox.exit", 6002),
@@ -109,7 +109,7 @@ fn every_deed_under_every_event_and_verdict_is_what_the_schema_says() {
                 assert_eq!(told["type_uid"], bare["type_uid"], "{deed}");
                 assert_eq!(told["unmapped"]["deed"], deed.as_str());
                 let is_refusal = *deed == Deed::Refused;
-                assert_eq!(told["class_uid"] == 0, is_refusal, "{deed}");
+                assert_eq!(told["class_uid"] == 6003, is_refusal, "{deed}");
             }
         }
         assert_eq!(Deed::of_word(deed.as_str()), Some(*deed));
@@ -143,7 +143,7 @@ fn what_people_do_is_told_of_whom_they_do_it_to() {
         (Deed::SignInRefused, 300_201),
         (Deed::SessionEnd, 300_202),
         // No failed logon: nobody tried to sign in.
-        (Deed::Refused, 99),
+        (Deed::Refused, 600_399),
     ] {
         assert_eq!(doing("auth", "ana", deed, "5")["type_uid"], id, "{deed}");
     }
@@ -177,6 +177,110 @@ fn what_people_do_is_told_of_what_they_do_it_to() {
         assert_eq!(told["actor"]["user"]["name"], "ana", "{deed}");
         assert_eq!(told["unmapped"]["src"], "192.0.2.7:4000");
     }
+}
+
+#[test]
+fn a_refusal_says_who_asked_for_what_from_where() {
+    for (route, id) in [
+        ("GET /api/v1/users", 600_302),
+        ("POST /api/v1/users", 600_301),
+        ("PUT /api/v1/policies/{name}", 600_303),
+        ("DELETE /api/v1/users/{name}", 600_304),
+        ("somewhere", 600_399),
+    ] {
+        let mut row = row("auth");
+        row.deed = Some(Deed::Refused.as_str().into());
+        row.subject = Some(route.into());
+        row.profile = Some("ana".into());
+        row.verdict = Some("deny".into());
+        row.src = Some("192.0.2.7:4000".into());
+        let event = read(&row);
+        assert_eq!(event["type_uid"], id, "{route}");
+        assert_eq!(event["api"]["operation"], route);
+        assert_eq!(event["actor"]["user"]["name"], "ana");
+        assert_eq!(event["src_endpoint"]["ip"], "192.0.2.7");
+        assert_eq!(event["status"], "Failure");
+        row.src = None;
+        assert_eq!(read(&row)["src_endpoint"]["name"], "unknown");
+    }
+}
+
+#[test]
+fn what_was_allowed_and_came_to_nothing_is_a_failure() {
+    let mut row = row("response");
+    row.verdict = Some("allow".into());
+    row.src = Some("10.200.0.2:4000".into());
+    let whole = read(&row);
+    assert_eq!(
+        (&whole["status"], &whole["activity_name"]),
+        (&"Success".into(), &"Close".into())
+    );
+    row.reason = Some("connection_refused".into());
+    let opaque = read(&row);
+    assert_eq!(
+        (&opaque["status"], &opaque["activity_name"]),
+        (&"Failure".into(), &"Fail".into())
+    );
+    row.method = Some("GET".into());
+    row.host = Some("a.example".into());
+    row.status = Some(502);
+    row.reason = Some("name_not_resolved".into());
+    let asked = read(&row);
+    assert_eq!(asked["status"], "Failure");
+    assert_eq!(asked["status_detail"], "name_not_resolved");
+    assert_eq!(asked["action"], "Allowed");
+    // Under a policy that observes the reason is why it would have been denied.
+    row.verdict = Some("would_deny".into());
+    assert_eq!(read(&row)["status"], "Success");
+}
+
+#[test]
+fn what_decided_is_told_where_the_class_has_no_place_for_it() {
+    for event in [
+        "sandbox.start",
+        "finding",
+        "policy.change",
+        "auth",
+        "dns",
+        "connect",
+    ] {
+        let mut row = row(event);
+        row.src = Some("10.200.0.2:4000".into());
+        row.policy = Some("p".into());
+        row.rule = Some("egress[1]".into());
+        row.conn = Some(7);
+        let told = read(&row);
+        let unmapped = &told["unmapped"];
+        if told["class_uid"].as_u64().unwrap() / 1000 == 4 {
+            assert_eq!(told["firewall_rule"]["name"], "egress[1]");
+            assert!(unmapped.get("policy").is_none(), "{told}");
+        } else {
+            assert_eq!(unmapped["policy"], "p", "{told}");
+            assert_eq!(unmapped["rule"], "egress[1]", "{told}");
+        }
+        let conn = &told["connection_info"]["uid"];
+        assert!(unmapped["conn"] == 7 || *conn == "7", "{told}");
+    }
+}
+
+#[test]
+fn a_request_that_waits_for_a_person_is_no_alarm() {
+    let mut row = row("finding");
+    row.findings = vec!["held".into()];
+    let waits = read(&row);
+    assert_eq!(waits["severity"], "Low");
+    assert_eq!(
+        waits["finding_info"]["title"],
+        "A request waits for a person"
+    );
+    row.verdict = Some("deny".into());
+    row.findings = vec!["network namespace changed: a route".into()];
+    let alarm = read(&row);
+    assert_eq!(alarm["severity"], "High");
+    assert_eq!(
+        alarm["finding_info"]["title"],
+        "Something was found and stopped"
+    );
 }
 
 #[test]
