@@ -50,6 +50,8 @@ fn data(row: &Row, longest: usize) -> String {
     let mut out = String::new();
     for (name, value) in [
         ("seq", Some(row.seq.to_string())),
+        ("deed", row.deed.clone()),
+        ("subject", row.subject.clone()),
         ("verdict", row.verdict.clone()),
         ("reason", row.reason.clone()),
         ("sandbox", row.sandbox.clone()),
@@ -158,13 +160,15 @@ mod tests {
             node: "a host".into(),
             event: "request".into(),
             verdict: Some("deny".into()),
+            deed: Some("policy.save".into()),
+            subject: Some("p".into()),
             host: Some("a.example".into()),
             port: Some(443),
             ..Row::default()
         };
         assert_eq!(
             message(&found(row)),
-            "<108>1 2026-11-21T09:30:00.000001Z a_host gig - request [gig@32473 seq=\"1\" verdict=\"deny\" \
+            "<108>1 2026-11-21T09:30:00.000001Z a_host gig - request [gig@32473 seq=\"1\" deed=\"policy.save\" subject=\"p\" verdict=\"deny\" \
              host=\"a.example\" port=\"443\"] {\"seq\":1}"
         );
     }
@@ -218,6 +222,8 @@ mod tests {
         let long = Some("]".repeat(LONGEST_MESSAGE));
         let all = Row {
             node: "n".repeat(LONGEST_MESSAGE),
+            deed: long.clone(),
+            subject: long.clone(),
             verdict: long.clone(),
             reason: long.clone(),
             sandbox: long.clone(),

@@ -114,6 +114,8 @@ fn above(name: &str) -> Option<&str> {
 /// have a bound each: nothing that is asked for keeps a record from being found by what gig says of it.
 pub(crate) fn words_of(row: &Row, mut each: impl FnMut(&str)) {
     let says = [
+        row.deed.as_ref(),
+        row.subject.as_ref(),
         row.rule.as_ref(),
         row.reason.as_ref(),
         row.server.as_ref(),
@@ -181,6 +183,18 @@ mod tests {
             2_992_460_959_632_132_320
         );
         assert_ne!(term(Field::Host, "a"), term(Field::Domain, "a"));
+    }
+
+    #[test]
+    fn what_somebody_did_and_to_what_is_found_by_its_words() {
+        let row = Row {
+            deed: Some("user.add".into()),
+            subject: Some("Ben".into()),
+            ..Row::default()
+        };
+        let mut words = Vec::new();
+        words_of(&row, |word| words.push(word.to_owned()));
+        assert_eq!(words, ["user", "add", "ben"]);
     }
 
     #[test]

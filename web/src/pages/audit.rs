@@ -282,6 +282,8 @@ fn facts(row: &Row) -> Vec<(&'static str, String)> {
     let all = [
         ("Time (UTC)", row.time.clone()),
         ("Machine", row.node.clone()),
+        ("What was done", text(&row.deed)),
+        ("To what", text(&row.subject)),
         ("Sandbox", text(&row.sandbox)),
         ("Server", text(&row.server)),
         ("User or profile", text(&row.profile)),

@@ -27,6 +27,8 @@ pub(super) fn line(row: &Row) -> String {
     add("", row.method.clone());
     add("", place_asked_for(row));
     add("", row.path.clone());
+    add("deed=", row.deed.clone());
+    add("subject=", row.subject.clone());
     add("status=", row.status.map(|status| status.to_string()));
     add("rule=", row.rule.clone());
     add("policy=", row.policy.clone());
