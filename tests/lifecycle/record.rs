@@ -52,6 +52,25 @@ fn a_runs_record_is_a_whole_chain() {
     assert_eq!(status, 0, "{text}");
 }
 
+/// Arguments may hold secrets: they are counted.
+#[test]
+fn a_start_says_what_ran_and_by_which_document() {
+    let lab = Lab::new();
+    let subject = lab.gig().policy("version: 1\nname: reading\n");
+    let run = subject.run(["sh", "-c", "exit 0"]).success();
+    let start = run.audit.of(Event::SandboxStart).next().expect("a start");
+    assert_eq!(
+        start.subject.as_deref(),
+        Some("sh with 2 arguments"),
+        "{run}"
+    );
+    assert_eq!(start.policy.as_deref(), Some("reading"), "{run}");
+    let mut findings = start.findings.iter();
+    let digest = findings.find_map(|one| one.strip_prefix("policy document: sha256:"));
+    assert!(digest.is_some_and(|digest| digest.len() == 64), "{run}");
+    assert!(!format!("{start:?}").contains("exit 0"), "{run}");
+}
+
 /// Whatever of it this host gives: each layer of the wall is told, once.
 #[test]
 fn a_start_reports_every_layer_once() {

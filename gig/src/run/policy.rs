@@ -1,20 +1,31 @@
 //! The policy of a run: `--policy`, `--allow`, `--allow-private` and `--observe` made one.
 
-use std::path::Path;
+use std::{ffi::OsStr, path::Path};
 
 use anyhow::{Context, bail};
 use gig_policy::{Policy, PolicyBuilder, Reach, own_loopback};
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     args::run::{ProfileArg, RunArgs},
     stderr::tell,
 };
 
-/// Compiles what the options say; without any, a policy that denies everything.
+/// What a run's policy is made of.
+pub(crate) struct Rules {
+    pub(crate) builder: PolicyBuilder,
+    /// Of the document's octets, in hexadecimal; `None` where there is none.
+    pub(crate) digest: Option<String>,
+}
+
+/// Compiles what the options say; without any, a policy that denies everything. With it goes the document's digest.
 ///
 /// # Errors
 /// When a document or an option is not valid, or options contradict each other.
-pub(crate) fn from_args(args: &RunArgs, connected: bool) -> anyhow::Result<Policy> {
+pub(crate) fn from_args(
+    args: &RunArgs,
+    connected: bool,
+) -> anyhow::Result<(Policy, Option<String>)> {
     if !connected && (!args.allow.is_empty() || args.policy.is_some() || args.observe) {
         bail!(
             "the sandbox is disconnected, so --policy, --allow and --observe would have no effect; \
@@ -28,7 +39,10 @@ pub(crate) fn from_args(args: &RunArgs, connected: bool) -> anyhow::Result<Polic
         );
     }
     look_at_loopback(args)?;
-    let mut builder = rules(args.policy.as_deref(), &args.allow)?;
+    let Rules {
+        mut builder,
+        digest,
+    } = rules(args.policy.as_deref(), &args.allow)?;
     for option in &args.allow_private {
         builder = builder
             .allow_private(option)
@@ -52,7 +66,7 @@ pub(crate) fn from_args(args: &RunArgs, connected: bool) -> anyhow::Result<Polic
              gig serve (gig server add), whose console shows what waits"
         );
     }
-    Ok(policy)
+    Ok((policy, digest))
 }
 
 /// What is dialled at localhost stays in the sandbox, whatever is allowed: only who asks the proxy for it
@@ -90,18 +104,23 @@ fn look_at_loopback(args: &RunArgs) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// When the document cannot be read, or one of them is not valid.
-pub(crate) fn rules(document: Option<&Path>, allow: &[String]) -> anyhow::Result<PolicyBuilder> {
-    let mut builder = PolicyBuilder::new("command line");
+pub(crate) fn rules(document: Option<&Path>, allow: &[String]) -> anyhow::Result<Rules> {
+    // A document without a name has its file's, as where it is checked.
+    let name = document.and_then(Path::file_stem).and_then(OsStr::to_str);
+    let mut builder = PolicyBuilder::new(name.unwrap_or("command line"));
+    let mut digest = None;
     if let Some(path) = document {
         let origin = path.display().to_string();
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("cannot read the policy document {origin}"))?;
         builder = builder.document(&text, &origin)?;
+        let octets = Sha256::digest(text.as_bytes());
+        digest = Some(octets.iter().map(|octet| format!("{octet:02x}")).collect());
     }
     for option in allow {
         builder = builder
             .allow(option)
             .with_context(|| format!("--allow {option}"))?;
     }
-    Ok(builder)
+    Ok(Rules { builder, digest })
 }

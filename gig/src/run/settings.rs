@@ -33,6 +33,8 @@ pub(crate) enum AuditPlace {
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) policy: Policy,
+    /// Of the policy document, where there is one.
+    pub(crate) digest: Option<String>,
     pub(crate) rules_from: RulesFrom,
     pub(crate) connected: bool,
     pub(crate) program: OsString,
@@ -67,7 +69,7 @@ impl Settings {
     pub(crate) fn resolve(args: RunArgs) -> anyhow::Result<Self> {
         refuse_other_engines(args.engine)?;
         let connected = connected(args.network, args.profile)?;
-        let policy = policy::from_args(&args, connected)?;
+        let (policy, digest) = policy::from_args(&args, connected)?;
         let secrets = Secrets::resolve(&args, &policy, connected)?;
         let upstream_ca = read_roots(&args.upstream_ca)?;
         let upstream_proxy = own_proxy()?;
@@ -105,6 +107,7 @@ impl Settings {
         let images_own = images_own.map(PathBuf::from);
         Ok(Self {
             policy,
+            digest,
             rules_from: RulesFrom {
                 document: args.policy.map(|path| path.display().to_string()),
             },

@@ -1,11 +1,11 @@
 //! Who gets what: hub, record, sandbox and proxy of one run, put together and taken apart in order.
 
-use std::{net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{ffi::OsStr, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use gig_audit::{Entry, Event, VerdictWord};
 use gig_netns::{HostIds, Hub, HubConfig, Lease, Listeners};
-use gig_policy::SandboxId;
+use gig_policy::{PolicyRef, SandboxId};
 use gig_proxy::{
     Proxy, ProxyListeners, credential::Wallet, deadlines::Deadlines, identity::Identity,
     resolve::NeverOpen, subject::Subject, tls::authority_key::Authority,
@@ -34,6 +34,9 @@ pub(crate) struct Wired {
     hub: Hub,
     profile: &'static str,
     layers: Vec<Arc<str>>,
+    /// The program's name and how many arguments it has: not those, which may hold secrets.
+    runs: Arc<str>,
+    policy: PolicyRef,
 }
 
 /// The way out of a connected sandbox.
@@ -96,6 +99,8 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Sea
         .map_or(Network::Disconnected, Network::Leased);
     let mut layers: Vec<Arc<str>> = design.layers().iter().map(described).collect();
     layers.extend(settings.image.as_ref().map(|image| image.told().into()));
+    let document = settings.digest.as_ref();
+    layers.extend(document.map(|digest| format!("policy document: sha256:{digest}").into()));
     let starting = design
         .start(&hub, network)
         .context("cannot start the sandbox")?;
@@ -122,6 +127,8 @@ pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Sea
         hub,
         profile: settings.profile,
         layers,
+        runs: named(&settings.program, settings.args.len()),
+        policy: settings.policy.reference().clone(),
     };
     Ok((wired, prepared, seat))
 }
@@ -187,6 +194,9 @@ impl Wired {
     pub(crate) async fn go(&self, prepared: Prepared) -> anyhow::Result<Running> {
         let mut entry = self.entry(Event::SandboxStart);
         entry.verdict = Some(VerdictWord::Allow);
+        entry.subject = Some(Arc::clone(&self.runs));
+        entry.policy = Some(Arc::clone(&self.policy.name));
+        entry.policy_version = Some(self.policy.version);
         entry.src = self
             .egress
             .as_ref()
@@ -260,6 +270,16 @@ impl Wired {
         entry.sandbox = Some(self.sandbox);
         entry.profile = Some(self.profile.into());
         entry
+    }
+}
+
+/// What runs, in a few words.
+fn named(program: &OsStr, arguments: usize) -> Arc<str> {
+    let name = program.to_string_lossy();
+    match arguments {
+        0 => name.into(),
+        1 => format!("{name} with 1 argument").into(),
+        more => format!("{name} with {more} arguments").into(),
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) fn test(args: &SecretTestArgs) -> anyhow::Result<ExitStatus> {
 }
 
 fn policy_of(args: &SecretTestArgs) -> anyhow::Result<Policy> {
-    let mut builder = policy::rules(args.policy.as_deref(), &args.allow)?;
+    let mut builder = policy::rules(args.policy.as_deref(), &args.allow)?.builder;
     for binding in args.secret.iter().flat_map(|secret| &secret.bindings) {
         builder = builder.bind(binding.clone());
     }
