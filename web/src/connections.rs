@@ -40,6 +40,7 @@ mod owner;
 
 pub use door::Door;
 use door::{Knocking, Listener, Stream};
+pub use owner::local_user;
 
 /// Who is at the other end.
 #[derive(Debug, Clone)]

@@ -53,7 +53,7 @@ pub mod webhooks;
 pub use app::{App, AppSettings};
 pub use auth::oidc::{CALLBACK, OidcSettings};
 pub use clock::{Clock, SystemClock};
-pub use connections::{Door, ServeError, serve};
+pub use connections::{Door, ServeError, local_user, serve};
 pub use control::{Attached, Control, ControlError, Decide, Decided, Ruling, SandboxFacts, Wanted};
 pub use credential::{Digest, Minted, NoRandomness, mint_setup, mint_token};
 pub use factor::{SealError, Sealer};

@@ -6,7 +6,6 @@
 //! run's own record as well.
 
 use std::{
-    fs,
     os::fd::AsFd as _,
     path::Path,
     sync::{
@@ -249,19 +248,9 @@ fn opened(path: &Path) -> anyhow::Result<JsonlStore> {
     })
 }
 
-/// The user's name with its number, as it is on this machine.
+/// Who gives this command, as the record names whoever comes by the appliance's own socket.
 pub(crate) fn who() -> Arc<str> {
-    let uid = rustix::process::getuid().as_raw();
-    let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let name = accounts.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let (name, _, number) = (fields.next()?, fields.next()?, fields.next()?);
-        (number.parse() == Ok(uid)).then(|| name.to_owned())
-    });
-    match name {
-        Some(name) => format!("{name} (uid {uid})").into(),
-        None => format!("uid {uid}").into(),
-    }
+    gig_web::local_user(rustix::process::getuid().as_raw()).into()
 }
 
 /// Beside the vault.
@@ -271,6 +260,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn opened_in(dir: &tempfile::TempDir) -> Changes {

@@ -15,7 +15,14 @@ pub(super) fn owner(stream: &UnixStream) -> Option<String> {
     // Root, as seen by who is not: no sandbox has its id.
     let is_root = uid == 0 && own != 0;
     let is_own = uid == own && peer.pid().is_some_and(is_beside_us);
-    (is_root || is_own).then(|| format!("uid {uid} on this machine"))
+    (is_root || is_own).then(|| local_user(uid))
+}
+
+/// How the record names a user of this machine, at the socket and where a command changes something by itself: by
+/// number alone, which no file of accounts changes.
+#[must_use]
+pub fn local_user(uid: u32) -> String {
+    format!("uid {uid} on this machine")
 }
 
 /// Whether it numbers processes as gig does.

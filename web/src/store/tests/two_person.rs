@@ -37,7 +37,7 @@ pub(super) fn token_of(person: &str) -> Actor {
 
 pub(super) fn owner() -> Actor {
     Actor {
-        name: "root (uid 0)".into(),
+        name: crate::local_user(0).into(),
         person: Some(Actor::OWNER.into()),
         owner: true,
         ..actor(0)
