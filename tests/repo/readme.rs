@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gig_policy::special_purpose::core_within;
+use gig_policy::{Moment, Policy, special_purpose::core_within};
 
 use super::{all_files, read};
 
@@ -46,6 +46,29 @@ fn no_page_hints_at_opening_what_nothing_opens() {
         }
     }
     assert!(asked > 5, "the pages have hints: {asked}");
+}
+
+/// A document that is shown whole is taken by `gig run` as it stands.
+#[test]
+fn documents_of_the_readme_are_policies_that_hold() {
+    let text = read(Path::new("README.md"));
+    let mut shown = 0;
+    for block in text.split("```yaml\n").skip(1) {
+        let document = block.split("```").next().unwrap();
+        if !document.starts_with("version: 1") {
+            continue;
+        }
+        shown += 1;
+        let policy = Policy::compile(document, "README.yaml").unwrap();
+        assert!(policy.hold().is_none(), "a run has nobody to ask");
+        let now = std::time::SystemTime::UNIX_EPOCH
+            .elapsed()
+            .unwrap()
+            .as_secs();
+        let ended = policy.expired(Moment::from_unix(now.try_into().unwrap()));
+        assert!(ended.is_empty(), "{ended:?}");
+    }
+    assert!(shown > 0);
 }
 
 #[test]

@@ -38,9 +38,24 @@ pub(crate) fn compile(
             "the document calls itself {said}, and this policy is {name}: records would name another \
              one; change `name`, or leave it out"
         );
-        return Err(vec![whole(words)]);
+        return Err(vec![at_name(document, words)]);
     }
     Ok(policy)
+}
+
+/// Where the document says its name, if it does so on a line that begins with it.
+fn at_name(document: &str, message: String) -> Problem {
+    let named = (1..).zip(document.lines()).find_map(|(line, text)| {
+        let value = text.strip_prefix("name:")?;
+        let blanks = value.len() - value.trim_start().len();
+        Some((line, "name:".len() + blanks + 1))
+    });
+    let (line, column) = named.unwrap_or((1, 1));
+    Problem {
+        line,
+        column: column as u64,
+        message,
+    }
 }
 
 fn whole(message: String) -> Problem {
@@ -105,6 +120,21 @@ pub(crate) const LONGEST: usize = 8 * 1024 * 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_name_is_refused_where_it_stands() {
+        let of = |document: &str| {
+            let problems = compile("p", 1, document, None).unwrap_err();
+            let [problem] = &problems[..] else {
+                panic!("{problems:?}")
+            };
+            assert!(problem.message.contains("calls itself q"), "{problem:?}");
+            (problem.line, problem.column)
+        };
+        assert_eq!(of("# A.\nversion: 1\nname: q\n"), (3, 7));
+        assert_eq!(of("{\"version\": 1, \"name\": \"q\"}"), (1, 1));
+        assert!(compile("p", 1, "version: 1\nname: p\n", None).is_ok());
+    }
 
     #[test]
     fn a_carriage_return_alone_is_refused_where_it_stands() {
