@@ -29,7 +29,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::{Context, bail};
 use gig_audit::retention::{Class, days_of_each};
 use gig_web::{
-    App, AppSettings, Clock as _, Door, Following, Hasher, HeldDesk, Presence, SystemClock,
+    App, AppSettings, Clock as _, Door, Following, Hasher, HeldDesk, Presence, Role, SystemClock,
     Traffic, Watch,
 };
 use tokio::signal::unix::{SignalKind, signal};
@@ -320,26 +320,37 @@ fn welcome(appliance: &Appliance, args: &ServeArgs, local: SocketAddr) -> anyhow
              others have accounts on this machine, let people come by a name and TLS\n",
         );
     }
-    if !appliance.store.users()?.is_empty() {
+    let users = appliance.store.users()?;
+    if users.iter().any(|user| user.role == Role::Admin) {
         tell(&format!("gig: console: {url}/\n"));
         return Ok(());
     }
     match open_setup(appliance) {
         Ok(link) => tell(&format!(
-            "gig: nobody can sign in yet: make the first admin with this link, once, within an hour:\n  \
+            "gig: {} yet: make the first admin with this link, once, within an hour:\n  \
              {url}/setup/{}\n",
+            who(users.is_empty()),
             *link
         )),
         // A full disk, for one: what runs is served, and says what is wrong.
         Err(error) => {
             error_chain::print(&error);
             tell(&format!(
-                "gig: nobody can sign in yet, and no link for the first admin could be made: start gig serve again when \
-                 that is mended\ngig: console: {url}/\n"
+                "gig: {} yet, and no link for the first admin could be made: start gig serve again when \
+                 that is mended\ngig: console: {url}/\n",
+                who(users.is_empty())
             ));
         }
     }
     Ok(())
+}
+
+/// Whom there is none of.
+const fn who(nobody: bool) -> &'static str {
+    match nobody {
+        true => "nobody can sign in",
+        false => "there is no admin",
+    }
 }
 
 /// What the first admin is made by, once.

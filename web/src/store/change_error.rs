@@ -87,7 +87,8 @@ pub enum ChangeError {
     },
     /// The set-up link is not the one, was used or has ended.
     #[error(
-        "this set-up link is not valid: it works once and for an hour; restart gig for a new one"
+        "this set-up link is not valid: it works once, for an hour and until there is an admin; where there is none, \
+         restart gig for a new one"
     )]
     Setup,
     /// What a sign-on provider decides is not decided here.

@@ -38,12 +38,12 @@ pub(super) fn open(
     Ok(())
 }
 
-/// Uses one: it must be good, and there must be nobody yet. No other one is good any more.
+/// Uses one: it must be good, and there must be no admin yet; who has another role makes none. No other one is good any more.
 pub(super) fn finish(db: &Transaction<'_>, presented: &Digest, now: i64) -> Outcome {
-    let sql = "SELECT count(*) > 0 FROM users";
-    let anybody: bool = db.query_row(sql, (), |row| row.get(0))?;
+    let sql = "SELECT count(*) > 0 FROM users WHERE role = 'admin'";
+    let any_admin: bool = db.query_row(sql, (), |row| row.get(0))?;
     let fits = kept(db, now)?.iter().any(|link| link.digest.is(presented));
-    if anybody || !fits {
+    if any_admin || !fits {
         return Err(Refused::Change(ChangeError::Setup));
     }
     db.execute("DELETE FROM setup_link", ())?;

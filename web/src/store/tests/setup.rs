@@ -3,10 +3,10 @@
 use super::*;
 
 on_both! {
-    a_set_up_link_works_once_before_it_ends_and_for_the_first_user_only,
+    a_set_up_link_works_once_before_it_ends_and_for_the_first_admin_only,
 }
 
-fn a_set_up_link_works_once_before_it_ends_and_for_the_first_user_only(store: &dyn Store) {
+fn a_set_up_link_works_once_before_it_ends_and_for_the_first_admin_only(store: &dyn Store) {
     let mint = || credential::mint_setup().unwrap().digest;
     let [link, former, stranger, late] = [mint(), mint(), mint(), mint()];
     let copy = |one: &Digest| Digest::from_octets(one.octets());
@@ -34,11 +34,22 @@ fn a_set_up_link_works_once_before_it_ends_and_for_the_first_user_only(store: &d
     tried(&former, 1);
     tried(&late, 1800);
     tried(&link, 3600);
+    // Who has another role is no admin: somebody has to be the first.
+    let editor = Change::AddUser {
+        name: "ben".parse().unwrap(),
+        role: Role::Editor,
+        password: "hash".to_owned(),
+    };
+    apply(store, &editor).unwrap();
     apply(store, &finish(&link, "ana")).unwrap();
     tried(&link, 1);
     tried(&late, 1);
     open(&stranger, 3600, true);
     tried(&stranger, 1);
     let users = store.users().unwrap();
-    assert_eq!((users.len(), users[0].role), (1, Role::Admin));
+    let roles: Vec<_> = users
+        .iter()
+        .map(|one| (one.name.as_str(), one.role))
+        .collect();
+    assert_eq!(roles, [("ana", Role::Admin), ("ben", Role::Editor)]);
 }
