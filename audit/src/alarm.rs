@@ -8,7 +8,10 @@ use crate::event::Event;
 /// Whether a record of this event is an alarm, that denies something or does not.
 #[must_use]
 pub fn is_alarm(event: &str, denies: bool) -> bool {
-    let is = |one: Event| event == one.as_str();
+    let found = ALARMS.iter().find(|one| one.as_str() == event);
     // That a request waits for a person is found, too, and nothing is decided yet.
-    is(Event::SecretMisuse) || is(Event::AuditGap) || is(Event::Finding) && denies
+    found.is_some_and(|one| *one != Event::Finding || denies)
 }
+
+/// The events that may be one.
+pub(crate) const ALARMS: [Event; 3] = [Event::SecretMisuse, Event::Finding, Event::AuditGap];

@@ -52,6 +52,23 @@ pub enum Event {
 }
 
 impl Event {
+    /// All of them, in the order above.
+    pub const ALL: [Self; 13] = [
+        Self::SandboxStart,
+        Self::SandboxExit,
+        Self::Dns,
+        Self::Connect,
+        Self::Request,
+        Self::Response,
+        Self::SecretMisuse,
+        Self::Finding,
+        Self::PolicyChange,
+        Self::SecretChange,
+        Self::Auth,
+        Self::Admin,
+        Self::AuditGap,
+    ];
+
     /// The stable word, as in the record.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

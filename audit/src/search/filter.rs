@@ -6,7 +6,10 @@
 use memchr::memmem;
 
 use super::term::{Field, domains_above, term, words_in, words_of};
-use crate::row::Row;
+use crate::{
+    alarm::{ALARMS, is_alarm},
+    row::Row,
+};
 
 /// Records that have all that is asked for. An empty list asks for nothing; of several values in one
 /// list, one is enough.
@@ -48,6 +51,8 @@ pub struct Filter {
     pub request: Vec<String>,
     /// Words that must all be in the record's texts.
     pub text: Vec<String>,
+    /// Alarms alone.
+    pub alarm: bool,
 }
 
 impl Filter {
@@ -73,6 +78,7 @@ impl Filter {
             conn,
             request,
             text,
+            alarm,
         } = self;
         let in_time = since.as_ref().is_none_or(|since| row.time >= *since)
             && until.as_ref().is_none_or(|until| row.time < *until);
@@ -94,6 +100,7 @@ impl Filter {
             && (secret.is_empty() || row.secrets.iter().any(|name| secret.contains(name)))
             && (status.is_empty() || row.status.is_some_and(|code| has_status(status, code)))
             && (host.is_empty() || row.host.as_ref().is_some_and(|name| has_host(host, name)))
+            && (!alarm || is_alarm(&row.event, row.verdict.as_deref() == Some("deny")))
             && (text.is_empty() || has_words(text, row))
     }
 
@@ -127,6 +134,14 @@ impl Filter {
         );
         let words = self.text.iter().flat_map(|text| words_in(text));
         groups.extend(words.map(|word| vec![term(Field::Word, &word)]));
+        if self.alarm {
+            let events = ALARMS.iter();
+            groups.push(
+                events
+                    .map(|event| term(Field::Event, event.as_str()))
+                    .collect(),
+            );
+        }
         groups.retain(|group| !group.is_empty());
         groups
     }
@@ -158,6 +173,10 @@ impl Filter {
                 let each = values.iter().map(|value| format!("\"{key}\":\"{value}\""));
                 groups.push(each.map(needle).collect());
             }
+        }
+        if self.alarm {
+            let each = ALARMS.iter().map(|event| format!("\"event\":\"{event}\""));
+            groups.push(each.map(needle).collect());
         }
         if !self.conn.is_empty() {
             let each = self.conn.iter().map(|conn| format!("\"conn\":{conn},"));
@@ -209,6 +228,21 @@ fn host_term(host: &str) -> i64 {
         None => term(Field::Host, &host),
     }
 }
+
+/// A status as people ask for it, as it is kept: `403`, `4xx`, without leading zeros; `None` for what is none.
+#[must_use]
+pub fn status(text: &str) -> Option<String> {
+    if let Some(class) = text.strip_suffix("xx") {
+        return matches!(class, "1" | "2" | "3" | "4" | "5").then(|| text.to_owned());
+    }
+    // What a program ended with is one, too.
+    let digits = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+    let code = digits.then(|| text.parse::<u16>().ok())??;
+    (code <= HIGHEST).then(|| code.to_string())
+}
+
+/// Of three digits (RFC 9110 §15).
+const HIGHEST: u16 = 999;
 
 fn has_status(wanted: &[String], code: u16) -> bool {
     wanted.iter().any(|wanted| match wanted.strip_suffix("xx") {

@@ -178,6 +178,9 @@ pub(crate) struct FilterArgs {
     /// Why it was denied: host_not_allowed …
     #[arg(long, value_name = "REASON", value_parser = reason)]
     pub(crate) reason: Vec<String>,
+    /// Alarms alone: a misused secret, a changed namespace, a gap in the record
+    #[arg(long)]
+    pub(crate) alarm: bool,
     /// The rule that matched or came nearest
     #[arg(long, value_name = "RULE")]
     pub(crate) rule: Vec<String>,
@@ -239,19 +242,8 @@ fn reason(text: &str) -> Result<String, String> {
 }
 
 fn status(text: &str) -> Result<String, String> {
-    let digits = text.strip_suffix("xx").unwrap_or(text);
-    let whole = if digits.len() == text.len() {
-        1..=5
-    } else {
-        1..=1
-    };
-    if whole.contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit()) {
-        // As the record counts, without leading zeros.
-        let number: u32 = digits.parse().map_err(|_| "not a number".to_owned())?;
-        let class = if digits.len() == text.len() { "" } else { "xx" };
-        return Ok(format!("{number}{class}"));
-    }
-    Err("a status is a number or a class: 403, 4xx".to_owned())
+    gig_audit::search::filter::status(text)
+        .ok_or_else(|| "a status is a number or a class: 403, 4xx".to_owned())
 }
 
 fn words(text: &str) -> Result<String, String> {

@@ -82,6 +82,7 @@ fn filter(args: FilterArgs) -> Filter {
         host: args.host,
         method: args.method,
         status: args.status,
+        alarm: args.alarm,
         secret: args.secret,
         conn: args.conn.iter().map(u64::to_string).collect(),
         request: args.request,

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use hyper::Method;
 use serde_json::{Value, json};
 
@@ -32,7 +32,10 @@ pub(crate) fn execute(args: &LogsArgs) -> anyhow::Result<ExitStatus> {
         // None that is remembered: what a server printed before is still kept.
         Err(unknown) if is_server(&args.which)? => search(args, &Place::server(&args.which))
             .map_err(|error| error.context(unknown.to_string())),
-        Err(unknown) => Err(unknown),
+        Err(_) => bail!(
+            "no sandbox and no server is known as {}: gig ps and gig server ls name them",
+            printable(&args.which)
+        ),
     }
 }
 

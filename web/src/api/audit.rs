@@ -8,9 +8,16 @@ use axum::{
     http::header,
     response::{IntoResponse, Response},
 };
-use gig_audit::search::{Filter, Found, Marks, Page, Position, Query};
+use gig_audit::{
+    Event,
+    search::{Filter, Found, Marks, Page, Position, Query},
+};
+use gig_policy::DenyReason;
 use serde::Deserialize;
-use utoipa::IntoParams;
+use utoipa::{
+    IntoParams,
+    openapi::schema::{Object, ObjectBuilder, Type},
+};
 
 use super::Asked;
 use crate::{api_error::Problem, app::App, auth::Caller, role::Permission};
@@ -28,12 +35,15 @@ pub(crate) struct AuditAsked {
     pub(crate) until: String,
     /// `connect`, `request`, `policy.change` …
     #[serde(default)]
+    #[param(schema_with = events)]
     pub(crate) event: String,
     /// `allow`, `deny`, `would_deny`.
     #[serde(default)]
+    #[param(schema_with = verdicts)]
     pub(crate) verdict: String,
     /// `host_not_allowed` …
     #[serde(default)]
+    #[param(schema_with = reasons)]
     pub(crate) reason: String,
     /// The rule that matched or came nearest.
     #[serde(default)]
@@ -59,8 +69,13 @@ pub(crate) struct AuditAsked {
     /// A method.
     #[serde(default)]
     pub(crate) method: String,
+    /// `true`: alarms alone, which people are called for: a misused secret, a changed namespace, a gap in the record.
+    #[serde(default)]
+    #[param(schema_with = yes)]
+    pub(crate) alarm: String,
     /// `403`, `4xx`.
     #[serde(default)]
+    #[param(pattern = "^([1-5]xx|[1-9][0-9]{0,4}|0)$")]
     pub(crate) status: String,
     /// A secret's name.
     #[serde(default)]
@@ -77,7 +92,8 @@ pub(crate) struct AuditAsked {
     /// Where the page before ended.
     #[serde(default)]
     pub(crate) cursor: String,
-    /// Most to answer, up to 500.
+    /// Most to answer: 50 unless said, 500 at most.
+    #[param(minimum = 1, maximum = 500, default = 50)]
     #[serde(default)]
     pub(crate) limit: Option<usize>,
 }
@@ -99,9 +115,9 @@ impl AuditAsked {
             filter: Filter {
                 since: moment(&self.since)?,
                 until: moment(&self.until)?,
-                event: one(&self.event),
-                verdict: one(&self.verdict),
-                reason: one(&self.reason),
+                event: chosen("event", &self.event, &all_events())?,
+                verdict: chosen("verdict", &self.verdict, &VERDICTS)?,
+                reason: chosen("reason", &self.reason, &all_reasons())?,
                 rule: one(&self.rule),
                 sandbox: one(&self.sandbox),
                 server: one(&self.server),
@@ -110,16 +126,83 @@ impl AuditAsked {
                 policy: one(&self.policy),
                 host: one(&self.host),
                 method: one(&self.method),
-                status: one(&self.status),
+                status: status(&self.status)?,
+                alarm: !chosen("alarm", &self.alarm, &YES)?.is_empty(),
                 secret: one(&self.secret),
                 request: one(&self.request),
                 conn: one(&self.conn),
                 text: one(&self.text),
             },
             before,
-            limit: self.limit.unwrap_or(50).clamp(1, MOST),
+            limit: limit(self.limit)?,
         })
     }
+}
+
+/// One of a closed list, or nothing: a word that no record can have would find nothing, as if there were nothing.
+fn chosen(what: &str, text: &str, all: &[&'static str]) -> Result<Vec<String>, Problem> {
+    let text = text.trim();
+    if text.is_empty() || all.contains(&text) {
+        return Ok(Some(text.to_owned())
+            .filter(|text| !text.is_empty())
+            .into_iter()
+            .collect());
+    }
+    Err(Problem::invalid(format!(
+        "there is no {what} of this name: it is one of {}",
+        all.join(", ")
+    )))
+}
+
+fn status(text: &str) -> Result<Vec<String>, Problem> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = gig_audit::search::filter::status(text);
+    let found = found.ok_or_else(|| Problem::invalid(NO_STATUS))?;
+    Ok(vec![found])
+}
+
+fn limit(asked: Option<usize>) -> Result<usize, Problem> {
+    match asked {
+        None => Ok(USUAL),
+        Some(asked) if (1..=MOST).contains(&asked) => Ok(asked),
+        Some(_) => Err(Problem::invalid(format!("a page has 1 to {MOST} records"))),
+    }
+}
+
+fn one_of(all: &[&'static str]) -> Object {
+    let all = all.iter().copied();
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .enum_values(Some(all))
+        .build()
+}
+
+fn events() -> Object {
+    one_of(&all_events())
+}
+
+fn verdicts() -> Object {
+    one_of(&VERDICTS)
+}
+
+fn reasons() -> Object {
+    one_of(&all_reasons())
+}
+
+fn yes() -> Object {
+    one_of(&YES)
+}
+
+/// As the record has them.
+pub(crate) fn all_events() -> Vec<&'static str> {
+    Event::ALL.iter().map(|one| one.as_str()).collect()
+}
+
+fn all_reasons() -> Vec<&'static str> {
+    DenyReason::ALL.iter().map(|one| one.as_str()).collect()
 }
 
 /// As the record has times: RFC 3339, UTC, microseconds. A day, or a moment without its zone (as a
@@ -234,3 +317,7 @@ fn json(text: String) -> Response {
 
 /// Records of one page.
 pub(crate) const MOST: usize = 500;
+const USUAL: usize = 50;
+const YES: [&str; 1] = ["true"];
+const VERDICTS: [&str; 3] = ["allow", "deny", "would_deny"];
+const NO_STATUS: &str = "a status is a number or a class: 403, 4xx";

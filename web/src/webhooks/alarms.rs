@@ -109,7 +109,7 @@ pub(crate) async fn fresh(app: Arc<App>, mut heard: Heard, most: usize) -> (Hear
     }
     let filter = Filter {
         node: vec![app.node.clone()],
-        event: ALARMS.map(|event| event.to_string()).to_vec(),
+        alarm: true,
         since: Some(since.clone()),
         ..Filter::default()
     };
@@ -297,7 +297,6 @@ fn hour(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:00:00.000000Z").to_string()
 }
 
-const ALARMS: [Event; 3] = [Event::SecretMisuse, Event::Finding, Event::AuditGap];
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 /// `2026-11-22T12`
 const HOUR_LENGTH: usize = 13;

@@ -113,3 +113,34 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_alarm_is_what_people_are_called_for() {
+    let alarms = Filter {
+        alarm: true,
+        ..Filter::default()
+    };
+    let of = |event: &str, verdict: Option<&str>| Row {
+        event: event.to_owned(),
+        verdict: verdict.map(str::to_owned),
+        ..row("a.example")
+    };
+    assert!(alarms.matches(&of("secret.misuse", Some("deny"))));
+    assert!(alarms.matches(&of("finding", Some("deny"))));
+    assert!(alarms.matches(&of("audit.gap", None)));
+    assert!(!alarms.matches(&of("finding", None)), "it waits");
+    assert!(!alarms.matches(&of("request", Some("deny"))));
+    assert!(alarms.needles().may_match(b"{\"event\":\"audit.gap\"}"));
+    assert!(!alarms.needles().may_match(b"{\"event\":\"request\"}"));
+    assert_eq!(alarms.groups().len(), 1);
+}
+
+#[test]
+fn a_status_is_a_number_or_a_class() {
+    for (text, kept) in [("403", "403"), ("007", "7"), ("4xx", "4xx"), ("0", "0")] {
+        assert_eq!(status(text).as_deref(), Some(kept));
+    }
+    for text in ["", "9xx", "0xx", "44xx", "xx", "1000", "-1", "+4", "ok"] {
+        assert_eq!(status(text), None, "{text}");
+    }
+}

@@ -83,6 +83,7 @@ pub(super) fn asked(filter: &Filter) -> String {
         conn,
         request,
         text,
+        alarm,
     } = filter;
     let moments = [("since", since), ("until", until)];
     let moments = moments
@@ -109,7 +110,12 @@ pub(super) fn asked(filter: &Filter) -> String {
     let lists = lists.into_iter();
     let lists =
         lists.flat_map(|(name, values)| values.iter().map(move |one| format!("{name}={one}")));
-    moments.chain(lists).collect::<Vec<_>>().join("&")
+    let alarm = alarm.then(|| "alarm=true".to_owned());
+    moments
+        .chain(lists)
+        .chain(alarm)
+        .collect::<Vec<_>>()
+        .join("&")
 }
 
 #[cfg(test)]
