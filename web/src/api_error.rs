@@ -37,7 +37,14 @@ pub(crate) struct Problem {
     /// Seconds to wait before the next try.
     #[serde(skip)]
     retry_after: Option<u64>,
+    /// The request came from another site: the record says so.
+    #[serde(skip)]
+    elsewhere: bool,
 }
+
+/// Of an answer: what was asked came from another site.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FromElsewhere;
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, word: &str, detail: impl Into<String>) -> Self {
@@ -48,6 +55,7 @@ impl Problem {
             detail: detail.into(),
             problems: Vec::new(),
             retry_after: None,
+            elsewhere: false,
         }
     }
 
@@ -127,6 +135,17 @@ impl Problem {
 
     pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", detail)
+    }
+
+    /// Refused as what another site sent in somebody's name.
+    pub(crate) fn from_elsewhere(detail: impl Into<String>) -> Self {
+        let mut problem = Self::forbidden(detail);
+        problem.elsewhere = true;
+        problem
+    }
+
+    pub(crate) const fn is_from_elsewhere(&self) -> bool {
+        self.elsewhere
     }
 
     pub(crate) fn too_many(seconds: u64) -> Self {
@@ -250,7 +269,7 @@ impl From<ParseNameError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let (status, retry_after) = (self.status(), self.retry_after);
+        let (status, retry_after, elsewhere) = (self.status(), self.retry_after, self.elsewhere);
         let mut response = (status, Json(self)).into_response();
         let headers = response.headers_mut();
         let problem = HeaderValue::from_static("application/problem+json");
@@ -261,6 +280,9 @@ impl IntoResponse for Problem {
         }
         if let Some(seconds) = retry_after {
             headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        if elsewhere {
+            response.extensions_mut().insert(FromElsewhere);
         }
         response
     }

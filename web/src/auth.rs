@@ -25,7 +25,7 @@ pub(crate) mod sign_in;
 use self::{pace::Pace, refusals::Refused};
 
 use crate::{
-    api_error::Problem,
+    api_error::{FromElsewhere, Problem},
     app::App,
     connections::Peer,
     credential::{Presented, read_session, read_token},
@@ -265,7 +265,11 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
     if let Err(problem) = &found
         && (problem.status() == StatusCode::FORBIDDEN || refusals::presents(&app, &parts))
     {
-        app.tell_refusal(None, address(&parts), &route);
+        refusals::tell(
+            &app,
+            (None, address(&parts), &route),
+            problem.is_from_elsewhere(),
+        );
     }
     match found {
         Ok(caller) if !caller.narrowing.opens(parts.uri.path()) => {
@@ -312,7 +316,8 @@ pub(crate) async fn require(State(app): State<Arc<App>>, request: Request, next:
             });
             answer.extensions_mut().insert(AskedBy(refused.name()));
             if answer.status() == StatusCode::FORBIDDEN {
-                app.tell_refusal(Some(&refused), address, &route);
+                let forged = answer.extensions().get::<FromElsewhere>().is_some();
+                refusals::tell(&app, (Some(&refused), address, &route), forged);
             }
             answer
         }

@@ -89,6 +89,18 @@ impl<'a> InForce<'a> {
         people.map(|one| one.place.to_string()).collect()
     }
 
+    /// Whether it is assigned to all servers that have none of their own.
+    pub(crate) fn is_for_all(&self, policy: &str) -> bool {
+        let mut all = self.assignments.iter();
+        all.any(|one| one.place == Place::All && one.policy == policy)
+    }
+
+    /// Whom a policy bounds as a floor, in words.
+    pub(crate) fn bounded_by(&self, policy: &str) -> Vec<String> {
+        let floors = self.floors.iter().filter(|one| one.policy == policy);
+        floors.map(|one| one.place.to_string()).collect()
+    }
+
     /// The policy in force for `server` when it runs for `profile`; each version is read and compiled once.
     ///
     /// # Errors

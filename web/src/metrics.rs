@@ -98,7 +98,7 @@ fn decisions(app: &App, text: &mut Exposition) {
     let verdict = |word: &str, count: &AtomicU64| (label("verdict", word), count.load(Relaxed));
     text.family(
         ("gig_decisions_total", "counter"),
-        "Decisions recorded since the start.",
+        "Decisions on names, connections and requests since the start, and what was refused after it was let.",
         [
             verdict("allow", &traffic.allowed),
             verdict("deny", &traffic.denied),

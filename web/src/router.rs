@@ -195,22 +195,6 @@ fn console() -> Router<Arc<App>> {
         .layer(writers)
         .route("/", get(pages::overview::show))
         .route("/sign-out", post(pages::sign_in::sign_out))
-        .route(
-            "/policies",
-            get(pages::policies::list).post(pages::policies::new),
-        )
-        .route("/policies/{name}", get(pages::policies::show))
-        .route("/policies/{name}/assign", post(pages::policies::assign))
-        .route("/policies/{name}/unassign", post(pages::policies::unassign))
-        .route(
-            "/policies/{name}/remove",
-            get(confirm::policy).post(pages::policies::remove),
-        )
-        .route("/policies/{name}/floor", post(pages::policies::set_floor))
-        .route(
-            "/policies/{name}/versions/{version}",
-            get(pages::policy_version::show).post(pages::policy_version::roll_back),
-        )
         .route("/approvals", get(pages::approvals::list))
         .route("/approvals/rule", post(pages::approvals::set_rule))
         .route("/approvals/held/{id}", post(pages::approvals::answer))
@@ -263,7 +247,39 @@ fn console() -> Router<Arc<App>> {
         .route("/settings/webhooks", post(pages::webhooks::save))
         .route("/settings/webhooks/{name}", post(pages::webhooks::change))
         .route("/settings/webhooks/{name}/remove", get(confirm::webhook))
+        .merge(kept_policies())
         .merge(people())
+}
+
+/// Policies, where each is in force, and what is asked about before that changes.
+fn kept_policies() -> Router<Arc<App>> {
+    Router::new()
+        .route(
+            "/policies",
+            get(pages::policies::list).post(pages::policies::new),
+        )
+        .route("/policies/{name}", get(pages::policies::show))
+        .route("/policies/{name}/assign", post(pages::policies::assign))
+        .route(
+            "/policies/{name}/unassign",
+            get(confirm::policies::unassign).post(pages::policies::unassign),
+        )
+        .route(
+            "/policies/{name}/remove",
+            get(confirm::policies::remove).post(pages::policies::remove),
+        )
+        .route(
+            "/policies/{name}/floor",
+            get(confirm::policies::floor).post(pages::policies::set_floor),
+        )
+        .route(
+            "/policies/{name}/versions/{version}",
+            get(pages::policy_version::show).post(pages::policy_version::roll_back),
+        )
+        .route(
+            "/policies/{name}/versions/{version}/back",
+            get(confirm::policies::back),
+        )
 }
 
 /// Who is let in, and how.

@@ -39,7 +39,9 @@ impl Default for Traffic {
 }
 
 impl Traffic {
-    /// Counts what was written. Decisions about a sandbox's way out are told apart from what people did.
+    /// Counts what was written. Decisions are what the record's own counts take: names, connections and requests, each
+    /// once. What became of them is none, and no more is the alarm that tells of one beside it; only what was refused
+    /// after it was let, as an address that turned out to be private, is a denial of its own.
     pub fn count(&self, entry: &Entry) {
         self.records.fetch_add(1, Relaxed);
         if is_alarm(
@@ -49,8 +51,10 @@ impl Traffic {
             self.alarms.fetch_add(1, Relaxed);
         }
         let stands_for = gig_audit::counted(&entry.findings);
-        if entry.host.is_none() && stands_for.is_none() {
-            return;
+        match (entry.event, entry.verdict) {
+            (Event::Dns | Event::Connect | Event::Request, _)
+            | (Event::Response, Some(VerdictWord::Deny)) => {}
+            _ => return,
         }
         let one = |counter: &AtomicU64| {
             counter.fetch_add(stands_for.unwrap_or(1), Relaxed);
@@ -72,5 +76,35 @@ impl Traffic {
     pub(crate) fn denials(&self) -> impl Iterator<Item = (DenyReason, u64)> + '_ {
         let known = DenyReason::ALL.iter().zip(&self.reasons);
         known.map(|(reason, counter)| (*reason, counter.load(Relaxed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_became_of_a_request_and_its_alarm_are_no_further_decisions() {
+        let traffic = Traffic::default();
+        let record = |event, verdict| {
+            let mut entry = Entry::new(event);
+            (entry.host, entry.verdict) = (Some("api.example".into()), Some(verdict));
+            traffic.count(&entry);
+        };
+        for event in [Event::Connect, Event::Request, Event::Response] {
+            record(event, VerdictWord::Allow);
+            record(event, VerdictWord::WouldDeny);
+        }
+        record(Event::Request, VerdictWord::Deny);
+        record(Event::SecretMisuse, VerdictWord::Deny);
+        let counted = || {
+            let all = [&traffic.allowed, &traffic.would_deny, &traffic.denied];
+            all.map(|count| count.load(Relaxed))
+        };
+        assert_eq!(counted(), [2, 2, 1]);
+        assert_eq!(traffic.alarms.load(Relaxed), 1);
+        // Its address was refused when it was dialled: allowed before, and denied after all.
+        record(Event::Response, VerdictWord::Deny);
+        assert_eq!(counted(), [2, 2, 2]);
     }
 }

@@ -7,7 +7,7 @@ const asks = path => `until curl -s -f -m 20 -o /dev/null http://wanted.test/${p
 async function start(journey, page, server) {
   await journey.to(page, '/servers');
   const row = page.getByRole('row').filter({ has: page.getByText(server, { exact: true }) });
-  await journey.click(page, 'button', 'Start', row);
+  await journey.click(page, 'button', `Start ${server}`, row);
   await heading(page, `Sandbox of ${server}`);
   return page.url();
 }

@@ -121,7 +121,7 @@ class Journey {
   async start(page, server) {
     await this.to(page, '/servers');
     const row = page.getByRole('row').filter({ has: page.getByText(server, { exact: true }) });
-    await this.click(page, 'button', 'Start', row);
+    await this.click(page, 'button', `Start ${server}`, row);
   }
 
   // Starts it, and waits until the sandbox's page says that it ended.

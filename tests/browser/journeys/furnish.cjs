@@ -32,7 +32,8 @@ module.exports = async function furnish(journey) {
   await journey.to(ana, '/policies/web');
   await ana.getByLabel('Put it in force for').selectOption('team data');
   await journey.click(ana, 'button', 'Put in force');
-  await journey.click(ana, 'button', 'Take it out of force for team data');
+  await journey.click(ana, 'link', 'Take it out of force for team data');
+  await journey.click(ana, 'button', 'Take web out of force for team data');
   const ask = (name, where) => `curl -s -o /dev/null -m 60 ${name} ${where}`;
   const script = [
     ask('', 'http://api.example.test/v1/items'),
@@ -49,6 +50,7 @@ module.exports = async function furnish(journey) {
   await journey.policy(ana, 'bound', 'version: 1\negress:\n  - host: "*.example.test"\n');
   await ana.getByLabel('Make it the floor of').selectOption('idle');
   await journey.click(ana, 'button', 'Set the floor');
+  await journey.click(ana, 'button', 'Make bound the floor of server idle');
   // Without the secret that signs: nothing is sent.
   for (const [name, kind, address, answerers] of [['program', 'generic', 'https://hooks.example.test/a/path', 'ana cem'], ['channel', 'slack', '', '']]) {
     await journey.to(ana, '/settings');

@@ -20,6 +20,7 @@ play(async journey => {
   await journey.to(ana, '/policies/bounds');
   await ana.getByLabel('Make it the floor of').selectOption('reader');
   await journey.click(ana, 'button', 'Set the floor');
+  await journey.click(ana, 'button', 'Make bounds the floor of server reader');
 
   // Two people have the form open: who saves second is told.
   await journey.to(ana, '/servers');

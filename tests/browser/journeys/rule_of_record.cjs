@@ -37,7 +37,8 @@ play(async journey => {
 
   // Taken out of force and removed: what it allowed is found all the same.
   await journey.to(page, '/policies/web');
-  await journey.click(page, 'button', 'Take it out of force for server asker');
+  await journey.click(page, 'link', 'Take it out of force for server asker');
+  await journey.click(page, 'button', 'Take web out of force for server asker');
   await journey.click(page, 'link', 'Remove this policy');
   await journey.shot(page, 'sure');
   await journey.click(page, 'button', 'Remove the policy web');
@@ -48,7 +49,8 @@ play(async journey => {
   await marked(page);
   check((await page.innerText('main')).includes('This policy was removed'), 'it is not said');
   await journey.shot(page, 'removed');
-  await journey.click(page, 'button', 'Roll back to this version');
+  await journey.click(page, 'link', 'Roll back to this version');
+  await journey.click(page, 'button', 'Roll web back to version 2');
   await heading(page, 'web');
   check((await page.innerText('main')).includes('Version 3'), 'it is not back');
 });

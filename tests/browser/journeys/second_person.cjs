@@ -47,7 +47,8 @@ play(async journey => {
 
   // Back to the first version, by two again.
   await journey.to(ana, '/policies/web/versions/1');
-  await journey.click(ana, 'button', 'Roll back to this version');
+  await journey.click(ana, 'link', 'Roll back to this version');
+  await journey.click(ana, 'button', 'Roll web back to version 1');
   await journey.to(cem, '/approvals');
   await journey.click(cem, 'link', 'A version of policy web', cem.getByRole('table').first());
   await journey.click(cem, 'button', 'Approve');

@@ -102,7 +102,7 @@ pub(crate) async fn export(
     caller.require(Permission::ReadAudit)?;
     // It is recorded as what they did.
     if caller.session.is_some() && origin::is_led_here(&headers) {
-        return Err(Problem::forbidden(
+        return Err(Problem::from_elsewhere(
             "another site led here: export from the console's search",
         ));
     }

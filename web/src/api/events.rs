@@ -67,7 +67,7 @@ pub(crate) async fn told(
 /// As a response that goes on; `line` writes a record.
 pub(crate) fn sent(
     told: impl Stream<Item = Told> + Send + 'static,
-    line: fn(&Found) -> String,
+    line: impl Fn(&Found) -> String + Send + 'static,
 ) -> Response {
     let events = told.map(move |told| {
         let event = match told {

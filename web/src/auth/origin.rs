@@ -17,7 +17,7 @@ use crate::{api_error::Problem, app::App, connections::Peer};
 pub(crate) fn check(app: &App, headers: &HeaderMap) -> Result<(), Problem> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let refused = || {
-        Err(Problem::forbidden(
+        Err(Problem::from_elsewhere(
             "this request came from another site, or from a program: programs use a token",
         ))
     };

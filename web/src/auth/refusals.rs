@@ -157,6 +157,18 @@ impl Refused {
     }
 }
 
+/// Puts a refusal in the record: of what another site sent, or of what was not theirs to ask.
+pub(super) fn tell(
+    app: &App,
+    (refused, address, route): (Option<&Refused>, Option<SocketAddr>, &str),
+    forged: bool,
+) {
+    match forged {
+        true => app.tell_forged(refused, address, route),
+        false => app.tell_refusal(refused, address, route),
+    }
+}
+
 impl App {
     /// The same for what somebody is not shown: to a token of other servers a server is not there, and what
     /// it tries is told all the same.
@@ -192,26 +204,48 @@ impl App {
         address: Option<SocketAddr>,
         route: &str,
     ) {
+        let what = match refused {
+            Some(_) => BY_ROLE,
+            None => "refused what was presented",
+        };
+        self.tell_refusal_as(what, refused, address, route);
+    }
+
+    /// The same of what came from another site: a page led somebody's browser to send it, and they know nothing of it.
+    pub(crate) fn tell_forged(
+        &self,
+        refused: Option<&Refused>,
+        address: Option<SocketAddr>,
+        route: &str,
+    ) {
+        self.tell_refusal_as(FROM_ELSEWHERE, refused, address, route);
+    }
+
+    fn tell_refusal_as(
+        &self,
+        what: &str,
+        refused: Option<&Refused>,
+        address: Option<SocketAddr>,
+        route: &str,
+    ) {
         let from = address.map(|at| network(at.ip()).to_string());
         let from = from.unwrap_or_default();
         let who = match refused {
             Some(refused) => (&*refused.name, &*refused.whose),
             None => (from.as_str(), from.as_str()),
         };
-        let Some(folded) = self.refusals.fold(who, route, self.now()) else {
+        // A wrong role hides no forged request of the same minute.
+        let told = format!("{what}: {route}");
+        let Some(folded) = self.refusals.fold(who, &told, self.now()) else {
             return;
         };
         let mut entry = Entry::new(Event::Auth);
-        let what = match refused {
-            Some(_) => "refused by role or from another site",
-            None => "refused what was presented",
-        };
         entry.profile = refused.map(|refused| Arc::clone(&refused.name));
         entry.src = address;
         entry.verdict = Some(VerdictWord::Deny);
         entry.deed = Some(Deed::Refused);
         entry.subject = Some(route.into());
-        entry.findings = vec![format!("{what}: {route}").into()];
+        entry.findings = vec![told.into()];
         entry.findings.extend(folded.words());
         if let Err(error) = self.recorder.queue(entry) {
             tracing::warn!(%error, "a refusal is not in the record");
@@ -219,6 +253,8 @@ impl App {
     }
 }
 
+const BY_ROLE: &str = "refused by role";
+const FROM_ELSEWHERE: &str = "refused as from another site";
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 /// A megabyte or two.
 const MOST: usize = 10_000;

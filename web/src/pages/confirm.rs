@@ -1,4 +1,4 @@
-//! What destroys something is asked about before: a page that says what goes, with the form that does it.
+//! What destroys something, or is at once in force for many, is asked about before: a page that says what goes, with the form that does it.
 //!
 //! It is reached by a link and changes nothing itself, so that neither a slip nor a reload does; it works by keyboard
 //! and without a script. Who may not do it, or names what is not there, is told so here already.
@@ -9,7 +9,7 @@ use askama::Template;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
 
-use super::{Answer, Frame, in_query, shown};
+use super::{Answer, Frame, in_query, policies::DiffLine, shown};
 use crate::{
     api::{
         sandboxes::{self, SandboxView, Stoppable},
@@ -25,6 +25,8 @@ use crate::{
     role::Permission,
 };
 
+pub(crate) mod policies;
+
 #[derive(Template)]
 #[template(path = "confirm.html")]
 struct ConfirmPage {
@@ -33,6 +35,9 @@ struct ConfirmPage {
     title: String,
     /// What goes with it.
     says: Vec<String>,
+    /// What changes in a document: in words, and line by line.
+    meaning: String,
+    lines: Vec<DiffLine>,
     /// Where the form goes.
     action: String,
     /// What it says there.
@@ -47,6 +52,8 @@ impl ConfirmPage {
             frame: Frame::new(caller, section),
             title,
             says: Vec::new(),
+            meaning: String::new(),
+            lines: Vec::new(),
             action: String::new(),
             fields: Vec::new(),
             back: section.to_owned(),
@@ -237,36 +244,6 @@ pub(crate) async fn server(
         .says("What is in force for it, and its records, stay.")
         .posts(format!("/servers/{}/remove", server.name), &[])
         .back(format!("/servers/{}", server.name));
-    Ok(shown(&page))
-}
-
-/// What somebody looked at.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Seen {
-    on: u64,
-}
-
-/// `GET /policies/{name}/remove`: the version that was looked at.
-pub(crate) async fn policy(
-    State(app): State<Arc<App>>,
-    caller: Caller,
-    Path(name): Path<String>,
-    Query(seen): Query<Seen>,
-) -> Answer {
-    caller.require(Permission::EditPolicies)?;
-    let wanted = name.clone();
-    let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
-    let kept = kept.ok_or_else(|| Problem::missing("policy", &name))?;
-    let place = format!("/policies/{}", in_query(&kept.head.name));
-    let on = seen.on.to_string();
-    let page = ConfirmPage::new(
-        &caller,
-        "/policies",
-        format!("Remove the policy {}", kept.head.name),
-    )
-    .says("It is in force nowhere any more, or it is not removed. Its versions stay readable.")
-    .posts(format!("{place}/remove"), &[("on", &on)])
-    .back(place);
     Ok(shown(&page))
 }
 

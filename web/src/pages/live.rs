@@ -86,7 +86,7 @@ pub(crate) async fn show(
         frame: Frame::new(&caller, "/live"),
         verdicts: super::audit::VERDICTS,
         from: query(&asked, &end.to_string()),
-        denials: rows(&records),
+        denials: rows(&caller, &records),
         problem,
         asked,
     };
@@ -103,11 +103,11 @@ pub(crate) async fn follow(
     Asked(asked): Asked<AuditAsked>,
 ) -> Result<Response, Problem> {
     let told = events::told(&app, &caller, (&headers, &asked)).await?;
-    Ok(events::sent(told, line))
+    Ok(events::sent(told, move |found| line(&caller, found)))
 }
 
-fn line(found: &Found) -> String {
-    let row = RecordRow::of(found);
+fn line(caller: &Caller, found: &Found) -> String {
+    let row = RecordRow::of(caller, found);
     let line = LiveRow {
         id: &row.id,
         time: &row.time,

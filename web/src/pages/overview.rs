@@ -32,6 +32,7 @@ struct OverviewPage {
     allowed: u64,
     denied: u64,
     would_deny: u64,
+    alarms: u64,
     running: usize,
     policies: usize,
     waiting: usize,
@@ -71,7 +72,7 @@ struct Wanted {
 impl Wanted {
     fn of(caller: &Caller, one: &Waiting) -> Self {
         Self {
-            record: RecordRow::of(&one.newest),
+            record: RecordRow::of(caller, &one.newest),
             policy: one.policy.clone(),
             count: one.count,
             offers: offers(caller, &one.newest.row, (&id(&one.newest), &one.remedy)),
@@ -88,7 +89,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
             limit: Some(LATEST),
             ..AuditAsked::default()
         };
-        rows(&find(&app, &caller, &asked).await?.records)
+        rows(&caller, &find(&app, &caller, &asked).await?.records)
     } else {
         Vec::new()
     };
@@ -101,6 +102,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
         allowed: app.traffic.allowed.load(Relaxed),
         denied: app.traffic.denied.load(Relaxed),
         would_deny: app.traffic.would_deny.load(Relaxed),
+        alarms: app.traffic.alarms.load(Relaxed),
         running: sandboxes.iter().filter(|one| one.ended.is_none()).count(),
         policies: app.ask(|store| store.policies()).await?.len(),
         waiting: super::approvals::waiting(&app, &caller).await?,

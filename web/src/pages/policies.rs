@@ -10,7 +10,7 @@ use axum::{
 };
 use serde::Deserialize;
 
-use super::{Answer, Frame, approvals::after, in_query, shown, to};
+use super::{Answer, Frame, approvals::after, confirm::policies::is_there, in_query, shown, to};
 use crate::{
     api::{
         Asked, floors,
@@ -43,12 +43,12 @@ struct PolicyPage {
     policy: PolicyView,
     document: String,
     findings: Vec<String>,
-    /// Where it is in force: as forms say it, and the words.
+    /// Where it is in force: as a query says it, and the words.
     places: Vec<(String, String)>,
     /// It was removed: what is shown was its last version.
     removed: bool,
-    /// What it bounds.
-    floors: Vec<String>,
+    /// What it bounds, in the same way.
+    floors: Vec<(String, String)>,
     servers: Vec<String>,
     teams: Vec<String>,
     versions: Vec<PolicyView>,
@@ -80,8 +80,8 @@ pub(crate) struct NewPolicy {
 #[derive(Deserialize)]
 pub(crate) struct FloorPlace {
     #[serde(flatten)]
-    place: Somewhere,
-    act: String,
+    pub(super) place: Somewhere,
+    pub(super) act: String,
 }
 
 /// What somebody looked at when they removed it.
@@ -101,7 +101,7 @@ pub(crate) struct Somewhere {
 }
 
 impl Somewhere {
-    fn place(&self) -> Result<Place, Problem> {
+    pub(super) fn place(&self) -> Result<Place, Problem> {
         match (self.profile.trim(), self.server.as_str()) {
             // What nothing was chosen of is not all servers.
             ("", "-") => Err(Problem::invalid(
@@ -121,8 +121,9 @@ pub(crate) async fn list(State(app): State<Arc<App>>, caller: Caller) -> Answer 
     caller.require(Permission::Look)?;
     let heads = app.ask(|store| store.policies()).await?;
     let assignments = app.ask(|store| store.assignments()).await?;
+    let floors = app.ask(|store| store.floors()).await?;
     let rows = heads.into_iter().map(|head| PolicyRow {
-        places: placed(&assignments, &head.name).join(", "),
+        places: reach(&assignments, &floors, &head.name).join(", "),
         policy: head.into(),
     });
     let page = PoliciesPage {
@@ -218,12 +219,21 @@ pub(crate) async fn set_floor(
 ) -> Answer {
     let back = format!("/policies/{}", in_query(&name));
     let policy = match wanted.act.as_str() {
-        "set" => Some(name),
+        "set" => Some(name.clone()),
         "take" => None,
         _ => return Err(Problem::invalid("set or take").into()),
     };
+    caller.require(Permission::SetFloors)?;
     let place = wanted.place.place()?;
-    let applied = floors::set_floor(&app, &caller, (place, policy), None).await?;
+    let set = app.ask(|store| store.floors()).await?;
+    if policy.is_none() && !is_there(&set, &place, &name) {
+        // Another one bounds it meanwhile: that one was not meant.
+        let words = "it is not the floor there any more: look again";
+        return Err(Problem::new(StatusCode::CONFLICT, "changed_meanwhile", words).into());
+    }
+    // What is taken away was looked at by this very request.
+    let seen = policy.is_none().then(|| Assignment::tag(&set));
+    let applied = floors::set_floor(&app, &caller, (place, policy), seen).await?;
     Ok(after(&applied, &back))
 }
 
@@ -238,8 +248,7 @@ pub(crate) async fn unassign(
     let back = format!("/policies/{}", in_query(&name));
     let place = place.place()?;
     let assigned = app.ask(|store| store.assignments()).await?;
-    let mine = |one: &Assignment| one.place == place && one.policy == name;
-    if !assigned.iter().any(mine) {
+    if !is_there(&assigned, &place, &name) {
         // Somebody put another there meanwhile: that one was not meant.
         let words = "it is not in force there any more: look again";
         return Err(Problem::new(StatusCode::CONFLICT, "changed_meanwhile", words).into());
@@ -299,14 +308,15 @@ fn lines(old: &str, new: &str) -> Vec<DiffLine> {
         .collect()
 }
 
-fn bounded(floors: &[Assignment], policy: &str) -> Vec<String> {
+fn bounded(floors: &[Assignment], policy: &str) -> Vec<(String, String)> {
     let mine = floors.iter().filter(|one| one.policy == policy);
-    mine.map(|one| one.place.to_string()).collect()
+    mine.map(|one| (in_query(&one.place.in_words()), one.place.to_string()))
+        .collect()
 }
 
 fn places(assignments: &[Assignment], policy: &str) -> Vec<(String, String)> {
     let mine = assignments.iter().filter(|one| one.policy == policy);
-    mine.map(|one| (one.place.in_words(), in_force_for(&one.place)))
+    mine.map(|one| (in_query(&one.place.in_words()), in_force_for(&one.place)))
         .collect()
 }
 
@@ -318,10 +328,16 @@ pub(super) fn in_force_for(place: &Place) -> String {
     }
 }
 
-/// Where it is in force, in words.
-pub(super) fn placed(assignments: &[Assignment], policy: &str) -> Vec<String> {
+/// Where it is in force and what it bounds, in words.
+pub(super) fn reach(
+    assignments: &[Assignment],
+    floors: &[Assignment],
+    policy: &str,
+) -> Vec<String> {
     let places = places(assignments, policy).into_iter();
-    places.map(|(_, words)| words).collect()
+    let floors = bounded(floors, policy).into_iter();
+    let floors = floors.map(|(_, words)| format!("floor of {words}"));
+    places.map(|(_, words)| words).chain(floors).collect()
 }
 
 const HISTORY: u32 = 50;

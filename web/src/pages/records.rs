@@ -1,9 +1,9 @@
 //! Records as rows of a table; the same wherever they are listed.
 
-use gig_audit::{row::Row, search::Found};
+use gig_audit::{Event, row::Row, search::Found};
 
 use super::in_query;
-use crate::api::audit::id;
+use crate::{api::audit::id, auth::Caller, profile::Sight};
 
 /// One record, as listed.
 pub(crate) struct RecordRow {
@@ -17,11 +17,12 @@ pub(crate) struct RecordRow {
     /// Where the rule stands that let it pass; empty where none did.
     pub(super) rule: String,
     pub(super) who: String,
+    /// Where it leads; empty where that is not there for who looks, whose try would be recorded as refused.
     pub(super) sandbox: String,
 }
 
 impl RecordRow {
-    pub(super) fn of(found: &Found) -> Self {
+    pub(super) fn of(caller: &Caller, found: &Found) -> Self {
         let row = &found.row;
         let verdict = row.verdict.clone().unwrap_or_default();
         Self {
@@ -48,13 +49,23 @@ impl RecordRow {
                 String::new()
             },
             who: who(row),
-            sandbox: row.sandbox.clone().unwrap_or_default(),
+            sandbox: row
+                .sandbox
+                .clone()
+                .filter(|_| is_seen(caller, row))
+                .unwrap_or_default(),
         }
     }
 }
 
-pub(super) fn rows(found: &[Found]) -> Vec<RecordRow> {
-    found.iter().map(RecordRow::of).collect()
+pub(super) fn rows(caller: &Caller, found: &[Found]) -> Vec<RecordRow> {
+    found.iter().map(|one| RecordRow::of(caller, one)).collect()
+}
+
+/// Whether the page of a record's sandbox is there for this caller.
+fn is_seen(caller: &Caller, row: &Row) -> bool {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    caller.reaches(&text(&row.server)) && Sight::plain(caller).takes_in(&text(&row.profile))
 }
 
 /// `GET https://api.example.com:443/x`, as far as it is known; cut, because hosts and paths are the
@@ -90,6 +101,13 @@ pub(super) const LONGEST_HOST: usize = 80;
 
 fn why(row: &Row) -> String {
     match (&row.reason, &row.rule) {
+        // Nothing is decided yet.
+        (Some(reason), _)
+            if row.event == Event::Finding.as_str()
+                && row.findings.iter().any(|one| one == "held") =>
+        {
+            format!("held: {reason}")
+        }
         (Some(reason), _) => reason.clone(),
         (None, Some(rule)) => rule.clone(),
         (None, None) => cut(&row.findings.join(", "), 160),
@@ -109,15 +127,29 @@ pub(super) fn rule_link(row: &Row) -> String {
     }
 }
 
-/// The server, or who did it; else the end of the sandbox's id, whose beginning is a time.
+/// The server, or the person where a person did it to something; else the end of the sandbox's id, whose beginning is
+/// a time.
 fn who(row: &Row) -> String {
-    let named = row.server.as_ref().or(row.profile.as_ref());
+    // There the server is what something was done to.
+    let of_people = OF_PEOPLE.iter().any(|event| event.as_str() == row.event);
+    let named = match of_people {
+        true => row.profile.as_ref().or(row.server.as_ref()),
+        false => row.server.as_ref().or(row.profile.as_ref()),
+    };
     match (named, &row.sandbox) {
         (Some(name), _) => name.clone(),
         (None, Some(sandbox)) => format!("…{}", sandbox.chars().skip(24).collect::<String>()),
         (None, None) => String::new(),
     }
 }
+
+/// What people do.
+const OF_PEOPLE: [Event; 4] = [
+    Event::Admin,
+    Event::PolicyChange,
+    Event::SecretChange,
+    Event::Auth,
+];
 
 pub(super) fn cut(text: &str, most: usize) -> String {
     let mut characters = text.chars();
@@ -131,6 +163,28 @@ pub(super) fn cut(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_did_it_stands_before_what_it_was_done_to() {
+        let of = |event: Event| {
+            who(&Row {
+                event: event.to_string(),
+                server: Some("box".to_owned()),
+                profile: Some("ana".to_owned()),
+                ..Row::default()
+            })
+        };
+        for event in OF_PEOPLE {
+            assert_eq!(of(event), "ana", "{event}");
+        }
+        assert_eq!(of(Event::Request), "box");
+        let alone = Row {
+            event: Event::Admin.to_string(),
+            server: Some("box".to_owned()),
+            ..Row::default()
+        };
+        assert_eq!(who(&alone), "box");
+    }
 
     #[test]
     fn of_a_long_host_the_end_is_shown() {

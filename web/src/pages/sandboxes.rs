@@ -107,7 +107,7 @@ pub(crate) async fn show(
         };
         let tried = find(&app, &caller, &asked).await?;
         let log = sandboxes::log_of(&app, &caller, &id, &sight).await?;
-        (rows(&tried.records), log)
+        (rows(&caller, &tried.records), log)
     } else {
         (Vec::new(), SandboxLog::default())
     };

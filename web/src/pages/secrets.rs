@@ -180,7 +180,7 @@ async fn page(
                 limit: Some(USES),
                 ..AuditAsked::default()
             };
-            rows(&find(app, caller, &asked).await?.records)
+            rows(caller, &find(app, caller, &asked).await?.records)
         }
         false => Vec::new(),
     };

@@ -117,7 +117,7 @@ async fn page(
             limit: Some(LATEST),
             ..AuditAsked::default()
         };
-        rows(&find(app, caller, &asked).await?.records)
+        rows(caller, &find(app, caller, &asked).await?.records)
     } else {
         Vec::new()
     };

@@ -20,6 +20,7 @@ use crate::{
 };
 
 mod allowed;
+mod asked;
 mod bound;
 mod console;
 mod furnished;
@@ -27,6 +28,7 @@ mod judged;
 mod long;
 mod paced;
 mod paged;
+mod searched;
 mod started;
 mod traced;
 mod typed;
@@ -160,7 +162,7 @@ async fn what_is_refused_to_somebody_is_recorded_once_a_minute() {
     assert!((2..=6).contains(&told.len()), "{told:?}");
     let stranger = "refused what was presented: GET /api/v1/users".to_owned();
     assert_eq!(told[0], (false, stranger));
-    let known = "refused by role or from another site: GET /api/v1/users".to_owned();
+    let known = "refused by role: GET /api/v1/users".to_owned();
     assert_eq!(told[1], (true, known));
 }
 

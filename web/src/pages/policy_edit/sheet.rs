@@ -116,13 +116,28 @@ impl EditPage {
             // As for who has none of their own, nor by a team.
             let of = |server: String| (known.name_for(&server, ""), server);
             let servers: Vec<_> = servers.into_iter().map(of).collect();
-            Ok((servers, known.people_of(&name)))
+            let bounds = known.bounded_by(&name);
+            Ok((
+                servers,
+                known.people_of(&name),
+                bounds,
+                known.is_for_all(&name),
+            ))
         });
-        let (servers, people) = in_force.await?;
+        let (servers, people, bounds, for_all) = in_force.await?;
         self.reach = self.reach_of(&servers);
         if !people.is_empty() {
             let people = people.join(", ");
             self.reach += &format!(" It is in force for {people}, whatever server runs for them.");
+        }
+        if for_all {
+            self.reach += " It is in force for all servers that have none of their own, those of tomorrow among them.";
+        }
+        if !bounds.is_empty() {
+            let bounds = bounds.join(", ");
+            self.reach += &format!(
+                " It is the floor of {bounds}: what it does not allow is denied there, whatever is assigned."
+            );
         }
         Ok(())
     }

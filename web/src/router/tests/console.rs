@@ -17,10 +17,10 @@ type Form = (&'static str, &'static str, &'static str, [bool; 5]);
 
 const ALL: [bool; 5] = [true; 5];
 const READERS: [bool; 5] = [false, true, true, true, true];
-const EDITORS: [bool; 5] = [false, false, true, false, true];
-const DECIDERS: [bool; 5] = [false, false, true, true, true];
+pub(super) const EDITORS: [bool; 5] = [false, false, true, false, true];
+pub(super) const DECIDERS: [bool; 5] = [false, false, true, true, true];
 const APPROVERS: [bool; 5] = [false, false, false, true, true];
-const ADMINS: [bool; 5] = [false, false, false, false, true];
+pub(super) const ADMINS: [bool; 5] = [false, false, false, false, true];
 
 const FORMS: &[Form] = &[
     ("/sign-out", "/sign-out", "", ALL),
@@ -180,7 +180,7 @@ const FORMS: &[Form] = &[
 ];
 
 /// Somebody of each role who is signed in, least first: their cookies.
-fn signed_in(appliance: &Furnished) -> [String; 5] {
+pub(super) fn signed_in(appliance: &Furnished) -> [String; 5] {
     Role::ALL.map(|role| {
         let (name, lab) = (format!("one-{role}"), &appliance.lab);
         lab.make(&Change::AddUser {
@@ -239,7 +239,7 @@ async fn another_site_exports_nothing_in_somebodys_name() {
 }
 
 /// All that a form may change, as far as it is told from what it was.
-fn all(appliance: &Furnished) -> String {
+pub(super) fn all(appliance: &Furnished) -> String {
     let (store, now) = (&appliance.lab.store, appliance.lab.app.now());
     let people: Vec<_> = store
         .users()
@@ -274,158 +274,6 @@ fn all(appliance: &Furnished) -> String {
     format!(
         "{people:?} {tokens} {policies:?} {assigned} {servers:?} {sessions} {kept:?} {waits:?} {running}"
     )
-}
-
-/// What asks before: the page that leads to it, its place, where its form goes, and who is let.
-const ASKS: &[(&str, &str, &str, [bool; 5])] = &[
-    (
-        "/people",
-        "/people/users/cem/remove",
-        "/people/users/cem",
-        ADMINS,
-    ),
-    (
-        "/people",
-        "/people/users/ben/factor",
-        "/people/users/ben",
-        ADMINS,
-    ),
-    (
-        "/people",
-        "/people/tokens/spare/remove",
-        "/people/tokens/spare/remove",
-        ADMINS,
-    ),
-    (
-        "/people",
-        "/people/sessions/sess1/end",
-        "/people/sessions/sess1/end",
-        ADMINS,
-    ),
-    (
-        "/people",
-        "/people/teams/data/remove",
-        "/people/teams",
-        ADMINS,
-    ),
-    (
-        "/secrets/MAIL_TOKEN",
-        "/secrets/MAIL_TOKEN/remove?version=1",
-        "/secrets/MAIL_TOKEN",
-        ADMINS,
-    ),
-    (
-        "/secrets/MAIL_TOKEN",
-        "/secrets/MAIL_TOKEN/remove",
-        "/secrets/MAIL_TOKEN",
-        ADMINS,
-    ),
-    (
-        "/servers/idle",
-        "/servers/idle/remove",
-        "/servers/idle/remove",
-        ADMINS,
-    ),
-    (
-        "/policies/spare",
-        "/policies/spare/remove?on=1",
-        "/policies/spare/remove",
-        EDITORS,
-    ),
-    (
-        "/sandboxes/{sandbox}",
-        "/sandboxes/{sandbox}/stop",
-        "/sandboxes/{sandbox}/stop",
-        ADMINS,
-    ),
-    (
-        "/audit",
-        "/searches/s1/remove",
-        "/searches/s1/remove",
-        ADMINS,
-    ),
-    (
-        "/settings",
-        "/settings/webhooks/ops/remove",
-        "/settings/webhooks/ops",
-        ADMINS,
-    ),
-];
-
-/// The fields that a page of these sends, as its form does.
-fn sends(page: &str) -> String {
-    let hidden = page.split("<input type=\"hidden\" name=\"").skip(1);
-    let fields = hidden.map(|one| {
-        let mut parts = one.split('"');
-        let name = parts.next().unwrap();
-        format!("{name}={}", parts.nth(1).unwrap())
-    });
-    fields.collect::<Vec<_>>().join("&")
-}
-
-#[tokio::test]
-async fn what_destroys_something_is_asked_about_first() {
-    let appliance = Furnished::new().await;
-    let cookies = signed_in(&appliance);
-    let fields = [
-        ("cookie", cookies[4].as_str()),
-        ("origin", "http://127.0.0.1"),
-        ("content-type", "application/x-www-form-urlencoded"),
-    ];
-    // One version of it can end without the other.
-    let second = "act=rotate&value=second&grace=5";
-    let rotated = appliance
-        .send("POST /secrets/MAIL_TOKEN", &fields, second)
-        .await;
-    assert_eq!(rotated.status, 303, "{}", rotated.body);
-    let before = all(&appliance);
-    let mut forms = Vec::new();
-    for (page, asks, action, lets) in ASKS {
-        let leads = appliance.page(&format!("GET {page}"), &cookies[4]).await;
-        assert!(
-            leads
-                .body
-                .contains(&appliance.filled(&format!("href=\"{asks}\""))),
-            "{page}: {}",
-            leads.body
-        );
-        for (place, cookie) in cookies.iter().enumerate() {
-            let asked = appliance.page(&format!("GET {asks}"), cookie).await;
-            match lets[place] {
-                true => assert_eq!(asked.status, 200, "{asks} {place}: {}", asked.body),
-                false => assert!(
-                    matches!(asked.status, 403 | 404),
-                    "{asks} {place}: {}",
-                    asked.status
-                ),
-            }
-            if place == 4 {
-                let form = format!("method=\"post\" action=\"{action}\"");
-                let form = appliance.filled(&form);
-                assert!(asked.body.contains(&form), "{asks}: {}", asked.body);
-                forms.push((asks, format!("POST {action}"), sends(&asked.body)));
-            }
-        }
-    }
-    assert_eq!(all(&appliance), before, "who looks changes nothing");
-    for (asks, what, body) in forms {
-        let done = appliance.send(&what, &fields, &body).await;
-        assert_eq!(done.status, 303, "{what} {body}: {}", done.body);
-        if asks.contains("version") {
-            let left = appliance.page("GET /secrets/MAIL_TOKEN", fields[0].1).await;
-            let ends = |version| left.body.contains(&format!("End version {version}<"));
-            assert_eq!((ends(1), ends(2)), (false, true), "{}", left.body);
-            continue;
-        }
-        let gone = appliance.page(&format!("GET {asks}"), &cookies[4]).await;
-        let kept = asks.ends_with("/factor");
-        assert!(
-            kept || gone.status == 404,
-            "{asks}: {} {}",
-            gone.status,
-            gone.body
-        );
-    }
 }
 
 #[test]

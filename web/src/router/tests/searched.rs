@@ -1,0 +1,141 @@
+//! The record as it is searched and listed: words that none can have, alarms, whom a list leads where, what was refused.
+
+use gig_audit::{Entry, Event, VerdictWord};
+
+use super::{console::signed_in, furnished::Furnished};
+
+fn record(event: Event, verdict: Option<VerdictWord>, host: &str) -> Entry {
+    let mut entry = Entry::new(event);
+    (entry.verdict, entry.host) = (verdict, Some(host.into()));
+    entry
+}
+
+#[tokio::test]
+async fn a_word_that_no_record_can_have_is_refused_with_those_there_are() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let admin = &cookies[4];
+    for (query, named) in [
+        ("verdict=denied", "allow, deny, would_deny"),
+        ("event=requests", "connect, request, response"),
+        ("reason=foo", "host_not_allowed"),
+        ("status=9xx", "403, 4xx"),
+        ("alarm=no", "true"),
+        ("limit=0", "1 to 500"),
+        ("limit=501", "1 to 500"),
+    ] {
+        for path in ["/api/v1/audit", "/api/v1/audit/export/csv"] {
+            let found = appliance.page(&format!("GET {path}?{query}"), admin).await;
+            assert_eq!(found.status, 400, "{path} {query}: {}", found.body);
+            assert!(found.body.contains(named), "{path} {query}: {}", found.body);
+        }
+        let page = appliance.page(&format!("GET /audit?{query}"), admin).await;
+        assert!(page.body.contains(named), "{query}: {}", page.body);
+        assert!(!page.body.contains("No record matches"), "{query}");
+    }
+    for query in [
+        "verdict=deny",
+        "event=request",
+        "reason=&status=",
+        "status=4xx",
+        "limit=500",
+    ] {
+        let found = appliance
+            .page(&format!("GET /api/v1/audit?{query}"), admin)
+            .await;
+        assert_eq!(found.status, 200, "{query}: {}", found.body);
+    }
+    let document = appliance
+        .page("GET /api/v1/openapi.json", admin)
+        .await
+        .json();
+    let asked = document
+        .pointer("/paths/~1api~1v1~1audit/get/parameters")
+        .unwrap();
+    let of = |name: &str| {
+        let mut all = asked.as_array().unwrap().iter();
+        let one = all.find(|one| one["name"] == name).unwrap();
+        one["schema"]["enum"].as_array().map(Vec::len)
+    };
+    assert_eq!(of("verdict"), Some(3));
+    assert_eq!(of("event"), Some(Event::ALL.len()));
+    assert!(of("reason").unwrap() > 10);
+}
+
+#[tokio::test]
+async fn alarms_are_counted_on_the_overview_and_found_alone() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let mut waits = record(Event::Finding, None, "waits.example");
+    waits.findings = vec!["held".into()];
+    waits.reason = Some(gig_policy::DenyReason::HostNotAllowed);
+    let misuse = record(
+        Event::SecretMisuse,
+        Some(VerdictWord::Deny),
+        "misuse.example",
+    );
+    appliance.record([misuse, waits]).await;
+    let overview = appliance.page("GET /", &cookies[1]).await;
+    let tile = "<a href=\"/audit?alarm=true\">alarms since start</a>";
+    assert!(overview.body.contains(tile), "{}", overview.body);
+    let viewer = appliance.page("GET /", &cookies[0]).await;
+    assert!(!viewer.body.contains(tile), "reads no record");
+    let found = appliance.page("GET /audit?alarm=true", &cookies[1]).await;
+    assert!(found.body.contains("misuse.example"), "{}", found.body);
+    assert!(
+        !found.body.contains("waits.example"),
+        "it waits, and is none"
+    );
+    let found = appliance
+        .page("GET /audit?event=finding", &cookies[1])
+        .await;
+    assert!(
+        found.body.contains("held: host_not_allowed"),
+        "{}",
+        found.body
+    );
+}
+
+#[tokio::test]
+async fn a_list_leads_to_no_sandbox_that_is_not_there_for_who_reads_it() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let link = appliance.filled("href=\"/sandboxes/{sandbox}\"");
+    for (place, leads) in [(2, false), (4, true)] {
+        let page = appliance
+            .page("GET /audit?verdict=deny", &cookies[place])
+            .await;
+        assert!(page.body.contains("<td class=\"who\""), "{}", page.body);
+        assert_eq!(page.body.contains(&link), leads, "{place}: {}", page.body);
+    }
+}
+
+#[tokio::test]
+async fn what_another_site_sent_is_recorded_as_that_and_hidden_by_no_wrong_role() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    for (cookie, origin) in [
+        (&cookies[0], "http://127.0.0.1"),
+        (&cookies[4], "http://evil.example"),
+    ] {
+        let fields = [
+            ("cookie", cookie.as_str()),
+            ("origin", origin),
+            ("content-type", "application/x-www-form-urlencoded"),
+        ];
+        let sent = appliance
+            .send("POST /policies", &fields, "name=fresh")
+            .await;
+        assert_eq!(sent.status, 403, "{}", sent.body);
+    }
+    let records = appliance.lab.log.records().into_iter();
+    let told: Vec<_> = records
+        .filter_map(|record| Some(record.entry.findings.first()?.to_string()))
+        .filter(|found| found.starts_with("refused"))
+        .collect();
+    let wanted = [
+        "refused by role: POST /policies",
+        "refused as from another site: POST /policies",
+    ];
+    assert_eq!(told, wanted);
+}
