@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use gig_audit::{Entry, VerdictWord, is_alarm};
+use gig_audit::{Entry, Event, VerdictWord, is_alarm};
 use gig_policy::DenyReason;
 
 /// Decisions since the start, counted as they are recorded.
