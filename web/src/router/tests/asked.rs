@@ -50,6 +50,13 @@ const ASKS: &[(&str, &str, &str, [bool; 5])] = &[
         "/secrets/MAIL_TOKEN",
         ADMINS,
     ),
+    // Before that server goes.
+    (
+        "/policies/base",
+        "/policies/base/floor?server=idle&act=take",
+        "/policies/base/floor",
+        ADMINS,
+    ),
     (
         "/servers/idle",
         "/servers/idle/remove",
@@ -73,12 +80,6 @@ const ASKS: &[(&str, &str, &str, [bool; 5])] = &[
         "/policies/p/unassign?server=",
         "/policies/p/unassign",
         DECIDERS,
-    ),
-    (
-        "/policies/base",
-        "/policies/base/floor?server=idle&act=take",
-        "/policies/base/floor",
-        ADMINS,
     ),
     (
         "/sandboxes/{sandbox}",
