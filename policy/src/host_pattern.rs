@@ -25,7 +25,8 @@ pub enum HostPattern {
 pub enum ParseHostPatternError {
     /// `*` alone.
     #[error(
-        "`*` would allow every host: list the hosts, or run with `mode: observe` to learn them"
+        "`*` would allow every host: list the hosts, or observe to learn them (`gig run --observe`, or \
+         `mode: observe` in a policy document)"
     )]
     Everything,
     /// A wildcard that is not a whole first label.

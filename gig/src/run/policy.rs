@@ -44,9 +44,7 @@ pub(crate) fn from_args(
         digest,
     } = rules(args.policy.as_deref(), &args.allow)?;
     for option in &args.allow_private {
-        builder = builder
-            .allow_private(option)
-            .with_context(|| format!("--allow-private {option}"))?;
+        builder = builder.allow_private(option)?;
     }
     let bound = args.secret.iter().chain(&args.capture);
     for binding in bound.flat_map(|secret| &secret.bindings) {
@@ -118,9 +116,7 @@ pub(crate) fn rules(document: Option<&Path>, allow: &[String]) -> anyhow::Result
         digest = Some(octets.iter().map(|octet| format!("{octet:02x}")).collect());
     }
     for option in allow {
-        builder = builder
-            .allow(option)
-            .with_context(|| format!("--allow {option}"))?;
+        builder = builder.allow(option)?;
     }
     Ok(Rules { builder, digest })
 }

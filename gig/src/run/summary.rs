@@ -66,6 +66,10 @@ impl Summary {
         let Some(reason) = entry.reason else {
             return;
         };
+        if would && entry.event == Event::Response {
+            // Its request was told; that its origin failed is no denial.
+            return;
+        }
         if matches!(
             reason,
             DenyReason::ShuttingDown | DenyReason::RequestIncomplete
@@ -154,10 +158,10 @@ impl Summary {
             return Some(text);
         }
         text.push_str("gig: denied during this run\n");
-        for (denied, count) in &tally.denials {
+        for (cure, told) in &tally.by_cure(from) {
             // Writing to a String cannot fail.
-            writeln!(text, "  {}", line(denied, *count)).ok();
-            writeln!(text, "      {}", cure(denied, from)).ok();
+            writeln!(text, "  {}", told.line()).ok();
+            writeln!(text, "      {cure}").ok();
         }
         text.push_str(&folded);
         if tally.more > 0 {
@@ -172,7 +176,71 @@ impl Summary {
     }
 }
 
+/// Denials of one place that one cure would allow.
+struct Place<'a> {
+    first: &'a Denied,
+    connections: u64,
+    requests: u64,
+    /// More than one thing was asked for.
+    several: bool,
+}
+
+impl<'a> Place<'a> {
+    const fn new(first: &'a Denied) -> Self {
+        Self {
+            first,
+            connections: 0,
+            requests: 0,
+            several: false,
+        }
+    }
+
+    fn add(&mut self, denied: &'a Denied, count: u64) {
+        match denied.request {
+            Some(_) => self.requests += count,
+            None => self.connections += count,
+        }
+        if denied.request.is_some() && self.first.request != denied.request {
+            self.several |= self.first.request.is_some();
+            self.first = denied;
+        }
+    }
+
+    /// Requests are counted where there are any: a connection that carried them is not told beside them.
+    fn line(&self) -> String {
+        let count = if self.requests > 0 {
+            self.requests
+        } else {
+            self.connections
+        };
+        line(self.first, count, !self.several)
+    }
+}
+
 impl Tally {
+    /// Each place once with what would allow it, in the order of the places.
+    fn by_cure(&self, from: &RulesFrom) -> Vec<(String, Place<'_>)> {
+        let mut told: Vec<(String, Place<'_>)> = Vec::new();
+        for (denied, count) in &self.denials {
+            let cure = cure(denied, from);
+            let same = |(other, place): &&mut (String, Place<'_>)| {
+                let first = place.first;
+                (&first.host, first.port, first.reason, first.would)
+                    == (&denied.host, denied.port, denied.reason, denied.would)
+                    && *other == cure
+            };
+            match told.iter_mut().rfind(same) {
+                Some((_, place)) => place.add(denied, *count),
+                None => {
+                    let mut place = Place::new(denied);
+                    place.add(denied, *count);
+                    told.push((cure, place));
+                }
+            }
+        }
+        told
+    }
+
     /// What was counted together.
     fn folded_lines(&self, alarms: bool) -> String {
         let mut text = String::new();
@@ -200,13 +268,13 @@ impl Tally {
     }
 }
 
-fn line(denied: &Denied, count: u64) -> String {
+fn line(denied: &Denied, count: u64, with_request: bool) -> String {
     let port = denied
         .port
         .map_or_else(String::new, |port| format!(":{port}"));
     let request = match &denied.request {
-        Some((method, path)) => format!("  {} {}", shown(method), shown(path)),
-        None => String::new(),
+        Some((method, path)) if with_request => format!("  {} {}", shown(method), shown(path)),
+        Some(_) | None => String::new(),
     };
     let verdict = if denied.would {
         "would be denied: "
@@ -296,6 +364,49 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("--allow a.example:8443"), "{text}");
+    }
+
+    #[test]
+    fn what_one_option_allows_stands_once() {
+        let summary = Summary::default();
+        let would = |event, path: Option<&str>| {
+            let mut entry = denial("a.example", Some(443), DenyReason::HostNotAllowed);
+            entry.event = event;
+            entry.verdict = Some(VerdictWord::WouldDeny);
+            entry.protocol = Some("https".into());
+            entry.method = path.map(|_| "GET".into());
+            entry.path = path.map(Into::into);
+            entry
+        };
+        summary.note(&would(Event::Connect, None));
+        summary.note(&would(Event::Request, Some("/one")));
+        let mut failed = would(Event::Response, Some("/one"));
+        failed.reason = Some(DenyReason::NameNotResolved);
+        summary.note(&failed);
+        let text = summary.text(&RulesFrom::default()).unwrap();
+        let line = "a.example:443  GET /one  would be denied: host_not_allowed\n";
+        assert!(text.contains(line), "{text}");
+        assert_eq!(text.lines().count(), 3, "{text}");
+        summary.note(&would(Event::Request, Some("/two")));
+        let text = summary.text(&RulesFrom::default()).unwrap();
+        let line = "a.example:443  would be denied: host_not_allowed  (2 times)\n";
+        assert!(text.contains(line), "{text}");
+        assert_eq!(text.lines().count(), 3, "{text}");
+    }
+
+    #[test]
+    fn who_waited_for_a_banner_is_told_which_bytes_to_allow() {
+        let summary = Summary::default();
+        for (host, port) in [("mail.example", 25), ("web.example", 443)] {
+            let mut entry = denial(host, Some(port), DenyReason::RequestTimeout);
+            entry.protocol = Some("tcp".into());
+            entry.rule = Some(format!("--allow {host}:{port}").into());
+            summary.note(&entry);
+        }
+        let text = summary.text(&RulesFrom::default()).unwrap();
+        let cure = "--allow tcp:mail.example:25 (in place of --allow mail.example:25)";
+        assert!(text.contains(cure), "{text}");
+        assert!(!text.contains("tcp:web.example"), "{text}");
     }
 
     #[test]

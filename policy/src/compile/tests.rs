@@ -133,7 +133,8 @@ fn options_that_make_no_rule_say_what_to_write() {
         ),
         (
             "*",
-            "--allow *: `*` would allow every host: list the hosts, or run with `mode: observe` to learn them",
+            "--allow *: `*` would allow every host: list the hosts, or observe to learn them (`gig run --observe`, or \
+             `mode: observe` in a policy document)",
         ),
         (
             "0.0.0.0/0",
