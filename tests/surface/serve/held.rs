@@ -60,7 +60,7 @@ fn a_roll_back_is_made_on_what_was_seen() {
     assert_eq!(form("on=1"), 412);
     assert_eq!(form("on=2"), 303);
     assert!(form("").to_string().starts_with('4'));
-    let page = Ask::new("GET", "/policies/web/versions/1/back").cookie(&cookie);
+    let page = Ask::new("GET", "/policies/web/versions/2/back").cookie(&cookie);
     let page = page.send(&appliance);
     assert!(page.body.contains("name=\"on\" value=\"3\""), "{page:?}");
 }
