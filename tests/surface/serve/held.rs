@@ -60,9 +60,14 @@ fn a_roll_back_is_made_on_what_was_seen() {
     assert_eq!(form("on=1"), 412);
     assert_eq!(form("on=2"), 303);
     assert!(form("").to_string().starts_with('4'));
+    // There is something to go back to where the newest says something else.
+    let put = Ask::new("PUT", "/api/v1/policies/web").token(&token);
+    let put = put.header("If-Match", "\"3\"");
+    let put = put.json(&json!({"document": "version: 1\negress: []\n"}));
+    assert_eq!(put.send(&appliance).status, 200);
     let page = Ask::new("GET", "/policies/web/versions/2/back").cookie(&cookie);
     let page = page.send(&appliance);
-    assert!(page.body.contains("name=\"on\" value=\"3\""), "{page:?}");
+    assert!(page.body.contains("name=\"on\" value=\"4\""), "{page:?}");
 }
 
 #[test]
