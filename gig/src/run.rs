@@ -4,6 +4,7 @@
 //! its policy and its start recorded before its first instruction, and after its last process what it wrote is
 //! delivered and its connections are closed before the address is given up.
 
+mod copy;
 mod drawn;
 mod environment;
 pub(crate) mod policy;

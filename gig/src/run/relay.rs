@@ -7,6 +7,7 @@
 //! handed in is [`gig_sandbox`]'s.
 
 use std::{
+    ops::ControlFlow,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc,
@@ -19,12 +20,12 @@ use std::{
 
 use anyhow::{Context, bail};
 use rustix::{
-    event::{PollFd, PollFlags, poll},
     fs::{FileType, fstat},
-    io::{Errno, read, write},
     net::{SocketType, getpeername, sockopt::socket_type},
     pipe::{PipeFlags, pipe_with},
 };
+
+use super::copy;
 
 /// Which way a standard stream goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,45 +84,23 @@ fn copying(from: OwnedFd, to: OwnedFd) -> anyhow::Result<Relay> {
     let count = Arc::clone(&moved);
     thread::Builder::new()
         .name("stream-relay".to_owned())
-        .spawn(move || copy(&from, &to, &count, &alive))
+        .spawn(move || relayed(&from, &to, &count, &alive))
         .context("cannot start what copies a standard stream")?;
     Ok(Relay { ended, moved })
 }
 
 /// `alive` is held for as long as it runs.
-fn copy(from: &OwnedFd, to: &OwnedFd, moved: &AtomicU64, _alive: &Sender<()>) {
+fn relayed(from: &OwnedFd, to: &OwnedFd, moved: &AtomicU64, _alive: &Sender<()>) {
     let mut buffer = vec![0; BUFFER];
-    loop {
-        let octets = match read(from, &mut buffer[..]) {
-            Ok(0) => return,
-            Ok(octets) => octets,
-            Err(error) if goes_on(error, from.as_fd(), PollFlags::IN) => continue,
-            Err(_) => return,
+    copy::each(from.as_fd(), &mut buffer, |octets| {
+        let went = |count| {
+            moved.fetch_add(count as u64, Ordering::Relaxed);
         };
-        let mut rest = buffer.get(..octets).unwrap_or_default();
-        while !rest.is_empty() {
-            match write(to, rest) {
-                Ok(written) => {
-                    rest = rest.get(written..).unwrap_or_default();
-                    moved.fetch_add(written as u64, Ordering::Relaxed);
-                }
-                Err(error) if goes_on(error, to.as_fd(), PollFlags::OUT) => {}
-                Err(_) => return,
-            }
+        match copy::write_telling(to.as_fd(), octets, went) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
         }
-    }
-}
-
-/// Whether to try again; waits for what whoever made the socket left non-blocking.
-fn goes_on(error: Errno, on: BorrowedFd<'_>, flags: PollFlags) -> bool {
-    match error {
-        Errno::INTR => true,
-        Errno::AGAIN => {
-            let mut wait = [PollFd::new(&on, flags)];
-            matches!(poll(&mut wait, None), Ok(_) | Err(Errno::INTR))
-        }
-        _ => false,
-    }
+    });
 }
 
 impl Relay {

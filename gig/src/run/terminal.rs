@@ -11,7 +11,6 @@
 //! `gig run cat f | less`, and gig does what the program would do if it sat there itself: see
 //! [`keyboard`].
 
-mod copy;
 mod keyboard;
 mod modes;
 mod readers;

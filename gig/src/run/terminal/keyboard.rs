@@ -15,6 +15,7 @@
 //! changed is put back by whoever changed it, and by nobody else.
 
 use std::{
+    ops::ControlFlow,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{
         Arc, OnceLock,
@@ -37,7 +38,7 @@ use rustix::{
 };
 
 use super::{
-    copy,
+    super::copy,
     modes::{alike, copy_modes, in_foreground, is_ordinary, leave_work, takes_work},
     readers::Readers,
 };
@@ -178,7 +179,8 @@ impl Keyboard {
     /// Shows on `to` what the program writes, until its last process is gone.
     pub(super) fn show(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) {
         let mut gone = false;
-        copy::each(from, |octets| {
+        let mut buffer = [0_u8; copy::COPY_BUFFER];
+        copy::each(from, &mut buffer, |octets| {
             let written = match octets {
                 _ if self.alone => octets,
                 [0, written @ ..] => written,
@@ -186,15 +188,16 @@ impl Keyboard {
                     if what & MODES_CHANGED != 0 {
                         self.follow();
                     }
-                    return;
+                    return ControlFlow::Continue(());
                 }
-                [] => return,
+                [] => return ControlFlow::Continue(()),
             };
             if written.iter().any(|octet| QUESTIONS.contains(octet)) {
                 self.questions.store(true, Ordering::Relaxed);
             }
             // A person's terminal that is gone takes no more; the program must not wait for it.
             gone = gone || copy::write_all(to, written).is_err();
+            ControlFlow::Continue(())
         });
     }
 
