@@ -23,7 +23,7 @@ use tokio::{
     time::sleep,
 };
 
-use crate::accept::is_gone;
+use crate::{accept::is_gone, subject::Subject};
 
 /// The way to every thread that takes anything out of the sockets.
 #[derive(Debug, Clone)]
@@ -73,6 +73,17 @@ impl Queues {
             drop(reached.map_err(|_| EmptyQueuesError)?);
         }
         Ok(())
+    }
+
+    /// Says that the programs of `subject` have ended, and completes when what they wrote and closed in order is with
+    /// the origins, or cannot go there; at once where nothing is under way. How long that may take is for who waits.
+    /// Safe to drop.
+    pub async fn delivered(&self, subject: &Subject) {
+        subject.end();
+        // Otherwise a thread of the proxy has ended, and with it what it served.
+        if self.emptied().await.is_ok() {
+            subject.drained().await;
+        }
     }
 }
 

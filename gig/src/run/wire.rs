@@ -214,16 +214,9 @@ impl Wired {
     /// `interrupted` completes or the time for it is over. Nothing is waited for where nothing is under way.
     pub(crate) async fn drain(&self, interrupted: impl Future<Output = ()>) {
         let Some(egress) = &self.egress else { return };
-        egress.subject.end();
         let queues = egress.proxy.queues();
-        let delivered = async {
-            // Without this a thread of the proxy has ended, and with it what it served.
-            if queues.emptied().await.is_ok() {
-                egress.subject.drained().await;
-            }
-        };
         tokio::select! {
-            () = delivered => {}
+            () = queues.delivered(&egress.subject) => {}
             () = interrupted => {}
             () = tokio::time::sleep(DELIVERY) => tracing::warn!(
                 "what the program wrote last was not taken in time: the rest is dropped"

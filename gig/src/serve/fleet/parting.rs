@@ -1,8 +1,9 @@
 //! How an address is taken from a sandbox that is over.
 //!
-//! What its programs wrote last is delivered. Its connections are cut, then its link; what came before that and waits still is taken in, as the old
-//! owner's; only then is the address free. Until that is shown it stays taken and bound to who had it, and so does
-//! their place among those who may start some. What fails is tried again for as long as hub and proxy are there.
+//! What its programs wrote last is delivered. Its connections are cut, then its link; what came before that and
+//! waits still is taken in, as the old owner's; only then is the address free. Until that is shown it stays taken and
+//! bound to who had it, and so does their place among those who may start some. What fails is tried again for as
+//! long as hub and proxy are there.
 
 use std::{
     future::Future,
@@ -23,6 +24,7 @@ use tokio::{
 };
 
 use super::{Fleet, causes, seats::Seat};
+use crate::run::wire::DELIVERY;
 
 /// An address on its way back.
 pub(super) struct Parting {
@@ -88,12 +90,7 @@ impl Partings {
 /// ended is with the origins. Nothing is waited for where nothing is under way.
 pub(super) async fn deliver(fleet: &Fleet, subject: &Subject) {
     let Ok(machine) = fleet.machine() else { return };
-    subject.end();
-    let delivered = async {
-        if machine.queues.emptied().await.is_ok() {
-            subject.drained().await;
-        }
-    };
+    let delivered = machine.queues.delivered(subject);
     if timeout(DELIVERY, delivered).await.is_err() {
         tracing::warn!(
             sandbox.id = %subject.id(),
@@ -218,8 +215,6 @@ const LATER: Duration = Duration::from_millis(500);
 const LATEST: Duration = Duration::from_secs(60);
 /// Tens of milliseconds are usual.
 const A_MOMENT: Duration = Duration::from_secs(1);
-/// As long as a run waits.
-const DELIVERY: Duration = crate::run::wire::DELIVERY;
 /// When an operator is told: milliseconds are usual, and a host loaded to its limit takes a thousand times that.
 const LATE: Duration = Duration::from_secs(10);
 
