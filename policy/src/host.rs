@@ -115,6 +115,13 @@ impl Port {
     pub const fn get(self) -> u16 {
         self.0.get()
     }
+
+    /// Whether HTTP is spoken there by the registry (`http`, `https`, and their alternatives), and clients keep spare
+    /// connections to it on which they say nothing for long.
+    #[must_use]
+    pub const fn is_of_the_web(self) -> bool {
+        matches!(self.get(), 80 | 443 | 8080 | 8443)
+    }
 }
 
 impl fmt::Display for Port {

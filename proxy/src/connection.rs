@@ -114,7 +114,7 @@ async fn prepare(caller: Arc<Caller>, stream: Stream, at: Destination) -> Option
             Box::pin(passing::opaque(&caller, stream, &at)).await;
             return None;
         }
-        (Verdict::Allow(_), _) if is_of_the_web(at.port) => deadlines.first_octet,
+        (Verdict::Allow(_), _) if at.port.is_of_the_web() => deadlines.first_octet,
         // No rule says that it is HTTP.
         (Verdict::Allow(permit), _) if permit.would_deny().is_some() => {
             deadlines.server_first_grace
@@ -155,7 +155,7 @@ async fn prepare(caller: Arc<Caller>, stream: Stream, at: Destination) -> Option
         FirstBytes::BadTls | FirstBytes::Other => DenyReason::UnsupportedProtocol,
     };
     let broken = matches!(sniffed.first, FirstBytes::BadTls);
-    let spare = sniffed.first == FirstBytes::Silent && is_of_the_web(at.port);
+    let spare = sniffed.first == FirstBytes::Silent && at.port.is_of_the_web();
     let stream = sniffed.stream;
     match verdict {
         Verdict::Deny(denial) => {
@@ -176,11 +176,6 @@ async fn prepare(caller: Arc<Caller>, stream: Stream, at: Destination) -> Option
             reset(stream)
         }
     }
-}
-
-/// Whether clients keep spare connections to it, on which they say nothing for long.
-fn is_of_the_web(port: Port) -> bool {
-    port == Port::HTTP || port == Port::HTTPS || WEBS_OTHER_PORTS.contains(&port.get())
 }
 
 /// HTTP in clear text.
@@ -305,6 +300,3 @@ fn reset_plain(stream: Stream) {
         tracing::debug!(%error, "a refused connection is closed without a reset");
     }
 }
-
-/// The registered alternatives for HTTP and its kin in TLS; those of [`Port`] itself are not listed.
-const WEBS_OTHER_PORTS: [u16; 2] = [8080, 8443];

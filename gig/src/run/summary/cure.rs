@@ -6,8 +6,8 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use gig_policy::DenyReason;
 use gig_policy::special_purpose::{AddressClass, classify};
+use gig_policy::{DenyReason, Port};
 
 use super::{Denied, shown};
 
@@ -154,15 +154,14 @@ fn protocol(denied: &Denied, from: &RulesFrom) -> String {
 
 /// Clients of the web open spare connections: theirs is no reason to let any bytes pass.
 fn silent(denied: &Denied, from: &RulesFrom) -> String {
-    match denied.port {
-        Some(80 | 443 | 8080 | 8443) | None => {
-            "the program opened a connection and asked for nothing on it".to_owned()
-        }
-        Some(_) => format!(
-            "the program waited for the server to speak first; {}",
-            protocol(denied, from)
-        ),
+    let port = denied.port.and_then(Port::new);
+    if port.is_none_or(Port::is_of_the_web) {
+        return "the program opened a connection and asked for nothing on it".to_owned();
     }
+    format!(
+        "the program waited for the server to speak first; {}",
+        protocol(denied, from)
+    )
 }
 
 fn request(denied: &Denied, from: &RulesFrom) -> String {
