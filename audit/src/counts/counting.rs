@@ -312,10 +312,10 @@ pub(crate) fn count_some(
 /// The place of the record that this one takes back, as the recorder alone writes.
 pub(super) fn taken_back(row: &Row) -> Option<u64> {
     let reasons = [DenyReason::RecordUnavailable, DenyReason::RequestIncomplete];
-    let late = reasons
-        .iter()
-        .any(|why| row.reason.as_deref() == Some(why.as_str()));
-    late.then(|| takes_back(&row.findings)).flatten()
+    let late = reasons.map(|why| Some(why.as_str()));
+    late.contains(&row.reason.as_deref())
+        .then(|| takes_back(&row.findings))
+        .flatten()
 }
 
 /// Takes what stood at these places out of the tally.

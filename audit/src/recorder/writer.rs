@@ -169,7 +169,6 @@ impl Writer {
         let unasked = self.records.len().saturating_sub(answers.len());
         for (place, answer) in answers.into_iter().enumerate() {
             let Some(asking) = answer else { continue };
-            let why = self.why_left(&asking);
             let result = match &outcome {
                 Ok(first) => Ok(Sequence(first + place as u64)),
                 Err(refusal) => Err(refusal.clone()),
@@ -177,6 +176,7 @@ impl Writer {
             // Whoever stopped waiting let nothing go.
             if let Err(Ok(_)) = asking.answer.send(result) {
                 let record = self.records.get(unasked + place);
+                let why = self.why_left(asking.since);
                 late.extend(record.and_then(|record| correction(record, why)));
             }
         }
@@ -237,7 +237,7 @@ impl Writer {
             // The end of the chain may have been waited for: only now it shows who is still there.
             for (entry, answer) in entries.iter_mut().zip(answers) {
                 if let Some(left) = answer.as_ref().filter(|asking| asking.answer.is_closed()) {
-                    tell_late(entry, self.why_left(left));
+                    tell_late(entry, self.why_left(left.since));
                 }
             }
             self.seal_all(tail.head, unasked.into_iter().chain(entries));
@@ -300,9 +300,9 @@ impl Writer {
         self.tally.figures(0)
     }
 
-    /// Why somebody waits no more: the sink was too slow for them, or they went away by themselves.
-    fn why_left(&self, asking: &Asking) -> DenyReason {
-        if asking.since.elapsed() < self.settings.deadline {
+    /// Why somebody waits no more who asked then: the sink was too slow for them, or they went away by themselves.
+    fn why_left(&self, asked: Moment) -> DenyReason {
+        if asked.elapsed() < self.settings.deadline {
             DenyReason::RequestIncomplete
         } else {
             DenyReason::RecordUnavailable

@@ -18,6 +18,14 @@ fn impatient() -> RecorderSettings {
     }
 }
 
+/// What stands of requests.
+fn requests(log: &MemoryLog) -> Vec<Entry> {
+    let entries = log.records().into_iter().map(|record| record.entry);
+    entries
+        .filter(|entry| entry.event == Event::Request)
+        .collect()
+}
+
 async fn until(what: &str, mut is: impl FnMut() -> bool) {
     for _ in 0..1000 {
         if is() {
@@ -101,13 +109,9 @@ async fn what_was_refused_while_the_chain_was_waited_for_is_written_as_denied() 
     recorder.record(allowed()).await.unwrap_err();
     drop(go);
     owner.close(PATIENCE);
-    let records = log.records();
-    let of_it: Vec<_> = records
-        .iter()
-        .filter(|one| one.entry.event == Event::Request)
-        .collect();
+    let of_it = requests(&log);
     assert_eq!(of_it.len(), 1);
-    assert_eq!(of_it[0].entry.verdict, Some(VerdictWord::Deny));
+    assert_eq!(of_it[0].verdict, Some(VerdictWord::Deny));
 }
 
 /// A program that resets what it asked for says nothing of the sink: that it was lost would be a false alarm.
@@ -122,18 +126,13 @@ async fn who_goes_away_by_themselves_is_not_told_as_a_lost_record() {
     asked.await.unwrap_err();
     drop(go);
     owner.close(PATIENCE);
-    let records = log.records();
-    let of_it: Vec<_> = records
-        .iter()
-        .map(|record| &record.entry)
-        .filter(|entry| entry.event == Event::Request)
-        .collect();
+    let of_it = requests(&log);
     assert_eq!(of_it.len(), 1, "{of_it:?}");
     assert_eq!(of_it[0].verdict, Some(VerdictWord::Deny));
     let reason = gig_policy::DenyReason::RequestIncomplete;
     assert_eq!(of_it[0].reason, Some(reason));
     assert!(
-        records
+        log.records()
             .iter()
             .all(|record| record.entry.event != Event::AuditGap)
     );
@@ -150,15 +149,10 @@ async fn what_was_refused_while_it_was_written_is_set_right() {
     // Also where nothing comes any more.
     drop(go);
     owner.close(PATIENCE);
-    let records = log.records();
-    let of_it: Vec<_> = records
-        .iter()
-        .map(|record| &record.entry)
-        .filter(|entry| entry.event == Event::Request)
-        .collect();
+    let of_it = requests(&log);
     assert_eq!(of_it.len(), 2, "{of_it:?}");
     assert_eq!(of_it[0].verdict, Some(VerdictWord::Allow));
-    let right = of_it[1];
+    let right = &of_it[1];
     assert_eq!(right.verdict, Some(VerdictWord::Deny));
     assert_eq!(
         right.reason,
