@@ -62,6 +62,12 @@ pub(crate) fn uncover() {
 
 fn lay_over() -> io::Result<()> {
     sys::unshare_mounts()?;
+    mount_fresh()
+}
+
+/// A /proc of this pid namespace's own over the one that is there, in a mount namespace of one's own: nobody else
+/// sees it.
+pub(crate) fn mount_fresh() -> io::Result<()> {
     let apart = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", apart)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;

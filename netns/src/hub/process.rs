@@ -14,7 +14,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, Signal, WaitOptions, getrlimit, pidfd_send_signal,
     setrlimit, waitpid,
@@ -152,7 +151,8 @@ fn build(settings: &HubSettings) -> Result<(State, Listeners), Failure> {
     rustix::thread::set_no_new_privs(true)
         .and_then(|()| rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable))
         .map_err(|error| Failure::io(Step::Identity, &error.into()))?;
-    mount_proc().map_err(|error| Failure::io(Step::Proc, &error))?;
+    // Of the hub's own pid namespace.
+    covered::mount_fresh().map_err(|error| Failure::io(Step::Proc, &error))?;
     set_parameters().map_err(|error| Failure::io(Step::Sysctl, &error))?;
     let files = raise_file_limit().map_err(|error| Failure::io(Step::Identity, &error))?;
     let plan = HubPlan::new(settings)
@@ -185,17 +185,6 @@ fn raise_file_limit() -> io::Result<Rlimit> {
     };
     setrlimit(Resource::Nofile, raised)?;
     Ok(before)
-}
-
-/// A /proc of the hub's own pid namespace, over the host's.
-fn mount_proc() -> io::Result<()> {
-    mount_change(
-        "/",
-        MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC,
-    )?;
-    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    mount("proc", "/proc", "proc", flags, None)?;
-    Ok(())
 }
 
 /// Parameters of the hub's own network namespace.
