@@ -253,7 +253,8 @@ fn is_proven(headers: &HeaderMap, key: &HeaderValue) -> bool {
         && accepted.is_some_and(|accepted| accepted.as_bytes() == proof(key).as_bytes())
 }
 
-/// The handshake's key, where it is one of the only version that there is (RFC 6455 §4.1): the program's, or, as HTTP/2 has none (RFC 8441 §5), one of ours.
+/// The handshake's key, where it is one of the only version that there is (RFC 6455 §4.1): the program's, or, as
+/// HTTP/2 has none (RFC 8441 §5), one of ours.
 fn key<B>(request: &Request<B>, extended: bool) -> Result<HeaderValue, Failure> {
     if !extended {
         let malformed = || Failure::new(Side::Downstream, DenyReason::MalformedRequest);

@@ -361,13 +361,7 @@ async fn a_refused_upgrade_leaves_no_raw_pipe() {
         .origin("api.test:80", &origin)
         .lab();
     let mut stream = lab.connect(Way::to("api.test", 80)).await;
-    stream
-        .write_all(
-            b"GET /socket HTTP/1.1\r\nHost: api.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
-        )
-        .await
-        .unwrap();
+    stream.write_all(HANDSHAKE).await.unwrap();
     assert!(read_head(&mut stream).await.starts_with("HTTP/1.1 403"));
     let mut body = [0; 2];
     stream.read_exact(&mut body).await.unwrap();
