@@ -26,6 +26,7 @@ mod bare;
 pub mod body;
 pub mod capture;
 pub mod coding;
+mod comments;
 pub(crate) mod digested;
 mod exact;
 pub mod forms;

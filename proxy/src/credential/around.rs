@@ -4,6 +4,7 @@
 //! be told, or no way of writing it keeps it what it is, it is not placed. Nothing is followed where no value needs it.
 
 use super::{
+    comments::{self, Comments},
     markup::{self, Markup},
     nested::{self, Nested},
     parts::{Holds, Parts, Spot},
@@ -13,10 +14,29 @@ use super::{
 
 /// Follows one body.
 #[derive(Debug)]
-pub(super) enum Around {
+pub(super) struct Around {
+    care: Care,
+    place: Place,
+}
+
+/// What of it is followed.
+#[derive(Debug)]
+enum Place {
     Json(Nested),
     Markup(Markup),
+    Comments(Comments),
     Text(Quoted),
+    /// No value needs it.
+    Any,
+}
+
+/// For what some value has to be written with care.
+#[derive(Debug, Clone, Copy, Default)]
+struct Care {
+    json: bool,
+    markup: bool,
+    comments: bool,
+    text: bool,
 }
 
 /// Why a value is not placed.
@@ -28,23 +48,57 @@ pub(super) enum Unplaced {
     Ends,
 }
 
-impl Around {
-    /// For a body whose values are written as `escape` says.
-    pub(super) fn of(escape: Escape) -> Self {
-        match escape {
-            Escape::Json => Self::Json(Nested::of_json()),
-            Escape::Percent => Self::Json(Nested::of_form()),
-            Escape::Markup => Self::Markup(Markup::new()),
-            Escape::Raw => Self::Text(Quoted::CLOSED),
+impl Care {
+    fn and(self, value: &[u8]) -> Self {
+        Self {
+            json: self.json || nested::needs_care(value),
+            markup: self.markup || markup::has_marks(value),
+            comments: self.comments || comments::needs_care(value),
+            text: self.text || quoted::needs_care(value),
         }
+    }
+
+    /// What is followed in what `escape` is for.
+    fn place(self, escape: Escape) -> Place {
+        match escape {
+            Escape::Json if self.json => Place::Json(Nested::of_json()),
+            Escape::Percent if self.json => Place::Json(Nested::of_form()),
+            Escape::Markup if self.markup => Place::Markup(Markup::new()),
+            Escape::Markup if self.comments => Place::Comments(Comments::new()),
+            Escape::Raw if self.text => Place::Text(Quoted::CLOSED),
+            _ => Place::Any,
+        }
+    }
+}
+
+impl Around {
+    /// For a body where these values are written as `escape` says; `None` where none of them needs it.
+    pub(super) fn of<'a>(escape: Escape, values: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
+        let around = Self::in_parts(escape, values)?;
+        (!matches!(around.place, Place::Any)).then_some(around)
+    }
+
+    /// The same for a body whose parts may be of any kind.
+    pub(super) fn in_parts<'a>(
+        escape: Escape,
+        values: impl Iterator<Item = &'a [u8]>,
+    ) -> Option<Self> {
+        let care = values.fold(Care::default(), Care::and);
+        let any = care.json || care.markup || care.comments || care.text;
+        any.then(|| Self {
+            care,
+            place: care.place(escape),
+        })
     }
 
     /// Takes the next octets.
     pub(super) fn read(&mut self, octets: &[u8]) {
-        match self {
-            Self::Json(nested) => nested.read(octets),
-            Self::Markup(markup) => markup.read(octets),
-            Self::Text(quoted) => quoted.read(octets),
+        match &mut self.place {
+            Place::Json(nested) => nested.read(octets),
+            Place::Markup(markup) => markup.read(octets),
+            Place::Comments(comments) => comments.read(octets),
+            Place::Text(quoted) => quoted.read(octets),
+            Place::Any => {}
         }
     }
 
@@ -55,7 +109,7 @@ impl Around {
             return self.read(octets);
         };
         // What is over does not matter any more.
-        *self = Self::of(in_part(spot, Escape::Raw));
+        self.place = self.care.place(in_part(spot, Escape::Raw));
         let from = octets.len().saturating_sub(end.saturating_sub(turn));
         self.read(octets.get(from..).unwrap_or_default());
     }
@@ -70,16 +124,21 @@ impl Around {
         value: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), Unplaced> {
-        match self {
-            Self::Json(nested) if nested::needs_care(value) => {
+        match &self.place {
+            Place::Json(nested) if nested::needs_care(value) => {
                 let depth = nested.depth().ok_or(Unplaced::Unclear)?;
                 nested::write(escape, depth, value, out);
             }
-            Self::Markup(markup) => markup.write(value, out).map_err(|_| Unplaced::Ends)?,
-            Self::Text(quoted) if quoted.is_open() && quoted::needs_care(value) => {
+            Place::Markup(markup) => markup.write(value, out).map_err(|_| Unplaced::Ends)?,
+            Place::Comments(comments) if comments.is_open() && comments::needs_care(value) => {
                 return Err(Unplaced::Ends);
             }
-            Self::Json(_) | Self::Text(_) => escape.write(value, out),
+            Place::Text(quoted) if quoted.is_open() && quoted::needs_care(value) => {
+                return Err(Unplaced::Ends);
+            }
+            Place::Json(_) | Place::Comments(_) | Place::Text(_) | Place::Any => {
+                escape.write(value, out);
+            }
         }
         Ok(())
     }
@@ -93,19 +152,4 @@ pub(super) const fn in_part(spot: Spot, otherwise: Escape) -> Escape {
         Holds::Form => Escape::Percent,
         Holds::Text | Holds::Binary => otherwise,
     }
-}
-
-/// Whether it matters for a value what stands around it in a body of this kind.
-pub(super) fn needs_care(escape: Escape, value: &[u8]) -> bool {
-    match escape {
-        Escape::Json | Escape::Percent => nested::needs_care(value),
-        Escape::Markup => markup::needs_care(value),
-        Escape::Raw => quoted::needs_care(value),
-    }
-}
-
-/// The same for a body whose parts may be of any kind.
-pub(super) fn needs_care_in_parts(value: &[u8]) -> bool {
-    // It includes all others.
-    markup::needs_care(value)
 }

@@ -68,6 +68,12 @@ impl Markup {
         }
     }
 
+    /// Whether what comes next stands in a comment.
+    #[cfg(test)]
+    pub(super) fn is_comment(&self) -> bool {
+        self.place == Place::Comment
+    }
+
     /// Appends `value` as it is written here.
     ///
     /// # Errors
@@ -276,11 +282,13 @@ impl Markup {
 
 /// Whether a value means something else in some place of a document than what it is.
 pub(super) fn needs_care(value: &[u8]) -> bool {
+    has_marks(value) || super::comments::needs_care(value)
+}
+
+/// The same of a place that is no comment.
+pub(super) fn has_marks(value: &[u8]) -> bool {
     let special = |octet: &u8| matches!(octet, b'&' | b'<' | b'>' | b']');
-    super::quoted::needs_care(value)
-        || value.iter().any(special)
-        || memmem::find(value, b"--").is_some()
-        || value.ends_with(b"-")
+    super::quoted::needs_care(value) || value.iter().any(special)
 }
 
 /// What an entity at the beginning of these stands for, and its length; `None` where it is not whole, or may be the

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{
-    around::{Around, in_part, needs_care, needs_care_in_parts},
+    around::{Around, in_part},
     exact::Exact,
     media::Beginning,
     needles::SHORTEST,
@@ -79,7 +79,7 @@ impl Swap {
                 .any(|(spelling, _)| spelling.first() == Some(&octet));
         }
         let (spellings, stands_for) = spellings.into_iter().unzip();
-        let careful = any_value(&replacements, |value| needs_care(escape, value));
+        let around = Around::of(escape, values(&replacements));
         Self {
             firsts,
             spellings: Exact::new(spellings),
@@ -90,7 +90,7 @@ impl Swap {
             tally: Arc::clone(tally),
             held: Vec::new(),
             parts: None,
-            around: careful.then(|| Around::of(escape)),
+            around,
             room: Room::default(),
         }
     }
@@ -107,8 +107,7 @@ impl Swap {
     #[must_use]
     pub fn in_parts(mut self, boundary: &Arc<[u8]>) -> Self {
         self.parts = Some(Parts::of(boundary));
-        let careful = any_value(&self.replacements, needs_care_in_parts);
-        self.around = careful.then(|| Around::of(self.escape));
+        self.around = Around::in_parts(self.escape, values(&self.replacements));
         self
     }
 
@@ -319,12 +318,13 @@ impl Rewrite for Swap {
     }
 }
 
-/// Whether some value is such a one.
-fn any_value(replacements: &[Swappable], such: impl Fn(&[u8]) -> bool) -> bool {
-    replacements.iter().any(|swappable| match swappable {
-        Swappable::Ready(replacement) => replacement.value().is_ok_and(&such),
-        Swappable::Unavailable(_) => false,
-    })
+/// Those that there are now.
+fn values(replacements: &[Swappable]) -> impl Iterator<Item = &[u8]> {
+    let ready = replacements.iter().filter_map(|swappable| match swappable {
+        Swappable::Ready(replacement) => Some(replacement),
+        Swappable::Unavailable(_) => None,
+    });
+    ready.filter_map(|replacement| replacement.value().ok())
 }
 
 /// What would end a field of a part's head, or a quoted word in it.
