@@ -113,7 +113,10 @@ pub enum ChainFault {
         why: CheckpointFault,
     },
     /// Keys were named, and nothing is signed.
-    #[error("no checkpoint is signed by a key that was named, or by any")]
+    #[error(
+        "nothing of this chain is signed, so no key that was named vouches for it: what was written in the last \
+         minutes may not be signed yet; anything else was taken away"
+    )]
     Unsigned,
     /// The predecessor named is not the line before.
     #[error("the record before it was replaced: expected prev {expected}, found {found}")]

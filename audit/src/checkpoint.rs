@@ -43,6 +43,9 @@ pub struct Checkpoint {
     pub last: u64,
     /// The hash of the last record.
     pub hash: ChainHash,
+    /// Up to here another run wrote, which ended without signing: who signs vouches for what it found.
+    #[serde(default)]
+    pub inherited: Option<u64>,
     /// Places that were removed, in order: first and last of each run.
     #[serde(default)]
     pub pruned: Vec<(u64, u64)>,
@@ -63,20 +66,46 @@ pub(crate) struct Statement {
     pub(crate) first: u64,
     pub(crate) last: u64,
     pub(crate) hash: ChainHash,
+    pub(crate) inherited: Option<u64>,
     pub(crate) pruned: Vec<(u64, u64)>,
     pub(crate) kept: Option<ChainHash>,
 }
 
 impl Statement {
-    /// That everything behind `covered` up to `head` is there; `None` where that is signed already.
-    pub(crate) fn of_all_behind(covered: u64, head: Head) -> Option<Self> {
+    /// That everything behind `covered` up to `head` is there, of which who signs found what stands up to `began`;
+    /// `None` where that is signed already.
+    pub(crate) fn of_all_behind(covered: u64, head: Head, began: u64) -> Option<Self> {
         (covered < head.seq).then(|| Self {
             first: covered + 1,
             last: head.seq,
             hash: head.hash,
+            inherited: (covered < began).then(|| began.min(head.seq)),
             pruned: Vec::new(),
             kept: None,
         })
+    }
+}
+
+/// Where who signs began to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Began {
+    /// Behind this place.
+    pub(crate) behind: u64,
+    /// Beside an appliance, which signs what it wrote itself.
+    pub(crate) beside: bool,
+}
+
+impl Began {
+    /// At the beginning, alone.
+    pub(crate) const FIRST: Self = Self {
+        behind: 0,
+        beside: false,
+    };
+
+    /// What it signs of all behind `covered` up to `head`.
+    pub(crate) fn statement(self, covered: u64, head: Head) -> Option<Statement> {
+        let leaves = self.beside && covered < self.behind;
+        Statement::of_all_behind(covered, head, self.behind).filter(|_| !leaves)
     }
 }
 
@@ -125,6 +154,7 @@ pub(crate) fn sign(
         first,
         last,
         hash,
+        inherited,
         pruned,
         kept,
     } = statement;
@@ -142,6 +172,9 @@ pub(crate) fn sign(
     put(format_args!(
         ",\"first\":{first},\"last\":{last},\"hash\":\"{hash}\""
     ));
+    if let Some(inherited) = inherited {
+        put(format_args!(",\"inherited\":{inherited}"));
+    }
     if let Some(kept) = kept {
         let runs: Vec<_> = pruned.iter().map(|(a, b)| format!("[{a},{b}]")).collect();
         put(format_args!(

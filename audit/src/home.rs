@@ -53,7 +53,9 @@ impl Home {
     ) -> Result<Box<dyn Store>, OpenHomeError> {
         Ok(match self {
             // One appliance has the data directory that the file is in.
-            Self::Sqlite(path) => Box::new(SqliteStore::open_signing(path, node, Some(key))?),
+            Self::Sqlite(path) => {
+                Box::new(SqliteStore::open_signing(path, node, Some(key), serves)?)
+            }
             Self::Postgres(record) => Box::new(record.write(node, key, serves)?),
         })
     }

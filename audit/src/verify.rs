@@ -15,6 +15,7 @@ use thiserror::Error;
 use crate::{
     chain::{self, ChainFault, Head},
     checkpoint::{Prover, Segments},
+    deed::Deed,
     event::Event,
     log::lines::{Line, Lines},
     record::Record,
@@ -36,6 +37,8 @@ pub struct Verified {
     pub gaps: u64,
     /// Sandboxes that began and did not end: still running, killed with gig, or cut off.
     pub unended: Vec<SandboxId>,
+    /// Sandboxes, of this chain or another, that are said to be lost together with their node.
+    pub lost: Vec<SandboxId>,
     /// What checkpoints vouch for; `None` where there are none.
     pub signed: Option<Signed>,
 }
@@ -49,6 +52,8 @@ pub struct Signed {
     pub covered: u64,
     /// Records that were removed, as the checkpoints say.
     pub pruned: u64,
+    /// Records that one run wrote and did not sign, and another found and signed.
+    pub inherited: u64,
     /// Who signed.
     pub keys: Vec<PublicKey>,
 }
@@ -83,6 +88,7 @@ pub struct Verifier {
     times: Option<(String, String)>,
     gaps: u64,
     running: BTreeSet<SandboxId>,
+    lost: Vec<SandboxId>,
 }
 
 /// Of a chain without checkpoints.
@@ -101,6 +107,7 @@ impl Verifier {
             times: None,
             gaps: 0,
             running: BTreeSet::new(),
+            lost: Vec::new(),
         }
     }
 
@@ -119,6 +126,7 @@ impl Verifier {
             (Event::SandboxExit, Some(id)) => {
                 self.running.remove(&id);
             }
+            (_, Some(id)) if record.entry.deed == Some(Deed::SandboxLost) => self.lost.push(id),
             _ => {}
         }
         let last = record.time.clone();
@@ -146,6 +154,7 @@ impl Verifier {
             checkpoints: segments.count(),
             covered: segments.covered(),
             pruned: segments.pruned(),
+            inherited: segments.inherited(),
             keys: segments.keys().iter().copied().collect(),
         });
         Ok(Verified {
@@ -153,6 +162,7 @@ impl Verifier {
             times: self.times,
             gaps: self.gaps,
             unended: self.running.into_iter().collect(),
+            lost: self.lost,
             signed,
         })
     }

@@ -78,7 +78,7 @@ fn write(path: &Path, key: Arc<SigningKey>, count: u64) {
         lines += &line;
         prev = hash;
     }
-    let mut store = SqliteStore::open_signing(path, "n", Some(key)).unwrap();
+    let mut store = SqliteStore::open_signing(path, "n", Some(key), true).unwrap();
     store.begin().unwrap();
     let group = Group {
         records: &records,

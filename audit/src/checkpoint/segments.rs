@@ -28,6 +28,8 @@ pub(crate) struct Segment {
     pub(crate) last: u64,
     /// Of the last record.
     pub(crate) hash: ChainHash,
+    /// Up to here who signed it found it.
+    pub(crate) inherited: Option<u64>,
     /// Runs of removed places, in order, none touching the next.
     pub(crate) pruned: Vec<(u64, u64)>,
     /// Digest of what is kept; only where something was removed.
@@ -41,6 +43,7 @@ impl Segment {
             first: said.first,
             last: said.last,
             hash: said.hash,
+            inherited: said.inherited,
             pruned: said.pruned.clone(),
             kept: said.kept,
         };
@@ -57,7 +60,8 @@ impl Segment {
             next = last.saturating_add(2);
         }
         let is_said = self.pruned.is_empty() == self.kept.is_none();
-        is_said && self.first > 0 && self.first <= self.last
+        let within = |place: u64| self.first <= place && place <= self.last;
+        is_said && self.inherited.is_none_or(within) && self.first > 0 && self.first <= self.last
     }
 
     /// Whether nothing is left of it.
@@ -150,7 +154,7 @@ impl Segments {
         let Some(known) = found.ok().and_then(|place| self.all.get_mut(place)) else {
             return false;
         };
-        let same = (known.last, known.hash) == (last, hash);
+        let same = (known.last, known.hash, known.inherited) == (last, hash, segment.inherited);
         let more = known.pruned.iter().all(|run| covers(&segment.pruned, *run));
         let fits = same && more && segment.kept.is_some();
         if fits {
@@ -176,6 +180,13 @@ impl Segments {
     pub fn pruned(&self) -> u64 {
         let runs = self.all.iter().flat_map(|segment| &segment.pruned);
         runs.map(|(first, last)| last - first + 1).sum()
+    }
+
+    /// How many records were written by a run that ended without signing them, and signed by another.
+    #[must_use]
+    pub fn inherited(&self) -> u64 {
+        let found = |segment: &Segment| segment.inherited.map(|last| last + 1 - segment.first);
+        self.all.iter().filter_map(found).sum()
     }
 
     /// Whether a record was removed.

@@ -86,6 +86,7 @@ fn statement(segment: &[Record], goes: &[u64]) -> Statement {
         first: segment[0].seq,
         last: last.seq,
         hash: last.hash,
+        inherited: None,
         kept: (!pruned.is_empty()).then(|| kept.finish()),
         pruned,
     }

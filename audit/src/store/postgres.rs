@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     chain::{self, Head},
-    checkpoint::Segments,
+    checkpoint::{Began, Segments},
     clock::Moment,
     search::{posting::BLOCK, walk::key_of},
     signing::SigningKey,
@@ -58,6 +58,7 @@ pub struct PostgresStore {
     head: Head,
     /// What the database says is the end.
     found: Head,
+    began: Began,
     /// Both are the same, and nobody else has written since, as far as is known.
     settled: bool,
     wrote: bool,
@@ -90,7 +91,12 @@ impl PostgresRecord {
             });
         };
         let chain = session.chain;
-        let chores = PostgresChores::new(self, (chain, Arc::clone(&writer.node)), Arc::clone(&key));
+        let began = Began {
+            behind: head.seq,
+            beside: !serves,
+        };
+        let whose = (chain, Arc::clone(&writer.node));
+        let chores = PostgresChores::new(self, whose, Arc::clone(&key), began);
         let upkeep = Upkeep::start(Box::new(chores)).map_err(OpenRecordError::Thread)?;
         upkeep.appended(head.seq);
         Ok(PostgresStore {
@@ -102,6 +108,7 @@ impl PostgresRecord {
             lost: None,
             chain,
             head,
+            began,
             found: head,
             settled: true,
             wrote: false,
@@ -294,7 +301,7 @@ impl PostgresStore {
 
     /// Everything that was appended is to be indexed and signed.
     fn tell_upkeep(&self, group: &Group<'_>) {
-        self.upkeep.appended(self.head.seq);
+        self.upkeep.wrote(self.head);
         let ends = |record: &&crate::Record| (record.seq + 1).is_multiple_of(u64::from(BLOCK));
         for record in group.records.iter().filter(ends) {
             self.upkeep.seal(Head {
@@ -357,14 +364,15 @@ impl Store for PostgresStore {
         }
         let mut ends = self.upkeep.end();
         ends.push(self.head);
-        let (chain, node, key) = (
+        let (chain, node, key, began) = (
             self.chain,
             Arc::clone(&self.writer.node),
             Arc::clone(&self.key),
+            self.began,
         );
         let signed = ends.into_iter().try_for_each(|end| {
             self.ask("sign", |session| {
-                seal::seal(&session.link, (chain, &node), &key, end)
+                seal::seal(&session.link, (chain, &node), &key, (end, began))
             })
         });
         if let Err(error) = signed {

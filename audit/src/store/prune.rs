@@ -284,6 +284,7 @@ impl Left {
             first: segment.first,
             last: segment.last,
             hash: segment.hash,
+            inherited: segment.inherited,
             kept: Some(kept.finish()),
             pruned,
         };

@@ -22,7 +22,7 @@ use rusqlite::{
 
 use crate::{
     chain::{self, Head},
-    checkpoint::Segments,
+    checkpoint::{Began, Segments},
     record::{ChainHash, Record},
     search::{posting::BLOCK, walk::key_of},
     signing::SigningKey,
@@ -51,6 +51,7 @@ pub struct SqliteStore {
     chain: u32,
     node: Arc<str>,
     head: Head,
+    began: Began,
     key: Option<Arc<SigningKey>>,
     /// Something was written, and `head` is its end.
     wrote: bool,
@@ -74,11 +75,11 @@ impl SqliteStore {
     /// When it cannot be opened or made, or holds something other than audit records, or its end is
     /// not the record it should be.
     pub fn open(path: &Path, node: &str) -> Result<Self, OpenSqliteError> {
-        Self::open_signing(path, node, None)
+        Self::open_signing(path, node, None, true)
     }
 
-    /// As [`SqliteStore::open`]; with a key, what is written is signed: every 4,096 records, and at
-    /// the end.
+    /// As [`SqliteStore::open`]; with a key, what is written is signed: every 4,096 records, some minutes after it
+    /// was written, and at the end. `serves`: not as a command beside an appliance.
     ///
     /// # Errors
     /// As [`SqliteStore::open`].
@@ -86,6 +87,7 @@ impl SqliteStore {
         path: &Path,
         node: &str,
         key: Option<Arc<SigningKey>>,
+        serves: bool,
     ) -> Result<Self, OpenSqliteError> {
         let not_found = |source| OpenSqliteError::File {
             path: path.to_owned(),
@@ -106,7 +108,11 @@ impl SqliteStore {
             });
         };
         let node: Arc<str> = node.into();
-        let chores = SqliteChores::new(path, (chain, Arc::clone(&node)), key.clone());
+        let began = Began {
+            behind: head.seq,
+            beside: !serves,
+        };
+        let chores = SqliteChores::new(path, (chain, Arc::clone(&node)), key.clone(), began);
         let upkeep = Upkeep::start(Box::new(chores)).map_err(not_found)?;
         upkeep.appended(head.seq);
         Ok(Self {
@@ -115,6 +121,7 @@ impl SqliteStore {
             chain,
             node,
             head,
+            began,
             key,
             wrote: false,
             held: false,
@@ -321,7 +328,7 @@ impl Store for SqliteStore {
                 seq: last.seq,
                 hash: last.hash,
             };
-            self.upkeep.appended(last.seq);
+            self.upkeep.wrote(self.head);
             self.wrote = true;
         }
         if self.key.is_some() {
@@ -350,11 +357,11 @@ impl Store for SqliteStore {
         };
         let mut ends = self.upkeep.end();
         ends.push(self.head);
-        let whose = (self.chain, &*self.node);
+        let (whose, began) = ((self.chain, &*self.node), self.began);
         let patient = self.connection.busy_handler(Some(wait_a_little));
         let signed = patient.and_then(|()| {
             ends.into_iter()
-                .try_for_each(|end| seal::seal(&mut self.connection, whose, &key, end))
+                .try_for_each(|end| seal::seal(&mut self.connection, whose, &key, (end, began)))
         });
         if let Err(error) = signed {
             tracing::warn!(%error, "the end of the record is not signed; the next checkpoint covers it");

@@ -10,11 +10,12 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread::JoinHandle,
+    time::Duration,
 };
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::{chain::Head, store::StoreError};
+use crate::{chain::Head, clock::Moment, store::StoreError};
 
 /// How a database does it.
 pub(super) trait Chores: Send {
@@ -55,14 +56,22 @@ struct State {
     closing: bool,
     /// Ends of segments that are not signed yet.
     seals: Vec<Head>,
+    /// The last record of a segment that has not ended, and since when one is waiting.
+    unsigned: Option<(Head, Moment)>,
 }
 
 impl Upkeep {
     pub(super) fn start(chores: Box<dyn Chores>) -> io::Result<Self> {
+        Self::signing(chores, SIGNED_WITHIN)
+    }
+
+    /// What is written is signed within this time, where no segment has ended by then.
+    fn signing(chores: Box<dyn Chores>, within: Duration) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let worker = Worker {
             chores,
             shared: Arc::clone(&shared),
+            within,
             failing: false,
         };
         let thread = std::thread::Builder::new()
@@ -81,6 +90,21 @@ impl Upkeep {
             self.shared.state.lock().work = true;
             self.shared.wake.notify_one();
         }
+    }
+
+    /// We wrote as far as this.
+    pub(super) fn wrote(&self, head: Head) {
+        self.appended(head.seq);
+        let mut state = self.shared.state.lock();
+        let since = match &state.unsigned {
+            Some((_, since)) => *since,
+            None => {
+                // Who waits for work waits no longer than for this.
+                self.shared.wake.notify_one();
+                Moment::now()
+            }
+        };
+        state.unsigned = Some((head, since));
     }
 
     /// A segment ends here: it is to be signed.
@@ -113,6 +137,7 @@ impl Drop for Upkeep {
 struct Worker {
     chores: Box<dyn Chores>,
     shared: Arc<Shared>,
+    within: Duration,
     failing: bool,
 }
 
@@ -121,7 +146,19 @@ impl Worker {
         loop {
             let mut state = self.shared.state.lock();
             while !state.work && !state.closing {
-                self.shared.wake.wait(&mut state);
+                let Some((head, since)) = state.unsigned else {
+                    self.shared.wake.wait(&mut state);
+                    continue;
+                };
+                let left = self.within.saturating_sub(since.elapsed());
+                if left.is_zero() {
+                    // A segment ends where nobody ended it.
+                    state.unsigned = None;
+                    state.seals.push(head);
+                    state.work = true;
+                } else {
+                    self.shared.wake.wait_for(&mut state, left);
+                }
             }
             state.work = false;
             if state.closing {
@@ -162,10 +199,66 @@ impl Worker {
             };
             // What cannot be signed now is tried again with the next segment, and at the end.
             self.chores.seal(head)?;
-            self.shared.state.lock().seals.remove(0);
+            let mut state = self.shared.state.lock();
+            state.seals.remove(0);
+            state.unsigned.take_if(|(last, _)| last.seq <= head.seq);
         }
     }
 }
 
+/// Whoever can write to the database, and has no key, could change what is not signed; a checkpoint is as long as a
+/// record, and stays.
+const SIGNED_WITHIN: Duration = Duration::from_mins(5);
 /// How often the thread looks: four times a block.
 const RECORDS_BETWEEN: u64 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Sender, channel};
+
+    use super::*;
+    use crate::record::ChainHash;
+
+    struct Told(Sender<u64>);
+
+    impl Chores for Told {
+        fn seal(&mut self, head: Head) -> Result<(), StoreError> {
+            self.0.send(head.seq).unwrap();
+            Ok(())
+        }
+
+        fn index_next(&mut self, _: u64) -> Result<bool, StoreError> {
+            Ok(false)
+        }
+
+        fn count_next(&mut self) -> Result<bool, StoreError> {
+            Ok(false)
+        }
+    }
+
+    fn head(seq: u64) -> Head {
+        let hash = ChainHash::NONE;
+        Head { seq, hash }
+    }
+
+    #[test]
+    fn what_is_written_is_signed_soon_though_no_segment_ends() {
+        let (told, signed) = channel();
+        let within = Duration::from_millis(300);
+        let mut upkeep = Upkeep::signing(Box::new(Told(told)), within).unwrap();
+        let next = || signed.recv_timeout(Duration::from_secs(60)).unwrap();
+        let begun = Moment::now();
+        upkeep.wrote(head(1));
+        upkeep.wrote(head(2));
+        assert_eq!(next(), 2);
+        assert!(begun.elapsed() >= within);
+        // An end within that time is signed at once, and is all there is to sign.
+        upkeep.wrote(head(3));
+        upkeep.seal(head(3));
+        assert_eq!(next(), 3);
+        upkeep.wrote(head(4));
+        assert_eq!(next(), 4);
+        assert_eq!(upkeep.end(), []);
+        assert!(signed.try_recv().is_err());
+    }
+}

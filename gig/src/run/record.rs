@@ -121,7 +121,7 @@ fn open_store(
             "the record of a fleet is written by gig serve; a run's is kept in a file: name one"
         ),
         RecordPlace::Sqlite(path) => {
-            let store = SqliteStore::open_signing(path, node, signing_key());
+            let store = SqliteStore::open_signing(path, node, signing_key(), true);
             let store = store.with_context(|| failed(path))?;
             (Box::new(store), Some(path.clone()))
         }

@@ -8,6 +8,7 @@ use gig_postgres::{Link, LinkError};
 use super::{PostgresLog, PostgresRecord, drawer, seal::seal, session::get};
 use crate::{
     chain::Head,
+    checkpoint::Began,
     counts::{
         counting::{Memory, count_some},
         removing::{Swept, sweep},
@@ -27,6 +28,7 @@ pub(super) struct PostgresChores {
     chain: u32,
     node: Arc<str>,
     key: Arc<SigningKey>,
+    began: Began,
     link: Option<Link>,
     /// Counts.
     log: Option<PostgresLog>,
@@ -41,12 +43,14 @@ impl PostgresChores {
         record: &PostgresRecord,
         (chain, node): (u32, Arc<str>),
         key: Arc<SigningKey>,
+        began: Began,
     ) -> Self {
         Self {
             record: record.clone(),
             chain,
             node,
             key,
+            began,
             link: None,
             log: None,
             swept: Swept::default(),
@@ -75,8 +79,10 @@ impl PostgresChores {
 impl Chores for PostgresChores {
     fn seal(&mut self, head: Head) -> Result<(), StoreError> {
         let (node, key) = (Arc::clone(&self.node), Arc::clone(&self.key));
-        let chain = self.chain;
-        self.ask("sign", |link| seal(link, (chain, &node), &key, head))
+        let (chain, began) = (self.chain, self.began);
+        self.ask("sign", |link| {
+            seal(link, (chain, &node), &key, (head, began))
+        })
     }
 
     fn index_next(&mut self, end: u64) -> Result<bool, StoreError> {

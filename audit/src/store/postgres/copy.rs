@@ -13,6 +13,7 @@ use thiserror::Error;
 
 use super::{PostgresLog, PostgresRecord, seal::alone};
 use crate::{
+    checkpoint::Began,
     search::walk::{Chain, Shelf, key_of},
     store::{
         StoreError,
@@ -61,7 +62,7 @@ impl PostgresRecord {
         log.release()?;
         drop(file);
         for Chain { chain, node, head } in chains {
-            let mut chores = SqliteChores::new(to, (chain, node.into()), None);
+            let mut chores = SqliteChores::new(to, (chain, node.into()), None, Began::FIRST);
             while chores.index_next(head.seq)? {
                 chores.tidy()?;
             }

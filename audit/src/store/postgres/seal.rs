@@ -7,25 +7,26 @@ use gig_postgres::{Link, LinkError};
 use super::session::get;
 use crate::{
     chain::Head,
-    checkpoint::{self, Statement},
+    checkpoint::{self, Began, Statement},
     clock::now_text,
     record::ChainHash,
     signing::SigningKey,
 };
 
-/// Signs everything up to `head`, which the caller wrote itself: what stands in the database is not
-/// believed. Nothing to do where somebody signed as far already.
+/// Signs everything up to `head`, which the caller wrote itself, or found before it began behind `began`: that is said,
+/// since what stands in the database is not believed. Nothing to do where somebody signed as far already, nor for who
+/// writes beside an appliance that will sign what it wrote itself.
 pub(super) fn seal(
     link: &Link,
     (chain, node): (u32, &str),
     key: &SigningKey,
-    head: Head,
+    (head, began): (Head, Began),
 ) -> Result<(), LinkError> {
     alone(link, chain, || {
         let look = "SELECT coalesce(max(last), 0) FROM audit_checkpoint WHERE chain = $1";
         let row = link.asked(link.client().query_one(look, &[&chain.cast_signed()]))?;
         let covered: i64 = get(link, &row, 0)?;
-        if let Some(statement) = Statement::of_all_behind(covered.cast_unsigned(), head) {
+        if let Some(statement) = began.statement(covered.cast_unsigned(), head) {
             add(link, (chain, node), key, &statement)?;
         }
         Ok(())

@@ -14,6 +14,7 @@ use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 use super::{Place, SqliteLog, database, seal::seal};
 use crate::{
     chain::Head,
+    checkpoint::Began,
     counts::{
         counting::{Memory, count_some},
         removing::{Swept, sweep},
@@ -33,6 +34,7 @@ pub(in crate::store) struct SqliteChores {
     chain: u32,
     node: Arc<str>,
     key: Option<Arc<SigningKey>>,
+    began: Began,
     log: Option<SqliteLog>,
     /// Since when nothing that is too old is counted any more.
     swept: Swept,
@@ -45,12 +47,14 @@ impl SqliteChores {
         path: &Path,
         (chain, node): (u32, Arc<str>),
         key: Option<Arc<SigningKey>>,
+        began: Began,
     ) -> Self {
         Self {
             path: path.to_owned(),
             chain,
             node,
             key,
+            began,
             log: None,
             swept: Swept::default(),
             counted: Memory::default(),
@@ -96,8 +100,8 @@ impl Chores for SqliteChores {
         let Some(key) = self.key.clone() else {
             return Ok(());
         };
-        let (chain, node) = (self.chain, Arc::clone(&self.node));
-        let signed = seal(self.connection()?, (chain, &node), &key, head);
+        let (chain, node, began) = (self.chain, Arc::clone(&self.node), self.began);
+        let signed = seal(self.connection()?, (chain, &node), &key, (head, began));
         signed.map_err(|e| self.error("sign", io::Error::other(e)))
     }
 

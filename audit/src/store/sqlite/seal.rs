@@ -6,25 +6,26 @@ use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior};
 
 use crate::{
     chain::Head,
-    checkpoint::{self, Statement},
+    checkpoint::{self, Began, Statement},
     clock::now_text,
     record::ChainHash,
     signing::SigningKey,
 };
 
-/// Signs everything up to `head`, which the caller wrote itself: what stands in the database is not
-/// believed. Nothing to do where somebody signed as far already.
+/// Signs everything up to `head`, which the caller wrote itself, or found before it began behind `began`: that is said,
+/// since what stands in the database is not believed. Nothing to do where somebody signed as far already, nor for who
+/// writes beside an appliance that will sign what it wrote itself.
 pub(super) fn seal(
     connection: &mut Connection,
     (chain, node): (u32, &str),
     key: &SigningKey,
-    head: Head,
+    (head, began): (Head, Began),
 ) -> Result<(), rusqlite::Error> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let covered: Option<u64> = transaction
         .prepare_cached("SELECT max(last) FROM checkpoint WHERE chain = ?1")?
         .query_row([chain], |row| row.get(0))?;
-    if let Some(statement) = Statement::of_all_behind(covered.unwrap_or_default(), head) {
+    if let Some(statement) = began.statement(covered.unwrap_or_default(), head) {
         add(&transaction, (chain, node), key, &statement)?;
     }
     transaction.commit()

@@ -12,6 +12,7 @@ use crate::{
 
 on_both! {
     every_4096_records_are_signed_and_so_is_the_end,
+    what_a_run_left_unsigned_the_next_signs_as_found,
     old_records_go_by_their_class_and_the_rest_stays_proved,
     an_export_with_its_checkpoints_is_proved_without_the_database,
     a_database_without_the_keys_word_is_broken_and_is_not_pruned,
@@ -101,6 +102,35 @@ async fn every_4096_records_are_signed_and_so_is_the_end(place: Place) {
     assert_eq!((signed.covered, signed.checkpoints), (9010, 4));
     let verdict = place.log().verify(&[key(2).public()]).unwrap();
     assert!(!verdict.is_whole(), "signed by another key");
+}
+
+async fn what_a_run_left_unsigned_the_next_signs_as_found(place: Place) {
+    record(&place, 5).await;
+    // As a run leaves it that was killed.
+    place.harm("DELETE FROM @checkpoint");
+    let signed = || {
+        let mut verdict = place.log().verify(&[]).unwrap();
+        verdict.chains.remove(0).outcome.unwrap().signed
+    };
+    let (recorder, owner) = place.start_as("n", false);
+    fill(&recorder, 1).await;
+    owner.close(PATIENCE);
+    drop(recorder);
+    assert_eq!(signed(), None, "the appliance's own, which may still run");
+    record(&place, 1).await;
+    let found = signed().unwrap();
+    assert_eq!((found.covered, found.inherited), (7, 6));
+    // What was signed by who wrote it stays so, and what was found as well.
+    record(&place, 3).await;
+    let (recorder, owner) = place.start_as("n", false);
+    fill(&recorder, 2).await;
+    owner.close(PATIENCE);
+    drop(recorder);
+    let found = signed().unwrap();
+    assert_eq!((found.covered, found.inherited), (12, 6));
+    pruned(&place, &in_days(4000, &[]));
+    let found = whole(&place).signed.unwrap();
+    assert_eq!((found.pruned, found.inherited), (11, 6));
 }
 
 async fn old_records_go_by_their_class_and_the_rest_stays_proved(place: Place) {

@@ -12,6 +12,7 @@ use gig_audit::{
     log::{ChainVerdict, LogVerdict, Strays},
     verify::verify_lines,
 };
+use gig_policy::SandboxId;
 use serde_json::json;
 
 use crate::{
@@ -50,7 +51,7 @@ pub(super) fn execute(args: &AuditVerifyArgs) -> anyhow::Result<ExitStatus> {
     };
     match outcome {
         Ok(verified) => {
-            let text = whole_text(&name, verified, &args.key);
+            let text = whole_text(&name, verified, (&args.key, &verified.lost));
             output::print(args.output.json, &whole_json(&name, verified), &text)?;
             Ok(ExitStatus::SUCCESS)
         }
@@ -96,8 +97,13 @@ fn tell_chains(
 ) -> anyhow::Result<ExitStatus> {
     let mut chains = Vec::new();
     let mut text = String::new();
+    let sound = verdict
+        .chains
+        .iter()
+        .filter_map(|c| c.outcome.as_ref().ok());
+    let lost: Vec<_> = sound.flat_map(|sound| sound.lost.clone()).collect();
     for chain in &verdict.chains {
-        let (document, line) = chain_told(chain, (name, places), &args.key)?;
+        let (document, line) = chain_told(chain, (name, places), (&args.key, &lost))?;
         chains.push(document);
         text += &line;
         text.push('\n');
@@ -145,12 +151,12 @@ fn tell_chains(
 fn chain_told(
     chain: &ChainVerdict,
     (name, places): (&str, Places),
-    named: &[PublicKey],
+    known: Known<'_>,
 ) -> anyhow::Result<(serde_json::Value, String)> {
     let node = chain.node.as_deref().unwrap_or_default();
     let of = format!("{name}, chain of {}", printable(node));
     let (mut document, line) = match &chain.outcome {
-        Ok(verified) => (whole_json(name, verified), whole_text(&of, verified, named)),
+        Ok(verified) => (whole_json(name, verified), whole_text(&of, verified, known)),
         Err(broken) => {
             let why = broken
                 .source()
@@ -191,16 +197,21 @@ fn whole_json(name: &str, verified: &Verified) -> serde_json::Value {
         "last_hash": verified.head.hash,
         "gaps": verified.gaps,
         "unended_sandboxes": verified.unended,
+        "lost_sandboxes": verified.lost,
         "checkpoints": verified.signed.as_ref().map(|signed| json!({
             "count": signed.checkpoints,
             "covered": signed.covered,
             "removed": signed.pruned,
+            "inherited": signed.inherited,
             "keys": signed.keys,
         })),
     })
 }
 
-fn whole_text(name: &str, verified: &Verified, named: &[PublicKey]) -> String {
+/// Keys that were named, and sandboxes that some chain says were lost with their node.
+type Known<'a> = (&'a [PublicKey], &'a [SandboxId]);
+
+fn whole_text(name: &str, verified: &Verified, (named, lost): Known<'_>) -> String {
     let Some((first, last)) = &verified.times else {
         return format!("{name}: whole, and empty");
     };
@@ -218,14 +229,22 @@ fn whole_text(name: &str, verified: &Verified, named: &[PublicKey]) -> String {
             verified.gaps
         );
     }
-    if let Some(signed) = &verified.signed {
-        text += &signed_text(signed, verified.head.seq, named);
-    }
+    text += &match &verified.signed {
+        Some(signed) => signed_text(signed, verified.head.seq, named),
+        None => "\n  none of these records is signed: whoever can write to them could have written all of them anew"
+            .to_owned(),
+    };
     for sandbox in &verified.unended {
-        text += &format!(
-            "\n  sandbox {sandbox} began and has no end: it still runs, was killed together with \
-             gig, or the file's end was cut off"
-        );
+        text += &match lost.contains(sandbox) {
+            true => format!(
+                "\n  sandbox {sandbox} began and has no end: another node recorded that it was lost together with \
+                 its node"
+            ),
+            false => format!(
+                "\n  sandbox {sandbox} began and has no end: it still runs, was killed together with \
+                 gig, or the file's end was cut off"
+            ),
+        };
     }
     text
 }
@@ -249,6 +268,12 @@ fn signed_text(signed: &Signed, last: u64, named: &[PublicKey]) -> String {
         text += &format!(
             "\n  {} records were removed since, as the checkpoints list",
             signed.pruned
+        );
+    }
+    if signed.inherited > 0 {
+        text += &format!(
+            "\n  {} of these were found unsigned by a later run, which signed them as it found them",
+            signed.inherited
         );
     }
     let open = last.saturating_sub(signed.covered);

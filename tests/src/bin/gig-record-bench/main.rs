@@ -65,7 +65,7 @@ impl Kept {
             Self::Sqlite(path) => {
                 // As `gig run` writes it, and without.
                 let key = (!path.ends_with("unsigned.db")).then(|| Arc::new(key));
-                Box::new(SqliteStore::open_signing(path, "bench", key).expect("the database"))
+                Box::new(SqliteStore::open_signing(path, "bench", key, true).expect("the database"))
             }
             Self::Postgres(record) => Box::new(
                 record
