@@ -412,7 +412,7 @@ async fn by_token(app: &App, presented: Presented, peer: &Peer) -> Result<Caller
         .is_none_or(|used| now.duration_since(used) > MINUTE)
     {
         let id = token.id.clone();
-        app.ask(move |store| store.touch_token(&id, now)).await?;
+        told_unless_kept(app.ask(move |store| store.touch_token(&id, now)).await);
     }
     let (id, role) = (token.id.as_str().into(), token.role);
     let by_token = token.author.starts_with(BY_TOKEN);
@@ -431,6 +431,13 @@ async fn by_token(app: &App, presented: Presented, peer: &Peer) -> Result<Caller
     })
 }
 
+/// When somebody was last here is kept for them: who may come in may do so while it cannot be, to see why.
+fn told_unless_kept(touched: Result<(), Problem>) {
+    if let Err(problem) = touched {
+        tracing::warn!(why = %problem.detail, "when a token or session was last used is not kept");
+    }
+}
+
 async fn by_session(app: &App, presented: Presented, peer: &Peer) -> Result<Caller, Problem> {
     let (id, now) = (presented.id.clone(), app.now());
     let found = app.ask(move |store| store.session(&id, now)).await?;
@@ -438,7 +445,7 @@ async fn by_session(app: &App, presented: Presented, peer: &Peer) -> Result<Call
     let session = found.ok_or_else(Problem::unauthenticated)?;
     if now.duration_since(session.seen) > MINUTE {
         let id = session.id.clone();
-        app.ask(move |store| store.touch_session(&id, now)).await?;
+        told_unless_kept(app.ask(move |store| store.touch_session(&id, now)).await);
     }
     let id: Arc<str> = session.id.into();
     Ok(Caller {

@@ -264,7 +264,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Who watches looks more often than this; where nobody did, nobody watches.
 const FORGOTTEN: Duration = Duration::from_secs(30);
 /// How often it is asked whether somebody may still look.
-const STILL: Duration = Duration::from_secs(10);
+const STILL: Duration = Duration::from_secs(1);
 /// Records read at once, and how many such pages before the rest is left out: 4,000 twice a second.
 const PAGE: usize = 500;
 const PAGES: usize = 8;

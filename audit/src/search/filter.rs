@@ -3,6 +3,7 @@
 //! The index only proposes; [`Filter::matches`] disposes. Where there is no index, octets that every
 //! matching line must hold spare the reading of the others.
 
+use gig_policy::Host;
 use memchr::memmem;
 
 use super::term::{Field, domains_above, term, words_in, words_of};
@@ -228,6 +229,30 @@ fn host_term(host: &str) -> i64 {
         None => term(Field::Host, &host),
     }
 }
+
+/// A host as people ask for it, as the record has it: canonical (RFC 5890 A-labels, no dot at the end), with `*.` for
+/// all below; anything else as it is, since a sandbox may have asked for what is no host.
+///
+/// # Errors
+/// For what names more than a host.
+pub fn host(text: &str) -> Result<String, &'static str> {
+    let (below, name) = match text.strip_prefix("*.") {
+        Some(name) => ("*.", name),
+        None => ("", text),
+    };
+    if let Ok(host) = Host::parse(name) {
+        return Ok(format!("{below}{host}"));
+    }
+    let has_port = name
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()));
+    if name.starts_with('.') || name.contains('/') || has_port {
+        return Err(HOSTS);
+    }
+    Ok(text.to_owned())
+}
+
+const HOSTS: &str = "a host is written as api.example.com, or *.example.com for all below: without scheme, port or path";
 
 /// A status as people ask for it, as it is kept: `403`, `4xx`, without leading zeros; `None` for what is none.
 #[must_use]

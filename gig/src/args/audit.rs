@@ -200,7 +200,7 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) policy: Vec<String>,
     /// Host; `*.example.com` is every name below, not the name itself
-    #[arg(long, value_name = "HOST")]
+    #[arg(long, value_name = "HOST", value_parser = gig_audit::search::filter::host)]
     pub(crate) host: Vec<String>,
     /// Method
     #[arg(long, value_name = "METHOD")]

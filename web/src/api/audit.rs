@@ -111,10 +111,20 @@ impl AuditAsked {
                 |error: gig_audit::search::ParseMarksError| Problem::invalid(error.to_string()),
             )?),
         };
+        let (since, until) = (moment(&self.since)?, moment(&self.until)?);
+        if since
+            .as_ref()
+            .zip(until.as_ref())
+            .is_some_and(|(since, until)| since >= until)
+        {
+            return Err(Problem::invalid(
+                "`since` is not before `until`: no time is between them",
+            ));
+        }
         Ok(Query {
             filter: Filter {
-                since: moment(&self.since)?,
-                until: moment(&self.until)?,
+                since,
+                until,
                 event: chosen("event", &self.event, &all_events())?,
                 verdict: chosen("verdict", &self.verdict, &VERDICTS)?,
                 reason: chosen("reason", &self.reason, &all_reasons())?,
@@ -124,14 +134,14 @@ impl AuditAsked {
                 profile: one(&self.profile),
                 node: one(&self.node),
                 policy: one(&self.policy),
-                host: one(&self.host),
-                method: one(&self.method),
+                host: host(&self.host)?,
+                method: one(&self.method.to_ascii_uppercase()),
                 status: status(&self.status)?,
                 alarm: !chosen("alarm", &self.alarm, &YES)?.is_empty(),
                 secret: one(&self.secret),
                 request: one(&self.request),
                 conn: one(&self.conn),
-                text: one(&self.text),
+                text: words(&self.text)?,
             },
             before,
             limit: limit(self.limit)?,
@@ -152,6 +162,25 @@ fn chosen(what: &str, text: &str, all: &[&'static str]) -> Result<Vec<String>, P
         "there is no {what} of this name: it is one of {}",
         all.join(", ")
     )))
+}
+
+fn host(text: &str) -> Result<Vec<String>, Problem> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let host = gig_audit::search::filter::host(text).map_err(Problem::invalid)?;
+    Ok(vec![host])
+}
+
+/// Signs alone would find everything.
+fn words(text: &str) -> Result<Vec<String>, Problem> {
+    let text = text.trim();
+    if !text.is_empty() && !text.chars().any(char::is_alphanumeric) {
+        return Err(Problem::invalid("words have letters or digits"));
+    }
+    let given = Some(text.to_owned()).filter(|text| !text.is_empty());
+    Ok(given.into_iter().collect())
 }
 
 fn status(text: &str) -> Result<Vec<String>, Problem> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::{
     body::{Body, Bytes},
     extract::{Path, State},
-    http::{HeaderMap, header},
+    http::{HeaderMap, Method, header},
     response::{IntoResponse, Response},
 };
 use futures_util::stream;
@@ -96,7 +96,7 @@ pub(crate) async fn export(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(format): Path<String>,
-    headers: HeaderMap,
+    (method, headers): (Method, HeaderMap),
     Asked(asked): Asked<AuditAsked>,
 ) -> Result<Response, Problem> {
     caller.require(Permission::ReadAudit)?;
@@ -107,10 +107,24 @@ pub(crate) async fn export(
         ));
     }
     let wanted = Format::of(&format).ok_or_else(|| Problem::missing("format", &format))?;
+    if asked.limit.is_some() || !asked.cursor.trim().is_empty() {
+        return Err(Problem::invalid(
+            "an export is everything that is found: it has neither `limit` nor `cursor`; narrow it by time",
+        ));
+    }
     let mut query = asked.query()?;
     query.limit = MOST;
     // The first page before the first octet: what cannot be searched is told as a problem.
     let first = app.search(query.clone()).await?;
+    let (kind, name) = wanted.headers();
+    let told = [
+        (header::CONTENT_TYPE, kind),
+        (header::CONTENT_DISPOSITION, name),
+    ];
+    // Nobody takes anything away by that.
+    if method == Method::HEAD {
+        return Ok((told, Body::empty()).into_response());
+    }
     app.record(taken(&app, &caller, &format, &asked)).await?;
     let mut text = match wanted {
         Format::Csv => csv::header(),
@@ -129,12 +143,7 @@ pub(crate) async fn export(
         rest,
     };
     let parts = stream::try_unfold(export, Rest::part);
-    let (kind, name) = wanted.headers();
-    let headers = [
-        (header::CONTENT_TYPE, kind),
-        (header::CONTENT_DISPOSITION, name),
-    ];
-    Ok((headers, Body::from_stream(parts)).into_response())
+    Ok((told, Body::from_stream(parts)).into_response())
 }
 
 /// What of an export has not been sent yet.

@@ -204,7 +204,7 @@ pub(crate) async fn stop(
     params(("Gig-Profile" = Option<String>, Header, description = "whose it is, where a token acts for others: \
         its scopes name `profiles:act`")),
     responses((status = 200, description = "both streams, as they came", content_type = "application/octet-stream"),
-              (status = 404, body = Problem)))]
+              (status = 404, body = Problem), (status = 409, description = "another node keeps it", body = Problem)))]
 pub(crate) async fn log(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -213,6 +213,17 @@ pub(crate) async fn log(
 ) -> Result<Response, Problem> {
     let sight = Sight::of(&app, &caller, &headers).await?;
     let log = log_of(&app, &caller, &id, &sight).await?;
+    // Nothing is not what it printed, where another node knows that.
+    if log.octets.is_empty()
+        && let all = one_sandbox::of(&app, &caller, &id, &sight).await?
+        && let Some(node) = all.keeps_its_log(&app.node)
+    {
+        return Err(Problem::new(
+            StatusCode::CONFLICT,
+            "elsewhere",
+            format!("the gig on {node} keeps what this sandbox printed: ask that one"),
+        ));
+    }
     // Whatever a program printed, no browser may take it for a page.
     let plain = [(header::CONTENT_TYPE, "application/octet-stream")];
     Ok((plain, log.octets).into_response())

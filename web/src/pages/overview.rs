@@ -4,6 +4,7 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use askama::Template;
 use axum::extract::State;
+use gig_audit::Event;
 
 use super::{
     Answer, Frame,
@@ -14,7 +15,7 @@ use super::{
     shown,
 };
 use crate::{
-    api::audit::{AuditAsked, find, id},
+    api::audit::{AuditAsked, id},
     api_error::Problem,
     app::App,
     auth::Caller,
@@ -89,7 +90,10 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
             limit: Some(LATEST),
             ..AuditAsked::default()
         };
-        rows(&caller, &find(&app, &caller, &asked).await?.records)
+        let mut query = asked.query()?;
+        // Of traffic: what the console refused to somebody, they could fill this with.
+        query.filter.event = TRAFFIC.map(|event| event.as_str().to_owned()).into();
+        rows(&caller, &app.search(query).await?.records)
     } else {
         Vec::new()
     };
@@ -147,3 +151,4 @@ async fn wanted(
 }
 
 const LATEST: usize = 10;
+const TRAFFIC: [Event; 3] = [Event::Dns, Event::Connect, Event::Request];

@@ -144,3 +144,27 @@ fn a_status_is_a_number_or_a_class() {
         assert_eq!(status(text), None, "{text}");
     }
 }
+
+#[test]
+fn a_host_is_looked_for_as_the_record_has_it() {
+    for (text, kept) in [
+        ("API.example.com.", "api.example.com"),
+        ("*.Example.com.", "*.example.com"),
+        ("m\u{fc}nchen.example", "xn--mnchen-3ya.example"),
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:db8::1", "[2001:db8::1]"),
+        ("[2001:db8::1]", "[2001:db8::1]"),
+        // What a program asked for may be no host.
+        ("[value of TOK].example", "[value of TOK].example"),
+        ("a_b.", "a_b"),
+    ] {
+        assert_eq!(host(text).as_deref(), Ok(kept), "{text}");
+    }
+    for text in [
+        "api.example.com:443",
+        "https://api.example.com/",
+        ".example.com",
+    ] {
+        assert!(host(text).is_err(), "{text}");
+    }
+}

@@ -21,8 +21,10 @@ async fn a_word_that_no_record_can_have_is_refused_with_those_there_are() {
         ("reason=foo", "host_not_allowed"),
         ("status=9xx", "403, 4xx"),
         ("alarm=no", "true"),
-        ("limit=0", "1 to 500"),
-        ("limit=501", "1 to 500"),
+        ("host=api.example.com:443", "without scheme"),
+        ("host=https://api.example.com/", "without scheme"),
+        ("text=...", "letters or digits"),
+        ("since=2026-11-22&until=2026-11-21", "not before"),
     ] {
         for path in ["/api/v1/audit", "/api/v1/audit/export/csv"] {
             let found = appliance.page(&format!("GET {path}?{query}"), admin).await;
@@ -32,6 +34,16 @@ async fn a_word_that_no_record_can_have_is_refused_with_those_there_are() {
         let page = appliance.page(&format!("GET /audit?{query}"), admin).await;
         assert!(page.body.contains(named), "{query}: {}", page.body);
         assert!(!page.body.contains("No record matches"), "{query}");
+    }
+    for (path, query, named) in [
+        ("/api/v1/audit", "limit=0", "1 to 500"),
+        ("/api/v1/audit", "limit=501", "1 to 500"),
+        ("/api/v1/audit/export/csv", "limit=2", "everything"),
+        ("/api/v1/audit/export/csv", "cursor=1:20", "everything"),
+    ] {
+        let found = appliance.page(&format!("GET {path}?{query}"), admin).await;
+        assert_eq!(found.status, 400, "{path} {query}: {}", found.body);
+        assert!(found.body.contains(named), "{path} {query}: {}", found.body);
     }
     for query in [
         "verdict=deny",
