@@ -22,9 +22,9 @@ use once::Keys;
 use problems::Problems;
 
 use crate::api::{
-    allowing, assignments, attach, audit, audit_chain, audit_export, events, factors, floors,
-    health, held, nodes, policies, proposals, recorded, register, sandboxes, searches, secrets,
-    server_log, servers, sessions, teams, tokens, users,
+    allowing, assignments, attach, audit, audit_chain, audit_export, audit_proof, events, factors,
+    floors, health, held, nodes, policies, proposals, recorded, register, sandboxes, searches,
+    secrets, server_log, servers, sessions, teams, tokens, users,
     webhooks::{self, answer},
 };
 
@@ -45,7 +45,7 @@ use crate::api::{
         floors::list, floors::set, allowing::allow, held::list, held::allow, held::deny,
         webhooks::list, webhooks::save, webhooks::remove, webhooks::test, answer::answer,
         recorded::simulate, recorded::suggest, recorded::of_proposal,
-        audit::search, audit::one, audit_chain::show, audit_export::export, events::events,
+        audit::search, audit::one, audit_chain::show, audit_export::export, audit_proof::proof, events::events,
         searches::list, searches::add, searches::remove,
         secrets::list, secrets::one, secrets::add, secrets::rotate, secrets::remove,
         servers::list, servers::one, servers::save, servers::remove, attach::attach, server_log::search,

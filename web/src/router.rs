@@ -15,9 +15,9 @@ use axum::{
 
 use crate::{
     api::{
-        allowing, assignments, attach, audit, audit_chain, audit_export, events, factors, floors,
-        health, held, nodes, policies, proposals, recorded, register, sandboxes, searches, secrets,
-        server_log, servers, sessions, teams, tokens, users,
+        allowing, assignments, attach, audit, audit_chain, audit_export, audit_proof, events,
+        factors, floors, health, held, nodes, policies, proposals, recorded, register, sandboxes,
+        searches, secrets, server_log, servers, sessions, teams, tokens, users,
         webhooks::{self, answer},
     },
     api_error::Problem,
@@ -122,6 +122,7 @@ fn api() -> Router<Arc<App>> {
         .route("/api/v1/audit/{id}", get(audit::one))
         .route("/api/v1/audit/{id}/chain", get(audit_chain::show))
         .route("/api/v1/audit/export/{format}", get(audit_export::export))
+        .route("/api/v1/audit/proof", get(audit_proof::proof))
         .route("/api/v1/events", get(events::events))
         .route("/api/v1/searches", get(searches::list).post(searches::add))
         .route("/api/v1/searches/{id}", delete(searches::remove))

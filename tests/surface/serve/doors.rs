@@ -6,7 +6,7 @@ use super::{Appliance, Ask, PASSWORD, command};
 use crate::answer;
 
 /// Everything that is not public.
-const CLOSED: [&str; 32] = [
+const CLOSED: [&str; 33] = [
     "/",
     "/policies",
     "/policies/p",
@@ -34,6 +34,7 @@ const CLOSED: [&str; 32] = [
     "/api/v1/two-person-rule",
     "/api/v1/audit",
     "/api/v1/audit/export/jsonl",
+    "/api/v1/audit/proof",
     "/api/v1/servers",
     "/api/v1/sandboxes",
     "/api/v1/secrets",

@@ -142,7 +142,7 @@ fn what_a_search_finds_is_exported_and_who_took_it_is_recorded() {
     assert_eq!(narrow.status, 200, "{narrow:?}");
     let rows = narrow.body.lines().filter(|line| line.contains(','));
     assert_eq!(rows.count(), 1, "its line of names alone: {narrow:?}");
-    let ocsf = export(&auditor, "ocsf", "event=policy.change&limit=1");
+    let ocsf = export(&auditor, "ocsf", "event=policy.change");
     assert!(ocsf.body.contains("\"class_uid\":"), "{ocsf:?}");
 
     let taken = appliance.records(&auditor, "event=admin&text=exported");
@@ -170,4 +170,24 @@ fn what_a_search_finds_is_exported_and_who_took_it_is_recorded() {
     }
     let taken = appliance.records(&auditor, "event=admin&text=exported");
     assert_eq!(taken.len(), 3, "nothing was taken");
+
+    // All of it, so that it is proved away from here.
+    let proof = Ask::new("GET", "/api/v1/audit/proof").token(&auditor);
+    let proof = proof.send(&appliance);
+    assert_eq!(proof.status, 200, "{}", proof.head);
+    let file = appliance.path("proof.jsonl");
+    let verified = |text: &str| {
+        std::fs::write(&file, text).expect("a file");
+        appliance.gig(&["audit", "verify", file.to_str().expect("UTF-8")], "")
+    };
+    let whole = verified(&proof.body);
+    assert_eq!(whole.status, 0, "{whole:?}");
+    assert!(proof.body.contains("jsonl with its checkpoints: all of it"));
+    let lines: Vec<&str> = proof.body.lines().collect();
+    let cut = lines.get(..lines.len() - 1).expect("lines").join("\n") + "\n";
+    assert_eq!(verified(&cut).status, 1, "the last record is missing");
+    // What is newest first, or a part, is told from what somebody changed.
+    let part = verified(&export(&auditor, "jsonl", "event=policy.change").body);
+    assert_eq!(part.status, 1, "{part:?}");
+    assert!(part.output.contains("with its proof"), "{part:?}");
 }

@@ -120,11 +120,12 @@ const HOSTILE: [&str; 5] = [
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 ];
 /// v, a, e, p for viewer, auditor, editor and approver; d is the admin.
-const REFUSED: [(&str, &str, &str); 28] = [
+const REFUSED: [(&str, &str, &str); 29] = [
     ("PUT", "assignments", "va"),
     ("GET", "audit", "v"),
     ("GET", "audit/{id}", "v"),
     ("GET", "audit/export/{format}", "v"),
+    ("GET", "audit/proof", "v"),
     ("GET", "held", "v"),
     ("POST", "held/{id}/allow", "va"),
     ("POST", "held/{id}/deny", "va"),

@@ -100,12 +100,7 @@ pub(crate) async fn export(
     Asked(asked): Asked<AuditAsked>,
 ) -> Result<Response, Problem> {
     caller.require(Permission::ReadAudit)?;
-    // It is recorded as what they did.
-    if caller.session.is_some() && origin::is_led_here(&headers) {
-        return Err(Problem::from_elsewhere(
-            "another site led here: export from the console's search",
-        ));
-    }
+    from_here(&caller, &headers)?;
     let wanted = Format::of(&format).ok_or_else(|| Problem::missing("format", &format))?;
     if asked.limit.is_some() || !asked.cursor.trim().is_empty() {
         return Err(Problem::invalid(
@@ -125,7 +120,8 @@ pub(crate) async fn export(
     if method == Method::HEAD {
         return Ok((told, Body::empty()).into_response());
     }
-    app.record(taken(&app, &caller, &format, &asked)).await?;
+    let what = crate::pages::audit::query(&asked, "");
+    app.record(taken(&app, &caller, &format, &what)).await?;
     let mut text = match wanted {
         Format::Csv => csv::header(),
         Format::Jsonl | Format::Ocsf => String::new(),
@@ -168,13 +164,7 @@ impl Rest {
         };
         let still = self.caller.still(&self.app).await;
         still.map_err(|problem| problem.detail)?;
-        // Beside what they look at meanwhile: an export that may take an hour is not cut for that.
-        let turn = self.caller.turn();
-        let asks = Turn {
-            own: format!("export of {}", turn.own).into(),
-            ..turn
-        };
-        let page = on_behalf(asks, self.app.search(query.clone())).await;
+        let page = on_behalf(turn_of(&self.caller), self.app.search(query.clone())).await;
         let page = page.map_err(|problem| problem.detail)?;
         let mut text = String::new();
         self.wanted.lines(&page.records, &mut text);
@@ -186,15 +176,33 @@ impl Rest {
     }
 }
 
+/// An export is recorded as what somebody did, whom no other site may have led there.
+pub(super) fn from_here(caller: &Caller, headers: &HeaderMap) -> Result<(), Problem> {
+    if caller.session.is_some() && origin::is_led_here(headers) {
+        return Err(Problem::from_elsewhere(
+            "another site led here: export from the console's search",
+        ));
+    }
+    Ok(())
+}
+
+/// Beside what they look at meanwhile: an export that may take an hour is not cut for that.
+pub(super) fn turn_of(caller: &Caller) -> Turn {
+    let turn = caller.turn();
+    Turn {
+        own: format!("export of {}", turn.own).into(),
+        ..turn
+    }
+}
+
 /// Who took what.
-fn taken(app: &App, caller: &Caller, format: &str, asked: &AuditAsked) -> Entry {
+pub(super) fn taken(app: &App, caller: &Caller, format: &str, what: &str) -> Entry {
     let actor = caller.actor(app);
     let mut entry = Entry::new(Event::Admin);
     entry.profile = Some(actor.name);
     entry.src = actor.address;
     entry.verdict = Some(VerdictWord::Allow);
-    let what = crate::pages::audit::query(asked, "");
-    let what = if what.is_empty() { "all of it" } else { &what };
+    let what = if what.is_empty() { "all of it" } else { what };
     entry.deed = Some(Deed::RecordExport);
     entry.findings = vec![format!("record exported as {format}: {what}").into()];
     entry

@@ -11,7 +11,7 @@ use std::{
 
 use gig_audit::{
     counts::CountedLog,
-    log::{ReadLogError, in_chain::InChain},
+    log::{ChainProof, ReadLogError, in_chain::InChain},
     search::{Found, Marks, Page, Position, Query},
 };
 use http::StatusCode;
@@ -46,6 +46,17 @@ impl App {
         let app = Arc::clone(self);
         self.look(move || app.read(|log| log.after(&marks, most)))
             .await
+    }
+
+    /// What proves the record as it is now, but for its records.
+    pub(crate) async fn proof(self: &Arc<Self>) -> Result<Vec<ChainProof>, Problem> {
+        let app = Arc::clone(self);
+        // Of a reader of its own: it holds on to this moment.
+        self.look(move || {
+            let mut reader = app.record.log().map_err(Problem::internal)?;
+            reader.proof().map_err(Problem::internal)
+        })
+        .await
     }
 
     /// Where the record ends now.

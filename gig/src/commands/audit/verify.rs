@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, bail};
 use gig_audit::{
-    PublicKey, Signed, Verified, VerifyError,
+    ChainFault, PublicKey, Signed, Verified, VerifyError,
     log::{ChainVerdict, LogVerdict, Strays},
     verify::verify_lines,
 };
@@ -59,8 +59,13 @@ pub(super) fn execute(args: &AuditVerifyArgs) -> anyhow::Result<ExitStatus> {
             let document = json!({
                 "file": name, "whole": false, "line": line, "why": why.to_string(),
             });
+            let part = matches!(why, ChainFault::Order { .. }) && *line == 1;
             let why = printable(&why.to_string());
-            let text = format!("{name}: broken at line {line}: {why}");
+            let mut text = format!("{name}: broken at line {line}: {why}");
+            if part {
+                text += "\n  of a part of a record, or one that is newest first, nothing can be proved: take all of it \
+                         with its proof (the console's search, or gig audit export --with-checkpoints)";
+            }
             output::print(args.output.json, &document, &text)?;
             Ok(ExitStatus::NO)
         }
