@@ -5,7 +5,8 @@
 //! writing then sees a broken pipe instead of the answer. So the sending half is closed first, and
 //! what still comes is thrown away until the program closes too, falls silent, or has used up the
 //! time or the octets it is given. It stands beneath TLS: nothing is decrypted to be thrown away.
-//! Where a policy wants no explanation (`deny: reset`), the reset is made here as well.
+//! Where a policy wants no explanation (`deny: reset`), the reset is made here as well; so is that of an
+//! answer which its connection's end alone would end (HTTP/1.0), and which did not come to it.
 
 use std::{
     io,
@@ -43,6 +44,7 @@ pub struct Ending(Arc<Told>);
 struct Told {
     how: AtomicU8,
     lingers: AtomicBool,
+    unframed: AtomicBool,
 }
 
 impl Ending {
@@ -62,6 +64,12 @@ impl Ending {
         self.0.lingers.load(Ordering::Acquire)
     }
 
+    /// An answer begins whose end is the connection's: until a shutdown, any other end is a reset, whoever
+    /// makes it, or it would look like that.
+    pub fn unframed(&self) {
+        self.0.unframed.store(true, Ordering::Release);
+    }
+
     /// Nothing is waited for any more.
     pub fn at_once(&self) {
         self.0.how.store(HURRIED, Ordering::Release);
@@ -78,21 +86,22 @@ const HURRIED: u8 = 3;
 
 /// A stream that can be closed with a reset.
 pub trait Abort {
-    /// Has the next close be a reset.
-    fn abort(&self);
+    /// Has a close be a reset, or no longer.
+    fn abort(&self, reset: bool);
 }
 
 impl Abort for TcpStream {
-    fn abort(&self) {
-        if let Err(error) = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO)) {
-            tracing::debug!(%error, "a refused connection is closed without a reset");
+    fn abort(&self, reset: bool) {
+        let linger = reset.then_some(Duration::ZERO);
+        if let Err(error) = socket2::SockRef::from(self).set_linger(linger) {
+            tracing::debug!(%error, reset, "a connection is not closed as it should be");
         }
     }
 }
 
 impl<S: Abort> Abort for Rewind<S> {
-    fn abort(&self) {
-        self.get_ref().abort();
+    fn abort(&self, reset: bool) {
+        self.get_ref().abort(reset);
     }
 }
 
@@ -104,6 +113,8 @@ pub struct Linger<S> {
     ending: Ending,
     /// The other side has closed, or was waited for long enough.
     ended: bool,
+    /// Whatever closes the stream now resets it.
+    armed: bool,
     farewell: Option<Box<Farewell>>,
 }
 
@@ -122,6 +133,7 @@ impl<S> Linger<S> {
             most,
             ending,
             ended: false,
+            armed: false,
             farewell: None,
         }
     }
@@ -197,10 +209,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Linger<S> {
 }
 
 impl<S: Abort> Linger<S> {
-    fn check(&self) -> io::Result<()> {
+    fn check(&mut self) -> io::Result<()> {
         if self.ending.is(ABRUPT) {
-            self.inner.abort();
+            self.inner.abort(true);
             return Err(io::ErrorKind::ConnectionReset.into());
+        }
+        if !self.armed && self.ending.0.unframed.load(Ordering::Acquire) {
+            self.inner.abort(true);
+            self.armed = true;
         }
         Ok(())
     }
@@ -237,6 +253,9 @@ impl<S: AsyncRead + AsyncWrite + Abort + Unpin> AsyncWrite for Linger<S> {
         self.check()?;
         if self.farewell.is_none() {
             ready!(Pin::new(&mut self.inner).poll_shutdown(cx))?;
+            if self.armed {
+                self.inner.abort(false);
+            }
         }
         let waits = !self.ending.is(PLAIN) && !self.ending.is(HURRIED);
         if !self.ended && waits {

@@ -10,8 +10,8 @@ use std::{
 use futures_util::future::{Either, FutureExt as _};
 use gig_policy::{AppProtocol, DenyReason, DenyStyle};
 use http::{
-    HeaderMap, HeaderValue, Request, Response, StatusCode,
-    header::{CONNECTION, TRANSFER_ENCODING},
+    HeaderMap, HeaderValue, Request, Response, StatusCode, Version,
+    header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING},
 };
 use http_body::Body;
 use hyper::service::service_fn;
@@ -245,6 +245,7 @@ pub(super) fn answer(
     let http1 = session.application() == Application::Http1;
     let unread = http1 && !request.body().is_end_stream();
     let unseen = request.extensions().get() == Some(&Framing::Unseen);
+    let old = request.version() == Version::HTTP_10;
     if http1 {
         session.activity().begin();
     }
@@ -257,6 +258,9 @@ pub(super) fn answer(
                 if unseen && response.status() != StatusCode::SWITCHING_PROTOCOLS {
                     // RFC 9112 §6.1: it may have had a length beside its coding.
                     close(response.headers_mut());
+                }
+                if old && !has_length(&response) {
+                    session.ending().unframed();
                 }
                 response
             }
@@ -282,6 +286,14 @@ pub(super) fn answer(
 pub(super) fn boxed<F>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     let place = Box::new_uninit();
     Box::into_pin(Box::write(place, make()))
+}
+
+/// Whether where an answer ends is known before it does (RFC 9112 §6.3). HTTP/1.0 has no chunks.
+fn has_length(response: &Response<Download>) -> bool {
+    let body = response.body();
+    body.is_end_stream()
+        || body.size_hint().exact().is_some()
+        || response.headers().contains_key(CONTENT_LENGTH)
 }
 
 fn close(headers: &mut HeaderMap) {

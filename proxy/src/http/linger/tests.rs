@@ -12,7 +12,7 @@ const MOST: Lingering = Lingering {
 };
 
 impl Abort for DuplexStream {
-    fn abort(&self) {}
+    fn abort(&self, _reset: bool) {}
 }
 
 fn lingering(ending: Ending) -> (Linger<DuplexStream>, DuplexStream) {
