@@ -31,4 +31,5 @@ mod signing;
 mod smuggling;
 mod standing;
 mod threads;
+mod unread;
 mod websocket;

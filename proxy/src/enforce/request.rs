@@ -191,8 +191,10 @@ impl Asked {
         entry.host = Some(Arc::clone(self.shown_host()));
         entry.port = Some(self.port.get());
         entry.protocol = Some(protocol_word(self.protocol));
-        entry.method = Some(Arc::clone(self.shown_method()));
-        entry.path = Some(Arc::clone(self.shown_path()));
+        // What could not be read has neither.
+        let known = |word: &Arc<str>| (!word.is_empty()).then(|| Arc::clone(word));
+        entry.method = known(self.shown_method());
+        entry.path = known(self.shown_path());
         entry
     }
 }

@@ -27,8 +27,8 @@ pub struct Heads {
     activity: Arc<Activity>,
     /// Something of one is here.
     begun: AtomicBool,
-    /// One at least was whole.
-    any: AtomicBool,
+    /// The answer to the last one that was whole is not all written yet.
+    owed: AtomicBool,
     octets: Mutex<Vec<u8>>,
 }
 
@@ -49,7 +49,7 @@ impl Heads {
         Self {
             activity,
             begun: AtomicBool::new(false),
-            any: AtomicBool::new(false),
+            owed: AtomicBool::new(false),
             octets: Mutex::new(Vec::new()),
         }
     }
@@ -68,7 +68,7 @@ impl Heads {
     /// hyper has read a whole header section; `coded` if it has a `Transfer-Encoding`.
     pub fn read(&self, coded: bool) -> Framing {
         self.begun.store(false, Ordering::Release);
-        self.any.store(true, Ordering::Release);
+        self.owed.store(true, Ordering::Release);
         let mut kept = self.octets.lock();
         let framing = if coded {
             framing(&kept)
@@ -83,9 +83,16 @@ impl Heads {
         framing
     }
 
-    /// Whether hyper has read a whole header section.
-    pub fn has_read(&self) -> bool {
-        self.any.load(Ordering::Acquire)
+    /// Everything that hyper had was written: when no request runs, so was its answer.
+    pub fn written(&self) {
+        if !self.activity.is_busy() {
+            self.owed.store(false, Ordering::Release);
+        }
+    }
+
+    /// Whether what hyper writes may be the answer to a request.
+    pub fn is_owed(&self) -> bool {
+        self.owed.load(Ordering::Acquire)
     }
 
     /// Looks at what is here of the one that comes.

@@ -197,6 +197,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Interjecting<S> {
         ready!(self.poll_interject(cx, true))?;
         ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
         self.shared.flushed.store(true, Ordering::Release);
+        self.heads.written();
         Poll::Ready(Ok(()))
     }
 

@@ -161,7 +161,7 @@ async fn record_refused(session: &Session, error: Option<Unreadable>) {
         unreadable(session, &error)
     });
     if let Some(reason) = told.or_else(|| malformed(session)) {
-        if reason == DenyReason::MalformedRequest && unread::record(session).await {
+        if unread::record(session, reason).await {
             return;
         }
         refuse(session, reason).await;

@@ -2,14 +2,14 @@
 //!
 //! Nothing of it goes anywhere, and nothing is decided by what is made out here: hyper has refused it. What
 //! a URL holds percent-encoded (`"`, `<`, `>`) stands bare in the targets of lax clients, and hyper answers
-//! that with a status alone. The first request of a connection is answered in words instead: until hyper has
-//! handed one over, whatever it writes is an answer of its own.
+//! that with a status alone. It is answered in words instead, wherever on its connection it stands: what hyper
+//! writes while it owes no answer to a request is one of its own.
 
 use std::sync::{Arc, OnceLock};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use gig_policy::{AppProtocol, DenyReason};
-use http::{HeaderValue, Method, header::CONTENT_LENGTH};
+use http::{HeaderValue, Method, StatusCode, header::CONTENT_LENGTH};
 
 use super::{
     interject,
@@ -23,6 +23,7 @@ use crate::{
         connect::denial,
         request::{Asked, refuse_request},
     },
+    tls::downstream::Application,
 };
 
 /// What stands in place of hyper's own answer.
@@ -37,17 +38,28 @@ impl Unread {
 
     /// The answer to give in place of `octets`, where hyper wrote those by itself to what it could not read.
     pub(super) fn instead_of(&self, octets: &[u8]) -> Option<Bytes> {
-        if self.0.heads().has_read() || !octets.starts_with(BAD_REQUEST) {
+        if self.0.heads().is_owed() {
             return None;
         }
+        let own = std::str::from_utf8(octets).ok()?;
+        let status = own.strip_prefix("HTTP/1.")?.get(2..5)?;
+        let status = StatusCode::from_bytes(status.as_bytes()).ok()?;
+        let (reason, hint) = match status {
+            StatusCode::BAD_REQUEST => (DenyReason::MalformedRequest, HINT),
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE | StatusCode::URI_TOO_LONG => {
+                (DenyReason::TooLarge, TOO_LARGE)
+            }
+            _ => return None,
+        };
         let asked = self.0.unread()?;
         let policy = asked.subject.policy();
         let refusal = Refusal {
-            denial: denial(&policy, DenyReason::MalformedRequest, HINT.to_owned()),
+            denial: denial(&policy, reason, hint.to_owned()),
             asked: asked.clone(),
             grpc: false,
         };
         let (mut parts, body) = refusal.response().into_parts();
+        parts.status = status;
         let length = HeaderValue::from(body.len());
         parts.headers.insert(CONTENT_LENGTH, length);
         let mut answer = BytesMut::new();
@@ -59,16 +71,16 @@ impl Unread {
     }
 }
 
-/// Records that it was refused; `false` where nothing of a request can be made out.
-pub(super) async fn record(session: &Session) -> bool {
+/// Records that it was refused; `false` where it was none of HTTP/1.1.
+pub(super) async fn record(session: &Session, reason: DenyReason) -> bool {
     let Some(asked) = session.unread() else {
         return false;
     };
     let policy = asked.subject.policy();
-    let denial = denial(&policy, DenyReason::MalformedRequest, String::new());
+    let denial = denial(&policy, reason, String::new());
     refuse_request(session.worker().ledger(), asked, denial).await;
     tracing::info!(
-        req.id = %asked.id, deny.reason = %DenyReason::MalformedRequest,
+        req.id = %asked.id, deny.reason = %reason,
         server.address = %asked.shown_host(), server.port = %asked.port, "denied"
     );
     true
@@ -76,7 +88,10 @@ pub(super) async fn record(session: &Session) -> bool {
 
 /// The words for its record.
 pub(super) fn asked(session: &Session) -> Option<Box<Asked>> {
-    let words = session.heads().kept(Words::read)?;
+    if session.application() != Application::Http1 {
+        return None;
+    }
+    let words = session.heads().kept(Words::read);
     let named = words.authority.as_deref().map(Authority::parse);
     let destination = match (named, session.aim()) {
         // Where a connection goes is known of these.
@@ -100,7 +115,7 @@ pub(super) fn asked(session: &Session) -> Option<Box<Asked>> {
             Aim::Explicit(_) => words.protocol,
             _ => session.protocol(),
         },
-        method: words.method.as_str().into(),
+        method: words.method.into(),
         path: words.path.into(),
         tls: session.tls().cloned(),
         changes: caller.subject().changes(),
@@ -109,10 +124,11 @@ pub(super) fn asked(session: &Session) -> Option<Box<Asked>> {
     }))
 }
 
-/// What a header section that could not be read says.
+/// What a header section that could not be read says. Where it has no request line, nothing.
 #[derive(Debug, PartialEq, Eq)]
 struct Words {
-    method: Method,
+    /// Empty where it is none.
+    method: String,
     protocol: AppProtocol,
     /// Of the target, or of the one Host field.
     authority: Option<String>,
@@ -121,17 +137,29 @@ struct Words {
 }
 
 impl Words {
-    /// `None` where it does not begin with a request line.
-    fn read(octets: &[u8]) -> Option<Self> {
+    const NONE: Self = Self {
+        method: String::new(),
+        protocol: AppProtocol::Http,
+        authority: None,
+        path: String::new(),
+    };
+
+    fn read(octets: &[u8]) -> Self {
+        Self::of_request(octets).unwrap_or(Self::NONE)
+    }
+
+    fn of_request(octets: &[u8]) -> Option<Self> {
         let ends = |octet: &u8| matches!(octet, b'\r' | b'\n');
         let start = octets.iter().position(|octet| !ends(octet))?;
         let mut lines = octets.get(start..)?.split(|octet| *octet == b'\n');
         let line = lines.next()?;
         let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line));
         let (method, rest) = line.split_once(' ')?;
-        let (target, version) = rest.rsplit_once(' ')?;
-        let method = Method::from_bytes(method.as_bytes()).ok()?;
-        if !version.starts_with("HTTP/1.") || method == Method::CONNECT {
+        // One without an end was cut at the bound.
+        let (target, version) = rest.rsplit_once(' ').unwrap_or((rest, "HTTP/"));
+        let method = Method::from_bytes(method.as_bytes());
+        let method = method.map_or_else(|_| String::new(), |method| method.to_string());
+        if !version.starts_with("HTTP/") || method == Method::CONNECT.as_str() {
             return None;
         }
         let (scheme, authority, rest) = match target.split_once("://") {
@@ -172,18 +200,17 @@ fn host<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<String> {
     values.next().is_none().then(|| value.to_owned())
 }
 
-/// What hyper's own answer to what is no request begins with.
-const BAD_REQUEST: &[u8] = b"HTTP/1.1 400 ";
 const HINT: &str = "the request line or a field holds what HTTP does not allow there; in a URL, write \" < > ` \
                     and blanks percent-encoded";
+const TOO_LARGE: &str = "a header section may have 64 KiB and 100 fields";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn words(text: &str) -> Option<(String, Option<String>, String)> {
-        let words = Words::read(text.as_bytes())?;
-        Some((words.method.to_string(), words.authority, words.path))
+    fn words(text: &str) -> (String, Option<String>, String) {
+        let words = Words::read(text.as_bytes());
+        (words.method, words.authority, words.path)
     }
 
     #[test]
@@ -212,10 +239,18 @@ mod tests {
             ),
             ("GET /a HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", None, "/a"),
             ("GET /a HTTP/1.1\r\n\r\nHost: of.a.body\r\n", None, "/a"),
+            ("GET /a HTTP/2\r\nHost: a\r\n", Some("a"), "/a"),
         ] {
             let wanted = ("GET".to_owned(), host.map(str::to_owned), path.to_owned());
-            assert_eq!(words(text), Some(wanted), "{text:?}");
+            assert_eq!(words(text), wanted, "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_method_that_is_none_is_left_out() {
+        let line = "G\u{e9}T /a HTTP/1.1\r\nHost: a.test\r\n\r\n";
+        let wanted = (String::new(), Some("a.test".to_owned()), "/a".to_owned());
+        assert_eq!(words(line), wanted);
     }
 
     #[test]
@@ -224,11 +259,9 @@ mod tests {
             "",
             "\r\n\r\n",
             "of a body\r\nHost: a.test\r\n\r\n",
-            "G\u{e9}T / HTTP/1.1\r\n\r\n",
-            "GET / HTTP/2\r\n\r\n",
             "CONNECT a.test:443 HTTP/1.1\r\nX : y\r\n\r\n",
         ] {
-            assert_eq!(words(text), None, "{text:?}");
+            assert_eq!(Words::read(text.as_bytes()), Words::NONE, "{text:?}");
         }
     }
 }
