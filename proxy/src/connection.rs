@@ -26,6 +26,7 @@ use crate::{
         explicit::Tunnelled,
         interject::Interjecting,
         linger::{Abort, Ending, Linger},
+        listening::Listening,
         service::{Ended, serve},
         session::{Aim, Session},
         upgrade::Tunnel,
@@ -76,13 +77,16 @@ async fn tunnel(caller: Arc<Caller>, tunnelled: Tunnelled) {
     let Ok(Ok(upgraded)) = tokio::time::timeout(deadline, tunnelled.down).await else {
         return;
     };
-    let Ok(parts) = upgraded.downcast::<TokioIo<Interjecting<Seldom<Linger<TcpStream>>>>>() else {
+    let Ok(parts) =
+        upgraded.downcast::<TokioIo<Interjecting<Listening<Seldom<Linger<TcpStream>>>>>>()
+    else {
         tracing::error!("a tunnel is not made of what it was made of");
         return;
     };
-    let stream = parts.io.into_inner().into_inner().into_inner();
-    let stream = stream.into_inner();
-    let stream = Rewind::new(parts.read_buf, stream);
+    let (ahead, stream) = parts.io.into_inner().into_inner().into_parts();
+    let stream = stream.into_inner().into_inner();
+    let read = [parts.read_buf, ahead].concat();
+    let stream = Rewind::new(read.into(), stream);
     match tunnelled.opaque {
         Some((permit, dialed)) => {
             let attempt = caller.attempt(permit.host(), permit.port(), None, None);

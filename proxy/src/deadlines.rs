@@ -35,6 +35,8 @@ pub struct Deadlines {
     pub response_headers: Duration,
     /// No octet in either direction of an exchange.
     pub idle: Duration,
+    /// No octet in either direction of an exchange over HTTP/1.1 whose program has no more to send, and may be gone.
+    pub half_closed: Duration,
     /// No octet in either direction of a connection that is not looked into, or was upgraded.
     pub opaque_idle: Duration,
     /// A connection with its last answer sent, until the program has closed too (RFC 9112 §9.6).
@@ -70,6 +72,8 @@ impl Deadlines {
         // Language models and builds think for minutes before they answer.
         response_headers: Duration::from_secs(600),
         idle: Duration::from_secs(600),
+        // Long for `nc -N` and who waits at it, short for an origin that works for nobody.
+        half_closed: Duration::from_secs(10),
         // Databases and shells sit idle; TCP keepalive finds dead peers.
         opaque_idle: Duration::from_secs(7200),
         // nginx has 30 s and 5 s; a starved program is given more to find its answer.

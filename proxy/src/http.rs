@@ -20,6 +20,7 @@ pub mod interim;
 pub mod interject;
 pub mod limits;
 pub mod linger;
+pub mod listening;
 mod live;
 pub mod meant;
 mod outliving;

@@ -13,6 +13,7 @@ mod flooded;
 mod frames;
 mod framing;
 mod grpc;
+mod half_closed;
 mod held;
 mod interim;
 mod lab;

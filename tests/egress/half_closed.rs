@@ -7,8 +7,11 @@ use std::{
 
 use gig_tests::lab::{
     Lab, Subject,
+    http_origin::{Exchange, Request},
     raw_origin::{Conversation, RawOrigin},
 };
+
+use crate::last_written::a_moment;
 
 const HOST: &str = "raw.example.com";
 
@@ -149,6 +152,31 @@ fn ordinary_programs_that_end_their_input_get_their_answer() {
     ] {
         let _run = subject(&lab, false)
             .sh(&format!("printf question | {client}"))
+            .success()
+            .says("the answer");
+    }
+}
+
+/// The same in HTTP, which gig speaks itself, of an origin that takes its time.
+#[test]
+fn http_that_ends_its_input_gets_its_answer() {
+    let lab = Lab::new();
+    let answer = |_: &mut Request, exchange: &mut Exchange<'_>| {
+        a_moment();
+        exchange.answer("200 OK", "the answer\n")
+    };
+    let _clear = lab.http("clear.example.com", answer);
+    let _secure = lab.https("secure.example.com", answer);
+    for client in [
+        "clear.example.com nc -N clear.example.com 80",
+        "secure.example.com socat -t 60 - OPENSSL:secure.example.com:443,cafile=$SSL_CERT_FILE",
+    ] {
+        let (host, client) = client.split_once(' ').unwrap();
+        let request = format!("GET / HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n");
+        let _run = lab
+            .gig()
+            .allow(host)
+            .sh(&format!("printf '{request}' | {client}"))
             .success()
             .says("the answer");
     }

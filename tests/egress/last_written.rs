@@ -28,7 +28,7 @@ fn subject(lab: &Lab) -> Subject<'_> {
 }
 
 /// Slow enough to begin when the program has long ended.
-fn a_moment() {
+pub(crate) fn a_moment() {
     thread::sleep(Duration::from_millis(700));
 }
 

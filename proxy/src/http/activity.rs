@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -17,6 +17,8 @@ pub struct Activity {
     moved: AtomicU64,
     busy: AtomicUsize,
     held: AtomicUsize,
+    /// All of the last request came.
+    whole: AtomicBool,
     /// When all of the last request was handed to its origin's connection.
     handed: Mutex<Option<Instant>>,
 }
@@ -27,13 +29,15 @@ impl Activity {
         self.moved.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A request begins, of a connection that has one at a time.
-    pub fn begin(&self) {
+    /// A request begins, of a connection that has one at a time. `whole`: no body follows.
+    pub fn begin(&self, whole: bool) {
+        self.whole.store(whole, Ordering::Relaxed);
         *self.handed.lock() = None;
     }
 
     /// All of a request was handed to its origin's connection.
     pub fn hand(&self) {
+        self.whole.store(true, Ordering::Relaxed);
         *self.handed.lock() = Some(Instant::now());
     }
 
@@ -57,6 +61,12 @@ impl Activity {
             activity: Arc::clone(self),
             holds: false,
         }
+    }
+
+    /// Whether a request runs of which nothing more comes; of a connection that has one at a time.
+    #[must_use]
+    pub fn is_answering(&self) -> bool {
+        self.is_busy() && self.whole.load(Ordering::Relaxed)
     }
 
     /// Whether a request runs.

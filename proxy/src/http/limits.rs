@@ -17,7 +17,8 @@ pub fn http1_server() -> server::conn::http1::Builder {
         .max_buf_size(MAX_HEADER_OCTETS)
         // The origin's own Date passes; RFC 9110 §6.6.1 asks origins, not intermediaries.
         .auto_date_header(false)
-        .half_close(false);
+        // Whether its program is still there is noticed elsewhere ([`super::listening`]).
+        .half_close(true);
     builder
 }
 

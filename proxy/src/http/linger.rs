@@ -75,6 +75,12 @@ impl Ending {
         self.0.how.store(HURRIED, Ordering::Release);
     }
 
+    /// Whether it is no longer HTTP.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.is(PLAIN)
+    }
+
     fn is(&self, how: u8) -> bool {
         self.0.how.load(Ordering::Acquire) == how
     }
@@ -257,7 +263,7 @@ impl<S: AsyncRead + AsyncWrite + Abort + Unpin> AsyncWrite for Linger<S> {
                 self.inner.abort(false);
             }
         }
-        let waits = !self.ending.is(PLAIN) && !self.ending.is(HURRIED);
+        let waits = !self.ending.is_plain() && !self.ending.is(HURRIED);
         if !self.ended && waits {
             self.ending.0.lingers.store(true, Ordering::Release);
             ready!(self.poll_discard(cx));

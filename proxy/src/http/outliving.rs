@@ -3,7 +3,7 @@
 //! What was written before an orderly close is delivered, as a kernel would have it: a request that came
 //! whole goes on though nobody waits for it any more, until its answer begins, or until it was handed to its
 //! origin's connection and has had the time to leave it. One that was handed over long ago ends with its
-//! program, at once: origins stop working for who has gone. What waits for a person's word ends at once, too, and so
+//! program: origins stop working for who has gone ([`super::listening`] says when that is). What waits for a person's word ends at once, too, and so
 //! does whatever the policy or gig's own end cuts.
 //!
 //! HTTP/1.1 alone: over HTTP/2 a connection's end cannot be told from a body's.

@@ -26,6 +26,7 @@ use super::{
     incoming::Incoming,
     interject::Interjecting,
     limits,
+    listening::Listening,
     outliving::Outliving,
     session::{Aim, Session},
     streams::Streams,
@@ -87,7 +88,8 @@ where
     let interjections = Arc::clone(session.interjections());
     let heads = Arc::clone(session.heads());
     let unread = Unread::new(Arc::clone(&session));
-    let stream = Interjecting::new(Seldom::new(stream), interjections, heads, unread);
+    let stream = Listening::new(Seldom::new(stream), Arc::clone(&session));
+    let stream = Interjecting::new(stream, interjections, heads, unread);
     let connection = limits::http1_server()
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
@@ -247,7 +249,7 @@ pub(super) fn answer(
     let unseen = request.extensions().get() == Some(&Framing::Unseen);
     let old = request.version() == Version::HTTP_10;
     if http1 {
-        session.activity().begin();
+        session.activity().begin(!unread);
     }
     let asked = boxed(|| pipeline::exchange(Arc::clone(&session), request));
     let asked = Outliving::new(Arc::clone(&session), asked);

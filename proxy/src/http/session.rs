@@ -230,6 +230,18 @@ impl Session {
         self.asking.store(asking, Ordering::Relaxed);
     }
 
+    /// Whether a person is asked about its request.
+    #[must_use]
+    pub fn is_asking(&self) -> bool {
+        self.asking.load(Ordering::Relaxed)
+    }
+
+    /// Whether a request that came whole waits for its answer, and became nothing else.
+    #[must_use]
+    pub fn is_answering(&self) -> bool {
+        self.activity.is_answering() && !self.ending.is_plain()
+    }
+
     /// What the request asks for that HTTP/1.1 could not read, as far as it can be made out. To be asked when
     /// it could not: made out once.
     #[must_use]
@@ -240,7 +252,7 @@ impl Session {
     /// Whether its request goes on without its program.
     #[must_use]
     pub fn leaves_requests(&self) -> bool {
-        self.left.load(Ordering::Relaxed) && !self.asking.load(Ordering::Relaxed)
+        self.left.load(Ordering::Relaxed) && !self.is_asking()
     }
 
     /// Leaves what is to follow when the HTTP connection ends by an upgrade.
