@@ -21,6 +21,7 @@ pub(crate) mod wire;
 use std::time::Duration;
 
 use anyhow::Context;
+use gig_netns::Readers;
 use gig_sandbox::Running;
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep_until};
@@ -54,7 +55,7 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
         let mut starved = false;
         let status = match wired.go(prepared).await {
             Ok(mut running) => {
-                let status = guard(&mut running, &mut signals, seat, settings.timeout).await;
+                let status = guard(&mut running, &mut signals, (seat, wired.readers()), settings.timeout).await;
                 starved = running.ran_out_of_memory();
                 if let Ok(ended) = &status
                     && !ended.forced
@@ -106,7 +107,7 @@ struct Ended {
 async fn guard(
     running: &mut Running,
     signals: &mut Signals,
-    seat: Seat,
+    (seat, readers): (Seat, Readers),
     timeout: Option<Duration>,
 ) -> anyhow::Result<Ended> {
     let Seat {
@@ -114,7 +115,7 @@ async fn guard(
         relays,
     } = seat;
     if let Some(terminal) = &mut terminal {
-        terminal.connect(running.pid())?;
+        terminal.connect(readers)?;
     }
     let mut deadline = timeout.map(|limit| Instant::now() + limit);
     let (mut asked_to_end, mut signalled) = (false, false);

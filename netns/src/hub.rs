@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ipnet::Ipv4Net;
@@ -31,10 +31,12 @@ pub(crate) mod children;
 pub(crate) mod id_maps;
 mod orphans;
 pub(crate) mod process;
+pub(crate) mod readers;
 mod shown;
 pub(crate) mod spawn;
 pub(crate) mod trees;
 
+pub use readers::Readers;
 pub use shown::ShowTreeError;
 
 /// How long the hub may take over one answer before it counts as lost. Its
@@ -61,7 +63,7 @@ pub struct HubConfig {
 /// A running hub. Dropping it ends everything that runs in it.
 #[derive(Debug)]
 pub struct Hub {
-    socket: Option<Mutex<UnixStream>>,
+    socket: Option<Arc<Mutex<UnixStream>>>,
     process: std::process::Child,
     pool: SubnetPool,
     ids: HostIds,
@@ -231,7 +233,7 @@ impl Hub {
         let started = reexec::start(&[HUB_ARGUMENT], ANSWER_WITHIN);
         let (socket, process) = started.map_err(StartHubError::Start)?;
         let hub = Self {
-            socket: Some(Mutex::new(socket)),
+            socket: Some(Arc::new(Mutex::new(socket))),
             process,
             pool,
             ids: config.ids,
@@ -244,9 +246,13 @@ impl Hub {
     /// Lets the hub end, and everything in it, without waiting for that: its
     /// drop does. Nothing can be asked of it any more.
     pub fn hang_up(&mut self) {
-        if let Some(socket) = self.socket.take() {
-            drop(socket.into_inner().unwrap_or_else(PoisonError::into_inner));
-        }
+        self.socket = None;
+    }
+
+    /// Asks it who reads at a terminal, from any thread and for as long as it is there.
+    #[must_use]
+    pub fn readers(&self) -> Readers {
+        Readers(self.socket.as_ref().map(Arc::downgrade).unwrap_or_default())
     }
 
     /// Whether its process runs.
@@ -392,22 +398,30 @@ impl Hub {
         fds: &[BorrowedFd<'_>],
     ) -> io::Result<(Reply, Vec<OwnedFd>)> {
         let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-        // A panic between request and answer would leave them out of step.
-        let socket = socket
-            .lock()
-            .map_err(|_| io::ErrorKind::ConnectionAborted)?;
-        let sent = request.map_or(Ok(()), |request| hub_protocol::send(&socket, request, fds));
-        if let Some(failure) = sent.as_ref().err().and_then(hub_protocol::unsent) {
-            // The hub heard nothing: as if it had refused.
-            return Ok((Reply::Failed(failure), Vec::new()));
-        }
-        let outcome = sent.and_then(|()| hub_protocol::receive(&socket));
-        if outcome.is_err() {
-            // After a lost or late answer every later one would be the wrong one.
-            drop(socket.shutdown(std::net::Shutdown::Both));
-        }
-        outcome
+        exchange(socket, request, fds)
     }
+}
+
+fn exchange(
+    socket: &Mutex<UnixStream>,
+    request: Option<&Request>,
+    fds: &[BorrowedFd<'_>],
+) -> io::Result<(Reply, Vec<OwnedFd>)> {
+    // A panic between request and answer would leave them out of step.
+    let socket = socket
+        .lock()
+        .map_err(|_| io::ErrorKind::ConnectionAborted)?;
+    let sent = request.map_or(Ok(()), |request| hub_protocol::send(&socket, request, fds));
+    if let Some(failure) = sent.as_ref().err().and_then(hub_protocol::unsent) {
+        // The hub heard nothing: as if it had refused.
+        return Ok((Reply::Failed(failure), Vec::new()));
+    }
+    let outcome = sent.and_then(|()| hub_protocol::receive(&socket));
+    if outcome.is_err() {
+        // After a lost or late answer every later one would be the wrong one.
+        drop(socket.shutdown(std::net::Shutdown::Both));
+    }
+    outcome
 }
 
 impl Drop for Hub {

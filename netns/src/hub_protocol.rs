@@ -56,6 +56,8 @@ pub(crate) enum Request {
     Spawn(SpawnRequest),
     /// Build a tree of files; a descriptor of the files' contents comes along.
     Tree(TreeRequest),
+    /// Whether somebody inside waits in a read of a terminal: its near end's device number.
+    Readers { terminal: u64 },
 }
 
 /// A tree to build.
@@ -104,6 +106,8 @@ pub(crate) enum Reply {
     Spawned,
     /// The tree stands.
     Grown,
+    /// Whether anybody waits there.
+    Readers { any: bool },
     /// Not done.
     Failed(Failure),
 }

@@ -164,7 +164,7 @@ fn the_host_sees_another_user_than_gigs_where_it_gives_ids() {
 }
 
 /// What /etc/subuid gives this user: the first id, and how many.
-pub(crate) fn sub_ids(user: u32) -> Option<(u32, u32)> {
+fn sub_ids(user: u32) -> Option<(u32, u32)> {
     let name = Command::new("id").args(["-nu", &user.to_string()]).output();
     let name = name.expect("id");
     let name = String::from_utf8_lossy(&name.stdout).trim().to_owned();

@@ -13,7 +13,6 @@
 
 mod keyboard;
 mod modes;
-mod readers;
 
 use std::{
     io::IsTerminal,
@@ -23,6 +22,7 @@ use std::{
 };
 
 use anyhow::Context;
+use gig_netns::Readers;
 use gig_sandbox::{signal_foreground, tell_of_modes};
 use rustix::{
     process::Signal,
@@ -31,7 +31,7 @@ use rustix::{
     termios::{OptionalActions, tcgetwinsize, tcsetattr, tcsetwinsize},
 };
 
-use self::{keyboard::Keyboard, modes::inner_modes, readers::Readers};
+use self::{keyboard::Keyboard, modes::inner_modes};
 use super::relay::{self, Relay, Way};
 
 /// What the program gets as 0, 1 and 2.
@@ -164,16 +164,12 @@ impl Terminal {
     }
 
     /// Starts to copy, and to take what is typed: to be called when the program runs, so that a start
-    /// that fails or takes long leaves an ordinary terminal. `program` is a process of the sandbox's.
+    /// that fails or takes long leaves an ordinary terminal. `readers` knows who waits at it inside.
     ///
     /// # Errors
     /// When the terminal's settings cannot be changed or no thread is to be had.
-    pub(crate) fn connect(&mut self, program: i32) -> anyhow::Result<()> {
-        match Readers::of(program, self.near) {
-            Ok(readers) => self.keyboard.ask(readers),
-            // It has ended, or the host hides it: lines are for standard input alone.
-            Err(error) => tracing::debug!(%error, "who waits for lines inside is not known"),
-        }
+    pub(crate) fn connect(&mut self, readers: Readers) -> anyhow::Result<()> {
+        self.keyboard.ask(readers, self.near);
         self.keyboard.take()?;
         let (from, to) = (Arc::clone(&self.controller), self.outer.try_clone()?);
         let keyboard = Arc::clone(&self.keyboard);

@@ -4,7 +4,7 @@ use std::{ffi::OsStr, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use gig_audit::{Entry, Event, VerdictWord};
-use gig_netns::{HostIds, Hub, HubConfig, Lease, Listeners};
+use gig_netns::{HostIds, Hub, HubConfig, Lease, Listeners, Readers};
 use gig_policy::{PolicyRef, SandboxId};
 use gig_proxy::{
     Proxy, ProxyListeners, credential::Wallet, deadlines::Deadlines, identity::Identity,
@@ -222,6 +222,11 @@ impl Wired {
                 "what the program wrote last was not taken in time: the rest is dropped"
             ),
         }
+    }
+
+    /// Who knows which program inside reads at a terminal.
+    pub(crate) fn readers(&self) -> Readers {
+        self.hub.readers()
     }
 
     /// Closes its connections, gives its address up, records its end.

@@ -25,6 +25,7 @@ use crate::firewall;
 use crate::foreign;
 use crate::hub::children::{Children, FEW_ROUNDS, ROUNDS};
 use crate::hub::id_maps::IdMaps;
+use crate::hub::readers;
 use crate::hub::spawn;
 use crate::hub::trees::Trees;
 use crate::hub_protocol::{self, Failure, Reply, Request, Step};
@@ -294,6 +295,10 @@ fn answer(
             .trees
             .build(&tree, fds)
             .map(|()| (Reply::Grown, Vec::new())),
+        Request::Readers { terminal } => {
+            let any = readers::any(terminal);
+            Ok((Reply::Readers { any }, Vec::new()))
+        }
     };
     let (reply, fds) = outcome.unwrap_or_else(|failure| (Reply::Failed(failure), Vec::new()));
     let borrowed: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();

@@ -25,6 +25,7 @@ use std::{
 };
 
 use anyhow::Context;
+use gig_netns::Readers;
 use gig_sandbox::MODES_CHANGED;
 use parking_lot::Mutex;
 use rustix::{
@@ -40,7 +41,6 @@ use rustix::{
 use super::{
     super::copy,
     modes::{alike, copy_modes, in_foreground, is_ordinary, leave_work, takes_work},
-    readers::Readers,
 };
 
 /// One person's terminal and the pty that stands for it inside.
@@ -53,8 +53,8 @@ pub(super) struct Keyboard {
     takes_lines: bool,
     /// A read that another was faster for does not wait.
     is_own: bool,
-    /// Who waits for lines where standard input is something else.
-    readers: OnceLock<Readers>,
+    /// Who knows who waits for lines where standard input is something else, and at which terminal.
+    readers: OnceLock<(Readers, u64)>,
     /// The program wrote what a terminal may answer.
     questions: AtomicBool,
     state: Mutex<State>,
@@ -119,10 +119,10 @@ impl Keyboard {
         })
     }
 
-    /// Lines are for those of `readers`, too.
-    pub(super) fn ask(&self, readers: Readers) {
+    /// Lines are for those, too, who wait at `terminal`, the near end, as `readers` knows.
+    pub(super) fn ask(&self, readers: Readers, terminal: u64) {
         // A terminal is of one sandbox.
-        let _first = self.readers.set(readers);
+        let _first = self.readers.set((readers, terminal));
     }
 
     /// Whether nobody else sits there.
@@ -351,7 +351,8 @@ impl Keyboard {
 
     /// Whether one inside waits for a line.
     fn is_waited_at(&self) -> bool {
-        self.is_own && self.readers.get().is_some_and(Readers::wait)
+        let waits = |(readers, terminal): &(Readers, u64)| readers.wait_at(*terminal);
+        self.is_own && self.readers.get().is_some_and(waits)
     }
 
     fn is_ordinary(&self) -> bool {
