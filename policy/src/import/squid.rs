@@ -22,8 +22,7 @@ struct List {
 pub(super) fn read(text: &str, reading: &mut Reading) {
     let mut lists: HashMap<String, List> = HashMap::new();
     let (mut found, mut closed) = (false, false);
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.split('#').next().unwrap_or_default();
+    for (number, line) in joined(text) {
         let mut words = line.split_whitespace();
         match words.next() {
             Some("acl") => {
@@ -66,6 +65,28 @@ pub(super) fn read(text: &str, reading: &mut Reading) {
     }
 }
 
+/// Lines without comments, each with its number; one that ends with a backslash goes on in the next.
+fn joined(text: &str) -> Vec<(u64, String)> {
+    let mut lines: Vec<(u64, String)> = Vec::new();
+    let mut goes_on = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.split('#').next().unwrap_or_default().trim_end();
+        let (line, more) = match line.strip_suffix('\\') {
+            Some(line) => (line, true),
+            None => (line, false),
+        };
+        match lines.last_mut().filter(|_| goes_on) {
+            Some((_, begun)) => {
+                begun.push(' ');
+                begun.push_str(line);
+            }
+            None => lines.push((number, line.to_owned())),
+        }
+        goes_on = more;
+    }
+    lines
+}
+
 fn acl<'w>(
     list: &mut List,
     kind: &str,
@@ -89,6 +110,7 @@ fn allow(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut
     let mut ports: Option<Vec<Port>> = None;
     let mut methods: Option<Vec<String>> = None;
     let mut tunnels = false;
+    let mut dropped = Vec::new();
     for name in names {
         let (negated, name) = match name.strip_prefix('!') {
             Some(name) => (true, name),
@@ -98,9 +120,7 @@ fn allow(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut
         let kind = list.map_or("", |list| list.kind.as_str());
         let values = || list.into_iter().flat_map(|list| &list.values);
         match kind {
-            _ if negated => {
-                reading.widened(line, format!("the condition !{name} is dropped"));
-            }
+            _ if negated => dropped.push(format!("the condition !{name} is dropped")),
             "dstdomain" | "dst" => {
                 let found = values().flat_map(|(value, _)| names_of(value));
                 hosts = Some(both(hosts, found.collect()));
@@ -131,15 +151,18 @@ fn allow(names: &[&str], lists: &HashMap<String, List>, line: u64, reading: &mut
             _ if name == "all" => {}
             _ => {
                 let kind = if kind.is_empty() { "built in" } else { kind };
-                reading.widened(line, format!("the condition {name} ({kind}) is dropped"));
+                dropped.push(format!("the condition {name} ({kind}) is dropped"));
             }
         }
     }
     let Some(hosts) = hosts else {
-        let message = "left out: it allows every destination, and here each is named";
+        let message = "left out: it names no destination in a list, and here each is named";
         reading.narrowed(line, message);
         return;
     };
+    for message in dropped {
+        reading.widened(line, message);
+    }
     if ports.is_none() && tunnels && methods.is_none() {
         let message = "only tunnels were allowed, to every port: here they are to 443, and to what `ports` names";
         reading.narrowed(line, message);
