@@ -17,7 +17,11 @@ use crate::{
 
 /// The path of a token endpoint. Servers forgive letter case and a slash at the end, and so does this.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct EndpointPath(Box<str>);
+pub(crate) struct EndpointPath {
+    text: Box<str>,
+    /// What a lax server takes for it.
+    loose: Box<str>,
+}
 
 /// Not a token endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,16 +50,24 @@ impl EndpointPath {
     fn parse(text: &str) -> Option<Self> {
         let path = path::normalise(text).ok()?;
         let text = path.as_str().trim_end_matches('/');
-        (!text.is_empty() && !text.contains('*')).then(|| Self(text.into()))
+        (!text.is_empty() && !text.contains('*')).then(|| Self {
+            text: text.into(),
+            loose: path::loosely(text).into(),
+        })
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// Whether a normalised path is this one.
     pub(crate) fn is(&self, path: &str) -> bool {
-        path.trim_end_matches('/').eq_ignore_ascii_case(&self.0)
+        path.trim_end_matches('/').eq_ignore_ascii_case(&self.text)
+    }
+
+    /// Whether some server might take a normalised path for this one.
+    pub(crate) fn may_be(&self, path: &str) -> bool {
+        self.is(path) || path::loosely(path) == *self.loose
     }
 }
 

@@ -20,6 +20,7 @@ use crate::{
 mod anywhere;
 mod overlap;
 mod single;
+mod uncaptured;
 
 pub(crate) use overlap::covering_rule;
 
@@ -58,6 +59,8 @@ pub enum FindingKind {
     SecretEntrusted,
     /// A secret that may stand anywhere in requests that leave something with the host.
     SecretAnywhere,
+    /// Tokens that are captured, and given to requests that no capture speaks of.
+    Uncaptured,
     /// `allow_private` that opens nothing.
     OpensNothing,
     /// Its moment is over.
@@ -79,6 +82,7 @@ impl FindingKind {
             Self::SecretUnused => "secret_unused",
             Self::SecretEntrusted => "secret_entrusted",
             Self::SecretAnywhere => "secret_anywhere",
+            Self::Uncaptured => "uncaptured",
             Self::OpensNothing => "opens_nothing",
             Self::Expired => "expired",
             Self::ObserveOnly => "observe_only",
@@ -121,6 +125,7 @@ impl Policy {
             single::look(rule, &mut findings);
             overlap::look(rule, &targets, &mut findings);
         }
+        uncaptured::look(self.rules(), &mut findings);
         anywhere::look(self.rules(), &mut findings);
         findings
     }
@@ -139,8 +144,7 @@ impl Policy {
     }
 }
 
-/// The rules that let every request pass, by what they speak of, so that what they cover is found
-/// without comparing all with all.
+/// Rules by what they speak of, so that what they cover is found without comparing all with all.
 pub(crate) struct Targets<'a> {
     rules: HashMap<&'a Target, Vec<&'a Rule>>,
     /// Prefix lengths in use, so that covering ranges can be asked for.
@@ -148,10 +152,16 @@ pub(crate) struct Targets<'a> {
 }
 
 impl<'a> Targets<'a> {
+    /// Those that let every request pass.
     pub(crate) fn of(all: &'a [Rule]) -> Self {
+        Self::among(all, |rule| rule.requests.is_none())
+    }
+
+    /// Those that `kept` keeps.
+    fn among(all: &'a [Rule], kept: impl Fn(&Rule) -> bool) -> Self {
         let mut rules: HashMap<_, Vec<_>> = HashMap::new();
         let mut lengths = Vec::new();
-        for rule in all.iter().filter(|rule| rule.requests.is_none()) {
+        for rule in all.iter().filter(|rule| kept(rule)) {
             rules.entry(&rule.target).or_default().push(rule);
             if let Target::Addresses(net) = &rule.target
                 && !lengths.contains(&net.prefix_len())

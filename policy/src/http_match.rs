@@ -201,6 +201,24 @@ impl PathPattern {
         })
     }
 
+    /// The same over loose forms; `None` for `*` alone, which is no path.
+    pub(crate) fn loosely(&self) -> Option<Self> {
+        if self.segments.is_empty() {
+            return None;
+        }
+        let text = path::loosely(&self.text);
+        let segment = |segment: &str| match segment {
+            "**" => SegmentPattern::Deep,
+            glob if glob.contains('*') => SegmentPattern::Glob(glob.into()),
+            literal => SegmentPattern::Literal(literal.into()),
+        };
+        let segments = text.split('/').skip(1).map(segment).collect();
+        Some(Self {
+            text: text.into(),
+            segments,
+        })
+    }
+
     pub(crate) fn segments(&self) -> &[SegmentPattern] {
         &self.segments
     }

@@ -12,6 +12,10 @@ use std::{borrow::Cow, fmt};
 
 use thiserror::Error;
 
+pub(crate) use self::loose::loosely;
+
+mod loose;
+
 /// A path in its one spelling: absolute, without query; or `*` alone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NormalPath<'a>(Cow<'a, str>);

@@ -239,12 +239,16 @@ impl Binding {
         self
     }
 
-    /// Whether it speaks of this request. What is captured is captured on every port, and in clear
-    /// text, too: a token must not come in by another door.
+    /// Whether it speaks of this request. What is captured is captured on every port, in clear text and
+    /// by whatever spelling of the path a server might take, too: a token must not come in by another door.
     pub(crate) fn covers(&self, host: &Host, port: Port, encrypted: bool, path: &str) -> bool {
-        let door = self.grant.captures || (encrypted && self.port == port);
+        let captures = self.grant.captures;
+        let door = captures || (encrypted && self.port == port);
         door && host.name().is_some_and(|name| self.target.matches(name))
-            && self.path.as_ref().is_none_or(|own| own.is(path))
+            && self.path.as_ref().is_none_or(|own| match captures {
+                true => own.may_be(path),
+                false => own.is(path),
+            })
     }
 
     /// Whether it speaks of some request to there.

@@ -15,6 +15,10 @@ use crate::{
     verdict::{DecidedOn, Handling, RuleRef},
 };
 
+use self::captures::LooseCaptures;
+
+mod captures;
+
 /// All that is known of one port of one pattern.
 #[derive(Debug)]
 pub(crate) struct PortTable {
@@ -36,6 +40,8 @@ pub(crate) struct PortTable {
     any_method: Option<RuleRef>,
     /// What request rules speak of whose answers are captured.
     capturing: DecidedOn,
+    /// Where such a rule's path might be meant by another spelling, which another rule lets go.
+    loose: LooseCaptures,
 }
 
 /// What a permitted connection carries.
@@ -112,6 +118,7 @@ impl PortTable {
             methods: HashMap::new(),
             any_method: None,
             capturing: DecidedOn::default(),
+            loose: LooseCaptures::default(),
         }
     }
 
@@ -144,6 +151,7 @@ impl PortTable {
         if rule.secrets.iter().any(|grant| grant.captures) {
             let by = DecidedOn::of(request.methods.is_some(), request.paths.is_some());
             self.capturing = self.capturing.and(by);
+            self.loose.add(rule, request);
         }
         match &request.methods {
             None => {
@@ -197,6 +205,16 @@ impl PortTable {
             self.trie
                 .visit(path, |leaf| leaf.find(protocol, (method, false), found));
         }
+    }
+
+    /// Adds what captures the answer to a request that a server might take for one whose answer is captured.
+    pub(crate) fn capture<'a>(
+        &'a self,
+        method: &str,
+        path: &str,
+        secrets: &mut SharedUnion<'a, SecretGrant>,
+    ) {
+        self.loose.find(method, path, secrets);
     }
 
     /// The first request rule that takes this method.

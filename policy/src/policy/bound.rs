@@ -1,9 +1,12 @@
-//! What a host may have been given, by whatever rule: it may come back in the answer to any request.
+//! What a host may have been given, by whatever rule: it may come back in the answer to any request. And what is
+//! captured of what comes, by whatever door.
 
 use super::{Policy, SecretGrants};
 use crate::{
     host::{Host, Port},
     index::SharedUnion,
+    intent::RequestIntent,
+    secret_grant::SecretGrant,
     verdict::Handling,
 };
 
@@ -19,5 +22,25 @@ impl Policy {
             bound.add_one(&binding.grant);
         }
         bound.into_shared(&self.own.no_secrets)
+    }
+
+    /// What captures the answer to such a request, whether or not a rule lets it go.
+    pub(super) fn capturing<'a>(
+        &'a self,
+        host: &'a Host,
+        port: Port,
+        request: &RequestIntent<'_>,
+    ) -> SharedUnion<'a, SecretGrant> {
+        let mut capturing = SharedUnion::default();
+        for table in self.tables(host, port, Handling::Inspect) {
+            table.capture(request.method, request.path, &mut capturing);
+        }
+        let bindings = self.own.bindings.iter();
+        for binding in
+            bindings.filter(|b| b.captures() && b.covers(host, port, false, request.path))
+        {
+            capturing.add_one(&binding.grant);
+        }
+        capturing
     }
 }

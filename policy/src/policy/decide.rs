@@ -12,7 +12,6 @@ use crate::{
     fqdn::Fqdn,
     hint,
     host::{Host, Port},
-    index::SharedUnion,
     intent::{AppProtocol, RequestIntent},
     verdict::{
         ConnectPermit, DecidedOn, Denial, Grant, Handling, Mode, NamePermit, RequestPermit,
@@ -128,9 +127,11 @@ impl Policy {
         if let (Err(denial), Some(word)) = (&permit, word)
             && self.hears(denial)
         {
-            // A secret goes where a rule says so, and there is none.
+            // A secret goes where a rule says so, and there is none; what comes is captured all the same.
             permit = Ok(RequestPermit {
-                secrets: Arc::clone(&self.own.no_secrets),
+                secrets: self
+                    .capturing(host, port, request)
+                    .into_shared(&self.own.no_secrets),
                 bound: self.bound(host, port),
                 // A person saw both.
                 decided_on: DecidedOn::of(true, true),
@@ -194,7 +195,7 @@ impl Policy {
             Ok((rule, secrets, decided_on)) => (secrets, decided_on, self.grant(rule)),
             Err(denial) => {
                 let grant = self.observed(denial)?;
-                let mut secrets = SharedUnion::default();
+                let mut secrets = self.capturing(host, port, request);
                 let encrypted = request.protocol == AppProtocol::Https;
                 let by_path = self.add_bound((host, port), encrypted, request.path, &mut secrets);
                 let secrets = secrets.into_shared(&self.own.no_secrets);

@@ -1,6 +1,7 @@
 //! Which secrets a request may carry.
 
 use super::*;
+use crate::FindingKind;
 
 #[test]
 fn secrets_go_in_clear_text_only_where_http_is_written() {
@@ -116,6 +117,67 @@ fn a_token_endpoint_captures_and_takes_back_what_it_gave() {
 }
 
 #[test]
+fn another_spelling_of_a_captured_path_is_captured_whichever_rule_lets_it_go() {
+    let entries = |methods: &str| {
+        format!(
+            "egress:\n- {{host: auth.example, secrets: [{{name: LOGIN, capture: true}}], \
+             rules: [{{{methods}paths: [/oauth2/token]}}]}}\n\
+             - {{host: auth.example, rules: [{{paths: [/**, '/oauth2/token%2F']}}]}}"
+        )
+    };
+    let https = AppProtocol::Https;
+    let capturing = "LOGIN (tokens in the answer become it)";
+    for text in [entries(""), entries("methods: [GET, POST], ")] {
+        let p = policy(&text);
+        for path in LOOSE.iter().chain(&["/oauth2/token/", "/OAUTH2/token"]) {
+            let told = match p.decide_request(&host("auth.example"), Port::HTTPS, &get(path)) {
+                Verdict::Allow(_) => granted(&p, https, path),
+                // What servers read in two ways goes where a rule spells it.
+                Verdict::Deny(_) => continue,
+            };
+            assert_eq!(told, capturing, "{path}");
+        }
+        assert_eq!(granted(&p, https, "/oauth2/token%2F"), capturing);
+        assert_eq!(granted(&p, https, "/oauth2//token"), capturing);
+        assert_eq!(granted(&p, https, "/oauth2/tokens"), "");
+    }
+    let p = policy(&format!("mode: observe\n{}", entries("")));
+    assert_eq!(granted(&p, https, "/oauth2/token%20"), capturing);
+    let told = policy(&entries("methods: [POST], ")).findings();
+    let told: Vec<_> = told
+        .iter()
+        .filter(|f| f.kind == FindingKind::Uncaptured)
+        .collect();
+    assert!(
+        matches!(*told, [one] if one.rule == "egress[0]"),
+        "{told:?}"
+    );
+    let told = policy(&entries("")).findings();
+    assert!(told.iter().all(|f| f.kind != FindingKind::Uncaptured));
+}
+
+const fn get(path: &str) -> RequestIntent<'_> {
+    RequestIntent {
+        protocol: AppProtocol::Https,
+        method: "GET",
+        path,
+    }
+}
+
+/// What some server takes for `/oauth2/token`.
+const LOOSE: [&str; 9] = [
+    "//oauth2/token",
+    "/oauth2//token",
+    "/oauth2/token;a=1",
+    "/oauth2/token%3Bx",
+    "/oauth2/x/..;/token",
+    "/oauth2/token%2F",
+    "/oauth2/\\token",
+    "/oauth2/token%20",
+    "/oauth2/token.",
+];
+
+#[test]
 fn where_an_answer_holds_tokens_can_be_said() {
     let p = policy(
         "egress:\n- {host: auth.example, rules: [{paths: [/token]}], secrets: \
@@ -170,6 +232,10 @@ fn an_option_captures_at_one_path_by_every_door() {
     for path in ["/oauth2/token", "/oauth2/token/", "/OAuth2/Token"] {
         assert_eq!(granted(&p, https, path), all, "{path}");
         assert_eq!(granted(&p, http, path), capturing, "{path}");
+    }
+    // Nothing goes there, and servers take it for the same.
+    for path in LOOSE {
+        assert_eq!(granted(&p, https, path), capturing, "{path}");
     }
     assert_eq!(granted(&p, https, "/oauth2/tokens"), "");
     for wrong in [
