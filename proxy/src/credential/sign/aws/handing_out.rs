@@ -85,13 +85,12 @@ fn gives_session(request: &Signable<'_>) -> bool {
             .ends_with(b"/accessgrantsinstance/dataaccess")
 }
 
-/// What is asked for by paths alone: keys of API Gateway, AppSync, Managed Grafana and IoT, sessions of Airflow.
+/// What is asked for by paths alone: keys of API Gateway, AppSync, Managed Grafana, IoT and Location, sessions of
+/// Airflow, tokens of IVS, roles of pods, farms and workloads.
 fn gives_key(service: &str, request: &Signable<'_>) -> bool {
     let path = decoded(request.target.path().as_bytes()).to_ascii_lowercase();
-    let has = |word: &[u8]| {
-        path.split(|octet| *octet == b'/')
-            .any(|known| known == word)
-    };
+    let any = |such: &dyn Fn(&[u8]) -> bool| path.split(|octet| *octet == b'/').any(such);
+    let has = |word: &[u8]| any(&|known| known == word);
     let query = decoded(request.target.query().unwrap_or_default().as_bytes()).to_ascii_lowercase();
     let makes = request.method == Method::POST;
     match service {
@@ -104,6 +103,14 @@ fn gives_key(service: &str, request: &Signable<'_>) -> bool {
         "grafana" => makes && (has(b"apikeys") || has(b"tokens")),
         "airflow" => has(b"clitoken") || has(b"webtoken"),
         "iot" => has(b"keys-and-certificate"),
+        "eks-auth" => any(&|word| word.starts_with(b"assume-role")),
+        "datazone" | "emr-containers" => has(b"credentials"),
+        // `user-roles`, `read-roles`, `queue-roles` and `fleet-roles`.
+        "deadline" => any(&|word| word.ends_with(b"-roles")),
+        "bedrock-agentcore" => has(b"identities"),
+        // What is asked about is told with its key.
+        "geo" => has(b"keys"),
+        "ivs" | "ivschat" => any(&|word| word.ends_with(b"token")) || has(b"createstage"),
         _ => false,
     }
 }
@@ -188,7 +195,7 @@ const HARMLESS: [&[u8]; 3] = [
 /// Of Systems Manager, whose answer opens a shell.
 const SESSIONS: [&[u8]; 2] = [b"startsession", b"resumesession"];
 /// In the names of actions, in lower case.
-const TOKENS: [&str; 20] = [
+const TOKENS: [&str; 21] = [
     "accesstoken",
     "authorizationtoken",
     "authtoken",
@@ -206,6 +213,7 @@ const TOKENS: [&str; 20] = [
     "masteruserpassword",
     "federationtoken",
     "openidtoken",
+    "opentunnel",
     "sessiontoken",
     "webidentitytoken",
     "delegatedaccesstoken",

@@ -240,12 +240,56 @@ fn of_more() -> Vec<(&'static str, Case)> {
         ("iot", of("POST", "/keys-and-certificate", &[], "")),
         ("sagemaker", aimed("SageMaker.CreatePresignedDomainUrl")),
         ("ec2", of("POST", "/", &[], "Action=CreateVpnConnection")),
+        ("iot", aimed("IoTSecuredTunneling.OpenTunnel")),
     ]
+}
+
+/// Of services that are asked by paths, and hand roles and tokens out.
+fn of_paths() -> Vec<(&'static str, Case)> {
+    let asked = |(service, method, path)| (service, of(method, path, &[], "{}"));
+    let all = [
+        (
+            "eks-auth",
+            "POST",
+            "/clusters/c/assume-role-for-pod-identity",
+        ),
+        (
+            "datazone",
+            "GET",
+            "/v2/domains/d/environments/e/credentials",
+        ),
+        ("deadline", "GET", "/2023-10-12/farms/f/queues/q/user-roles"),
+        ("deadline", "GET", "/2023-10-12/farms/f/queues/q/read-roles"),
+        (
+            "deadline",
+            "GET",
+            "/2023-10-12/farms/f/fleets/l/workers/w/fleet%2Droles",
+        ),
+        (
+            "emr-containers",
+            "POST",
+            "/virtualclusters/v/endpoints/e/credentials",
+        ),
+        ("bedrock-agentcore", "POST", "/identities/api-key"),
+        (
+            "bedrock-agentcore",
+            "POST",
+            "/identities/GetWorkloadAccessToken",
+        ),
+        ("geo", "POST", "/metadata/v0/keys"),
+        ("ivs", "POST", "/CreateParticipantToken"),
+        ("ivschat", "POST", "/CreateChatToken"),
+    ];
+    all.map(asked).into()
 }
 
 #[test]
 fn nothing_is_signed_whose_answer_would_be_credentials() {
-    let all = of_sts().into_iter().chain(of_others()).chain(of_more());
+    let all = of_sts()
+        .into_iter()
+        .chain(of_others())
+        .chain(of_more())
+        .chain(of_paths());
     for (service, asked) in all {
         let refused = treated(false, service, asked.clone()).err();
         let refused = refused.unwrap_or_else(|| panic!("signed for: {service} {:?}", asked.target));
@@ -299,6 +343,19 @@ fn what_hands_out_nothing_is_signed_for() {
         ("grafana", of("GET", "/workspaces/w/apikeys", &[], "")),
         ("iot", of("GET", "/things", &[], "")),
         ("appsync", of("POST", "/v1/apis", &[], "{}")),
+        (
+            "datazone",
+            of("GET", "/v2/domains/d/environments/e", &[], ""),
+        ),
+        (
+            "deadline",
+            of("GET", "/2023-10-12/farms/f/queues/q", &[], ""),
+        ),
+        ("geo", of("POST", "/metadata/v0/list-keys", &[], "{}")),
+        (
+            "lambda",
+            of("GET", "/2015-03-31/functions/assume-x", &[], ""),
+        ),
         (
             "ecr",
             of("POST", "/service/X/operation/BatchGetImage", &[], ""),
