@@ -3,7 +3,7 @@
 //! What others have is not looked for in its answers. It could be guessed there: whoever sends a value
 //! and sees from within that it was replaced knows that it was right.
 
-use std::{fmt, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use arc_swap::ArcSwap;
 use gig_policy::{SecretGrant, SecretName};
@@ -28,6 +28,9 @@ pub(super) struct Granted {
     pub(super) waiting: Arc<Waiting>,
     /// One of them is placed, or is not at hand though it may be: its last version was not asked for yet.
     placed: bool,
+    /// For each value whose place it takes here: its own, or that of another secret's which is the same and may be
+    /// taken there. What comes back to a program must be good for where it came from.
+    meant: Vec<usize>,
 }
 
 /// What stands for a value.
@@ -137,7 +140,21 @@ impl Own {
             return Arc::clone(known);
         }
         let of = |value: usize| wanted.get(value) == Some(&true);
+        let mut alike = HashMap::new();
+        for (number, value) in values.iter().enumerate().filter(|(number, _)| of(*number)) {
+            if self
+                .sentinel(number)
+                .is_some_and(|sentinel| !sentinel.is_empty())
+            {
+                alike.entry(value.value.expose()).or_insert(number);
+            }
+        }
+        let meant = values.iter().enumerate().map(|(number, value)| {
+            let other = alike.get(value.value.expose()).filter(|_| !of(number));
+            other.copied().unwrap_or(number)
+        });
         let granted = Arc::new(Granted {
+            meant: meant.collect(),
             waiting: Arc::new(self.patterns.waiting(of)),
             values: wanted,
             placed,
@@ -157,6 +174,11 @@ impl Own {
 }
 
 impl Granted {
+    /// Which value this one is here.
+    pub(super) fn meant(&self, value: usize) -> usize {
+        self.meant.get(value).copied().unwrap_or(value)
+    }
+
     /// Whether they are the same; of one sandbox's values.
     pub(super) fn is(&self, other: &Self) -> bool {
         self.values == other.values && self.placed == other.placed

@@ -317,10 +317,11 @@ impl Scrubber {
         let Some(pattern) = scrub.own.patterns.pattern(hit.text) else {
             return;
         };
-        let Some(sentinel) = scrub.own.sentinel(pattern.value) else {
+        let meant = scrub.granted.meant(pattern.value);
+        let Some(sentinel) = scrub.own.sentinel(meant) else {
             return;
         };
-        if let Some(name) = scrub.own.name(pattern.value) {
+        if let Some(name) = scrub.own.name(meant) {
             self.found.insert(name.clone());
         }
         if gone {

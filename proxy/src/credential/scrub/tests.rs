@@ -449,3 +449,28 @@ proptest! {
 mod opened;
 mod waits;
 mod wide;
+
+#[test]
+fn of_two_secrets_that_are_the_same_the_one_that_may_go_there_comes_back() {
+    let value = |name: &str| GuardedValue {
+        name: name.parse().unwrap(),
+        version: 1,
+        part: Some(0),
+        value: Arc::new(SecretBytes::new(VALUE.as_bytes().to_vec())),
+        current: true,
+    };
+    let other = SENTINEL.replace('0', "f");
+    for (granted, expected) in [("ONE", SENTINEL), ("TWO", &other), ("NONE", SENTINEL)] {
+        let guarded = Guarded {
+            generation: 1,
+            values: vec![value("ONE"), value("TWO")],
+        };
+        let grants = [SecretGrant::everywhere(granted.parse().unwrap())];
+        let scrub = Scrub::of(guarded, &[SENTINEL, &other], &grants).unwrap();
+        let mut found = BTreeSet::new();
+        let told = scrub.text(VALUE.as_bytes(), &mut found).unwrap();
+        assert_eq!(text(told), expected, "{granted}");
+        let name = if granted == "TWO" { "TWO" } else { "ONE" };
+        assert_eq!(found, BTreeSet::from([name.parse().unwrap()]));
+    }
+}
