@@ -35,7 +35,7 @@ use crate::{
         body::BodyPlan,
         coding::{Coded, Coding, Decoder, accepted, coded},
         inject::Carried,
-        media::{is_json, media},
+        media::{is_text, media},
         memory::{Memory, NoMemory},
         ranges::{ask_for_all, is_piece},
         tally::Tally,
@@ -307,31 +307,72 @@ impl fmt::Debug for Newest {
 /// Text may change its length; what is not known to be text may not.
 fn fit(headers: &HeaderMap) -> Fit {
     let media = media(headers);
-    let Some((main, sub)) = media.split_once('/') else {
-        return Fit::Exact;
-    };
+    let (main, sub) = media.split_once('/').unwrap_or((&media, ""));
     if media == "text/event-stream" {
         return Fit::Events;
     }
-    let text = main == "text"
-        || is_json(sub)
-        || sub.ends_with("+xml")
-        || (main == "application" && TEXT.contains(&sub));
+    // Parts of several kinds may be of any.
+    let text = main != "multipart" && is_text(&media)
+        || main == "message"
+        || main == "application" && PLAIN.contains(&sub);
     if text { Fit::Free } else { Fit::Exact }
 }
 
 const GRPC_ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
-const TEXT: [&str; 10] = [
-    "xml",
-    "javascript",
-    "x-javascript",
+/// Text that is sent in answers alone, and says nothing of lengths.
+const PLAIN: [&str; 11] = [
+    "csv",
     "ecmascript",
-    "x-www-form-urlencoded",
-    "graphql",
-    "yaml",
-    "x-yaml",
-    "toml",
-    "sql",
+    "jose",
+    "jwt",
+    "pem-certificate-chain",
+    "typescript",
+    "x-csh",
+    "x-pem-file",
+    "x-sh",
+    "x-sql",
+    "xml-dtd",
 ];
 /// Most answers of an API; what is held for one stays small.
 const SHORT: u64 = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use http::header::CONTENT_TYPE;
+
+    use super::{fit as fit_of, *};
+
+    #[test]
+    fn text_of_every_name_has_room_for_a_whole_sentinel() {
+        let fit = |media: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, media.parse().unwrap());
+            fit_of(&headers)
+        };
+        for media in [
+            "text/plain",
+            "application/json",
+            "application/vnd.acme+json; v=1",
+            "application/jwt",
+            "application/jose",
+            "application/csv",
+            "application/x-sh",
+            "application/xml",
+            "image/svg+xml",
+            "message/rfc822",
+            "application/sql",
+        ] {
+            assert_eq!(fit(media), Fit::Free, "{media}");
+        }
+        for media in [
+            "application/octet-stream",
+            "multipart/mixed",
+            "image/png",
+            "json",
+        ] {
+            assert_eq!(fit(media), Fit::Exact, "{media}");
+        }
+        assert_eq!(fit("text/event-stream"), Fit::Events);
+        assert_eq!(fit_of(&HeaderMap::new()), Fit::Exact);
+    }
+}
