@@ -371,11 +371,11 @@ fn leading(raw: &[u8], end: usize, mut found: impl FnMut(usize, u8)) {
     let run = near.iter().rev().take_while(|octet| may_lead(**octet));
     let (_, near) = near.split_at(near.len() - run.count());
     let from = known.len() - near.len();
-    let specials = (0..).zip(near).fold(0_u32, |all, (place, octet)| {
-        all | u32::from(is_special(*octet)) << place
+    let specials = (0..).zip(near).fold(0_u64, |all, (place, octet)| {
+        all | u64::from(is_special(*octet)) << place
     });
     // The last, what may be an escape, and what is before one or before a line break.
-    let mut left = specials | specials >> 1 | (1 << near.len()) >> 1;
+    let mut left = specials | specials >> 1 | (1_u64 << near.len()) >> 1;
     while left != 0 {
         let start = from + left.trailing_zeros() as usize;
         left &= left - 1;
@@ -488,9 +488,10 @@ impl fmt::Debug for Text {
 /// A bit for each of the first octets of a text, the first the lowest.
 type Places = u16;
 
-/// Octets that may stand for one: `%2525XX`, and a line break here and there.
-const SPREAD: usize = 16;
+/// Octets that may stand for one: three escapes of six on one another, as where `\u002d` is written in numeric
+/// references and those again.
+const SPREAD: usize = 6 * 6 * 6;
 /// Room for an escape or two.
 const FEW: usize = 256;
 /// Octets of a lead and the line breaks after it; fewer than `leading` has bits.
-const LEAD: usize = 31;
+const LEAD: usize = 63;

@@ -8,6 +8,22 @@ use memchr::memchr3;
 /// Appends `octets` to `view` with escapes undone; the last octets of `view` may be the beginning of
 /// an escape that `octets` ends.
 pub fn unescape(octets: &[u8], view: &mut Vec<u8>) {
+    undo(octets, view, true);
+}
+
+/// The same where a backslash before `%` or `&` belongs to what is written behind it: `\%75002d` is `\u002d`.
+pub(super) fn unescape_behind(octets: &[u8], view: &mut Vec<u8>) {
+    undo(octets, view, false);
+}
+
+/// Whether that may be another view.
+pub(super) fn escapes_behind(octets: &[u8]) -> bool {
+    let mut backslashes = memchr::memchr_iter(b'\\', octets);
+    backslashes.any(|at| matches!(octets.get(at + 1), Some(b'%' | b'&')))
+}
+
+/// `shells`: a backslash before `%` or `&` is the escape of that.
+fn undo(octets: &[u8], view: &mut Vec<u8>, shells: bool) {
     let mut rest = octets;
     // What was begun before may end here.
     let mut watching = LONGEST;
@@ -29,7 +45,7 @@ pub fn unescape(octets: &[u8], view: &mut Vec<u8>) {
             watching - 1
         };
         view.push(*octet);
-        while fold(view) {
+        while fold(view, shells) {
             watching = LONGEST;
         }
         rest = more;
@@ -43,12 +59,13 @@ pub fn escapes(octets: &[u8]) -> bool {
 }
 
 /// Replaces an escape that `view` ends with by what it stands for.
-fn fold(view: &mut Vec<u8>) -> bool {
+fn fold(view: &mut Vec<u8>, shells: bool) -> bool {
     let Some(last) = view.last().copied() else {
         return false;
     };
     let found = match last {
         b';' => reference(view),
+        b'%' | b'&' if !shells => None,
         _ => after_backslash(view, last).or_else(|| digits(view, last)),
     };
     let Some((length, octet)) = found else {
@@ -202,6 +219,22 @@ mod tests {
         assert_eq!(view("gigph&#45;ab&#x2D;cd&amp;#45;"), "gigph-ab-cd-");
         assert_eq!(view("%26%2345%3B"), "-");
         assert_eq!(view("100% of it & more; \\d"), "100% of it & more; \\d");
+    }
+
+    #[test]
+    fn a_backslash_before_an_escape_belongs_to_what_that_stands_for() {
+        for text in [
+            r"gigph\%75002dab",
+            r"gigph\&#117;002dab",
+            r"gigph\&#x78;2dab",
+            r"gigph\%2575002dab",
+        ] {
+            assert!(escapes_behind(text.as_bytes()), "{text}");
+            let mut out = Vec::new();
+            unescape_behind(text.as_bytes(), &mut out);
+            assert_eq!(out, b"gigph-ab", "{text}");
+        }
+        assert!(!escapes_behind(br"a\b\n%26"));
     }
 
     proptest! {

@@ -15,7 +15,7 @@ use super::{
     letters::Letters,
     needles::{Needles, Occurrence, SHORTEST},
     spelling::{Finds, Spellings, Text},
-    unescape::{escapes, unescape},
+    unescape::{escapes, escapes_behind, unescape, unescape_behind},
 };
 
 /// What is looked for.
@@ -208,6 +208,11 @@ impl Watch {
             let mut view = Vec::with_capacity(octets.len());
             unescape(octets, &mut view);
             self.find(&view, |found, _| tell(found));
+            if escapes_behind(octets) {
+                view.clear();
+                unescape_behind(octets, &mut view);
+                self.find(&view, |found, _| tell(found));
+            }
         }
     }
 

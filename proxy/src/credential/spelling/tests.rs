@@ -160,19 +160,37 @@ fn spelled(octet: u8, how: u8) -> String {
         // As many line breaks in a row as a text may have.
         13 => format!("{}{}", "\\n".repeat(8), char::from(octet)),
         14 => format!("{}%0a\\r{}", "\\n".repeat(6), char::from(octet)),
+        // The letter of an escape, which is written otherwise itself.
+        15 => format!("\\%7500{octet:02x}"),
+        16 => format!("\\&#120;{octet:02x}"),
+        // Wordy ones on one another.
+        17 => referred(&format!("\\u00{octet:02x}")),
+        18 => referred(&referred(&format!("&#{octet};"))),
         _ => char::from(octet).to_string(),
     }
 }
 
+/// Each character by its number.
+fn referred(text: &str) -> String {
+    text.bytes().map(|octet| format!("&#{octet};")).collect()
+}
+
 /// A text of which each octet is written somehow.
 fn written(text: String) -> impl Strategy<Value = String> {
-    prop::collection::vec(prop_oneof![3 => Just(99_u8), 1 => 0_u8..15], text.len()).prop_map(
+    prop::collection::vec(prop_oneof![3 => Just(99_u8), 1 => 0_u8..18], text.len()).prop_map(
         move |how| {
             let octets = text.bytes().zip(how).enumerate();
             octets
                 .map(|(at, (octet, how))| {
                     // No text begins with a line break.
-                    spelled(octet, if at == 0 && how > 9 { 99 } else { how })
+                    spelled(
+                        octet,
+                        if at == 0 && (10..15).contains(&how) {
+                            99
+                        } else {
+                            how
+                        },
+                    )
                 })
                 .collect()
         },
@@ -414,5 +432,17 @@ proptest! {
             let longer = part.open.contains(&hit.start);
             prop_assert!(longer || whole.hits.contains(hit), "{:?} cut at {}", hit, cut);
         }
+    }
+}
+
+#[test]
+fn a_text_that_is_wordy_from_end_to_end_is_found() {
+    let value = "Wordy/Value-0123456789-of-some-length";
+    let spellings = spellings_of(&[value]);
+    for how in [5, 6, 9, 15, 16, 17, 18] {
+        let raw: String = value.bytes().map(|octet| spelled(octet, how)).collect();
+        let finds = looked(&spellings, raw.as_bytes(), true);
+        let whole = |hit: &Hit| hit.start == 0 && hit.end == raw.len();
+        assert!(finds.hits.iter().any(whole), "{raw}");
     }
 }

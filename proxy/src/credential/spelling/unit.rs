@@ -64,8 +64,23 @@ pub(in crate::credential) fn unit(raw: &[u8], at: usize, depth: u8, last: bool) 
     if depth == 0 || !is_introducer(octet) {
         return Some(plain);
     }
-    let first = unit(raw, at, depth - 1, last)?;
     let next = |at| unit(raw, at, depth - 1, last);
+    if octet == b'\\' && matches!(raw.get(at + 1), Some(b'%' | b'&')) {
+        // What is behind may be the letter of an escape, written otherwise: `\%75002d`.
+        let kind = next(at + 1)?;
+        let digits = match kind.single() {
+            b'u' => 4,
+            b'x' => 2,
+            _ => 0,
+        };
+        if digits > 0
+            && let Some((number, end)) = numeral(next, kind.end, digits)?
+            && let Some(unit) = standing(number, end, false)
+        {
+            return Some(unit);
+        }
+    }
+    let first = next(at)?;
     let found = match first.single() {
         b'%' => numeral(next, first.end, 2)?,
         b'\\' => {
