@@ -54,6 +54,10 @@ pub fn without_values(
         }
     };
     watch.find_escaped(seen.as_bytes(), &mut note);
+    if between == '.' {
+        // Digits of it may go on in the next label.
+        watch.find_escaped(seen.replace(between, "").as_bytes(), &mut note);
+    }
     watch.find_split(seen.as_bytes(), &mut note);
     match rest {
         Some(name) if text.starts_with('/') => Some(format!("/{}", word(&name))),
@@ -147,6 +151,11 @@ mod tests {
                 Some("/[value of TOKEN]"),
             ),
             ("v4lue-of.the-token-1.test", '.', Some("[value of TOKEN]")),
+            (
+                "76346c75652d6f662d7468.652d746f6b656e2d31.test",
+                '.',
+                Some("[value of TOKEN]"),
+            ),
         ] {
             let text = text.replace('<', value);
             let hidden = without_values(&watch, &text, (between, None));
