@@ -4,7 +4,7 @@
 //! shown holds the sentinel, never the value.
 
 use anyhow::{Context, bail};
-use gig_policy::{Explanation, GrantConsidered, Policy, Reach, SecretName};
+use gig_policy::{Explanation, GrantConsidered, Policy, Reach, SecretName, SecretPlace};
 use serde_json::json;
 
 mod kept;
@@ -107,10 +107,16 @@ impl Report {
         let anywhere = grants.any(|grant| grant.anywhere);
         let placed = self.places.iter().find(|place| place.placed)?;
         (anywhere && self.treatment.is_none()).then(|| {
+            // Of a request that was written out the place has no name.
+            let place = match placed.place.parse::<SecretPlace>() {
+                Ok(place) => format!("\"{place}\""),
+                Err(_) => "…".to_owned(),
+            };
             format!(
                 "it may stand anywhere in the request, also in a body that the host shows to others; \
-                 in a policy, `{{name: {}, in: [\"{}\"]}}` keeps it to one place",
-                self.name, placed.place
+                 in a policy, `{{name: {}, in: [{place}]}}` keeps it to one place (header:NAME, cookie:NAME, \
+                 query:NAME, basic, path or body)",
+                self.name
             )
         })
     }

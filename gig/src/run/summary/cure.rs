@@ -57,8 +57,13 @@ pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
         DenyReason::NamesDisagree => {
             "the destination, the TLS name and the Host named different hosts".to_owned()
         }
+        DenyReason::SecretMisuse if denied.protocol.as_deref() == Some("http") => {
+            "in clear text a secret goes nowhere, unless a policy's rule says `protocol: http`: use https"
+                .to_owned()
+        }
         DenyReason::SecretMisuse => format!(
-            "only if the secret belongs there, bind it: --secret NAME@{host}{}",
+            "only if the secret belongs there, bind it: --secret NAME@{host}{} (where it is, the audit record \
+             has the place that does not take it)",
             denied
                 .port
                 .filter(|p| *p != 443)
@@ -75,8 +80,9 @@ fn without_a_rule(reason: DenyReason) -> &'static str {
             "the secret cannot be had: revoked, expired, or its provider does not answer"
         }
         DenyReason::SecretUnplaceable => {
-            "the secret's value holds line breaks or other controls: set it again without them; or AWS was \
-             asked for credentials, which takes `hands_out: true` in its definition"
+            "the secret's value cannot stand where its sentinel does, for line breaks, marks or its length: the \
+             audit record has the place; or AWS was asked for credentials, which takes `hands_out: true` in its \
+             definition"
         }
         DenyReason::TokenUnreadable => {
             "the answer holds tokens nowhere where they are known, or is no token answer: is the \

@@ -179,10 +179,9 @@ impl<'a> Stage<'a> {
 
     fn try_places(&self, policy: &Policy, explanation: &Explanation) -> anyhow::Result<Shown> {
         let whole = self.whole();
-        let texts = [&whole.target]
-            .into_iter()
-            .chain(&whole.fields)
-            .chain(&whole.body);
+        let url = self.filled(&self.args.url);
+        let texts = [&url].into_iter().chain(&whole.fields);
+        let texts = texts.chain(&whole.body);
         let held = self.wallet.held();
         let says_where = texts
             .into_iter()
@@ -226,13 +225,24 @@ impl<'a> Stage<'a> {
             Ok((_, rehearsed)) => {
                 let named = |name: &Arc<str>| **name == *self.name.as_str();
                 if !rehearsed.secrets.iter().any(named) {
-                    return Ok(place(false, "it stays what it is there".to_owned()));
+                    return Ok(place(false, self.unplaced().to_owned()));
                 }
             }
         }
         let shown = self.ready(policy, explanation, attempt, &self.shown)?;
         let shown = shown.map_err(|refused| anyhow!(refused))?;
         Ok(place(true, self.line(&shown.0)))
+    }
+
+    /// Why nothing was placed.
+    fn unplaced(&self) -> &'static str {
+        let url = self.filled(&self.args.url);
+        let fragment = url.split_once('#').map_or("", |(_, fragment)| fragment);
+        let held = self.wallet.held();
+        match held.iter().any(|held| fragment.contains(&*held.sentinel)) {
+            true => "no client sends what stands behind the `#` of a URL",
+            false => "it stays what it is there",
+        }
     }
 
     /// Readies one request with `secret`; the policy decides on its own path.
