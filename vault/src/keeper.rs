@@ -4,7 +4,10 @@ use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use gig_policy::SecretName;
 
-use crate::{secret::Secret, secret_bytes::SecretBytes};
+use crate::{
+    secret::{Part, Secret},
+    secret_bytes::SecretBytes,
+};
 
 /// A look-up that may have to ask somebody. Dropping it is safe.
 pub type SecretFuture<'a> =
@@ -19,6 +22,14 @@ pub trait Keeper: Send + Sync + fmt::Debug {
     /// cannot wait.
     fn usable(&self, name: &SecretName) -> Option<Arc<Secret>> {
         self.at_hand(name)
+    }
+
+    /// Whether what was fetched earlier may still be used: it was neither revoked nor replaced without a grace
+    /// time, nor did it end. What was only renewed meanwhile may. For what is open for long and places a value
+    /// late: cheap, and told of what others changed as [`Keeper::lately_guarded`] is.
+    fn stands(&self, secret: &Secret) -> bool {
+        let same = |now: Arc<Secret>| now.version == secret.version;
+        self.usable(&secret.name).is_some_and(same) || self.lately_guarded().stands(secret)
     }
 
     /// Begins to renew what is due, and does not wait for it.
@@ -53,6 +64,17 @@ pub struct Guarded {
     pub generation: u64,
     /// The values.
     pub values: Vec<GuardedValue>,
+}
+
+impl Guarded {
+    /// Whether some version with such a value may still be used.
+    #[must_use]
+    pub fn stands(&self, secret: &Secret) -> bool {
+        self.values.iter().any(|known| {
+            let same = |part: &Part| part.value == *known.value;
+            known.current && known.name == secret.name && secret.parts.iter().any(same)
+        })
+    }
 }
 
 /// One real value.

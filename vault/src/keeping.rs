@@ -255,6 +255,15 @@ impl Keeper for RunKeeper {
         slot.usable(&self.0.stamp(name, now)?, now)
     }
 
+    fn stands(&self, secret: &Secret) -> bool {
+        let slot = self.0.slots.lock().get(&secret.name).cloned();
+        let now = self.0.clock.now();
+        let stamp = self.0.stamp(&secret.name, now);
+        let made = slot.zip(stamp);
+        made.is_some_and(|(slot, stamp)| slot.stands(&stamp, secret, now))
+            || self.lately_guarded().stands(secret)
+    }
+
     fn renew(&self, name: &SecretName) {
         if self.at_hand(name).is_some() {
             return;

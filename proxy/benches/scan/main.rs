@@ -233,6 +233,7 @@ impl Secrets {
                 }),
                 part: 0,
                 places: Places::default(),
+                keeper: None,
             })
         };
         Self {

@@ -99,6 +99,7 @@ fn swappable() -> Swappable {
         }),
         part: 0,
         places: Places::default(),
+        keeper: None,
     })
 }
 

@@ -5,7 +5,7 @@
 use std::{fmt, sync::Arc};
 
 use gig_policy::{SandboxId, SecretGrant, SecretName};
-use gig_vault::SecretUnavailable;
+use gig_vault::{Secret, SecretUnavailable};
 use http::{HeaderMap, header::CONTENT_TYPE};
 
 use self::aside::Aside;
@@ -15,7 +15,7 @@ use super::{
     media::{TEXT, is_json, is_xml, media},
     memory::{Memory, NoMemory},
     misuse::{Bearer, Guard, Pieces, Standing},
-    place::Escape,
+    place::{Escape, Replacement},
     rewrite::{Rewrite, RewriteError},
     room::{Lengths, is_part_of_more},
     scrub::grpc::{Compressed, compressed, is_enveloped},
@@ -218,6 +218,18 @@ impl BodyPlan {
         !self.swappable.is_empty() || !self.trailing.swappable.is_empty()
     }
 
+    /// The secrets that may go into it and that a keeper has.
+    pub(super) fn kept(&self) -> Vec<Arc<Secret>> {
+        let kept = self
+            .swappable
+            .iter()
+            .filter_map(|swappable| match swappable {
+                Swappable::Ready(one) if one.keeper.is_some() => Some(Arc::clone(&one.secret)),
+                Swappable::Ready(_) | Swappable::Unavailable(_) => None,
+            });
+        kept.collect()
+    }
+
     /// Whether it goes on without its content coding.
     #[must_use]
     pub fn undoes_coding(&self) -> bool {
@@ -337,7 +349,18 @@ impl BodyPlan {
         };
         let all = self.swappable.iter().chain(&self.trailing.swappable);
         let ready = all.filter_map(ready).filter(|r| r.secret.name == *name);
-        place_trailers(ready.collect(), trailers, &self.tally)
+        let mut newest = Vec::new();
+        for replacement in ready {
+            let Some(secret) = replacement.newest() else {
+                let name = name.clone();
+                return Err(Stopped::Unavailable(SecretUnavailable::Expired { name }));
+            };
+            newest.push(Replacement {
+                secret,
+                ..replacement
+            });
+        }
+        place_trailers(newest, trailers, &self.tally)
     }
 }
 
@@ -438,35 +461,6 @@ fn boundary(headers: &HeaderMap) -> Option<Arc<[u8]>> {
 
 /// RFC 2046 §5.1.1 has seventy; nobody is held to it.
 const LONGEST_BOUNDARY: usize = 256;
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::credential::media::is_text;
 
-    #[test]
-    fn a_part_is_binary_where_a_body_would_be() {
-        for media in [
-            "text/plain",
-            "text/html",
-            "application/json",
-            "application/problem+json",
-            "application/xml",
-            "image/svg+xml",
-            "application/x-www-form-urlencoded",
-            "application/graphql",
-            "application/x-yaml",
-            "application/sql",
-            "multipart/mixed",
-            "application/octet-stream",
-            "application/x-tar",
-            "application/grpc",
-            "image/png",
-            "yaml",
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(CONTENT_TYPE, media.parse().unwrap());
-            let binary = kind(&headers).escape.is_none();
-            assert_eq!(is_text(media), !binary, "{media}");
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

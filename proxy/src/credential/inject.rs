@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use gig_policy::{SecretGrant, SecretName, SecretPlace};
-use gig_vault::{Secret, SecretUnavailable, Treatment};
+use gig_vault::{Keeper, Secret, SecretUnavailable, Treatment};
 use http::{HeaderMap, Method, header, uri::PathAndQuery};
 
+use self::late::Late;
 use super::{
     body::{BodyPlan, Trailing},
     capture::Capture,
@@ -26,6 +27,7 @@ use super::{
 };
 
 mod fields;
+pub mod late;
 mod target;
 pub mod trailers;
 
@@ -71,6 +73,8 @@ pub struct Carried {
     pub capture: Option<Capture>,
     /// What the program wrote, where something that completes the request wants to see it.
     pub sent: Option<Box<Sent>>,
+    /// What may be revoked before it goes.
+    pub late: Option<Late>,
     /// A value stands in it. What only signs or shows a certificate gives none away.
     pub placed: bool,
     /// What its sandbox must not see in its answer.
@@ -127,13 +131,15 @@ pub async fn carry(
     if let Some(identity) = &identity {
         tally.swapped(&identity.secret().name, identity.secret().version);
     }
-    let (mut sent, mut placed) = (None, false);
+    let (mut sent, mut placed, mut late) = (None, false, Vec::new());
     if !wanted.is_empty() {
         let replacements = sort_out(wallet, granted, wanted, &mut treats).await?;
         if treats.iter().any(|treat| treat.wants_sent()) {
             sent = Some(Box::new(head.as_sent()));
         }
         for (name, replacements) in replacements {
+            let kept = replacements.iter().find(|r| r.keeper.is_some());
+            late.extend(kept.map(|replacement| Arc::clone(&replacement.secret)));
             placed |= place(replacements, &name, (head.target, head.headers), &tally)?;
         }
     }
@@ -142,7 +148,9 @@ pub async fn carry(
     } else {
         None
     };
+    let keeper = wallet.border().keeper();
     Ok(Carried {
+        late: Late::of(keeper, late, &treats, body.as_ref(), &tally),
         body,
         treats,
         bound: !(granted.is_empty() && bound.is_empty()),
@@ -183,7 +191,10 @@ async fn sort_out(
         let sentinels: Vec<_> = of(&held, &name).map(|h| Arc::clone(&h.sentinel)).collect();
         match treatment(&secret, &sentinels) {
             Some(treat) => treats.push(treat),
-            None => placed.push((name, replacements(&held, &secret, granted))),
+            None => {
+                let held = (&**held, wallet.border().keeper());
+                placed.push((name, replacements(held, &secret, granted)));
+            }
         }
     }
     Ok(placed)
@@ -301,17 +312,23 @@ fn captured(held: &[Held], name: &SecretName, granted: &[SecretGrant]) -> Vec<Re
             secret: Arc::clone(&captured.secret),
             part: 0,
             places: Places::of(name, granted),
+            keeper: None,
         })
     };
     held.iter().filter_map(replacement).collect()
 }
 
-fn replacements(held: &[Held], secret: &Arc<Secret>, granted: &[SecretGrant]) -> Vec<Replacement> {
+fn replacements(
+    (held, keeper): (&[Held], &Arc<dyn Keeper>),
+    secret: &Arc<Secret>,
+    granted: &[SecretGrant],
+) -> Vec<Replacement> {
     let replacement = |held: &Held| Replacement {
         sentinel: Arc::clone(&held.sentinel),
         secret: Arc::clone(secret),
         part: held.part,
         places: Places::of(&secret.name, granted),
+        keeper: Some(Arc::clone(keeper)),
     };
     of(held, &secret.name).map(replacement).collect()
 }
@@ -341,7 +358,7 @@ async fn plan_body(
             true => &mut swappable,
             false => &mut trailing.swappable,
         };
-        add_swappable((&held, name, bearer.granted), secret, to);
+        add_swappable(wallet, (&held, name, bearer.granted), secret, to);
     }
     let shared = (tally, wallet.memory());
     BodyPlan::new(headers, (watch, bearer), (swappable, trailing), shared)
@@ -353,7 +370,7 @@ pub(crate) fn swappable_now(wallet: &Wallet, granted: &[SecretGrant]) -> Vec<Swa
     let held = wallet.held();
     for name in in_bodies(granted) {
         let secret = wallet.border().keeper().usable(name);
-        add_swappable((&held, name, granted), secret, &mut swappable);
+        add_swappable(wallet, (&held, name, granted), secret, &mut swappable);
     }
     swappable
 }
@@ -387,6 +404,7 @@ fn may_stand_in_body(name: &SecretName, granted: &[SecretGrant]) -> bool {
 
 /// The sentinels of one secret, with the values of `secret` if it can be had.
 fn add_swappable(
+    wallet: &Wallet,
     (held, name, granted): (&[Held], &SecretName, &[SecretGrant]),
     secret: Option<Arc<Secret>>,
     swappable: &mut Vec<Swappable>,
@@ -395,8 +413,8 @@ fn add_swappable(
     swappable.extend(captured.map(Swappable::Ready));
     match secret {
         Some(secret) if treatment(&secret, &[]).is_none() => {
-            let replacements = replacements(held, &secret, granted).into_iter();
-            swappable.extend(replacements.map(Swappable::Ready));
+            let replacements = replacements((held, wallet.border().keeper()), &secret, granted);
+            swappable.extend(replacements.into_iter().map(Swappable::Ready));
         }
         Some(_) => {}
         // Whether the body asks for it is not known yet.

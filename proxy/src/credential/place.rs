@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gig_policy::{SecretGrant, SecretName, SecretPlace};
-use gig_vault::Secret;
+use gig_vault::{Keeper, Secret};
 use memchr::memmem;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
@@ -18,6 +18,9 @@ pub struct Replacement {
     pub part: usize,
     /// Where the sentinel may stand.
     pub places: Places,
+    /// Who says whether it may still be used, where it was fetched long before it is placed; `None` of what no
+    /// keeper has.
+    pub keeper: Option<Arc<dyn Keeper>>,
 }
 
 /// Where a secret's sentinels may stand in one request.
@@ -54,6 +57,15 @@ impl Places {
 }
 
 impl Replacement {
+    /// What may be placed now: the version that was fetched, or the one that took its place. `None`: there is
+    /// none any more.
+    pub(super) fn newest(&self) -> Option<Arc<Secret>> {
+        match &self.keeper {
+            Some(keeper) if !keeper.stands(&self.secret) => keeper.usable(&self.secret.name),
+            _ => Some(Arc::clone(&self.secret)),
+        }
+    }
+
     /// The value.
     ///
     /// # Errors

@@ -37,6 +37,8 @@ pub struct Swap {
     /// Where some value needs it: what stands around.
     around: Option<Around>,
     room: Room,
+    /// Whose values were asked for in what came last.
+    asked: Vec<usize>,
 }
 
 /// A sentinel that may stand in the body.
@@ -92,6 +94,7 @@ impl Swap {
             parts: None,
             around,
             room: Room::default(),
+            asked: Vec::new(),
         }
     }
 
@@ -156,6 +159,7 @@ impl Swap {
         length: usize,
         out: &mut Vec<u8>,
     ) -> Result<(), RewriteError> {
+        self.renew(number)?;
         let Some(Swappable::Ready(replacement)) = self.replacements.get(number) else {
             return Err(RewriteError::Unavailable);
         };
@@ -200,6 +204,34 @@ impl Swap {
         Ok(())
     }
 
+    /// Has the value be one that may still be used: a body can be open for long.
+    fn renew(&mut self, number: usize) -> Result<(), RewriteError> {
+        let (escape, parts) = (self.escape, self.parts.is_some());
+        let careful = self.around.is_some();
+        let Some(Swappable::Ready(replacement)) = self.replacements.get_mut(number) else {
+            return Err(RewriteError::Unavailable);
+        };
+        if self.asked.contains(&number) {
+            return Ok(());
+        }
+        let newest = replacement.newest().ok_or(RewriteError::Unavailable)?;
+        if !Arc::ptr_eq(&newest, &replacement.secret) {
+            replacement.secret = newest;
+            let value = replacement.value();
+            let value = value.map_err(|_| RewriteError::Unavailable)?;
+            let needs = match parts {
+                true => needs_care_in_parts(value),
+                false => needs_care(escape, value),
+            };
+            // What stands around it was not looked at.
+            if needs && !careful {
+                return Err(RewriteError::Unavailable);
+            }
+        }
+        self.asked.push(number);
+        Ok(())
+    }
+
     /// A sentinel stays what it is, as in a body that is no text.
     fn leaves(&self, number: usize) {
         if let Some(Swappable::Ready(replacement)) = self.replacements.get(number) {
@@ -229,6 +261,7 @@ impl Swap {
         last: bool,
     ) -> Result<usize, RewriteError> {
         let occurrences = self.occurrences(octets);
+        self.asked.clear();
         if let Some(parts) = &mut self.parts {
             let new = octets.get(joint..).unwrap_or_default();
             match occurrences.is_empty() {

@@ -33,7 +33,7 @@ use crate::{
     credential::{
         body::BodyPlan,
         capture::Capture,
-        inject::Carried,
+        inject::{Carried, late::Late},
         scrub::answer::{Plan, Returning},
         sign::certificate::ClientIdentity,
     },
@@ -71,6 +71,7 @@ pub(super) struct Ready {
     secrets: Option<Box<Finishing>>,
     /// What its connection shows the origin.
     identity: Option<ClientIdentity>,
+    late: Option<Late>,
     /// The key of a WebSocket handshake.
     websocket: Option<HeaderValue>,
 }
@@ -130,10 +131,10 @@ impl Ready {
         };
         let subject = session.caller().subject();
         let reply = incoming.reply().cloned();
-        let (mut identity, mut places) = (None, false);
+        let (mut identity, mut late, mut places) = (None, None, false);
         let (credentials, secrets) = match outgoing.carried {
             Some(mut carried) => {
-                identity = carried.identity.take();
+                (identity, late) = (carried.identity.take(), carried.late.take());
                 places = carried.body.as_ref().is_some_and(BodyPlan::may_place);
                 exchange.carrying(Arc::clone(&carried.tally));
                 if let Some(capture) = carried.capture.take() {
@@ -175,6 +176,7 @@ impl Ready {
             protocol: outgoing.route.protocol,
             secrets,
             identity,
+            late,
             websocket: None,
         };
         (ready, interims)
@@ -200,6 +202,13 @@ impl Ready {
     /// Has it ask for a WebSocket, with `key` where one is needed.
     pub(super) fn for_websocket(&mut self, key: HeaderValue) {
         self.websocket = Some(key);
+    }
+
+    /// It may have waited: for its body, or for a connection.
+    fn look_again(&self) -> Result<(), Failure> {
+        let looked = self.late.as_ref().map_or(Ok(()), Late::look);
+        let reason = DenyReason::SecretUnavailable;
+        looked.map_err(|error| Failure::caused(Side::Internal, reason, error))
     }
 
     /// The form that `application` wants: origin-form with Host, or pseudo-header fields.
@@ -312,6 +321,7 @@ pub(super) async fn send(
             // It speaks HTTP/2 alone, and without RFC 8441.
             return Err(Failure::new(Side::Upstream, DenyReason::OriginProtocol));
         }
+        ready.look_again()?;
         ready.shape(lease.application());
         let (reused, harmless) = (lease.reused, ready.is_idempotent() && ready.is_bodiless());
         if need == Need::Http1 && ready.is_repeatable() {

@@ -26,6 +26,7 @@ mod opaque;
 mod opened;
 mod rehearsal;
 mod renewal;
+mod revoked;
 mod socket;
 mod told;
 mod unrecorded;

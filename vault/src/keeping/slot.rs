@@ -80,6 +80,8 @@ pub(super) struct Known {
     pub(super) part: Option<usize>,
     pub(super) value: Arc<SecretBytes>,
     pub(super) current: bool,
+    /// Nothing but renewals took its place, if anything did.
+    pub(super) stands: bool,
     /// From then on no host takes it any more; `None` where nobody said.
     pub(super) lives: Option<Timestamp>,
 }
@@ -119,6 +121,25 @@ impl Slot {
             .lock()
             .usable(stamp, now)
             .map(|(secret, _)| secret)
+    }
+
+    /// Whether a value that was made of this stamp, and perhaps renewed since, may be used on.
+    pub(super) fn stands(&self, stamp: &Stamp, secret: &Secret, now: Timestamp) -> bool {
+        let state = self.state.lock();
+        let same = state
+            .ready
+            .as_ref()
+            .is_some_and(|ready| ready.stamp == *stamp);
+        let good = |known: &Known| known.stands && known.lives.is_none_or(|end| now < end);
+        let of = |known: &Known| secret.parts.iter().any(|part| part.value == *known.value);
+        let usable = state.usable(stamp, now);
+        let newest = usable.is_some_and(|(newest, _)| std::ptr::eq(&*newest, secret));
+        newest
+            || same
+                && state
+                    .known
+                    .iter()
+                    .any(|known| !known.current && good(known) && of(known))
     }
 
     /// A host does not take it any more: whoever comes next renews it.
@@ -338,8 +359,13 @@ impl State {
 
     /// Adds the values of `ready` to those that are watched for.
     fn learn(&mut self, keeper: &Kept, ready: &Ready) {
+        let renewed = self
+            .ready
+            .as_ref()
+            .is_some_and(|old| old.stamp == ready.stamp);
         for known in &mut self.known {
             known.current = false;
+            known.stands &= renewed;
         }
         for behind in &ready.behind {
             self.remember((ready.secret.version, None), behind, false);
@@ -370,6 +396,7 @@ impl State {
             part,
             value: Arc::new(value.duplicate()),
             current,
+            stands: current,
             lives: None,
         });
     }
@@ -436,57 +463,4 @@ const SLOW: Duration = Duration::from_secs(5 * 60);
 const ROUNDS: usize = 8;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_second(1_000_000 + seconds).unwrap()
-    }
-
-    /// What is known when so many were handed out, one a minute, each good for `lives` minutes.
-    fn renewed(times: i64, lives: Option<i64>, length: usize) -> State {
-        let mut state = State::default();
-        for number in 0..times {
-            let value = SecretBytes::new(format!("{number:0length$}").into_bytes());
-            state.remember((1, Some(0)), &value, true);
-            let front = state.known.front_mut().unwrap();
-            front.lives = lives.map(|lives| at(60 * (number + lives)));
-            state.forget(&"T".parse().unwrap(), at(60 * number));
-        }
-        state
-    }
-
-    #[test]
-    fn a_value_is_watched_for_while_a_host_may_take_it() {
-        // An hour, and five minutes for slow clocks.
-        assert_eq!(renewed(200, Some(60), 40).known.len(), 65);
-        // None is good any more: the latest are watched for all the same.
-        assert_eq!(renewed(200, Some(0), 40).known.len(), LATEST);
-        for lives in [Some(100_000), None] {
-            let state = renewed(1000, lives, 40);
-            assert_eq!(state.known.len(), MOST);
-            // The newest are there.
-            let oldest = state.known.back().unwrap().value.expose().to_vec();
-            assert_eq!(oldest, format!("{:040}", 1000 - MOST).into_bytes());
-        }
-        let long = renewed(100, None, 60_000);
-        assert_eq!(long.known.len(), MOST_OCTETS / 60_000);
-    }
-
-    #[test]
-    fn what_ends_first_goes_first() {
-        let mut state = renewed(i64::try_from(MOST).unwrap() - 1, None, 40);
-        let short = SecretBytes::from("a token that ends within the minute");
-        state.known.push_back(Known {
-            version: 1,
-            part: Some(0),
-            value: Arc::new(short.duplicate()),
-            current: false,
-            lives: Some(at(100_000)),
-        });
-        state.remember((1, Some(0)), &SecretBytes::from("the newest"), true);
-        state.forget(&"T".parse().unwrap(), at(0));
-        assert_eq!(state.known.len(), MOST);
-        assert!(state.known.iter().all(|known| *known.value != short));
-    }
-}
+mod tests;

@@ -30,6 +30,7 @@ fn swappable(value: &str) -> Vec<Swappable> {
         secret: Arc::new(secret),
         part: 0,
         places: Places::default(),
+        keeper: None,
     };
     let unavailable = Swappable::Unavailable("gigph-unavailable".into());
     vec![Swappable::Ready(replacement), unavailable]

@@ -13,7 +13,7 @@ const VALUE: &str = "v4lue-of-the-token-1";
 type Pieces = Sender<Bytes, std::io::Error>;
 
 /// Keeps the body as it comes, in `seen.octets`, and answers when it ends.
-async fn keeping(alpn: &'static str) -> Origin {
+pub(super) async fn keeping(alpn: &'static str) -> Origin {
     let seen = Arc::new(super::super::lab::origin::Seen::default());
     let theirs = Arc::clone(&seen);
     let mut origin = Origin::https("api.test", &[alpn], move |request: Request<Incoming>| {
