@@ -387,6 +387,25 @@ impl fmt::Debug for Passes {
 /// By `Content-Type`; a body without one is taken for text, or for JSON where it begins like it. So are
 /// the messages of a WebSocket.
 fn kind(headers: &HeaderMap) -> Kind {
+    let kind = of_media(headers);
+    if kind.escape.is_none() || !is_enveloped(headers) {
+        return kind;
+    }
+    match compressed(headers) {
+        // Each message says its length, whatever is in it.
+        Compressed::Not => Kind {
+            lengths: Lengths::Told,
+            ..kind
+        },
+        // Of a codec that is text: it is looked into, and goes on as it is.
+        Compressed::By(_) | Compressed::Strangely => Kind {
+            escape: None,
+            ..kind
+        },
+    }
+}
+
+fn of_media(headers: &HeaderMap) -> Kind {
     let of = |word, escape| Kind {
         word,
         escape,

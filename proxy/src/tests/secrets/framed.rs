@@ -2,7 +2,7 @@
 
 use gig_audit::Event;
 
-use super::{World, misuse::FIELD, post};
+use super::{DenyReason, World, misuse::FIELD, post};
 
 #[tokio::test]
 async fn what_has_lengths_and_sums_of_its_own_keeps_the_sentinel() {
@@ -50,6 +50,36 @@ async fn no_field_of_the_programs_and_no_beginning_has_less_looked_at() {
             world
                 .assert_misuse(&answer, &format!("{name}: {text}"))
                 .await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_says_its_length_keeps_it_whatever_its_codec() {
+    let sentinels = "gigph-".len() + 32;
+    for kind in [
+        "application/grpc+json",
+        "application/grpc-web+json",
+        "application/connect+json",
+    ] {
+        for (length, goes) in [(18, false), (sentinels, true), (100, false)] {
+            let world = World::new("api.test", &"v4lue-of-".repeat(20)[..length]).await;
+            let message = |text: &str| {
+                let json = format!(r#"{{"key":"{text}"}}"#);
+                let length = u32::try_from(json.len()).unwrap().to_be_bytes();
+                [&[0][..], &length, json.as_bytes()].concat()
+            };
+            let answer = world
+                .send("api.test", post(kind, message(&world.sentinel)))
+                .await;
+            if goes {
+                assert_eq!(answer.body.len(), message(&world.value).len(), "{kind}");
+                let record = world.lab.until_records(Event::Response, 1).await.remove(0);
+                assert_eq!(&*record.entry.secrets[0], "TOKEN", "{record:?}");
+            } else {
+                assert!(world.origin.seen.requests().is_empty(), "{kind} {length}");
+                world.lab.assert_denied_for(DenyReason::SecretUnplaceable);
+            }
         }
     }
 }
