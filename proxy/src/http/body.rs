@@ -5,8 +5,6 @@
 //! whether it still may; who waits for its answer cuts one that stands still.
 
 use std::{
-    error::Error as _,
-    io,
     pin::Pin,
     sync::{
         Arc,
@@ -24,12 +22,8 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{
-    activity::Activity,
-    headers::field_octets,
-    incoming::{BrokenBody, Incoming},
-    meant::forget_overrides,
-    pipe::Piped,
-    standing::Standing,
+    activity::Activity, headers::field_octets, incoming::Incoming, meant::forget_overrides,
+    pipe::Piped, standing::Standing,
 };
 use crate::{
     credential::{
@@ -40,6 +34,8 @@ use crate::{
     subject::Subject,
 };
 
+mod announced;
+mod broken;
 mod credentials;
 mod download;
 mod gathered;
@@ -48,6 +44,8 @@ mod lent;
 mod scrubbed;
 mod untold;
 
+use announced::Announced;
+use broken::broken;
 pub use credentials::Credentials;
 pub use download::{Download, DownloadCut};
 pub(super) use gathered::Begun;
@@ -85,6 +83,8 @@ pub struct Streaming {
     read: Option<Bytes>,
     /// What went, while it may have to go again.
     kept: Option<Box<Kept>>,
+    /// Which trailer fields go to its origin.
+    announced: Announced,
     /// A trailer section that waits for the last octets before it.
     trailers: Option<HeaderMap>,
     /// What waits until the use of the secrets in it is recorded.
@@ -191,6 +191,7 @@ impl Upload {
             credentials,
             read: None,
             kept: None,
+            announced: Announced::default(),
             trailers: None,
             untold: None,
             ended: false,
@@ -347,10 +348,12 @@ impl Streaming {
         let passed = match frame.into_data() {
             Ok(data) => credentials.pass(data).map(|data| data.map(Frame::data)),
             Err(frame) => match frame.into_trailers() {
-                Ok(mut trailers) => credentials.trailers(&mut trailers).and_then(|()| {
-                    self.trailers = Some(trailers);
-                    credentials.finish().map(|data| data.map(Frame::data))
-                }),
+                Ok(mut trailers) => credentials
+                    .trailers(&mut trailers, &self.announced)
+                    .and_then(|()| {
+                        self.trailers = Some(trailers);
+                        credentials.finish().map(|data| data.map(Frame::data))
+                    }),
                 Err(frame) => Ok(Some(frame)),
             },
         };
@@ -401,31 +404,6 @@ impl Streaming {
             Some(credentials) if credentials.has_more() => false,
             _ => self.trailers.is_none() && self.incoming.is_end_stream(),
         }
-    }
-}
-
-/// Why a request body cannot be read to its end: what is here is no body, or no more comes.
-fn broken(error: &BrokenBody) -> DenyReason {
-    let malformed = match error {
-        BrokenBody::Http1(error) => {
-            let cause = error.source();
-            let chunks = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
-            chunks.is_some_and(|error| {
-                // hyper's words for a chunk that is none; an early end is `UnexpectedEof`.
-                matches!(
-                    error.kind(),
-                    io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData
-                )
-            })
-        }
-        BrokenBody::Http2(error) => error.is_library() && !error.is_io(),
-        // An origin's.
-        BrokenBody::Rest(_) => false,
-    };
-    if malformed {
-        DenyReason::MalformedRequest
-    } else {
-        DenyReason::RequestIncomplete
     }
 }
 

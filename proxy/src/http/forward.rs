@@ -221,9 +221,11 @@ impl Ready {
             Application::Http1 => {
                 *request.version_mut() = Version::HTTP_11;
                 *request.uri_mut() = Uri::from(self.target.clone());
-                let headers = request.headers_mut();
+                let mut headers = std::mem::take(request.headers_mut());
                 headers.insert(HOST, self.authority.clone());
-                join_cookies(headers);
+                join_cookies(&mut headers);
+                request.body_mut().over_http1(&mut headers);
+                *request.headers_mut() = headers;
             }
             Application::Http2 => {
                 *request.version_mut() = Version::HTTP_2;
@@ -237,8 +239,8 @@ impl Ready {
                 parts.authority = Authority::try_from(self.authority.as_bytes()).ok();
                 parts.path_and_query = Some(self.target.clone());
                 *request.uri_mut() = Uri::from_parts(parts).unwrap_or_default();
-                let headers = request.headers_mut();
-                headers.remove(HOST);
+                request.headers_mut().remove(HOST);
+                request.body_mut().over_http2();
             }
         }
     }

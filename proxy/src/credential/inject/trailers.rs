@@ -20,6 +20,23 @@ pub fn carry_trailers(plan: &BodyPlan, trailers: &mut HeaderMap) -> Result<(), S
     wanted.try_for_each(|name| plan.place_in(name, trailers))
 }
 
+/// Looks at a trailer section, and places nothing.
+///
+/// # Errors
+/// [`Stopped`]: it may not go.
+pub fn look_at_trailers(plan: &BodyPlan, trailers: &HeaderMap) -> Result<(), Stopped> {
+    let watch = plan.watch();
+    if watch.is_empty() {
+        return Ok(());
+    }
+    judged(
+        &HeadText::of_trailers(trailers),
+        (watch, &plan.bearer()),
+        Vec::new(),
+    )
+    .map(drop)
+}
+
 /// Places ready replacements in a trailer section.
 pub(in crate::credential) fn place_trailers(
     replacements: Vec<Replacement>,

@@ -13,9 +13,13 @@ use gig_policy::DenyReason;
 use http::HeaderMap;
 use tokio::time::Sleep;
 
+use super::announced::Announced;
 use crate::credential::{
     body::{BodyPlan, Passes},
-    inject::{Stopped, trailers::carry_trailers},
+    inject::{
+        Stopped,
+        trailers::{carry_trailers, look_at_trailers},
+    },
     rewrite::{Rewrite, RewriteError},
 };
 use crate::http::digests;
@@ -197,8 +201,12 @@ impl Credentials {
         Ok((!out.is_empty()).then(|| out.into()))
     }
 
-    /// Readies a trailer section.
-    pub(super) fn trailers(&self, trailers: &mut HeaderMap) -> Result<(), DenyReason> {
+    /// Readies a trailer section, of which those fields go that are announced.
+    pub(super) fn trailers(
+        &self,
+        trailers: &mut HeaderMap,
+        announced: &Announced,
+    ) -> Result<(), DenyReason> {
         let Some(plan) = &self.plan else {
             return Ok(());
         };
@@ -206,7 +214,11 @@ impl Credentials {
         if changed && self.digests == Digests::LeftOut {
             digests::forget(trailers, plan.tally());
         }
-        carry_trailers(plan, trailers).map_err(|stopped| match stopped {
+        // What goes nowhere is looked at as well.
+        let looked = look_at_trailers(plan, trailers);
+        announced.keep(trailers);
+        let carried = looked.and_then(|()| carry_trailers(plan, trailers));
+        carried.map_err(|stopped| match stopped {
             Stopped::Misuse(misuses) => {
                 for misuse in misuses {
                     plan.tally().misused(misuse);

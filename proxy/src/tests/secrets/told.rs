@@ -209,3 +209,27 @@ async fn a_message_whose_secret_cannot_be_recorded_does_not_go() {
     lab.log.fail(false);
     assert_eq!(lab.records(Event::SecretUse).len(), 2);
 }
+
+#[tokio::test]
+async fn a_trailer_that_goes_nowhere_takes_no_value_and_no_record_tells_of_one() {
+    for announced in [false, true] {
+        let world = World::new("api.test", "v4lue-of-the-token").await;
+        let mut client = world.lab.https("api.test", "h2").await;
+        let mut trailers = HeaderMap::new();
+        trailers.insert("x-signature", world.sentinel.parse().unwrap());
+        let frames = [
+            Ok(Frame::data(Bytes::from_static(b"data"))),
+            Ok(Frame::trailers(trailers)),
+        ];
+        let body = StreamBody::new(futures_util::stream::iter(frames)).boxed();
+        let mut request = Request::post("https://api.test/");
+        if announced {
+            request = request.header("trailer", "x-signature");
+        }
+        let answer = client.send(request.body(body).unwrap()).await;
+        assert_eq!(answer.status, StatusCode::OK);
+        world.lab.until_records(Event::Response, 1).await;
+        let records = format!("{:?}", world.lab.log.records());
+        assert_eq!(records.contains("TOKEN version 1"), announced, "{records}");
+    }
+}
