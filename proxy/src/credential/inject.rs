@@ -10,6 +10,7 @@ use gig_policy::{SecretGrant, SecretName, SecretPlace};
 use gig_vault::{Keeper, Secret, SecretUnavailable, Treatment};
 use http::{HeaderMap, Method, header, uri::PathAndQuery};
 
+pub(super) use self::fields::basic_credentials;
 use self::late::Late;
 use super::{
     body::{BodyPlan, Trailing},

@@ -26,6 +26,7 @@ mod standing;
 pub use self::pieces::Pieces;
 pub(super) use self::standing::Standing;
 use super::{
+    inject::basic_credentials,
     place::Places,
     rewrite::{Rewrite, RewriteError},
     spelling::Finds,
@@ -111,9 +112,11 @@ pub struct HeadText {
     /// Values alone, in the order in which somebody would put pieces together.
     values: Vec<u8>,
     places: Vec<(usize, Place)>,
+    /// What Basic credentials hold: it may be encoded once more.
+    credentials: Vec<(Place, Vec<u8>)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Place {
     Path,
     Query,
@@ -173,6 +176,10 @@ impl HeadText {
             }
             self.add(Place::Header(name.clone()), name.as_str().as_bytes());
             self.add(Place::Header(name.clone()), value.as_bytes());
+            if let Some(credentials) = basic_credentials(value.as_bytes()) {
+                let place = Place::Header(name.clone());
+                self.credentials.push((place, credentials));
+            }
             if name != COOKIE {
                 self.values.extend_from_slice(value.as_bytes());
             }
@@ -210,9 +217,21 @@ impl HeadText {
                 }
             }
         }
+        let is = |one: &Found, other: &Found| one.name == other.name && one.what == other.what;
+        for (place, credentials) in &self.credentials {
+            let mut within: Vec<&Found> = Vec::new();
+            watch.find_escaped(credentials, |found| within.push(found));
+            watch.find_split(credentials, |found| within.push(found));
+            for found in within {
+                // As it is there it is found in the field as well.
+                if !known.iter().any(|known| is(known, found)) {
+                    known.push(found);
+                    tell(found, format!("the Basic credentials of {}", place.word()));
+                }
+            }
+        }
         watch.find_split(&self.values, |found| {
-            let whole = |k: &&Found| k.name == found.name && k.what == found.what;
-            if !known.iter().any(whole) {
+            if !known.iter().any(|known| is(known, found)) {
                 tell(found, "several fields".to_owned());
             }
         });

@@ -70,7 +70,7 @@ fn one(
 }
 
 /// The decoded credentials, where the scheme is Basic (RFC 7617).
-fn basic_credentials(text: &[u8]) -> Option<Vec<u8>> {
+pub(in crate::credential) fn basic_credentials(text: &[u8]) -> Option<Vec<u8>> {
     let (scheme, encoded) = text.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case(b"basic ") {
         return None;

@@ -468,3 +468,32 @@ async fn what_a_coding_has_room_for_beside_its_content_is_looked_at() {
         world.assert_misuse(&answer, "a coded body").await;
     }
 }
+
+#[tokio::test]
+async fn what_basic_credentials_hold_is_looked_at_in_every_form() {
+    let value = "v4lue-of-the-token-1";
+    let forms: [(&str, Form); 6] = [
+        ("plain", str::to_owned),
+        ("base64", |s| STANDARD.encode(s)),
+        ("hex", |s| s.bytes().map(|b| format!("{b:02x}")).collect()),
+        ("percent", |s| {
+            s.bytes().map(|b| format!("%{b:02x}")).collect()
+        }),
+        ("reversed", |s| s.chars().rev().collect()),
+        ("in pieces", |s| s.replace('-', ".:.")),
+    ];
+    for (form, write) in forms {
+        for real in [false, true] {
+            let world = World::new("other.test", value).await;
+            let text = write(if real { value } else { &world.sentinel });
+            let basic = format!("Basic {}", STANDARD.encode(format!("user:{text}")));
+            let answer = world
+                .send("other.test", with("authorization", &basic))
+                .await;
+            world
+                .assert_misuse(&answer, &format!("{form} {real}"))
+                .await;
+            assert_eq!(world.lab.records(Event::SecretMisuse).len(), 1, "{form}");
+        }
+    }
+}
