@@ -27,6 +27,7 @@ use super::{
     watch::{Watch, What},
 };
 
+mod context;
 mod fields;
 pub mod late;
 mod target;

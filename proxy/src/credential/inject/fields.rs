@@ -8,7 +8,7 @@ use http::{
 };
 use memchr::memmem;
 
-use super::Placer;
+use super::{Placer, context};
 use crate::credential::place::{Escape, Replacement, Unplaceable, replaced};
 
 /// Places every replacement in one field line. Whether anything was placed.
@@ -59,14 +59,14 @@ fn one(
         return binary(placer, name, text, replacement, field);
     }
     let value = replacement.value()?;
-    let Some(placed) = replaced(text, &replacement.sentinel, value, Escape::Raw) else {
+    if memmem::find(text, replacement.sentinel.as_bytes()).is_none() {
         return Ok(None);
-    };
+    }
     if !replacement.places.allow(field) {
         placer.misplaced.push(format!("header {name}"));
         return Ok(None);
     }
-    Ok(Some(placed))
+    context::placed(text, replacement.sentinel.as_bytes(), value)
 }
 
 /// The decoded credentials, where the scheme is Basic (RFC 7617).
