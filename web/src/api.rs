@@ -41,7 +41,7 @@ use axum::{
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
-pub(crate) use self::paging::{Items, Order, Paging, Whole};
+pub(crate) use self::paging::{Items, Order, Paging, Whole, counted, within};
 use crate::api_error::Problem;
 
 /// A JSON body; what is wrong with it becomes a problem document.

@@ -19,7 +19,7 @@ use utoipa::{
     openapi::schema::{Object, ObjectBuilder, Type},
 };
 
-use super::Asked;
+use super::{Asked, within};
 use crate::{api_error::Problem, app::App, auth::Caller, role::Permission};
 
 /// What to find.
@@ -144,7 +144,7 @@ impl AuditAsked {
                 text: words(&self.text)?,
             },
             before,
-            limit: limit(self.limit)?,
+            limit: within(self.limit, (USUAL, MOST))?,
         })
     }
 }
@@ -191,14 +191,6 @@ fn status(text: &str) -> Result<Vec<String>, Problem> {
     let found = gig_audit::search::filter::status(text);
     let found = found.ok_or_else(|| Problem::invalid(NO_STATUS))?;
     Ok(vec![found])
-}
-
-fn limit(asked: Option<usize>) -> Result<usize, Problem> {
-    match asked {
-        None => Ok(USUAL),
-        Some(asked) if (1..=MOST).contains(&asked) => Ok(asked),
-        Some(_) => Err(Problem::invalid(format!("a page has 1 to {MOST} records"))),
-    }
 }
 
 fn one_of(all: &[&'static str]) -> Object {

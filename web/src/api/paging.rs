@@ -1,7 +1,10 @@
 //! Lists, page by page: every list of the API that is not read from the record ends with a cursor where there is more.
 //!
 //! A cursor says behind what the next page begins, and not where: what comes or goes meanwhile shifts nothing. What is
-//! asked of such a list beside `cursor` and `limit` is refused.
+//! asked of such a list beside `cursor` and `limit` is refused, and so is a `limit` out of its range: a page that is
+//! shorter than was asked for looks like the last one.
+
+use std::fmt::Display;
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
@@ -18,6 +21,7 @@ pub(crate) struct Paging {
     #[serde(default)]
     cursor: String,
     /// Most to answer, up to 1000, as if nothing is said.
+    #[param(minimum = 1, maximum = 1000, default = 1000)]
     limit: Option<usize>,
 }
 
@@ -50,7 +54,7 @@ impl Paging {
     /// The page of `all`; no two of them have the same key, and none an empty one.
     ///
     /// # Errors
-    /// 400 for what is no cursor.
+    /// 400 for what is no cursor, or a `limit` out of its range.
     pub(crate) fn page<T: ToSchema>(
         &self,
         all: Vec<T>,
@@ -69,7 +73,7 @@ impl Paging {
             Order::Rising => one.cmp(other),
             Order::Falling => other.cmp(one),
         });
-        let limit = self.limit.unwrap_or(MOST).clamp(1, MOST);
+        let limit = within(self.limit, (MOST, MOST))?;
         let more = keyed.len() > limit;
         keyed.truncate(limit);
         let last = keyed.last().filter(|_| more);
@@ -88,6 +92,31 @@ impl Paging {
         let wrong = || Problem::invalid("a cursor is what `next` said".to_owned());
         key.map(Some).ok_or_else(wrong)
     }
+}
+
+/// How many a page has at most: as asked, or as is `usual`.
+///
+/// # Errors
+/// 400 for none at all and for more than the `most`.
+pub(crate) fn within<N: Copy + PartialOrd + Display + From<u8>>(
+    asked: Option<N>,
+    (usual, most): (N, N),
+) -> Result<N, Problem> {
+    match asked {
+        None => Ok(usual),
+        Some(asked) if asked >= N::from(1) && asked <= most => Ok(asked),
+        Some(asked) => Err(Problem::invalid(format!(
+            "limit {asked}: a page has 1 to {most}"
+        ))),
+    }
+}
+
+/// The same of a list that has numbers for its cursors.
+///
+/// # Errors
+/// As [`within`].
+pub(crate) fn counted(asked: Option<u32>) -> Result<u32, Problem> {
+    within(asked, (50, 200))
 }
 
 /// Of one page.

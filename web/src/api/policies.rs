@@ -26,7 +26,7 @@ pub(crate) use saving::{
 };
 
 use super::{
-    Asked, Body, Items, Order, Paging,
+    Asked, Body, Items, Order, Paging, counted,
     precondition::{has, holds},
     proposals::{self, ProposalView},
     time,
@@ -104,7 +104,8 @@ pub(crate) struct DraftAnswer {
 pub(crate) struct VersionsAsked {
     /// Where the page before ended.
     cursor: Option<u64>,
-    /// Most to answer, up to 200.
+    /// Most to answer: 50 unless said, 200 at most.
+    #[param(minimum = 1, maximum = 200, default = 50)]
     limit: Option<u32>,
 }
 
@@ -227,7 +228,7 @@ pub(crate) async fn versions(
     Asked(asked): Asked<VersionsAsked>,
 ) -> Result<Json<VersionsPage>, Problem> {
     caller.require(Permission::Look)?;
-    let limit = asked.limit.unwrap_or(50).clamp(1, 200);
+    let limit = counted(asked.limit)?;
     let wanted = name.clone();
     let heads = app
         .ask(move |store| store.versions(&wanted, asked.cursor, limit))

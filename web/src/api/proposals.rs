@@ -15,7 +15,7 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Asked, Body, time};
+use super::{Asked, Body, counted, time};
 use crate::{
     api_error::Problem,
     app::App,
@@ -64,7 +64,8 @@ pub(crate) struct ProposalsAsked {
     state: Wanted,
     /// Where the page before ended.
     cursor: Option<u64>,
-    /// Most to answer, up to 200.
+    /// Most to answer: 50 unless said, 200 at most.
+    #[param(minimum = 1, maximum = 200, default = 50)]
     limit: Option<u32>,
 }
 
@@ -138,7 +139,7 @@ pub(crate) async fn list(
     Asked(asked): Asked<ProposalsAsked>,
 ) -> Result<Json<ProposalsPage>, Problem> {
     caller.require(Permission::ReadAudit)?;
-    let limit = asked.limit.unwrap_or(50).clamp(1, 200);
+    let limit = counted(asked.limit)?;
     let pending = asked.state == Wanted::Pending;
     let found = app
         .ask(move |store| store.proposals(pending, asked.cursor, limit))

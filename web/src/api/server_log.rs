@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::Asked;
+use super::{Asked, within};
 use crate::{
     api_error::Problem,
     app::App,
@@ -46,7 +46,8 @@ pub(crate) struct LinesAsked {
     /// What `next` said; without it from the oldest line.
     #[serde(default)]
     pub(crate) after: String,
-    /// Most lines to answer, up to 1000.
+    /// Most lines to answer: 200 unless said, 1000 at most.
+    #[param(minimum = 1, maximum = 1000, default = 200)]
     #[serde(default)]
     pub(crate) limit: Option<usize>,
 }
@@ -145,7 +146,7 @@ pub(crate) async fn find(
         until: moment(&asked.until)?,
         grep: words(&asked.grep)?,
         from,
-        limit: asked.limit.unwrap_or(USUAL).clamp(1, MOST),
+        limit: within(asked.limit, (USUAL, MOST))?,
     };
     let control = Arc::clone(&app.control);
     let page = app.aside(move || control.lines(&wanted)).await??;

@@ -96,6 +96,48 @@ async fn page(appliance: &Furnished, token: &str, what: &str) -> (Vec<Value>, Op
     (page["items"].as_array().unwrap().clone(), next)
 }
 
+/// What the document says of `limit` is what is held to; a page that is cut short looks like the last one.
+async fn refuses_limits_out_of_range(appliance: &Furnished, token: &str, what: &str) {
+    let get = |place: String| async move {
+        let answer = appliance.ask(Ask {
+            token,
+            ..Ask::of(&place)
+        });
+        answer.await
+    };
+    let document = get("GET /api/v1/openapi.json".to_owned()).await.json();
+    // Of what is of something that has a name.
+    let paths = document["paths"].as_object().unwrap();
+    let asked = what.trim_start_matches("GET ");
+    let is_of = |path: &str| {
+        let parts = path.split('/').zip(asked.split('/'));
+        path.split('/').count() == asked.split('/').count() && { parts }
+            .all(|(said, asked)| said == asked || said.starts_with('{'))
+    };
+    let mut said = paths.iter().filter(|(path, _)| is_of(path));
+    let said = said
+        .find_map(|(_, said)| said["get"]["parameters"].as_array())
+        .unwrap();
+    let said = said.iter().find(|one| one["name"] == "limit").unwrap();
+    let (least, most) = (&said["schema"]["minimum"], &said["schema"]["maximum"]);
+    assert_eq!(least.as_f64(), Some(1.0), "{what}: {said}");
+    let most = most
+        .as_f64()
+        .unwrap_or_else(|| panic!("{what} says no maximum: {said}"));
+    assert_eq!(
+        get(format!("{what}?limit={most}")).await.status,
+        200,
+        "{what}"
+    );
+    for wrong in [0.0, most + 1.0] {
+        let answer = get(format!("{what}?limit={wrong}")).await;
+        assert_eq!(answer.status, 400, "{what} {wrong}: {answer:?}");
+        let range = format!("1 to {most}");
+        let told = answer.json()["detail"].to_string();
+        assert!(told.contains(&range), "{what} {wrong}: {told}");
+    }
+}
+
 #[tokio::test]
 async fn every_list_is_walked_one_by_one() {
     let appliance = furnished().await;
@@ -122,7 +164,9 @@ async fn every_list_is_walked_one_by_one() {
             });
             assert_eq!(answer.await.status, 400, "{place}");
         }
+        refuses_limits_out_of_range(&appliance, &token, what).await;
     }
+    refuses_limits_out_of_range(&appliance, &token, "GET /api/v1/servers/docs/log").await;
     assert!(
         !appliance
             .lab
