@@ -3,7 +3,7 @@
 //! The hash covers the very octets of the line up to `,"hash":"`, so that anybody can check it with
 //! `sed` and `sha256sum`, and no question of canonical form can arise. Pure; time is handed in.
 
-use std::sync::Arc;
+use std::{fmt, str::FromStr, sync::Arc};
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
@@ -24,6 +24,35 @@ pub struct Head {
     /// Its hash.
     pub hash: ChainHash,
 }
+
+impl fmt::Display for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.seq, self.hash)
+    }
+}
+
+/// `SEQ:HASH`, as whoever keeps one writes it down.
+impl FromStr for Head {
+    type Err = ParseHeadError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (seq, hash) = text.split_once(':').ok_or(ParseHeadError)?;
+        let seq = seq.parse().ok().filter(|seq| *seq > 0);
+        let hash = ChainHash::parse(hash);
+        let (Some(seq), Some(hash)) = (seq, hash) else {
+            return Err(ParseHeadError);
+        };
+        Ok(Self { seq, hash })
+    }
+}
+
+/// It names no record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "a record is named by its place and its hash of 64 small hexadecimal digits, as `gig audit verify` tells \
+     the last one: SEQ:HASH"
+)]
+pub struct ParseHeadError;
 
 impl Head {
     /// Before the first record.

@@ -9,11 +9,12 @@ pub mod lines;
 
 use self::in_chain::{InChain, Known};
 use crate::{
+    chain::Head,
     row::ReadRowError,
     search::{Found, Marks, Page, Position, Query},
     signing::PublicKey,
     store::StoreError,
-    verify::{ExportedChain, Verified, VerifyError},
+    verify::{Expected, ExportedChain, Verified, VerifyError},
 };
 use thiserror::Error;
 
@@ -79,12 +80,11 @@ pub trait Log {
         Ok(0)
     }
 
-    /// Proves each chain whole, or says where it is broken. Where keys are `trusted`, each chain has to
-    /// be signed, and by none but them.
+    /// Proves each chain whole, or says where it is broken.
     ///
     /// # Errors
     /// When the log cannot be read. A broken chain is an answer.
-    fn verify(&mut self, trusted: &[PublicKey]) -> Result<LogVerdict, ReadLogError>;
+    fn verify(&mut self, expected: Expected<'_>) -> Result<LogVerdict, ReadLogError>;
 
     /// What an export has to hold so that it can be proved without the log: each chain and its
     /// checkpoints. From here on the log is read as it is at this moment. Empty where the log is a file:
@@ -165,6 +165,36 @@ impl LogVerdict {
         missed.dedup();
         missed
     }
+
+    /// Those of the `expected` records that no chain holds: the end of theirs was cut off, or it was written anew. None
+    /// where a chain is broken, since what that held is not known.
+    #[must_use]
+    pub fn missing(&self, expected: &[Head]) -> Vec<Missing> {
+        let mut missing = expected.to_vec();
+        let mut gone = Vec::new();
+        for chain in &self.chains {
+            let Ok(verified) = &chain.outcome else {
+                return Vec::new();
+            };
+            missing.retain(|record| !verified.met.contains(record));
+            gone.extend(&verified.gone);
+        }
+        let missing = missing.into_iter().map(|record| Missing {
+            record,
+            is_gone: gone.contains(&&record),
+        });
+        missing.collect()
+    }
+}
+
+/// An expected record that no chain holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Missing {
+    /// Which.
+    pub record: Head,
+    /// A chain goes on behind its place, and says that what stood there was removed: whether it was this one, nobody
+    /// can say any more.
+    pub is_gone: bool,
 }
 
 /// What verification says of one chain.

@@ -1,8 +1,8 @@
 //! Proof that no record of a chain is missing or changed, reading it once, with bounded memory.
 //!
-//! A chain cannot prove that nothing was cut off *behind* its last record. What can be seen of that is
-//! reported: sandboxes that began and never ended, and the last place and hash, to compare with a
-//! copy kept elsewhere.
+//! A chain cannot prove by itself that nothing was cut off *behind* its last record. Whoever kept place and hash of
+//! a record elsewhere names it in [`Expected`]: a chain that was cut or written anew holds it no more. What else can be
+//! seen of that is reported: sandboxes that began and never ended, and the last place and hash.
 
 use std::{
     collections::BTreeSet,
@@ -26,6 +26,16 @@ mod file;
 
 pub use file::{ExportedChain, verify_lines};
 
+/// What somebody knows of chains beforehand, and holds them to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Expected<'a> {
+    /// Each chain has to be signed, and by none but these; by nobody where it is empty.
+    pub keys: &'a [PublicKey],
+    /// Records whose place and hash they kept. That none of the chains holds one is told by
+    /// [`missing`](crate::log::LogVerdict::missing); no chain is broken for it, since it is said of none.
+    pub records: &'a [Head],
+}
+
 /// A chain that holds together from its first record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
@@ -41,6 +51,10 @@ pub struct Verified {
     pub lost: Vec<SandboxId>,
     /// What checkpoints vouch for; `None` where there are none.
     pub signed: Option<Signed>,
+    /// The expected records that it holds.
+    pub met: Vec<Head>,
+    /// Those that it held once, as the checkpoints say, and that were removed: what their hash was nobody can say.
+    pub gone: Vec<Head>,
 }
 
 /// What a chain's checkpoints vouch for.
@@ -85,6 +99,8 @@ pub enum VerifyError {
 #[derive(Debug)]
 pub struct Verifier {
     prover: Prover,
+    /// Of the expected records, those whose place was removed.
+    gone: Vec<Head>,
     times: Option<(String, String)>,
     gaps: u64,
     running: BTreeSet<SandboxId>,
@@ -94,16 +110,18 @@ pub struct Verifier {
 /// Of a chain without checkpoints.
 impl Default for Verifier {
     fn default() -> Self {
-        Self::new(Segments::new(&[]))
+        Self::new(Segments::new(&[]), &[])
     }
 }
 
 impl Verifier {
-    /// Of a chain whose checkpoints say this.
+    /// Of a chain whose checkpoints say this, and that may hold these records.
     #[must_use]
-    pub fn new(segments: Segments) -> Self {
+    pub fn new(segments: Segments, records: &[Head]) -> Self {
+        let is_gone = |record: &&Head| segments.has_lost(record.seq);
         Self {
-            prover: Prover::new(segments),
+            gone: records.iter().filter(is_gone).copied().collect(),
+            prover: Prover::new(segments).looking_for(records),
             times: None,
             gaps: 0,
             running: BTreeSet::new(),
@@ -157,7 +175,11 @@ impl Verifier {
             inherited: segments.inherited(),
             keys: segments.keys().iter().copied().collect(),
         });
+        let met = self.prover.met().to_vec();
+        self.gone.retain(|record| !met.contains(record));
         Ok(Verified {
+            met,
+            gone: self.gone,
             head: self.prover.head(),
             times: self.times,
             gaps: self.gaps,

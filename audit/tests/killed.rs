@@ -142,7 +142,11 @@ fn loses_nothing(path: &Path, open: impl Fn(&Path) -> Box<dyn Log>) {
     runtime.block_on(next).unwrap();
     owner.close(Duration::from_secs(120));
     let mut log = open(path);
-    for verdict in log.verify(&[]).unwrap().chains {
+    for verdict in log
+        .verify(gig_audit::verify::Expected::default())
+        .unwrap()
+        .chains
+    {
         verdict.outcome.unwrap();
     }
     let mut marks = Marks::default();

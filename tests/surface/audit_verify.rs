@@ -64,6 +64,63 @@ fn a_whole_file_is_proved_and_a_changed_one_is_named_by_its_line() {
 }
 
 #[test]
+fn who_kept_the_last_records_place_and_hash_sees_that_the_end_was_cut_off() {
+    let machine = Machine::new();
+    let database = machine.old_records(5);
+    let folder = tempfile::tempdir().unwrap();
+    let (file, export) = (
+        folder.path().join("audit.jsonl"),
+        folder.path().join("export.jsonl"),
+    );
+    record_three(&file);
+    let (file, export) = (file.to_str().unwrap(), export.to_str().unwrap());
+    let exported = ["audit", "export", &database, "-o", export];
+    assert_eq!(machine.gig(&exported).status, 0);
+    for place in [file, database.as_str(), export] {
+        let verify = |last: Option<&str>| {
+            let mut words = vec!["audit", "verify", place, "--json"];
+            last.iter().for_each(|last| words.extend(["--last", last]));
+            let answer = machine.gig(&words);
+            let document: serde_json::Value = serde_json::from_str(&answer.output).unwrap();
+            (answer.status, document)
+        };
+        let (status, whole) = verify(None);
+        assert_eq!(status, 0, "{whole}");
+        let chain = whole["chains"].get(0).unwrap_or(&whole);
+        let (count, hash) = (&chain["records"], chain["last_hash"].as_str().unwrap());
+        let last = format!("{count}:{hash}");
+        let (status, told) = verify(Some(&last));
+        assert_eq!((status, &told["whole"]), (0, &true.into()), "{told}");
+        assert_eq!(told["last"][0]["found"], true);
+        // Another that had this place, and one behind the end.
+        let other = format!("{count}:{}", "0".repeat(64));
+        let behind = format!("{}:{hash}", count.as_u64().unwrap() + 1);
+        for missing in [other, behind] {
+            let (status, told) = verify(Some(&missing));
+            assert_eq!((status, &told["whole"]), (1, &false.into()), "{told}");
+            let one = &told["last"][0];
+            assert_eq!(
+                (&one["found"], &one["removed"]),
+                (&false.into(), &false.into())
+            );
+        }
+        if place == database {
+            continue;
+        }
+        // Cut at the end it is a whole chain still, and only who kept its end sees it.
+        let text = fs::read_to_string(place).unwrap();
+        let kept: Vec<&str> = text.split_inclusive('\n').collect();
+        fs::write(place, kept[..kept.len() - 1].concat()).unwrap();
+        assert_eq!(verify(None).0, 0);
+        let cut = machine.gig(&["audit", "verify", place, "--last", &last]);
+        assert_eq!(cut.status, 1, "{cut:?}");
+        assert!(cut.output.contains("the end was cut off"), "{cut:?}");
+    }
+    let wrong = machine.gig(&["audit", "verify", file, "--last", "3"]);
+    assert!(wrong.status != 0 && wrong.status != 1, "{wrong:?}");
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_neither_whole_nor_broken() {
     let (status, text, errors) = verify("/nowhere/audit.jsonl", &[]);
     assert_eq!((status, text.as_str()), (125, ""));

@@ -23,6 +23,10 @@ pub(crate) struct Prover {
     /// The hash of that record; `None` where it was removed and nothing tells.
     hash: Option<ChainHash>,
     kept: KeptDigest,
+    /// Records that somebody kept place and hash of.
+    known: Vec<Head>,
+    /// Those of them that were there, or are the end of a segment that was.
+    met: Vec<Head>,
 }
 
 impl Prover {
@@ -42,7 +46,20 @@ impl Prover {
             seq: head.seq,
             hash: Some(head.hash),
             kept: KeptDigest::default(),
+            known: Vec::new(),
+            met: Vec::new(),
         }
+    }
+
+    /// Says later which of these the chain holds.
+    pub(crate) fn looking_for(mut self, known: &[Head]) -> Self {
+        self.known = known.to_vec();
+        self
+    }
+
+    /// Those that it was looking for and that the chain holds.
+    pub(crate) fn met(&self) -> &[Head] {
+        &self.met
     }
 
     /// What the checkpoints say.
@@ -133,16 +150,20 @@ impl Prover {
     fn reach(&mut self, seq: u64, hash: Option<ChainHash>) -> Result<(), ChainFault> {
         self.seq = seq;
         self.hash = hash;
-        let Some(segment) = self.segments.all().get(self.at) else {
-            return Ok(());
+        let ended = match self.segments.all().get(self.at) {
+            Some(segment) if seq >= segment.last => {
+                let kept = std::mem::take(&mut self.kept).finish();
+                self.hash = Some(segment.hash);
+                self.at += 1;
+                differs(segment, hash, kept).map_or(Ok(()), Err)
+            }
+            _ => Ok(()),
         };
-        if seq < segment.last {
-            return Ok(());
+        let here = self.head();
+        if self.known.contains(&here) {
+            self.met.push(here);
         }
-        let kept = std::mem::take(&mut self.kept).finish();
-        self.hash = Some(segment.hash);
-        self.at += 1;
-        differs(segment, hash, kept).map_or(Ok(()), Err)
+        ended
     }
 }
 

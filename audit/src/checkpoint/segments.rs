@@ -196,6 +196,12 @@ impl Segments {
         segment.is_some_and(|segment| covers(&segment.pruned, (seq, seq)))
     }
 
+    /// Whether a record was removed, and its hash with it: that of a segment's last one is signed and stays.
+    pub(crate) fn has_lost(&self, seq: u64) -> bool {
+        let end = self.all.binary_search_by_key(&seq, |segment| segment.last);
+        self.has_pruned(seq) && end.is_err()
+    }
+
     /// Everybody who signed.
     #[must_use]
     pub const fn keys(&self) -> &BTreeSet<PublicKey> {

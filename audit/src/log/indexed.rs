@@ -14,7 +14,7 @@ use crate::{
     },
     signing::PublicKey,
     store::StoreError,
-    verify::{ExportedChain, Verified, Verifier, VerifyError},
+    verify::{Expected, ExportedChain, Verified, Verifier, VerifyError},
 };
 
 /// Records behind the marks, chain by chain; of many that wait each chain has its share, and those with little
@@ -93,12 +93,12 @@ pub(crate) fn end(shelf: &mut impl Shelf) -> Result<Marks, StoreError> {
 
 pub(crate) fn verify(
     shelf: &mut impl Shelf,
-    trusted: &[PublicKey],
+    expected: Expected<'_>,
 ) -> Result<LogVerdict, StoreError> {
     let mut verdict = LogVerdict::default();
     for chain in shelf.chains()? {
         verdict.chains.push(ChainVerdict {
-            outcome: verify_chain(shelf, &chain, trusted)?,
+            outcome: verify_chain(shelf, &chain, expected)?,
             node: Some(chain.node),
         });
     }
@@ -135,14 +135,14 @@ pub(crate) fn is_shorter(shelf: &mut impl Shelf, marks: &Marks) -> Result<bool, 
 fn verify_chain(
     shelf: &mut impl Shelf,
     chain: &Chain,
-    trusted: &[PublicKey],
+    expected: Expected<'_>,
 ) -> Result<Result<Verified, VerifyError>, StoreError> {
     let lines = shelf.checkpoints(chain.chain)?;
-    let segments = match put_together(&lines, chain, trusted) {
+    let segments = match put_together(&lines, chain, expected.keys) {
         Ok(segments) => segments,
         Err(why) => return Ok(Err(VerifyError::BrokenAt { line: 0, why })),
     };
-    let mut verifier = Verifier::new(segments);
+    let mut verifier = Verifier::new(segments, expected.records);
     let mut octets = Vec::new();
     let mut seq = 0;
     while seq < chain.head.seq {

@@ -14,9 +14,8 @@ use super::{ChainProof, Log, LogVerdict, ReadLogError};
 use crate::{
     row::Row,
     search::{Found, Marks, Page, Position, Query},
-    signing::PublicKey,
     store::{StoreError, jsonl::LONGEST_LINE},
-    verify::verify_lines,
+    verify::{Expected, verify_lines},
 };
 
 /// A file that is read.
@@ -194,12 +193,12 @@ impl Log for JsonlLog {
         Ok(end)
     }
 
-    fn verify(&mut self, trusted: &[PublicKey]) -> Result<LogVerdict, ReadLogError> {
+    fn verify(&mut self, expected: Expected<'_>) -> Result<LogVerdict, ReadLogError> {
         self.file
             .seek(SeekFrom::Start(0))
             .map_err(|e| self.error(e))?;
         let reader = BufReader::with_capacity(WINDOW, &self.file);
-        Ok(verify_lines(reader, trusted))
+        Ok(verify_lines(reader, expected))
     }
 
     fn proof(&mut self) -> Result<Vec<ChainProof>, ReadLogError> {

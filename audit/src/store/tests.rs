@@ -8,11 +8,12 @@ use super::{
     sqlite::SqliteLog,
 };
 use crate::{
-    Entry, Event, Home, Recorder, RecorderOwner, RecorderSettings, Sequence, SigningKey,
+    Entry, Event, Home, PublicKey, Recorder, RecorderOwner, RecorderSettings, Sequence, SigningKey,
     VerdictWord,
     counts::CountedLog,
     retention::Retention,
     search::{Filter, Marks, Query},
+    verify::Expected,
 };
 
 /// Makes two tests of each function: one on either database.
@@ -49,6 +50,11 @@ on_both! {
     a_search_finds_by_its_index_exactly_what_reading_every_line_finds,
     what_was_not_indexed_when_gig_died_is_indexed_by_the_next,
     pages_of_several_nodes_are_of_one_time_and_each_record_comes_once,
+}
+
+/// Each chain is signed by these, and by nobody else.
+pub(super) const fn signed_by(keys: &[PublicKey]) -> Expected<'_> {
+    Expected { keys, records: &[] }
 }
 
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
@@ -101,7 +107,7 @@ impl Place {
 
     /// Where each chain ends, all of them being whole.
     pub(super) fn verified(&self) -> Vec<u64> {
-        let verdict = self.log().verify(&[]).unwrap();
+        let verdict = self.log().verify(Expected::default()).unwrap();
         assert_eq!(verdict.strays.count, 0);
         let ends = verdict.chains.into_iter();
         ends.map(|one| one.outcome.unwrap().head.seq).collect()

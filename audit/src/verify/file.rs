@@ -7,7 +7,7 @@ use std::{io::BufRead, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Verifier, VerifyError};
+use super::{Expected, Verifier, VerifyError};
 use crate::{
     chain::{ChainFault, Head},
     checkpoint::{self, CheckpointFault, Segments},
@@ -16,7 +16,6 @@ use crate::{
         lines::{Line, Lines},
     },
     record::ChainHash,
-    signing::PublicKey,
 };
 
 /// The line that a chain begins with in an export.
@@ -48,13 +47,13 @@ impl ExportedChain {
     }
 }
 
-/// Checks every chain of a file. Where keys are `trusted`, each has to be signed, and by none but them.
+/// Checks every chain of a file.
 ///
 /// The first thing that does not hold ends the reading; it is told of the chain that it is in.
 #[must_use]
-pub fn verify_lines(reader: impl BufRead, trusted: &[PublicKey]) -> LogVerdict {
+pub fn verify_lines(reader: impl BufRead, expected: Expected<'_>) -> LogVerdict {
     let mut file = File {
-        trusted,
+        expected,
         begun: None,
         chains: Vec::new(),
     };
@@ -92,7 +91,7 @@ pub fn verify_lines(reader: impl BufRead, trusted: &[PublicKey]) -> LogVerdict {
 }
 
 struct File<'a> {
-    trusted: &'a [PublicKey],
+    expected: Expected<'a>,
     begun: Option<Begun>,
     chains: Vec<ChainVerdict>,
 }
@@ -117,15 +116,15 @@ impl File<'_> {
             }
             let header: Header = serde_json::from_slice(octets)
                 .map_err(|error| ChainFault::NotARecord(error.to_string()))?;
-            self.begun = Some(Begun::new(Some(header.export), self.trusted));
+            self.begun = Some(Begun::new(Some(header.export), self.expected));
             return Ok(());
         }
-        let trusted = self.trusted;
-        let begun = self.begun.get_or_insert_with(|| Begun::new(None, trusted));
+        let expected = self.expected;
+        let begun = self.begun.get_or_insert_with(|| Begun::new(None, expected));
         if octets.starts_with(checkpoint::FIRST_OCTETS.as_bytes()) {
             return begun.checkpoint(octets);
         }
-        begun.record(octets, trusted)
+        begun.record(octets, expected)
     }
 
     /// Ends the chain that is being read; an empty file is one, too.
@@ -133,17 +132,17 @@ impl File<'_> {
         if self.begun.is_none() && !self.chains.is_empty() {
             return Ok(());
         }
-        let trusted = self.trusted;
-        let begun = self.begun.get_or_insert_with(|| Begun::new(None, trusted));
+        let expected = self.expected;
+        let begun = self.begun.get_or_insert_with(|| Begun::new(None, expected));
         // Until it is seen to be whole, a fault is told of this chain.
-        let verified = std::mem::take(begun.begin_records(trusted)?).finish()?;
+        let verified = std::mem::take(begun.begin_records(expected)?).finish()?;
         if let Some(named) = &begun.named {
-            let expected = Head {
+            let end = Head {
                 seq: named.last,
                 hash: named.hash,
             };
-            if verified.head != expected {
-                let found = verified.head;
+            if verified.head != end {
+                let (expected, found) = (end, verified.head);
                 return Err(ChainFault::End { expected, found });
             }
         }
@@ -165,10 +164,10 @@ impl File<'_> {
 }
 
 impl Begun {
-    fn new(named: Option<ExportedChain>, trusted: &[PublicKey]) -> Self {
+    fn new(named: Option<ExportedChain>, expected: Expected<'_>) -> Self {
         Self {
             named,
-            state: State::Checkpoints(Segments::new(trusted)),
+            state: State::Checkpoints(Segments::new(expected.keys)),
         }
     }
 
@@ -192,9 +191,9 @@ impl Begun {
         }
     }
 
-    fn record(&mut self, octets: &[u8], trusted: &[PublicKey]) -> Result<(), ChainFault> {
+    fn record(&mut self, octets: &[u8], expected: Expected<'_>) -> Result<(), ChainFault> {
         let node = self.named.as_ref().map(|named| Arc::clone(&named.node));
-        let record = self.begin_records(trusted)?.line(octets)?;
+        let record = self.begin_records(expected)?.line(octets)?;
         match node {
             Some(node) if node != record.node => Err(ChainFault::Elsewhere {
                 place: record.seq,
@@ -205,13 +204,13 @@ impl Begun {
         }
     }
 
-    fn begin_records(&mut self, trusted: &[PublicKey]) -> Result<&mut Verifier, ChainFault> {
+    fn begin_records(&mut self, expected: Expected<'_>) -> Result<&mut Verifier, ChainFault> {
         if let State::Checkpoints(segments) = &mut self.state {
-            if segments.count() == 0 && !trusted.is_empty() {
+            if segments.count() == 0 && !expected.keys.is_empty() {
                 return Err(ChainFault::Unsigned);
             }
             let segments = std::mem::replace(segments, Segments::new(&[]));
-            self.state = State::Records(Box::new(Verifier::new(segments)));
+            self.state = State::Records(Box::new(Verifier::new(segments, expected.records)));
         }
         match &mut self.state {
             State::Records(verifier) => Ok(verifier),

@@ -52,6 +52,25 @@ fn a_whole_chain_verifies() {
 }
 
 #[test]
+fn a_record_is_named_by_its_place_and_its_hash() {
+    let head = verify(five().concat().as_slice()).unwrap().head;
+    assert_eq!(head.to_string().parse(), Ok(head));
+    let hash = head.hash.to_string();
+    for wrong in [
+        "",
+        "5",
+        "5:",
+        &hash,
+        &format!("0:{hash}"),
+        &format!("-5:{hash}"),
+        &format!("5:{}", hash.to_uppercase()),
+        &format!("5:{hash}0"),
+    ] {
+        assert!(wrong.parse::<Head>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn a_changed_field_is_found() {
     let lines = five();
     for (from, to) in [

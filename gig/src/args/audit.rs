@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use gig_audit::{PublicKey, retention::Keep, search::Marks};
+use gig_audit::{PublicKey, chain::Head, retention::Keep, search::Marks};
 use gig_policy::DenyReason;
 
 use super::{OutputArgs, value};
@@ -17,8 +17,9 @@ pub(crate) enum AuditCommand {
     Search(AuditSearchArgs),
     /// Prove that no record is missing or changed
     ///
-    /// Records that were removed are missed only where a signed checkpoint does not list them. Exits 0
-    /// when everything holds, 1 when not.
+    /// Records that were removed are missed only where a signed checkpoint does not list them; those that were
+    /// cut off at the end where `--last` names one of them, or a checkpoint speaks of them. Exits 0 when everything
+    /// holds, 1 when not.
     Verify(AuditVerifyArgs),
     /// Write records for other programs, oldest first
     Export(AuditExportArgs),
@@ -124,6 +125,10 @@ pub(crate) struct AuditVerifyArgs {
     pub(crate) output: OutputArgs,
 }
 
+    /// A record that has to be there, by place and hash, such as the last one that `verify` told before: so nothing
+    /// was cut off up to it, nor written anew; repeatable
+    #[arg(long, value_name = "SEQ:HASH")]
+    pub(crate) last: Vec<Head>,
 #[derive(Debug, Args)]
 pub(crate) struct AuditTailArgs {
     /// Audit file, SQLite database, or `postgres:` for the one of GIG_DATABASE_URL

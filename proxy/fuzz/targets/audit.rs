@@ -14,7 +14,7 @@ pub fn run(data: &[u8]) {
 }
 
 fn check(file: &[u8]) {
-    let verdict = verify::verify_lines(file, &[]);
+    let verdict = verify::verify_lines(file, verify::Expected::default());
     let is_export = file.starts_with(b"{\"export\":");
     if !is_export && verify(file).is_ok() {
         assert!(verdict.is_whole() && verdict.chains.len() == 1);

@@ -17,8 +17,8 @@ use crate::{
         posting::{BLOCK, Places},
         walk::{self, Block, Chain, Shelf, between, key_of},
     },
-    signing::PublicKey,
     store::StoreError,
+    verify::Expected,
 };
 
 /// A record that is read.
@@ -363,9 +363,9 @@ impl Log for PostgresLog {
         Ok(indexed::end(self)?)
     }
 
-    fn verify(&mut self, trusted: &[PublicKey]) -> Result<LogVerdict, ReadLogError> {
+    fn verify(&mut self, expected: Expected<'_>) -> Result<LogVerdict, ReadLogError> {
         self.hold()?;
-        let verdict = indexed::verify(self, trusted);
+        let verdict = indexed::verify(self, expected);
         self.release()?;
         Ok(verdict?)
     }

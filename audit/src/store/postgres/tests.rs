@@ -10,6 +10,7 @@ use crate::{
     store::tests::{
         PATIENCE, Place, key, numbered,
         server::{Database, Postgres},
+        signed_by,
     },
 };
 
@@ -107,7 +108,11 @@ async fn a_server_that_is_gone_refuses_and_the_gap_is_recorded_when_it_is_back()
     owner.close(PATIENCE);
     let home = Home::Postgres(PostgresRecord::open(&url).unwrap());
     let mut log = home.log().unwrap();
-    assert!(log.verify(&[]).unwrap().is_whole());
+    assert!(
+        log.verify(crate::verify::Expected::default())
+            .unwrap()
+            .is_whole()
+    );
     let all = log.after(&crate::search::Marks::default(), 100).unwrap();
     let conns: Vec<u64> = all.iter().filter_map(|found| found.row.conn).collect();
     assert!(
@@ -251,7 +256,7 @@ async fn a_record_goes_into_a_file_and_from_it_into_an_empty_database_and_proves
     assert_eq!(of, [30, 70]);
     let lines = |home: &Home| {
         let mut log = home.log().unwrap();
-        let verdict = log.verify(&[key(1).public()]).unwrap();
+        let verdict = log.verify(signed_by(&[key(1).public()])).unwrap();
         assert!(verdict.is_whole(), "{verdict:?}");
         let all = log.after(&marks, 100_000).unwrap().into_iter();
         all.map(|found| found.line).collect::<Vec<_>>()

@@ -18,8 +18,8 @@ use crate::{
         posting::{BLOCK, Places},
         walk::{self, Block, Chain, Shelf, between, key_of},
     },
-    signing::PublicKey,
     store::StoreError,
+    verify::Expected,
 };
 
 /// A database that is read.
@@ -368,11 +368,11 @@ impl Log for SqliteLog {
         Ok(indexed::end(self)?)
     }
 
-    fn verify(&mut self, trusted: &[PublicKey]) -> Result<LogVerdict, ReadLogError> {
+    fn verify(&mut self, expected: Expected<'_>) -> Result<LogVerdict, ReadLogError> {
         // A record is not behind the end of a chain that grew meanwhile, nor missing where one was
         // removed meanwhile.
         self.hold_moment()?;
-        let verdict = indexed::verify(self, trusted);
+        let verdict = indexed::verify(self, expected);
         let given_back = self.connection.execute_batch("ROLLBACK");
         self.told("read", given_back)?;
         Ok(verdict?)

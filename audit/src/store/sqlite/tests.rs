@@ -33,7 +33,10 @@ async fn write_one(path: &Path) {
 }
 
 fn verified(path: &Path) -> Vec<u64> {
-    let verdict = SqliteLog::open(path).unwrap().verify(&[]).unwrap();
+    let verdict = SqliteLog::open(path)
+        .unwrap()
+        .verify(crate::verify::Expected::default())
+        .unwrap();
     assert_eq!(verdict.strays.count, 0);
     verdict
         .chains

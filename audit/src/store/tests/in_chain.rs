@@ -254,7 +254,7 @@ async fn of_a_long_chain_no_more_is_read_than_one_record_needs(place: Place) {
     let sealed = beside.0.sealed.unwrap().unwrap();
     assert_eq!((sealed.removed, sealed.whole), (30 / 7, Some(Ok(()))));
     // All of them make the whole chain's proof, which they do not fit.
-    assert!(!place.log().verify(&[]).unwrap().is_whole());
+    assert!(!place.log().verify(Expected::default()).unwrap().is_whole());
 }
 
 async fn what_is_missing_in_a_long_row_is_looked_at_as_far_as_a_bound(place: Place) {

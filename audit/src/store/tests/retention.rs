@@ -4,9 +4,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::*;
 use crate::{
+    chain::Head,
     log::ChainProof,
+    record::ChainHash,
     retention::{Class, Keep},
-    search::term,
+    search::{Position, term},
     verify::verify_lines,
 };
 
@@ -18,6 +20,7 @@ on_both! {
     a_database_without_the_keys_word_is_broken_and_is_not_pruned,
     two_who_prune_at_once_do_not_contradict_each_other,
     only_the_chain_that_is_named_loses_records,
+    a_record_that_was_kept_elsewhere_is_missed_and_one_that_was_removed_is_not_believed,
 }
 
 /// Every seventh is of DNS, all others are requests.
@@ -42,7 +45,7 @@ pub(super) fn pruned(
 }
 
 fn whole(place: &Place) -> crate::Verified {
-    let mut verdict = place.log().verify(&[key(1).public()]).unwrap();
+    let mut verdict = place.log().verify(signed_by(&[key(1).public()])).unwrap();
     assert!(verdict.is_whole(), "{verdict:?}");
     verdict.chains.remove(0).outcome.unwrap()
 }
@@ -100,7 +103,7 @@ async fn every_4096_records_are_signed_and_so_is_the_end(place: Place) {
     record(&place, 10).await;
     let signed = whole(&place).signed.unwrap();
     assert_eq!((signed.covered, signed.checkpoints), (9010, 4));
-    let verdict = place.log().verify(&[key(2).public()]).unwrap();
+    let verdict = place.log().verify(signed_by(&[key(2).public()])).unwrap();
     assert!(!verdict.is_whole(), "signed by another key");
 }
 
@@ -184,11 +187,11 @@ async fn an_export_with_its_checkpoints_is_proved_without_the_database(place: Pl
     pruned(&place, &in_days(8, &[]));
     let export = exported(&place);
     let trusted = [key(1).public()];
-    let verdict = verify_lines(export.as_slice(), &trusted);
+    let verdict = verify_lines(export.as_slice(), signed_by(&trusted));
     assert!(verdict.is_whole(), "{verdict:?}");
     assert_eq!(verdict.chains[0].node.as_deref(), Some("n"));
     let lines: Vec<&[u8]> = export.split_inclusive(|octet| *octet == b'\n').collect();
-    let broken = |file: Vec<u8>| !verify_lines(file.as_slice(), &trusted).is_whole();
+    let broken = |file: Vec<u8>| !verify_lines(file.as_slice(), signed_by(&trusted)).is_whole();
     // Any one line is missing: the header, a checkpoint, records here and there, the last one.
     for gone in [0, 1, 3, 5, 6, 2000, lines.len() - 1] {
         let rest = lines.iter().enumerate().filter(|(n, _)| *n != gone);
@@ -201,8 +204,44 @@ async fn an_export_with_its_checkpoints_is_proved_without_the_database(place: Pl
         text.replace("\"pruned\":[[", "\"pruned\":[[1,2],[")
             .into_bytes()
     ));
-    assert!(!verify_lines(export.as_slice(), &[key(2).public()]).is_whole());
+    assert!(!verify_lines(export.as_slice(), signed_by(&[key(2).public()])).is_whole());
     assert!(broken(Vec::new()), "nothing is not what the key signed");
+}
+
+async fn a_record_that_was_kept_elsewhere_is_missed_and_one_that_was_removed_is_not_believed(
+    place: Place,
+) {
+    record(&place, 5000).await;
+    let found = |seq| {
+        let at = Position {
+            chain: place.log().after(&Marks::default(), 1).unwrap()[0].at.chain,
+            seq,
+        };
+        let found = place.log().found_at(at).unwrap().unwrap();
+        Head {
+            seq,
+            hash: ChainHash::parse(found.row.hash.as_str()).unwrap(),
+        }
+    };
+    // Of DNS, which goes; the last of its segment, which is of DNS, too; one that stays; the end.
+    let known = [found(7), found(4095), found(8), found(5000)];
+    let missing = |records: &[Head]| {
+        let expected = Expected { keys: &[], records };
+        let verdict = place.log().verify(expected).unwrap();
+        assert!(verdict.is_whole());
+        let missing = verdict.missing(records).into_iter();
+        missing
+            .map(|one| (one.record.seq, one.is_gone))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(missing(&known), []);
+    let other = Head {
+        seq: 4095,
+        ..known[0]
+    };
+    pruned(&place, &in_days(8, &[]));
+    assert_eq!(missing(&known), [(7, true)]);
+    assert_eq!(missing(&[other, known[3]]), [(4095, false)]);
 }
 
 async fn a_database_without_the_keys_word_is_broken_and_is_not_pruned(place: Place) {
@@ -223,7 +262,7 @@ async fn a_database_without_the_keys_word_is_broken_and_is_not_pruned(place: Pla
         let harmed = place.copy();
         // The octets of 64 digits, as either database has it.
         harmed.harm(&harm.replace("UNHEX", harmed.unhex()));
-        let verdict = harmed.log().verify(&trusted).unwrap();
+        let verdict = harmed.log().verify(signed_by(&trusted)).unwrap();
         assert!(!verdict.is_whole(), "{harm}");
     }
     // What does not hold is not signed anew.

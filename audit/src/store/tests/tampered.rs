@@ -34,7 +34,7 @@ async fn a_changed_moved_or_cut_record_is_found_and_not_continued(place: Place) 
     for (n, harm) in harm.into_iter().enumerate() {
         let harmed = place.copy();
         harmed.harm(harm);
-        let verdict = harmed.log().verify(&[]).unwrap();
+        let verdict = harmed.log().verify(Expected::default()).unwrap();
         assert!(verdict.chains[0].outcome.is_err(), "{harm}");
         // These took the end away: nothing may be written behind it.
         if (2..=4).contains(&n) {
@@ -118,7 +118,7 @@ fn told_and_broken(place: &Place, words: &str) {
     let gap = all.iter().find(|found| found.row.event == "audit.gap");
     let told = gap.expect("a gap").row.findings.concat();
     assert!(told.contains(words), "{told}");
-    let verdict = place.log().verify(&[]).unwrap();
+    let verdict = place.log().verify(Expected::default()).unwrap();
     assert!(verdict.chains[0].outcome.is_err(), "{verdict:?}");
 }
 
@@ -131,14 +131,14 @@ async fn records_behind_the_end_and_without_a_chain_are_named(place: Place) {
         owner.close(PATIENCE);
     }
     let mut log = place.log();
-    assert!(log.verify(&[]).unwrap().is_whole());
+    assert!(log.verify(Expected::default()).unwrap().is_whole());
     let (line, _) = forged(Head::START);
     // In place of a first one, behind an end, far behind it, and where no chain is.
     let keys = [key_of(1, 0), key_of(1, 4), key_of(2, 500), key_of(9, 1)];
     for key in keys {
         place.harm(&format!("INSERT INTO @record VALUES ({key}, '{line}')"));
     }
-    let verdict = log.verify(&[]).unwrap();
+    let verdict = log.verify(Expected::default()).unwrap();
     assert!(!verdict.is_whole());
     let named = verdict.strays.first.iter();
     let named: Vec<_> = named.map(|at| key_of(at.chain, at.seq)).collect();

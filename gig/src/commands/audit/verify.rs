@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use gig_audit::{
     ChainFault, PublicKey, Signed, Verified, VerifyError,
     log::{ChainVerdict, LogVerdict, Strays},
-    verify::verify_lines,
+    verify::{Expected, verify_lines},
 };
 use gig_policy::SandboxId;
 use serde_json::json;
@@ -39,7 +39,10 @@ pub(super) fn execute(args: &AuditVerifyArgs) -> anyhow::Result<ExitStatus> {
             .with_context(|| format!("cannot open the audit file {name}: name a file to read"))?;
         Box::new(file)
     };
-    let verdict = verify_lines(BufReader::with_capacity(READ_BUFFER, source), &args.key);
+    let verdict = verify_lines(
+        BufReader::with_capacity(READ_BUFFER, source),
+        expected(args),
+    );
     let [
         ChainVerdict {
             node: None,
@@ -51,9 +54,21 @@ pub(super) fn execute(args: &AuditVerifyArgs) -> anyhow::Result<ExitStatus> {
     };
     match outcome {
         Ok(verified) => {
-            let text = whole_text(&name, verified, (&args.key, &verified.lost));
-            output::print(args.output.json, &whole_json(&name, verified), &text)?;
-            Ok(ExitStatus::SUCCESS)
+            let named = Named::of(args, &verdict, &name);
+            let mut text = whole_text(&name, verified, (&args.key, &verified.lost));
+            for line in &named.lines {
+                text += &format!("\n{line}");
+            }
+            let mut document = whole_json(&name, verified);
+            if let Some(fields) = document.as_object_mut() {
+                fields.insert("whole".to_owned(), named.are_there.into());
+                fields.insert("last".to_owned(), named.document.into());
+            }
+            output::print(args.output.json, &document, &text)?;
+            Ok(match named.are_there {
+                true => ExitStatus::SUCCESS,
+                false => ExitStatus::NO,
+            })
         }
         Err(VerifyError::BrokenAt { line, why }) => {
             let document = json!({
@@ -80,9 +95,62 @@ pub(super) fn execute(args: &AuditVerifyArgs) -> anyhow::Result<ExitStatus> {
 
 fn verify_database(args: &AuditVerifyArgs, name: &str) -> anyhow::Result<ExitStatus> {
     let verdict = super::open(&args.file)?
-        .verify(&args.key)
+        .verify(expected(args))
         .with_context(|| format!("cannot verify {name}"))?;
     tell_chains(args, (name, Places::Records), &verdict)
+}
+
+const fn expected(args: &AuditVerifyArgs) -> Expected<'_> {
+    Expected {
+        keys: args.key.as_slice(),
+        records: args.last.as_slice(),
+    }
+}
+
+/// What became of the records that `--last` names; where a chain is broken nothing is said of them.
+struct Named {
+    are_there: bool,
+    document: Vec<serde_json::Value>,
+    /// Of each that is not there, and of all where they are.
+    lines: Vec<String>,
+}
+
+impl Named {
+    fn of(args: &AuditVerifyArgs, verdict: &LogVerdict, name: &str) -> Self {
+        let missing = verdict.missing(&args.last);
+        let is_known = verdict.chains.iter().all(|chain| chain.outcome.is_ok());
+        let of = |record| missing.iter().find(|one| one.record == record);
+        let document = args.last.iter().filter(|_| is_known).map(|record| {
+            json!({
+                "record": record.seq, "hash": record.hash, "found": of(*record).is_none(),
+                "removed": of(*record).is_some_and(|one| one.is_gone),
+            })
+        });
+        let document: Vec<_> = document.collect();
+        let mut lines = Vec::new();
+        for one in &missing {
+            let (seq, hash) = (one.record.seq, one.record.hash);
+            lines.push(match one.is_gone {
+                true => format!(
+                    "{name}: record {seq}, which --last names, was removed, as a checkpoint lists: whether it had hash \
+                     {hash} nobody can say any more; name a later one"
+                ),
+                false => format!(
+                    "{name}: no record {seq} with hash {hash}, which --last names: the end was cut off, or the record \
+                     was written anew"
+                ),
+            });
+        }
+        if missing.is_empty() && !document.is_empty() {
+            let words = "  every record that --last names is there: nothing up to them was cut off";
+            lines.push(words.to_owned());
+        }
+        Self {
+            are_there: missing.is_empty(),
+            document,
+            lines,
+        }
+    }
 }
 
 /// How a place is counted that a chain is broken at.
@@ -133,17 +201,22 @@ fn tell_chains(
              or it never signed anything here\n"
         );
     }
+    let named = Named::of(args, verdict, name);
+    for line in &named.lines {
+        text += line;
+        text.push('\n');
+    }
     if text.is_empty() {
         text = format!("{name}: whole, and empty");
     }
-    let whole = verdict.is_whole() && missed.is_empty();
+    let whole = verdict.is_whole() && missed.is_empty() && named.are_there;
     let first: Vec<_> = first
         .iter()
         .map(|at| json!({ "chain": at.chain, "record": at.seq }))
         .collect();
     let document = json!({
         "file": name, "whole": whole, "chains": chains,
-        "strays": { "count": count, "first": first }, "missed_keys": missed,
+        "strays": { "count": count, "first": first }, "missed_keys": missed, "last": named.document,
     });
     output::print(args.output.json, &document, text.trim_end())?;
     Ok(if whole {

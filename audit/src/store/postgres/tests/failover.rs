@@ -116,7 +116,10 @@ async fn a_database_that_went_on_with_other_records_is_told_and_refuses_nothing_
         told.contains("record 3, which was written before, is another now"),
         "{told}"
     );
-    let verdict = place.log().verify(&[]).unwrap();
+    let verdict = place
+        .log()
+        .verify(crate::verify::Expected::default())
+        .unwrap();
     assert!(verdict.chains[0].outcome.is_err());
 }
 
