@@ -10,6 +10,7 @@ pub mod otlp;
 pub mod spans;
 pub mod syslog;
 
+use gig_policy::DenyReason;
 use jiff::Timestamp;
 
 use crate::{event::Event, row::Row};
@@ -51,6 +52,24 @@ fn gravity(row: &Row) -> Gravity {
         _ if row.event == Event::Finding.as_str() => Gravity::Notable,
         _ => Gravity::Ordinary,
     }
+}
+
+/// Whether what was let pass came to nothing: a name that does not resolve, an origin that does not answer. Under a
+/// policy that observes the reason may also be why it would have been denied: that came to what was asked for.
+fn has_failed(row: &Row) -> bool {
+    let Some(reason) = row.reason.as_deref() else {
+        return false;
+    };
+    let refuses_nothing = || {
+        let mut known = DenyReason::ALL.iter();
+        known.any(|one| one.as_str() == reason && !one.is_refusal())
+    };
+    row.event == Event::Response.as_str()
+        && match row.verdict.as_deref() {
+            Some("allow") => true,
+            Some("would_deny") => refuses_nothing(),
+            _ => false,
+        }
 }
 
 #[cfg(test)]

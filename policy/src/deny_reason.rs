@@ -144,6 +144,32 @@ impl DenyReason {
         )
     }
 
+    /// Whether it failed beyond gig's reach, so that no rule would change it: a name without an address, an origin that
+    /// does not answer.
+    const fn is_origins_fault(self) -> bool {
+        matches!(
+            self,
+            Self::NameNotResolved
+                | Self::ResolverTimeout
+                | Self::ConnectionRefused
+                | Self::ConnectionTimeout
+                | Self::DestinationUnavailable
+                | Self::TlsCertificate
+                | Self::TlsProtocol
+                | Self::OriginProtocol
+                | Self::OriginTimeout
+                | Self::TokenUnreadable
+        )
+    }
+
+    /// Whether what was allowed and ended for this reason was refused after all: by its address, by a limit, by a change
+    /// of policy. An origin that fails, a program that goes away and the end of the run refused nothing.
+    #[must_use]
+    pub const fn is_refusal(self) -> bool {
+        let ended = matches!(self, Self::RequestIncomplete | Self::ShuttingDown);
+        !ended && !self.is_origins_fault()
+    }
+
     /// The extended DNS error of RFC 8914 §4 for a name refused for this reason.
     #[must_use]
     #[expect(

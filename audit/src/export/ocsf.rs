@@ -24,8 +24,8 @@ mod doing;
 use class::{Class, OTHER};
 use doing::Doing;
 
-use super::{Gravity, gravity, moment};
-use crate::{event::Event, row::Row};
+use super::{Gravity, gravity, has_failed, moment};
+use crate::row::Row;
 
 /// One event as one line of JSON in ASCII, without a newline.
 #[must_use]
@@ -119,12 +119,6 @@ fn status(event: &mut Map<String, Value>, row: &Row, class: Class) {
         event,
         json!({ "status_id": id, "status": status, "status_detail": row.reason }),
     );
-}
-
-/// Whether what was allowed came to nothing: a name that does not resolve, an origin that does not answer.
-fn has_failed(row: &Row) -> bool {
-    let allowed = row.verdict.as_deref() == Some("allow");
-    allowed && row.event == Event::Response.as_str() && row.reason.is_some()
 }
 
 fn control(row: &Row) -> Value {

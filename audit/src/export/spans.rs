@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{
-    moment,
+    has_failed, moment,
     ocsf::ascii,
     otlp::{attributes, by_node},
 };
@@ -88,7 +88,9 @@ fn status(row: &Row, denied: bool) -> Value {
     let failed = row.status.is_some_and(|status| status >= 400);
     match (row.event.as_str(), &row.reason) {
         ("sandbox.exit", _) => json!({}),
-        (_, Some(reason)) => json!({ "code": ERROR, "message": reason }),
+        (_, Some(reason)) if denied || has_failed(row) => {
+            json!({ "code": ERROR, "message": reason })
+        }
         _ if denied || failed => json!({ "code": ERROR }),
         _ => json!({}),
     }
@@ -207,5 +209,14 @@ mod tests {
         assert_eq!(spans[0]["startTimeUnixNano"], spans[0]["endTimeUnixNano"]);
         assert_eq!(spans[1]["status"], json!({ "code": 2 }));
         assert!(self::spans(&[row(1, "dns", "allow")]).is_empty());
+        // Only observed: it went its way, or came to nothing beyond gig.
+        let observed = |reason: &str| Row {
+            reason: Some(reason.into()),
+            ..row(4, "response", "would_deny")
+        };
+        let passed = &self::spans(&[observed("host_not_allowed")])[0];
+        assert_eq!(passed["status"], json!({}));
+        let broken = &self::spans(&[observed("origin_timeout")])[0];
+        assert_eq!(broken["status"]["code"], 2);
     }
 }

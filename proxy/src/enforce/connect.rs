@@ -188,7 +188,7 @@ pub async fn record_outcome(ledger: &Ledger, attempt: &Attempt<'_>, outcome: Out
     let policy = attempt.subject.policy();
     let mut entry = attempt.entry(Event::Response);
     fill_policy(&mut entry, policy.reference(), None);
-    let refused = outcome.reason.is_some_and(is_refusal);
+    let refused = outcome.reason.is_some_and(DenyReason::is_refusal);
     entry.verdict = Some(if refused {
         VerdictWord::Deny
     } else {
@@ -202,36 +202,6 @@ pub async fn record_outcome(ledger: &Ledger, attempt: &Attempt<'_>, outcome: Out
     if let Err(refused) = ledger.record(entry).await {
         tracing::error!(%refused, "an outcome was not recorded");
     }
-}
-
-/// Whether a connection with this outcome was allowed and failed beyond our reach, so that no rule
-/// would change it.
-#[must_use]
-pub const fn is_origins_fault(reason: DenyReason) -> bool {
-    matches!(
-        reason,
-        DenyReason::NameNotResolved
-            | DenyReason::ResolverTimeout
-            | DenyReason::ConnectionRefused
-            | DenyReason::ConnectionTimeout
-            | DenyReason::DestinationUnavailable
-            | DenyReason::TlsCertificate
-            | DenyReason::TlsProtocol
-            | DenyReason::OriginProtocol
-            | DenyReason::OriginTimeout
-            | DenyReason::TokenUnreadable
-    )
-}
-
-/// Whether what was allowed and ended for this reason was refused after all: by its address, by a limit, by a change
-/// of policy. An origin that fails, a program that goes away and the end of the run refused nothing.
-#[must_use]
-pub const fn is_refusal(reason: DenyReason) -> bool {
-    let ended = matches!(
-        reason,
-        DenyReason::RequestIncomplete | DenyReason::ShuttingDown
-    );
-    !ended && !is_origins_fault(reason)
 }
 
 /// A denial that no rule made: for limits, failures and disagreements.

@@ -16,7 +16,7 @@ use gig_policy::{
 };
 
 use super::{
-    connect::{denial, is_refusal},
+    connect::denial,
     hold::Heard,
     ledger::Ledger,
     secret::{name_is_misused, raise_alarm, shown_tls},
@@ -342,7 +342,7 @@ pub fn record_exchange(
     granted.mark(&mut entry);
     if let Some(reason) = exchanged.reason {
         entry.reason = Some(reason);
-        if is_refusal(reason) {
+        if reason.is_refusal() {
             entry.verdict = Some(VerdictWord::Deny);
         }
     }

@@ -1,7 +1,7 @@
 //! Which class of the schema a record is of, and which of its activities.
 
 use super::doing::Doing;
-use crate::row::Row;
+use crate::{export::has_failed, row::Row};
 
 /// A class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl Class {
                 other => return (OTHER, other.to_owned()),
             },
             Self::Network => match row.event.as_str() {
-                "response" if denied || super::has_failed(row) => (4, "Fail"),
+                "response" if denied || has_failed(row) => (4, "Fail"),
                 "response" => (2, "Close"),
                 _ if denied => (5, "Refuse"),
                 _ => (1, "Open"),

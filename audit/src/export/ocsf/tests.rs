@@ -231,7 +231,20 @@ fn what_was_allowed_and_came_to_nothing_is_a_failure() {
     assert_eq!(asked["action"], "Allowed");
     // Under a policy that observes the reason is why it would have been denied.
     row.verdict = Some("would_deny".into());
+    row.reason = Some("host_not_allowed".into());
     assert_eq!(read(&row)["status"], "Success");
+    // Or why it came to nothing, though it was let pass.
+    for reason in ["name_not_resolved", "request_incomplete"] {
+        row.reason = Some(reason.into());
+        let failed = read(&row);
+        assert_eq!(failed["status"], "Failure", "{reason}");
+        assert_eq!(
+            (&failed["action"], &failed["disposition"]),
+            (&"Allowed".into(), &"Logged".into())
+        );
+    }
+    row.method = None;
+    assert_eq!(read(&row)["activity_name"], "Fail");
 }
 
 #[test]
