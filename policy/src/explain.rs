@@ -19,11 +19,13 @@ use crate::{
 
 mod address;
 mod consider;
+mod ended;
 mod secret;
 mod text;
 mod url;
 
 pub use consider::Considered;
+pub use ended::Ended;
 pub use secret::GrantConsidered;
 pub use url::ParseUrlError;
 
@@ -59,6 +61,9 @@ pub struct Explanation {
     /// The rule that matched or came nearest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
+    /// The rule that let it pass until it ended; see [`Policy::explain_at`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
     /// What to ask for, where it is denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -240,6 +245,7 @@ impl Policy {
             policy: self.reference().name.to_string(),
             policy_version: self.reference().version,
             rule: None,
+            ended: None,
             hint: None,
             handling: None,
             secrets: Vec::new(),

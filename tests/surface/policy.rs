@@ -236,6 +236,10 @@ fn policy_test_honours_when_a_rule_ends() {
         document("9999-01-01T00:00:00+01:00"),
     );
     assert_eq!((test(&over), test(&ahead)), (1, 0));
+    let url = "https://api.example.com/";
+    let told = gig(&["policy", "test", over.path(), "GET", url]);
+    let first = told.output.lines().next().unwrap();
+    assert!(first.contains("ended at 2020-01-01T00:00:00Z"), "{told:?}");
     let found = gig(&["policy", "check", over.path()]);
     assert_eq!(found.status, 0, "{found:?}");
     assert!(

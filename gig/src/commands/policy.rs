@@ -75,21 +75,10 @@ pub(crate) fn test(args: &PolicyTestArgs) -> anyhow::Result<ExitStatus> {
         let floor = PolicyBuilder::new(&name).document(&text, &name)?;
         floors.push(floor.reach(reach).build()?);
     }
-    let (written, now) = (policy.under(floors), now());
-    let explain = |policy: &Policy| {
-        let explained = policy.explain(&args.method, &args.url);
-        explained.with_context(|| format!("cannot decide on {:?}", args.url))
-    };
-    let mut explanation = explain(&written.as_of(now))?;
-    if explanation.reason.is_some() {
-        let ended = written.expired(now);
-        let named = explain(&written)?.considered;
-        let ended = ended
-            .iter()
-            .filter(|one| named.iter().any(|rule| rule.rule == one.rule));
-        let notes = ended.map(|one| format!("{} names it: {}", one.rule, one.message));
-        explanation.notes.extend(notes);
-    }
+    let explained = policy
+        .under(floors)
+        .explain_at(&args.method, &args.url, now());
+    let explanation = explained.with_context(|| format!("cannot decide on {:?}", args.url))?;
     let document = serde_json::to_value(&explanation).context("cannot write the explanation")?;
     output::print(args.output.json, &document, &explanation.to_string())?;
     Ok(if explanation.passes() {

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::{deny_reason::DenyReason, explain::Explanation};
+use crate::{
+    deny_reason::DenyReason,
+    explain::{Ended, Explanation},
+};
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,6 +97,9 @@ impl Explanation {
             protocol,
             ..
         } = self;
+        if let Some(Ended { rule, policy, at }) = &self.ended {
+            return format!("{rule} of {policy} ended at {at}; until then it let this pass");
+        }
         match reason {
             DenyReason::HostNotAllowed => format!("no rule names {host}"),
             DenyReason::IpNotAllowed => format!("no rule names the address {host}"),
