@@ -6,7 +6,7 @@
 use gig_policy::Host;
 use memchr::memmem;
 
-use super::term::{Field, domains_above, term, words_in, words_of};
+use super::term::{Field, domains_above, telling_events, term, words_in, words_of};
 use crate::{
     alarm::{ALARMS, is_alarm},
     row::Row,
@@ -107,6 +107,16 @@ impl Filter {
 
     /// Terms that a matching record has: of each group one at least.
     pub(crate) fn groups(&self) -> Vec<Vec<i64>> {
+        self.groups_beside(&[])
+    }
+
+    /// The same of a block whose index does not know the words of `deed` and `subject`: records that have either are
+    /// all looked at.
+    pub(crate) fn older_groups(&self) -> Vec<Vec<i64>> {
+        self.groups_beside(&telling_events())
+    }
+
+    fn groups_beside(&self, words_or: &[i64]) -> Vec<Vec<i64>> {
         let lists = [
             (Field::Event, &self.event),
             (Field::Verdict, &self.verdict),
@@ -134,7 +144,7 @@ impl Filter {
                 .collect(),
         );
         let words = self.text.iter().flat_map(|text| words_in(text));
-        groups.extend(words.map(|word| vec![term(Field::Word, &word)]));
+        groups.extend(words.map(|word| [&[term(Field::Word, &word)], words_or].concat()));
         if self.alarm {
             let events = ALARMS.iter();
             groups.push(

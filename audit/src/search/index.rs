@@ -2,7 +2,10 @@
 
 use crate::{
     row::{ReadRowError, Row},
-    search::{posting, term::terms_of},
+    search::{
+        posting,
+        term::{terms_of, told},
+    },
 };
 
 /// What a database keeps of a block.
@@ -32,6 +35,13 @@ pub(crate) fn index(lines: &[(u16, String)]) -> Result<Option<BlockTerms>, ReadR
             // A clock may have been set back meanwhile.
             Some((first, last)) => (first.min(row.time.clone()), last.max(row.time)),
         });
+    }
+    // Where nothing is to be told, that is known, too.
+    let told = told();
+    if let Some((first, _)) = lines.first()
+        && !pairs.iter().any(|(term, _)| *term == told)
+    {
+        pairs.push((told, *first));
     }
     pairs.sort_unstable();
     pairs.dedup();

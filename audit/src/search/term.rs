@@ -5,7 +5,7 @@
 //! counts, so that a collision costs a look and never a wrong answer. The numbers are kept in
 //! databases: neither the letters nor the hash may change without a new index.
 
-use crate::row::Row;
+use crate::{event::Event, row::Row};
 
 /// A field that can be asked for by its whole value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub(crate) enum Field {
     StatusClass,
     Secret,
     Word,
+    /// Of a block: its records are found by the words of `deed` and `subject`.
+    Told,
 }
 
 impl Field {
@@ -53,6 +55,7 @@ impl Field {
             Self::StatusClass => b'l',
             Self::Secret => b'k',
             Self::Word => b'w',
+            Self::Told => b'g',
         }
     }
 }
@@ -65,6 +68,20 @@ pub(crate) fn term(field: Field, value: &str) -> i64 {
     }
     hash ^= hash >> 32;
     hash.wrapping_mul(MIX).cast_signed()
+}
+
+/// What a block has whose index knows the words of `deed` and `subject`: at each record that has either, or at its
+/// first. One that was indexed by an older gig does not.
+pub(crate) fn told() -> i64 {
+    term(Field::Told, "")
+}
+
+/// Events whose records have a `deed` or a `subject`, as terms.
+pub(crate) fn telling_events() -> Vec<i64> {
+    let events = TELLING.iter();
+    events
+        .map(|event| term(Field::Event, event.as_str()))
+        .collect()
 }
 
 /// Adds every term of `row`, each perhaps more than once.
@@ -96,6 +113,9 @@ pub(crate) fn terms_of(row: &Row, found: &mut Vec<i64>) {
         found.push(term(Field::StatusClass, &(status / 100).to_string()));
     }
     found.extend(row.secrets.iter().map(|name| term(Field::Secret, name)));
+    if row.deed.is_some() || row.subject.is_some() {
+        found.push(told());
+    }
     words_of(row, |word| found.push(term(Field::Word, word)));
 }
 
@@ -152,6 +172,14 @@ pub(crate) fn words_in(text: &str) -> impl Iterator<Item = String> + '_ {
         })
 }
 
+const TELLING: [Event; 6] = [
+    Event::SandboxStart,
+    Event::SandboxExit,
+    Event::PolicyChange,
+    Event::SecretChange,
+    Event::Admin,
+    Event::Auth,
+];
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0100_0000_01b3;
 /// The odd number next to 2^64 divided by the golden ratio.

@@ -9,6 +9,7 @@ use super::{
     Found, Marks, Page, Position, Query,
     filter::Needles,
     posting::{BLOCK, Places},
+    term::told,
 };
 use crate::{chain::Head, log::ReadLogError, row::Row, store::StoreError};
 
@@ -113,12 +114,12 @@ pub(crate) fn search(
     query: &Query,
     stop: &dyn Fn() -> bool,
 ) -> Result<Page, ReadLogError> {
-    let groups = query.filter.groups();
     let plan = Plan {
         stop,
         query,
         needles: query.filter.needles(),
-        groups,
+        groups: query.filter.groups(),
+        older_groups: query.filter.older_groups(),
     };
     let mut walks = Vec::new();
     for chain in shelf.chains()? {
@@ -151,7 +152,40 @@ struct Plan<'a> {
     stop: &'a dyn Fn() -> bool,
     query: &'a Query,
     groups: Vec<Vec<i64>>,
+    /// Of blocks that an older gig indexed.
+    older_groups: Vec<Vec<i64>>,
     needles: Needles,
+}
+
+impl Plan<'_> {
+    /// For each block, newest first, the places to look at. An index was made by the gig of its day: where that knew fewer
+    /// words more is looked at, so that nothing is missed. Blocks are indexed in order and gigs grow newer: where the
+    /// oldest of some knows them all, so do the others.
+    fn meet(&self, shelf: &mut impl Shelf, blocks: &[i64]) -> Result<Vec<Places>, StoreError> {
+        if self.query.filter.text.is_empty() {
+            return shelf.meet(blocks, &self.groups);
+        }
+        let told = [vec![told()]];
+        let oldest = blocks.get(blocks.len().saturating_sub(1)..);
+        let oldest = shelf.meet(oldest.unwrap_or_default(), &told)?;
+        if oldest.iter().all(|places| !places.is_empty()) {
+            return shelf.meet(blocks, &self.groups);
+        }
+        let told = shelf.meet(blocks, &told)?;
+        let is_older = |place: usize| told.get(place).is_none_or(Places::is_empty);
+        let of = |older: bool| {
+            let some = blocks.iter().enumerate();
+            let some = some.filter(|(place, _)| is_older(*place) == older);
+            some.map(|(_, block)| *block).collect::<Vec<_>>()
+        };
+        let mut met = shelf.meet(&of(false), &self.groups)?.into_iter();
+        let mut older = shelf.meet(&of(true), &self.older_groups)?.into_iter();
+        let in_order = (0..blocks.len()).filter_map(|place| match is_older(place) {
+            true => older.next(),
+            false => met.next(),
+        });
+        Ok(in_order.collect())
+    }
 }
 
 /// Takes the newest record of all chains.
@@ -269,7 +303,7 @@ impl Walk {
         };
         let wanted: Vec<&Block> = blocks.iter().filter(in_time).collect();
         let keys: Vec<i64> = wanted.iter().map(|block| block.key).collect();
-        let met = shelf.meet(&keys, &plan.groups)?;
+        let met = plan.meet(shelf, &keys)?;
         for (block, places) in wanted.into_iter().zip(met) {
             let first = block.first();
             let seqs = places.newest_first().map(|place| first + u64::from(place));

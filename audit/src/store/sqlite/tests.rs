@@ -8,9 +8,12 @@ use std::{
 
 use super::*;
 use crate::{
-    Recorder, RecorderOwner, RecorderSettings, Sequence,
+    Entry, Event, Recorder, RecorderOwner, RecorderSettings, Sequence,
     log::Log,
-    search::{Filter, Marks, Query},
+    search::{
+        Filter, Marks, Query,
+        term::{Field, term, told},
+    },
     store::tests::numbered,
 };
 
@@ -43,6 +46,57 @@ fn verified(path: &Path) -> Vec<u64> {
         .into_iter()
         .map(|one| one.outcome.unwrap().head.seq)
         .collect()
+}
+
+#[tokio::test]
+async fn what_somebody_did_is_found_in_what_an_older_gig_indexed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.db");
+    let (recorder, owner) = start(&path, "n");
+    let mut added = Entry::new(Event::Admin);
+    (added.deed, added.subject) = (Some(crate::Deed::UserAdd), Some("ben".into()));
+    for n in 1..2 * 4096 {
+        let entry = match n {
+            10 => added.clone(),
+            n => numbered(n),
+        };
+        while recorder.queue(entry.clone()).is_err() {
+            tokio::task::yield_now().await;
+        }
+    }
+    recorder.record(numbered(2 * 4096)).await.unwrap();
+    while SqliteLog::open(&path).unwrap().unindexed().unwrap() > 4096 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    owner.close(PATIENCE);
+    let found = |text: &str| {
+        let query = Query {
+            filter: Filter {
+                text: vec![text.to_owned()],
+                ..Filter::default()
+            },
+            before: None,
+            limit: 10,
+        };
+        let page = SqliteLog::open(&path).unwrap().search(&query).unwrap();
+        let found = page.records.into_iter();
+        found.map(|found| found.at.seq).collect::<Vec<_>>()
+    };
+    assert_eq!((found("user.add"), found("add ben")), (vec![10], vec![10]));
+    let forget = |terms: &[i64]| {
+        let other = Connection::open(&path).unwrap();
+        for term in terms {
+            let gone = "DELETE FROM posting WHERE term = ?1";
+            assert!(other.execute(gone, [term]).unwrap() > 0);
+        }
+    };
+    // Without the words it is not looked at, as long as the index says that it knows them.
+    forget(&["user", "add", "ben"].map(|word| term(Field::Word, word)));
+    assert!(found("user.add").is_empty());
+    // As an older gig left it.
+    forget(&[told()]);
+    assert_eq!((found("user.add"), found("add ben")), (vec![10], vec![10]));
+    assert_eq!(found("item 4000"), [4000], "all else is found as ever");
 }
 
 #[tokio::test]
