@@ -101,3 +101,31 @@ pub(crate) struct OutputArgs {
     #[arg(long)]
     pub(crate) json: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    /// The leaves of a command without `--json`, by their words.
+    fn without(command: &clap::Command, words: &str, found: &mut Vec<String>) {
+        let mut options = command.get_arguments();
+        let has = options.any(|option| option.get_long() == Some("json"));
+        if !command.has_subcommands() && !has {
+            found.push(words.to_owned());
+        }
+        for one in command.get_subcommands() {
+            let words = format!("{words} {}", one.get_name());
+            without(one, words.trim(), found);
+        }
+    }
+
+    #[test]
+    fn every_command_that_prints_has_json() {
+        let mut found = Vec::new();
+        without(&Arguments::command(), "", &mut found);
+        // Their output is the program's, or a log.
+        assert_eq!(found, ["run", "serve", "mcp"]);
+    }
+}

@@ -109,6 +109,33 @@ fn export(database: &str, format: &str) -> String {
 }
 
 #[test]
+fn what_was_written_is_told_to_programs_too() {
+    let place = Place::new();
+    let database = place.database(30);
+    let file = place.name("export");
+    for (options, format, records) in [
+        (&["--with-checkpoints"][..], "jsonl", 30),
+        (&["--format", "csv", "--verdict", "deny"], "csv", 15),
+    ] {
+        let words = ["audit", "export", &database, "-o", &file, "--json"];
+        let answer = gig(&[&words[..], options].concat());
+        assert_eq!(answer.status, 0, "{answer:?}");
+        let told: Value = serde_json::from_str(&answer.output).unwrap();
+        let want = serde_json::json!({ "file": &file, "format": format, "records": records });
+        assert_eq!(told, want);
+        fs::remove_file(&file).unwrap();
+    }
+    // Beside the records themselves there is no place for it.
+    let refused = gig(&["audit", "export", &database, "--json"]);
+    assert_eq!(
+        (refused.status, refused.output.as_str()),
+        (125, ""),
+        "{refused:?}"
+    );
+    assert!(refused.errors.contains("--output"), "{refused:?}");
+}
+
+#[test]
 fn every_format_holds_every_record_and_no_sandbox_speaks_in_it() {
     let place = Place::new();
     let database = place.database(30);

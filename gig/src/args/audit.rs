@@ -73,6 +73,10 @@ pub(crate) struct AuditExportArgs {
     #[arg(long, value_name = "URL", conflicts_with_all = ["format", "with_checkpoints", "output"],
           requires = "cursor")]
     pub(crate) to: Option<Destination>,
+    /// Say as one JSON document what was written or sent, with --output or --to; records themselves are as
+    /// --format says
+    #[arg(long, conflicts_with = "follow")]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) sending: SendingArgs,
     #[command(flatten)]
@@ -121,14 +125,14 @@ pub(crate) struct AuditVerifyArgs {
     /// `gig audit key` shows it; repeatable
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Vec<PublicKey>,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
     /// A record that has to be there, by place and hash, such as the last one that `verify` told before: so nothing
     /// was cut off up to it, nor written anew; repeatable
     #[arg(long, value_name = "SEQ:HASH")]
     pub(crate) last: Vec<Head>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct AuditTailArgs {
     /// Audit file, SQLite database, or `postgres:` for the one of GIG_DATABASE_URL

@@ -62,6 +62,11 @@ fn a_collector_gets_a_span_for_each_denial_and_what_it_rejects_is_told() {
     let span = &taken["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
     assert_eq!(span["status"]["message"], "host_not_allowed");
     // Where there is nothing to tell, nobody is asked.
-    let answer = place.send(&database, &to, &["--token", &token]);
+    let answer = place.send(&database, &to, &["--token", &token, "--json"]);
     assert_eq!(answer.status, 0, "{answer:?}");
+    let told: serde_json::Value = serde_json::from_str(&answer.output).unwrap();
+    assert_eq!(
+        told,
+        serde_json::json!({ "to": to, "records": 0, "missed": 0 })
+    );
 }

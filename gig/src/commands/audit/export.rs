@@ -13,6 +13,7 @@ use gig_audit::{
     log::Log,
     search::{Filter, Found, Marks},
 };
+use serde_json::json;
 
 mod send;
 
@@ -20,6 +21,7 @@ use super::{show, told};
 use crate::{
     args::audit::{AuditExportArgs, FormatArg},
     exit_status::ExitStatus,
+    output,
 };
 
 /// Writes or sends every record that is looked for, oldest first within each chain.
@@ -27,10 +29,20 @@ use crate::{
 /// # Errors
 /// When the record cannot be read or the output not be written.
 pub(super) fn execute(args: AuditExportArgs) -> anyhow::Result<ExitStatus> {
+    if args.json && args.output.is_none() && args.to.is_none() {
+        bail!(
+            "--json says what was written or sent: name a file with --output, or a place with --to; on standard \
+             output stand the records, as --format says"
+        );
+    }
     let mut log = super::open(&args.file)?;
     let filter = super::filter(args.filter);
     if let Some(to) = args.to {
-        return send::execute(log, &args.file, &filter, (to, args.sending));
+        let (sent, status) = send::execute(log, &args.file, &filter, (to, args.sending))?;
+        if args.json {
+            output::print(true, &sent, "")?;
+        }
+        return Ok(status);
     }
     if args.with_checkpoints && (filter != Filter::default() || args.format != FormatArg::Jsonl) {
         bail!(
@@ -60,8 +72,14 @@ pub(super) fn execute(args: AuditExportArgs) -> anyhow::Result<ExitStatus> {
     } else {
         records(log.as_mut(), &filter, args.format, &mut out)
     };
-    written.with_context(|| format!("cannot export {}", args.file.display()))?;
+    let count = written.with_context(|| format!("cannot export {}", args.file.display()))?;
     out.flush().context(WRITING)?;
+    if let Some(path) = args.output.filter(|_| args.json) {
+        let document = json!({
+            "file": path.display().to_string(), "format": word(args.format), "records": count,
+        });
+        output::print(true, &document, "")?;
+    }
     Ok(ExitStatus::SUCCESS)
 }
 
@@ -71,12 +89,14 @@ fn word(format: FormatArg) -> String {
     value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
+/// Answers how many they are, as does [`proof`].
 fn records(
     log: &mut dyn Log,
     filter: &Filter,
     format: FormatArg,
     out: &mut impl Write,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<u64> {
+    let mut count = 0;
     if format == FormatArg::Csv {
         out.write_all(csv::header().as_bytes()).context(WRITING)?;
     }
@@ -90,9 +110,10 @@ fn records(
         }
         some.iter().for_each(|found| marks.set(found.at));
         some.retain(|found| found.at.seq <= end.of(found.at.chain) && filter.matches(&found.row));
+        count += some.len() as u64;
         batch(&some, format, out).context(WRITING)?;
     }
-    Ok(())
+    Ok(count)
 }
 
 fn batch(batch: &[Found], format: FormatArg, out: &mut impl Write) -> io::Result<()> {
@@ -118,7 +139,8 @@ fn lines(batch: &[Found], out: &mut impl Write, line: impl Fn(&Found) -> String)
 }
 
 /// Chain by chain: its head, its checkpoints, its records.
-fn proof(log: &mut dyn Log, out: &mut impl Write) -> anyhow::Result<()> {
+fn proof(log: &mut dyn Log, out: &mut impl Write) -> anyhow::Result<u64> {
+    let mut count = 0;
     let chains = log.proof()?;
     if chains.is_empty() {
         return records(log, &Filter::default(), FormatArg::Jsonl, out);
@@ -140,13 +162,14 @@ fn proof(log: &mut dyn Log, out: &mut impl Write) -> anyhow::Result<()> {
             if some.is_empty() {
                 break;
             }
+            count += some.len() as u64;
             for found in some {
                 marks.set(found.at);
                 writeln!(out, "{}", found.line).context(WRITING)?;
             }
         }
     }
-    Ok(())
+    Ok(count)
 }
 
 const WRITING: &str = "cannot write the export";

@@ -8,6 +8,7 @@ use gig_audit::{
     search::{Filter, Found, Marks},
 };
 use gig_proxy::tls::roots::Roots;
+use serde_json::{Value, json};
 
 use super::told;
 use crate::{
@@ -22,7 +23,7 @@ mod open;
 
 use open::{Open, Refused, gap, last_of_each};
 
-/// Sends what the cursor has not, and with `--follow` what comes.
+/// Sends what the cursor has not, and with `--follow` what comes. Answers what was sent, for a program, too.
 ///
 /// # Errors
 /// When the record cannot be read, the cursor not be kept, or the other side takes nothing.
@@ -31,7 +32,7 @@ pub(super) fn execute(
     file: &Path,
     filter: &Filter,
     (to, args): (Destination, SendingArgs),
-) -> anyhow::Result<ExitStatus> {
+) -> anyhow::Result<(Value, ExitStatus)> {
     let Some(path) = &args.cursor else {
         bail!("--to needs --cursor FILE: it holds how far the record was delivered");
     };
@@ -44,7 +45,8 @@ pub(super) fn execute(
         told::tell_export(file, &format!("sent to {}", to.place()), filter)?;
         cursor.now_told(asked);
     }
-    let mut missed = 0;
+    let (mut records, mut missed) = (0, 0);
+    let place = to.place();
     let mut marks = cursor.resume(log.as_mut())?;
     let mut sender = Sender::new(to, &args)?;
     let mut open = Open::default();
@@ -65,7 +67,9 @@ pub(super) fn execute(
             open.ends.extend(some.iter().cloned());
             open.ends = last_of_each(&open.ends);
             let wanted = some.into_iter().filter(|found| filter.matches(&found.row));
-            sender.send(&wanted.collect::<Vec<_>>(), &mut open)?;
+            let wanted: Vec<_> = wanted.collect();
+            records += wanted.len();
+            sender.send(&wanted, &mut open)?;
             // What came behind tells whether it was them, or all of it.
             if open.unsure.is_empty() {
                 missed += open.settle(&mut cursor, (&marks, &url))?;
@@ -80,10 +84,12 @@ pub(super) fn execute(
             if !open.unsure.is_empty() {
                 bail!(open.words(&url));
             }
-            return Ok(match missed {
+            let document = json!({ "to": place, "records": records, "missed": missed });
+            let status = match missed {
                 0 => ExitStatus::SUCCESS,
                 _ => ExitStatus::NO,
-            });
+            };
+            return Ok((document, status));
         } else if log.replaced(&marks).with_context(reading)?
             // What was written to the old one until it was replaced comes first.
             && log.after(&marks, 1).with_context(reading)?.is_empty()
