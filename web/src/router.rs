@@ -260,7 +260,10 @@ fn kept_policies() -> Router<Arc<App>> {
             get(pages::policies::list).post(pages::policies::new),
         )
         .route("/policies/{name}", get(pages::policies::show))
-        .route("/policies/{name}/assign", post(pages::policies::assign))
+        .route(
+            "/policies/{name}/assign",
+            get(confirm::policies::assign).post(pages::policies::assign),
+        )
         .route(
             "/policies/{name}/unassign",
             get(confirm::policies::unassign).post(pages::policies::unassign),

@@ -46,6 +46,7 @@ play(async journey => {
   await journey.to(page, '/policies/now');
   await page.getByLabel('Put it in force for').selectOption('second');
   await journey.click(page, 'button', 'Put in force');
+  await journey.click(page, 'button', 'Put now in force for server second');
   await journey.to(page, '/policies/old');
   await journey.click(page, 'link', 'Remove this policy');
   await journey.click(page, 'button', 'Remove the policy old');

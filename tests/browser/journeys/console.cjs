@@ -115,6 +115,7 @@ class Journey {
     await this.to(page, `/policies/${policy}`);
     await page.getByLabel('Put it in force for').selectOption(name);
     await this.click(page, 'button', 'Put in force');
+    await this.click(page, 'button', `Put ${policy} in force for server ${name}`);
   }
 
   // Starts it.

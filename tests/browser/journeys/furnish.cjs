@@ -32,6 +32,7 @@ module.exports = async function furnish(journey) {
   await journey.to(ana, '/policies/web');
   await ana.getByLabel('Put it in force for').selectOption('team data');
   await journey.click(ana, 'button', 'Put in force');
+  await journey.click(ana, 'button', 'Put web in force for team data');
   await journey.click(ana, 'link', 'Take it out of force for team data');
   await journey.click(ana, 'button', 'Take web out of force for team data');
   const ask = (name, where) => `curl -s -o /dev/null -m 60 ${name} ${where}`;

@@ -82,7 +82,12 @@ impl Appliance {
             .bytes()
             .map(|octet| format!("%{octet:02X}"))
             .collect();
-        let fields = format!("version={version}&act=save&document={encoded}");
+        // What it changes was shown, where it concerns all servers.
+        let seen = match editor.contains("name=\"seen\"") {
+            true => format!("&seen={}", between("name=\"seen\" value=\"", "\"")),
+            false => String::new(),
+        };
+        let fields = format!("version={version}&act=save&document={encoded}{seen}");
         let path = format!("/policies/{policy}/edit");
         let saved = self.form(&path, &fields);
         let saved = saved.cookie(cookie).send(self);

@@ -6,11 +6,15 @@ use askama::Template;
 use axum::{
     Form,
     extract::{Path, State},
-    http::StatusCode,
 };
 use serde::Deserialize;
 
-use super::{Answer, Frame, approvals::after, confirm::policies::is_there, in_query, shown, to};
+use super::{
+    Answer, Frame,
+    approvals::after,
+    confirm::policies::{is_there, settled},
+    in_query, shown, to,
+};
 use crate::{
     api::{
         Asked, floors,
@@ -82,6 +86,14 @@ pub(crate) struct FloorPlace {
     #[serde(flatten)]
     pub(super) place: Somewhere,
     pub(super) act: String,
+}
+
+/// Where a policy is put in force, and what was in force when that was looked at.
+#[derive(Deserialize)]
+pub(crate) struct Assigned {
+    #[serde(flatten)]
+    place: Somewhere,
+    on: Option<String>,
 }
 
 /// What somebody looked at when they removed it.
@@ -197,14 +209,14 @@ pub(crate) async fn assign(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-    Form(place): Form<Somewhere>,
+    Form(wanted): Form<Assigned>,
 ) -> Answer {
     caller.require(Permission::AssignPolicies)?;
     let back = format!("/policies/{}", in_query(&name));
     let change = Change::Assign {
-        place: place.place()?,
+        place: wanted.place.place()?,
         policy: Some(name),
-        expected: None,
+        expected: wanted.on,
     };
     let applied = app.change(caller.actor(&app), change).await?;
     Ok(after(&applied, &back))
@@ -227,9 +239,7 @@ pub(crate) async fn set_floor(
     let place = wanted.place.place()?;
     let set = app.ask(|store| store.floors()).await?;
     if policy.is_none() && !is_there(&set, &place, &name) {
-        // Another one bounds it meanwhile: that one was not meant.
-        let words = "it is not the floor there any more: look again";
-        return Err(Problem::new(StatusCode::CONFLICT, "changed_meanwhile", words).into());
+        return Err(settled("it is not the floor there any more: look again").into());
     }
     // What is taken away was looked at by this very request.
     let seen = policy.is_none().then(|| Assignment::tag(&set));
@@ -249,9 +259,7 @@ pub(crate) async fn unassign(
     let place = place.place()?;
     let assigned = app.ask(|store| store.assignments()).await?;
     if !is_there(&assigned, &place, &name) {
-        // Somebody put another there meanwhile: that one was not meant.
-        let words = "it is not in force there any more: look again";
-        return Err(Problem::new(StatusCode::CONFLICT, "changed_meanwhile", words).into());
+        return Err(settled("it is not in force there any more: look again").into());
     }
     let change = Change::Assign {
         place,

@@ -1,7 +1,8 @@
 //! The editor: a document, what is wrong with it by line, what is hardly meant, what would change.
 //!
 //! Opened from a denied record it already holds the rule that allows it: the second click saves, and puts
-//! a new policy in force where nothing was. With a script it is checked while it is typed.
+//! a new policy in force where nothing was. With a script it is checked while it is typed. What is at once in force for
+//! all servers is saved by who was shown what that changes.
 
 use std::sync::Arc;
 
@@ -73,6 +74,9 @@ pub(crate) struct Edited {
     server: String,
     #[serde(default)]
     assign: String,
+    /// The document whose difference was shown, where it concerns all servers.
+    #[serde(default)]
+    seen: String,
 }
 
 /// `GET /policies/{name}/edit`.
@@ -170,6 +174,9 @@ pub(crate) async fn submit(
             page.note = "Valid. Nothing is saved yet.".to_owned();
             page.note_class = "good";
         }
+        return Ok(page.shown(StatusCode::OK));
+    }
+    if page.asks_first(&edited.seen) {
         return Ok(page.shown(StatusCode::OK));
     }
     let back = format!("/policies/{}", in_query(&name));

@@ -1,5 +1,5 @@
-//! What changes for whom a policy is in force, asked about before: going back to a version, taking one out of force,
-//! setting a floor or taking it away, removing one.
+//! What changes for whom a policy is in force, asked about before: going back to a version, putting one in force or
+//! taking it out, setting a floor or taking it away, removing one.
 //!
 //! Each says for whom it is, and where a document changes what that changes against the one in force now.
 
@@ -87,6 +87,54 @@ pub(crate) async fn back(
             &[("on", &on.to_string())],
         )
         .back(format!("{place}/versions/{version}"));
+    (page.meaning, page.lines) = (meaning, lines);
+    Ok(shown(&page.decided_by(&app).await?))
+}
+
+/// `GET /policies/{name}/assign`: against the one that is in force there now.
+pub(crate) async fn assign(
+    State(app): State<Arc<App>>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Query(place): Query<Somewhere>,
+) -> Answer {
+    caller.require(Permission::AssignPolicies)?;
+    let place = place.place()?;
+    let kept = version_of(&app, &caller, name.clone(), None).await?;
+    let assigned = app.ask(|store| store.assignments()).await?;
+    if is_there(&assigned, &place, &name) {
+        return Err(settled(format!("{name} is in force there already")).into());
+    }
+    let before = assigned.iter().find(|one| one.place == place);
+    let before = before.map(|one| one.policy.clone());
+    let (now, says) = match before {
+        Some(before) => {
+            let old = version_of(&app, &caller, before.clone(), None).await?;
+            let says = format!("It takes the place of {before}. This is what that changes:");
+            (old.document, says)
+        }
+        None => {
+            let says = "No policy is assigned to just that yet. This is what it says:";
+            (String::new(), says.to_owned())
+        }
+    };
+    let (meaning, lines) = compared(&app, name.clone(), now, kept.document).await?;
+    let back = format!("/policies/{}", in_query(&name));
+    let title = format!("Put {name} in force for {}", in_force_for(&place));
+    let mut page = ConfirmPage::new(&caller, "/policies", title);
+    if place == Place::All {
+        page = page.says("That is every one of them, those that are registered later among them.");
+    }
+    let mut page = page
+        .says(says)
+        .posts(
+            format!("{back}/assign"),
+            &[
+                ("server", &place.in_words()),
+                ("on", &Assignment::tag(&assigned)),
+            ],
+        )
+        .back(back);
     (page.meaning, page.lines) = (meaning, lines);
     Ok(shown(&page.decided_by(&app).await?))
 }
@@ -197,7 +245,7 @@ async fn for_whom(app: &App, name: &str) -> Result<String, Problem> {
     })
 }
 
-/// What is asked for is so already.
-fn settled(words: String) -> Problem {
+/// What is asked for is so already, or somebody made it another thing meanwhile, which was not meant.
+pub(in crate::pages) fn settled(words: impl Into<String>) -> Problem {
     Problem::new(StatusCode::CONFLICT, "changed_meanwhile", words)
 }

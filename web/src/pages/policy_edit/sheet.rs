@@ -15,6 +15,7 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
+    credential::Digest,
     drafts::Draft,
     guard::Scripted,
     in_force::InForce,
@@ -44,8 +45,7 @@ pub(super) struct EditPage {
     lines: Vec<DiffLine>,
     /// The button stands above the document: nothing is left to write.
     save_first: bool,
-    /// Policies are changed by two people: the button proposes.
-    two: bool,
+    saving: Saving,
     /// What it would do with recorded traffic.
     simulation: Option<Simulation>,
     days: u16,
@@ -59,6 +59,17 @@ pub(super) struct EditPage {
     left_out: Vec<String>,
     /// It was typed before its author was signed out, and is not saved.
     resumed: bool,
+}
+
+/// What becomes of a document that is saved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Saving {
+    /// Policies are changed by two people: it waits for the second.
+    Proposes,
+    /// It is in force where its policy is.
+    AtOnce,
+    /// That is all servers: nobody else looks at what changes.
+    ForAll,
 }
 
 fn days_of(text: &str) -> Result<u16, Problem> {
@@ -85,7 +96,7 @@ impl EditPage {
             findings: Vec::new(),
             lines: Vec::new(),
             save_first: false,
-            two: false,
+            saving: Saving::AtOnce,
             simulation: None,
             days: week(),
             server: String::new(),
@@ -107,7 +118,7 @@ impl EditPage {
 
     /// What the forms around the document offer.
     pub(super) async fn surroundings(&mut self, app: &App) -> Result<(), Problem> {
-        self.two = app.ask(|store| store.two_person_rule()).await?;
+        let two = app.ask(|store| store.two_person_rule()).await?;
         let servers = app.ask(|store| store.servers()).await?;
         self.servers = servers.into_iter().map(|server| server.name).collect();
         let (servers, name) = (self.servers.clone(), self.name.clone());
@@ -126,6 +137,11 @@ impl EditPage {
         });
         let (servers, people, bounds, for_all) = in_force.await?;
         self.reach = self.reach_of(&servers);
+        self.saving = match (two, for_all) {
+            (true, _) => Saving::Proposes,
+            (false, true) => Saving::ForAll,
+            (false, false) => Saving::AtOnce,
+        };
         if !people.is_empty() {
             let people = people.join(", ");
             self.reach += &format!(" It is in force for {people}, whatever server runs for them.");
@@ -273,6 +289,11 @@ impl EditPage {
         Ok(())
     }
 
+    /// Whether the button proposes.
+    fn two(&self) -> bool {
+        self.saving == Saving::Proposes
+    }
+
     /// Whether an option is the one that was chosen.
     fn is(&self, server: &str) -> bool {
         self.server == server
@@ -294,6 +315,27 @@ impl EditPage {
             self.lines = lines;
         }
         Ok(())
+    }
+
+    /// What is shown of a change that concerns all servers: who saves it names it. Empty where nobody is asked.
+    fn seen(&self) -> String {
+        match self.saving == Saving::ForAll && !self.lines.is_empty() {
+            true => Digest::of(&self.document).words(),
+            false => String::new(),
+        }
+    }
+
+    /// Whether what changes has to be shown before it is saved; then it says so.
+    pub(super) fn asks_first(&mut self, seen: &str) -> bool {
+        let shown = self.seen();
+        let asks = !shown.is_empty() && shown != seen;
+        if asks {
+            self.note = "It is in force for all servers that have none of their own as soon as it is saved, and nothing \
+                         is saved yet: look at what would change, and save it then."
+                .to_owned();
+            self.note_class = "warn";
+        }
+        asks
     }
 
     pub(super) fn shown(&self, status: StatusCode) -> Response {

@@ -4,7 +4,7 @@ use super::{
     console::{ADMINS, DECIDERS, EDITORS, all, signed_in},
     furnished::Furnished,
 };
-use crate::store::{Change, Store as _, Vouched};
+use crate::store::{Change, Place, Store as _, Vouched};
 
 /// What asks before: the page that leads to it, its place, where its form goes, and who is let.
 const ASKS: &[(&str, &str, &str, [bool; 5])] = &[
@@ -230,6 +230,113 @@ async fn going_back_is_asked_about_with_what_it_changes_now_and_for_whom() {
         .await;
     assert_eq!(taken.status, 409, "{}", taken.body);
     assert_eq!(appliance.lab.store.floors().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn putting_in_force_is_asked_about_with_what_that_changes_there() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let admin = &cookies[4];
+    let fields = [
+        ("cookie", admin.as_str()),
+        ("origin", "http://127.0.0.1"),
+        ("content-type", "application/x-www-form-urlencoded"),
+    ];
+    write(
+        &appliance,
+        "version: 1\negress:\n  - host: second.example\n",
+    );
+    let leads = appliance.page("GET /policies/spare", admin).await;
+    let form = "method=\"get\" action=\"/policies/spare/assign\"";
+    assert!(leads.body.contains(form), "{}", leads.body);
+    let what = "GET /policies/spare/assign?server=&profile=";
+    for (place, cookie) in cookies.iter().enumerate() {
+        let status = appliance.page(what, cookie).await.status;
+        assert_eq!(status == 200, DECIDERS[place], "{place}: {status}");
+    }
+    let asked = appliance.page(what, admin).await;
+    for said in [
+        "Put spare in force for all servers that have none of their own?",
+        "It takes the place of p.",
+        "class=\"removed\">-   - host: second.example",
+        "method=\"post\" action=\"/policies/spare/assign\"",
+    ] {
+        assert!(asked.body.contains(said), "{said}: {}", asked.body);
+    }
+    let itself = appliance.page("GET /policies/p/assign?server=&profile=", admin);
+    assert_eq!(itself.await.status, 409);
+    let in_force = || {
+        let assigned = appliance.lab.store.assignments().unwrap().into_iter();
+        let mut all = { assigned }.filter(|one| one.place == Place::All);
+        all.next().map(|one| one.policy)
+    };
+    assert_eq!(
+        in_force().as_deref(),
+        Some("p"),
+        "who looks changes nothing"
+    );
+    // Somebody puts another in force meanwhile: what was looked at is not so any more.
+    appliance.lab.make(&Change::Assign {
+        place: Place::Server("docs".to_owned()),
+        policy: Some("p".to_owned()),
+        expected: None,
+    });
+    let late = appliance
+        .send("POST /policies/spare/assign", &fields, &sends(&asked.body))
+        .await;
+    assert_eq!(late.status, 412, "{}", late.body);
+    let asked = appliance.page(what, admin).await;
+    let done = appliance
+        .send("POST /policies/spare/assign", &fields, &sends(&asked.body))
+        .await;
+    assert_eq!(done.status, 303, "{}", done.body);
+    assert_eq!(in_force().as_deref(), Some("spare"));
+}
+
+#[tokio::test]
+async fn what_is_in_force_for_all_is_saved_by_who_was_shown_what_that_changes() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let fields = [
+        ("cookie", cookies[4].as_str()),
+        ("origin", "http://127.0.0.1"),
+        ("content-type", "application/x-www-form-urlencoded"),
+    ];
+    let newest = || {
+        let newest = appliance.lab.store.policy("p", None).unwrap().unwrap();
+        (newest.head.version, newest.document)
+    };
+    let (version, _) = newest();
+    let save = |host: &str, seen: &str| {
+        format!(
+            "version={version}&act=save&document=version%3A+1%0Aegress%3A%0A++-+host%3A+{host}%0A{seen}"
+        )
+    };
+    let edit = "POST /policies/p/edit";
+    let asked = appliance
+        .send(edit, &fields, &save("new.example", ""))
+        .await;
+    assert_eq!(asked.status, 200, "{}", asked.body);
+    assert_eq!(newest().0, version, "nothing is saved");
+    for said in [
+        "for all servers that have none of their own as soon as it is saved",
+        "class=\"added\">+   - host: new.example",
+    ] {
+        assert!(asked.body.contains(said), "{said}: {}", asked.body);
+    }
+    let seen = sends(&asked.body);
+    let seen = seen.split('&').find(|one| one.starts_with("seen="));
+    let seen = format!("&{}", seen.unwrap());
+    // Of another document nothing was shown.
+    let other = appliance
+        .send(edit, &fields, &save("other.example", &seen))
+        .await;
+    assert_eq!((other.status, newest().0), (200, version));
+    let saved = appliance
+        .send(edit, &fields, &save("new.example", &seen))
+        .await;
+    assert_eq!(saved.status, 303, "{}", saved.body);
+    assert!(newest().1.contains("new.example"));
 }
 
 #[tokio::test]

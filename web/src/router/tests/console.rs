@@ -28,7 +28,8 @@ const FORMS: &[Form] = &[
     (
         "/policies/{name}/edit",
         "/policies/p/edit",
-        "version=1&act=save&document=version%3A+1%0Aegress%3A+%5B%5D%0A",
+        // For all servers: its author was shown what it changes.
+        "version=1&act=save&seen=Id5vzGhcsMzmqd0x7DWJJ2oODMrs9MHRBwfa1sEi_-I&document=version%3A+1%0Aegress%3A+%5B%5D%0A",
         EDITORS,
     ),
     (

@@ -4,7 +4,7 @@
 use super::furnished::{Answer, Furnished};
 use crate::{credential::mint_session, store::Change};
 
-const TYPED: &str = "version=2&reason=because&act=save&document=version%3A+1%0D%0Aegress%3A+%5B%5D%0D%0A%23+typed%0D%0A";
+const TYPED: &str = "version=2&reason=because&act=save&seen=WYJxnad_s82MtKpbRwhJMCXsdSmECeEOqTi0ki4tZSA&document=version%3A+1%0D%0Aegress%3A+%5B%5D%0D%0A%23+typed%0D%0A";
 
 /// A cookie of ben's or ana's, of a session that ends in so many minutes.
 fn cookie(appliance: &Furnished, name: &str, minutes: i64) -> (String, String) {
