@@ -251,6 +251,14 @@ impl App {
         self.spans.taken(most)
     }
 
+    /// So many of those spans did not arrive, for this reason; or all of the last ones did.
+    pub fn spans_arrived(&self, lost: Option<(u64, &str)>) {
+        match lost {
+            Some((count, why)) => self.spans.lost(count, why),
+            None => self.spans.passed_on(),
+        }
+    }
+
     /// What the record calls this node.
     pub fn node(&self) -> &str {
         &self.node

@@ -42,6 +42,10 @@ impl App {
         let vault = self.secrets().await;
         let vault = vault.map(|_| "secrets are sealed and read".to_owned());
         parts.push(part("vault", vault));
+        if let Some(state) = self.spans.state() {
+            let state = state.map_err(|words| Problem::unavailable(&words));
+            parts.push(part("traces", state));
+        }
         parts.extend(self.watch.told());
         parts
     }

@@ -153,8 +153,7 @@ fn doors(app: &App, text: &mut Exposition) {
     let help = "Wrong passwords and tokens.";
     text.one(("gig_sign_in_refused_total", "counter"), help, refused);
     if let Some(dropped) = app.spans.dropped() {
-        let help =
-            "Requests to the API that no span tells of: the collector did not take them in time.";
+        let help = "Requests to the API that no span tells of: the collector did not take them, or not in time.";
         text.one(("gig_spans_dropped_total", "counter"), help, dropped);
     }
 }

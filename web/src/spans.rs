@@ -3,7 +3,7 @@
 //! A span holds a method, the template of a route, a status and the name by which the record knows who asked; no address,
 //! no body, no credential. Whoever is known may say by `traceparent` (W3C Trace Context) which span theirs is below;
 //! what a stranger says is not taken. Whoever takes spans never holds a request up: what cannot be taken at once is dropped
-//! and counted.
+//! and counted, and so is what a collector did not take in the end.
 
 use std::{
     sync::{
@@ -16,6 +16,7 @@ use std::{
 use axum::extract::{MatchedPath, Request};
 use http::{HeaderMap, Method};
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
 
@@ -48,6 +49,8 @@ pub(crate) struct AskedBy(pub(crate) Arc<str>);
 pub(crate) struct Spans {
     sink: OnceLock<mpsc::Sender<ApiSpan>>,
     dropped: AtomicU64,
+    /// Why the last ones were not taken; nothing once some were.
+    trouble: Mutex<Option<String>>,
 }
 
 /// A request that is being answered.
@@ -72,6 +75,31 @@ impl Spans {
     /// How many were dropped; `None` where nobody takes any.
     pub(crate) fn dropped(&self) -> Option<u64> {
         self.sink.get().map(|_| self.dropped.load(Relaxed))
+    }
+
+    /// Who takes them had these, and could not pass them on.
+    pub(crate) fn lost(&self, count: u64, why: &str) {
+        self.dropped.fetch_add(count, Relaxed);
+        *self.trouble.lock() = Some(why.to_owned());
+    }
+
+    /// All of what was passed on last was taken.
+    pub(crate) fn passed_on(&self) {
+        *self.trouble.lock() = None;
+    }
+
+    /// Whether they arrive, in words; `None` where nobody takes any.
+    pub(crate) fn state(&self) -> Option<Result<String, String>> {
+        let dropped = self.dropped()?;
+        let told = format!("{dropped} were dropped since the start");
+        Some(match &*self.trouble.lock() {
+            None => Ok(format!(
+                "requests to the API are told to the collector; {told}"
+            )),
+            Some(why) => Err(format!(
+                "the collector of --traces did not take the last ones ({why}); {told}"
+            )),
+        })
     }
 
     /// A request of the API begins; `None` where nobody wants to know.

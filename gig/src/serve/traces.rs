@@ -1,7 +1,7 @@
 //! Requests to the API as spans, sent to the collector that `--traces` names.
 //!
 //! For operators, not for evidence: that is the record. Nothing waits for a collector; what it does not take in some
-//! tries, or cannot take in time, is dropped and counted (`gig_spans_dropped_total` counts what never came to be sent).
+//! tries, rejects, or cannot take in time, is dropped and counted (`gig_spans_dropped_total`), and health says so.
 
 use std::{convert::Infallible, pin::pin, time::Duration};
 
@@ -52,7 +52,7 @@ impl Traces {
     }
 
     /// Sends what comes, for ever.
-    async fn deliver(&self, spans: &mut Receiver<ApiSpan>, node: &str) -> Infallible {
+    async fn deliver(&self, spans: &mut Receiver<ApiSpan>, app: &App) -> Infallible {
         let mut failing = false;
         loop {
             let batch = some(spans).await;
@@ -60,12 +60,12 @@ impl Traces {
                 // The appliance is gone, and with it whoever waits for this.
                 return std::future::pending().await;
             }
-            self.send(&batch, node, &mut failing).await;
+            self.send(&batch, app, &mut failing).await;
         }
     }
 
-    async fn send(&self, batch: &[ApiSpan], node: &str, failing: &mut bool) {
-        let body = otlp(batch, node);
+    async fn send(&self, batch: &[ApiSpan], app: &App, failing: &mut bool) {
+        let body = otlp(batch, app.node());
         let mut why = String::new();
         for _ in 0..TRIES {
             let again = match self.0.tell(body.clone()).await {
@@ -73,6 +73,12 @@ impl Traces {
                     if std::mem::take(failing) {
                         tracing::info!("the collector of --traces takes spans again");
                     }
+                    app.spans_arrived(
+                        rejected
+                            .as_ref()
+                            .filter(|rejected| rejected.count > 0)
+                            .map(|rejected| (rejected.count, &*rejected.why)),
+                    );
                     if let Some(rejected) = rejected {
                         tracing::warn!(
                             count = rejected.count,
@@ -90,6 +96,8 @@ impl Traces {
             let Again::Later(after) = again else { break };
             tokio::time::sleep(after.unwrap_or(PAUSE).min(LONGEST_PAUSE)).await;
         }
+        let lost = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        app.spans_arrived(Some((lost, &why)));
         if !std::mem::replace(failing, true) {
             tracing::warn!(
                 why,
@@ -108,9 +116,9 @@ pub(super) async fn beside<T>(
     let Some(traces) = traces else {
         return serving.await;
     };
-    let (mut spans, node) = (app.spans(WAITING), app.node());
+    let mut spans = app.spans(WAITING);
     let served = {
-        let mut delivering = pin!(traces.deliver(&mut spans, node));
+        let mut delivering = pin!(traces.deliver(&mut spans, app));
         tokio::select! {
             served = serving => served,
             never = &mut delivering => match never {},
@@ -121,7 +129,7 @@ pub(super) async fn beside<T>(
         last.push(span);
     }
     if !last.is_empty() {
-        let _late = tokio::time::timeout(FAREWELL, traces.send(&last, node, &mut true)).await;
+        let _late = tokio::time::timeout(FAREWELL, traces.send(&last, app, &mut true)).await;
     }
     served
 }

@@ -58,4 +58,15 @@ fn a_collector_gets_a_span_of_each_request_to_the_api_also_after_it_was_away() {
         found["attributes"].to_string().contains("enduser.id"),
         "{found}"
     );
+    // What is refused for good is counted, and not as if it had arrived.
+    let asked = Ask::new("GET", "/api/v1/me").token(&secret);
+    assert_eq!(asked.send(&appliance).status, 200);
+    let refused = take(&listener, "/v1/traces", ("400 Bad Request", ""));
+    let refused = &refused["resourceSpans"][0]["scopeSpans"][0]["spans"];
+    let refused = refused.as_array().expect("spans").len();
+    let counted = format!("gig_spans_dropped_total {refused}\n");
+    appliance.until("counts what was refused", |appliance| {
+        let figures = Ask::new("GET", "/metrics").token(&secret).send(appliance);
+        figures.body.contains(&counted)
+    });
 }

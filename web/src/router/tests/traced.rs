@@ -105,6 +105,22 @@ async fn spans_that_nobody_takes_hold_no_request_up_and_are_counted() {
         };
         assert_eq!(appliance.ask(ask).await.status, 200);
     }
-    assert_eq!(appliance.lab.app.spans.dropped(), Some(2));
+    let app = &appliance.lab.app;
+    assert_eq!(app.spans.dropped(), Some(2));
     drop(spans);
+    // What was passed on and not taken in the end is counted with them, and said until something is taken again.
+    let traces = || async {
+        let parts = app.health().await.into_iter();
+        let part = { parts }.find(|part| &*part.part == "traces").unwrap();
+        (part.works, part.words.to_string())
+    };
+    assert!(traces().await.0);
+    app.spans_arrived(Some((5, "it answered 400")));
+    assert_eq!(app.spans.dropped(), Some(7));
+    let (works, words) = traces().await;
+    assert!(!works && words.contains("it answered 400"), "{words}");
+    assert!(words.contains("7 were dropped"), "{words}");
+    app.spans_arrived(None);
+    let (works, words) = traces().await;
+    assert!(works && words.contains("7 were dropped"), "{words}");
 }
