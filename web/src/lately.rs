@@ -30,7 +30,7 @@ pub(crate) struct Lately {
     pub(crate) notes: Vec<String>,
 }
 
-/// Decisions of one hour.
+/// Decisions of one hour, or of some.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Hour {
     /// `2026-11-21 09:00`, UTC.
@@ -114,6 +114,17 @@ fn read(app: &App, now: Timestamp) -> Result<Arc<Lately>, Problem> {
 }
 
 impl Lately {
+    /// All of its hours together.
+    pub(crate) fn decisions(&self) -> Hour {
+        let sum = |count: fn(&Hour) -> u64| self.hours.iter().map(count).sum();
+        Hour {
+            begins: String::new(),
+            allowed: sum(|hour| hour.allowed),
+            denied: sum(|hour| hour.denied),
+            would_deny: sum(|hour| hour.would_deny),
+        }
+    }
+
     fn of(decided: &Decided, hours: &[String], week: &str) -> Self {
         let busiest = decided.hosts.iter().take(LISTED).map(Into::into);
         let mut new: Vec<&HostCount> = decided

@@ -1,4 +1,4 @@
-//! What is recorded, counted since the start: for the overview's first line and for `/metrics`.
+//! What is recorded, counted since the start: for `/metrics`, and for the overview of who does not read the record.
 //!
 //! One atomic addition or two for each record, on the thread that writes it.
 
@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use gig_audit::{Entry, Event, VerdictWord, is_alarm};
 use gig_policy::DenyReason;
+
+use crate::lately::Hour;
 
 /// Decisions since the start, counted as they are recorded.
 #[derive(Debug)]
@@ -69,6 +71,16 @@ impl Traffic {
             }
             Some(VerdictWord::WouldDeny) => one(&self.would_deny),
             None => {}
+        }
+    }
+
+    /// All of them since the start.
+    pub(crate) fn decisions(&self) -> Hour {
+        Hour {
+            begins: String::new(),
+            allowed: self.allowed.load(Relaxed),
+            denied: self.denied.load(Relaxed),
+            would_deny: self.would_deny.load(Relaxed),
         }
     }
 

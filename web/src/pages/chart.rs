@@ -1,7 +1,7 @@
 //! Decisions over time as a drawing: bars of three parts, sized here, coloured by the sheet, and told in
 //! words for who does not see them.
 
-use crate::lately::Hour;
+use crate::lately::{Hour, Lately};
 
 /// The drawing.
 pub(super) struct Chart {
@@ -28,14 +28,18 @@ pub(super) struct Part {
 }
 
 impl Chart {
-    pub(super) fn of(hours: &[Hour]) -> Self {
+    pub(super) fn of(lately: &Lately) -> Self {
+        let hours = &lately.hours;
         let most = hours.iter().map(Hour::sum).max().unwrap_or_default();
-        let sum = |count: fn(&Hour) -> u64| hours.iter().map(count).sum::<u64>();
-        let (allowed, denied) = (sum(|hour| hour.allowed), sum(|hour| hour.denied));
+        let Hour {
+            allowed,
+            denied,
+            would_deny,
+            ..
+        } = lately.decisions();
         let words = format!(
-            "Decisions of the last 24 hours: {allowed} allowed, {denied} denied, {} would be denied; at \
+            "Decisions of the last 24 hours: {allowed} allowed, {denied} denied, {would_deny} would be denied; at \
              most {most} an hour.",
-            sum(|hour| hour.would_deny)
         );
         let bars = hours
             .iter()
@@ -45,7 +49,7 @@ impl Chart {
             bars: bars.collect(),
             words,
             most,
-            hours: hours.to_vec(),
+            hours: hours.clone(),
         }
     }
 }
@@ -108,7 +112,11 @@ mod tests {
             vec![hour(0, 0, 0)],
             vec![hour(1_000_000, 1, 1), hour(0, 0, 1)],
         ] {
-            let chart = Chart::of(&hours);
+            let lately = Lately {
+                hours: hours.clone(),
+                ..Lately::default()
+            };
+            let chart = Chart::of(&lately);
             for (bar, hour) in chart.bars.iter().zip(&hours) {
                 let seen = bar.parts.iter().map(|part| part.height).sum::<u64>();
                 assert!(seen <= HEIGHT, "{seen}");

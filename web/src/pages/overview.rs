@@ -20,7 +20,7 @@ use crate::{
     app::App,
     auth::Caller,
     control::Health,
-    lately::{Destination, Lately, lately},
+    lately::{Destination, Hour, Lately, lately},
     profile::Sight,
     role::Permission,
     waiting::{Waiting, waiting},
@@ -30,9 +30,9 @@ use crate::{
 #[template(path = "overview.html")]
 struct OverviewPage {
     frame: Frame,
-    allowed: u64,
-    denied: u64,
-    would_deny: u64,
+    decisions: Hour,
+    /// Of when those are.
+    span: &'static str,
     alarms: u64,
     running: usize,
     policies: usize,
@@ -99,13 +99,17 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
     };
     let (wanted, more_wanted, wanted_notes) = wanted(&app, &caller).await?;
     let lately = read_lately(&app, &caller).await?;
+    // The chart's own numbers where there is one: what is shown twice is counted once.
+    let (decisions, span) = match &lately {
+        Some(lately) => (lately.decisions(), "in the last 24 hours"),
+        None => (app.traffic.decisions(), "since start"),
+    };
     let health = app.health().await;
     let sandboxes = app.control.sandboxes();
     let page = OverviewPage {
         frame: Frame::new(&caller, "/"),
-        allowed: app.traffic.allowed.load(Relaxed),
-        denied: app.traffic.denied.load(Relaxed),
-        would_deny: app.traffic.would_deny.load(Relaxed),
+        decisions,
+        span,
         alarms: app.traffic.alarms.load(Relaxed),
         running: sandboxes.iter().filter(|one| one.ended.is_none()).count(),
         policies: app.ask(|store| store.policies()).await?.len(),
@@ -115,7 +119,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Answer 
         more_wanted,
         wanted_notes,
         health,
-        chart: lately.as_deref().map(|lately| Chart::of(&lately.hours)),
+        chart: lately.as_deref().map(Chart::of),
         lately: lately.unwrap_or_default(),
     };
     Ok(shown(&page))

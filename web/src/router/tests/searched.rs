@@ -75,6 +75,35 @@ async fn a_word_that_no_record_can_have_is_refused_with_those_there_are() {
 }
 
 #[tokio::test]
+async fn what_the_overview_shows_twice_is_one_number() {
+    let appliance = Furnished::new().await;
+    let cookies = signed_in(&appliance);
+    let outcome = record(Event::Response, Some(VerdictWord::Deny), "late.example");
+    let asked = record(Event::Request, Some(VerdictWord::Deny), "denied.example");
+    let let_go = record(Event::Request, Some(VerdictWord::Allow), "late.example");
+    appliance.record([let_go, outcome, asked]).await;
+    let overview = appliance.page("GET /", &cookies[1]).await.body;
+    let number = |behind: &str, before: &str| -> u64 {
+        let text = overview.split(before).next().unwrap();
+        let (_, text) = text.rsplit_once(behind).unwrap();
+        text.parse()
+            .unwrap_or_else(|_| panic!("{text}: {overview}"))
+    };
+    for word in ["allowed", "denied"] {
+        let tile = number("<b>", &format!("</b><span>{word} in the last 24 hours"));
+        let chart = overview.split("Decisions of the last 24 hours: ").nth(1);
+        let chart = chart.and_then(|words| words.split(&format!(" {word}")).next());
+        let chart = chart.and_then(|words| words.rsplit(' ').next()).unwrap();
+        assert_eq!(tile.to_string(), chart, "{word}");
+        assert!(tile > 0, "{word}: {overview}");
+    }
+    // Who reads no record has no chart.
+    let viewer = appliance.page("GET /", &cookies[0]).await.body;
+    assert!(viewer.contains("denied since start"), "{viewer}");
+    assert!(!viewer.contains("last 24 hours"), "{viewer}");
+}
+
+#[tokio::test]
 async fn alarms_are_counted_on_the_overview_and_found_alone() {
     let appliance = Furnished::new().await;
     let cookies = signed_in(&appliance);
