@@ -34,9 +34,27 @@ enum Place {
 #[derive(Debug, Clone, Copy, Default)]
 struct Care {
     json: bool,
-    markup: bool,
-    comments: bool,
+    markup: InMarkup,
     text: bool,
+}
+
+/// Where in a document.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum InMarkup {
+    #[default]
+    Nowhere,
+    Comments,
+    Anywhere,
+}
+
+impl InMarkup {
+    fn of(value: &[u8]) -> Self {
+        match () {
+            () if markup::has_marks(value) => Self::Anywhere,
+            () if comments::needs_care(value) => Self::Comments,
+            () => Self::Nowhere,
+        }
+    }
 }
 
 /// Why a value is not placed.
@@ -52,8 +70,7 @@ impl Care {
     fn and(self, value: &[u8]) -> Self {
         Self {
             json: self.json || nested::needs_care(value),
-            markup: self.markup || markup::has_marks(value),
-            comments: self.comments || comments::needs_care(value),
+            markup: self.markup.max(InMarkup::of(value)),
             text: self.text || quoted::needs_care(value),
         }
     }
@@ -63,8 +80,8 @@ impl Care {
         match escape {
             Escape::Json if self.json => Place::Json(Nested::of_json()),
             Escape::Percent if self.json => Place::Json(Nested::of_form()),
-            Escape::Markup if self.markup => Place::Markup(Markup::new()),
-            Escape::Markup if self.comments => Place::Comments(Comments::new()),
+            Escape::Markup if self.markup == InMarkup::Anywhere => Place::Markup(Markup::new()),
+            Escape::Markup if self.markup == InMarkup::Comments => Place::Comments(Comments::new()),
             Escape::Raw if self.text => Place::Text(Quoted::CLOSED),
             _ => Place::Any,
         }
@@ -84,11 +101,27 @@ impl Around {
         values: impl Iterator<Item = &'a [u8]>,
     ) -> Option<Self> {
         let care = values.fold(Care::default(), Care::and);
-        let any = care.json || care.markup || care.comments || care.text;
+        let any = care.json || care.text || care.markup > InMarkup::Nowhere;
         any.then(|| Self {
             care,
             place: care.place(escape),
         })
+    }
+
+    /// Whether `followed`, which may be nothing, is what this value needs, too, where it is written as `escape` says,
+    /// or in parts of any kind.
+    pub(super) fn is_enough(followed: Option<&Self>, escape: Option<Escape>, value: &[u8]) -> bool {
+        let has = followed.map(|around| around.care).unwrap_or_default();
+        let needs = Care::default().and(value);
+        let json = !needs.json || has.json;
+        let markup = needs.markup <= has.markup;
+        let text = !needs.text || has.text;
+        match escape {
+            Some(Escape::Json | Escape::Percent) => json,
+            Some(Escape::Markup) => markup,
+            Some(Escape::Raw) => text,
+            None => json && markup && text,
+        }
     }
 
     /// Takes the next octets.

@@ -35,7 +35,7 @@ impl Comments {
         // first octets, the tail shows whether they begin one.
         self.turns(&joint, (BEFORE, TAIL + BEFORE));
         self.turns(octets, (BEFORE, octets.len()));
-        let last = octets.last_chunk().or(joint.last_chunk());
+        let last = octets.last_chunk().or_else(|| joint.last_chunk());
         self.tail = last.copied().unwrap_or(self.tail);
     }
 

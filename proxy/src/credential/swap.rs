@@ -206,8 +206,8 @@ impl Swap {
 
     /// Has the value be one that may still be used: a body can be open for long.
     fn renew(&mut self, number: usize) -> Result<(), RewriteError> {
-        let (escape, parts) = (self.escape, self.parts.is_some());
-        let careful = self.around.is_some();
+        let (escape, around) = (self.escape, self.around.as_ref());
+        let escape = self.parts.is_none().then_some(escape);
         let Some(Swappable::Ready(replacement)) = self.replacements.get_mut(number) else {
             return Err(RewriteError::Unavailable);
         };
@@ -219,12 +219,7 @@ impl Swap {
             replacement.secret = newest;
             let value = replacement.value();
             let value = value.map_err(|_| RewriteError::Unavailable)?;
-            let needs = match parts {
-                true => needs_care_in_parts(value),
-                false => needs_care(escape, value),
-            };
-            // What stands around it was not looked at.
-            if needs && !careful {
+            if !Around::is_enough(around, escape, value) {
                 return Err(RewriteError::Unavailable);
             }
         }

@@ -8,7 +8,8 @@ use std::{
 
 use anyhow::{Context, bail};
 use gig_audit::{
-    ChainFault, PublicKey, Signed, Verified, VerifyError,
+    PublicKey, Signed, Verified, VerifyError,
+    chain::ChainFault,
     log::{ChainVerdict, LogVerdict, Strays},
     verify::{Expected, verify_lines},
 };

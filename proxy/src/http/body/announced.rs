@@ -48,7 +48,7 @@ impl Upload {
                     names.map(HeaderName::as_str).collect::<Vec<_>>().join(", ")
                 });
                 let names = names.filter(|names| !names.is_empty());
-                if let Some(Ok(names)) = names.map(|names| HeaderValue::try_from(names)) {
+                if let Some(Ok(names)) = names.map(HeaderValue::try_from) {
                     headers.insert(TRAILER, names);
                 }
             }

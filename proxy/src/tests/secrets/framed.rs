@@ -63,7 +63,7 @@ async fn a_message_that_says_its_length_keeps_it_whatever_its_codec() {
         "application/connect+json",
     ] {
         for (length, goes) in [(18, false), (sentinels, true), (100, false)] {
-            let world = World::new("api.test", &"v4lue-of-".repeat(20)[..length]).await;
+            let world = World::new("api.test", "v4lue-of-".repeat(20).get(..length).unwrap()).await;
             let message = |text: &str| {
                 let json = format!(r#"{{"key":"{text}"}}"#);
                 let length = u32::try_from(json.len()).unwrap().to_be_bytes();
