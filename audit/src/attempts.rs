@@ -5,7 +5,7 @@
 //! things are passed over. Nothing is verified here.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -57,6 +57,9 @@ impl Gathering {
         if entry.event == Event::SandboxStart && entry.profile.as_deref() == Some("local") {
             self.local.extend(entry.sandbox);
         }
+        if entry.event == Event::SecretUse {
+            return self.carried(entry);
+        }
         let Some(outcome) = outcome(entry) else {
             return;
         };
@@ -93,6 +96,7 @@ impl Gathering {
         let attempt = Attempt {
             asked,
             address: None,
+            secrets: sorted(&entry.secrets),
             outcome,
             first: record.time.as_str().into(),
             time: record.time.as_str().into(),
@@ -118,6 +122,15 @@ impl Gathering {
         attempt.address = Some(address);
         if outcome == Outcome::Denied(DenyReason::PrivateAddress) {
             attempt.outcome = outcome;
+        }
+    }
+
+    /// What was placed behind a request's head is told when it is placed.
+    fn carried(&mut self, entry: &Entry) {
+        let place = self.places.get(&exchange(entry)).copied();
+        if let Some((attempt, ..)) = place.and_then(|place| self.attempts.get_mut(place)) {
+            attempt.secrets.extend(entry.secrets.iter().cloned());
+            attempt.secrets = sorted(&attempt.secrets);
         }
     }
 
@@ -174,6 +187,12 @@ impl Gathering {
             guessed: 0,
         }
     }
+}
+
+/// Each once.
+fn sorted(names: &[Arc<str>]) -> Vec<Arc<str>> {
+    let names: BTreeSet<_> = names.iter().cloned().collect();
+    names.into_iter().collect()
 }
 
 fn exchange(entry: &Entry) -> Exchange {

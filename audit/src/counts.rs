@@ -164,6 +164,9 @@ pub struct What {
     /// A name that was answered for so that what follows can wait for a person.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
+    /// Names of secrets that a request carried, sorted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
 }
 
 impl KeptAttempt {

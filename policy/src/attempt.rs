@@ -60,6 +60,8 @@ pub struct Attempt {
     pub asked: Asked,
     /// The address that it was or would have been dialled to, where that is known of a name.
     pub address: Option<IpAddr>,
+    /// Names of secrets that were swapped into it, sorted. Where in it they stood is not recorded.
+    pub secrets: Vec<Arc<str>>,
     /// What became of it.
     pub outcome: Outcome,
     /// When first: RFC 3339 in UTC, all with the same number of digits, so that texts sort as times do.
@@ -135,7 +137,17 @@ impl Attempt {
 }
 
 impl Policy {
-    /// Whether a rule of this policy lets an attempt pass, and which; `mode: observe` does not count.
+    /// Whether a rule of this policy lets an attempt pass with the secrets that it carried, and which.
+    ///
+    /// Limits take no part, nor does where in the request a secret stood.
+    ///
+    /// # Errors
+    /// The denial, as a program would have been told.
+    pub fn covers_attempt(&self, attempt: &Attempt) -> Result<Option<RuleRef>, Box<Denial>> {
+        self.covers_carrying(&attempt.asked, attempt.address, &attempt.secrets)
+    }
+
+    /// Whether a rule of this policy lets something pass, and which; `mode: observe` does not count.
     ///
     /// `address` is where the name was found, if it is known. Limits and secrets take no part.
     ///
@@ -145,6 +157,15 @@ impl Policy {
         &self,
         asked: &Asked,
         address: Option<IpAddr>,
+    ) -> Result<Option<RuleRef>, Box<Denial>> {
+        self.covers_carrying(asked, address, &[])
+    }
+
+    fn covers_carrying(
+        &self,
+        asked: &Asked,
+        address: Option<IpAddr>,
+        secrets: &[Arc<str>],
     ) -> Result<Option<RuleRef>, Box<Denial>> {
         let host = asked.host();
         let mut rule = None;
@@ -192,8 +213,22 @@ impl Policy {
         else {
             return Ok(rule);
         };
+        let misused = |rule: Option<RuleRef>| {
+            Err(Box::new(Denial {
+                reason: DenyReason::SecretMisuse,
+                policy: self.reference().clone(),
+                rule,
+                hint: String::new(),
+                floor: false,
+            }))
+        };
         if permit.handling() != Handling::Inspect {
-            return Ok(rule);
+            // What is not looked into gets no secret.
+            return if secrets.is_empty() {
+                Ok(rule)
+            } else {
+                misused(rule)
+            };
         }
         let intent = RequestIntent {
             protocol: *protocol,
@@ -201,7 +236,18 @@ impl Policy {
             path,
         };
         match self.decide_request(&host, port, &intent) {
-            Verdict::Allow(permit) => covered(permit.rule(), permit.would_deny()),
+            Verdict::Allow(permit) => {
+                let rule = covered(permit.rule(), permit.would_deny())?;
+                let may_carry = |name: &Arc<str>| {
+                    let mut granted = permit.secrets().iter();
+                    granted.any(|grant| !grant.captures && grant.name.as_str() == &**name)
+                };
+                if secrets.iter().all(may_carry) {
+                    Ok(rule)
+                } else {
+                    misused(rule)
+                }
+            }
             Verdict::Deny(denial) => Err(denial),
         }
     }

@@ -8,6 +8,7 @@ use std::fmt::{self, Write as _};
 
 use crate::{
     host::{Host, Port},
+    moment::Moment,
     printable::{is_plain, printable},
 };
 
@@ -18,6 +19,8 @@ pub struct Draft {
     pub name: String,
     /// Lines above everything.
     pub remarks: Vec<String>,
+    /// Other fields above `egress`, each as it is written: `deny: reset`.
+    pub head: Vec<String>,
     /// `egress`.
     pub entries: Vec<DraftEntry>,
 }
@@ -37,6 +40,10 @@ pub struct DraftEntry {
     pub passthrough: bool,
     /// `allow_private`.
     pub allow_private: Vec<String>,
+    /// `secrets`.
+    pub secrets: Vec<DraftSecret>,
+    /// `expires`.
+    pub expires: Option<Moment>,
     /// `rules`; `None` is every request.
     pub rules: Option<Vec<DraftRule>>,
 }
@@ -48,6 +55,15 @@ pub enum DraftTarget {
     Host(String),
     /// `ip:`, an address or a range.
     Ip(String),
+}
+
+/// One of an entry's `secrets`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DraftSecret {
+    /// Its name.
+    pub name: String,
+    /// `in`; empty for everywhere in the request.
+    pub places: Vec<String>,
 }
 
 /// One of an entry's `rules`.
@@ -72,7 +88,19 @@ impl DraftEntry {
             protocol: None,
             passthrough: false,
             allow_private: Vec::new(),
+            secrets: Vec::new(),
+            expires: None,
             rules: None,
+        }
+    }
+}
+
+impl DraftTarget {
+    /// The name, pattern, address or range.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Host(text) | Self::Ip(text) => text,
         }
     }
 }
@@ -90,6 +118,9 @@ impl fmt::Display for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         remarks(f, "", &self.remarks)?;
         writeln!(f, "version: 1\nname: {}\nmode: enforce", quoted(&self.name))?;
+        for line in &self.head {
+            writeln!(f, "{line}")?;
+        }
         if self.entries.is_empty() {
             return writeln!(f, "egress: []");
         }
@@ -118,6 +149,13 @@ impl fmt::Display for DraftEntry {
         if !self.allow_private.is_empty() {
             writeln!(f, "    allow_private: {}", list(&self.allow_private))?;
         }
+        if !self.secrets.is_empty() {
+            let secrets: Vec<_> = self.secrets.iter().map(ToString::to_string).collect();
+            writeln!(f, "    secrets: [{}]", secrets.join(", "))?;
+        }
+        if let Some(expires) = self.expires {
+            writeln!(f, "    expires: {expires}")?;
+        }
         let Some(rules) = &self.rules else {
             return Ok(());
         };
@@ -126,6 +164,17 @@ impl fmt::Display for DraftEntry {
         }
         writeln!(f, "    rules:")?;
         rules.iter().try_for_each(|rule| rule.fmt(f))
+    }
+}
+
+/// `TOKEN`, `{name: TOKEN, in: ["header:authorization"]}`.
+impl fmt::Display for DraftSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = quoted(&self.name);
+        if self.places.is_empty() {
+            return f.write_str(&name);
+        }
+        write!(f, "{{name: {name}, in: {}}}", list(&self.places))
     }
 }
 
@@ -196,6 +245,17 @@ mod tests {
             ports: vec![Port::HTTPS, Port::new(8443).unwrap()],
             protocol: Some("https"),
             allow_private: vec!["10.0.0.0/8".to_owned(), "fd12:3456::/32".to_owned()],
+            secrets: vec![
+                DraftSecret {
+                    name: "NULL".to_owned(),
+                    places: Vec::new(),
+                },
+                DraftSecret {
+                    name: "TOKEN".to_owned(),
+                    places: vec!["header:authorization".to_owned()],
+                },
+            ],
+            expires: Some(Moment::from_unix(4_102_444_800)),
             rules: Some(vec![
                 DraftRule {
                     remarks: vec!["seen".to_owned()],
@@ -220,6 +280,7 @@ mod tests {
         let draft = Draft {
             name: "a: \"b\" #c\u{202e}\u{e0041}".to_owned(),
             remarks: vec!["from a log".to_owned()],
+            head: vec!["deny: reset".to_owned()],
             entries: vec![entry, opaque, pinned, nothing],
         };
         let text = draft.to_string().replace("/b:%20c#", "/b:%20c");

@@ -298,6 +298,7 @@ impl Reading {
             draft: Draft {
                 name: name.to_owned(),
                 remarks,
+                head: Vec::new(),
                 entries: self.entries,
             },
             widened: self.widened.into_iter().collect(),

@@ -51,7 +51,7 @@ pub use capture::ParseEndpointError;
 pub use compile_error::{CompilePolicyError, Problem};
 pub use deny_reason::DenyReason;
 pub use difference::Difference;
-pub use draft::{Draft, DraftEntry, DraftRule, DraftTarget};
+pub use draft::{Draft, DraftEntry, DraftRule, DraftSecret, DraftTarget};
 pub use explain::{Explanation, GrantConsidered, Level, ParseUrlError};
 pub use findings::{Finding, FindingKind};
 pub use fqdn::{Fqdn, ParseFqdnError};
@@ -70,7 +70,7 @@ pub use secret_grant::{
 };
 pub use secret_name::{ParseSecretNameError, SecretName};
 pub use source::{RuleLines, rule_lines};
-pub use suggest::{Suggestion, Width, suggest};
+pub use suggest::{InPlaceOf, Suggestion, Width, suggest};
 pub use verdict::{
     ConnectPermit, DecidedOn, Denial, DenyStyle, Handling, Mode, NamePermit, PolicyRef, Reach,
     RequestPermit, RuleRef, Verdict,

@@ -1,7 +1,8 @@
 //! What a policy would have done with what was recorded: newly allowed, newly denied, the same.
 //!
 //! The questions go to the code that enforces. What was denied for a reason that no rule decides (a
-//! limit, a secret, an origin's fault, an address that is not known) is counted and left out.
+//! limit, a misused secret, an origin's fault, an address that is not known) is counted and left out; what
+//! passed and carried a secret must be allowed to. Limits take no part.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,6 +26,8 @@ pub struct Replay {
     pub still_denied: u64,
     /// Attempts that were denied for a reason that no rule decides.
     pub not_of_rules: u64,
+    /// Attempts that passed then and that a floor denies now, by floor: whatever the policy says of them.
+    pub by_floor: BTreeMap<Arc<str>, u64>,
 }
 
 /// One thing that the policy decides otherwise than it was decided.
@@ -56,14 +59,15 @@ impl Policy {
                 replay.not_of_rules += attempt.count;
                 continue;
             }
-            match (
-                attempt.outcome,
-                self.covers(&attempt.asked, attempt.address),
-            ) {
+            match (attempt.outcome, self.covers_attempt(attempt)) {
                 (Outcome::Allowed, Ok(_)) => replay.still_allowed += attempt.count,
                 (Outcome::Denied(_), Err(_)) => replay.still_denied += attempt.count,
                 (Outcome::Denied(reason), Ok(rule)) => {
                     count(&mut allowed, attempt, rule, reason);
+                }
+                (Outcome::Allowed, Err(denial)) if denial.floor => {
+                    let floor = replay.by_floor.entry(denial.policy.name).or_default();
+                    *floor += attempt.count;
                 }
                 (Outcome::Allowed, Err(denial)) => {
                     count(&mut denied, attempt, denial.rule, denial.reason);

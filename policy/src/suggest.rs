@@ -1,6 +1,7 @@
 //! The narrowest policy that covers what a sandbox tried, each rule with its evidence.
 //!
-//! Hosts and ports are never widened: an entry names what was asked for. Paths are, where a list of
+//! Hosts and ports are never widened: an entry names what was asked for, and a secret is granted to the requests
+//! that carried it. What a document says beside that (`suggest::carried`) is kept where one is replaced. Paths are, where a list of
 //! them would say less than a pattern (`suggest::paths`), and a remark says how many a pattern stands
 //! for. What cannot or should not be suggested (an address that is not public, a name of which only
 //! the port is missing) is told in words. The result is compiled and asked about every attempt again:
@@ -8,13 +9,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    net::IpAddr,
     sync::Arc,
 };
 
 use crate::{
     attempt::{Asked, Attempt},
-    draft::{Draft, DraftEntry, DraftRule, DraftTarget},
+    draft::{Draft, DraftEntry, DraftRule, DraftSecret, DraftTarget},
     host::{Host, Port},
     http_match::Method,
     intent::AppProtocol,
@@ -22,10 +22,12 @@ use crate::{
     special_purpose::{AddressClass, classify},
 };
 
+mod carried;
 mod paths;
 mod tried;
 
-use tried::Tried;
+pub use carried::InPlaceOf;
+use tried::{Place, Tried};
 
 /// How wide a suggested entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -47,7 +49,8 @@ pub struct Suggestion {
     pub notes: Vec<String>,
 }
 
-/// Writes the narrowest policy for `attempts`; what `base` allows already is left out of it.
+/// Writes the narrowest policy for `attempts`; what `base` allows already is left out of it. Of the document that it
+/// is to stand in place of it keeps what records do not tell.
 ///
 /// Attempts that were denied for a reason that no rule decides are left out as well.
 #[must_use]
@@ -55,39 +58,37 @@ pub fn suggest(
     name: &str,
     attempts: &[Attempt],
     base: Option<&Policy>,
+    instead: Option<InPlaceOf<'_>>,
     width: Width,
 ) -> Suggestion {
     let wanted = |attempt: &&Attempt| {
-        attempt.is_of_rules()
-            && base.is_none_or(|base| base.covers(&attempt.asked, attempt.address).is_err())
+        attempt.is_of_rules() && base.is_none_or(|base| base.covers_attempt(attempt).is_err())
     };
     let wanted: Vec<_> = attempts.iter().filter(wanted).collect();
     let mut notes = Vec::new();
-    let tried = tried::gather(&wanted, &mut notes);
-    let mut entries = Vec::new();
-    for ((host, port, protocol), tried) in &tried {
-        entries.push(entry(host, *port, *protocol, tried, width));
-    }
-    let entries = merge_ports(entries);
-    let draft = Draft {
+    let tried = tried::gather(&wanted, width, &mut notes);
+    let entries = tried
+        .iter()
+        .map(|(place, tried)| entry(place, tried, width));
+    let entries = merge_ports(entries.collect());
+    let mut draft = Draft {
         name: name.to_owned(),
         remarks: remarks(&wanted),
+        head: Vec::new(),
         entries,
     };
-    let asked = wanted
-        .iter()
-        .map(|attempt| (&attempt.asked, attempt.address));
-    let asked: BTreeSet<(&Asked, Option<IpAddr>)> = asked.collect();
+    if let Some(old) = instead {
+        carried::carry(old, &mut draft, &mut notes);
+    }
     let uncovered: BTreeSet<&Asked> = match Policy::compile(&draft.to_string(), name) {
         Ok(policy) => {
-            let uncovered = asked.into_iter();
-            let uncovered =
-                uncovered.filter(|(asked, address)| policy.covers(asked, *address).is_err());
-            uncovered.map(|(asked, _)| asked).collect()
+            let wanted = wanted.iter();
+            let uncovered = wanted.filter(|attempt| policy.covers_attempt(attempt).is_err());
+            uncovered.map(|attempt| &attempt.asked).collect()
         }
         Err(refused) => {
             notes.push(format!("the document does not compile: {refused}"));
-            asked.into_iter().map(|(asked, _)| asked).collect()
+            wanted.iter().map(|attempt| &attempt.asked).collect()
         }
     };
     let uncovered = uncovered.into_iter().cloned().collect();
@@ -115,21 +116,33 @@ fn remarks(wanted: &[&Attempt]) -> Vec<String> {
     ]
 }
 
-fn entry(
-    host: &Host,
-    port: Port,
-    protocol: Option<AppProtocol>,
-    tried: &Tried,
-    width: Width,
-) -> DraftEntry {
+fn entry(place: &Place, tried: &Tried, width: Width) -> DraftEntry {
+    let Place {
+        host,
+        port,
+        protocol,
+        secrets,
+    } = place;
     let mut entry = DraftEntry::new(DraftTarget::from(host));
-    entry.ports = vec![port];
-    entry.protocol = match (protocol, port) {
+    entry.ports = vec![*port];
+    entry.secrets = secrets
+        .iter()
+        .map(|name| DraftSecret {
+            name: name.to_string(),
+            places: Vec::new(),
+        })
+        .collect();
+    entry.protocol = match (*protocol, *port) {
+        // Only where it is written do secrets go in clear text.
+        (Some(AppProtocol::Http), _) if !secrets.is_empty() => Some(AppProtocol::Http.as_str()),
         (Some(AppProtocol::Https), Port::HTTPS) | (Some(AppProtocol::Http), Port::HTTP) => None,
         (protocol, _) => protocol.map(AppProtocol::as_str),
     };
     entry.remarks.push(tried.evidence());
     entry.remarks.extend(tried.remark.map(str::to_owned));
+    if !secrets.is_empty() {
+        entry.remarks.push(CARRIED.to_owned());
+    }
     if tried.requests.is_empty() || width == Width::Host {
         return entry;
     }
@@ -182,6 +195,7 @@ fn merge_ports(entries: Vec<DraftEntry>) -> Vec<DraftEntry> {
         let said = (
             entry.target.clone(),
             entry.protocol,
+            entry.secrets.clone(),
             entry.rules.is_some(),
             rules,
         );
@@ -232,6 +246,8 @@ fn widen(times: &mut Option<(Arc<str>, Arc<str>)>, time: &Arc<str>) {
         *last = Arc::clone(time);
     }
 }
+
+const CARRIED: &str = "these requests carried the secrets: `in` says where one may stand";
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use gig_policy::{Asked, Change, Reach, Replay, Suggestion, Width, suggest};
+use gig_policy::{Asked, Change, InPlaceOf, Reach, Replay, Suggestion, Width, suggest};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -32,7 +32,7 @@ pub(crate) struct Span {
     pub(crate) sandbox: Option<String>,
 }
 
-/// What a draft would do with recorded traffic.
+/// What a draft would do with recorded traffic. Limits take no part, nor does where in a request a secret stood.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Simulation {
     /// Records that were taken into account.
@@ -54,6 +54,16 @@ pub(crate) struct Simulation {
     pub(crate) still_denied: u64,
     /// Denied for a reason that no rule decides.
     pub(crate) not_decided_by_rules: u64,
+    /// Passed then and is denied now by a floor, whatever the draft says.
+    pub(crate) denied_by_floors: Vec<ByFloor>,
+}
+
+/// What a floor that is in force denies of what passed once.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ByFloor {
+    /// The floor.
+    pub(crate) policy: String,
+    pub(crate) count: u64,
 }
 
 /// One thing that a draft decides otherwise.
@@ -70,7 +80,8 @@ pub(crate) struct Differs {
     pub(crate) reason: String,
 }
 
-/// A draft for recorded traffic.
+/// A draft for recorded traffic. Of the policy's newest version it keeps what records do not tell: `deny`, `hold`,
+/// `limits`, and of rules for the same `expires`, `tls: passthrough` and where a secret may stand.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Suggested {
     /// Records that were taken into account.
@@ -167,6 +178,14 @@ impl Simulation {
             still_allowed: replay.still_allowed,
             still_denied: replay.still_denied,
             not_decided_by_rules: replay.not_of_rules,
+            denied_by_floors: replay
+                .by_floor
+                .into_iter()
+                .map(|(policy, count)| ByFloor {
+                    policy: policy.to_string(),
+                    count,
+                })
+                .collect(),
         }
     }
 
@@ -176,13 +195,21 @@ impl Simulation {
             0 => String::new(),
             count => format!(" ({count} more cannot be read by this gig)"),
         };
+        let by_floors = self.denied_by_floors.iter().map(|one| {
+            format!(
+                " {} passed then and are denied by the floor {} now, whatever this document says.",
+                one.count, one.policy
+            )
+        });
         format!(
-            "{} records{unread}. {} The same: {} allowed, {} denied; {} denied for a reason that no rule decides.",
+            "{} records{unread}. {} The same: {} allowed, {} denied; {} denied for a reason that no rule decides.{} \
+             {NO_PART}",
             self.records,
             self.covered,
             self.still_allowed,
             self.still_denied,
-            self.not_decided_by_rules
+            self.not_decided_by_rules,
+            by_floors.collect::<String>()
         )
     }
 }
@@ -263,7 +290,14 @@ pub(crate) async fn suggestion(
             draft,
             uncovered,
             notes,
-        } = suggest(&name, &attempts, None, width);
+        } = {
+            let kept = app.store.policy(&name, None).map_err(Problem::internal)?;
+            let instead = kept.as_ref().map(|kept| InPlaceOf {
+                document: &kept.document,
+                now: document::moment(app.clock.now()),
+            });
+            suggest(&name, &attempts, None, instead, width)
+        };
         Ok(Suggested {
             records,
             unreadable: read.unreadable,
@@ -328,9 +362,14 @@ fn both(mut one: Replay, other: Replay) -> Replay {
     one.still_allowed += other.still_allowed;
     one.still_denied += other.still_denied;
     one.not_of_rules += other.not_of_rules;
+    for (floor, count) in other.by_floor {
+        *one.by_floor.entry(floor).or_default() += count;
+    }
     one
 }
 
+/// What recorded traffic cannot tell of a document.
+pub(crate) const NO_PART: &str = "Limits take no part, nor does where in a request a secret stood.";
 /// A few sentences.
 const LONGEST_NOTE: usize = 400;
 /// As long as anybody keeps requests.

@@ -5,8 +5,9 @@
 //! beside a connection, nor a connection that was allowed beside a request. What was denied stays.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     net::IpAddr,
+    sync::Arc,
 };
 
 use gig_policy::{AppProtocol, Asked, Attempt, DenyReason, Fqdn, Host, Outcome, Port};
@@ -35,6 +36,7 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
     let mut unreadable = 0;
     let mut dialled: HashMap<Place<'_>, Dialled> = HashMap::new();
     let mut known: Vec<(&KeptAttempt, Asked, Outcome)> = Vec::new();
+    let mut carried: HashMap<(&str, Asked), BTreeSet<&str>> = HashMap::new();
     for one in kept {
         let (Some(outcome), what) = (outcome(&one.what), &one.what) else {
             unreadable += one.count;
@@ -50,6 +52,10 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
             continue;
         }
         match asked(what) {
+            Some(asked) if what.event == SECRET_USE => {
+                let names = carried.entry((&one.server, asked)).or_default();
+                names.extend(what.secrets.iter().map(String::as_str));
+            }
             Some(asked) => {
                 traffic.records += one.count;
                 known.push((one, asked, outcome));
@@ -78,10 +84,21 @@ pub fn of_kept(kept: &[KeptAttempt]) -> (Traffic, u64) {
         if is_told && outcome == Outcome::Allowed {
             continue;
         }
+        // Which of several that are alike carried it behind the head is not kept: each is taken to have.
+        let beside = carried.get(&(place.0, asked.clone())).into_iter().flatten();
+        let secrets = one
+            .what
+            .secrets
+            .iter()
+            .map(String::as_str)
+            .chain(beside.copied());
+        let secrets: BTreeSet<&str> = secrets.collect();
+        let secrets: Vec<Arc<str>> = secrets.into_iter().map(Into::into).collect();
         for (outcome, address, count) in parted(one.count, outcome, dialled.get_mut(&place)) {
             traffic.attempts.push(Attempt {
                 asked: asked.clone(),
                 address,
+                secrets: secrets.clone(),
                 outcome,
                 first: one.first.as_str().into(),
                 time: one.last.as_str().into(),
@@ -161,7 +178,7 @@ fn asked(what: &What) -> Option<Asked> {
     let port = what.port.and_then(Port::new);
     Some(match what.event.as_str() {
         "dns" => Asked::Name(Fqdn::parse(host).ok()?),
-        "request" => Asked::Request {
+        "request" | SECRET_USE => Asked::Request {
             host: Host::parse(host).ok()?,
             port: port?,
             protocol: protocol?,
@@ -191,6 +208,9 @@ fn outcome(what: &What) -> Option<Outcome> {
         _ => None,
     }
 }
+
+/// A secret went into what follows the head of a request.
+const SECRET_USE: &str = "secret.use";
 
 #[cfg(test)]
 mod tests {
@@ -246,6 +266,25 @@ mod tests {
             ]
         );
         assert_eq!(of_kept(&all).0.records, 18);
+    }
+
+    #[test]
+    fn a_request_carried_what_its_head_and_what_followed_carried() {
+        let mut head = kept("request", "allow", "a.example", Some("/x"));
+        head.what.secrets = vec!["HEAD".to_owned()];
+        let mut body = kept(SECRET_USE, "allow", "a.example", Some("/x"));
+        body.what.secrets = vec!["BODY".to_owned()];
+        let plain = kept("request", "allow", "a.example", Some("/y"));
+        let (traffic, unreadable) = of_kept(&[body, head, plain]);
+        let secrets = |at: usize| traffic.attempts[at].secrets.join(" ");
+        assert_eq!(
+            (secrets(0).as_str(), secrets(1).as_str()),
+            ("BODY HEAD", "")
+        );
+        assert_eq!(
+            (traffic.attempts.len(), traffic.records, unreadable),
+            (2, 6, 0)
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Counting some records: pure, and bounded by how many they are.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use gig_policy::special_purpose::{AddressClass, classify};
 use sha2::{Digest, Sha256};
@@ -95,7 +95,7 @@ impl Tally {
     }
 
     fn count(&mut self, row: &Row, key: i64, each: i64) {
-        let Some((class, verdict)) = decided(row) else {
+        let Some((class, verdict)) = decided(row).or_else(|| carried(row)) else {
             return;
         };
         let (Some(day), Some(hour)) = (row.time.get(..10), row.time.get(..13)) else {
@@ -105,7 +105,7 @@ impl Tally {
         let server = server.unwrap_or_default();
         let stands_for = counted(&row.findings);
         let times = i64::try_from(stands_for.unwrap_or(1)).unwrap_or(i64::MAX) * each;
-        if row.event != "response" {
+        if row.event != "response" && row.event != SECRET_USE {
             let hour = Hour {
                 hour: hour.to_owned(),
                 server: server.clone(),
@@ -246,7 +246,7 @@ pub(crate) fn widen((first, last): (&mut String, &mut String), (from, to): (&str
 /// What a record has in common with others that are alike; `None` where it tells of no attempt.
 #[must_use]
 pub fn what(row: &Row) -> Option<What> {
-    decided(row)?;
+    let (_, verdict) = decided(row).or_else(|| carried(row))?;
     if row.host.is_none() && counted(&row.findings).is_some() {
         return None;
     }
@@ -260,7 +260,7 @@ pub fn what(row: &Row) -> Option<What> {
     let request = |text: &Option<String>| text.clone().filter(|_| !is_response);
     Some(What {
         event: row.event.clone(),
-        verdict: row.verdict.clone()?,
+        verdict: verdict.to_owned(),
         reason: row.reason.clone(),
         policy: row.policy.clone(),
         profile: row.profile.clone(),
@@ -271,7 +271,22 @@ pub fn what(row: &Row) -> Option<What> {
         path: request(&row.path),
         address,
         held: row.findings.iter().any(|one| one == "held"),
+        secrets: secrets(row),
     })
+}
+
+/// What came of a request names what its record and `secret.use` told before.
+fn secrets(row: &Row) -> Vec<String> {
+    let tells = matches!(row.event.as_str(), "request" | SECRET_USE);
+    let names = row.secrets.iter().filter(|_| tells).cloned();
+    let names: BTreeSet<String> = names.collect();
+    names.into_iter().collect()
+}
+
+/// A secret went into what follows the head of a request, which was let go: it is told with that one.
+fn carried(row: &Row) -> Option<(&'static str, &'static str)> {
+    let tells = row.event == SECRET_USE && row.host.is_some() && is_dated(row);
+    tells.then_some((Class::Request.as_str(), "allow"))
 }
 
 /// How long it is kept, and the verdict; `None` where nothing was decided.
@@ -286,9 +301,15 @@ fn decided(row: &Row) -> Option<(&'static str, &'static str)> {
     let verdict = known
         .into_iter()
         .find(|word| row.verdict.as_deref() == Some(word))?;
-    let sound = row.time.is_ascii() && !row.time.contains(char::is_control);
-    sound.then_some((class.as_str(), verdict))
+    is_dated(row).then_some((class.as_str(), verdict))
 }
+
+fn is_dated(row: &Row) -> bool {
+    row.time.is_ascii() && !row.time.contains(char::is_control)
+}
+
+/// As records have it.
+const SECRET_USE: &str = "secret.use";
 
 /// Longer ones are no names, and a database need not take every character.
 fn is_name(text: &str) -> bool {

@@ -21,6 +21,7 @@ fn request(method: &str, url: &str, outcome: Outcome, time: &str) -> Attempt {
             path: format!("/{path}").into(),
         },
         address: None,
+        secrets: Vec::new(),
         outcome,
         first: time.into(),
         time: time.into(),
@@ -141,4 +142,53 @@ fn what_was_tried_often_is_one_change_and_counts_as_often() {
     assert_eq!((&*change.first, &*change.last), ("1", "5"));
     let open = policy("egress:\n  - {host: a.example.com}\n").replay([&often]);
     assert_eq!(open.still_allowed, 2000);
+}
+
+fn carrying(secret: &str, url: &str) -> Attempt {
+    Attempt {
+        secrets: vec![secret.into()],
+        ..request("GET", url, Outcome::Allowed, "1")
+    }
+}
+
+#[test]
+fn a_draft_that_merely_grants_a_secret_no_more_denies_what_carried_it() {
+    let attempt = carrying("TOK", "api.example.com/a");
+    let with = policy("egress:\n  - {host: api.example.com, secrets: [OTHER, TOK]}\n");
+    assert_eq!(with.replay([&attempt]).still_allowed, 1);
+    for without in [
+        "egress:\n  - {host: api.example.com}\n",
+        "egress:\n  - {host: api.example.com, secrets: [OTHER]}\n",
+        "egress:\n  - {host: api.example.com, tls: passthrough}\n",
+    ] {
+        let replay = policy(without).replay([&attempt]);
+        let [denied] = replay.newly_denied.as_slice() else {
+            panic!("{without}: {replay:?}");
+        };
+        assert_eq!(denied.reason, DenyReason::SecretMisuse);
+        assert_eq!(denied.rule.as_ref().unwrap().to_string(), "egress[0]");
+    }
+}
+
+#[test]
+fn what_a_floor_denies_already_is_not_the_drafts_doing() {
+    let floor = Policy::compile(
+        "version: 1\nname: company\negress:\n  - {host: a.example.com}\n",
+        "f",
+    )
+    .unwrap();
+    let draft = policy("egress:\n  - {host: b.example.com}\n").under(vec![floor]);
+    let attempts = ["a.example.com/x", "b.example.com/x", "c.example.com/x"];
+    let attempts = attempts.map(|url| request("GET", url, Outcome::Allowed, "1"));
+    let replay = draft.replay(&attempts);
+    let denied: Vec<_> = replay
+        .newly_denied
+        .iter()
+        .map(|one| one.asked.host().to_string())
+        .collect();
+    assert_eq!(denied, ["a.example.com"]);
+    assert_eq!(
+        replay.by_floor.into_iter().collect::<Vec<_>>(),
+        [("company".into(), 2)]
+    );
 }

@@ -26,6 +26,7 @@ fn request(method: &str, name: &str, port: u16, path: &str) -> Attempt {
             path: path.into(),
         },
         address: None,
+        secrets: Vec::new(),
         outcome: DENIED,
         first: "2026-01-02T03:04:05.000000Z".into(),
         time: "2026-01-02T03:04:05.000000Z".into(),
@@ -41,6 +42,7 @@ fn connection(name: &str, port: u16, protocol: Option<AppProtocol>) -> Attempt {
             protocol,
         },
         address: None,
+        secrets: Vec::new(),
         outcome: DENIED,
         first: "2026-01-02T03:04:05.000000Z".into(),
         time: "2026-01-02T03:04:05.000000Z".into(),
@@ -49,7 +51,7 @@ fn connection(name: &str, port: u16, protocol: Option<AppProtocol>) -> Attempt {
 }
 
 fn document(attempts: &[Attempt]) -> String {
-    let suggestion = suggest("s", attempts, None, Width::Path);
+    let suggestion = suggest("s", attempts, None, None, Width::Path);
     assert_eq!(suggestion.uncovered, [], "{}", suggestion.draft);
     let document = suggestion.draft.to_string();
     let kept = document
@@ -88,6 +90,100 @@ fn what_was_asked_for_and_nothing_more() {
     assert_eq!(document(&attempts), expected);
 }
 
+fn with_secret(secret: &str, mut attempt: Attempt) -> Attempt {
+    attempt.secrets = vec![secret.into()];
+    attempt.outcome = Outcome::Allowed;
+    attempt
+}
+
+#[test]
+fn a_secret_is_granted_to_the_requests_that_carried_it() {
+    let attempts = [
+        request("GET", "api.example.com", 443, "/open"),
+        request("POST", "api.example.com", 443, "/items"),
+        with_secret("TOK", request("POST", "api.example.com", 443, "/items")),
+        connection("api.example.com", 443, Some(AppProtocol::Https)),
+        with_secret("KEY", request("GET", "plain.example.com", 80, "/")),
+        connection("only.example.com", 443, None),
+        with_secret("TOK", request("GET", "only.example.com", 443, "/x")),
+    ];
+    let expected = "version: 1\n\
+        name: \"s\"\n\
+        mode: enforce\n\
+        egress:\n\
+        \x20 - host: api.example.com\n\
+        \x20   ports: [443]\n\
+        \x20   rules:\n\
+        \x20     - {methods: [GET], paths: [/open]}\n\
+        \x20 - host: api.example.com\n\
+        \x20   ports: [443]\n\
+        \x20   secrets: [\"TOK\"]\n\
+        \x20   rules:\n\
+        \x20     - {methods: [POST], paths: [/items]}\n\
+        \x20 - host: only.example.com\n\
+        \x20   ports: [443]\n\
+        \x20   secrets: [\"TOK\"]\n\
+        \x20   rules:\n\
+        \x20     - {methods: [GET], paths: [/x]}\n\
+        \x20 - host: plain.example.com\n\
+        \x20   ports: [80]\n\
+        \x20   protocol: http\n\
+        \x20   secrets: [\"KEY\"]\n\
+        \x20   rules:\n\
+        \x20     - {methods: [GET], paths: [/]}\n";
+    assert_eq!(document(&attempts), expected);
+    let wide = suggest("s", &attempts, None, None, Width::Host);
+    assert_eq!(wide.uncovered, [], "{}", wide.draft);
+    assert_eq!(wide.draft.entries.len(), 3, "{}", wide.draft);
+    // What the base allows without the secret is not allowed with it.
+    let base = Policy::compile("version: 1\negress:\n  - {host: only.example.com}\n", "b").unwrap();
+    let beside = suggest("s", &attempts[6..], Some(&base), None, Width::Path);
+    assert_eq!(beside.draft.entries.len(), 1, "{}", beside.draft);
+}
+
+#[test]
+fn what_the_document_says_beside_hosts_and_requests_is_carried_over() {
+    let old = "version: 1\nname: s\ndeny: reset\nlimits:\n  requests_per_minute: 60\n  request_body: 5MB\n\
+        egress:\n\
+        \x20 - host: \"*.example.com\"\n    expires: 2030-01-02T00:00:00Z\n\
+        \x20   secrets: [{name: TOK, in: [\"header:authorization\"]}]\n\
+        \x20 - {host: gone.example.com, expires: 2020-01-02T00:00:00Z}\n\
+        \x20 - {host: pinned.example.org, tls: passthrough}\n\
+        \x20 - {host: mixed.example.net, expires: 2030-01-02T00:00:00Z}\n\
+        \x20 - {host: \"*.example.net\"}\n";
+    let attempts = [
+        with_secret("TOK", request("GET", "api.example.com", 443, "/")),
+        request("GET", "gone.example.com", 443, "/"),
+        connection("pinned.example.org", 443, Some(AppProtocol::Https)),
+        request("GET", "mixed.example.net", 443, "/"),
+        request("GET", "new.example.edu", 443, "/"),
+    ];
+    let instead = InPlaceOf {
+        document: old,
+        now: crate::Moment::from_unix(1_800_000_000),
+    };
+    let made = suggest("s", &attempts, None, Some(instead), Width::Path);
+    assert_eq!(made.uncovered, [], "{}", made.draft);
+    let text = made.draft.to_string();
+    for part in [
+        "mode: enforce\ndeny: reset\nlimits:\n  requests_per_minute: 60\n  request_body: 5MB\negress:",
+        "secrets: [{name: \"TOK\", in: [\"header:authorization\"]}]\n    expires: 2030-01-02T00:00:00Z\n",
+        "- host: pinned.example.org\n    ports: [443]\n    tls: passthrough\n",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    // That of `*.example.com` holds for `gone.example.com`, whose own has ended.
+    assert_eq!(text.matches("expires:").count(), 2, "{text}");
+    assert!(
+        made.notes
+            .iter()
+            .any(|note| note.contains("mixed.example.net: one of the rules")),
+        "{:?}",
+        made.notes
+    );
+    assert_eq!(made.notes.len(), 1, "{:?}", made.notes);
+}
+
 #[test]
 fn identifiers_become_wildcards_and_names_stay() {
     let paths = [
@@ -106,7 +202,7 @@ fn identifiers_become_wildcards_and_names_stay() {
         text.contains("paths: [/teams/x, /teams/y, \"/users/*/a\"]"),
         "{text}"
     );
-    let suggestion = suggest("s", &attempts, None, Width::Path);
+    let suggestion = suggest("s", &attempts, None, None, Width::Path);
     let text = suggestion.draft.to_string();
     assert!(
         text.contains("# /users/\\u{2a}/a stands for 3 paths")
@@ -147,9 +243,9 @@ fn what_the_base_allows_is_left_out() {
         request("GET", "a.example.com", 443, "/"),
         request("GET", "b.example.com", 443, "/"),
     ];
-    let suggestion = suggest("s", &attempts, Some(&base), Width::Path);
+    let suggestion = suggest("s", &attempts, Some(&base), None, Width::Path);
     assert_eq!(suggestion.draft.entries.len(), 1);
-    let nothing = suggest("s", &attempts[..1], Some(&base), Width::Path);
+    let nothing = suggest("s", &attempts[..1], Some(&base), None, Width::Path);
     assert!(nothing.draft.to_string().contains("egress: []"));
 }
 
@@ -160,7 +256,7 @@ fn addresses_that_are_not_public_are_told_and_not_suggested() {
         connection("10.0.0.1", 443, None),
         connection("9.9.9.9", 53, Some(AppProtocol::Tcp)),
     ];
-    let suggestion = suggest("s", &attempts, None, Width::Path);
+    let suggestion = suggest("s", &attempts, None, None, Width::Path);
     assert_eq!(suggestion.draft.entries.len(), 1);
     assert_eq!(suggestion.uncovered.len(), 2);
     assert_eq!(suggestion.notes.len(), 2, "{:?}", suggestion.notes);
@@ -171,7 +267,7 @@ fn a_name_at_an_address_that_is_not_public_is_told_and_not_suggested() {
     let mut inside = request("GET", "db.example.com", 443, "/x");
     inside.address = Some([10, 1, 2, 3].into());
     inside.outcome = Outcome::Denied(DenyReason::PrivateAddress);
-    let suggestion = suggest("s", &[inside], None, Width::Path);
+    let suggestion = suggest("s", &[inside], None, None, Width::Path);
     assert!(suggestion.draft.entries.is_empty(), "{}", suggestion.draft);
     assert_eq!(suggestion.uncovered.len(), 1);
     assert!(
@@ -188,7 +284,7 @@ fn many_hosts_and_every_port_are_suggested_in_one_pass() {
         .map(|n| request("GET", &format!("h{n}.example.com"), 443, "/"))
         .collect();
     attempts.extend((1..=u16::MAX).map(|port| request("GET", "many.example.com", port, "/")));
-    let suggestion = suggest("s", &attempts, None, Width::Path);
+    let suggestion = suggest("s", &attempts, None, None, Width::Path);
     assert_eq!(suggestion.uncovered, []);
     // What ports 80 and 443 speak needs no word; all others are one entry.
     assert_eq!(suggestion.draft.entries.len(), 20_000 + 2);
@@ -199,13 +295,14 @@ fn what_is_guessed_is_said() {
     let name = Attempt {
         asked: Asked::Name(crate::Fqdn::parse("n.example.com").unwrap()),
         address: None,
+        secrets: Vec::new(),
         outcome: DENIED,
         first: "t".into(),
         time: "t".into(),
         count: 1,
     };
     let unseen = connection("c.example.com", 9000, None);
-    let suggestion = suggest("s", &[name, unseen], None, Width::Path);
+    let suggestion = suggest("s", &[name, unseen], None, None, Width::Path);
     let text = suggestion.draft.to_string();
     assert_eq!(suggestion.uncovered, []);
     assert!(
@@ -217,7 +314,9 @@ fn what_is_guessed_is_said() {
 #[test]
 fn width_host_allows_every_request_there() {
     let attempts = [request("GET", "a.example.com", 443, "/x")];
-    let text = suggest("s", &attempts, None, Width::Host).draft.to_string();
+    let text = suggest("s", &attempts, None, None, Width::Host)
+        .draft
+        .to_string();
     assert!(!text.contains("rules"), "{text}");
 }
 
@@ -228,7 +327,7 @@ fn what_no_document_can_say_is_told() {
         request("GET", "a.example.com", 443, "/long...(5 octets cut)"),
         request("GET", "a.example.com", 443, "/*/a*"),
     ];
-    let suggestion = suggest("s", &attempts, None, Width::Path);
+    let suggestion = suggest("s", &attempts, None, None, Width::Path);
     assert_eq!(suggestion.uncovered.len(), 3);
     assert_eq!(suggestion.notes.len(), 3, "{:?}", suggestion.notes);
     assert!(suggestion.draft.entries.is_empty(), "{}", suggestion.draft);
@@ -248,7 +347,7 @@ proptest! {
             if path.as_str().contains('*') { continue }
             attempts.push(request(method, "a.example.com", port, path.as_str()));
         }
-        let suggestion = suggest("s", &attempts, None, Width::Path);
+        let suggestion = suggest("s", &attempts, None, None, Width::Path);
         prop_assert_eq!(&suggestion.uncovered, &Vec::new(), "{}", suggestion.draft);
         // And no other host, method or port.
         let policy = Policy::compile(&suggestion.draft.to_string(), "s").unwrap();

@@ -1,11 +1,11 @@
-//! What was tried, gathered by host, port and protocol.
+//! What was tried, gathered by host, port, protocol and the secrets that it carried.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
-use super::{not_public, plural, widen};
+use super::{Width, not_public, plural, widen};
 use crate::{
     attempt::{Asked, Attempt},
     host::{Host, Port},
@@ -13,7 +13,7 @@ use crate::{
     intent::AppProtocol,
 };
 
-/// All attempts at one host, port and protocol.
+/// All attempts at one place.
 #[derive(Debug, Default)]
 pub(super) struct Tried {
     /// By path, then by method.
@@ -52,10 +52,22 @@ impl Tried {
 }
 
 /// What an entry speaks of.
-pub(super) type Place = (Host, Port, Option<AppProtocol>);
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) host: Host,
+    pub(super) port: Port,
+    pub(super) protocol: Option<AppProtocol>,
+    /// What the same request carried, at one time or another.
+    pub(super) secrets: BTreeSet<Arc<str>>,
+}
 
 /// Gathers attempts; what is left out is told in `notes`, once each.
-pub(super) fn gather(attempts: &[&Attempt], notes: &mut Vec<String>) -> BTreeMap<Place, Tried> {
+pub(super) fn gather(
+    attempts: &[&Attempt],
+    width: Width,
+    notes: &mut Vec<String>,
+) -> BTreeMap<Place, Tried> {
+    let carried = carried(attempts, width);
     let mut places: BTreeMap<Place, Tried> = BTreeMap::new();
     let mut told = BTreeSet::new();
     let mut left_out: BTreeMap<String, u64> = BTreeMap::new();
@@ -69,7 +81,10 @@ pub(super) fn gather(attempts: &[&Attempt], notes: &mut Vec<String>) -> BTreeMap
             *left_out.entry(why).or_default() += attempt.count;
             continue;
         }
-        let place = place(&attempt.asked, host);
+        let mut place = place(&attempt.asked, host);
+        if let Some(secrets) = carried.get(&key(attempt, width)) {
+            place.secrets.clone_from(secrets);
+        }
         let tried = places.entry(place).or_default();
         widen(&mut tried.times, &attempt.first);
         widen(&mut tried.times, &attempt.time);
@@ -102,22 +117,64 @@ pub(super) fn gather(attempts: &[&Attempt], notes: &mut Vec<String>) -> BTreeMap
     places
 }
 
+/// The secrets of each request, or of all to a host where an entry is as wide as that.
+fn carried(attempts: &[&Attempt], width: Width) -> HashMap<Asked, BTreeSet<Arc<str>>> {
+    let mut carried: HashMap<Asked, BTreeSet<Arc<str>>> = HashMap::new();
+    for attempt in attempts
+        .iter()
+        .filter(|attempt| !attempt.secrets.is_empty())
+    {
+        let secrets = carried.entry(key(attempt, width)).or_default();
+        secrets.extend(attempt.secrets.iter().cloned());
+    }
+    carried
+}
+
+fn key(attempt: &Attempt, width: Width) -> Asked {
+    match (&attempt.asked, width) {
+        (
+            Asked::Request {
+                host,
+                port,
+                protocol,
+                ..
+            },
+            Width::Host,
+        ) => Asked::Connection {
+            host: host.clone(),
+            port: *port,
+            protocol: Some(*protocol),
+        },
+        (asked, _) => asked.clone(),
+    }
+}
+
 fn place(asked: &Asked, host: Host) -> Place {
+    let (port, protocol) = spoken(asked);
+    Place {
+        host,
+        port,
+        protocol,
+        secrets: BTreeSet::new(),
+    }
+}
+
+const fn spoken(asked: &Asked) -> (Port, Option<AppProtocol>) {
     match asked {
-        Asked::Name(_) => (host, Port::HTTPS, Some(AppProtocol::Https)),
+        Asked::Name(_) => (Port::HTTPS, Some(AppProtocol::Https)),
         // What is spoken at a well-known port is known before it was seen.
         Asked::Connection {
             port: Port::HTTPS,
             protocol: None,
             ..
-        } => (host, Port::HTTPS, Some(AppProtocol::Https)),
+        } => (Port::HTTPS, Some(AppProtocol::Https)),
         Asked::Connection {
             port: Port::HTTP,
             protocol: None,
             ..
-        } => (host, Port::HTTP, Some(AppProtocol::Http)),
-        Asked::Connection { port, protocol, .. } => (host, *port, *protocol),
-        Asked::Request { port, protocol, .. } => (host, *port, Some(*protocol)),
+        } => (Port::HTTP, Some(AppProtocol::Http)),
+        Asked::Connection { port, protocol, .. } => (*port, *protocol),
+        Asked::Request { port, protocol, .. } => (*port, Some(*protocol)),
     }
 }
 
@@ -143,15 +200,28 @@ fn unspeakable(asked: &Asked) -> Option<String> {
 /// connection is known, a connection of unknown protocol where the protocol was seen later. Requests
 /// explain the connections that carried them.
 fn settle(places: &mut BTreeMap<Place, Tried>) {
+    explain_by_requests(places);
     let mut at_host: HashMap<Host, usize> = HashMap::new();
     let mut seen: HashMap<(Host, Port), Seen> = HashMap::new();
-    for (host, port, protocol) in places.keys() {
+    for Place {
+        host,
+        port,
+        protocol,
+        ..
+    } in places.keys()
+    {
         *at_host.entry(host.clone()).or_default() += 1;
         let seen = seen.entry((host.clone(), *port)).or_default();
         seen.something |= protocol.is_some();
         seen.http |= is_http(*protocol);
     }
-    places.retain(|(host, port, protocol), tried| {
+    places.retain(|place, tried| {
+        let Place {
+            host,
+            port,
+            protocol,
+            ..
+        } = place;
         let named_only = tried.requests.is_empty() && tried.bare == 0;
         if named_only && at_host.get(host).is_some_and(|count| *count > 1) {
             return false;
@@ -170,6 +240,36 @@ fn settle(places: &mut BTreeMap<Place, Tried>) {
             tried.remark = None;
         } else if tried.bare > 0 && tried.remark == Some(GUESSED_PORT) {
             tried.remark = Some(UNSEEN_REQUEST);
+        }
+    }
+}
+
+/// A connection or a name of which no request is known is told beside the requests of its place, if only some that
+/// carried secrets are known: an entry of its own would allow every request.
+fn explain_by_requests(places: &mut BTreeMap<Place, Tried>) {
+    let known = places.iter();
+    let alone = known.filter(|(place, tried)| {
+        place.secrets.is_empty() && tried.requests.is_empty() && place.protocol.is_some()
+    });
+    let alone: Vec<Place> = alone.map(|(place, _)| place.clone()).collect();
+    for place in alone {
+        let beside = |other: &&Place| {
+            let (host, port) = (&other.host, other.port);
+            !other.secrets.is_empty()
+                && (host, port, other.protocol) == (&place.host, place.port, place.protocol)
+        };
+        let Some(other) = places.keys().find(beside).cloned() else {
+            continue;
+        };
+        if let Some(bare) = places.remove(&place)
+            && let Some(tried) = places.get_mut(&other)
+        {
+            tried.bare += bare.bare;
+            tried.names += bare.names;
+            if let Some((first, last)) = &bare.times {
+                widen(&mut tried.times, first);
+                widen(&mut tried.times, last);
+            }
         }
     }
 }

@@ -302,7 +302,7 @@ const DATE: usize = 10;
 /// For the records of the span; of these servers, where they all have names.
 fn query(span: &Span, since: &str, servers: Option<&[(String, u64)]>) -> Query {
     let list = |one: &Option<String>| one.iter().cloned().collect::<Vec<_>>();
-    let events = ["dns", "connect", "request", "response"];
+    let events = ["dns", "connect", "request", "response", "secret.use"];
     let mut server = list(&span.server);
     if let Some(servers) = servers
         && servers.iter().all(|(name, _)| !name.is_empty())

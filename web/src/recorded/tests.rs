@@ -177,7 +177,8 @@ async fn what_a_floor_denies_is_simulated_as_denied() {
     let floor = Make::SavePolicy {
         name: "company".parse().unwrap(),
         expected: None,
-        document: "version: 1\negress:\n  - host: api.example.com\n".to_owned(),
+        document: "version: 1\nlimits: {connections: 7}\negress:\n  - host: api.example.com\n"
+            .to_owned(),
         reason: String::new(),
         secrets: crate::store::Vouched::Freely,
     };
@@ -203,6 +204,14 @@ async fn what_a_floor_denies_is_simulated_as_denied() {
         entry.reason = Some(DenyReason::HostNotAllowed);
         recorder.record(entry).await.unwrap();
     }
+    let mut carrying = Entry::new(Event::Request);
+    (carrying.server, carrying.profile) = (Some("mail".into()), Some("ana".into()));
+    (carrying.host, carrying.port) = (Some("new.example".into()), Some(443));
+    carrying.protocol = Some("https".into());
+    (carrying.method, carrying.path) = (Some("GET".into()), Some("/carrying".into()));
+    (carrying.policy, carrying.verdict) = (Some("q".into()), Some(VerdictWord::Allow));
+    carrying.secrets = vec!["TOK".into()];
+    recorder.record(carrying).await.unwrap();
     drop(recorder);
     owner.close(std::time::Duration::from_secs(5));
     let draft = "version: 1\negress:\n  - host: new.example\n";
@@ -238,4 +247,31 @@ async fn what_a_floor_denies_is_simulated_as_denied() {
     // The floor itself, drafted anew.
     let docs = vec!["GET https://new.example:443/docs".to_owned()];
     assert_eq!(of("company", None).await, (docs, 0));
+    // A draft that grants a secret no more denies what carried it.
+    let of_policy = |name: &str| Span {
+        days: 7,
+        policy: Some(name.to_owned()),
+        server: None,
+        sandbox: None,
+    };
+    let made = simulate(&lab.app, "q".to_owned(), draft.to_owned(), of_policy("q"))
+        .await
+        .unwrap();
+    assert_eq!(made.newly_denied_total, 1, "{made:?}");
+    assert_eq!(made.newly_denied[0].reason, "secret_misuse");
+    let made = suggestion(&lab.app, "q".to_owned(), Breadth::Path, of_policy("q"));
+    let made = made.await.unwrap();
+    assert!(made.document.contains("secrets: [\"TOK\"]"), "{made:?}");
+    // What it replaces says more than records do.
+    let made = suggestion(
+        &lab.app,
+        "company".to_owned(),
+        Breadth::Path,
+        of_policy("company"),
+    );
+    let made = made.await.unwrap();
+    assert!(
+        made.document.contains("limits:\n  connections: 7\n"),
+        "{made:?}"
+    );
 }

@@ -62,7 +62,8 @@ fn told(replay: &Replay) -> String {
     part("newly allowed", &replay.newly_allowed, "allowed by ");
     part("newly denied", &replay.newly_denied, "nearest: ");
     text += &format!(
-        "the same: {} allowed, {} denied; {} denied for a reason that no rule decides",
+        "the same: {} allowed, {} denied; {} denied for a reason that no rule decides\nlimits take no part, nor does where \
+         in a request a secret stood; one that an option of `gig run` bound counts as one that the document must grant",
         replay.still_allowed, replay.still_denied, replay.not_of_rules
     );
     text
@@ -102,7 +103,7 @@ pub(crate) fn suggest_policy(args: &PolicySuggestArgs) -> anyhow::Result<ExitSta
         WidthArg::Path => Width::Path,
         WidthArg::Host => Width::Host,
     };
-    let suggestion = suggest(&args.name, &traffic.attempts, base.as_ref(), width);
+    let suggestion = suggest(&args.name, &traffic.attempts, base.as_ref(), None, width);
     let Suggestion {
         draft,
         uncovered,
