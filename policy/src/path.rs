@@ -30,7 +30,7 @@ pub enum NormalisePathError {
     #[error("a percent sign is not followed by two hexadecimal digits")]
     BadEscape,
     /// A control character or a space, plain or encoded.
-    #[error("a request path must not hold control characters")]
+    #[error("a request path must not hold a blank (write %20) or a control character")]
     Control,
     /// `?` or `#`.
     #[error("a request path must not hold a query or a fragment")]

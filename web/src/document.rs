@@ -94,6 +94,19 @@ pub(crate) fn check(name: &str, document: &str) -> Checked {
     }
 }
 
+/// Checks a document by whatever name it calls itself.
+pub(crate) fn check_unnamed(document: &str) -> Checked {
+    let named = Policy::compile(document, UNNAMED);
+    let name = named.map_or_else(
+        |_| UNNAMED.to_owned(),
+        |policy| policy.reference().name.to_string(),
+    );
+    check(&name, document)
+}
+
+/// What no document is called that calls itself nothing.
+const UNNAMED: &str = "draft";
+
 /// A line that ends in a carriage return alone ends for a parser and for no editor: what people look at is
 /// not what is compiled.
 fn returned(document: &str) -> Option<Problem> {
@@ -134,6 +147,18 @@ mod tests {
         assert_eq!(of("# A.\nversion: 1\nname: q\n"), (3, 7));
         assert_eq!(of("{\"version\": 1, \"name\": \"q\"}"), (1, 1));
         assert!(compile("p", 1, "version: 1\nname: p\n", None).is_ok());
+    }
+
+    #[test]
+    fn a_document_without_another_name_is_what_it_calls_itself() {
+        for document in [
+            "version: 1\nname: web\negress: []\n",
+            "version: 1\negress: []\n",
+        ] {
+            let problems = check_unnamed(document).problems;
+            assert!(problems.is_empty(), "{problems:?}");
+        }
+        assert!(!check_unnamed("version: 2\nname: web\n").problems.is_empty());
     }
 
     #[test]

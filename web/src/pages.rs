@@ -31,9 +31,11 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::{
-    http::{StatusCode, header},
+    extract::{FromRequestParts, Query},
+    http::{StatusCode, header, request::Parts},
     response::{Html, IntoResponse, Redirect, Response},
 };
+use serde::de::DeserializeOwned;
 
 use crate::{
     api_error::Problem,
@@ -137,6 +139,25 @@ impl<T: Into<Problem>> From<T> for PageProblem {
 impl IntoResponse for PageProblem {
     fn into_response(self) -> Response {
         problem(&self.0)
+    }
+}
+
+/// The query of a page's address; what it cannot be is told on a page.
+pub(crate) struct InAddress<T>(T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for InAddress<T> {
+    type Rejection = PageProblem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PageProblem> {
+        let read = Query::<T>::from_request_parts(parts, state).await;
+        read.map(|Query(asked)| Self(asked)).map_err(|rejection| {
+            let why = rejection.body_text();
+            let why = why.rsplit("query string: ").next().unwrap_or_default();
+            let words = format!(
+                "this page's address says after the `?` what the page does not take: {why}"
+            );
+            PageProblem::from(Problem::invalid(words))
+        })
     }
 }
 

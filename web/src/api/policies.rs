@@ -37,6 +37,7 @@ use crate::{
     auth::Caller,
     role::Permission,
     store::{ChangeError, PolicyHead, PolicyVersion},
+    document,
 };
 
 /// A version, as listed.
@@ -79,9 +80,9 @@ pub(crate) struct RollBack {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Draft {
-    /// What it is to be called.
-    #[serde(default = "unnamed")]
-    name: String,
+    /// What it is to be called; absent: whatever it calls itself.
+    #[serde(default)]
+    name: Option<String>,
     document: String,
 }
 
@@ -284,7 +285,14 @@ pub(crate) async fn check(
     Body(draft): Body<Draft>,
 ) -> Result<Json<DraftAnswer>, Problem> {
     caller.require(Permission::EditPolicies)?;
-    let checked = checked(&app, draft.name, draft.document).await?;
+    let named = draft.name.filter(|name| !name.trim().is_empty());
+    let checked = match named {
+        Some(name) => checked(&app, name, draft.document).await?,
+        None => {
+            let text = draft.document;
+            app.aside(move || document::check_unnamed(&text)).await?
+        }
+    };
     Ok(Json(DraftAnswer {
         valid: checked.problems.is_empty(),
         problems: checked.problems,
@@ -300,13 +308,23 @@ pub(crate) async fn version_of(
     version: Option<u64>,
 ) -> Result<PolicyVersion, Problem> {
     caller.require(Permission::Look)?;
-    // Beyond what the store counts to.
-    if version.is_some_and(|version| i64::try_from(version).is_err()) {
-        return Err(Problem::missing("policy", &name));
+    // Not one beyond what the store counts to.
+    let counted = version.is_none_or(|version| i64::try_from(version).is_ok());
+    if counted {
+        let wanted = name.clone();
+        let kept = app.ask(move |store| store.policy(&wanted, version)).await?;
+        if let Some(kept) = kept {
+            return Ok(kept);
+        }
     }
     let wanted = name.clone();
-    let kept = app.ask(move |store| store.policy(&wanted, version)).await?;
-    kept.ok_or_else(|| Problem::missing("policy", &name))
+    let any = app
+        .ask(move |store| store.versions(&wanted, None, 1))
+        .await?;
+    Err(match version.filter(|_| !any.is_empty()) {
+        Some(version) => Problem::missing("version", &format!("{version} of policy {name}")),
+        None => Problem::missing("policy", &name),
+    })
 }
 
 /// Which version a change is built on, 0 for a new policy, `None` where nothing is said; refuses what is
@@ -338,8 +356,4 @@ async fn current(app: &App, name: &str) -> Result<u64, Problem> {
 
 fn tag(version: u64) -> String {
     format!("\"{version}\"")
-}
-
-fn unnamed() -> String {
-    "draft".to_owned()
 }

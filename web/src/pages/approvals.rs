@@ -6,14 +6,14 @@ use std::sync::Arc;
 use askama::Template;
 use axum::{
     Form,
-    extract::{Path, Query, State},
+    extract::{Path, State},
     http::StatusCode,
     response::Response,
 };
 use serde::Deserialize;
 
 use super::{
-    Answer, Frame,
+    Answer, Frame, InAddress,
     policies::{DiffLine, compared, in_force_for},
     shown, shown_as, to,
 };
@@ -128,7 +128,7 @@ fn words(draft: &Draft) -> String {
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Query(asked): Query<Asked>,
+    InAddress(asked): InAddress<Asked>,
 ) -> Answer {
     overview(&app, &caller, asked.before, None).await
 }

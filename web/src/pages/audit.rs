@@ -5,14 +5,14 @@ use std::sync::Arc;
 use askama::Template;
 use axum::{
     Form,
-    extract::{Path, Query, State},
+    extract::{Path, State},
     http::StatusCode,
 };
 use gig_audit::row::Row;
 use gig_policy::DenyReason;
 
 use super::{
-    Answer, Frame, in_query,
+    Answer, Frame, InAddress, in_query,
     records::{RecordRow, cut, rows, rule_link},
     shown, to,
 };
@@ -101,7 +101,7 @@ impl AuditPage {
 pub(crate) async fn search(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Query(asked): Query<AuditAsked>,
+    InAddress(asked): InAddress<AuditAsked>,
 ) -> Answer {
     caller.require(Permission::ReadAudit)?;
     let found = audit::find(&app, &caller, &asked).await;

@@ -5,16 +5,12 @@
 use std::sync::Arc;
 
 use askama::Template;
-use axum::{
-    extract::{Query, State},
-    http::HeaderMap,
-    response::Response,
-};
+use axum::{extract::State, http::HeaderMap, response::Response};
 use gig_audit::search::Found;
 use serde::Serialize;
 
 use super::{
-    Answer, Frame,
+    Answer, Frame, InAddress,
     audit::query,
     records::{RecordRow, rows},
     shown,
@@ -70,7 +66,7 @@ struct LiveRow<'a> {
 pub(crate) async fn show(
     State(app): State<Arc<App>>,
     caller: Caller,
-    Query(mut asked): Query<AuditAsked>,
+    InAddress(mut asked): InAddress<AuditAsked>,
 ) -> Answer {
     caller.require(Permission::ReadAudit)?;
     // Before the search: what comes between the two is told, and known by its id.

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use axum::{
     Form,
-    extract::{Path, Query, State},
+    extract::{Path, State},
     http::{HeaderMap, StatusCode},
 };
 use serde::Deserialize;
 
-use super::{Answer, in_query, to};
+use super::{Answer, InAddress, in_query, to};
 use crate::{
     allow::{Lasting, Width, begin, propose},
     api::{
@@ -63,6 +63,7 @@ pub(crate) struct Opened {
 #[derive(Deserialize)]
 pub(crate) struct Edited {
     version: u64,
+    #[serde(default)]
     document: String,
     #[serde(default)]
     reason: String,
@@ -84,7 +85,7 @@ pub(crate) async fn form(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path(name): Path<String>,
-    Query(opened): Query<Opened>,
+    InAddress(opened): InAddress<Opened>,
     headers: HeaderMap,
 ) -> Answer {
     caller.require(Permission::EditPolicies)?;
@@ -140,7 +141,7 @@ pub(crate) async fn form(
         page.resume(draft);
     }
     page.surroundings(&app).await?;
-    page.look(&app, old).await?;
+    page.look(&app, old.clone()).await?;
     Ok(page.shown(StatusCode::OK))
 }
 
@@ -195,6 +196,11 @@ pub(crate) async fn submit(
         Ok(Saved::Version(_)) => Ok(to(&back)),
         Ok(Saved::Proposed(proposal)) => Ok(to(&format!("/approvals/{}", proposal.id))),
         Err(problem) if problem.status().is_client_error() => {
+    if !old.is_empty() && old == page.document && page.assign.is_empty() {
+        page.note = "Nothing is changed: there is no new version.".to_owned();
+        page.note_class = "good";
+        return Ok(page.shown(StatusCode::OK));
+    }
             if problem.problems.is_empty() {
                 page.note.clone_from(&problem.detail);
                 page.note_class = "bad";

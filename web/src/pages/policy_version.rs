@@ -6,13 +6,13 @@ use std::sync::Arc;
 use askama::Template;
 use axum::{
     Form,
-    extract::{Path, Query, State},
+    extract::{Path, State},
 };
 use gig_policy::rule_lines;
 use serde::Deserialize;
 
 use super::{
-    Answer, Frame, in_query,
+    Answer, Frame, InAddress, in_query,
     policies::{DiffLine, compared},
     records::cut,
     shown, to,
@@ -69,7 +69,7 @@ pub(crate) async fn show(
     State(app): State<Arc<App>>,
     caller: Caller,
     Path((name, number)): Path<(String, u64)>,
-    Query(sought): Query<Sought>,
+    InAddress(sought): InAddress<Sought>,
 ) -> Answer {
     let kept = version_of(&app, &caller, name.clone(), Some(number)).await?;
     let wanted = name.clone();

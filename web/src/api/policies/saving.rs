@@ -86,6 +86,7 @@ pub(crate) async fn save_written(
     if !checked.problems.is_empty() {
         return Err(Problem::document(checked.problems));
     }
+    no_twin(app, &name).await?;
     let secrets = binding::guard(app, caller, (name.as_str(), &written.document)).await?;
     let Written {
         document, reason, ..
@@ -129,6 +130,26 @@ pub(crate) async fn roll_back_to(
         reason => format!("back to version {version}: {reason}"),
     };
     save_version(app, caller, name, on, old.document, reason).await
+}
+
+/// Refuses a new policy whose name differs from another's in case alone: people take one for the other.
+async fn no_twin(app: &App, name: &Name) -> Result<(), Problem> {
+    let heads = app.ask(|store| store.policies()).await?;
+    if heads.iter().any(|head| head.name == name.as_str()) {
+        return Ok(());
+    }
+    let mut others = heads.into_iter();
+    match others.find(|head| head.name.eq_ignore_ascii_case(name.as_str())) {
+        None => Ok(()),
+        Some(other) => Err(Problem::new(
+            StatusCode::CONFLICT,
+            "exists",
+            format!(
+                "there is a policy {} already, and {name} differs from it in case alone: choose another name",
+                other.name
+            ),
+        )),
+    }
 }
 
 /// Compiling a hundred thousand rules takes its time: beside the runtime.

@@ -106,3 +106,74 @@ async fn nothing_is_kept_of_who_was_signed_out_never_in_or_sent_by_another_site(
     let page = appliance.page(EDITOR, &own).await;
     assert!(!page.body.contains("# typed"), "{}", page.body);
 }
+
+#[tokio::test]
+async fn what_is_as_it_was_makes_no_version() {
+    let appliance = Furnished::new().await;
+    let (own, _) = cookie(&appliance, "dan", 60);
+    let newest = || {
+        let kept = appliance.lab.app.store.policy("p", None).unwrap();
+        kept.unwrap().head.version
+    };
+    assert_eq!(send(&appliance, (&own, OWN), TYPED).await.status, 303);
+    let saved = newest();
+    let again = TYPED.replace("version=2", &format!("version={saved}"));
+    let page = send(&appliance, (&own, OWN), &again).await;
+    assert_eq!((page.status, newest()), (200, saved), "{}", page.body);
+    assert!(page.body.contains("Nothing is changed"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn what_an_address_cannot_say_and_a_version_that_is_not_there_is_told_on_a_page() {
+    let appliance = Furnished::new().await;
+    let (own, _) = cookie(&appliance, "ana", 60);
+    for (asked, status, words) in [
+        (
+            "GET /approvals?before=-1",
+            400,
+            "what the page does not take",
+        ),
+        ("GET /audit?foo=bar", 400, "what the page does not take"),
+        (
+            "GET /policies/p/edit?width=zz",
+            400,
+            "what the page does not take",
+        ),
+        (
+            "GET /policies/p/versions/99",
+            404,
+            "there is no version 99 of policy p",
+        ),
+        (
+            "GET /policies/nowhere/versions/99",
+            404,
+            "there is no policy nowhere",
+        ),
+    ] {
+        let page = appliance.page(asked, &own).await;
+        let kind = page.headers["content-type"].to_str().unwrap();
+        assert!(kind.starts_with("text/html"), "{asked}: {kind}");
+        assert_eq!(page.status, status, "{asked}: {}", page.body);
+        assert!(page.body.contains(words), "{asked}: {}", page.body);
+    }
+}
+
+#[tokio::test]
+async fn no_policy_differs_from_another_in_case_alone() {
+    let appliance = Furnished::new().await;
+    let (own, _) = cookie(&appliance, "dan", 60);
+    let fields = [
+        ("cookie", own.as_str()),
+        ("origin", OWN),
+        ("content-type", "application/x-www-form-urlencoded"),
+    ];
+    let new = TYPED.replace("version=2", "version=0");
+    let sent = appliance.send("POST /policies/P/edit", &fields, &new).await;
+    assert_eq!(sent.status, 409, "{}", sent.body);
+    assert!(
+        sent.body.contains("differs from it in case alone"),
+        "{}",
+        sent.body
+    );
+    assert!(appliance.lab.app.store.policy("P", None).unwrap().is_none());
+}
