@@ -293,9 +293,10 @@ const LONGEST_ANSWER: usize = 2 * 1024 * 1024;
 const WITHIN: Duration = Duration::from_secs(60);
 
 /// Routes that take long bodies.
-const OF_DOCUMENTS: [&str; 4] = [
+const OF_DOCUMENTS: [&str; 5] = [
     "/api/v1/policies/{name}",
     "/api/v1/policies/check",
+    "/api/v1/policies/import",
     "/api/v1/policies/{name}/simulate",
     "/policies/{name}/edit",
 ];

@@ -39,7 +39,7 @@ use crate::api::{
         teams::list, teams::one, teams::save, teams::remove,
         tokens::list, tokens::add, tokens::remove,
         policies::list, policies::one, policies::save, policies::remove, policies::versions,
-        policies::version, policies::roll_back, policies::check, assignments::list, assignments::assign,
+        policies::version, policies::roll_back, policies::check, policies::importing::import_document, assignments::list, assignments::assign,
         proposals::list, proposals::one, proposals::approve, proposals::reject, proposals::withdraw,
         proposals::rule, proposals::set_rule,
         floors::list, floors::set, allowing::allow, held::list, held::allow, held::deny,

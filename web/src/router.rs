@@ -79,6 +79,10 @@ fn api() -> Router<Arc<App>> {
                 .delete(policies::remove),
         )
         .route("/api/v1/policies/check", post(policies::check))
+        .route(
+            "/api/v1/policies/import",
+            post(policies::importing::import_document),
+        )
         .route("/api/v1/policies/{name}/simulate", post(recorded::simulate))
         .layer(documents)
         .layer(writers)

@@ -18,9 +18,11 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 mod binding;
+pub(crate) mod importing;
 mod saving;
 
 pub(crate) use binding::Ways;
+pub(crate) use importing::{FormatWord, imported};
 pub(crate) use saving::{
     Saved, Written, checked, policy_name, remove_policy, roll_back_to, save_written,
 };
@@ -35,9 +37,9 @@ use crate::{
     api_error::Problem,
     app::App,
     auth::Caller,
+    document,
     role::Permission,
     store::{ChangeError, PolicyHead, PolicyVersion},
-    document,
 };
 
 /// A version, as listed.

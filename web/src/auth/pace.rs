@@ -136,8 +136,9 @@ impl Counted {
 pub(crate) const EXPORT: &str = "GET /api/v1/audit/export/{format}";
 
 /// What changes nothing that is kept, or has bounds of its own.
-pub(crate) const FREE: [&str; 10] = [
+pub(crate) const FREE: [&str; 11] = [
     "POST /api/v1/policies/check",
+    "POST /api/v1/policies/import",
     "POST /api/v1/policies/{name}/simulate",
     "POST /api/v1/policies/{name}/suggest",
     // Whoever leaves is not kept, nor who throws somebody out who has got hold of their session or token.

@@ -18,7 +18,7 @@ use crate::{
     allow::{Lasting, Width, begin, propose},
     api::{
         audit,
-        policies::{Saved, Written, policy_name, save_written},
+        policies::{FormatWord, Saved, Written, policy_name, save_written},
     },
     api_error::Problem,
     app::App,
@@ -65,6 +65,11 @@ pub(crate) struct Edited {
     version: u64,
     #[serde(default)]
     document: String,
+    /// Another tool's document, which is to be this one.
+    #[serde(default)]
+    pasted: String,
+    #[serde(default)]
+    format: FormatWord,
     #[serde(default)]
     reason: String,
     #[serde(default)]
@@ -141,11 +146,11 @@ pub(crate) async fn form(
         page.resume(draft);
     }
     page.surroundings(&app).await?;
-    page.look(&app, old.clone()).await?;
+    page.look(&app, old).await?;
     Ok(page.shown(StatusCode::OK))
 }
 
-/// `POST /policies/{name}/edit`: checks, or saves.
+/// `POST /policies/{name}/edit`: checks, imports, or saves.
 pub(crate) async fn submit(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -164,7 +169,18 @@ pub(crate) async fn submit(
     let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
     let old = kept.map(|kept| kept.document).unwrap_or_default();
     page.surroundings(&app).await?;
-    page.look(&app, old).await?;
+    if edited.act == "import" {
+        let before = match old.is_empty() {
+            true => format!("{}egress: []\n", begin(&name)),
+            false => old.clone(),
+        };
+        let status = page
+            .import(&app, edited.format, edited.pasted, before)
+            .await?;
+        page.look(&app, old).await?;
+        return Ok(page.shown(status));
+    }
+    page.look(&app, old.clone()).await?;
     page.server.clone_from(&edited.server);
     if edited.act == "simulate" && page.problems.is_empty() {
         page.simulate(&app, &caller, &edited.days).await?;
@@ -175,6 +191,11 @@ pub(crate) async fn submit(
             page.note = "Valid. Nothing is saved yet.".to_owned();
             page.note_class = "good";
         }
+        return Ok(page.shown(StatusCode::OK));
+    }
+    if !old.is_empty() && old == page.document && page.assign.is_empty() {
+        page.note = "Nothing is changed: there is no new version.".to_owned();
+        page.note_class = "good";
         return Ok(page.shown(StatusCode::OK));
     }
     if page.asks_first(&edited.seen) {
@@ -196,11 +217,6 @@ pub(crate) async fn submit(
         Ok(Saved::Version(_)) => Ok(to(&back)),
         Ok(Saved::Proposed(proposal)) => Ok(to(&format!("/approvals/{}", proposal.id))),
         Err(problem) if problem.status().is_client_error() => {
-    if !old.is_empty() && old == page.document && page.assign.is_empty() {
-        page.note = "Nothing is changed: there is no new version.".to_owned();
-        page.note_class = "good";
-        return Ok(page.shown(StatusCode::OK));
-    }
             if problem.problems.is_empty() {
                 page.note.clone_from(&problem.detail);
                 page.note_class = "bad";

@@ -188,5 +188,5 @@ pub(crate) fn policy_name(text: &str) -> Result<Name, Problem> {
     Ok(name)
 }
 
-/// `/api/v1/policies/check` checks documents.
-const RESERVED: [&str; 1] = ["check"];
+/// `/api/v1/policies/check` checks documents, and `import` writes them.
+const RESERVED: [&str; 2] = ["check", "import"];

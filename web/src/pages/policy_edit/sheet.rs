@@ -9,7 +9,7 @@ use super::Opened;
 use crate::{
     allow::{Proposal, Width},
     api::{
-        policies::checked,
+        policies::{FormatWord, checked, imported},
         recorded::{simulated, span, suggested, week},
     },
     api_error::Problem,
@@ -57,6 +57,11 @@ pub(super) struct EditPage {
     reach: String,
     /// What a suggestion left out.
     left_out: Vec<String>,
+    /// What was pasted, where it is to be pasted again.
+    pasted: String,
+    format: FormatWord,
+    /// What an import says more widely or more narrowly.
+    kept_otherwise: Vec<String>,
     /// It was typed before its author was signed out, and is not saved.
     resumed: bool,
 }
@@ -104,6 +109,9 @@ impl EditPage {
             assign: String::new(),
             reach: String::new(),
             left_out: Vec::new(),
+            pasted: String::new(),
+            format: FormatWord::Hosts,
+            kept_otherwise: Vec::new(),
             resumed: false,
         }
     }
@@ -294,6 +302,53 @@ impl EditPage {
         self.saving == Saving::Proposes
     }
 
+    /// Makes the document one of another tool's, and says what could not be kept.
+    pub(super) async fn import(
+        &mut self,
+        app: &App,
+        format: FormatWord,
+        pasted: String,
+        before: String,
+    ) -> Result<StatusCode, Problem> {
+        self.pasted.clone_from(&pasted);
+        self.format = format;
+        match imported(app, format, pasted, self.name.clone()).await {
+            Ok(made) => {
+                self.note =
+                    "What was pasted is in the editor as a document of gig. Nothing is saved yet."
+                        .to_owned();
+                self.reason = "imported".to_owned();
+                self.document = made.document;
+                let wide = made.widened.iter().map(|remark| format!("wider: {remark}"));
+                let narrow = made.narrowed.iter();
+                let narrow = narrow.map(|remark| format!("narrower: {remark}"));
+                self.kept_otherwise = wide.chain(narrow).take(MOST_REMARKS).collect();
+                let all = made.widened.len() + made.narrowed.len();
+                if all > MOST_REMARKS {
+                    let more = all - MOST_REMARKS;
+                    let words = format!("and {more} more, above the document's first line");
+                    self.kept_otherwise.push(words);
+                }
+                Ok(StatusCode::OK)
+            }
+            Err(problem) if problem.status().is_client_error() => {
+                self.note.clone_from(&problem.detail);
+                for one in &problem.problems {
+                    self.note += &format!("; line {}: {}", one.line, one.message);
+                }
+                self.note_class = "bad";
+                self.document = before;
+                Ok(problem.status())
+            }
+            Err(problem) => Err(problem),
+        }
+    }
+
+    /// What an import can be made of: whether it is the one that was chosen, its word, and in words.
+    fn formats(&self) -> [(bool, &'static str, &'static str); 6] {
+        FORMATS.map(|(format, word, words)| (self.format == format, word, words))
+    }
+
     /// Whether an option is the one that was chosen.
     fn is(&self, server: &str) -> bool {
         self.server == server
@@ -345,6 +400,29 @@ impl EditPage {
     }
 }
 
+/// What an import can be made of, in words.
+const FORMATS: [(FormatWord, &str, &str); 6] = [
+    (FormatWord::Hosts, "hosts", "a list of hosts"),
+    (FormatWord::Squid, "squid", "squid.conf"),
+    (
+        FormatWord::SandboxRuntime,
+        "sandbox-runtime",
+        "settings of sandbox-runtime",
+    ),
+    (FormatWord::Openshell, "openshell", "a policy of OpenShell"),
+    (
+        FormatWord::IronProxy,
+        "iron-proxy",
+        "configuration of iron-proxy",
+    ),
+    (
+        FormatWord::Docker,
+        "docker",
+        "commands of Docker's sandboxes",
+    ),
+];
+/// More than anybody reads; the document has all of them as comments.
+const MOST_REMARKS: usize = 200;
 /// As many as fit a line or two.
 const MOST_NAMED: usize = 12;
 

@@ -177,3 +177,54 @@ async fn no_policy_differs_from_another_in_case_alone() {
     );
     assert!(appliance.lab.app.store.policy("P", None).unwrap().is_none());
 }
+
+#[tokio::test]
+async fn what_is_pasted_from_another_tool_is_in_the_editor_with_what_could_not_be_kept() {
+    let appliance = Furnished::new().await;
+    let (own, _) = cookie(&appliance, "dan", 60);
+    let paste = async |format: &str, text: &str| {
+        let body = format!("version=2&act=import&format={format}&pasted={text}");
+        send(&appliance, (&own, OWN), &body).await
+    };
+    let list = "*.example.com%0D%0Adeny+bad.example.com%0D%0Anew.example.org%2C8443%0D%0A";
+    let page = paste("hosts", list).await;
+    assert_eq!(page.status, 200, "{}", page.body);
+    for part in [
+        "host: new.example.org",
+        "ports: [8443]",
+        "wider: line 2: bad.example.com was denied",
+    ] {
+        assert!(page.body.contains(part), "{part}: {}", page.body);
+    }
+    // What cannot be read is there still, and the document as it was.
+    let refused = paste("squid", list).await;
+    assert_eq!(refused.status, 422, "{}", refused.body);
+    assert!(
+        refused.body.contains("not a squid.conf"),
+        "{}",
+        refused.body
+    );
+    assert!(
+        refused.body.contains("deny bad.example.com"),
+        "{}",
+        refused.body
+    );
+    // Programs are told the same.
+    let fields = [
+        ("cookie", own.as_str()),
+        ("origin", OWN),
+        ("content-type", "application/json"),
+    ];
+    let body =
+        r#"{"format": "hosts", "text": "*.example.com\ndeny bad.example.com\n", "name": "web"}"#;
+    let told = appliance
+        .send("POST /api/v1/policies/import", &fields, body)
+        .await;
+    let told: serde_json::Value = serde_json::from_str(&told.body).unwrap();
+    assert_eq!(told["widened"][0]["line"], 2, "{told}");
+    assert!(
+        told["document"].as_str().unwrap().contains("*.example.com"),
+        "{told}"
+    );
+    assert_eq!(told["narrowed"], serde_json::json!([]), "{told}");
+}

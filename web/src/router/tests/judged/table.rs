@@ -216,6 +216,12 @@ pub(super) const OPERATIONS: &[Operation] = &[
         editors(200),
     ),
     make(
+        "POST /api/v1/policies/import",
+        "POST /api/v1/policies/import",
+        r#"{"format": "hosts", "text": "api.example.com\n"}"#,
+        editors(200),
+    ),
+    make(
         "POST /api/v1/policies/{name}/simulate",
         "POST /api/v1/policies/p/simulate",
         r#"{"document": "version: 1\n", "days": 1, "server": "docs"}"#,
