@@ -213,21 +213,11 @@ impl Policy {
         else {
             return Ok(rule);
         };
-        let misused = |rule: Option<RuleRef>| {
-            Err(Box::new(Denial {
-                reason: DenyReason::SecretMisuse,
-                policy: self.reference().clone(),
-                rule,
-                hint: String::new(),
-                floor: false,
-            }))
-        };
         if permit.handling() != Handling::Inspect {
             // What is not looked into gets no secret.
-            return if secrets.is_empty() {
-                Ok(rule)
-            } else {
-                misused(rule)
+            return match secrets.is_empty() {
+                true => Ok(rule),
+                false => Err(self.misused(rule)),
             };
         }
         let intent = RequestIntent {
@@ -242,14 +232,24 @@ impl Policy {
                     let mut granted = permit.secrets().iter();
                     granted.any(|grant| !grant.captures && grant.name.as_str() == &**name)
                 };
-                if secrets.iter().all(may_carry) {
-                    Ok(rule)
-                } else {
-                    misused(rule)
+                match secrets.iter().all(may_carry) {
+                    true => Ok(rule),
+                    false => Err(self.misused(rule)),
                 }
             }
             Verdict::Deny(denial) => Err(denial),
         }
+    }
+
+    /// It lets the request pass, and not with the secrets that it carried.
+    fn misused(&self, rule: Option<RuleRef>) -> Box<Denial> {
+        Box::new(Denial {
+            reason: DenyReason::SecretMisuse,
+            policy: self.reference().clone(),
+            rule,
+            hint: String::new(),
+            floor: false,
+        })
     }
 }
 

@@ -122,14 +122,6 @@ fn api() -> Router<Arc<App>> {
             get(assignments::list).put(assignments::assign),
         )
         .route("/api/v1/policies/{name}/suggest", post(recorded::suggest))
-        .route("/api/v1/audit", get(audit::search))
-        .route("/api/v1/audit/{id}", get(audit::one))
-        .route("/api/v1/audit/{id}/chain", get(audit_chain::show))
-        .route("/api/v1/audit/export/{format}", get(audit_export::export))
-        .route("/api/v1/audit/proof", get(audit_proof::proof))
-        .route("/api/v1/events", get(events::events))
-        .route("/api/v1/searches", get(searches::list).post(searches::add))
-        .route("/api/v1/searches/{id}", delete(searches::remove))
         .route("/api/v1/servers", get(servers::list))
         .route(
             "/api/v1/servers/{name}",
@@ -151,7 +143,21 @@ fn api() -> Router<Arc<App>> {
             get(sandboxes::one).delete(sandboxes::stop),
         )
         .route("/api/v1/sandboxes/{id}/log", get(sandboxes::log))
+        .merge(record())
         .merge(decisions())
+}
+
+/// What was done.
+fn record() -> Router<Arc<App>> {
+    Router::new()
+        .route("/api/v1/audit", get(audit::search))
+        .route("/api/v1/audit/{id}", get(audit::one))
+        .route("/api/v1/audit/{id}/chain", get(audit_chain::show))
+        .route("/api/v1/audit/export/{format}", get(audit_export::export))
+        .route("/api/v1/audit/proof", get(audit_proof::proof))
+        .route("/api/v1/events", get(events::events))
+        .route("/api/v1/searches", get(searches::list).post(searches::add))
+        .route("/api/v1/searches/{id}", delete(searches::remove))
 }
 
 /// What people decide on, and what bounds them.

@@ -166,8 +166,8 @@ async fn who_simulates_again_and_again_keeps_nobody_elses_simulation_waiting() {
     drop(open);
 }
 
-#[tokio::test]
-async fn what_a_floor_denies_is_simulated_as_denied() {
+/// With a floor below one of two servers, and what both tried.
+async fn with_a_floor() -> (crate::app::tests::Lab, gig_policy::SandboxId) {
     use gig_audit::{Entry, Event, Recorder, RecorderSettings, SqliteStore, VerdictWord};
     use gig_policy::DenyReason;
 
@@ -214,7 +214,13 @@ async fn what_a_floor_denies_is_simulated_as_denied() {
     recorder.record(carrying).await.unwrap();
     drop(recorder);
     owner.close(std::time::Duration::from_secs(5));
-    let draft = "version: 1\negress:\n  - host: new.example\n";
+    (lab, sandbox)
+}
+
+#[tokio::test]
+async fn what_a_floor_denies_is_simulated_as_denied() {
+    let (lab, sandbox) = with_a_floor().await;
+    let draft = DRAFT;
     let of_span = async |name: &str, span: Span| {
         let made = simulate(&lab.app, name.to_owned(), draft.to_owned(), span)
             .await
@@ -247,6 +253,12 @@ async fn what_a_floor_denies_is_simulated_as_denied() {
     // The floor itself, drafted anew.
     let docs = vec!["GET https://new.example:443/docs".to_owned()];
     assert_eq!(of("company", None).await, (docs, 0));
+}
+
+#[tokio::test]
+async fn a_draft_is_held_against_the_secrets_that_were_used_and_keeps_what_records_do_not_say() {
+    let (lab, _sandbox) = with_a_floor().await;
+    let draft = DRAFT;
     // A draft that grants a secret no more denies what carried it.
     let of_policy = |name: &str| Span {
         days: 7,
@@ -275,3 +287,5 @@ async fn what_a_floor_denies_is_simulated_as_denied() {
         "{made:?}"
     );
 }
+
+const DRAFT: &str = "version: 1\negress:\n  - host: new.example\n";

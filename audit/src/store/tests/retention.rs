@@ -112,7 +112,7 @@ async fn what_a_run_left_unsigned_the_next_signs_as_found(place: Place) {
     // As a run leaves it that was killed.
     place.harm("DELETE FROM @checkpoint");
     let signed = || {
-        let mut verdict = place.log().verify(&[]).unwrap();
+        let mut verdict = place.log().verify(signed_by(&[])).unwrap();
         verdict.chains.remove(0).outcome.unwrap().signed
     };
     let (recorder, owner) = place.start_as("n", false);
