@@ -6,6 +6,8 @@ use gig_sandbox::StartSandboxError;
 
 /// What the record says of a program that the kernel killed for want of memory.
 pub(crate) const OUT_OF_MEMORY: &str = "killed: it wanted more memory than its limit";
+/// What the record says of a program that was ended because it could have seen a credential.
+pub(crate) const UNCOVERED: &str = "ended: something changed a place where a credential is covered";
 
 /// An exit status, 0 to 255.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -18,12 +18,12 @@ mod summary;
 mod terminal;
 pub(crate) mod wire;
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use anyhow::Context;
 use gig_netns::Readers;
 use gig_sandbox::Running;
-use rustix::process::Signal;
+use rustix::process::{Resource, Signal, getrlimit};
 use tokio::time::{Instant, sleep_until};
 
 use self::{
@@ -33,7 +33,7 @@ use self::{
 use crate::stderr::tell;
 use crate::{
     args::run::RunArgs,
-    exit_status::{ExitStatus, OUT_OF_MEMORY},
+    exit_status::{ExitStatus, OUT_OF_MEMORY, UNCOVERED},
 };
 
 /// Runs the program and waits for it.
@@ -42,6 +42,13 @@ use crate::{
 /// When gig could not start or guard the program.
 pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
     let settings = Settings::resolve(args)?;
+    let files = getrlimit(Resource::Nofile).maximum;
+    if let Some(most) = files.filter(|most| *most < LEAST_FILES) {
+        anyhow::bail!(
+            "the limit of open files is {most}, too low for a sandbox and its proxy: raise it (ulimit -n 1024), \
+             {LEAST_FILES} are the least"
+        );
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -52,11 +59,12 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
     // The hub is made on this thread, the one that lives as long as gig: it dies with its maker.
     let (mut wired, prepared, seat) = wire::start(&settings)?;
     let status = runtime.block_on(async {
-        let mut starved = false;
+        let (mut starved, mut uncovered) = (false, None);
         let status = match wired.go(prepared).await {
             Ok(mut running) => {
                 let status = guard(&mut running, &mut signals, (seat, wired.readers()), settings.timeout).await;
                 starved = running.ran_out_of_memory();
+                uncovered = running.uncovered().map(Path::to_owned);
                 if let Ok(ended) = &status
                     && !ended.forced
                 {
@@ -75,8 +83,19 @@ pub(crate) fn execute(args: RunArgs) -> anyhow::Result<ExitStatus> {
         let recorded = status
             .as_ref()
             .map_or_else(ExitStatus::of, |status| *status);
-        let findings: &[&str] = if starved { &[OUT_OF_MEMORY] } else { &[] };
-        wired.finish(recorded, findings).await;
+        let findings = [(starved, OUT_OF_MEMORY), (uncovered.is_some(), UNCOVERED)];
+        let findings: Vec<&str> = findings
+            .iter()
+            .filter_map(|(is, finding)| is.then_some(*finding))
+            .collect();
+        wired.finish(recorded, &findings).await;
+        if let Some(path) = uncovered {
+            tell(&format!(
+                "gig: ended the program: {} was covered in what it is shown and something on this host \
+                 replaced or moved it, which brings it into sight: show only what the program needs\n",
+                path.display()
+            ));
+        }
         if starved {
             tell(
                 "gig: the program wanted more memory than --memory allows, and was killed: raise it, or \
@@ -128,6 +147,7 @@ async fn guard(
                         terminal.copy_window_size();
                     }
                 }
+                signals::Received::Nothing => {}
                 signals::Received::Forward(signal) => {
                     signalled |= signals::is_ending(signal);
                     if let Some(terminal) = &mut terminal {
@@ -173,7 +193,8 @@ async fn guard(
     let died = signalled && status.signal().is_some();
     Ok(Ended {
         status: ExitStatus(status.code()),
-        forced: asked_to_end || died,
+        // What it may have seen is not delivered.
+        forced: asked_to_end || died || running.uncovered().is_some(),
         deadline,
     })
 }
@@ -208,6 +229,9 @@ fn report(wired: &Wired, settings: &Settings) {
         }
     }
 }
+
+/// What a start takes (each file that is handed on, the sockets of the hub, the record), and some connections.
+const LEAST_FILES: u64 = 128;
 
 /// Between SIGTERM and SIGKILL (requirement 003-26).
 const GRACE: Duration = Duration::from_secs(10);

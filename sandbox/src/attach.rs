@@ -9,13 +9,15 @@
 //! of other owners stay as unreachable as they were. A read-only file that
 //! everybody may read is attached as it is.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, fsconfig_create,
     fsconfig_set_string, fsmount, fsopen, move_mount, open_tree,
@@ -27,7 +29,7 @@ use crate::bootstrap::orders::PROGRAM_ID;
 use crate::errand::Errand;
 use crate::error::StartSandboxError;
 use crate::layers::binds;
-use crate::layers::mounts::VettedBind;
+use crate::layers::mounts::{FRAME_SIZE, Frame, VettedBind};
 use crate::spec::BindMode;
 use crate::sys;
 
@@ -46,6 +48,9 @@ pub(crate) fn attach(binds: Vec<VettedBind>, program: Pid) -> Result<(), StartSa
     })
 }
 
+/// Made before, by the owner that they map: making one takes a process.
+type Maps = BTreeMap<(u32, u32), OwnedFd>;
+
 /// A detached mount and where it goes.
 struct Detached {
     tree: OwnedFd,
@@ -63,9 +68,14 @@ fn failed(path: &Path, source: io::Error) -> StartSandboxError {
 fn attach_here(binds: &[VettedBind], program: Pid) -> Result<(), StartSandboxError> {
     let ids = ProgramIds::of(program).map_err(|error| failed(Path::new("/proc"), error))?;
     let mut detached = Vec::new();
+    let mut maps = Maps::new();
     for bind in binds {
         let at = |error| failed(&bind.source, error);
-        let tree = clone(bind, &ids).map_err(at)?;
+        let tree = match &bind.frame {
+            Some(frame) => frame_directory(frame),
+            None => clone(bind, &ids, &mut maps),
+        }
+        .map_err(at)?;
         detached.push(Detached {
             tree,
             dest: bind.dest.clone(),
@@ -124,20 +134,26 @@ impl ProgramIds {
 
 /// A copy of the mount, owned inside by the program where the owner of the
 /// source owns it outside.
-fn clone(bind: &VettedBind, ids: &ProgramIds) -> io::Result<OwnedFd> {
+fn clone(bind: &VettedBind, ids: &ProgramIds, maps: &mut Maps) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE
         | OpenTreeFlags::AT_EMPTY_PATH;
     let source = File::from(binds::open_vetted(&bind.source)?);
     let tree = open_tree(&source, "", flags)?;
-    let owner = source.metadata()?;
+    let owner = match &bind.owned_as {
+        Some(path) => File::from(binds::open_vetted(path)?).metadata()?,
+        None => source.metadata()?,
+    };
     if bind.mode == BindMode::Ro && (bind.public || as_good_as_owned(&owner)) {
         sys::confine_mount(&tree)?;
         return Ok(tree);
     }
-    let map = id_map((owner.uid(), ids.uid), (owner.gid(), ids.gid))?;
-    sys::map_mount(&tree, &map, bind.mode == BindMode::Ro)?;
+    let map = match maps.entry((owner.uid(), owner.gid())) {
+        Entry::Occupied(map) => map.into_mut(),
+        Entry::Vacant(none) => none.insert(id_map((owner.uid(), ids.uid), (owner.gid(), ids.gid))?),
+    };
+    sys::map_mount(&tree, map, bind.mode == BindMode::Ro)?;
     Ok(tree)
 }
 
@@ -159,12 +175,36 @@ fn id_map(uid: (u32, u32), gid: (u32, u32)) -> io::Result<OwnedFd> {
 }
 
 fn empty_directory() -> io::Result<OwnedFd> {
+    let tree = directory("4096", "0000")?;
+    sys::confine_mount(&tree)?;
+    Ok(tree)
+}
+
+/// With links and places for what is mounted in it.
+fn frame_directory(frame: &Frame) -> io::Result<OwnedFd> {
+    let tree = directory(&FRAME_SIZE.to_string(), "0755")?;
+    for (name, target) in &frame.links {
+        symlinkat(target, &tree, name)?;
+    }
+    for (name, directory) in &frame.places {
+        if *directory {
+            mkdirat(&tree, name, Mode::from_raw_mode(0o755))?;
+        } else {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            let _made = openat(&tree, name, flags, Mode::from_raw_mode(0o444))?;
+        }
+    }
+    sys::confine_mount(&tree)?;
+    Ok(tree)
+}
+
+/// A directory in memory, mounted nowhere yet.
+fn directory(size: &str, mode: &str) -> io::Result<OwnedFd> {
     let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_set_string(context.as_fd(), "size", "4096")?;
-    fsconfig_set_string(context.as_fd(), "mode", "0000")?;
+    fsconfig_set_string(context.as_fd(), "size", size)?;
+    fsconfig_set_string(context.as_fd(), "mode", mode)?;
     fsconfig_create(context.as_fd())?;
-    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
-        | MountAttrFlags::MOUNT_ATTR_NOSUID
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     Ok(fsmount(

@@ -22,6 +22,7 @@ use crate::layers::cgroup;
 use crate::layers::mounts::VettedBind;
 use crate::process::{Network, Prepared, Sockets};
 use crate::spec::Spec;
+use crate::watch::Watch;
 
 /// Where in the hub's network a sandbox is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub struct Design {
     pub(crate) limits: cgroup::Plan,
     /// Mounts that the host attaches while the bootstrap waits.
     pub(crate) attach: Vec<VettedBind>,
+    /// Covers that may come away.
+    pub(crate) watch: Option<Watch>,
     /// A root that the hub is to have built.
     pub(crate) tree: Option<Arc<Tree>>,
     pub(crate) ids: HostIds,
@@ -58,6 +61,7 @@ pub struct Starting {
     layers: Vec<LayerReport>,
     limits: cgroup::Plan,
     attach: Vec<VettedBind>,
+    watch: Option<Watch>,
 }
 
 impl From<&Lease> for Place {
@@ -114,6 +118,7 @@ impl Design {
             layers: self.layers,
             limits: self.limits,
             attach: self.attach,
+            watch: self.watch,
         })
     }
 }
@@ -126,6 +131,6 @@ impl Starting {
     pub fn meet(self) -> Result<Prepared, StartSandboxError> {
         let prepared = Prepared::meet(self.child, self.sockets, self.layers)?;
         attach::attach(self.attach, prepared.program())?;
-        prepared.limit(self.limits)
+        prepared.watched(self.watch)?.limit(self.limits)
     }
 }

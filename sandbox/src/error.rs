@@ -22,6 +22,24 @@ pub enum StartSandboxError {
     /// A path of the caller's may not be shown.
     #[error("a mount was refused")]
     Bind(#[from] RefuseBindError),
+    /// What is covered there could come into sight unnoticed.
+    #[error(
+        "{path} cannot be watched, where credentials are covered that another program could bring into sight; \
+         raise fs.inotify.max_user_instances and max_user_watches, or show only what the program needs"
+    )]
+    Watch {
+        /// The directory.
+        path: PathBuf,
+        /// The kernel's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// What was to be covered was replaced while the sandbox was built.
+    #[error("{path} changed while it was being covered; start it again")]
+    Uncovered {
+        /// On the host.
+        path: PathBuf,
+    },
     /// A standard stream that is a way past the layers.
     #[error(transparent)]
     Stream(#[from] RefuseStreamError),

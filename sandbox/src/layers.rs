@@ -8,6 +8,7 @@ pub(crate) mod cgroup;
 pub(crate) mod env;
 pub(crate) mod etc;
 pub(crate) mod fds;
+pub(crate) mod frames;
 pub(crate) mod landlock;
 pub(crate) mod mounts;
 pub(crate) mod pins;

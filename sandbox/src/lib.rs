@@ -26,6 +26,7 @@ mod spec;
 mod stamp;
 mod sys;
 mod trust_bundle;
+mod watch;
 
 pub use design::{Design, Place, Starting};
 pub use engine::bwrap::bwrap;

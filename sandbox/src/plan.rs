@@ -10,8 +10,8 @@ use crate::facts::Facts;
 use crate::layers::capabilities;
 use crate::layers::etc::{self, Built, Trust};
 use crate::layers::mounts::{Mounts, SERVER_PROGRAM, VettedBind, covered, private_size};
-use crate::layers::pins;
 use crate::layers::user::IdMode;
+use crate::layers::{frames, pins};
 use crate::spec::BindMode;
 
 /// What the plan is made from, beside the facts.
@@ -108,17 +108,18 @@ pub(crate) fn plan(wanted: Wanted<'_>, facts: &Facts) -> Plan {
         .binds
         .into_iter()
         .partition(|bind| covered(&bind.dest, &built));
-    let mut binds = pins::pinned(binds);
+    let mut binds = pins::pinned(frames::laid_out(binds));
     let size = private_size(wanted.tmp_size, facts.memory);
     if let Some(source) = wanted.server_program {
-        let dest = PathBuf::from(SERVER_PROGRAM);
         binds.push(VettedBind {
             source,
-            dest,
+            dest: SERVER_PROGRAM.into(),
             mode: BindMode::Ro,
             directory: false,
             masks: Vec::new(),
             public: false,
+            owned_as: None,
+            frame: None,
         });
     }
 

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gig_netns::{Child, Hub, Lease};
@@ -20,6 +21,7 @@ use crate::layer::LayerReport;
 use crate::layers::cgroup;
 use crate::spec::Spec;
 use crate::sys;
+use crate::watch::Watch;
 
 /// How long a start may take. It takes some ten milliseconds; a loaded host a
 /// hundred times that.
@@ -55,6 +57,7 @@ pub struct Prepared {
     program_pidfd: OwnedFd,
     layers: Vec<LayerReport>,
     group: Option<cgroup::Group>,
+    watch: Option<Watch>,
 }
 
 /// A running program. Dropping it kills everything in the sandbox.
@@ -66,7 +69,9 @@ pub struct Running {
     program_pidfd: OwnedFd,
     ended: Option<ExitStatus>,
     out_of_memory: bool,
+    uncovered: Option<PathBuf>,
     group: Option<cgroup::Group>,
+    watch: Option<Watch>,
 }
 
 /// How a program ended.
@@ -117,7 +122,19 @@ impl Prepared {
             program_pidfd,
             layers,
             group: None,
+            watch: None,
         })
+    }
+
+    /// Has it ended when what is covered in it comes into sight, and refuses it if that has come already.
+    pub(crate) fn watched(mut self, watch: Option<Watch>) -> Result<Self, StartSandboxError> {
+        let seen = watch.as_ref().map(Watch::look).transpose();
+        let seen = seen.map_err(|error| resource("a look at what is covered", error))?;
+        if let Some(path) = seen.flatten() {
+            return Err(StartSandboxError::Uncovered { path });
+        }
+        self.watch = watch;
+        Ok(self)
     }
 
     /// The program's process, which waits.
@@ -165,7 +182,9 @@ impl Prepared {
             program_pidfd: self.program_pidfd,
             ended: None,
             out_of_memory: false,
+            uncovered: None,
             group: self.group,
+            watch: self.watch,
         })
     }
 }
@@ -194,6 +213,13 @@ impl Running {
         self.out_of_memory
     }
 
+    /// What came into sight inside that was covered, so that everything in the sandbox was ended; known when it
+    /// has been waited for.
+    #[must_use]
+    pub fn uncovered(&self) -> Option<&Path> {
+        self.uncovered.as_deref()
+    }
+
     /// The program's pid on the host.
     #[must_use]
     pub fn pid(&self) -> i32 {
@@ -207,7 +233,7 @@ impl Running {
     /// If the sandbox cannot be waited for or the hub was lost.
     pub async fn wait(&mut self) -> Result<ExitStatus, WaitError> {
         if self.ended.is_none() {
-            readable(&self.control).await?;
+            self.ended_or_uncovered().await?;
             let message = handshake::hear(&self.control).map_err(WaitError::Wait)?;
             if let [ENDED, a, b, c, d] = message.bytes.as_slice() {
                 self.ended = Some(ExitStatus::from_raw(i32::from_le_bytes([*a, *b, *c, *d])));
@@ -223,6 +249,25 @@ impl Running {
         self.ended
             .or_else(|| engine.map(ExitStatus::from_raw))
             .ok_or(WaitError::Lost)
+    }
+
+    /// Waits for the first process's word, and ends everything when a cover comes away before.
+    async fn ended_or_uncovered(&mut self) -> Result<(), WaitError> {
+        let Some(watch) = &self.watch else {
+            return readable(&self.control).await;
+        };
+        tokio::select! {
+            biased;
+            said = watch.uncovered() => {
+                // Where nothing is told any more anything may be in sight.
+                let path = said.unwrap_or_else(|_| PathBuf::from("/"));
+                self.kill();
+                self.uncovered = Some(path);
+                self.watch = None;
+                Ok(())
+            }
+            ended = readable(&self.control) => ended,
+        }
     }
 }
 

@@ -70,6 +70,7 @@ impl Over {
                 EndCause::Idle
                 | EndCause::Detached
                 | EndCause::Changed
+                | EndCause::Uncovered
                 | EndCause::NotBegun
                 | EndCause::Lost => protocol::FAILED,
             },
@@ -279,6 +280,7 @@ async fn unread(ended: impl Future<Output = Ended>) {
         | EndCause::Detached
         | EndCause::Changed
         | EndCause::NotBegun
+        | EndCause::Uncovered
         | EndCause::Lost => HALF_A_MINUTE,
     };
     tokio::time::sleep(left).await;

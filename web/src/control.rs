@@ -152,6 +152,8 @@ pub enum EndCause {
     Detached,
     /// Somebody added something to the network namespace that it is.
     Changed,
+    /// What is covered in its mounts came into sight.
+    Uncovered,
     /// It was recorded and could not begin.
     NotBegun,
     /// This node was cut off, and another told it as lost.
@@ -170,6 +172,7 @@ impl EndCause {
             Self::Idle => "it was idle",
             Self::Detached => "whoever was attached went away",
             Self::Changed => "its network namespace was changed",
+            Self::Uncovered => "something changed a place where a credential is covered",
             Self::NotBegun => "it could not begin",
             Self::Lost => "its node was not seen for a minute, and it was told as lost",
             Self::Shutdown => "gig goes down",

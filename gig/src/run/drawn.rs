@@ -2,6 +2,8 @@
 
 use std::{
     ffi::OsString,
+    net::IpAddr,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -42,6 +44,7 @@ impl Drawn {
     ) -> anyhow::Result<Self> {
         refuse_writable_database(settings)?;
         let record = Record::open(&settings.audit, settings.durability, sandbox)?;
+        refuse_linked_record(settings, &record)?;
         let wallet = match &settings.secrets {
             Some(secrets) => {
                 secrets.follow(record.recorder(), sandbox)?;
@@ -101,6 +104,12 @@ fn first_place(settings: &Settings) -> anyhow::Result<Place> {
     })
 }
 
+/// Where gig's own proxy is inside.
+pub(super) fn own_proxy(subnet: gig_netns::Ipv4Net) -> Option<IpAddr> {
+    let pool = SubnetPool::new(subnet, SLOTS).ok()?;
+    Some(pool.gateway(0).into())
+}
+
 /// The variables inside: what the options say, and sentinels.
 fn variables(
     settings: &Settings,
@@ -140,6 +149,24 @@ fn refuse_writable_database(settings: &Settings) -> anyhow::Result<()> {
             bail!(
                 "the program may write beside the audit database {}: keep the database in a folder \
                  that no --rw shows",
+                path.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A file that is shown by another name is covered by none: it could be written there.
+fn refuse_linked_record(settings: &Settings, record: &Record) -> anyhow::Result<()> {
+    if !settings.binds.iter().any(|bind| bind.mode == BindMode::Rw) {
+        return Ok(());
+    }
+    for path in record.files() {
+        let found = path.metadata().ok().filter(|found| found.is_file());
+        if found.is_some_and(|found| found.nlink() > 1) {
+            bail!(
+                "the audit file {} has other names (hard links), by which a program with --rw could write it: \
+                 remove them, or keep the record in another file",
                 path.display()
             );
         }

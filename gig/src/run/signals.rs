@@ -16,6 +16,8 @@ pub(crate) enum Received {
     Window,
     /// To be passed on.
     Forward(Signal),
+    /// Nothing that is for the program, nor for gig.
+    Nothing,
     /// gig is to stop, and the program with it.
     Stop,
 }
@@ -44,6 +46,25 @@ impl Signals {
             (SignalKind::quit(), Received::Forward(Signal::QUIT)),
             (SignalKind::user_defined1(), Received::Forward(Signal::USR1)),
             (SignalKind::user_defined2(), Received::Forward(Signal::USR2)),
+            (SignalKind::alarm(), Received::Forward(Signal::ALARM)),
+            (SignalKind::io(), Received::Forward(Signal::IO)),
+            (
+                SignalKind::from_raw(Signal::VTALARM.as_raw()),
+                Received::Forward(Signal::VTALARM),
+            ),
+            (
+                SignalKind::from_raw(Signal::PROF.as_raw()),
+                Received::Forward(Signal::PROF),
+            ),
+            (
+                SignalKind::from_raw(Signal::POWER.as_raw()),
+                Received::Forward(Signal::POWER),
+            ),
+            // A record that is larger than gig's files may be is one that cannot be written, and told as that.
+            (
+                SignalKind::from_raw(Signal::XFSZ.as_raw()),
+                Received::Nothing,
+            ),
             // Also what wakes gig itself after it stopped: the program goes on with it.
             (
                 SignalKind::from_raw(Signal::CONT.as_raw()),
@@ -84,7 +105,7 @@ impl Signals {
             match self.next().await {
                 Received::Forward(signal) if is_ending(signal) => return,
                 Received::Stop => stop_self(),
-                Received::Forward(_) | Received::Window => {}
+                Received::Forward(_) | Received::Window | Received::Nothing => {}
             }
         }
     }

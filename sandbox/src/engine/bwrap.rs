@@ -27,6 +27,7 @@ use crate::other_root::OtherRoot;
 use crate::plan::{self, Plan, Wanted};
 use crate::process::Sockets;
 use crate::spec::{Kept, Root, Spec, Stdio};
+use crate::watch::{Unwatched, Watch};
 use crate::{handshake, trust_bundle};
 
 /// bubblewrap.
@@ -54,6 +55,7 @@ impl Engine for Bwrap {
             tree,
             masks,
             roots,
+            watch,
         } = plan_for(&spec, host_ids, place)?;
         orders.masks = masks;
         layers.push(if plan.covered.is_empty() {
@@ -79,6 +81,7 @@ impl Engine for Bwrap {
             layers,
             limits,
             attach,
+            watch,
             tree,
             ids: host_ids,
             place,
@@ -187,6 +190,8 @@ struct Planned {
     masks: Vec<orders::Masked>,
     /// What must stand where another root's directories are shown.
     roots: Vec<orders::Shown>,
+    /// Covers that may come away.
+    watch: Option<Watch>,
 }
 
 fn plan_for(
@@ -209,11 +214,10 @@ fn plan_for(
         (_, None) => None,
     };
     let trust = trust_bundle::build(rootfs.as_ref(), spec.ca_pem.as_deref());
-    let console = if spec.stdio.controlling_terminal {
-        terminal(&spec.stdio)
-    } else {
-        None
-    };
+    let console = spec
+        .stdio
+        .controlling_terminal
+        .then(|| terminal(&spec.stdio));
     let mut binds = binds::vet(&spec.binds, &hidden)?;
     if let Some(Kept::Folder(path)) = kept {
         binds.push(mounts::kept_folder(path.clone()));
@@ -222,6 +226,7 @@ fn plan_for(
         binds::refuse_led_out(&binds, root)?;
         facts::refuse_large_etc(root)?;
     }
+    let watch = watch(&binds, rootfs.as_ref())?;
     // A place elsewhere would have to be made in what all sandboxes share.
     let shared = rootfs.is_none() && binds.iter().all(|bind| mounts::is_private(&bind.dest));
     let tree = shared
@@ -242,11 +247,10 @@ fn plan_for(
         Facts::read(rootfs.as_ref())
     };
     let ids = IdMode::of(host_ids);
-    let masks = if ids == IdMode::Range {
-        facts.proc_masks.iter().map(masked).collect()
-    } else {
-        Vec::new()
-    };
+    let mut masks = Vec::new();
+    if ids == IdMode::Range {
+        masks.extend(facts.proc_masks.iter().map(masked));
+    }
     let wanted = Wanted {
         binds,
         server_program,
@@ -262,7 +266,7 @@ fn plan_for(
         network: place.map(|place| (place.gateway, place.address)),
         trust: &trust,
         tmp_size: spec.limits.tmp_size,
-        console,
+        console: console.flatten(),
     };
     let plan = plan::plan(wanted, &facts);
     let roots = rootfs.map_or_else(|| Ok(Vec::new()), |root| root.identities(&plan.system));
@@ -270,11 +274,22 @@ fn plan_for(
         plan,
         tree,
         masks,
+        watch,
         roots: roots.map_err(|source| StartSandboxError::Resource {
             what: "a view of the other root",
             source,
         })?,
     })
+}
+
+/// Over what is covered in them.
+fn watch(
+    binds: &[VettedBind],
+    root: Option<&OtherRoot>,
+) -> Result<Option<Watch>, StartSandboxError> {
+    let root = root.map(|root| (root.path(), root.masks()));
+    let watch = Watch::over(binds, root);
+    watch.map_err(|Unwatched { path, source }| StartSandboxError::Watch { path, source })
 }
 
 fn masked(mask: &ProcMask) -> orders::Masked {

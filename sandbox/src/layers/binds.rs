@@ -4,8 +4,9 @@
 //! that lies in a shown directory is covered, one that is shown itself is
 //! refused, by whatever link it is reached. So are the caller's own private
 //! paths. Unix sockets of the host are covered in what is shown around them, and
-//! shown where they are named. What appears on the host after the start is not
-//! covered.
+//! shown where they are named. A home that is shown to be read is made of what it
+//! holds at the start. What appears in other folders after it is not covered; a
+//! cover that comes away there is noticed ([`crate::watch`]).
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -18,7 +19,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 
 pub(crate) use hidden::Hidden;
 pub use hidden::IMAGES;
-use hidden::{CREDENTIALS, existing};
+use hidden::{CREDENTIALS, existing, gigs};
 
 use crate::bootstrap::orders::Shown;
 use crate::facts;
@@ -27,6 +28,7 @@ use crate::other_root::OtherRoot;
 use crate::spec::Bind;
 
 mod hidden;
+mod home;
 mod sockets;
 
 /// Why a mount is refused.
@@ -120,6 +122,13 @@ pub(crate) fn vet(binds: &[Bind], hidden: &Hidden) -> Result<Vec<VettedBind>, Re
             refuse_link(inner, outer)?;
         }
     }
+    for bind in &mut vetted {
+        bind.frame = home::frame(bind, hidden);
+        if bind.frame.is_some() {
+            // In its pieces; and what lies right in it is not there.
+            bind.masks.clear();
+        }
+    }
     Ok(vetted)
 }
 
@@ -150,6 +159,7 @@ pub(crate) fn vet_source(path: &Path, hidden: &Hidden) -> Result<PathBuf, Refuse
         .credentials(&source)
         .into_iter()
         .chain(own_homes.filter_map(|path| existing(&path)))
+        .chain(source.ancestors().filter_map(gigs))
         .find(|credential| within(&source, credential));
     if let Some(credential) = credential {
         return Err(RefuseBindError::Credential {
@@ -196,7 +206,7 @@ pub(crate) fn identities(binds: &[VettedBind]) -> Result<Vec<Shown>, RefuseBindE
     binds
         .iter()
         .enumerate()
-        .filter(|(at, bind)| !later(*at, &bind.dest))
+        .filter(|(at, bind)| bind.frame.is_none() && !later(*at, &bind.dest))
         .map(|(_, bind)| {
             let found = open_vetted(&bind.source).and_then(|fd| File::from(fd).metadata());
             let found = found.map_err(|source| RefuseBindError::Unreadable {
@@ -238,6 +248,8 @@ fn vet_one(bind: &Bind, hidden: &Hidden) -> Result<VettedBind, RefuseBindError> 
         directory: kind.is_dir(),
         masks,
         public: false,
+        owned_as: None,
+        frame: None,
     })
 }
 

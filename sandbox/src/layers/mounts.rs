@@ -33,6 +33,22 @@ pub(crate) struct VettedBind {
     pub(crate) masks: Vec<Mask>,
     /// Whether everybody may read everything in it, whatever their id.
     pub(crate) public: bool,
+    /// Whose owner's files the program may use, where that is not the source itself.
+    pub(crate) owned_as: Option<PathBuf>,
+    /// It is no mount of the source but made of what that holds.
+    pub(crate) frame: Option<Frame>,
+}
+
+/// A directory of the sandbox's own, in which what a directory of the host holds is shown piece by piece: what
+/// appears on the host later is not there ([`crate::layers::frames`]).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Names and where they lead.
+    pub(crate) links: Vec<(OsString, PathBuf)>,
+    /// Names that something is mounted on, and whether it is a directory.
+    pub(crate) places: Vec<(OsString, bool)>,
+    /// What is mounted there.
+    pub(crate) pieces: Vec<VettedBind>,
 }
 
 /// Something below a bind that is not shown.
@@ -72,6 +88,8 @@ const SERVER_FOLDER: &str = "/app";
 /// Each private directory may take this part of the host's memory, so that all
 /// of them together (with /dev/shm five) stay below two thirds of it.
 const PRIVATE_PART: u64 = 8;
+/// Bytes for the links of a frame: of its other entries there are names alone.
+pub(crate) const FRAME_SIZE: u64 = 1 << 20;
 
 /// Directories that the program owns.
 pub(crate) fn owned() -> Vec<Vec<u8>> {
@@ -92,6 +110,8 @@ pub(crate) fn kept_folder(source: PathBuf) -> VettedBind {
         directory: true,
         masks: Vec::new(),
         public: true,
+        owned_as: None,
+        frame: None,
     }
 }
 
@@ -225,6 +245,8 @@ impl Mounts<'_> {
                 directory,
                 masks: Vec::new(),
                 public: true,
+                owned_as: None,
+                frame: None,
             });
         }
     }
@@ -258,10 +280,27 @@ impl Mounts<'_> {
                 BindMode::Rw => "--bind",
             };
             self.above(&bind.dest);
+            if let Some(frame) = &bind.frame {
+                self.frame(&bind.dest, frame);
+                continue;
+            }
             self.push([&flag, &bind.source, &bind.dest]);
             for mask in &bind.masks {
                 self.mask(&bind.dest.join(&mask.below), mask.directory);
             }
+        }
+        // When everything has its place in them.
+        for bind in binds.iter().filter(|bind| bind.frame.is_some()) {
+            self.push([&"--remount-ro", &bind.dest]);
+        }
+    }
+
+    fn frame(&mut self, dest: &Path, frame: &Frame) {
+        let size = FRAME_SIZE.to_string();
+        self.push([&"--perms", &"0755", &"--size", &size, &"--tmpfs", &dest]);
+        self.made.insert(dest.to_owned());
+        for (name, target) in &frame.links {
+            self.push([&"--symlink", target, &dest.join(name)]);
         }
     }
 

@@ -45,6 +45,8 @@ fn split(bind: &mut VettedBind, dests: &[PathBuf]) -> Vec<VettedBind> {
         mode: bind.mode,
         directory: true,
         public: false,
+        owned_as: None,
+        frame: None,
         masks: deep
             .iter()
             .filter(|mask| above(mask) == place)
@@ -82,6 +84,8 @@ mod tests {
             mode,
             directory: true,
             public: false,
+            owned_as: None,
+            frame: None,
             masks: masks
                 .iter()
                 .map(|below| Mask {

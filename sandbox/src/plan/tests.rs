@@ -35,6 +35,8 @@ fn bind(dest: &str) -> VettedBind {
         directory: true,
         masks: Vec::new(),
         public: false,
+        owned_as: None,
+        frame: None,
     }
 }
 

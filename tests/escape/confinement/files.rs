@@ -1,8 +1,8 @@
 //! Files, processes, keys, devices, /proc and /sys.
 
-use std::fs;
+use std::{fs, time::Duration};
 
-use gig_tests::lab::{Lab, network::text};
+use gig_tests::lab::{Finished, Lab, network::text};
 
 use super::{probe, probe_with, refused};
 
@@ -145,6 +145,61 @@ fn credential_folders_stay_hidden_under_a_bound_parent() {
         assert!(!run.text().contains("PRIVATE-KEY"), "{option}: {run}");
         let _run = run.says("an ordinary file");
     }
+}
+
+/// The host goes on while the program runs: it writes files anew and makes others.
+fn while_the_host_works(option: &str) -> Finished {
+    let lab = Lab::new();
+    let (home, marks) = (lab.home(), lab.folder("marks"));
+    fs::create_dir_all(home.join(".ssh")).expect("make a folder");
+    for name in [".npmrc", ".ssh/key", ".npmrc.new"] {
+        fs::write(home.join(name), "PRIVATE-KEY").expect("write a key");
+    }
+    fs::write(home.join("notes"), "an ordinary file").expect("write a file");
+    let (started, changed) = (marks.join("started"), marks.join("changed"));
+    let host = std::thread::spawn({
+        let (home, changed) = (home.clone(), changed.clone());
+        move || {
+            for _ in 0..200 {
+                if started.exists() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            fs::rename(home.join(".npmrc.new"), home.join(".npmrc")).expect("write it anew");
+            fs::write(home.join(".netrc"), "PRIVATE-KEY").expect("write a key");
+            fs::rename(home.join(".ssh"), home.join(".ssh.old")).expect("move it");
+            fs::create_dir(home.join(".ssh")).expect("make a folder");
+            fs::write(home.join(".ssh/key"), "PRIVATE-KEY").expect("write a key");
+            fs::write(changed, "").expect("say so");
+        }
+    });
+    let (home, marks) = (text(&home), text(&marks));
+    let run = lab
+        .gig()
+        .option([option, &home])
+        .option(["--rw", &marks])
+        .sh(&format!(
+            "cat {home}/notes; touch {marks}/started; until [ -e {marks}/changed ]; do sleep 0.1; done; sleep 1; \
+             cat {home}/.npmrc {home}/.netrc {home}/.ssh/key {home}/.ssh.old/key 2>/dev/null; echo THE END"
+        ))
+        .clone();
+    host.join().expect("the host");
+    let run = run.says("an ordinary file");
+    assert!(!run.text().contains("PRIVATE-KEY"), "{option}: {run}");
+    run
+}
+
+#[test]
+fn a_home_that_is_read_shows_no_credential_that_comes_later() {
+    let _run = while_the_host_works("--ro").says("THE END");
+}
+
+#[test]
+fn a_cover_that_the_host_takes_away_ends_the_program() {
+    let run = while_the_host_works("--rw").exits(137);
+    assert!(!run.text().contains("THE END"), "{run}");
+    assert!(run.error_text().contains("was covered"), "{run}");
 }
 
 /// Root's sandboxes have ids of their own and may read no more than everybody; even so.

@@ -339,7 +339,15 @@ async fn see_to(fleet: Arc<Fleet>, started: Started) {
     let begun = Instant::now();
     let ended = end_of(&mut running, &member, idle).await;
     // From here on nobody is given it who asks for one that runs.
-    let _first = member.cause.set(EndCause::Program);
+    let cause = match running.uncovered() {
+        Some(path) => {
+            let path = path.display();
+            tracing::error!(sandbox.id = %member.look().id, %path, "a covered credential came into sight; ended");
+            EndCause::Uncovered
+        }
+        None => EndCause::Program,
+    };
+    let _first = member.cause.set(cause);
     let status = ended.map_or_else(
         |error| {
             tracing::error!(%error, "lost sight of a sandbox");

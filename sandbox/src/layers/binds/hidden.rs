@@ -91,16 +91,18 @@ pub(super) const CREDENTIALS: [&str; 74] = [
     ".local/share/gig",
     "master.key",
     "audit-signing.key",
-    "gig.db",
+    DATABASE,
     "gig.db-wal",
     "control.sock",
     IMAGES,
 ];
+/// What a gig keeps wherever it keeps anything.
+const DATABASE: &str = "gig.db";
 /// The folder of pulled images in gig's data directory: a name of its own, so that another gig's is known too.
 /// Each image was verified when it was pulled, and is run as it lies there.
 pub const IMAGES: &str = "gig-images";
 /// The directories in a home that hold them, and the home itself.
-const HOLDERS: [&str; 21] = [
+pub(super) const HOLDERS: [&str; 21] = [
     "",
     ".bundle",
     ".cache",
@@ -228,10 +230,11 @@ impl Hidden {
                     .collect()
             })
             .unwrap_or_else(|_| Vec::new());
-        let here = [source]
+        let looked_at = [source]
             .into_iter()
-            .chain(children.iter().map(PathBuf::as_path))
-            .flat_map(in_home);
+            .chain(children.iter().map(PathBuf::as_path));
+        let gigs = looked_at.clone().filter_map(gigs);
+        let here = looked_at.flat_map(in_home).chain(gigs);
         let in_homes = self.in_homes.get_or_init(|| match &self.homes {
             Homes::Host => Known::now(),
             #[cfg(test)]
@@ -374,6 +377,13 @@ fn in_home(home: &Path) -> impl Iterator<Item = PathBuf> {
     CREDENTIALS
         .iter()
         .filter_map(move |name| existing(&home.join(name)))
+}
+
+/// A folder in which a gig keeps its files, canonical: known by its database. The others in it come and go under
+/// other names, so it is hidden whole.
+pub(super) fn gigs(folder: &Path) -> Option<PathBuf> {
+    existing(&folder.join(DATABASE))?;
+    fs::canonicalize(folder).ok()
 }
 
 /// Whatever of the system's own credentials exists, canonical.

@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 
 use super::*;
+use crate::layers::mounts::Frame;
 use crate::spec::BindMode;
 
 fn bind(source: &Path, dest: &str) -> Bind {
@@ -128,10 +129,64 @@ fn what_lies_in_a_hidden_directory_is_hidden_with_it_alone() {
     }
     let masked = |hidden: &Hidden| masked(&home, hidden);
     let inside = Path::new("project/master.key").to_owned();
+    let masked_now = masked(&Hidden::read(std::slice::from_ref(&data)));
+    assert!(masked_now.contains(&PathBuf::from("project")));
+    assert!(!masked_now.contains(&inside), "{masked_now:?}");
+    // Another gig's is known by its database.
+    assert_eq!(masked(&Hidden::default()), masked_now);
+    fs::remove_file(data.join("gig.db")).unwrap();
     assert!(masked(&Hidden::default()).contains(&inside));
-    let masked = masked(&Hidden::read(std::slice::from_ref(&data)));
-    assert!(masked.contains(&PathBuf::from("project")));
-    assert!(!masked.contains(&inside), "{masked:?}");
+}
+
+#[test]
+fn another_gigs_folder_is_hidden_whole_and_refused() {
+    let (_dir, home) = home();
+    let data = home.join("project");
+    fs::create_dir(data.join("gig-runs")).unwrap();
+    fs::write(data.join("gig.db"), "").unwrap();
+    for source in [data.clone(), data.join("gig-runs")] {
+        let refused = vet(&[bind(&source, "/work")], &Hidden::default());
+        assert!(matches!(refused, Err(RefuseBindError::Credential { .. })));
+    }
+}
+
+fn framed(source: &Path, home: &Path) -> Option<Frame> {
+    let bind = Bind {
+        mode: BindMode::Ro,
+        ..bind(source, "/h")
+    };
+    let vetted = vet(&[bind], &Hidden::of_homes(&[home])).unwrap();
+    vetted.into_iter().next()?.frame
+}
+
+fn pieces(frame: &Frame) -> Vec<&Path> {
+    let all = frame.pieces.iter().flat_map(|piece| {
+        let inner = piece.frame.iter().flat_map(pieces);
+        [piece.dest.as_path()].into_iter().chain(inner)
+    });
+    all.collect()
+}
+
+#[test]
+fn a_home_to_be_read_is_made_of_what_is_no_credential() {
+    let (_dir, home) = home();
+    fs::create_dir(home.join(".config/app")).unwrap();
+    // One that leads nowhere yet may lead somewhere later.
+    symlink("project/later", home.join(".netrc")).unwrap();
+    symlink("project", home.join("work")).unwrap();
+    fs::write(home.join("project/keys"), "").unwrap();
+    symlink("project/keys", home.join(".npmrc")).unwrap();
+    let frame = framed(&home, &home).unwrap();
+    let expected = ["/h/.config", "/h/.config/app", "/h/project"];
+    assert_eq!(pieces(&frame), expected.map(Path::new));
+    assert_eq!(frame.links, [("work".into(), "project".into())]);
+    assert_eq!(frame.pieces[1].masks.len(), 1, "where the link leads");
+    let parent = framed(home.parent().unwrap(), &home).unwrap();
+    assert!(pieces(&parent).contains(&Path::new("/h/alice/project")));
+    assert!(!pieces(&parent).contains(&Path::new("/h/alice/.ssh")));
+    let config = framed(&home.join(".config"), &home).unwrap();
+    assert_eq!(pieces(&config), [Path::new("/h/app")]);
+    assert_eq!(framed(&home.join("project"), &home), None);
 }
 
 #[test]

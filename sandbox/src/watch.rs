@@ -1,0 +1,201 @@
+//! Covers that come away while a sandbox runs, noticed.
+//!
+//! The kernel takes a mount away when another mount namespace removes its place or renames something over it
+//! (`mount_namespaces(7)`), and leaves it where its place is moved to. What was covered, or what is new in its
+//! place, is then seen inside. So each directory between a mount and what is covered in it is watched, for the
+//! names that lead there. Promises that whoever waits for the sandbox ends it then; not that nothing was read
+//! before. Sockets come and go with their programs and are not watched.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+
+use crate::layers::mounts::{Mask, VettedBind};
+use crate::sys;
+
+/// The directories in which covers have their places.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    queue: OwnedFd,
+    places: BTreeMap<i32, (PathBuf, BTreeSet<OsString>)>,
+}
+
+/// A directory that cannot be watched.
+#[derive(Debug)]
+pub(crate) struct Unwatched {
+    pub(crate) path: PathBuf,
+    pub(crate) source: io::Error,
+}
+
+impl Watch {
+    /// Of what is covered in these mounts and in another root; none if nothing is.
+    pub(crate) fn over(
+        binds: &[VettedBind],
+        root: Option<(&Path, &[Mask])>,
+    ) -> Result<Option<Self>, Unwatched> {
+        let mut names: BTreeMap<PathBuf, BTreeSet<OsString>> = BTreeMap::new();
+        let mut among = |source: &Path, masks: &[Mask]| {
+            for mask in masks {
+                let whole = source.join(&mask.below);
+                if fs::symlink_metadata(&whole).is_ok_and(|meta| meta.file_type().is_socket()) {
+                    continue;
+                }
+                let mut above = source.to_owned();
+                for name in &mask.below {
+                    names.entry(above.clone()).or_default().insert(name.into());
+                    above.push(name);
+                }
+            }
+        };
+        let mut waiting: Vec<&VettedBind> = binds.iter().collect();
+        while let Some(bind) = waiting.pop() {
+            match &bind.frame {
+                Some(frame) => waiting.extend(&frame.pieces),
+                None => among(&bind.source, &bind.masks),
+            }
+        }
+        if let Some((path, masks)) = root {
+            among(path, masks);
+        }
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let unwatched = |path: &Path| {
+            let path = path.to_owned();
+            move |error: Errno| Unwatched {
+                path,
+                source: error.into(),
+            }
+        };
+        let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
+        let queue = inotify::init(flags).map_err(unwatched(Path::new("/")))?;
+        let mut places = BTreeMap::new();
+        let flags = WatchFlags::MOVED_FROM
+            | WatchFlags::MOVED_TO
+            | WatchFlags::DELETE
+            | WatchFlags::ONLYDIR
+            | WatchFlags::DONT_FOLLOW;
+        for (path, names) in names {
+            let watch = inotify::add_watch(&queue, &path, flags).map_err(unwatched(&path))?;
+            // One directory by two names is watched once.
+            let (_, all) = places
+                .entry(watch)
+                .or_insert_with(|| (path, BTreeSet::new()));
+            all.extend(names);
+        }
+        Ok(Some(Self { queue, places }))
+    }
+
+    /// Waits until something is uncovered, and says what. Dropping the future is safe.
+    pub(crate) async fn uncovered(&self) -> io::Result<PathBuf> {
+        loop {
+            sys::readable(&self.queue).await?;
+            if let Some(path) = self.look()? {
+                return Ok(path);
+            }
+        }
+    }
+
+    /// What has been uncovered by now.
+    pub(crate) fn look(&self) -> io::Result<Option<PathBuf>> {
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut events = Reader::new(&self.queue, &mut buffer);
+        loop {
+            let event = match events.next() {
+                Ok(event) => event,
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                return Err(io::Error::other("more changed than the kernel tells of"));
+            }
+            let Some((path, names)) = self.places.get(&event.wd()) else {
+                continue;
+            };
+            let name = event
+                .file_name()
+                .map(|name| OsStr::from_bytes(name.to_bytes()));
+            if let Some(name) = name.filter(|name| names.contains(*name)) {
+                return Ok(Some(path.join(name)));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::BindMode;
+
+    fn watched(source: &Path) -> Watch {
+        let below = [".config/gcloud", ".npmrc"];
+        let bind = VettedBind {
+            source: source.to_owned(),
+            dest: "/w".into(),
+            mode: BindMode::Rw,
+            directory: true,
+            masks: below
+                .map(|below| Mask {
+                    below: below.into(),
+                    directory: false,
+                })
+                .into(),
+            public: false,
+            owned_as: None,
+            frame: None,
+        };
+        Watch::over(&[bind], None).unwrap().unwrap()
+    }
+
+    fn home() -> tempfile::TempDir {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir_all(home.path().join(".config/gcloud")).unwrap();
+        fs::write(home.path().join(".npmrc"), "").unwrap();
+        home
+    }
+
+    #[test]
+    fn whatever_takes_a_cover_away_is_noticed() {
+        type Change = fn(&Path) -> io::Result<()>;
+        let changes: [(&str, Change); 4] = [
+            (".npmrc", |home| {
+                fs::write(home.join(".npmrc.new"), "")?;
+                fs::rename(home.join(".npmrc.new"), home.join(".npmrc"))
+            }),
+            (".npmrc", |home| fs::remove_file(home.join(".npmrc"))),
+            (".config", |home| {
+                fs::rename(home.join(".config"), home.join(".config.old"))
+            }),
+            (".config/gcloud", |home| {
+                fs::rename(home.join(".config/gcloud"), home.join("gcloud"))
+            }),
+        ];
+        for (uncovered, change) in changes {
+            let home = home();
+            let watch = watched(home.path());
+            change(home.path()).unwrap();
+            let seen = watch.look().unwrap();
+            assert_eq!(seen, Some(home.path().join(uncovered)));
+        }
+    }
+
+    #[test]
+    fn what_changes_no_cover_is_nothing() {
+        let home = home();
+        let watch = watched(home.path());
+        fs::write(home.path().join(".npmrc"), "changed in its place").unwrap();
+        fs::write(home.path().join("other"), "").unwrap();
+        fs::rename(home.path().join("other"), home.path().join("another")).unwrap();
+        fs::write(home.path().join(".config/gcloud/token"), "").unwrap();
+        assert_eq!(watch.look().unwrap(), None);
+    }
+}
