@@ -9,7 +9,10 @@ use std::{
     sync::Arc,
 };
 
-use gig_policy::{AppProtocol, Asked, Attempt, DenyReason, Fqdn, Host, Outcome, Port, SandboxId};
+use gig_policy::{
+    AppProtocol, Asked, Attempt, DenyReason, Fqdn, Host, Outcome, Port, SandboxId,
+    unasked::is_unasked,
+};
 
 use crate::{Entry, Event, Record, VerdictWord};
 
@@ -202,7 +205,9 @@ fn exchange(entry: &Entry) -> Exchange {
 }
 
 fn name(entry: &Entry) -> Option<Asked> {
-    Fqdn::parse(entry.host.as_ref()?).ok().map(Asked::Name)
+    // What systems ask by themselves is not for a rule.
+    let name = entry.host.as_ref().filter(|name| !is_unasked(name))?;
+    Fqdn::parse(name).ok().map(Asked::Name)
 }
 
 fn protocol(entry: &Entry) -> Option<AppProtocol> {

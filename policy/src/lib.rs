@@ -42,6 +42,7 @@ pub mod secret_name;
 pub mod source;
 pub mod special_purpose;
 pub mod suggest;
+pub mod unasked;
 pub mod verdict;
 
 pub use allow_option::{ParseAllowError, own_loopback};

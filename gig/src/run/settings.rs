@@ -10,7 +10,7 @@ use gig_proxy::{
 };
 use gig_sandbox::{Bind, BindMode, ResourceLimits, Root, SeccompProfile};
 
-use super::{policy, secrets::Secrets, summary::RulesFrom};
+use super::{drawn, policy, secrets::Secrets, summary::RulesFrom};
 use crate::args::{
     run::{EngineArg, NetworkArg, ProfileArg, RunArgs, SeccompArg},
     value::{BindArg, EnvArg},
@@ -110,6 +110,7 @@ impl Settings {
             digest,
             rules_from: RulesFrom {
                 document: args.policy.map(|path| path.display().to_string()),
+                proxy: drawn::own_proxy(subnet),
             },
             connected,
             program: name,

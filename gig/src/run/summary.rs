@@ -10,7 +10,7 @@ use std::{
 };
 
 use gig_audit::{Entry, Event, VerdictWord, counted, hosts_of};
-use gig_policy::{DenyReason, printable::is_plain};
+use gig_policy::{DenyReason, printable::is_plain, unasked::is_unasked};
 
 mod cure;
 
@@ -55,6 +55,14 @@ struct Denied {
     rule: Option<Arc<str>>,
 }
 
+impl Denied {
+    /// Whether a proxy was asked for a tunnel.
+    fn is_connect(&self) -> bool {
+        let method = self.request.as_ref().map(|(method, _)| &**method);
+        method == Some("CONNECT")
+    }
+}
+
 impl Summary {
     /// Takes note of a record that says no.
     pub(crate) fn note(&self, entry: &Entry) {
@@ -75,6 +83,10 @@ impl Summary {
             DenyReason::ShuttingDown | DenyReason::RequestIncomplete
         ) {
             // The run was over, or the program went away before anything was sent: no rule would have changed that.
+            return;
+        }
+        if entry.port.is_none() && entry.host.as_deref().is_some_and(is_unasked) {
+            // The program's system asked, and nobody would want a rule for it.
             return;
         }
         let times = counted(&entry.findings).unwrap_or(1);

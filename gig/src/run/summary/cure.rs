@@ -16,11 +16,16 @@ use super::{Denied, shown};
 pub(crate) struct RulesFrom {
     /// The document's path.
     pub(crate) document: Option<String>,
+    /// Where gig's own proxy is inside.
+    pub(crate) proxy: Option<IpAddr>,
 }
 
 /// The option or rule that would allow it, or why nothing does.
 pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
     let host = bracketed(&denied.host);
+    if from.proxy.is_some() && from.proxy == denied.host.parse().ok() {
+        return "that is gig's own proxy, which takes CONNECT host:port and requests for http://… and https://…".into();
+    }
     match denied.reason {
         DenyReason::HostNotAllowed if denied.port.is_none() => format!(
             "allow it with: --allow {host} (https and http; anything else: --allow tcp:{host}:PORT)"
@@ -30,6 +35,21 @@ pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
                 "allow it with: --allow {}{}",
                 option(denied),
                 private(denied)
+            )
+        }
+        DenyReason::ProtocolNotAllowed if denied.is_connect() => any_bytes(
+            denied,
+            from,
+            "a proxy behind it would hide where requests go: have the program use gig's own (its variables name \
+             it), or",
+        ),
+        DenyReason::UnsupportedProtocol
+            if denied.port.is_some() && denied.protocol.as_deref() == Some("https") =>
+        {
+            any_bytes(
+                denied,
+                from,
+                "its TLS is older than 1.2 or carries no HTTP (ALPN), so that gig cannot open it:",
             )
         }
         DenyReason::ProtocolNotAllowed | DenyReason::UnsupportedProtocol
@@ -97,6 +117,9 @@ fn without_a_rule(reason: DenyReason) -> &'static str {
              times what was sent: without a content coding it passes"
         }
         DenyReason::RecordUnavailable => "the audit record could not be written; see --audit",
+        DenyReason::TooLarge => {
+            "more fields, or frames that carry nothing, than gig takes of anybody: no limit of a policy changes that"
+        }
         reason if reason.http_status() == 429 || reason.http_status() == 413 => {
             "raise it in the policy's limits"
         }
@@ -156,6 +179,16 @@ fn protocol(denied: &Denied, from: &RulesFrom) -> String {
             web.unwrap_or("tcp"),
         ),
     }
+}
+
+/// What only passes unopened.
+fn any_bytes(denied: &Denied, from: &RulesFrom, why: &str) -> String {
+    let bytes = Denied {
+        protocol: Some("tcp".into()),
+        request: None,
+        ..denied.clone()
+    };
+    format!("{why} {}", protocol(&bytes, from))
 }
 
 /// Clients of the web open spare connections: theirs is no reason to let any bytes pass.
@@ -305,6 +338,7 @@ mod tests {
     fn a_documents_rule_is_mended_in_the_document() {
         let from = RulesFrom {
             document: Some("p.yaml".into()),
+            proxy: None,
         };
         let mut private = denied("db.example", Some(5432), None, DenyReason::PrivateAddress);
         private.dst_ip = Some([10, 0, 0, 1].into());
@@ -356,6 +390,51 @@ mod tests {
             Verdict::Deny(denial) => panic!("{denial:?}"),
         };
         assert_eq!(handling, gig_policy::Handling::Opaque);
+    }
+
+    #[test]
+    fn what_gig_cannot_open_is_offered_as_any_bytes() {
+        use gig_policy::AppProtocol::Tcp;
+        let old_tls = denied(
+            "a.example",
+            Some(443),
+            Some("https"),
+            DenyReason::UnsupportedProtocol,
+        );
+        let connect = Denied {
+            request: Some(("CONNECT".into(), "".into())),
+            ..denied(
+                "proxy.example",
+                Some(3128),
+                Some("http"),
+                DenyReason::ProtocolNotAllowed,
+            )
+        };
+        for denied in [old_tls, connect] {
+            let cure = cure(&denied, &RulesFrom::default());
+            let host = Host::parse(&denied.host).unwrap();
+            let port = denied.port.and_then(Port::new).unwrap();
+            let verdict = policy(&cure).decide_connect(&host, port, Some(Tcp));
+            assert!(matches!(verdict, Verdict::Allow(_)), "{cure}");
+        }
+    }
+
+    #[test]
+    fn no_rule_is_offered_for_gigs_own_proxy() {
+        let from = RulesFrom {
+            document: None,
+            proxy: Some([10, 200, 0, 1].into()),
+        };
+        for reason in [DenyReason::IpNotAllowed, DenyReason::ProtocolNotAllowed] {
+            let cure = cure(
+                &denied("10.200.0.1", Some(8081), Some("http"), reason),
+                &from,
+            );
+            assert!(
+                cure.contains("gig's own proxy") && !cure.contains("--allow"),
+                "{cure}"
+            );
+        }
     }
 
     #[test]
