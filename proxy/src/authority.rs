@@ -92,6 +92,8 @@ impl Authority {
         // Without brackets an IPv6 address is no authority: its last group would be a port.
         let port = match port.strip_prefix(':') {
             None if port.is_empty() => None,
+            // RFC 3986 §3.2.3: as if none were written.
+            Some("") => None,
             Some(digits) => Some(parse_port(digits)?),
             None => return Err(ParseAuthorityError),
         };
@@ -228,10 +230,10 @@ mod tests {
                 .is_some()
         );
         assert_eq!(Authority::parse("192.0.2.1").unwrap().port, None);
+        assert_eq!(Authority::parse("a.example:").unwrap().port, None);
         for bad in [
             "",
             ":443",
-            "a.example:",
             "a.example:0",
             "a.example:65536",
             "a.example:+80",

@@ -63,7 +63,7 @@ pub enum BadSni {
     /// RFC 6066 §3: no more than one name of a type.
     #[error("there are several server names")]
     Several,
-    /// Not a host name: characters, length, a trailing dot (RFC 6066: "without a trailing dot").
+    /// Not a host name: characters, length, more than one trailing dot.
     #[error("the server name is not a host name")]
     Malformed,
 }
@@ -253,9 +253,13 @@ fn server_name(data: &[u8]) -> Option<Sni> {
 
 fn host_name(name: &[u8]) -> Sni {
     let text = match std::str::from_utf8(name) {
-        Ok(text) if text.is_ascii() && !text.ends_with('.') => text,
+        // RFC 6066 §3 wants none, and clients send the one of a name that is written as absolute.
+        Ok(text) if text.is_ascii() => text.strip_suffix('.').unwrap_or(text),
         _ => return Sni::Bad(BadSni::Malformed),
     };
+    if text.ends_with('.') {
+        return Sni::Bad(BadSni::Malformed);
+    }
     if text.parse::<IpAddr>().is_ok() {
         return Sni::Bad(BadSni::Address);
     }

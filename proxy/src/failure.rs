@@ -89,6 +89,13 @@ impl Failure {
         let dialled = self.source.as_deref()?.downcast_ref::<DialError>()?;
         dialled.addr.map(|address| address.ip())
     }
+
+    /// What the host's proxy answered in place of a tunnel.
+    #[must_use]
+    pub fn by_proxy(&self) -> Option<u16> {
+        let dialled = self.source.as_deref()?.downcast_ref::<DialError>()?;
+        dialled.by_proxy
+    }
 }
 
 fn alert(error: &(dyn StdError + 'static)) -> Option<AlertDescription> {

@@ -31,5 +31,6 @@ pub mod session;
 pub mod standing;
 pub mod streams;
 pub mod target;
+pub mod trailers;
 pub mod unread;
 pub mod upgrade;

@@ -64,11 +64,13 @@ pub async fn exchange(
     // Does it have one meaning? Agree on one name, one path, one length.
     let length_beside_coding = request.extensions().get() == Some(&Framing::Length);
     if length_beside_coding || headers::framing_is_ambiguous(request.headers()) {
-        return refused.because(asked, DenyReason::MalformedRequest).await;
+        let why = "its length is told in two ways, or in one that is not known".to_owned();
+        return refused.malformed(asked, why).await;
     }
     let (authority, destination) = match agree(session, &request, asked.protocol) {
         Ok(agreed) => agreed,
-        Err(reason) => return refused.because(asked, reason).await,
+        Err((DenyReason::MalformedRequest, why)) => return refused.malformed(asked, why).await,
+        Err((reason, _)) => return refused.because(asked, reason).await,
     };
     (asked.host, asked.port) = (destination.host.clone(), destination.port);
     let mut target = match path {
@@ -76,9 +78,9 @@ pub async fn exchange(
             asked.path = path.into();
             target
         }
-        Err(_) => {
+        Err(error) => {
             asked.path = target::shown(request.uri()).into();
-            return refused.because(asked, DenyReason::MalformedRequest).await;
+            return refused.malformed(asked, error.to_string()).await;
         }
     };
 
@@ -181,10 +183,14 @@ fn agree(
     session: &Session,
     request: &Request<Incoming>,
     protocol: AppProtocol,
-) -> Result<(Authority, Destination), DenyReason> {
-    explicit::check_form(session, request)?;
-    let authority = target::authority(request.uri(), request.headers(), session.reader())?;
-    let destination = session.destination(&authority, protocol)?;
+) -> Result<(Authority, Destination), (DenyReason, String)> {
+    let form = "the form of its target is not the one of its connection";
+    let said = |reason| (reason, form.to_owned());
+    explicit::check_form(session, request).map_err(said)?;
+    let authority = target::authority(request.uri(), request.headers(), session.reader());
+    let authority = authority.map_err(|error| (error.into(), error.to_string()))?;
+    let destination = session.destination(&authority, protocol);
+    let destination = destination.map_err(|reason| (reason, String::new()))?;
     Ok((authority, destination))
 }
 
@@ -201,6 +207,12 @@ impl Refuser<'_> {
     /// For a reason that no rule gave.
     async fn because<T>(&self, asked: Asked, reason: DenyReason) -> Result<T, Box<Refusal>> {
         let denial = denial(&asked.subject.policy(), reason, String::new());
+        self.recording(asked, denial).await
+    }
+
+    /// For what no rule was asked about; says what is wrong with it.
+    async fn malformed<T>(&self, asked: Asked, why: String) -> Result<T, Box<Refusal>> {
+        let denial = denial(&asked.subject.policy(), DenyReason::MalformedRequest, why);
         self.recording(asked, denial).await
     }
 

@@ -5,6 +5,7 @@
 
 mod bodies;
 mod capture;
+mod crowded;
 mod cut;
 mod deadlines;
 mod denials;

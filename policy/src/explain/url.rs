@@ -61,7 +61,8 @@ impl Url {
             Some((host, digits)) if !digits.contains(']') => (host, Some(digits)),
             _ => (authority, None),
         };
-        let number = digits.map(|d| {
+        // RFC 3986 §3.2.3: an empty one is none.
+        let number = digits.filter(|d| !d.is_empty()).map(|d| {
             d.parse()
                 .ok()
                 .filter(|_| d.bytes().all(|b| b.is_ascii_digit()))

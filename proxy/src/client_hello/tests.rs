@@ -94,7 +94,8 @@ fn bad_server_names_are_told_apart() {
     assert_eq!(with(&[(9, b"a.example")]), Sni::Bad(BadSni::Malformed));
     assert_eq!(with(&[]), Sni::Bad(BadSni::Malformed));
     for bad in [
-        &b"a.example."[..],
+        &b"a.example.."[..],
+        b".",
         b"",
         b"a b",
         b"a\0.example",
@@ -103,6 +104,9 @@ fn bad_server_names_are_told_apart() {
     ] {
         assert_eq!(with(&[(0, bad)]), Sni::Bad(BadSni::Malformed), "{bad:?}");
     }
+    assert_eq!(with(&[(0, b"192.0.2.1.")]), Sni::Bad(BadSni::Address));
+    // A name that is written as absolute is the same name.
+    assert_eq!(with(&[(0, b"a.example.")]), with(&[(0, b"a.example")]));
     assert_eq!(name_of(&records(&hello(&[]), 16384)), Sni::Absent);
 }
 

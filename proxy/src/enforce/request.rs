@@ -95,6 +95,8 @@ pub struct Exchanged {
     pub dst: Option<IpAddr>,
     /// Why it failed or was cut, if it was.
     pub reason: Option<DenyReason>,
+    /// What the host's proxy answered in place of a tunnel.
+    pub by_proxy: Option<u16>,
 }
 
 impl Asked {
@@ -311,6 +313,10 @@ pub async fn refuse_request(
     entry.reason = Some(denial.reason);
     entry.status = Some(denial.reason.http_status());
     entry.findings = asked.findings();
+    if denial.reason == DenyReason::MalformedRequest && !denial.hint.is_empty() {
+        // Our words, not the program's.
+        entry.findings.push(denial.hint.as_str().into());
+    }
     match ledger.record(entry).await {
         Ok(()) => denial,
         Err(error) => {
@@ -338,6 +344,10 @@ pub fn record_exchange(
         for misuse in tally.take_misuses() {
             raise_alarm(ledger, asked.entry(Event::SecretMisuse), &misuse);
         }
+    }
+    if let Some(status) = exchanged.by_proxy {
+        let finding = format!("upstream_proxy:{status}");
+        entry.findings.push(finding.into());
     }
     granted.mark(&mut entry);
     if let Some(reason) = exchanged.reason {

@@ -6,7 +6,6 @@
 use std::{
     fmt,
     future::Future,
-    net::IpAddr,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -214,9 +213,10 @@ impl Exchange {
 
     /// The exchange failed before an answer came; the program is told `status`, and the record the
     /// address that was refused or did not answer, where there was one.
-    pub fn failed(&mut self, status: u16, reason: DenyReason, address: Option<IpAddr>) {
+    pub fn failed(&mut self, status: u16, reason: DenyReason, failure: &Failure) {
         self.outcome.status = Some(status);
-        self.outcome.dst = address;
+        self.outcome.dst = failure.address();
+        self.outcome.by_proxy = failure.by_proxy();
         self.cut(reason);
     }
 

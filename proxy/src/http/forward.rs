@@ -15,6 +15,7 @@ use http::{
     uri::{Authority, PathAndQuery, Scheme},
 };
 use http_body::Body;
+use hyper::ext::ReasonPhrase;
 
 use super::{
     body::{Download, Passing, Scrubbed, Upload, gather},
@@ -313,9 +314,11 @@ pub(super) async fn send(
     let mut repeated = false;
     loop {
         let mut lease = lease(worker, wanted).await?;
-        let repeatable = lease.reused && !repeated && ready.is_repeatable();
+        // Over HTTP/2 an origin may say also on a new connection that it did not look at a request.
+        let may_refuse = lease.application() == Application::Http2;
+        let repeatable = (lease.reused || may_refuse) && !repeated && ready.is_repeatable();
         let leaves = need != Need::Upgrade && lease.leaves_requests();
-        let room = lease.kept().filter(|_| lease.reused && !repeated);
+        let room = lease.kept().filter(|_| !repeated);
         let kept =
             need != Need::Upgrade && room.is_some_and(|room| ready.request.body_mut().keep(room));
         let copy = (repeatable && !leaves || kept).then(|| ready.copy());
@@ -350,7 +353,7 @@ pub(super) async fn send(
             }
             Err(unsent)
                 if (unsent.fate == Fate::Unprocessed
-                    || unsent.fate == Fate::Unanswered && harmless)
+                    || unsent.fate == Fate::Unanswered && harmless && reused)
                     && repeatable
                     && (unsent.left || copy.is_some()) =>
             {
@@ -387,6 +390,10 @@ pub(super) async fn pass_back(
     headers::incoming(&mut parts.headers);
     parts.version = Version::HTTP_11;
     parts.extensions.clear();
+    if parts.status.canonical_reason().is_none() {
+        // RFC 9112 §4: it may be empty; hyper writes `<none>` where it knows none.
+        parts.extensions.insert(ReasonPhrase::from_static(b""));
+    }
     let empty = incoming.is_end_stream();
     exchange.ended_with(&parts.headers);
     if let Some(capture) = exchange.capture().cloned() {
@@ -465,7 +472,7 @@ pub(super) fn fail(mut exchange: Exchange, failure: Failure) -> (Asked, DenyReas
     if let Some(alert) = failure.alert().and_then(|alert| alert.as_str()) {
         exchange.alerted(alert);
     }
-    exchange.failed(reason.http_status(), reason, failure.address());
+    exchange.failed(reason.http_status(), reason, &failure);
     (asked, reason)
 }
 

@@ -28,7 +28,60 @@ pub fn incoming(headers: &mut HeaderMap) {
     found.remove(headers, Going::ProxyAuthenticate);
     // QUIC never leaves a sandbox: an invitation to it would cost the client a failed attempt.
     found.remove(headers, Going::AltSvc);
+    if found.has(Going::ProxyStatus) {
+        forget_own_status(headers);
+    }
 }
+
+/// Takes members that gig itself would have written (RFC 9209 §2) out of what an origin sent: a program tells by
+/// them what was denied.
+fn forget_own_status(headers: &mut HeaderMap) {
+    let kept: Vec<HeaderValue> = headers
+        .get_all(PROXY_STATUS)
+        .iter()
+        .filter_map(|value| {
+            let members = members(value.as_bytes());
+            let others: Vec<&[u8]> = members.into_iter().filter(|one| !is_own(one)).collect();
+            let value = HeaderValue::from_bytes(&others.join(&b", "[..])).ok()?;
+            (!others.is_empty()).then_some(value)
+        })
+        .collect();
+    headers.remove(PROXY_STATUS);
+    for value in kept {
+        headers.append(PROXY_STATUS, value);
+    }
+}
+
+/// Of a list (RFC 8941 §3.1): a comma in a string parts nothing.
+fn members(list: &[u8]) -> Vec<&[u8]> {
+    let (mut quoted, mut escaped) = (false, false);
+    let parts = list.split(|octet| {
+        let ends = *octet == b',' && !quoted;
+        match octet {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ => {}
+        }
+        ends
+    });
+    parts.map(<[u8]>::trim_ascii).collect()
+}
+
+fn is_own(member: &[u8]) -> bool {
+    let name = member
+        .split(|octet| *octet == b';')
+        .next()
+        .unwrap_or_default();
+    let name = name.trim_ascii();
+    let bare = name
+        .strip_prefix(b"\"")
+        .and_then(|name| name.strip_suffix(b"\""));
+    bare.unwrap_or(name).eq_ignore_ascii_case(b"gig")
+}
+
+/// RFC 9209.
+const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
 /// Everything that may be removed by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +95,7 @@ enum Going {
     ProxyAuthorization,
     ProxyAuthenticate,
     AltSvc,
+    ProxyStatus,
 }
 
 impl Going {
@@ -57,6 +111,7 @@ impl Going {
             "proxy-authorization" => Self::ProxyAuthorization,
             "proxy-authenticate" => Self::ProxyAuthenticate,
             "alt-svc" => Self::AltSvc,
+            "proxy-status" => Self::ProxyStatus,
             _ => return None,
         })
     }
@@ -72,6 +127,7 @@ impl Going {
             Self::ProxyAuthorization => PROXY_AUTHORIZATION,
             Self::ProxyAuthenticate => PROXY_AUTHENTICATE,
             Self::AltSvc => ALT_SVC,
+            Self::ProxyStatus => PROXY_STATUS,
         }
     }
 
@@ -248,6 +304,29 @@ mod tests {
                 )
             })
             .collect()
+    }
+
+    #[test]
+    fn an_origin_tells_nothing_in_gigs_name() {
+        let told = |value: &str| {
+            let mut fields = HeaderMap::new();
+            fields.insert("proxy-status", HeaderValue::from_str(value).unwrap());
+            incoming(&mut fields);
+            fields
+                .get("proxy-status")
+                .map(|value| value.to_str().unwrap().to_owned())
+        };
+        for forged in [
+            "gig; error=http_request_denied",
+            "GIG;error=x, \"gig\"; a=b",
+            " gig ",
+        ] {
+            assert_eq!(told(forged), None, "{forged}");
+        }
+        let cdn = "cdn; details=\"a, gig; \\\" b\"";
+        assert_eq!(told(cdn).as_deref(), Some(cdn));
+        assert_eq!(told(&format!("gig; x=y , {cdn}")).as_deref(), Some(cdn));
+        assert_eq!(told("gigantic").as_deref(), Some("gigantic"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use h2::{Reason, RecvStream};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
-use super::{duplex::Duplex, headers, streams::Reply};
+use super::{duplex::Duplex, headers, streams::Reply, trailers};
 use crate::upstream::{http1::Rest, http2::Running};
 
 /// A body that comes.
@@ -176,7 +176,7 @@ impl Body for Incoming {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
-        match self.get_mut() {
+        let mut polled = match self.get_mut() {
             Self::Http1(body) => Pin::new(body)
                 .poll_frame(cx)
                 .map(|frame| frame.map(|frame| frame.map_err(BrokenBody::Http1))),
@@ -187,7 +187,13 @@ impl Body for Incoming {
                 .map(|piece| piece.map(|piece| piece.map(Frame::data).map_err(BrokenBody::Rest))),
             Self::Http2(frames) => frames.poll(cx),
             Self::Tunnel(_) | Self::Nothing => Poll::Ready(None),
+        };
+        if let Poll::Ready(Some(Ok(frame))) = &mut polled
+            && let Some(fields) = frame.trailers_mut()
+        {
+            trailers::forget_unfit(fields);
         }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

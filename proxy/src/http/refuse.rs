@@ -155,7 +155,8 @@ const fn standing_hint(reason: DenyReason) -> Option<&'static str> {
             "the origin's certificate is not trusted for this host; --upstream-ca adds an authority"
         }
         DenyReason::OriginProtocol => {
-            "the origin's answer is not what the request asked for; a WebSocket needs HTTP/1.1 or RFC 8441"
+            "the origin's answer cannot be passed on: it is no HTTP, its length is in doubt, it has too many fields \
+             or interim answers, or it is another protocol than was asked for (a WebSocket needs HTTP/1.1 or RFC 8441)"
         }
         DenyReason::ProtocolNotAllowed => "through this proxy go CONNECT, http and https",
         DenyReason::SecretMisuse => {

@@ -17,7 +17,7 @@ use std::{
 
 use bytes::Bytes;
 use h2::{
-    Reason, RecvStream, SendStream,
+    Ping, PingPong, Reason, RecvStream, SendStream,
     server::{Connection, Handshake, SendResponse},
 };
 use http::{
@@ -46,8 +46,32 @@ use super::{
 pub struct Streams<S> {
     session: Arc<Session>,
     backlog: Backlog,
+    nudge: Arc<Nudge>,
+    pings: Option<PingPong>,
     state: State<S>,
     finishing: bool,
+}
+
+/// Asks for a frame on a connection that has nothing to say.
+#[derive(Debug, Default)]
+struct Nudge {
+    wanted: AtomicBool,
+    connection: Mutex<Option<Waker>>,
+}
+
+impl Nudge {
+    fn ask(&self) {
+        self.wanted.store(true, Ordering::Relaxed);
+        if let Some(connection) = self.connection.lock().take() {
+            connection.wake();
+        }
+    }
+
+    /// Whether one is asked for; who asks later wakes this task.
+    fn is_wanted(&self, cx: &Context<'_>) -> bool {
+        *self.connection.lock() = Some(cx.waker().clone());
+        self.wanted.swap(false, Ordering::Relaxed)
+    }
 }
 
 enum State<S> {
@@ -87,6 +111,8 @@ where
         Self {
             session,
             backlog: Backlog::default(),
+            nudge: Arc::default(),
+            pings: None,
             state: State::Opening(limits::http2_server().handshake(stream)),
             finishing: false,
         }
@@ -116,22 +142,47 @@ where
                     if me.finishing {
                         connection.graceful_shutdown();
                     }
+                    me.pings = connection.ping_pong();
                     me.state = State::Open(connection);
                 }
-                State::Open(connection) => match ready!(connection.poll_accept(cx)) {
-                    Some(accepted) => {
-                        let (request, reply) = accepted?;
-                        let backlog = me.backlog.clone();
-                        let session = Arc::clone(&me.session);
-                        // The runtime moves what it is given several times.
-                        let served = boxed(|| serve((session, backlog), request, reply));
-                        drop(me.session.worker().tasks.spawn(served));
+                State::Open(connection) => {
+                    match poll_accept(connection, &mut me.pings, (&me.nudge, cx)) {
+                        Poll::Pending => return Poll::Pending,
+                        Poll::Ready(Some(accepted)) => {
+                            let (request, reply) = accepted?;
+                            let backlog = (me.backlog.clone(), Arc::clone(&me.nudge));
+                            let session = Arc::clone(&me.session);
+                            // The runtime moves what it is given several times.
+                            let served = boxed(|| serve((session, backlog), request, reply));
+                            drop(me.session.worker().tasks.spawn(served));
+                        }
+                        Poll::Ready(None) => return Poll::Ready(Ok(())),
                     }
-                    None => return Poll::Ready(Ok(())),
-                },
+                }
             }
         }
     }
+}
+
+type NextRequest = Option<Result<(Request<RecvStream>, SendResponse<Bytes>), h2::Error>>;
+
+/// The next request; in between a PING goes where one is asked for.
+fn poll_accept<S>(
+    connection: &mut Connection<S, Bytes>,
+    pings: &mut Option<PingPong>,
+    (nudge, cx): (&Nudge, &mut Context<'_>),
+) -> Poll<NextRequest>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    if let Some(pings) = pings {
+        // One at a time goes: the last one's answer makes room.
+        let _answered = pings.poll_pong(cx);
+        if nudge.is_wanted(cx) && pings.send_ping(Ping::opaque()).is_err() {
+            tracing::debug!("a PING was not sent");
+        }
+    }
+    connection.poll_accept(cx)
 }
 
 impl<S> std::fmt::Debug for Streams<S> {
@@ -202,7 +253,7 @@ impl Reply {
 
 /// One request and its answer.
 async fn serve(
-    (session, backlog): (Arc<Session>, Backlog),
+    (session, (backlog, nudge)): (Arc<Session>, (Backlog, Arc<Nudge>)),
     request: Request<RecvStream>,
     reply: SendResponse<Bytes>,
 ) {
@@ -253,7 +304,7 @@ async fn serve(
     if !last && !pass(&session, body, (&mut send, &backlog)).await {
         tracing::debug!("an answer did not go to its end");
     } else if !reply.is_whole() {
-        linger(&mut send).await;
+        linger(&mut send, &nudge).await;
     }
 }
 
@@ -273,10 +324,17 @@ async fn pass(
 }
 
 /// RFC 9113 §8.1: who has answered may reset a stream so that no more of its request is sent. curl
-/// 7.88 overlooks an answer that the reset comes in one piece with.
-async fn linger(send: &mut SendStream<Bytes>) {
+/// 7.88 overlooks an answer that the reset comes in one piece with; and one that it reads while it sends, until the
+/// next frame comes, whatever that says.
+async fn linger(send: &mut SendStream<Bytes>, nudge: &Nudge) {
     // Ends at once when the program resets the stream itself.
-    let over = poll_fn(|cx| send.poll_reset(cx));
+    let mut over = pin!(poll_fn(|cx| send.poll_reset(cx)));
+    for moment in NUDGES {
+        if tokio::time::timeout(moment, over.as_mut()).await.is_ok() {
+            return;
+        }
+        nudge.ask();
+    }
     // Either way there is nothing more to do for it.
     let _over = tokio::time::timeout(LINGER, over).await;
 }
@@ -319,6 +377,13 @@ fn begin(
 
 /// Long enough for a program to find its answer; what it sends in the meantime is thrown away.
 const LINGER: Duration = Duration::from_secs(3);
+
+/// Between an answer and frames that say nothing: a program that sends may read any of them as it sends.
+const NUDGES: [Duration; 3] = [
+    Duration::from_millis(20),
+    Duration::from_millis(200),
+    Duration::from_secs(1),
+];
 
 #[cfg(test)]
 mod tests;

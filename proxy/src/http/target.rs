@@ -20,7 +20,7 @@ pub enum TargetError {
     #[error("the request names no host")]
     Missing,
     /// More than one `Host`, or a text that is no authority.
-    #[error("the request's host is not a host name with an optional port")]
+    #[error("the request's host is not one host name with an optional port, and nothing else")]
     Malformed,
     /// `Host` and the request target differ.
     #[error("the request target and the Host header differ")]

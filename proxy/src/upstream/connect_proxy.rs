@@ -169,11 +169,16 @@ impl UpstreamProxy {
         }
         request.push_str("\r\n");
         stream.write_all(request.as_bytes()).await?;
-        let head = read_head(stream).await?;
-        match status(&head).ok_or(TunnelError::Malformed)? {
-            200..=299 => Ok(()),
-            refused => Err(TunnelError::Refused(refused)),
+        for _ in 0..MAX_HEADS {
+            let head = read_head(stream).await?;
+            match status(&head).ok_or(TunnelError::Malformed)? {
+                // RFC 9110 §15.2: what is interim is followed by the answer.
+                100 | 102..=199 => {}
+                200..=299 => return Ok(()),
+                refused => return Err(TunnelError::Refused(refused)),
+            }
         }
+        Err(TunnelError::Malformed)
     }
 }
 
@@ -248,6 +253,8 @@ fn net(text: &str) -> Option<IpNet> {
 }
 
 const NAMES: &str = "GIG_UPSTREAM_PROXY_NAMES";
+/// An answer, and what may be interim before it.
+const MAX_HEADS: usize = 8;
 /// Squid's error pages follow the head; the head itself stays far below.
 const MAX_HEAD: usize = 16 * 1024;
 

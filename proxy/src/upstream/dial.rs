@@ -7,6 +7,7 @@ use std::{
     collections::HashMap,
     io,
     net::{IpAddr, SocketAddr},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use gig_policy::{ConnectPermit, DenyReason, Fqdn, Host, Port};
@@ -48,6 +49,8 @@ pub struct Dialer {
     vetter: Vetter,
     resolver: Resolver,
     deadlines: Deadlines,
+    /// That the host's proxy refuses was told.
+    warned_of_proxy: AtomicBool,
 }
 
 /// A connection to an origin, with `TCP_NODELAY` and keepalive set.
@@ -72,6 +75,8 @@ pub struct DialError {
     pub host: String,
     /// The address that was refused or did not answer, for the record.
     pub addr: Option<SocketAddr>,
+    /// What the host's proxy answered in place of a tunnel.
+    pub by_proxy: Option<u16>,
     /// For our log; may hold addresses.
     pub why: String,
 }
@@ -93,6 +98,7 @@ impl Dialer {
             own_places: own_places::Known::default(),
             resolver: Resolver::new(settings.deadlines.resolve),
             deadlines: settings.deadlines,
+            warned_of_proxy: AtomicBool::new(false),
         }
     }
 
@@ -126,11 +132,20 @@ impl Dialer {
         )
         .await;
         dialed.unwrap_or_else(|_| Err(Stopped::timeout())).map_err(
-            |Stopped { reason, addr, why }| DialError {
-                reason,
-                host: format!("{}:{}", permit.host(), permit.port()),
-                addr,
-                why,
+            |Stopped {
+                 reason,
+                 addr,
+                 by_proxy,
+                 why,
+             }| {
+                self.warn_of_proxy(by_proxy);
+                DialError {
+                    reason,
+                    host: format!("{}:{}", permit.host(), permit.port()),
+                    addr,
+                    by_proxy,
+                    why,
+                }
             },
         )
     }
@@ -210,10 +225,11 @@ impl Dialer {
                 Err(_) => TunnelError::Refused(GATEWAY_TIMEOUT),
             };
             let last = matches!(error, TunnelError::Refused(AUTHENTICATION_REQUIRED));
-            failure = Stopped {
-                addr: Some(target),
-                ..error.into()
-            };
+            failure = error.into();
+            // What the proxy refused got nowhere.
+            if failure.by_proxy.is_none() {
+                failure.addr = Some(target);
+            }
             if last {
                 break;
             }
@@ -260,6 +276,23 @@ impl Dialer {
         })
     }
 
+    /// Once: what a proxy refuses it refuses for every request.
+    fn warn_of_proxy(&self, answered: Option<u16>) {
+        let Some(status) = answered else {
+            return;
+        };
+        if self.warned_of_proxy.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let cure = match status {
+            AUTHENTICATION_REQUIRED => "put credentials that it takes into the URL of HTTPS_PROXY",
+            _ => {
+                "it does not let gig through to that host; ask who runs it, or name the host in NO_PROXY"
+            }
+        };
+        tracing::warn!(%status, "the proxy of HTTPS_PROXY refused a connection: {cure}");
+    }
+
     /// A connection to the proxy itself.
     async fn reach(&self, proxy: &UpstreamProxy) -> Result<(TcpStream, SocketAddr), Stopped> {
         // The proxy is the choice of the host's owner and usually private: it is not vetted.
@@ -290,6 +323,7 @@ fn private(vetted: VettedAddr) -> Option<IpAddr> {
 struct Stopped {
     reason: DenyReason,
     addr: Option<SocketAddr>,
+    by_proxy: Option<u16>,
     why: String,
 }
 
@@ -298,6 +332,7 @@ impl Stopped {
         Self {
             reason,
             addr: None,
+            by_proxy: None,
             why: why.to_owned(),
         }
     }
@@ -315,6 +350,7 @@ impl From<ResolveError> for Stopped {
         Self {
             reason: error.reason,
             addr: None,
+            by_proxy: None,
             why: error.to_string(),
         }
     }
@@ -325,6 +361,7 @@ impl From<VetError> for Stopped {
         Self {
             reason: error.reason,
             addr: Some(error.address),
+            by_proxy: None,
             why: error.to_string(),
         }
     }
@@ -340,6 +377,7 @@ impl From<RaceError> for Stopped {
         Self {
             reason,
             addr: error.addr,
+            by_proxy: None,
             why: error.source.to_string(),
         }
     }
@@ -353,9 +391,15 @@ impl From<TunnelError> for Stopped {
                 DenyReason::DestinationUnavailable
             }
         };
+        // Of a gateway that was slow it is known that it was let through.
+        let by_proxy = match &error {
+            TunnelError::Refused(status) if *status != GATEWAY_TIMEOUT => Some(*status),
+            _ => None,
+        };
         Self {
             reason,
             addr: None,
+            by_proxy,
             why: error.to_string(),
         }
     }

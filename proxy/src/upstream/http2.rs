@@ -74,6 +74,12 @@ pub enum SendError {
     /// It ended, or what came is not HTTP/2.
     #[error("no answer over HTTP/2")]
     Frames(#[source] h2::Error),
+    /// The origin lets as many requests run as do already, or none.
+    #[error(
+        "the origin lets no more requests run on its connection, and none of them was through within {} s",
+        STREAM_WITHIN.as_secs()
+    )]
+    NoStream,
     /// The origin sends too much before an answer.
     #[error("no answer over HTTP/2")]
     Interim(#[source] TooMuch),
@@ -85,6 +91,7 @@ impl SendError {
     pub fn is_malformed(&self) -> bool {
         match self {
             Self::Frames(error) => error.is_library() && !error.is_io(),
+            Self::NoStream => false,
             Self::Interim(_) => true,
         }
     }
@@ -105,7 +112,8 @@ impl SendError {
                 error.is_remote()
                     && (error.is_go_away() || error.reason() == Some(h2::Reason::REFUSED_STREAM))
             }
-            Self::Interim(_) => false,
+            // It never left; and who waited for it waits no longer.
+            Self::NoStream | Self::Interim(_) => false,
         }
     }
 }
@@ -139,12 +147,16 @@ where
 }
 
 impl Http2 {
-    /// Itself, if it takes requests.
+    /// Whether it takes requests, now or when one that runs is through.
     #[must_use]
-    pub fn live(&self) -> Option<Self> {
-        let mut live = self.clone();
-        live.is_ready().ok()?;
-        Some(live)
+    pub fn is_live(&self) -> bool {
+        self.clone().is_ready().is_ok()
+    }
+
+    /// Whether the origin lets one more request run on it (RFC 9113 §5.1.2).
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.line.running.load(Ordering::Relaxed) < self.sender.current_max_send_streams()
     }
 
     /// No request runs on it.
@@ -199,11 +211,14 @@ impl Http2 {
         let empty = body.is_end_stream();
         let mut running = Running::new(&self.line);
         let (mut tunnel, mut lent) = (None, None);
+        // As many streams may be open as the origin allows; until it is, nothing of a body is read.
+        let opened = self.opened().await?;
         if connect {
             tunnel = Some(stream);
-        } else if !empty {
-            // As many streams may be open as the origin allows; until it is, nothing of a body is read.
-            let opened = poll_fn(|cx| self.sender.poll_ready(cx)).await;
+            opened.map_err(SendError::Frames)?;
+        } else if empty {
+            opened.map_err(SendError::Frames)?;
+        } else {
             running.sending = if Lent::takes(&body) {
                 let body = lent.insert(Lent::new(body)).clone();
                 if let Err(error) = opened {
@@ -224,6 +239,18 @@ impl Http2 {
         }
         running.heard();
         Ok(incoming(response, tunnel, running))
+    }
+
+    /// Waits until the stream that was begun last is open: the outer error is that nothing of it went.
+    async fn opened(&mut self) -> Result<Result<(), h2::Error>, SendError> {
+        let mut opened = pin!(poll_fn(|cx| self.sender.poll_ready(cx)));
+        // Nearly always it is, and costs no clock.
+        let at_once = poll_fn(|cx| Poll::Ready(opened.as_mut().poll(cx))).await;
+        if let Poll::Ready(opened) = at_once {
+            return Ok(opened);
+        }
+        let opened = tokio::time::timeout(STREAM_WITHIN, opened).await;
+        opened.map_err(|_| SendError::NoStream)
     }
 
     /// Sends the header section.
@@ -452,5 +479,7 @@ const PING_AFTER: Duration = Duration::from_secs(30);
 /// gRPC's servers take it for abuse when they are asked more often than every five minutes while they
 /// have nothing to send.
 const PING_AGAIN: Duration = Duration::from_secs(330);
+/// Others of the sandbox run on the connection, each with deadlines of its own: a few may be waited for.
+const STREAM_WITHIN: Duration = Duration::from_secs(30);
 /// Slower than any network that works.
 const PING_ANSWER: Duration = Duration::from_secs(20);

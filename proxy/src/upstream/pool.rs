@@ -66,7 +66,8 @@ pub struct Origin {
 #[derive(Debug)]
 struct Known {
     idle: Vec<Idle>,
-    shared: Option<Http2>,
+    /// More than one where an origin lets few requests run on each.
+    shared: Vec<Http2>,
     speaks: Option<Application>,
     dialling: Arc<Dialling>,
     used: Instant,
@@ -271,7 +272,9 @@ impl Origins {
             Line::Http1 { .. } => entry.speaks = Some(Application::Http1),
             Line::Http2(shared) => {
                 entry.speaks = Some(Application::Http2);
-                entry.shared = Some(shared.clone());
+                if entry.shared.len() < MAX_SHARED {
+                    entry.shared.push(shared.clone());
+                }
             }
         }
     }
@@ -283,10 +286,15 @@ impl Origins {
                 idle.carrier.is_free() && now.duration_since(idle.since) < IDLE_HTTP1
             });
             if now.duration_since(known.used) >= IDLE_HTTP2 {
-                known.shared = None;
+                known.shared.clear();
             }
+            // The first is enough for an origin without many requests at once.
+            let mut first = true;
+            known
+                .shared
+                .retain(|shared| std::mem::take(&mut first) || !shared.is_unused());
             let forgotten = now.duration_since(known.used) >= FORGET_AFTER;
-            !(forgotten && known.idle.is_empty() && known.shared.is_none())
+            !(forgotten && known.idle.is_empty() && known.shared.is_empty())
         });
     }
 }
@@ -302,9 +310,13 @@ impl Spare for Origins {
         }
         let unused = known
             .values_mut()
-            .filter(|known| known.shared.as_ref().is_some_and(Http2::is_unused))
+            .filter(|known| known.shared.iter().any(Http2::is_unused))
             .min_by_key(|known| known.used);
-        unused.and_then(|known| known.shared.take()).is_some()
+        let Some(known) = unused else {
+            return false;
+        };
+        let at = known.shared.iter().position(Http2::is_unused);
+        at.map(|at| known.shared.remove(at)).is_some()
     }
 }
 
@@ -312,7 +324,7 @@ impl Known {
     fn new() -> Self {
         Self {
             idle: Vec::new(),
-            shared: None,
+            shared: Vec::new(),
             speaks: None,
             dialling: Arc::new(Dialling::new()),
             used: Instant::now(),
@@ -320,11 +332,8 @@ impl Known {
     }
 
     fn live_shared(&mut self) -> Option<Http2> {
-        let live = self.shared.as_ref()?.live();
-        if live.is_none() {
-            self.shared = None;
-        }
-        live
+        self.shared.retain(Http2::is_live);
+        self.shared.iter().find(|shared| shared.has_room()).cloned()
     }
 
     /// The one used last: the others may then grow old and be closed.
@@ -343,6 +352,8 @@ impl Known {
 
 /// As many as a sandbox may have open towards us by default, per origin and thread.
 const MAX_IDLE: usize = 64;
+/// As many requests at once as a program may have, where an origin lets one run on each.
+const MAX_SHARED: usize = 64;
 /// A sandbox has hardly more client certificates, versions of them included.
 const MAX_IDENTITIES: usize = 16;
 /// What is remembered per sandbox and thread; a sandbox that visits more forgets its oldest.

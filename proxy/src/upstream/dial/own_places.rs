@@ -33,6 +33,7 @@ impl Dialer {
                 return Err(Stopped {
                     reason: DenyReason::NeverOpenable,
                     addr: Some(own.get()),
+                    by_proxy: None,
                     why: format!(
                         "{host}:{port} is there, where gig is reached or keeps what it keeps"
                     ),

@@ -94,10 +94,10 @@ impl Unsent {
     }
 
     fn by_http2(error: SendError, kept: bool) -> Self {
-        let reason = if error.is_malformed() {
-            DenyReason::OriginProtocol
-        } else {
-            DenyReason::DestinationUnavailable
+        let reason = match &error {
+            SendError::NoStream => DenyReason::OriginTimeout,
+            _ if error.is_malformed() => DenyReason::OriginProtocol,
+            _ => DenyReason::DestinationUnavailable,
         };
         Self {
             kept,
