@@ -83,6 +83,20 @@ impl Failure {
 }
 
 impl Failure {
+    /// What happened, with everything beneath it, for our log.
+    #[must_use]
+    pub fn causes(&self) -> Option<String> {
+        let error = self.source.as_deref()?;
+        let mut text = error.to_string();
+        let mut next = error.source();
+        while let Some(cause) = next {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            next = cause.source();
+        }
+        Some(text)
+    }
+
     /// The address that was refused or did not answer, for the record alone.
     #[must_use]
     pub fn address(&self) -> Option<IpAddr> {

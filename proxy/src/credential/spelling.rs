@@ -239,7 +239,7 @@ impl Text {
     /// Octets that a spelling may take at most.
     fn room(&self) -> usize {
         let length = self.octets().len();
-        (length * SPREAD).min(length * USUAL_SPREAD + MOST) + FEW
+        (length * SPREAD).min(length * OF_LONG.0 + OF_LONG.1) + FEW
     }
 
     #[inline]
@@ -492,10 +492,8 @@ type Places = u16;
 /// Octets that may stand for one: three escapes of six on one another, as where `\u002d` is written in numeric
 /// references and those again.
 const SPREAD: usize = 6 * 6 * 6;
-/// The same of a long text, which is held back as long as it goes on: `%2525XX`, and a line break here and there.
-const USUAL_SPREAD: usize = 16;
-/// What a text may take beyond that.
-const MOST: usize = 64 * 1024;
+/// The same of a long text, which is held back as long as it goes on, and what it may take beyond.
+const OF_LONG: (usize, usize) = (16, 64 * 1024);
 /// Room for an escape or two.
 const FEW: usize = 256;
 /// Octets of a lead and the line breaks after it; fewer than `leading` has bits.

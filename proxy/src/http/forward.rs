@@ -467,25 +467,13 @@ pub(super) fn fail(mut exchange: Exchange, failure: Failure) -> (Asked, DenyReas
     tracing::info!(
         req.id = %asked.id, server.address = %asked.shown_host(), server.port = %asked.port,
         error.type = %reason, side = failure.side.as_str(),
-        cause = failure.source.as_deref().map(chain), "no answer from the origin"
+        cause = failure.causes(), "no answer from the origin"
     );
     if let Some(alert) = failure.alert().and_then(|alert| alert.as_str()) {
         exchange.alerted(alert);
     }
     exchange.failed(reason.http_status(), reason, &failure);
     (asked, reason)
-}
-
-/// An error with everything beneath it, for our log.
-fn chain(error: &(dyn std::error::Error + Send + Sync)) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        next = cause.source();
-    }
-    text
 }
 
 /// The shared text of a method.
