@@ -18,10 +18,10 @@ module.exports = async function everyPage(journey, page, look, also = []) {
     const [one, url] = [...known].find(([one]) => !seen.includes(one));
     seen.push(one);
     await journey.to(page, url.href);
-    const links = await page.getByRole('link').evaluateAll(links => links.map(link => link.href));
+    const links = await page.getByRole('link').evaluateAll(links => links.filter(link => !link.hasAttribute('download')).map(link => link.href));
     for (const link of links.map(link => new URL(link))) {
       link.hash = '';
-      if (link.origin !== CONSOLE || /export/.test(link.pathname)) continue;
+      if (link.origin !== CONSOLE) continue;
       if (!known.has(kind(link))) known.set(kind(link), link);
     }
     await look(page, one);
