@@ -170,24 +170,33 @@ fn what_a_search_finds_is_exported_and_who_took_it_is_recorded() {
     }
     let taken = appliance.records(&auditor, "event=admin&text=exported");
     assert_eq!(taken.len(), 3, "nothing was taken");
+    let part = export(&auditor, "jsonl", "event=policy.change");
+    assert_proved_away_from_here(&appliance, &auditor, &part.body);
+}
 
-    // All of it, so that it is proved away from here.
-    let proof = Ask::new("GET", "/api/v1/audit/proof").token(&auditor);
-    let proof = proof.send(&appliance);
+/// All of the record, that is, and no `part` of it.
+fn assert_proved_away_from_here(appliance: &Appliance, auditor: &str, part: &str) {
+    let proof = Ask::new("GET", "/api/v1/audit/proof").token(auditor);
+    let proof = proof.send(appliance);
     assert_eq!(proof.status, 200, "{}", proof.head);
     let file = appliance.path("proof.jsonl");
-    let verified = |text: &str| {
-        std::fs::write(&file, text).expect("a file");
+    // Between its parts stand their lengths (RFC 9112 §7.1).
+    let lines = |body: &str| {
+        let lines = body.lines().filter(|line| line.starts_with('{'));
+        lines.map(|line| format!("{line}\n")).collect::<Vec<_>>()
+    };
+    let verified = |lines: &[String]| {
+        std::fs::write(&file, lines.concat()).expect("a file");
         appliance.gig(&["audit", "verify", file.to_str().expect("UTF-8")], "")
     };
-    let whole = verified(&proof.body);
+    let all = lines(&proof.body);
+    let whole = verified(&all);
     assert_eq!(whole.status, 0, "{whole:?}");
     assert!(proof.body.contains("jsonl with its checkpoints: all of it"));
-    let lines: Vec<&str> = proof.body.lines().collect();
-    let cut = lines.get(..lines.len() - 1).expect("lines").join("\n") + "\n";
-    assert_eq!(verified(&cut).status, 1, "the last record is missing");
+    let (_last, cut) = all.split_last().expect("lines");
+    assert_eq!(verified(cut).status, 1, "the last record is missing");
     // What is newest first, or a part, is told from what somebody changed.
-    let part = verified(&export(&auditor, "jsonl", "event=policy.change").body);
+    let part = verified(&lines(part));
     assert_eq!(part.status, 1, "{part:?}");
     assert!(part.output.contains("with its proof"), "{part:?}");
 }

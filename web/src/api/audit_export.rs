@@ -19,6 +19,8 @@ use gig_audit::{
     search::{Found, Query},
 };
 
+use utoipa::openapi::path::{Parameter, ParameterIn};
+
 use super::{
     Asked,
     audit::{AuditAsked, MOST},
@@ -87,8 +89,19 @@ impl Format {
     }
 }
 
+/// What narrows an export: as a search is, but for what parts its pages.
+pub(crate) struct Narrowed;
+
+impl utoipa::IntoParams for Narrowed {
+    fn into_params(place: impl Fn() -> Option<ParameterIn>) -> Vec<Parameter> {
+        let mut all = <AuditAsked as utoipa::IntoParams>::into_params(place);
+        all.retain(|one| !["limit", "cursor"].contains(&one.name.as_str()));
+        all
+    }
+}
+
 /// Everything that a search finds, newest first: `jsonl`, `csv` or `ocsf`.
-#[utoipa::path(get, path = "/api/v1/audit/export/{format}", tag = "audit", params(AuditAsked),
+#[utoipa::path(get, path = "/api/v1/audit/export/{format}", tag = "audit", params(Narrowed),
     responses((status = 200, description = "the records",
                content((String = "application/jsonl"), (String = "text/csv"))), (status = 400, body = Problem),
               (status = 404, body = Problem)))]

@@ -362,6 +362,11 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "GET /api/v1/audit/export/csv",
         readers(200),
     ),
+    read(
+        "GET /api/v1/audit/proof",
+        "GET /api/v1/audit/proof",
+        readers(200),
+    ),
     read("GET /api/v1/events", "GET /api/v1/events", readers(200)),
     read("GET /api/v1/searches", "GET /api/v1/searches", readers(200)),
     make(
