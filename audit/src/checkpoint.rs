@@ -72,14 +72,16 @@ pub(crate) struct Statement {
 }
 
 impl Statement {
-    /// That everything behind `covered` up to `head` is there, of which who signs found what stands up to `began`;
-    /// `None` where that is signed already.
-    pub(crate) fn of_all_behind(covered: u64, head: Head, began: u64) -> Option<Self> {
-        (covered < head.seq).then(|| Self {
+    /// That everything behind `covered` up to `head` is there, of which who signs found what stands there since before
+    /// it began; `None` where that is signed already, or left to somebody else.
+    pub(crate) fn of_all_behind(covered: u64, head: Head, began: Began) -> Option<Self> {
+        let inherits = covered < began.behind;
+        let is_due = covered < head.seq && !(inherits && began.beside);
+        is_due.then(|| Self {
             first: covered + 1,
             last: head.seq,
             hash: head.hash,
-            inherited: (covered < began).then(|| began.min(head.seq)),
+            inherited: inherits.then(|| began.behind.min(head.seq)),
             pruned: Vec::new(),
             kept: None,
         })
@@ -101,12 +103,6 @@ impl Began {
         behind: 0,
         beside: false,
     };
-
-    /// What it signs of all behind `covered` up to `head`.
-    pub(crate) fn statement(self, covered: u64, head: Head) -> Option<Statement> {
-        let leaves = self.beside && covered < self.behind;
-        Statement::of_all_behind(covered, head, self.behind).filter(|_| !leaves)
-    }
 }
 
 /// Why a line is not the next checkpoint of a chain.

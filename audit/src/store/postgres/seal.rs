@@ -26,7 +26,7 @@ pub(super) fn seal(
         let look = "SELECT coalesce(max(last), 0) FROM audit_checkpoint WHERE chain = $1";
         let row = link.asked(link.client().query_one(look, &[&chain.cast_signed()]))?;
         let covered: i64 = get(link, &row, 0)?;
-        if let Some(statement) = began.statement(covered.cast_unsigned(), head) {
+        if let Some(statement) = Statement::of_all_behind(covered.cast_unsigned(), head, began) {
             add(link, (chain, node), key, &statement)?;
         }
         Ok(())

@@ -25,7 +25,7 @@ pub(super) fn seal(
     let covered: Option<u64> = transaction
         .prepare_cached("SELECT max(last) FROM checkpoint WHERE chain = ?1")?
         .query_row([chain], |row| row.get(0))?;
-    if let Some(statement) = began.statement(covered.unwrap_or_default(), head) {
+    if let Some(statement) = Statement::of_all_behind(covered.unwrap_or_default(), head, began) {
         add(&transaction, (chain, node), key, &statement)?;
     }
     transaction.commit()
