@@ -11,7 +11,7 @@ use gig_policy::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
-use super::target;
+use super::{target, trailers::forget};
 use crate::{
     authority::Authority,
     enforce::{connect::denial, request::Asked},
@@ -52,18 +52,10 @@ pub fn is_meant(
 /// Takes the fields that override out of a trailer section: they come when all is decided, and what takes them for
 /// header fields would take them for those.
 pub fn forget_overrides(trailers: &mut HeaderMap) {
-    let is_override = |field: &HeaderName| {
+    forget(trailers, |field| {
         let mut names = METHOD_OVERRIDES.iter().chain(&PATH_OVERRIDES);
         names.any(|name| is_named(field, name))
-    };
-    let names: Vec<HeaderName> = trailers
-        .keys()
-        .filter(|n| is_override(n))
-        .cloned()
-        .collect();
-    for name in names {
-        trailers.remove(name);
-    }
+    });
 }
 
 /// The field, if any, that tells origins to take the request for one with another method or path than it was

@@ -16,6 +16,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::task::AtomicWaker;
 use h2::{
     Ping, PingPong, Reason, RecvStream, SendStream,
     server::{Connection, Handshake, SendResponse},
@@ -56,20 +57,18 @@ pub struct Streams<S> {
 #[derive(Debug, Default)]
 struct Nudge {
     wanted: AtomicBool,
-    connection: Mutex<Option<Waker>>,
+    connection: AtomicWaker,
 }
 
 impl Nudge {
     fn ask(&self) {
         self.wanted.store(true, Ordering::Relaxed);
-        if let Some(connection) = self.connection.lock().take() {
-            connection.wake();
-        }
+        self.connection.wake();
     }
 
     /// Whether one is asked for; who asks later wakes this task.
     fn is_wanted(&self, cx: &Context<'_>) -> bool {
-        *self.connection.lock() = Some(cx.waker().clone());
+        self.connection.register(cx.waker());
         self.wanted.swap(false, Ordering::Relaxed)
     }
 }

@@ -8,11 +8,12 @@ use http::{HeaderMap, HeaderName};
 
 /// Takes out what is no trailer field.
 pub fn forget_unfit(trailers: &mut HeaderMap) {
-    let names: Vec<HeaderName> = trailers
-        .keys()
-        .filter(|name| is_unfit(name.as_str()))
-        .cloned()
-        .collect();
+    forget(trailers, |name| is_unfit(name.as_str()));
+}
+
+/// Takes out such fields.
+pub(super) fn forget(trailers: &mut HeaderMap, such: impl Fn(&HeaderName) -> bool) {
+    let names: Vec<HeaderName> = trailers.keys().filter(|name| such(name)).cloned().collect();
     for name in names {
         trailers.remove(name);
     }
