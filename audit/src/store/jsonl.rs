@@ -1,8 +1,9 @@
 //! Records as JSON lines, appended to a file (or a pipe, or standard error).
 //!
 //! Several processes may append to one regular file: a group is written under `flock`, behind the
-//! last record that is really there. A line that a crash left unfinished is cut off and told of; a
-//! file whose last line is no record is refused rather than continued. New files have mode 0600.
+//! last record that is really there. A line that a crash left unfinished is cut off and told of; one
+//! that lacks nothing but its newline is kept, gets it, and is told of too. A file whose last line is
+//! no record is refused rather than continued. New files have mode 0600.
 //! A file that no longer stands under its name (moved, deleted, another in its place) takes no more
 //! records: whoever looks there would not find them, or would find what somebody else wrote.
 //! Pipes and terminals have no tail: their chain begins with the process.
@@ -214,9 +215,11 @@ impl JsonlStore {
                 hash: record.hash,
             }
         };
+        let kept = finished(head, torn);
         Ok(End {
-            head,
+            head: kept.unwrap_or(head),
             torn: torn.len() as u64,
+            is_kept: kept.is_some(),
         })
     }
 
@@ -241,16 +244,27 @@ impl JsonlStore {
         } else {
             self.head = end.head;
         }
-        if end.torn > 0 {
+        let mut whole = size;
+        if end.is_kept {
             self.file
-                .set_len(size - end.torn)
+                .write_all(b"\n")
+                .map_err(|e| self.error("write", e))?;
+            whole += 1;
+            repaired = Some(format!(
+                "the line of record {} lacked its end, which it got: the record is whole",
+                end.head.seq
+            ));
+        } else if end.torn > 0 {
+            whole -= end.torn;
+            self.file
+                .set_len(whole)
                 .map_err(|e| self.error("write", e))?;
             repaired = Some(format!(
                 "an unfinished line of {} octets was cut off",
                 end.torn
             ));
         }
-        self.size = size - end.torn;
+        self.size = whole;
         Ok(self.tail(repaired))
     }
 
@@ -391,6 +405,15 @@ struct End {
     head: Head,
     /// Octets behind the last newline.
     torn: u64,
+    /// They are a record, and `head` is theirs.
+    is_kept: bool,
+}
+
+/// The head of a record that follows `head` and lacks nothing but its newline.
+fn finished(head: Head, torn: &[u8]) -> Option<Head> {
+    let line = [torn, b"\n"].concat();
+    let record = chain::open(&line).ok()?;
+    chain::follow(head, &record).ok()
 }
 
 /// How every line begins.

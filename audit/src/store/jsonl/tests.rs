@@ -63,7 +63,7 @@ async fn a_torn_last_line_is_cut_off_and_told() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.jsonl");
     append(&path, 3).await;
-    for torn_at in [1, 10, 200] {
+    for torn_at in [2, 10, 200] {
         let mut octets = fs::read(&path).unwrap();
         let before = verified(&path);
         octets.truncate(octets.len() - torn_at);
@@ -73,6 +73,39 @@ async fn a_torn_last_line_is_cut_off_and_told() {
         assert_eq!(after.gaps, before.gaps + 1);
         assert_eq!(after.head.seq, before.head.seq + 2); // one torn, a gap and two more
     }
+}
+
+#[tokio::test]
+async fn a_last_line_without_its_end_is_kept_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jsonl");
+    // The first record of all, then one behind others.
+    for count in [1, 3] {
+        append(&path, count).await;
+        let before = verified(&path);
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, whole.strip_suffix(b"\n").unwrap()).unwrap();
+        append(&path, 2).await;
+        let after = verified(&path);
+        assert!(fs::read(&path).unwrap().starts_with(&whole));
+        assert_eq!(after.gaps, before.gaps + 1);
+        assert_eq!(after.head.seq, before.head.seq + 3); // a gap and two more
+    }
+}
+
+#[tokio::test]
+async fn a_last_line_of_another_chain_is_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, other) = (folder.path().join("a"), folder.path().join("b"));
+    append(&path, 2).await;
+    append(&other, 3).await;
+    let mine = fs::read_to_string(&path).unwrap();
+    let theirs = fs::read_to_string(&other).unwrap();
+    let third = theirs.lines().last().unwrap();
+    fs::write(&path, format!("{mine}{third}")).unwrap();
+    append(&path, 1).await;
+    assert!(!fs::read_to_string(&path).unwrap().contains(third));
+    assert_eq!(verified(&path).head.seq, 4); // two, a gap and one more
 }
 
 #[tokio::test]
