@@ -19,15 +19,16 @@ use rustix::process::{
 };
 
 use crate::HUB_ARGUMENT;
-use crate::covered::{self, Covers};
-use crate::hub_protocol::{self, Failure, IdMapNumbers, Reply, Request, SpawnRequest, Step, Text};
-use crate::id_map::{HostIds, WriteIdMapError};
+use crate::covered::Covers;
+use crate::hub_protocol::{self, IdMapNumbers, Reply, Request, SpawnRequest, Step, Text};
+use crate::id_map::HostIds;
 use crate::listener::Listeners;
 use crate::plan::HubSettings;
 use crate::reexec;
-use crate::subnet_pool::{SubnetPool, SubnetPoolError};
+use crate::subnet_pool::SubnetPool;
 
 pub(crate) mod children;
+mod error;
 pub(crate) mod id_maps;
 mod orphans;
 pub(crate) mod process;
@@ -36,6 +37,7 @@ mod shown;
 pub(crate) mod spawn;
 pub(crate) mod trees;
 
+pub use error::{LeaseError, ReleaseError, SpawnError, StartHubError};
 pub use readers::Readers;
 pub use shown::ShowTreeError;
 
@@ -129,96 +131,6 @@ pub struct Child {
     pub exit: OwnedFd,
 }
 
-/// Why no hub is running.
-#[derive(Debug, thiserror::Error)]
-pub enum StartHubError {
-    /// The range of addresses does not serve.
-    #[error("the range of sandbox addresses cannot be used")]
-    Subnet(#[from] SubnetPoolError),
-    /// The process could not be started.
-    #[error("the hub process could not be started")]
-    Start(#[source] io::Error),
-    /// Its ids could not be mapped.
-    #[error("the hub's ids could not be mapped")]
-    IdMap(#[from] WriteIdMapError),
-    /// It ended or answered out of turn.
-    #[error("the hub process was lost while it started")]
-    Lost(#[source] io::Error),
-    /// It could not have a /proc, because that of its caller is covered in part.
-    #[error(
-        "/proc is covered in part ({covers}), as in containers: Linux lets no sandbox have a /proc of its own \
-         then; {}",
-        covered::CURE
-    )]
-    Covered {
-        /// By what.
-        covers: Covers,
-        /// What was refused.
-        #[source]
-        source: Failure,
-    },
-    /// It could not build itself.
-    #[error("the hub could not be built; `gig doctor` says what the host lacks")]
-    Refused(#[source] Failure),
-}
-
-/// Why no slot was handed out.
-#[derive(Debug, thiserror::Error)]
-pub enum LeaseError {
-    /// The hub is gone.
-    #[error("the hub was lost before it handed out a network")]
-    Lost(#[source] io::Error),
-    /// The hub has none.
-    #[error("the hub has no network for another sandbox")]
-    Refused(#[source] Failure),
-}
-
-/// Why a program was not started.
-#[derive(Debug, thiserror::Error)]
-pub enum SpawnError {
-    /// The hub is gone.
-    #[error("the hub was lost before it started {program}")]
-    Lost {
-        /// What was to be started.
-        program: PathBuf,
-        /// How the hub was lost.
-        #[source]
-        source: io::Error,
-    },
-    /// The hub, or the program's own start, refused.
-    #[error("{program} could not be started")]
-    Refused {
-        /// What was to be started.
-        program: PathBuf,
-        /// Why.
-        #[source]
-        source: Failure,
-    },
-}
-
-/// Why a slot was not taken back. It is then never handed out again.
-#[derive(Debug, thiserror::Error)]
-pub enum ReleaseError {
-    /// The hub is gone, and the network with it.
-    #[error("the hub was lost before it took slot {slot} back")]
-    Lost {
-        /// Which slot.
-        slot: u16,
-        /// How the hub was lost.
-        #[source]
-        source: io::Error,
-    },
-    /// The hub could not end or remove it.
-    #[error("slot {slot} could not be taken back")]
-    Refused {
-        /// Which slot.
-        slot: u16,
-        /// Why.
-        #[source]
-        source: Failure,
-    },
-}
-
 impl Hub {
     /// Starts the hub: this program again, as [`HUB_ARGUMENT`].
     ///
@@ -277,7 +189,7 @@ impl Hub {
         let (reply, _) = self.answer(None, &[]).map_err(StartHubError::Lost)?;
         match reply {
             Reply::Unshared => {}
-            Reply::Failed(failure) => return Err(StartHubError::Refused(failure)),
+            Reply::Failed(failure) => return Err(StartHubError::refused(failure)),
             other => return Err(StartHubError::Lost(out_of_turn(&other))),
         }
         config.ids.write(self.process.id(), config.slots)?;
@@ -294,9 +206,9 @@ impl Hub {
             (Reply::Ready, Ok(fds)) => Ok(Listeners::from_fds(fds)),
             (Reply::Failed(source), _) if source.step == Step::Proc => Err(match Covers::found() {
                 Some(covers) => StartHubError::Covered { covers, source },
-                None => StartHubError::Refused(source),
+                None => StartHubError::refused(source),
             }),
-            (Reply::Failed(failure), _) => Err(StartHubError::Refused(failure)),
+            (Reply::Failed(failure), _) => Err(StartHubError::refused(failure)),
             (other, _) => Err(StartHubError::Lost(out_of_turn(&other))),
         }
     }

@@ -12,6 +12,7 @@ compile_error!("gig needs Linux: its walls are namespaces, seccomp and nftables 
 
 mod address;
 mod covered;
+mod cure;
 mod firewall;
 mod foreign;
 #[cfg(feature = "fuzzing")]

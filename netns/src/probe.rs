@@ -5,11 +5,10 @@
 //! it. Promises to leave nothing behind and never to report a mechanism as
 //! working that was not tried.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::os::fd::OwnedFd;
-use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
@@ -21,7 +20,7 @@ use crate::listener::Listeners;
 use crate::{HUB_ARGUMENT, Ipv4Net, sys};
 
 mod capable;
-mod cure;
+mod lacking;
 
 pub use capable::try_user_namespace;
 pub(crate) use capable::{CAPABLE_ARGUMENT, child_main as capable_main};
@@ -118,7 +117,7 @@ pub fn probe_all() -> Vec<Probe> {
     }
     probes.push(Probe {
         name: "namespace limits",
-        finding: cure::limits(),
+        finding: lacking::limits(),
     });
     probes
 }
@@ -161,7 +160,7 @@ fn works(name: &'static str, detail: impl Into<String>) -> Probe {
 /// The hub was not built: what came before the failure works, what comes after was not tried.
 fn not_built(error: &StartHubError) -> Vec<Probe> {
     let (failed, what) = match error {
-        StartHubError::Refused(failure) => (Some(failure.step), failure.to_string()),
+        StartHubError::Refused { source, .. } => (Some(source.step), source.to_string()),
         StartHubError::Covered { covers, source } => (
             Some(source.step),
             format!("{source}; /proc is covered at {covers}"),
@@ -182,7 +181,7 @@ fn not_built(error: &StartHubError) -> Vec<Probe> {
             std::cmp::Ordering::Less => works(name, ""),
             std::cmp::Ordering::Equal => Probe {
                 name,
-                finding: cure::missing(failed, what.clone()),
+                finding: lacking::missing(failed, what.clone()),
             },
             std::cmp::Ordering::Greater => Probe {
                 name,
@@ -214,7 +213,7 @@ fn from_inside(hub: &Hub, listeners: &Listeners) -> Vec<Probe> {
     let lease = match hub.lease() {
         Ok(lease) => lease,
         Err(error) => {
-            let finding = cure::missing(Some(Step::Slot), chain(&error));
+            let finding = lacking::missing(Some(Step::Slot), chain(&error));
             return vec![Probe {
                 name: REDIRECT,
                 finding,
@@ -236,14 +235,14 @@ fn from_inside(hub: &Hub, listeners: &Listeners) -> Vec<Probe> {
         Ok(()) => works(NESTED, ""),
         Err(what) => Probe {
             name: NESTED,
-            finding: cure::nested(what),
+            finding: lacking::nested(what),
         },
     });
     probes.push(match outcome("redirect") {
         Ok(()) => works(REDIRECT, ""),
         Err(what) => Probe {
             name: REDIRECT,
-            finding: cure::missing(Some(Step::Firewall), what),
+            finding: lacking::missing(Some(Step::Firewall), what),
         },
     });
     // The hub ends with this function's caller, and the slot with it.
@@ -322,21 +321,4 @@ fn ids_found(ids: HostIds) -> Finding {
             }
         }
     }
-}
-
-/// Whether a file of the kernel's says so.
-fn says(file: &str, value: &str) -> bool {
-    fs::read_to_string(file).is_ok_and(|text| text.trim() == value)
-}
-
-/// Whether this looks like the inside of a container.
-fn in_container() -> bool {
-    ["/.dockerenv", "/run/.containerenv"]
-        .iter()
-        .any(|file| Path::new(file).exists())
-        || fs::read("/proc/1/environ").is_ok_and(|environment| {
-            environment
-                .split(|byte| *byte == 0)
-                .any(|variable| variable.starts_with(b"container="))
-        })
 }

@@ -48,6 +48,18 @@ fn a_run_needs_no_file_that_gives_rights() {
         .says("NoNewPrivs:\t1");
 }
 
+/// What allows it is said where it fails, not only by doctor.
+#[test]
+fn a_host_that_refuses_user_namespaces_is_told_with_its_cure() {
+    let lab = Lab::new();
+    let none = "echo 0 > /proc/sys/user/max_user_namespaces &&";
+    let output = contained(&lab, none, "\"$1\" run --audit none -- true");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{told}");
+    let cure = "cure: sysctl -w user.max_user_namespaces=15000";
+    assert!(told.contains(cure), "{told}");
+}
+
 /// As `run` would inside what runs containers: namespaces of its own around gig, and what `covered` does
 /// to its /proc before.
 fn contained(lab: &Lab, covered: &str, program: &str) -> std::process::Output {
