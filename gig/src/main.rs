@@ -55,11 +55,16 @@ fn main() -> ExitCode {
     {
         return gig_sandbox::image::intake_main();
     }
+    with_stack(live)
+}
+
+/// One command, from its arguments to its status.
+fn live() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(mistake) => return usage(&mistake),
     };
-    // While there is no other thread.
+    // While there is no other thread that looks at the environment.
     gig_vault::environment::take(&arguments.command.secret_variables());
     if let Err(mistake) = start_log(matches!(arguments.command, args::Command::Serve(_))) {
         error_chain::print(&mistake);
@@ -78,6 +83,25 @@ fn main() -> ExitCode {
         Err(error) => {
             error_chain::print(&error);
             ExitStatus::of(&error).into()
+        }
+    }
+}
+
+/// Does it on a stack that is large enough, whatever the caller's limit is: that of the first thread is the
+/// caller's, and a process that runs out of it is ended with nothing said.
+fn with_stack(work: fn() -> ExitCode) -> ExitCode {
+    let limit = getrlimit(Resource::Stack).current;
+    if limit.is_none_or(|limit| limit >= LEAST_STACK) {
+        return work();
+    }
+    let thread = std::thread::Builder::new().stack_size(STACK);
+    match thread.spawn(work).map(std::thread::JoinHandle::join) {
+        Ok(Ok(status)) => status,
+        // What it panicked with is told.
+        Ok(Err(_)) => ExitStatus::GIG_FAILED.into(),
+        Err(error) => {
+            error_chain::print(&anyhow::Error::new(error).context("cannot start a thread"));
+            ExitStatus::GIG_FAILED.into()
         }
     }
 }
@@ -135,6 +159,11 @@ fn start_log(serves: bool) -> anyhow::Result<()> {
         .init();
     Ok(())
 }
+
+/// No command needs more; a build without optimisation needs half of it.
+const LEAST_STACK: u64 = 2 * 1024 * 1024;
+/// What Linux gives a first thread.
+const STACK: usize = 8 * 1024 * 1024;
 
 /// The variable that says what is told on standard error.
 const LOG: &str = "GIG_LOG";

@@ -29,6 +29,15 @@ fn a_run_over_its_time_is_ended() {
     let _run = run.complains("--timeout");
 }
 
+/// The caller's limit is the program's; gig takes what it needs.
+#[test]
+fn a_run_needs_no_large_stack() {
+    let lab = Lab::new();
+    let run = lab.gig().under(["prlimit", "--stack=131072:131072"]);
+    let run = run.sh("ulimit -s; exit 7").exits(7);
+    assert_eq!(run.text(), "128\n", "{run}");
+}
+
 #[test]
 fn a_program_that_ignores_the_polite_signal_is_killed() {
     let lab = Lab::new();
