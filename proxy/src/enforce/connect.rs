@@ -3,7 +3,7 @@
 //! Decided on one snapshot of the policy, recorded as `connect`, and only then permitted: nothing is
 //! looked up or dialled before. The outcome is a `response` record of its own.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use gig_audit::{Entry, Event, TlsFacts, VerdictWord};
 use gig_policy::{
@@ -81,7 +81,7 @@ pub async fn enforce_connect(
 ) -> Result<ConnectPermit, Box<Denial>> {
     let alarm = || attempt.entry(Event::SecretMisuse);
     if name_is_misused(ledger, attempt.subject, &attempt.host.to_string(), alarm) {
-        return Err(refuse(ledger, attempt, (DenyReason::SecretMisuse, None)).await);
+        return Err(refuse(ledger, attempt, (DenyReason::SecretMisuse, None), None).await);
     }
     let policy = attempt.subject.policy();
     let mut entry = attempt.entry(Event::Connect);
@@ -128,6 +128,16 @@ pub async fn refuse_connect(
     attempt: &Attempt<'_>,
     reason: DenyReason,
 ) -> Box<Denial> {
+    refuse_finding(ledger, attempt, reason, None).await
+}
+
+/// The same, with a `finding` that says more.
+pub async fn refuse_finding(
+    ledger: &Ledger,
+    attempt: &Attempt<'_>,
+    reason: DenyReason,
+    finding: Option<Arc<str>>,
+) -> Box<Denial> {
     let alarm = || attempt.entry(Event::SecretMisuse);
     let misused = name_is_misused(ledger, attempt.subject, &attempt.host.to_string(), alarm);
     let reason = if misused {
@@ -135,7 +145,7 @@ pub async fn refuse_connect(
     } else {
         reason
     };
-    refuse(ledger, attempt, (reason, None)).await
+    refuse(ledger, attempt, (reason, None), finding).await
 }
 
 /// The same of bytes that are none of what `permit` lets pass: the record names its rule, in whose place
@@ -146,19 +156,21 @@ pub async fn refuse_other_bytes(
     permit: &ConnectPermit,
     reason: DenyReason,
 ) -> Box<Denial> {
-    refuse(ledger, attempt, (reason, permit.rule())).await
+    refuse(ledger, attempt, (reason, permit.rule()), None).await
 }
 
 async fn refuse(
     ledger: &Ledger,
     attempt: &Attempt<'_>,
     (reason, rule): (DenyReason, Option<&RuleRef>),
+    finding: Option<Arc<str>>,
 ) -> Box<Denial> {
     let policy = attempt.subject.policy();
     let mut entry = attempt.entry(Event::Connect);
     fill_policy(&mut entry, &refusing(&policy, attempt, reason), rule);
     entry.verdict = Some(VerdictWord::Deny);
     entry.reason = Some(reason);
+    entry.findings.extend(finding);
     let reason = match ledger.record(entry).await {
         Ok(()) => reason,
         Err(refused) => {

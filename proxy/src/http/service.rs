@@ -34,7 +34,7 @@ use super::{
     upgrade::Tunnel,
 };
 use crate::{
-    enforce::{connect::refuse_connect, secret::shown_host},
+    enforce::{connect::refuse_finding, secret::shown_host},
     pipeline,
     seldom::Seldom,
     tls::downstream::Application,
@@ -130,7 +130,7 @@ where
             }
             interruption = &mut called => interruption,
             () = &mut slow => {
-                refuse(&session, DenyReason::RequestTimeout).await;
+                refuse(&session, DenyReason::RequestTimeout, None).await;
                 return Ended::Cut(DenyReason::RequestTimeout);
             }
         };
@@ -158,15 +158,15 @@ where
 
 /// A connection ended: what of it could not be read is refused on the record.
 async fn record_refused(session: &Session, error: Option<Unreadable>) {
-    let told = error.and_then(|error| {
+    let told = error.as_ref().and_then(|error| {
         tracing::debug!(?error, "a connection from a sandbox ended badly");
-        unreadable(session, &error)
+        unreadable(session, error)
     });
     if let Some(reason) = told.or_else(|| malformed(session)) {
         if unread::record(session, reason).await {
             return;
         }
-        refuse(session, reason).await;
+        refuse(session, reason, violation(error.as_ref())).await;
     }
 }
 
@@ -211,6 +211,17 @@ fn unreadable(session: &Session, error: &Unreadable) -> Option<DenyReason> {
     }
 }
 
+/// How HTTP/2 was violated (RFC 9113 §7), as a finding: of a connection that h2 ended, or of streams that it reset
+/// for what was no message.
+fn violation(error: Option<&Unreadable>) -> Option<Arc<str>> {
+    let code = match error {
+        Some(Unreadable::Http1(_)) => return None,
+        Some(Unreadable::Http2(error)) => error.reason()?,
+        None => h2::Reason::PROTOCOL_ERROR,
+    };
+    Some(format!("http2:{code:?}").into())
+}
+
 /// Streams were reset for what they are: nothing was forwarded of them, and the record says so once.
 fn malformed(session: &Session) -> Option<DenyReason> {
     let malformed = session.signs().malformed();
@@ -218,7 +229,7 @@ fn malformed(session: &Session) -> Option<DenyReason> {
 }
 
 /// Records that the connection itself is refused.
-async fn refuse(session: &Session, reason: DenyReason) {
+async fn refuse(session: &Session, reason: DenyReason, finding: Option<Arc<str>>) {
     let (caller, at) = (session.caller(), session.nominal());
     let attempt = caller.attempt(
         &at.host,
@@ -226,7 +237,7 @@ async fn refuse(session: &Session, reason: DenyReason) {
         Some(session.protocol()),
         session.tls().cloned(),
     );
-    let denial = refuse_connect(caller.ledger(), &attempt, reason).await;
+    let denial = refuse_finding(caller.ledger(), &attempt, reason, finding).await;
     tracing::info!(
         deny.reason = %denial.reason, server.address = %shown_host(caller.subject(), &at.host.to_string()),
         server.port = %at.port, "denied"

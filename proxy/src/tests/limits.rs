@@ -134,6 +134,39 @@ async fn an_hpack_bomb_is_refused() {
     recorded_as_too_much(&lab);
 }
 
+/// A frame that no connection may have ends it, a message that is none its stream: the record says which rule.
+#[tokio::test]
+async fn what_http2_refuses_is_recorded_with_its_word() {
+    let data_on_no_stream = h2::frame(0, 0, 0, b"x").to_vec();
+    let too_wide = h2::frame(8, 0, 0, &[0x7f, 0xff, 0xff, 0xff]).to_vec();
+    let no_message = h2::request(1, "/", &[(b"connection", b"close")]);
+    for (octets, word) in [
+        (data_on_no_stream, "http2:PROTOCOL_ERROR"),
+        (too_wide, "http2:FLOW_CONTROL_ERROR"),
+        (no_message, "http2:PROTOCOL_ERROR"),
+    ] {
+        let (lab, origin) = lab().await;
+        let mut stream = h2_stream(&lab).await;
+        let octets = [h2::preface(), octets].concat();
+        stream.write_all(&octets).await.unwrap();
+        // Until its stream is reset, or the connection ended.
+        let reset = h2::frame(h2::RST_STREAM, 0, 1, &[0, 0, 0, 1]);
+        let (mut answer, mut some) = (Vec::<u8>::new(), [0_u8; 4096]);
+        while !answer.windows(reset.len()).any(|part| part == &reset[..]) {
+            match stream.read(&mut some).await.unwrap_or(0) {
+                0 => break,
+                count => answer.extend_from_slice(&some[..count]),
+            }
+        }
+        drop(stream);
+        lab.until_records(Event::Connect, 2).await;
+        let refused = lab.records(Event::Connect).pop().unwrap().entry;
+        assert_eq!(refused.reason, Some(DenyReason::MalformedRequest), "{word}");
+        assert_eq!(refused.findings, [word.into()], "{refused:?}");
+        assert_eq!(origin.seen.connections(), 0);
+    }
+}
+
 #[tokio::test]
 async fn endless_header_sections_are_refused() {
     let (lab, origin) = lab().await;
