@@ -277,7 +277,7 @@ impl Policy {
             spoken.get_or_insert(&connection.rule);
             if first.handling == Handling::Inspect {
                 table.find_request(protocol, request.method, request.path, &mut found);
-                table.capture(request.method, request.path, &mut found.secrets);
+                table.capture(request.path, &mut found.secrets);
             }
         }
         let Some(connection_rule) = spoken else {

@@ -208,13 +208,8 @@ impl PortTable {
     }
 
     /// Adds what captures the answer to a request that a server might take for one whose answer is captured.
-    pub(crate) fn capture<'a>(
-        &'a self,
-        method: &str,
-        path: &str,
-        secrets: &mut SharedUnion<'a, SecretGrant>,
-    ) {
-        self.loose.find(method, path, secrets);
+    pub(crate) fn capture<'a>(&'a self, path: &str, secrets: &mut SharedUnion<'a, SecretGrant>) {
+        self.loose.find(path, secrets);
     }
 
     /// The first request rule that takes this method.

@@ -33,7 +33,7 @@ impl Policy {
     ) -> SharedUnion<'a, SecretGrant> {
         let mut capturing = SharedUnion::default();
         for table in self.tables(host, port, Handling::Inspect) {
-            table.capture(request.method, request.path, &mut capturing);
+            table.capture(request.path, &mut capturing);
         }
         let bindings = self.own.bindings.iter();
         for binding in

@@ -1,9 +1,10 @@
 //! What captures an answer, by the loose form of the request's path: a server may merge slashes, cut
 //! parameters off or forgive letter case, and a rule beside the one that captures may let such a spelling go.
+//! Whatever the request's method is: what hands tokens out to one method may hand them out to another.
 //!
 //! It lets nothing go and grants nothing: what a request carries is found by its path as it is.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 use super::{SharedUnion, merge_list};
 use crate::{
@@ -15,13 +16,7 @@ use crate::{
 
 /// The captures of rules that name paths.
 #[derive(Debug, Default)]
-pub(super) struct LooseCaptures(PathTrie<Leaf>);
-
-#[derive(Debug, Default)]
-struct Leaf {
-    any_method: Arc<[SecretGrant]>,
-    methods: HashMap<Box<str>, Arc<[SecretGrant]>>,
-}
+pub(super) struct LooseCaptures(PathTrie<Arc<[SecretGrant]>>);
 
 impl LooseCaptures {
     /// Takes in a request rule of one that captures.
@@ -30,36 +25,18 @@ impl LooseCaptures {
         let capturing: Arc<[SecretGrant]> = capturing.cloned().collect();
         let paths = request.paths.iter().flatten();
         for path in paths.filter_map(|path| path.loosely()) {
-            let Some(leaf) = self.0.leaf_mut(&path) else {
-                continue;
-            };
-            match &request.methods {
-                None => merge_list(&mut leaf.any_method, &capturing),
-                Some(methods) => {
-                    for method in methods {
-                        let known = leaf.methods.entry(method.as_str().into()).or_default();
-                        merge_list(known, &capturing);
-                    }
-                }
+            if let Some(known) = self.0.leaf_mut(&path) {
+                merge_list(known, &capturing);
             }
         }
     }
 
     /// Adds what captures such a request's answer.
-    pub(super) fn find<'a>(
-        &'a self,
-        method: &str,
-        path: &str,
-        secrets: &mut SharedUnion<'a, SecretGrant>,
-    ) {
+    pub(super) fn find<'a>(&'a self, path: &str, secrets: &mut SharedUnion<'a, SecretGrant>) {
         if self.0.is_empty() {
             return;
         }
-        self.0.visit(&path::loosely(path), |leaf| {
-            secrets.add(&leaf.any_method);
-            if let Some(capturing) = leaf.methods.get(method) {
-                secrets.add(capturing);
-            }
-        });
+        self.0
+            .visit(&path::loosely(path), |capturing| secrets.add(capturing));
     }
 }

@@ -143,17 +143,41 @@ fn another_spelling_of_a_captured_path_is_captured_whichever_rule_lets_it_go() {
     }
     let p = policy(&format!("mode: observe\n{}", entries("")));
     assert_eq!(granted(&p, https, "/oauth2/token%20"), capturing);
-    let told = policy(&entries("methods: [POST], ")).findings();
-    let told: Vec<_> = told
-        .iter()
-        .filter(|f| f.kind == FindingKind::Uncaptured)
-        .collect();
-    assert!(
-        matches!(*told, [one] if one.rule == "egress[0]"),
-        "{told:?}"
-    );
-    let told = policy(&entries("")).findings();
-    assert!(told.iter().all(|f| f.kind != FindingKind::Uncaptured));
+}
+
+#[test]
+fn what_comes_from_a_captured_path_is_captured_whatever_the_method() {
+    let entries = |first: &str| {
+        format!(
+            "egress:\n- {{host: auth.example, secrets: [{{name: LOGIN, capture: true}}], \
+             rules: [{{{first}}}]}}\n- {{host: auth.example, rules: [{{paths: [/**]}}]}}"
+        )
+    };
+    let p = policy(&entries("methods: [POST], paths: [/token]"));
+    let capturing = "LOGIN (tokens in the answer become it)";
+    let got = |p: &Policy, path: &str| {
+        let told = request(p, ("auth.example", 443), AppProtocol::Https, "GET", path);
+        let told = told.strip_prefix("allow egress[1]").unwrap();
+        told.split_once(' ').unwrap().1.to_owned()
+    };
+    for path in ["/token", "/token/", "//token", "/Token;a=1"] {
+        assert_eq!(got(&p, path), capturing, "{path}");
+    }
+    assert_eq!(got(&p, "/keys"), "");
+    // Where no path is named, what comes of other methods comes as it is; and that is said.
+    let p = policy(&entries("methods: [POST]"));
+    assert_eq!(got(&p, "/token"), "");
+    let uncaptured = |first: &str| {
+        let told = policy(&entries(first)).findings();
+        let kinds = told.into_iter().map(|finding| finding.kind);
+        kinds
+            .filter(|kind| *kind == FindingKind::Uncaptured)
+            .count()
+    };
+    assert_eq!(uncaptured("methods: [POST]"), 1);
+    for first in ["methods: [POST], paths: [/token]", "paths: [/token]"] {
+        assert_eq!(uncaptured(first), 0, "{first}");
+    }
 }
 
 const fn get(path: &str) -> RequestIntent<'_> {
