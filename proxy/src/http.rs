@@ -26,6 +26,7 @@ pub mod meant;
 mod outliving;
 pub mod pipe;
 pub mod refuse;
+mod scrubbed;
 pub mod service;
 pub mod session;
 pub mod standing;

@@ -18,7 +18,7 @@ use http_body::Body;
 use hyper::ext::ReasonPhrase;
 
 use super::{
-    body::{Download, Passing, Scrubbed, Upload, gather},
+    body::{Download, Passing, Upload},
     captured::pass_captured,
     digests,
     exchange::Exchange,
@@ -27,6 +27,7 @@ use super::{
     incoming::Incoming,
     interim::{Gate, Interims},
     live::Live,
+    scrubbed::pass_scrubbed,
     session::{Route, Session},
     upgrade,
 };
@@ -35,7 +36,7 @@ use crate::{
         body::BodyPlan,
         capture::Capture,
         inject::{Carried, late::Late},
-        scrub::answer::{Plan, Returning},
+        scrub::answer::Returning,
         sign::certificate::ClientIdentity,
     },
     enforce::request::Asked,
@@ -405,6 +406,7 @@ pub(super) async fn pass_back(
             Ok(plan) => plan,
             Err(error) => {
                 let reason = error.reason();
+                returning.untold(&error);
                 return Err(fail(
                     *exchange,
                     Failure::caused(Side::Upstream, reason, error),
@@ -425,39 +427,6 @@ pub(super) async fn pass_back(
         parts,
         Download::Origin { incoming, exchange },
     ))
-}
-
-/// The answer to a sandbox that has secrets.
-async fn pass_scrubbed(
-    mut exchange: Box<Exchange>,
-    response: Response<Incoming>,
-    lease: Lease,
-    (returning, plan): (&Arc<Returning>, Plan),
-) -> Result<Response<Download>, (Asked, DenyReason)> {
-    let (mut parts, incoming) = response.into_parts();
-    let work = match plan {
-        Plan::Stream(work) => work,
-        Plan::Gather(work) => {
-            let gathered = pin!(gather(incoming, work, returning));
-            return match exchange.unless_revoked(gathered).await {
-                Ok((gathered, changed, received)) => {
-                    returning.settle(&mut parts.headers, gathered.octets().len(), changed);
-                    exchange.answered(parts.status.as_u16(), lease);
-                    exchange.received(received);
-                    exchange.finish();
-                    Ok(Response::from_parts(parts, Download::Whole(gathered)))
-                }
-                Err(failure) => Err(fail(*exchange, failure)),
-            };
-        }
-    };
-    exchange.answered(parts.status.as_u16(), lease);
-    let body = Download::Scrubbed {
-        incoming,
-        exchange,
-        scrubbed: Box::new(Scrubbed::new(Arc::clone(returning), work)),
-    };
-    Ok(Response::from_parts(parts, body))
 }
 
 /// Records and tells why there is no answer.

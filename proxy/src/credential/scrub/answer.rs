@@ -164,6 +164,11 @@ impl Returning {
         self.note(found, "a header");
     }
 
+    /// Tells the record why an answer does not go on.
+    pub fn untold(&self, why: &dyn std::error::Error) {
+        self.tally.found(format!("the answer was refused: {why}"));
+    }
+
     /// Tells the record whose values came back.
     pub fn note(&self, found: BTreeSet<gig_policy::SecretName>, place: &str) {
         for name in found {

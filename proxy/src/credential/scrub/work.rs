@@ -129,6 +129,12 @@ impl Work {
         Box::new(Self { way, rewriter })
     }
 
+    /// Whether a coding has to be undone to look into it.
+    #[must_use]
+    pub const fn is_coded(&self) -> bool {
+        !matches!(self.way, Way::Plain(_))
+    }
+
     /// Takes what came; the steps that are left from before must have been taken.
     pub fn feed(&mut self, data: Bytes) {
         match &mut self.way {

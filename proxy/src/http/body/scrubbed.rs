@@ -1,19 +1,22 @@
 //! An answer's body that is looked at on its way back: steps of bounded size, and how long what may be
-//! the beginning of a value is held back.
+//! the beginning of a value is held back. Of one that is coded the beginning is read before its head goes,
+//! so that what cannot be undone is told in words; a stream that has nothing to say yet does not wait for it.
 
 use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use gig_policy::DenyReason;
 use http::HeaderMap;
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
-use tokio::time::Sleep;
+use tokio::time::{Sleep, timeout};
 
 use super::{DownloadCut, Gathered, credentials::patience};
 use crate::{
@@ -22,7 +25,10 @@ use crate::{
         work::{Step, Stopped, Work},
     },
     failure::{Failure, Side},
-    http::{exchange::Exchange, incoming::Incoming},
+    http::{
+        exchange::Exchange,
+        incoming::{BrokenBody, Incoming},
+    },
 };
 
 /// What one body passes through.
@@ -30,6 +36,10 @@ use crate::{
 pub struct Scrubbed {
     returning: Arc<Returning>,
     work: Box<Work>,
+    /// What may go of what was read before the head went.
+    begun: Vec<u8>,
+    /// How much came until then.
+    received: usize,
     trailers: Option<HeaderMap>,
     /// All of it came.
     over: bool,
@@ -45,6 +55,8 @@ impl Scrubbed {
         Self {
             returning,
             work,
+            begun: Vec::new(),
+            received: 0,
             trailers: None,
             over: false,
             done: false,
@@ -54,7 +66,87 @@ impl Scrubbed {
 
     /// Whether nothing more comes.
     pub(super) const fn is_through(&self) -> bool {
-        self.done && self.trailers.is_none()
+        self.done && self.begun.is_empty() && self.trailers.is_none()
+    }
+
+    /// Reads the beginning of a coded body, before its head goes: a short one whole, of any other until
+    /// something of it can go, and for [`BEGINNING`] at most. Waits for nothing where there is no coding.
+    ///
+    /// # Errors
+    /// The origin broke off, or cannot be read.
+    pub(in crate::http) async fn begin(&mut self, incoming: &mut Incoming) -> Result<(), Failure> {
+        if !self.work.is_coded() {
+            return Ok(());
+        }
+        // Who says nothing for so long is passed on as it comes.
+        let begun = timeout(BEGINNING, self.read_beginning(incoming)).await;
+        begun.unwrap_or(Ok(()))
+    }
+
+    async fn read_beginning(&mut self, incoming: &mut Incoming) -> Result<(), Failure> {
+        let length = incoming.size_hint().upper();
+        let short = length.is_some_and(|length| length <= SHORT);
+        loop {
+            match self.work.step() {
+                Ok(Step::Out(data)) => self.begun.extend_from_slice(&data),
+                Ok(Step::On) => tokio::task::yield_now().await,
+                Ok(Step::Dry) if self.over => {
+                    let last = self.work.finish().map_err(|error| self.unread(error))?;
+                    self.begun.extend_from_slice(&last);
+                    self.note();
+                    self.done = true;
+                    return Ok(());
+                }
+                Ok(Step::Dry) => {
+                    let frame = match self.begun.is_empty() || short {
+                        true => incoming.frame().await,
+                        // What is there already costs no wait.
+                        false => match incoming.frame().now_or_never() {
+                            Some(frame) => frame,
+                            None => return Ok(()),
+                        },
+                    };
+                    self.read(frame, incoming)?;
+                }
+                Err(stopped) => return Err(self.unread(stopped)),
+            }
+            if self.begun.len() > ENOUGH {
+                return Ok(());
+            }
+        }
+    }
+
+    fn read(
+        &mut self,
+        frame: Option<Result<Frame<Bytes>, BrokenBody>>,
+        incoming: &Incoming,
+    ) -> Result<(), Failure> {
+        match frame {
+            Some(Ok(frame)) => self.take(frame, incoming),
+            Some(Err(error)) => {
+                let gone = DenyReason::DestinationUnavailable;
+                return Err(Failure::caused(Side::Upstream, gone, error));
+            }
+            None => self.over = true,
+        }
+        Ok(())
+    }
+
+    fn unread(&mut self, stopped: Stopped) -> Failure {
+        self.note();
+        self.returning.untold(&stopped);
+        unreadable(stopped)
+    }
+
+    /// Tells what was read before the head went.
+    pub(in crate::http) fn tell(&self, exchange: &mut Exchange) {
+        exchange.received(self.received);
+        if let Some(trailers) = &self.trailers {
+            exchange.ended_with(trailers);
+        }
+        if self.done {
+            exchange.finish();
+        }
     }
 
     /// The next frame.
@@ -67,6 +159,10 @@ impl Scrubbed {
         if let Some(reason) = exchange.standing().cut_for() {
             exchange.cut(reason);
             return Poll::Ready(Some(Err(DownloadCut::Over(reason))));
+        }
+        if !self.begun.is_empty() {
+            let begun = std::mem::take(&mut self.begun);
+            return Poll::Ready(Some(Ok(Frame::data(begun.into()))));
         }
         for _ in 0..TURNS {
             if self.done {
@@ -90,7 +186,14 @@ impl Scrubbed {
             };
             self.waiting = None;
             match frame {
-                Some(Ok(frame)) => self.take(frame, incoming, exchange),
+                Some(Ok(frame)) => {
+                    let (before, trailed) = (self.received, self.trailers.is_some());
+                    self.take(frame, incoming);
+                    match &self.trailers {
+                        Some(trailers) if !trailed => exchange.ended_with(trailers),
+                        _ => exchange.received(self.received - before),
+                    }
+                }
                 Some(Err(error)) => {
                     exchange.cut(DenyReason::DestinationUnavailable);
                     return Poll::Ready(Some(Err(DownloadCut::Origin(error))));
@@ -103,10 +206,10 @@ impl Scrubbed {
         Poll::Pending
     }
 
-    fn take(&mut self, frame: Frame<Bytes>, incoming: &Incoming, exchange: &mut Exchange) {
+    fn take(&mut self, frame: Frame<Bytes>, incoming: &Incoming) {
         match frame.into_data() {
             Ok(data) => {
-                exchange.received(data.len());
+                self.received = self.received.saturating_add(data.len());
                 if let Some(newer) = self.returning.newer() {
                     self.work.renew(&newer);
                 }
@@ -114,7 +217,6 @@ impl Scrubbed {
             }
             Err(frame) => {
                 if let Ok(mut trailers) = frame.into_trailers() {
-                    exchange.ended_with(&trailers);
                     self.returning.trailers(&mut trailers, true);
                     self.trailers = Some(trailers);
                 }
@@ -149,6 +251,7 @@ impl Scrubbed {
 
     fn cut(&mut self, exchange: &mut Exchange, stopped: Stopped) -> DownloadCut {
         self.note();
+        self.returning.untold(&stopped);
         exchange.cut(stopped.reason());
         DownloadCut::Unreadable(stopped)
     }
@@ -233,5 +336,11 @@ fn unreadable(stopped: Stopped) -> Failure {
     Failure::caused(Side::Upstream, stopped.reason(), stopped)
 }
 
+/// Nobody notices it, and what is broken at its beginning is seen by then.
+const BEGINNING: Duration = Duration::from_millis(250);
+/// A coded body that is read whole before its head goes; most answers of an API are shorter.
+const SHORT: u64 = 64 * 1024;
+/// Octets that are decoded of it before the head goes.
+const ENOUGH: usize = 64 * 1024;
 /// Steps in one turn: a megabyte decoded.
 const TURNS: usize = 32;
