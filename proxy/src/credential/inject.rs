@@ -85,6 +85,8 @@ pub struct Carried {
     pub memory: Arc<Memory>,
     /// Which entity tags its sandbox was shown as weak.
     pub weakened: Arc<Weakened>,
+    /// Who says whether a secret may still be used.
+    pub keeper: Arc<dyn Keeper>,
 }
 
 impl Carried {
@@ -166,6 +168,7 @@ pub async fn carry(
         scrub: wallet.scrub(bound),
         memory: Arc::clone(wallet.memory()),
         weakened: Arc::clone(wallet.weakened()),
+        keeper: Arc::clone(keeper),
     })
 }
 

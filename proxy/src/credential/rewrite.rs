@@ -5,7 +5,8 @@
 
 use std::{fmt, sync::Arc};
 
-use gig_policy::{DenyReason, SecretName};
+use gig_policy::DenyReason;
+use gig_vault::{Keeper, Secret};
 
 use super::{
     memory::NoMemory,
@@ -138,28 +139,43 @@ impl RewriteError {
     }
 }
 
-/// Has whatever `inner` refuses as misuse told as such: what signs knows no record.
+/// Has whatever `inner` refuses as misuse told as such, and nothing more done with a secret that was revoked
+/// meanwhile: what signs knows no record and no vault.
 pub struct Alarmed {
     inner: Box<dyn Rewrite>,
     tally: Arc<Tally>,
-    name: SecretName,
+    secret: Arc<Secret>,
+    keeper: Arc<dyn Keeper>,
 }
 
 impl Alarmed {
-    /// Around what changes a body with the secret `name`.
+    /// Around what changes a body with `secret`, which is the keeper's.
     #[must_use]
-    pub fn new(inner: Box<dyn Rewrite>, tally: &Arc<Tally>, name: &SecretName) -> Self {
+    pub fn new(
+        inner: Box<dyn Rewrite>,
+        tally: &Arc<Tally>,
+        (secret, keeper): (&Arc<Secret>, &Arc<dyn Keeper>),
+    ) -> Self {
         Self {
             inner,
             tally: Arc::clone(tally),
-            name: name.clone(),
+            secret: Arc::clone(secret),
+            keeper: Arc::clone(keeper),
+        }
+    }
+
+    /// A body can be open for long.
+    fn stands(&self) -> Result<(), RewriteError> {
+        match self.keeper.stands(&self.secret) {
+            true => Ok(()),
+            false => Err(RewriteError::Unavailable),
         }
     }
 
     fn told(&self, done: Result<(), RewriteError>) -> Result<(), RewriteError> {
         if done == Err(RewriteError::Misuse) {
             self.tally.misused(Misuse {
-                name: self.name.clone(),
+                name: self.secret.name.clone(),
                 text: "a part of the body is not signed with the sentinel".into(),
             });
         }
@@ -169,17 +185,19 @@ impl Alarmed {
 
 impl fmt::Debug for Alarmed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Alarmed({})", self.name)
+        write!(f, "Alarmed({})", self.secret.name)
     }
 }
 
 impl Rewrite for Alarmed {
     fn push(&mut self, octets: &[u8], out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        self.stands()?;
         let done = self.inner.push(octets, out);
         self.told(done)
     }
 
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), RewriteError> {
+        self.stands()?;
         let done = self.inner.finish(out);
         self.told(done)
     }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use gig_policy::{AppProtocol, DenyReason};
+use gig_vault::Keeper;
 use http::{
     HeaderMap, HeaderValue, Request,
     header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT},
@@ -37,6 +38,8 @@ pub(super) struct Finishing {
     /// What is read whole is counted in it.
     memory: Arc<Memory>,
     treats: Vec<Arc<dyn Treat>>,
+    /// Who says whether what treats a body that streams may still be used.
+    keeper: Arc<dyn Keeper>,
     /// What the program wrote, where a treatment wants to see it.
     sent: Option<Box<Sent>>,
     length: Length,
@@ -80,6 +83,7 @@ impl Finishing {
             undoing: plan.as_ref().is_some_and(BodyPlan::undoes_coding),
             guarded: plan.is_some(),
             treats: carried.treats,
+            keeper: carried.keeper,
             sent: carried.sent,
             memory: carried.memory,
             tally: carried.tally,
@@ -197,7 +201,7 @@ impl Finishing {
             })?;
             let secret = treat.secret();
             if let Some(after) = after {
-                let after = Alarmed::new(after, &self.tally, &secret.name);
+                let after = Alarmed::new(after, &self.tally, (secret, &self.keeper));
                 then(unsent, Box::new(after), &self.memory)?;
             }
             self.tally.swapped(&secret.name, secret.version);

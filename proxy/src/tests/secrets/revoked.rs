@@ -9,7 +9,10 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 
 use super::{DenyReason, Keeper, World, post, socket::holding, told::keeping};
-use crate::tests::lab::client::Body;
+use crate::{
+    credential::rewrite::{Alarmed, Rewrite, RewriteError, Unchanged},
+    tests::lab::client::Body,
+};
 
 const VALUE: &str = "v4lue-of-the-token";
 
@@ -86,4 +89,20 @@ async fn a_head_that_waits_for_its_body_does_not_go_with_what_was_revoked_meanwh
         assert!(world.origin.seen.requests().is_empty());
         world.lab.assert_denied_for(DenyReason::SecretUnavailable);
     }
+}
+
+#[test]
+fn nothing_is_signed_any_more_with_a_key_that_was_revoked_meanwhile() {
+    let fake = Keeper::with(&[("KEY", "v4lue-of-the-key")]);
+    let keeper: Arc<dyn gig_vault::Keeper> = Arc::clone(&fake) as _;
+    let secret = keeper.at_hand(&"KEY".parse().unwrap()).unwrap();
+    let tally = Arc::default();
+    let mut signing = Alarmed::new(Box::new(Unchanged), &tally, (&secret, &keeper));
+    let mut out = Vec::new();
+    assert_eq!(signing.push(b"one", &mut out), Ok(()));
+    fake.revoke("KEY");
+    let refused = Err(RewriteError::Unavailable);
+    assert_eq!(signing.push(b"two", &mut out), refused);
+    assert_eq!(signing.finish(&mut out), refused);
+    assert_eq!(out, b"one");
 }
