@@ -29,6 +29,7 @@ pub mod signing;
 pub mod store;
 pub mod turn;
 pub mod verify;
+mod why;
 
 pub use alarm::is_alarm;
 pub use counted::{counted, hosts_of, is_cut};
@@ -50,3 +51,4 @@ pub use store::{
     sqlite::{OpenSqliteError, SqliteLog, SqliteStore},
 };
 pub use verify::{Signed, Verified, VerifyError, verify};
+pub use why::{why, why_of};

@@ -1,5 +1,6 @@
 //! Decide by policy and record, as one step: what cannot be recorded is refused.
 
+pub mod astray;
 pub mod connect;
 pub mod hold;
 pub mod ledger;

@@ -14,7 +14,6 @@
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use gig_audit::Event;
 use gig_policy::{AppProtocol, Denial, DenyReason, RequestPermit};
 use http::{Method, Request, Response, uri::PathAndQuery};
 use http_body::Body;
@@ -23,6 +22,7 @@ use crate::{
     authority::{Authority, Destination},
     credential::inject::{self, Carried, Head, Stopped},
     enforce::{
+        astray::Why,
         connect::denial,
         request::{Asked, charge_head, record_request, refuse_request},
         secret::raise_alarm,
@@ -174,6 +174,7 @@ fn asked(session: &Session, request: &Request<Incoming>) -> Asked {
         tls: session.tls().cloned(),
         changes: caller.subject().changes(),
         heard: None,
+        why: None,
         told: OnceLock::new(),
     }
 }
@@ -206,7 +207,7 @@ struct Refuser<'a> {
 impl Refuser<'_> {
     /// For a reason that no rule gave.
     async fn because<T>(&self, asked: Asked, reason: DenyReason) -> Result<T, Box<Refusal>> {
-        let denial = denial(&asked.subject.policy(), reason, String::new());
+        let denial = denial(&asked.subject.policy(), reason, asked.told_why());
         self.recording(asked, denial).await
     }
 
@@ -227,22 +228,31 @@ impl Refuser<'_> {
     }
 
     /// For a request whose secrets must not, or cannot, go.
-    async fn stopping<T>(&self, asked: Asked, stopped: Box<Stopped>) -> Result<T, Box<Refusal>> {
+    async fn stopping<T>(
+        &self,
+        mut asked: Asked,
+        stopped: Box<Stopped>,
+    ) -> Result<T, Box<Refusal>> {
         let reason = match &*stopped {
             Stopped::Misuse(misuses) => {
                 let ledger = self.session.worker().ledger();
                 for misuse in misuses {
-                    raise_alarm(ledger, asked.entry(Event::SecretMisuse), misuse);
+                    raise_alarm(ledger, asked.alarm(misuse), misuse);
                 }
+                // What is the program's own business first: it can do something about it.
+                let first = misuses.iter().find(|misuse| misuse.own);
+                let first = first.or_else(|| misuses.first());
+                asked.why = first.map(|misuse| Box::new(Why::misused(&asked, misuse)));
                 DenyReason::SecretMisuse
             }
             Stopped::Unavailable(why) => {
                 tracing::warn!(req.id = %asked.id, %why, "a secret cannot be had");
                 DenyReason::SecretUnavailable
             }
-            Stopped::Unplaceable(name) => {
+            Stopped::Unplaceable(unplaced) => {
+                asked.why = Some(Box::new(Why::unplaced(unplaced)));
                 tracing::warn!(
-                    req.id = %asked.id, secret = %name,
+                    req.id = %asked.id, secret = %unplaced.name, place = %unplaced.place,
                     "a secret's value cannot stand where its sentinel stands"
                 );
                 DenyReason::SecretUnplaceable
@@ -269,7 +279,7 @@ impl Refuser<'_> {
 
     /// For a failure after the decision; its outcome is recorded.
     fn failed(&self, asked: Asked, reason: DenyReason) -> Box<Refusal> {
-        let denial = denial(&asked.subject.policy(), reason, String::new());
+        let denial = denial(&asked.subject.policy(), reason, asked.told_why());
         Box::new(Refusal {
             denial,
             asked,

@@ -156,7 +156,7 @@ fn a_test_tells_what_has_ended_and_what_cannot_stand_in_a_place() {
     vault.set(&["TOKEN"], "two\nlines of a value");
     vault.refused(
         &[&USER[..], &["--header", "Authorization: {TOKEN}"]].concat(),
-        "cannot stand there",
+        "cannot stand in",
     );
     vault.set(&["TOKEN", "--expires", "0s"], VALUE);
     vault.refused(&USER, "expired");

@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use gig_audit::{Entry, Event, VerdictWord, counted, hosts_of};
+use gig_audit::{Entry, Event, VerdictWord, counted, hosts_of, why_of};
 use gig_policy::{DenyReason, printable::is_plain, unasked::is_unasked};
 
 mod cure;
@@ -53,6 +53,8 @@ struct Denied {
     protocol: Option<Arc<str>>,
     /// What allowed it so far.
     rule: Option<Arc<str>>,
+    /// Why, where its record says it in words.
+    why: Option<Arc<str>>,
 }
 
 impl Denied {
@@ -106,6 +108,7 @@ impl Summary {
             dst_ip: entry.dst_ip,
             protocol: entry.protocol.clone(),
             rule: entry.rule.clone(),
+            why: why_of(&entry.findings).map(Into::into),
         };
         let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = tally.denials.get_mut(&denied) {
@@ -310,9 +313,13 @@ fn times(count: u64) -> String {
 
 /// Control, bidirectional and other invisible characters as escapes, and not too much of it.
 fn shown(text: &str) -> String {
+    shown_up_to(text, MOST_SHOWN)
+}
+
+fn shown_up_to(text: &str, most: usize) -> String {
     let mut out: String = text
         .chars()
-        .take(MOST_SHOWN)
+        .take(most)
         .flat_map(|c| {
             let escaped: Box<dyn Iterator<Item = char>> = if is_plain(c) {
                 Box::new(std::iter::once(c))
@@ -322,7 +329,7 @@ fn shown(text: &str) -> String {
             escaped
         })
         .collect();
-    if text.chars().nth(MOST_SHOWN).is_some() {
+    if text.chars().nth(most).is_some() {
         out.push('…');
     }
     out
@@ -419,6 +426,17 @@ mod tests {
         let cure = "--allow tcp:mail.example:25 (in place of --allow mail.example:25)";
         assert!(text.contains(cure), "{text}");
         assert!(!text.contains("tcp:web.example"), "{text}");
+    }
+
+    #[test]
+    fn a_denial_says_why_where_its_record_does() {
+        let summary = Summary::default();
+        let mut misuse = denial("evil.example", Some(443), DenyReason::SecretMisuse);
+        let told = "T is bound to a.example:443, not to evil.example:443";
+        misuse.findings = vec!["held".into(), gig_audit::why(told)];
+        summary.note(&misuse);
+        let text = summary.text(&RulesFrom::default()).unwrap();
+        assert!(text.contains(&format!("\n      {told}\n")), "{text}");
     }
 
     #[test]

@@ -120,6 +120,22 @@ impl Policy {
     }
 }
 
+impl Policy {
+    /// Where requests may carry this secret, by rules and by options, each once: `*.example.com:443`.
+    #[must_use]
+    pub fn bound_to(&self, name: &SecretName) -> Vec<String> {
+        let uses = self.uses_of(name).into_iter();
+        let by_rules = uses.filter(|used| !used.captures).map(|used| used.target);
+        let bindings = self.bindings().iter();
+        let own = bindings.filter(|bound| bound.name() == name && !bound.captures());
+        let by_options = own.map(|bound| format!("{}:{}", bound.host(), bound.port()));
+        let mut targets: Vec<String> = by_rules.chain(by_options).collect();
+        let mut seen = std::collections::BTreeSet::new();
+        targets.retain(|target| seen.insert(target.clone()));
+        targets
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -140,6 +156,9 @@ mod tests {
         assert_eq!(targets("TOKEN"), ["a.example:443", "*.c.example:443,8443"]);
         assert_eq!(targets("OTHER"), ["a.example:443"]);
         assert_eq!(targets("NOBODYS"), [""; 0]);
+        let token = "TOKEN".parse().unwrap();
+        let bound = policy.bound_to(&token);
+        assert_eq!(bound, ["a.example:443", "*.c.example:443,8443"]);
     }
 
     #[test]

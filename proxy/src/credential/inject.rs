@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use gig_policy::{SecretGrant, SecretName, SecretPlace};
 use gig_vault::{Keeper, Secret, SecretUnavailable, Treatment};
-use http::{HeaderMap, Method, header, uri::PathAndQuery};
+use http::{HeaderMap, HeaderName, Method, header, uri::PathAndQuery};
 
 pub(super) use self::fields::basic_credentials;
 use self::late::Late;
@@ -17,7 +17,7 @@ use super::{
     capture::Capture,
     memory::Memory,
     misuse::{Bearer, HeadText, Matter, hidden::in_method},
-    place::{Places, Replacement, Unplaceable},
+    place::{Places, Replacement, Unplaceable, Unplaced},
     scrub::{Scrub, Weakened},
     sign::{certificate::ClientIdentity, treatment, treats_every_request},
     swap::Swappable,
@@ -109,7 +109,7 @@ pub enum Stopped {
     /// A secret that it asks for cannot be had.
     Unavailable(SecretUnavailable),
     /// A value cannot stand where its sentinel stands.
-    Unplaceable(SecretName),
+    Unplaceable(Unplaced),
 }
 
 /// Readies a request of the wallet's sandbox that may carry `granted`, to where others may carry `bound`.
@@ -216,9 +216,10 @@ fn place(
     let mut placer = Placer {
         replacements,
         misplaced: Vec::new(),
+        at: None,
     };
     let placed = placer.place(target, headers);
-    let placed = placed.map_err(|_| Stopped::Unplaceable(name.clone()))?;
+    let placed = placed.map_err(|_| placer.unplaced(name))?;
     if placed {
         tally.swapped(name, version);
     }
@@ -244,7 +245,10 @@ async fn treat_granted(
         if matches!(secret.treatment, Treatment::ClientCertificate) {
             if identity.replace(ClientIdentity::new(secret)).is_some() {
                 // Two certificates cannot be shown at once.
-                return Err(Stopped::Unplaceable(name));
+                return Err(Stopped::Unplaceable(Unplaced {
+                    name,
+                    place: "a connection that shows another certificate".to_owned(),
+                }));
             }
         } else if treats_every_request(&secret.treatment) {
             treats.extend(treatment(&secret, &[]));
@@ -436,6 +440,8 @@ struct Placer {
     replacements: Vec<Replacement>,
     /// Places where a sentinel stands that the policy does not take it in.
     misplaced: Vec<String>,
+    /// The field that is looked at; `None`: path and query are.
+    at: Option<HeaderName>,
 }
 
 impl Placer {
@@ -452,6 +458,7 @@ impl Placer {
                 // Neither goes to the origin as the program wrote it.
                 continue;
             }
+            self.at = Some(name.clone());
             if let header::Entry::Occupied(mut entry) = headers.entry(&name) {
                 for value in entry.iter_mut() {
                     any |= fields::place(self, &name, value)?;
@@ -461,11 +468,24 @@ impl Placer {
         Ok(any)
     }
 
+    /// It could not write a value where it looked last.
+    fn unplaced(&self, name: &SecretName) -> Stopped {
+        let place = match &self.at {
+            Some(field) => format!("header {field}"),
+            None => "path or query".to_owned(),
+        };
+        Stopped::Unplaceable(Unplaced {
+            name: name.clone(),
+            place,
+        })
+    }
+
     fn misuses(&self, name: &SecretName) -> Vec<Misuse> {
         let misuse = |place: &String| Misuse {
             name: name.clone(),
             text: format!("sentinel of {name} in {place}, where the policy does not take it")
                 .into(),
+            own: true,
         };
         self.misplaced.iter().map(misuse).collect()
     }

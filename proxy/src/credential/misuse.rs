@@ -101,6 +101,7 @@ impl Bearer<'_> {
         Misuse {
             name: found.name.clone(),
             text: self.told(found, place).into(),
+            own: found.what == What::Sentinel(self.sandbox),
         }
     }
 }
@@ -460,7 +461,8 @@ impl Verdict {
                 if credential {
                     let name = found.name.clone();
                     let text = text.into();
-                    guard.tally.misused(Misuse { name, text });
+                    let own = true;
+                    guard.tally.misused(Misuse { name, text, own });
                     self.result = Err(RewriteError::Misuse);
                 } else {
                     guard.tally.found(text);

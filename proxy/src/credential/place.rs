@@ -35,6 +35,18 @@ pub struct Places {
 #[error("a value cannot stand where its sentinel stands")]
 pub struct Unplaceable;
 
+/// A value that could not be written where its sentinel stands.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the value of {name} cannot stand in {place}: it has characters that would end its place there"
+)]
+pub struct Unplaced {
+    /// Of which secret.
+    pub name: SecretName,
+    /// In words.
+    pub place: String,
+}
+
 impl Places {
     /// The union of all grants of this secret.
     #[must_use]

@@ -218,11 +218,9 @@ fn refused(stopped: Stopped) -> Refused {
             reason: DenyReason::SecretUnavailable,
             why: why.to_string(),
         },
-        Stopped::Unplaceable(name) => Refused {
+        Stopped::Unplaceable(unplaced) => Refused {
             reason: DenyReason::SecretUnplaceable,
-            why: format!(
-                "the value of {name} cannot stand there: it holds characters that would end its place"
-            ),
+            why: unplaced.to_string(),
         },
     }
 }

@@ -177,6 +177,7 @@ impl Alarmed {
             self.tally.misused(Misuse {
                 name: self.secret.name.clone(),
                 text: "a part of the body is not signed with the sentinel".into(),
+                own: true,
             });
         }
         done

@@ -166,6 +166,9 @@ impl Swap {
         let value = replacement.value();
         let value = value.map_err(|_| RewriteError::Unavailable)?;
         if spot.head && value.iter().any(|octet| ENDS_HEAD.contains(octet)) {
+            let name = &replacement.secret.name;
+            let text = format!("secret {name} stays out of the head of a part, which it would end");
+            self.tally.unplaced(text);
             return Err(RewriteError::Unplaceable);
         }
         let escape = in_part(spot, self.escape);
@@ -182,7 +185,7 @@ impl Swap {
         };
         if let Err(unplaced) = written {
             self.tally
-                .found(format!("secret {} stays out of {unplaced}", secret.name));
+                .unplaced(format!("secret {} stays out of {unplaced}", secret.name));
             return Err(RewriteError::Unplaceable);
         }
         let resized = out.len() - before != length;
@@ -196,7 +199,7 @@ impl Swap {
                 "secret {} stays out of what says its own length or digest",
                 secret.name
             );
-            self.tally.found(text);
+            self.tally.unplaced(text);
             return Err(RewriteError::Unplaceable);
         }
         self.tally.swapped(&secret.name, secret.version);

@@ -17,6 +17,10 @@ struct Counted {
     swapped: BTreeSet<(Arc<str>, u64)>,
     findings: BTreeSet<Arc<str>>,
     misuses: Vec<Misuse>,
+    /// Where a value could not be written, and why.
+    unplaced: Option<Arc<str>>,
+    /// Why the request did not go, in the words that its program was told.
+    why: Option<Arc<str>>,
     /// Uses that a record tells of, or is about to.
     told: BTreeSet<(Arc<str>, u64)>,
     /// Uses that no record tells of yet.
@@ -44,6 +48,8 @@ pub struct Misuse {
     pub name: SecretName,
     /// What, where and in which form.
     pub text: Arc<str>,
+    /// The sandbox holds what stands for it, so that its program may be told which it is.
+    pub own: bool,
 }
 
 impl Tally {
@@ -97,6 +103,35 @@ impl Tally {
         if counted.findings.len() < MOST {
             counted.findings.insert(text.into());
         }
+    }
+
+    /// A value could not be written where its sentinel stands.
+    pub fn unplaced(&self, text: String) {
+        self.0.lock().unplaced = Some(text.as_str().into());
+        self.found(text);
+    }
+
+    /// Where one could not be.
+    #[must_use]
+    pub fn why_unplaced(&self) -> Option<Arc<str>> {
+        self.0.lock().unplaced.clone()
+    }
+
+    /// The request does not go, and this is why.
+    pub fn told_why(&self, why: &Arc<str>) {
+        self.0.lock().why = Some(Arc::clone(why));
+    }
+
+    /// Why it did not go.
+    #[must_use]
+    pub fn why(&self) -> Option<Arc<str>> {
+        self.0.lock().why.clone()
+    }
+
+    /// The first of what was refused and is not taken yet.
+    #[must_use]
+    pub fn first_misuse(&self) -> Option<Misuse> {
+        self.0.lock().misuses.first().cloned()
     }
 
     /// Something that was refused.

@@ -9,13 +9,14 @@ use std::{
     time::Duration,
 };
 
-use gig_audit::{Entry, Event, TlsFacts, VerdictWord};
+use gig_audit::{Entry, Event, TlsFacts, VerdictWord, why};
 use gig_policy::{
     AppProtocol, Denial, DenyReason, Host, Policy, PolicyRef, Port, RequestIntent, RequestPermit,
     RuleRef, SecretGrant, Verdict,
 };
 
 use super::{
+    astray::Why,
     connect::denial,
     hold::Heard,
     ledger::Ledger,
@@ -24,7 +25,7 @@ use super::{
 use crate::{
     credential::{
         misuse::hidden::{method_without_values, without_values},
-        tally::{Tally, Used},
+        tally::{Misuse, Tally, Used},
     },
     subject::Subject,
 };
@@ -58,6 +59,8 @@ pub struct Asked {
     pub changes: u64,
     /// What came of waiting for a person, where it waited.
     pub heard: Option<Box<Heard>>,
+    /// Why its secret did not go, where one did not.
+    pub why: Option<Box<Why>>,
     /// The words that its records carry instead, where it holds a real value; found out when the first
     /// is made.
     pub told: OnceLock<Option<Box<Told>>>,
@@ -120,10 +123,27 @@ impl Asked {
         }
     }
 
-    /// How it waited for a person, where it did.
+    /// How it waited for a person, where it did, and why its secret did not go.
     fn findings(&self) -> Vec<Arc<str>> {
         let heard = self.heard.as_ref();
-        heard.map_or_else(Vec::new, |heard| heard.findings.clone())
+        let mut findings = heard.map_or_else(Vec::new, |heard| heard.findings.clone());
+        findings.extend(self.why.as_ref().map(|told| why(told.text())));
+        findings
+    }
+
+    /// The alarm that `misuse` is.
+    #[must_use]
+    pub fn alarm(&self, misuse: &Misuse) -> Entry {
+        let mut entry = self.entry(Event::SecretMisuse);
+        entry.findings.push(why(Why::misused(self, misuse).text()));
+        entry
+    }
+
+    /// What its program is told of why its secret did not go.
+    #[must_use]
+    pub fn told_why(&self) -> String {
+        let told = self.why.as_ref().and_then(|why| why.told());
+        told.map_or_else(String::new, str::to_owned)
     }
 
     /// The host as records and people are told it.
@@ -341,8 +361,15 @@ pub fn record_exchange(
     if let Some(tally) = tally {
         entry.secrets = tally.names();
         entry.findings = tally.findings();
+        // What was cut was told nothing.
+        let told = tally.why().or_else(|| match exchanged.reason? {
+            DenyReason::SecretMisuse => Some(Arc::clone(Why::astray(asked, tally)?.text())),
+            DenyReason::SecretUnplaceable => Some(Arc::clone(Why::unwritten(tally)?.text())),
+            _ => None,
+        });
+        entry.findings.extend(told.map(|told| why(&told)));
         for misuse in tally.take_misuses() {
-            raise_alarm(ledger, asked.entry(Event::SecretMisuse), &misuse);
+            raise_alarm(ledger, asked.alarm(&misuse), &misuse);
         }
     }
     if let Some(status) = exchanged.by_proxy {

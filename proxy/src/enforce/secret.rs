@@ -24,7 +24,8 @@ pub fn raise_alarm(ledger: &Ledger, mut entry: Entry, misuse: &Misuse) {
     entry.verdict = Some(VerdictWord::Deny);
     entry.reason = Some(DenyReason::SecretMisuse);
     entry.secrets = vec![Arc::clone(misuse.name.shared())];
-    entry.findings = vec![Arc::clone(&misuse.text)];
+    // What it is comes first, and then why.
+    entry.findings.insert(0, Arc::clone(&misuse.text));
     if !ledger.has_a_record(&mut entry) {
         return;
     }

@@ -25,6 +25,7 @@ use super::{
 use crate::{
     credential::{capture::Capture, scrub::answer::Returning, tally::Tally},
     enforce::{
+        astray::Why,
         ledger::Ledger,
         request::{Asked, Exchanged, Granted, record_exchange},
         uses::Uses,
@@ -209,6 +210,15 @@ impl Exchange {
         if let Some(tally) = &self.tally {
             tally.found(format!("the origin ended TLS with the alert {alert}"));
         }
+    }
+
+    /// Why its secret did not go, where that is what it failed for.
+    #[must_use]
+    pub fn why(&self, failure: &Failure, reason: DenyReason) -> Option<Why> {
+        let tally = self.tally.as_deref()?;
+        let why = Why::stopped(&self.asked, failure, (reason, tally))?;
+        tally.told_why(why.text());
+        Some(why)
     }
 
     /// The exchange failed before an answer came; the program is told `status`, and the record the

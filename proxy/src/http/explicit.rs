@@ -194,6 +194,7 @@ fn asked(session: &Session, destination: &Destination) -> Asked {
         tls: None,
         changes: caller.subject().changes(),
         heard: None,
+        why: None,
         told: OnceLock::new(),
     }
 }

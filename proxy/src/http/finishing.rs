@@ -195,6 +195,7 @@ impl Finishing {
                     self.tally.misused(Misuse {
                         name: error.name.clone(),
                         text: error.why.as_str().into(),
+                        own: true,
                     });
                 }
                 Failure::caused(Side::Internal, error.reason, error)

@@ -432,7 +432,8 @@ pub(super) async fn pass_back(
 /// Records and tells why there is no answer.
 pub(super) fn fail(mut exchange: Exchange, failure: Failure) -> (Asked, DenyReason) {
     let reason = exchange.ended_for().unwrap_or(failure.reason);
-    let asked = exchange.asked().clone();
+    let mut asked = exchange.asked().clone();
+    asked.why = exchange.why(&failure, reason).map(Box::new);
     tracing::info!(
         req.id = %asked.id, server.address = %asked.shown_host(), server.port = %asked.port,
         error.type = %reason, side = failure.side.as_str(),

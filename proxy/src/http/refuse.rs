@@ -1,6 +1,7 @@
 //! The answer to a request that does not go: what was denied, why, and what to ask for.
 //!
-//! It tells the program nothing that the program did not send, save the policy's name and its own id.
+//! It tells the program nothing that the program did not send, save the policy's name, its own id, and of a secret
+//! whose sentinel it holds where that may go.
 
 use bytes::Bytes;
 use gig_policy::{Denial, DenyReason};
@@ -106,7 +107,9 @@ impl Refusal {
         if hint.is_empty() {
             return standing_hint(self.denial.reason).map(str::to_owned);
         }
-        if matches!(self.denial.reason.http_status(), 403) && !hint.starts_with("ask for") {
+        let reason = self.denial.reason;
+        let asks = reason.http_status() == 403 && reason != DenyReason::SecretMisuse;
+        if asks && !hint.starts_with("ask for") {
             return Some(format!("ask for: {hint}"));
         }
         Some(hint.clone())

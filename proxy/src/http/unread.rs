@@ -120,6 +120,7 @@ pub(super) fn asked(session: &Session) -> Option<Box<Asked>> {
         tls: session.tls().cloned(),
         changes: caller.subject().changes(),
         heard: None,
+        why: None,
         told: OnceLock::new(),
     }))
 }

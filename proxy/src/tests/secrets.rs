@@ -30,6 +30,7 @@ mod revoked;
 mod socket;
 mod told;
 mod unrecorded;
+mod why;
 
 const POLICY: &str = "
 version: 1

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use gig_policy::special_purpose::{AddressClass, classify};
 use gig_policy::{DenyReason, Port};
 
-use super::{Denied, shown};
+use super::{Denied, shown, shown_up_to};
 
 /// Where a run's rules come from.
 #[derive(Debug, Clone, Default)]
@@ -76,6 +76,9 @@ pub(super) fn cure(denied: &Denied, from: &RulesFrom) -> String {
         ),
         DenyReason::NamesDisagree => {
             "the destination, the TLS name and the Host named different hosts".to_owned()
+        }
+        DenyReason::SecretMisuse | DenyReason::SecretUnplaceable if denied.why.is_some() => {
+            shown_up_to(denied.why.as_deref().unwrap_or_default(), MOST_TOLD)
         }
         DenyReason::SecretMisuse if denied.protocol.as_deref() == Some("http") => {
             "in clear text a secret goes nowhere, unless a policy's rule says `protocol: http`: use https"
@@ -265,6 +268,9 @@ fn bracketed(host: &str) -> String {
     }
 }
 
+/// Why a secret did not go, with some of the hosts that it is bound to.
+const MOST_TOLD: usize = 800;
+
 #[cfg(test)]
 mod tests {
     use gig_policy::{Host, Policy, PolicyBuilder, Port, Verdict};
@@ -281,6 +287,7 @@ mod tests {
             dst_ip: None,
             protocol: protocol.map(Into::into),
             rule: None,
+            why: None,
         }
     }
 

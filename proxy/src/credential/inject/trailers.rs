@@ -50,14 +50,16 @@ pub(in crate::credential) fn place_trailers(
     let mut placer = Placer {
         replacements,
         misplaced: Vec::new(),
+        at: None,
     };
     let mut any = false;
     let fields: Vec<_> = trailers.keys().cloned().collect();
     for field in fields {
+        placer.at = Some(field.clone());
         if let header::Entry::Occupied(mut entry) = trailers.entry(&field) {
             for value in entry.iter_mut() {
                 any |= fields::place(&mut placer, &field, value)
-                    .map_err(|_| Stopped::Unplaceable(name.clone()))?;
+                    .map_err(|_| placer.unplaced(&name))?;
             }
         }
     }

@@ -226,7 +226,10 @@ impl Credentials {
                 DenyReason::SecretMisuse
             }
             Stopped::Unavailable(_) => DenyReason::SecretUnavailable,
-            Stopped::Unplaceable(_) => DenyReason::SecretUnplaceable,
+            Stopped::Unplaceable(unplaced) => {
+                plan.tally().unplaced(unplaced.to_string());
+                DenyReason::SecretUnplaceable
+            }
         })
     }
 

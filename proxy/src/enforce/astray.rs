@@ -1,0 +1,159 @@
+//! Why a secret does not go, and what to do about it: for the program, the record and the end of a run.
+//!
+//! Never a value. A program is told of secrets alone whose sentinels it holds: not whose value it wrote by
+//! chance, nor what another sandbox's sentinel stands for.
+
+use std::sync::Arc;
+
+use gig_policy::{AppProtocol, DenyReason, SecretGrant, SecretName, Verdict};
+
+use super::request::Asked;
+use crate::{
+    credential::{
+        place::Unplaced,
+        tally::{Misuse, Tally},
+        treat::Untreatable,
+    },
+    failure::Failure,
+};
+
+/// Why a request's secret did not go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Why {
+    text: Arc<str>,
+    own: bool,
+}
+
+impl Why {
+    /// Of what was on its way to where it is not bound.
+    #[must_use]
+    pub fn misused(asked: &Asked, misuse: &Misuse) -> Self {
+        let cure = cure(asked, &misuse.name);
+        Self {
+            text: format!("{}: {cure}", misuse.text).into(),
+            own: misuse.own,
+        }
+    }
+
+    /// Of a value that cannot be written where its sentinel stands.
+    #[must_use]
+    pub fn unplaced(unplaced: &Unplaced) -> Self {
+        Self::unplaceable(&unplaced.to_string())
+    }
+
+    /// Of a permitted request that was stopped on its way.
+    #[must_use]
+    pub fn stopped(
+        asked: &Asked,
+        failure: &Failure,
+        (reason, tally): (DenyReason, &Tally),
+    ) -> Option<Self> {
+        let source = failure.source.as_deref();
+        let untreated = source.and_then(|source| source.downcast_ref::<Untreatable>());
+        match (reason, untreated) {
+            (DenyReason::SecretUnplaceable, Some(untreated)) => Some(Self {
+                text: untreated.to_string().into(),
+                own: true,
+            }),
+            (DenyReason::SecretUnplaceable, None) => Self::unwritten(tally),
+            (DenyReason::SecretMisuse, _) => Self::astray(asked, tally),
+            _ => None,
+        }
+    }
+
+    /// Of the first in a body that was on its way to where it is not bound.
+    #[must_use]
+    pub fn astray(asked: &Asked, tally: &Tally) -> Option<Self> {
+        let misuse = tally.first_misuse()?;
+        Some(Self::misused(asked, &misuse))
+    }
+
+    /// Of a value that had no place in a body.
+    #[must_use]
+    pub fn unwritten(tally: &Tally) -> Option<Self> {
+        let text = tally.why_unplaced()?;
+        Some(Self::unplaceable(&text))
+    }
+
+    fn unplaceable(text: &str) -> Self {
+        let cure = "send it in a place that takes it as it is (a JSON string, a form), or set the secret without \
+                    line breaks and marks";
+        Self {
+            text: format!("{text}: {cure}").into(),
+            own: true,
+        }
+    }
+
+    /// For records.
+    #[must_use]
+    pub const fn text(&self) -> &Arc<str> {
+        &self.text
+    }
+
+    /// For the program; `None` where it is told nothing of that secret.
+    #[must_use]
+    pub fn told(&self) -> Option<&str> {
+        self.own.then_some(&*self.text)
+    }
+}
+
+/// Where the secret may go in place of there, or what would bind it.
+fn cure(asked: &Asked, name: &SecretName) -> String {
+    let policy = asked.subject.policy();
+    let (host, port) = (asked.shown_host(), asked.port);
+    let here = format!("{host}:{port}");
+    let granted: Vec<SecretGrant> = match asked.decided_by(&policy) {
+        Verdict::Allow(permit) => permit.secrets().to_vec(),
+        Verdict::Deny(_) => Vec::new(),
+    };
+    let of = |grant: &&SecretGrant| grant.name == *name && !grant.captures;
+    let granted: Vec<&SecretGrant> = granted.iter().filter(of).collect();
+    let bound = policy.bound_to(name);
+    if granted.iter().any(|grant| grant.places.is_none()) {
+        return format!(
+            "{name} goes to {here} by the sentinel that this sandbox holds for it, and by nothing else"
+        );
+    }
+    if !granted.is_empty() {
+        let places = granted
+            .iter()
+            .flat_map(|grant| grant.places.iter().flat_map(|places| places.iter()));
+        let mut places: Vec<String> = places.map(ToString::to_string).collect();
+        places.dedup();
+        return format!(
+            "at {here} the policy takes {name} in {} alone: send it there, or add the place to `in`",
+            listed(&places)
+        );
+    }
+    if asked.protocol == AppProtocol::Http && !bound.is_empty() {
+        return format!(
+            "{name} is bound to {}, and in clear text no secret goes unless the host's rule says `protocol: http`: \
+             use https",
+            listed(&bound)
+        );
+    }
+    let known = match bound.as_slice() {
+        [] => format!("the policy binds {name} to no host"),
+        _ if bound.contains(&here) => {
+            format!("{name} is bound to other requests to {here}, by method or path")
+        }
+        some => format!("{name} is bound to {}, not to {here}", listed(some)),
+    };
+    let port = match port.get() {
+        443 => String::new(),
+        port => format!(":{port}"),
+    };
+    format!(
+        "{known}; only if it belongs there, bind it: --secret {name}@{host}{port}, or under `secrets` of its rule"
+    )
+}
+
+/// Some of them.
+fn listed(all: &[String]) -> String {
+    let some: Vec<&str> = all.iter().take(MOST).map(String::as_str).collect();
+    let more = if all.len() > MOST { ", …" } else { "" };
+    format!("{}{more}", some.join(", "))
+}
+
+/// A line stays one.
+const MOST: usize = 4;

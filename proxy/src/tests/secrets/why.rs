@@ -1,0 +1,91 @@
+//! Who is refused for a secret is told which, where it may go, and what to do; and never whose value it is that it
+//! wrote itself.
+
+use super::*;
+
+/// What the program is told, and what the record of the request says.
+async fn told(
+    host: &'static str,
+    value: &str,
+    request: impl FnOnce(&str) -> Request<Body>,
+) -> [String; 2] {
+    let world = World::new(host, value).await;
+    let answer = world.send(host, request(&world.sentinel)).await;
+    world.lab.until_denied().await;
+    world.assert_unrecorded(host);
+    let body = String::from_utf8_lossy(&answer.body);
+    assert!(!body.contains(value), "{body}");
+    let records = world.lab.log.records();
+    let entries = records.iter().map(|record| &record.entry);
+    let refused = entries.filter(|entry| entry.event != Event::SecretMisuse);
+    let why = refused.filter_map(|entry| gig_audit::why_of(&entry.findings));
+    let why = why.last().expect("a reason").to_owned();
+    [answer.json()["hint"].as_str().unwrap().to_owned(), why]
+}
+
+#[tokio::test]
+async fn a_refusal_says_which_secret_stood_where_and_where_it_may_go() {
+    let value = "v4lue-of-the-token";
+    let bound = "TOKEN is bound to api.test:443, narrow.test:443, not to other.test:443; only if it belongs there, \
+                 bind it: --secret TOKEN@other.test";
+    for both in [
+        told("other.test", value, |sentinel| with("x-key", sentinel)).await,
+        told("other.test", value, |sentinel| {
+            post("application/x-www-form-urlencoded", format!("a={sentinel}"))
+        })
+        .await,
+    ] {
+        assert_eq!(both[0], both[1]);
+        assert!(both[0].starts_with("sentinel of TOKEN in "), "{}", both[0]);
+        assert!(both[0].contains(bound), "{}", both[0]);
+    }
+    let [hint, why] = told("narrow.test", value, |sentinel| {
+        Request::get(format!("/with/{sentinel}"))
+            .body(empty())
+            .unwrap()
+    })
+    .await;
+    assert_eq!(hint, why);
+    let places = "takes TOKEN in header:x-key, query:key, cookie:sid alone";
+    assert!(
+        hint.contains("sentinel of TOKEN in the path") && hint.contains(places),
+        "{hint}"
+    );
+    let [hint, _] = told("narrow.test", value, |sentinel| {
+        let request = Request::get("/without/x").header("x-key", sentinel);
+        request.body(empty()).unwrap()
+    })
+    .await;
+    assert!(hint.contains("by method or path"), "{hint}");
+}
+
+#[tokio::test]
+async fn whose_value_a_program_wrote_is_told_the_record_alone() {
+    let value = "v4lue-of-the-token";
+    let [hint, why] = told("other.test", value, |_| with("x-key", value)).await;
+    assert!(
+        !hint.contains("TOKEN") && !hint.contains("api.test"),
+        "{hint}"
+    );
+    assert!(why.contains("value of TOKEN in header x-key"), "{why}");
+    assert!(why.contains("bound to api.test:443"), "{why}");
+}
+
+#[tokio::test]
+async fn a_value_that_cannot_be_written_says_where() {
+    let [hint, why] = told("api.test", "one\r\nx-evil: 1", |sentinel| {
+        with("x-key", sentinel)
+    })
+    .await;
+    assert_eq!(hint, why);
+    assert!(
+        hint.contains("the value of TOKEN cannot stand in header x-key"),
+        "{hint}"
+    );
+    let marks = "with \"marks\" of its own";
+    let [hint, _] = told("api.test", marks, |sentinel| {
+        post("text/plain", format!("insert (\"{sentinel}\")"))
+    })
+    .await;
+    assert!(hint.contains("secret TOKEN stays out of"), "{hint}");
+}
