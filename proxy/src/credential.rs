@@ -53,6 +53,7 @@ pub mod sentinel;
 pub mod sign;
 mod spelling;
 pub mod swap;
+mod strings;
 pub mod tally;
 pub mod treat;
 pub mod unescape;
