@@ -45,13 +45,15 @@ pub struct BodyPlan {
     memory: Arc<Memory>,
 }
 
-/// Secrets that may stand in trailers and in no body, and any that cannot be had.
+/// Secrets that may stand in trailers and in no body, and any that cannot be had; and what came before.
 #[derive(Debug, Clone, Default)]
 pub struct Trailing {
     /// Their sentinels with their values.
     pub(super) swappable: Vec<Swappable>,
     /// A trailer section that holds their sentinels is stopped.
     pub(super) lost: Vec<SecretName>,
+    /// The values of the header section: a trailer section may go on with a piece of one.
+    pub(super) before: Arc<[u8]>,
 }
 
 /// A body's type, as far as it matters here.
@@ -332,6 +334,11 @@ impl BodyPlan {
             Ok(undone) => Box::new(undone),
             Err(none) => Box::new(Unreadable(none)),
         }
+    }
+
+    /// The values of the header section that the body belongs to.
+    pub(super) const fn before(&self) -> &Arc<[u8]> {
+        &self.trailing.before
     }
 
     /// Places the values of one secret in the body's trailers.

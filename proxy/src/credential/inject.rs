@@ -129,7 +129,7 @@ pub async fn carry(
         sandbox: wallet.sandbox(),
         granted,
     };
-    let wanted = look(&watch, &bearer, &head)?;
+    let (wanted, values) = look(&watch, &bearer, &head)?;
     let mut treats = Vec::new();
     let identity = treat_granted(wallet, granted, &mut treats).await?;
     if let Some(identity) = &identity {
@@ -148,7 +148,8 @@ pub async fn carry(
         }
     }
     let body = if head.has_body {
-        Some(plan_body(wallet, (&watch, &bearer), &tally, head.headers).await)
+        let plan = plan_body(wallet, (&watch, &bearer), &tally, (head.headers, values));
+        Some(plan.await)
     } else {
         None
     };
@@ -257,15 +258,21 @@ async fn treat_granted(
     Ok(identity)
 }
 
-/// The secrets whose sentinels the header section holds.
-fn look(watch: &Watch, bearer: &Bearer<'_>, head: &Head<'_>) -> Result<Vec<SecretName>, Stopped> {
+/// The secrets whose sentinels the header section holds, and its values where a trailer section may come.
+fn look(
+    watch: &Watch,
+    bearer: &Bearer<'_>,
+    head: &Head<'_>,
+) -> Result<(Vec<SecretName>, Arc<[u8]>), Stopped> {
     if watch.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Arc::default()));
     }
     let target = (head.target.path(), head.target.query());
     let text = HeadText::of(head.method, target, head.headers);
     let misused = in_method(watch, bearer.sandbox, head.method);
-    judged(&text, (watch, bearer), misused.into_iter().collect())
+    let wanted = judged(&text, (watch, bearer), misused.into_iter().collect())?;
+    let values = head.has_body.then(|| text.into_values());
+    Ok((wanted, values.unwrap_or_default()))
 }
 
 /// The secrets whose sentinels a section holds, if nothing in it goes astray beside what did.
@@ -347,9 +354,13 @@ async fn plan_body(
     wallet: &Wallet,
     (watch, bearer): (&Arc<Watch>, &Bearer<'_>),
     tally: &Arc<Tally>,
-    headers: &HeaderMap,
+    (headers, before): (&HeaderMap, Arc<[u8]>),
 ) -> BodyPlan {
-    let (mut swappable, mut trailing) = (Vec::new(), Trailing::default());
+    let mut swappable = Vec::new();
+    let mut trailing = Trailing {
+        before,
+        ..Trailing::default()
+    };
     let held = wallet.held();
     for name in names(bearer.granted) {
         let in_body = may_stand_in_body(name, bearer.granted);

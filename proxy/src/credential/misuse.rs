@@ -116,6 +116,8 @@ pub struct HeadText {
     /// What Basic credentials hold: it may be encoded once more.
     credentials: Vec<(Place, Vec<u8>)>,
 }
+    /// The values of the header section that it is the trailer section of.
+    before: Arc<[u8]>,
 
 #[derive(Debug, Clone)]
 enum Place {
@@ -157,8 +159,11 @@ impl HeadText {
 
     /// Of a trailer section.
     #[must_use]
-    pub fn of_trailers(trailers: &HeaderMap) -> Self {
-        let mut head = Self::default();
+    pub fn of_trailers(before: &Arc<[u8]>, trailers: &HeaderMap) -> Self {
+        let mut head = Self {
+            before: Arc::clone(before),
+            ..Self::default()
+        };
         head.add_headers(trailers);
         head
     }
@@ -167,6 +172,12 @@ impl HeadText {
         for cookies in headers.get_all(COOKIE) {
             for pair in cookies.as_bytes().split(|octet| *octet == b';') {
                 let value = pair.splitn(2, |octet| *octet == b'=').last();
+    /// Its values alone: a trailer section may go on with them.
+    #[must_use]
+    pub fn into_values(self) -> Arc<[u8]> {
+        self.values.into()
+    }
+
                 self.values.extend_from_slice(value.unwrap_or_default());
             }
         }
@@ -231,7 +242,7 @@ impl HeadText {
                 }
             }
         }
-        watch.find_split(&self.values, |found| {
+        watch.find_split_behind(&self.before, &self.values, |found| {
             if !known.iter().any(|known| is(known, found)) {
                 tell(found, "several fields".to_owned());
             }

@@ -223,6 +223,26 @@ impl Watch {
         self.find_bare(bare.as_slice(), tell);
     }
 
+    /// The same of what begins in `before` or behind it, and ends behind it.
+    pub(super) fn find_split_behind<'a>(
+        &'a self,
+        before: &[u8],
+        octets: &[u8],
+        mut tell: impl FnMut(&'a Found),
+    ) {
+        let (mut view, mut bare) = (Vec::new(), Letters::default());
+        add_bare(before, &mut view, &mut bare);
+        let joint = bare.len();
+        add_bare(octets, &mut view, &mut bare);
+        self.pieces.find_each(bare.as_slice(), |occurrence| {
+            if occurrence.end > joint
+                && let Some(found) = self.piece_subjects.get(occurrence.needle)
+            {
+                tell(found);
+            }
+        });
+    }
+
     /// Tells what stands in letters and digits that were put together.
     pub(super) fn find_bare<'a>(&'a self, bare: &[u8], mut tell: impl FnMut(&'a Found)) {
         self.pieces.find_each(bare, |occurrence| {

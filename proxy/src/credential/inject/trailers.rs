@@ -14,7 +14,7 @@ pub fn carry_trailers(plan: &BodyPlan, trailers: &mut HeaderMap) -> Result<(), S
     if watch.is_empty() {
         return Ok(());
     }
-    let text = HeadText::of_trailers(trailers);
+    let text = HeadText::of_trailers(plan.before(), trailers);
     let wanted = judged(&text, (watch, &plan.bearer()), Vec::new())?;
     let mut wanted = wanted.iter();
     wanted.try_for_each(|name| plan.place_in(name, trailers))
@@ -30,7 +30,7 @@ pub fn look_at_trailers(plan: &BodyPlan, trailers: &HeaderMap) -> Result<(), Sto
         return Ok(());
     }
     judged(
-        &HeadText::of_trailers(trailers),
+        &HeadText::of_trailers(plan.before(), trailers),
         (watch, &plan.bearer()),
         Vec::new(),
     )

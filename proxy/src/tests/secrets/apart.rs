@@ -2,7 +2,12 @@
 
 use gig_audit::Event;
 
-use super::{World, post};
+use bytes::Bytes;
+use http::Request;
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+
+use super::{DenyReason, World, post};
 
 const VALUE: &str = "v4lue-of-the-token-1";
 
@@ -115,4 +120,49 @@ async fn a_value_in_wide_letters_is_refused_elsewhere_and_comes_back_as_its_sent
         let (cut, _) = world.sentinel.split_at(VALUE.len());
         assert_eq!(answer.body, text(cut));
     }
+}
+
+/// A request with a last header field and a trailer.
+fn with_trailer(host: &str, field: &str, trailer: &str) -> Request<super::Body> {
+    let trailers = http::HeaderMap::from_iter([(
+        http::header::HeaderName::from_static("x-more"),
+        trailer.parse().unwrap(),
+    )]);
+    let frames = [
+        Ok(Frame::data(Bytes::from_static(b"data"))),
+        Ok(Frame::trailers(trailers)),
+    ];
+    let body = StreamBody::new(futures_util::stream::iter(frames)).boxed();
+    let request = Request::post(format!("https://{host}/with/x"));
+    let request = request
+        .header("te", "trailers")
+        .header("content-type", "text/plain");
+    request.header("x-last", field).body(body).unwrap()
+}
+
+#[tokio::test]
+async fn a_value_of_which_half_is_in_the_trailers_is_put_together() {
+    let (head, tail) = VALUE.split_at(9);
+    for (head, refused) in [(head, true), ("v4lux-of-", false)] {
+        let world = World::speaking("other.test", VALUE, "h2").await;
+        let mut client = world.lab.https("other.test", "h2").await;
+        let request = with_trailer("other.test", head, tail);
+        if !refused {
+            assert_eq!(client.send(request).await.status, 200);
+            continue;
+        }
+        drop(client.start(request).await);
+        world.lab.until_denied().await;
+        world.lab.assert_denied_for(DenyReason::SecretMisuse);
+        let alarms = world.lab.until_records(Event::SecretMisuse, 1).await;
+        let told = &alarms[0].entry.findings[0];
+        assert!(told.contains("several fields (split)"), "{told}");
+        let seen = world.origin.seen.requests();
+        assert!(!format!("{seen:?}").contains(tail), "{seen:?}");
+    }
+    // What the head holds alone is not told of the trailers once more.
+    let world = World::speaking("api.test", VALUE, "h2").await;
+    let mut client = world.lab.https("api.test", "h2").await;
+    let request = with_trailer("api.test", &world.sentinel, "nothing");
+    assert_eq!(client.send(request).await.status, 200);
 }
