@@ -21,6 +21,7 @@
 //! media      what a header section says that a body is
 //! ```
 
+mod armour;
 mod around;
 mod bare;
 pub mod body;
@@ -52,8 +53,8 @@ pub mod scrub;
 pub mod sentinel;
 pub mod sign;
 mod spelling;
-pub mod swap;
 mod strings;
+pub mod swap;
 pub mod tally;
 pub mod treat;
 pub mod unescape;

@@ -10,6 +10,7 @@ use gig_vault::{Guarded, SecretBytes};
 use zeroize::Zeroizing;
 
 use super::{
+    armour::keys,
     bare::add_bare,
     forms::{Form, forms},
     letters::Letters,
@@ -129,17 +130,22 @@ impl Watch {
                 form,
             };
             // Room for all of it: what grows would leave copies that are not wiped.
-            let mut seen = Zeroizing::new(Vec::with_capacity(text.len()));
-            unescape(text, &mut seen);
-            if *seen != text && seen.len() >= SHORTEST {
-                // What looks escaped itself is found in the view that undoes it, too.
-                texts.push(seen);
-                subjects.push(found(Form::Plain));
-            }
-            for (form, octets) in forms(text) {
-                texts.push(octets);
-                subjects.push(found(form));
-            }
+            let mut add = |text: &[u8]| {
+                let mut seen = Zeroizing::new(Vec::with_capacity(text.len()));
+                unescape(text, &mut seen);
+                if *seen != text && seen.len() >= SHORTEST {
+                    // What looks escaped itself is found in the view that undoes it, too.
+                    texts.push(seen);
+                    subjects.push(found(Form::Plain));
+                }
+                for (form, octets) in forms(text) {
+                    texts.push(octets);
+                    subjects.push(found(form));
+                }
+            };
+            add(text);
+            // The octets of a private key are the key without its armour.
+            keys(text).iter().for_each(|key| add(key));
             let mut bare = Zeroizing::new(Vec::with_capacity(text.len()));
             squeeze(text, &mut bare);
             if bare.len() >= SHORTEST_SPLIT && is_varied(&bare) {

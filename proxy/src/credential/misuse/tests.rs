@@ -4,18 +4,22 @@ use gig_vault::{Guarded, GuardedValue, SecretBytes};
 use proptest::prelude::*;
 
 use super::*;
-use crate::credential::{forms::forms, watch::LiveSentinel};
+use crate::credential::{armour::tests::pem, forms::forms, watch::LiveSentinel};
 
 pub(super) const VALUE: &str = "r3al-value/of+it==";
 
 pub(super) fn watch() -> Arc<Watch> {
+    watch_of(VALUE.as_bytes())
+}
+
+fn watch_of(value: &[u8]) -> Arc<Watch> {
     let guarded = Guarded {
         generation: 1,
         values: vec![GuardedValue {
             name: "T".parse().unwrap(),
             version: 1,
             part: Some(0),
-            value: Arc::new(SecretBytes::new(VALUE.into())),
+            value: Arc::new(SecretBytes::new(value.to_vec())),
             current: true,
         }],
     };
@@ -134,5 +138,37 @@ proptest! {
     fn other_text_passes(text in prop::collection::vec(any::<u8>(), 0..600), cut in 1_usize..50) {
         let pieces: Vec<&[u8]> = text.chunks(cut).collect();
         prop_assert_eq!(refused_at(&pieces), None);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_private_key_is_refused_without_its_armour(
+        key in prop::collection::vec(any::<u8>(), 48..700),
+        (width, cut) in (16..90_usize, any::<prop::sample::Index>()),
+        before in prop::collection::vec(any::<u8>(), 0..5),
+    ) {
+        use base64::engine::{Engine, general_purpose::STANDARD};
+        let watch = watch_of(pem("PRIVATE KEY", &key, 64, "\n").as_bytes());
+        let letters = STANDARD.encode(&key).into_bytes();
+        let hex: String = key.iter().map(|octet| format!("{octet:02X}")).collect();
+        let within = STANDARD.encode([&before, key.as_slice()].concat());
+        let dressed = pem("RSA PRIVATE KEY", &key, width, "\\n");
+        for text in [
+            in_lines(&letters, width, b"\r\n"),
+            in_lines(&letters, width, b"\\n"),
+            letters.clone(),
+            key.clone(),
+            hex.into_bytes(),
+            within.into_bytes(),
+            dressed.into_bytes(),
+        ] {
+            let (head, tail) = text.split_at(cut.index(text.len()));
+            let mut guard = guard(&watch);
+            let refused = [head, tail].iter().any(|piece| guard.look(piece).is_err());
+            prop_assert!(refused, "{}", String::from_utf8_lossy(&text));
+        }
+        // What is public of it is not.
+        prop_assert!(guard(&watch).look(b"-----BEGIN PRIVATE KEY-----\n-----END PRIVATE KEY-----").is_ok());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! As it is, in Base64 of either alphabet at each of the three alignments, in hexadecimal digits, in UTF-16
 //! and UTF-32. All of them are looked for in every spelling, so that escapes and line breaks make no further
-//! forms.
+//! forms. Of a private key in PEM so are the octets within.
 
 use std::fmt;
 
@@ -11,6 +11,7 @@ use gig_vault::Guarded;
 use zeroize::Zeroizing;
 
 use crate::credential::{
+    armour::keys,
     needles::SHORTEST,
     spelling::{Finds, Lead, Spellings, Text, Waiting, unit::canonical},
     wide::{Wide, WideText, wide},
@@ -32,6 +33,8 @@ pub(super) struct Pattern {
     pub(super) form: Form,
     /// Octets of it, without the character before.
     pub(super) length: usize,
+    /// Octets of what is written so: the value, or the key within it.
+    pub(super) octets: usize,
 }
 
 /// How a value is written.
@@ -62,6 +65,9 @@ impl Patterns {
             let value = guarded.value.expose();
             if Text::new(value, false, None).octets().len() >= SHORTEST {
                 forms.add_all(value, number);
+                for key in keys(value) {
+                    forms.add_all(&key, number);
+                }
             }
         }
         Self {
@@ -98,7 +104,7 @@ impl Patterns {
 }
 
 impl Forms {
-    fn add(&mut self, text: Text, value: usize, form: Form) {
+    fn add(&mut self, text: Text, (value, octets): (usize, usize), form: Form) {
         let length = text.octets().len();
         // In a form that shrank below it, chance finds it everywhere.
         if length >= SHORTEST {
@@ -107,11 +113,13 @@ impl Forms {
                 value,
                 form,
                 length,
+                octets,
             });
         }
     }
 
     fn add_all(&mut self, value: &[u8], number: usize) {
+        let number = (number, value.len());
         // Whoever writes a host or a field's name may change its letter case, or somebody on the way.
         self.add(Text::new(value, true, None), number, Form::Plain);
         let undone = Zeroizing::new(canonical(value));

@@ -355,8 +355,7 @@ impl Scrubber {
         } else {
             Style::of(spelled)
         };
-        let value = self.scrub.own.patterns.guarded().values.get(pattern.value);
-        let length = value.map_or(0, |value| value.value.len());
+        let length = pattern.octets;
         let exact = self.fit == Fit::Exact;
         if exact && !bare {
             out.extend_from_slice(&fitted(sentinel, spelled.len()));

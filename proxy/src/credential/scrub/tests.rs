@@ -12,6 +12,7 @@ use super::{
     *,
 };
 use crate::credential::{
+    armour::tests::pem,
     coding::{Coding, Decoder},
     memory::Memory,
     rewrite::Rewrite,
@@ -446,6 +447,7 @@ proptest! {
     }
 }
 
+mod keys;
 mod opened;
 mod waits;
 mod wide;
