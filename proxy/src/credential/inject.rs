@@ -16,7 +16,7 @@ use super::{
     body::{BodyPlan, Trailing},
     capture::Capture,
     memory::Memory,
-    misuse::{Bearer, HeadText, Matter, hidden::in_method},
+    misuse::{Bearer, HeadText, Matter, in_method},
     place::{Places, Replacement, Unplaceable, Unplaced},
     scrub::{Scrub, Weakened},
     sign::{certificate::ClientIdentity, treatment, treats_every_request},

@@ -20,11 +20,15 @@ use http::{
 };
 
 pub mod hidden;
+mod nowhere;
 mod pieces;
 mod standing;
 
-pub use self::pieces::Pieces;
 pub(super) use self::standing::Standing;
+pub use self::{
+    nowhere::{in_method, in_name},
+    pieces::Pieces,
+};
 use super::{
     inject::basic_credentials,
     place::Places,
@@ -112,12 +116,12 @@ pub struct HeadText {
     text: Vec<u8>,
     /// Values alone, in the order in which somebody would put pieces together.
     values: Vec<u8>,
+    /// The values of the header section that it is the trailer section of.
+    before: Arc<[u8]>,
     places: Vec<(usize, Place)>,
     /// What Basic credentials hold: it may be encoded once more.
     credentials: Vec<(Place, Vec<u8>)>,
 }
-    /// The values of the header section that it is the trailer section of.
-    before: Arc<[u8]>,
 
 #[derive(Debug, Clone)]
 enum Place {
@@ -157,7 +161,7 @@ impl HeadText {
         head
     }
 
-    /// Of a trailer section.
+    /// Of a trailer section, behind a header section with these values.
     #[must_use]
     pub fn of_trailers(before: &Arc<[u8]>, trailers: &HeaderMap) -> Self {
         let mut head = Self {
@@ -168,16 +172,16 @@ impl HeadText {
         head
     }
 
-    fn add_headers(&mut self, headers: &HeaderMap) {
-        for cookies in headers.get_all(COOKIE) {
-            for pair in cookies.as_bytes().split(|octet| *octet == b';') {
-                let value = pair.splitn(2, |octet| *octet == b'=').last();
     /// Its values alone: a trailer section may go on with them.
     #[must_use]
     pub fn into_values(self) -> Arc<[u8]> {
         self.values.into()
     }
 
+    fn add_headers(&mut self, headers: &HeaderMap) {
+        for cookies in headers.get_all(COOKIE) {
+            for pair in cookies.as_bytes().split(|octet| *octet == b';') {
+                let value = pair.splitn(2, |octet| *octet == b'=').last();
                 self.values.extend_from_slice(value.unwrap_or_default());
             }
         }
@@ -248,36 +252,6 @@ impl HeadText {
             }
         });
     }
-}
-
-/// What a host's name holds: nothing belongs there.
-#[must_use]
-pub fn in_name(watch: &Watch, sandbox: SandboxId, host: &str) -> Option<Misuse> {
-    where_nothing_belongs(watch, sandbox, (host, "the host's name"))
-}
-
-/// What stands in a text in which nothing does that `sandbox` must not write: whole, escaped or in pieces.
-fn where_nothing_belongs(
-    watch: &Watch,
-    sandbox: SandboxId,
-    (text, place): (&str, &str),
-) -> Option<Misuse> {
-    if watch.is_empty() {
-        return None;
-    }
-    let bearer = Bearer {
-        sandbox,
-        granted: &[],
-    };
-    let mut misuse = None;
-    let mut note = |found: &Found| {
-        if found.concerns(sandbox) {
-            misuse.get_or_insert_with(|| bearer.misuse(found, place));
-        }
-    };
-    watch.find_escaped(text.as_bytes(), &mut note);
-    watch.find_split(text.as_bytes(), &mut note);
-    misuse
 }
 
 /// Looks at a body while it passes. Nothing is held back: what was seen before is remembered, and the

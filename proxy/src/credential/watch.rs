@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use super::{
     armour::keys,
     bare::add_bare,
-    forms::{Form, forms},
+    forms::{Form, forms, in_names},
     letters::Letters,
     needles::{Needles, Occurrence, SHORTEST},
     spelling::{Finds, Spellings, Text},
@@ -29,6 +29,9 @@ pub struct Watch {
     /// Letters and digits alone, for what was cut into pieces.
     pieces: Needles,
     piece_subjects: Vec<Found>,
+    /// Base32 of them, for names of hosts: what is written so there needs no letter case.
+    names: Needles,
+    name_subjects: Vec<Found>,
 }
 
 /// What was found.
@@ -120,6 +123,7 @@ impl Watch {
         });
         let (mut texts, mut subjects) = (Vec::new(), Vec::new());
         let (mut pieces, mut piece_subjects) = (Vec::new(), Vec::new());
+        let (mut names, mut name_subjects) = (Vec::new(), Vec::new());
         for (text, name, what) in sentinels.chain(values).chain(tokens) {
             if text.len() < SHORTEST {
                 continue;
@@ -146,6 +150,16 @@ impl Watch {
             add(text);
             // The octets of a private key are the key without its armour.
             keys(text).iter().for_each(|key| add(key));
+            // A sentinel is worth nothing, in whatever digits.
+            let is_sentinel = matches!(what, What::Sentinel(_));
+            for octets in Some(text)
+                .filter(|_| !is_sentinel)
+                .into_iter()
+                .flat_map(in_names)
+            {
+                names.push(octets);
+                name_subjects.push(found(Form::Base32));
+            }
             let mut bare = Zeroizing::new(Vec::with_capacity(text.len()));
             squeeze(text, &mut bare);
             if bare.len() >= SHORTEST_SPLIT && is_varied(&bare) {
@@ -169,6 +183,8 @@ impl Watch {
             spelled_subjects,
             pieces: Needles::of_values(&pieces),
             piece_subjects,
+            names: Needles::of_values(&names),
+            name_subjects,
         }
     }
 
@@ -220,6 +236,22 @@ impl Watch {
                 self.find(&view, |found, _| tell(found));
             }
         }
+    }
+
+    /// Tells what a host's name holds whose digits go on from label to label: Base32, Base64, hexadecimal. What
+    /// stands there as it is, whole or in pieces, is not told.
+    pub fn find_digits<'a>(&'a self, name: &str, mut tell: impl FnMut(&'a Found)) {
+        let digits: Vec<u8> = name.bytes().filter(|octet| *octet != b'.').collect();
+        self.find(&digits, |found, _| {
+            if matches!(found.form, Form::Base64 | Form::Hex) {
+                tell(found);
+            }
+        });
+        self.names.find_each(&digits, |occurrence| {
+            if let Some(found) = self.name_subjects.get(occurrence.needle) {
+                tell(found);
+            }
+        });
     }
 
     /// Tells what `octets` hold when all but letters and digits is left out.

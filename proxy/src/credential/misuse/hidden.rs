@@ -6,13 +6,9 @@
 use std::ops::Range;
 
 use gig_policy::{SandboxId, SecretName};
-use http::Method;
 
-use super::where_nothing_belongs;
-use crate::credential::{
-    tally::Misuse,
-    watch::{Found, Watch, What},
-};
+use super::nowhere::is_ordinary;
+use crate::credential::watch::{Found, Watch, What};
 
 /// `text` with the name of the secret for each part, as `between` divides it, that holds a value; for
 /// all of it where a value stands there escaped or in pieces. `None` where it holds none. Tokens that were
@@ -57,6 +53,7 @@ pub fn without_values(
     if between == '.' {
         // Digits of it may go on in the next label.
         watch.find_escaped(seen.replace(between, "").as_bytes(), &mut note);
+        watch.find_digits(seen, &mut note);
     }
     watch.find_split(seen.as_bytes(), &mut note);
     match rest {
@@ -76,15 +73,6 @@ pub fn method_without_values(watch: &Watch, method: &str) -> Option<String> {
     without_values(watch, method, ('/', None))
 }
 
-/// What a method holds: nothing belongs there.
-#[must_use]
-pub fn in_method(watch: &Watch, sandbox: SandboxId, method: &Method) -> Option<Misuse> {
-    if is_ordinary(method.as_str()) {
-        return None;
-    }
-    where_nothing_belongs(watch, sandbox, (method.as_str(), "the method"))
-}
-
 fn word(name: &SecretName) -> String {
     format!("[value of {name}]")
 }
@@ -96,14 +84,6 @@ fn is_value(found: &Found, by: Option<SandboxId>) -> bool {
         What::Sentinel(_) => false,
     }
 }
-
-/// Most methods are, and then there is nothing to look for.
-fn is_ordinary(method: &str) -> bool {
-    method.len() < SHORTEST_METHOD
-}
-
-/// No shorter text is looked for.
-const SHORTEST_METHOD: usize = crate::credential::needles::SHORTEST;
 
 #[cfg(test)]
 mod tests {
@@ -151,6 +131,11 @@ mod tests {
                 Some("/[value of TOKEN]"),
             ),
             ("v4lue-of.the-token-1.test", '.', Some("[value of TOKEN]")),
+            (
+                "oy2gy5lffvxwmllu.nbss25dpnnsw4ljr.test",
+                '.',
+                Some("[value of TOKEN]"),
+            ),
             (
                 "76346c75652d6f662d7468.652d746f6b656e2d31.test",
                 '.',
