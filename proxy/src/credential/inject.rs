@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 use gig_policy::{SecretGrant, SecretName, SecretPlace};
 use gig_vault::{Keeper, Secret, SecretUnavailable, Treatment};
-use http::{HeaderMap, HeaderName, Method, header, uri::PathAndQuery};
+use http::{HeaderMap, Method, uri::PathAndQuery};
 
 pub(super) use self::fields::basic_credentials;
-use self::late::Late;
+use self::{late::Late, placer::Placer};
 use super::{
     body::{BodyPlan, Trailing},
     capture::Capture,
     memory::Memory,
     misuse::{Bearer, HeadText, Matter, in_method},
-    place::{Places, Replacement, Unplaceable, Unplaced},
+    place::{Places, Replacement, Unplaced},
     scrub::{Scrub, Weakened},
     sign::{certificate::ClientIdentity, treatment, treats_every_request},
     swap::Swappable,
@@ -30,6 +30,7 @@ use super::{
 mod context;
 mod fields;
 pub mod late;
+mod placer;
 mod target;
 pub mod trailers;
 
@@ -442,62 +443,5 @@ fn add_swappable(
             let sentinels = of(held, name).map(|held| Arc::clone(&held.sentinel));
             swappable.extend(sentinels.map(Swappable::Unavailable));
         }
-    }
-}
-
-/// Places the values of one secret.
-#[derive(Debug)]
-struct Placer {
-    replacements: Vec<Replacement>,
-    /// Places where a sentinel stands that the policy does not take it in.
-    misplaced: Vec<String>,
-    /// The field that is looked at; `None`: path and query are.
-    at: Option<HeaderName>,
-}
-
-impl Placer {
-    /// Whether anything was placed.
-    fn place(
-        &mut self,
-        target: &mut PathAndQuery,
-        headers: &mut HeaderMap,
-    ) -> Result<bool, Unplaceable> {
-        let mut any = target::place(self, target)?;
-        let names: Vec<_> = headers.keys().cloned().collect();
-        for name in names {
-            if name == header::HOST || name == header::PROXY_AUTHORIZATION {
-                // Neither goes to the origin as the program wrote it.
-                continue;
-            }
-            self.at = Some(name.clone());
-            if let header::Entry::Occupied(mut entry) = headers.entry(&name) {
-                for value in entry.iter_mut() {
-                    any |= fields::place(self, &name, value)?;
-                }
-            }
-        }
-        Ok(any)
-    }
-
-    /// It could not write a value where it looked last.
-    fn unplaced(&self, name: &SecretName) -> Stopped {
-        let place = match &self.at {
-            Some(field) => format!("header {field}"),
-            None => "path or query".to_owned(),
-        };
-        Stopped::Unplaceable(Unplaced {
-            name: name.clone(),
-            place,
-        })
-    }
-
-    fn misuses(&self, name: &SecretName) -> Vec<Misuse> {
-        let misuse = |place: &String| Misuse {
-            name: name.clone(),
-            text: format!("sentinel of {name} in {place}, where the policy does not take it")
-                .into(),
-            own: true,
-        };
-        self.misplaced.iter().map(misuse).collect()
     }
 }

@@ -202,27 +202,17 @@ async fn reflect(request: Request<Incoming>) -> Response<Body> {
             coded(headers, "compress");
             full("whatever")
         }
-        "/cut" => {
-            coded(headers, "gzip");
-            let whole = gzip(json.as_bytes());
-            full(whole[..whole.len() / 2].to_vec())
-        }
-        "/late" => {
-            coded(headers, "gzip");
-            let whole = gzip(json.repeat(9000).as_bytes());
-            full(whole[..whole.len() - 9].to_vec())
-        }
-        path if path.starts_with("/broken/") => {
-            coded(headers, path.rsplit('/').next().unwrap());
-            full("this is in no such coding, however long it is looked at")
-        }
         "/range" => {
             assert!(request.headers().get(header::RANGE).is_none());
             full(json)
         }
         "/status" => with_status(token),
         "/grpc" | "/grpc-gzip" => grpc(headers, request.uri().path(), json.as_bytes()),
-        path => panic!("{path}"),
+        path => {
+            let (coding, body) = undone::body(path, &json);
+            coded(headers, &coding);
+            full(body)
+        }
     };
     *answer.body_mut() = body;
     std::future::ready(answer).await

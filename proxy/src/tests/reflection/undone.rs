@@ -2,6 +2,28 @@
 
 use super::*;
 
+/// A body that is not what its coding says, and the coding.
+pub(super) fn body(path: &str, json: &str) -> (String, Vec<u8>) {
+    match path.strip_prefix("/broken/") {
+        Some(coding) => {
+            let plain = "this is in no such coding, however long it is looked at";
+            (coding.to_owned(), plain.into())
+        }
+        None => {
+            let (times, left) = match path {
+                "/cut" => (1, 2),
+                "/late" => (9000, 1),
+                _ => panic!("{path}"),
+            };
+            let whole = gzip(json.repeat(times).as_bytes());
+            (
+                "gzip".to_owned(),
+                whole[..(whole.len() - 9) / left].to_vec(),
+            )
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_answer_whose_coding_cannot_be_undone_is_told_in_words_and_recorded() {
     let broken = ["gzip", "br", "zstd", "deflate"].map(|coding| format!("/broken/{coding}"));

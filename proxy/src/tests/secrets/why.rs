@@ -18,8 +18,8 @@ async fn told(
     let records = world.lab.log.records();
     let entries = records.iter().map(|record| &record.entry);
     let refused = entries.filter(|entry| entry.event != Event::SecretMisuse);
-    let why = refused.filter_map(|entry| gig_audit::why_of(&entry.findings));
-    let why = why.last().expect("a reason").to_owned();
+    let mut why = refused.filter_map(|entry| gig_audit::why_of(&entry.findings));
+    let why = why.next_back().expect("a reason").to_owned();
     [answer.json()["hint"].as_str().unwrap().to_owned(), why]
 }
 
