@@ -2,7 +2,8 @@
 //!
 //! Nothing is allowed or granted by it. It tells which requests a server might take for one whose answer is
 //! captured: proxies merge slashes and decode once more, servlet containers cut parameters off, Windows cuts
-//! blanks and dots off, and case is forgiven. Each escape is undone however often it was escaped; `\` and what
+//! blanks and dots off, frameworks take `.json` behind a name for a wish (Rails, older Spring), a script takes what
+//! is behind its own name for the path (`/index.php/token`), and case is forgiven. Each escape is undone however often it was escaped; `\` and what
 //! looks like a slash or a dot is one; what is behind a question mark, a hash or a zero octet is left out.
 
 /// The loose form of a normalised path, or of a path pattern; always begins with a slash.
@@ -19,11 +20,36 @@ pub(crate) fn loosely(path: &str) -> String {
             },
         }
     }
+    let last = kept.len().saturating_sub(1);
+    let script = kept.iter().take(last).rposition(|name| is_script(name));
+    let mut kept = kept.split_off(script.map_or(0, |at| at + 1));
+    if let Some(last) = kept.last_mut() {
+        *last = without_format(last);
+    }
     let mut loose = String::with_capacity(text.len() + 1);
     loose.push('/');
     loose.push_str(&kept.join("/"));
     loose
 }
+
+/// Whether what follows in a path may be the path that a script of this name is asked for (RFC 3875 §4.1.5).
+fn is_script(name: &str) -> bool {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    ending.is_some_and(|ending| SCRIPTS.contains(&ending))
+}
+
+/// A name without what follows its first dot, save one that it begins with.
+fn without_format(name: &str) -> &str {
+    let begins = name.len() - name.trim_start_matches('.').len();
+    let dot = name.get(begins..).and_then(|rest| rest.find('.'));
+    dot.and_then(|dot| name.get(..begins + dot)).unwrap_or(name)
+}
+
+/// What names of scripts end with, in lower case.
+const SCRIPTS: [&str; 15] = [
+    "php", "php5", "phtml", "cgi", "fcgi", "pl", "py", "rb", "asp", "aspx", "ashx", "dll", "exe",
+    "jsp", "lua",
+];
 
 /// Without percent escapes, those of escapes too, in one pass.
 fn decoded(path: &[u8]) -> Vec<u8> {
@@ -126,6 +152,11 @@ mod tests {
             "/oauth2/token%00.html",
             "/oauth2/token%3Fx",
             "/oauth2/tok%EF%BD%85n",
+            "/oauth2/token.json",
+            "/oauth2/token.xml;v=1",
+            "/oauth2/token%2Ejson/",
+            "/index.php/oauth2/token",
+            "/a/App.PHP/oauth2/token.json",
         ] {
             assert_eq!(loosely(path), "/oauth2/token", "{path}");
         }
@@ -133,6 +164,8 @@ mod tests {
             "/oauth2/tokens",
             "/oauth2/token/x",
             "/oauth2/%C3%A9",
+            "/oauth2/.token",
+            "/v1.0/oauth2/token",
             "/oauth2/%zz",
             "/",
         ] {
@@ -140,6 +173,8 @@ mod tests {
         }
         assert_eq!(loosely("/"), "/");
         assert_eq!(loosely("/A/**/b*"), "/a/**/b*");
+        assert_eq!(loosely("/.well-known/.token"), "/.well-known/.token");
+        assert_eq!(loosely("/token.php"), "/token");
     }
 
     #[test]
