@@ -52,6 +52,31 @@ fn a_runs_record_is_a_whole_chain() {
     assert_eq!(status, 0, "{text}");
 }
 
+/// Who holds the record's file open could open it anew and empty it.
+#[test]
+fn a_program_cannot_empty_its_own_record() {
+    let lab = Lab::new();
+    let file = lab.fresh_path("told.jsonl");
+    let run = |script: &str| {
+        let mut command = lab.network.command(Side::Host, "sh");
+        command.args(["-c", script]).arg(place::gig()).arg(&file);
+        command.output().expect("a shell")
+    };
+    let output = run(
+        "exec \"$0\" run --audit - -- sh -c 'echo told >&2; (true > /proc/self/fd/2) 2>/dev/null; echo more >&2' 2> \"$1\"",
+    );
+    let told = fs::read_to_string(&file).expect("the record");
+    assert!(output.status.success(), "{output:?}: {told}");
+    for word in ["\"sandbox.start\"", "\"sandbox.exit\"", "told\n", "more\n"] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    fs::write(&file, "").expect("an empty file");
+    let output = run("exec \"$0\" run --audit \"$1\" -- true 2>> \"$1\"");
+    assert_eq!(output.status.code(), Some(125), "{output:?}");
+    let told = fs::read_to_string(&file).expect("words");
+    assert!(told.contains("standard error is the audit file"), "{told}");
+}
+
 /// Arguments may hold secrets: they are counted.
 #[test]
 fn a_start_says_what_ran_and_by_which_document() {

@@ -1,4 +1,8 @@
-//! A socket as a standard stream: never handed in, but copied by way of a pipe.
+//! Standard streams that are never handed in as they are, but copied by way of a pipe, or refused.
+//!
+//! The file that the record is written to: whoever holds it open can open it anew and empty it. Where the record goes
+//! to standard error by wish, the program's own goes there by way of a pipe; an audit file that is a stream of the
+//! program's, too, is refused, since what it writes would stand between the records.
 //!
 //! A socket belongs to the network namespace that it was made in: whoever holds one made on the host can ask it
 //! for the host's interfaces, and one that speaks TCP can be unbound and connected anew, past the proxy. Service
@@ -9,6 +13,7 @@
 use std::{
     ops::ControlFlow,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -20,12 +25,14 @@ use std::{
 
 use anyhow::{Context, bail};
 use rustix::{
-    fs::{FileType, fstat},
+    fs::{FileType, Stat, fstat, stat},
     net::{SocketType, getpeername, sockopt::socket_type},
     pipe::{PipeFlags, pipe_with},
+    stdio,
 };
 
-use super::copy;
+use super::{copy, settings::AuditPlace};
+use crate::record_place::RecordPlace;
 
 /// Which way a standard stream goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +43,38 @@ pub(super) enum Way {
     Out,
 }
 
-/// What the program wrote, on its way to a socket.
+/// Where the record is written to, by device and inode, as far as there are such files before it is opened.
+#[derive(Debug, Default)]
+pub(super) struct RecordFiles {
+    files: Vec<(u64, u64)>,
+    /// It goes to standard error by wish.
+    is_stream: bool,
+}
+
+impl RecordFiles {
+    /// Of a record that goes there.
+    pub(super) fn of(place: &AuditPlace) -> Self {
+        let AuditPlace::Named(place) = place else {
+            return Self::default();
+        };
+        let identity = |found: Stat| {
+            let is_file = FileType::from_raw_mode(found.st_mode) == FileType::RegularFile;
+            is_file.then_some((found.st_dev, found.st_ino))
+        };
+        let named = |path: &Path| stat(path).ok().and_then(identity);
+        let (files, is_stream) = match place {
+            RecordPlace::Stream => (fstat(stdio::stderr()).ok().and_then(identity), true),
+            RecordPlace::Lines(path) | RecordPlace::Sqlite(path) => (named(path), false),
+            RecordPlace::Shared => (None, false),
+        };
+        Self {
+            files: files.into_iter().collect(),
+            is_stream,
+        }
+    }
+}
+
+/// What the program wrote, on its way to a socket, or to the file that the record goes to.
 #[derive(Debug)]
 pub(crate) struct Relay {
     /// Ends when the last octet is with the kernel, or the other side is gone.
@@ -48,20 +86,29 @@ pub(crate) struct Relay {
 /// is written has to be waited for.
 ///
 /// # Errors
-/// When the stream is closed, or a socket that is no connected stream.
+/// When the stream is closed, a socket that is no connected stream, or the audit file.
 pub(super) fn handed_in(
     own: BorrowedFd<'_>,
     (name, way): (&str, Way),
+    record: &RecordFiles,
 ) -> anyhow::Result<(OwnedFd, Option<Relay>)> {
     let own = own
         .try_clone_to_owned()
         .with_context(|| format!("{name} is closed; give the program /dev/null instead"))?;
     let found = fstat(&own).with_context(|| format!("cannot look at {name}"))?;
-    if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
+    let is_socket = FileType::from_raw_mode(found.st_mode) == FileType::Socket;
+    let is_record = record.files.contains(&(found.st_dev, found.st_ino));
+    if !is_socket && !is_record {
         return Ok((own, None));
     }
-    let stream = socket_type(&own).is_ok_and(|kind| kind == SocketType::STREAM);
-    if !stream || getpeername(&own).is_err() {
+    if is_record && !record.is_stream {
+        bail!(
+            "{name} is the audit file: what the program writes there would stand between the records, and it could \
+             empty the file; send {name} elsewhere, or name another audit file"
+        );
+    }
+    let stream = || socket_type(&own).is_ok_and(|kind| kind == SocketType::STREAM);
+    if is_socket && (!stream() || getpeername(&own).is_err()) {
         bail!(
             "{name} is a socket that is no connection of a stream: the program could reach through it what the \
              policy does not see; connect it first, or put a pipe between (`... | gig run ... | ...`)"
@@ -138,7 +185,12 @@ mod tests {
     fn a_connected_stream_comes_as_a_pipe() {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         theirs.set_nonblocking(true).unwrap();
-        let (given, relay) = handed_in(theirs.as_fd(), ("standard input", Way::In)).unwrap();
+        let (given, relay) = handed_in(
+            theirs.as_fd(),
+            ("standard input", Way::In),
+            &RecordFiles::default(),
+        )
+        .unwrap();
         assert!(relay.is_none());
         drop(theirs);
         ours.write_all(b"in").unwrap();
@@ -153,7 +205,12 @@ mod tests {
     #[test]
     fn what_is_written_is_there_when_it_is_waited_for() {
         let (mut ours, theirs) = UnixStream::pair().unwrap();
-        let (given, relay) = handed_in(theirs.as_fd(), ("standard output", Way::Out)).unwrap();
+        let (given, relay) = handed_in(
+            theirs.as_fd(),
+            ("standard output", Way::Out),
+            &RecordFiles::default(),
+        )
+        .unwrap();
         drop(theirs);
         let reader = thread::spawn(move || {
             let mut read = Vec::new();
@@ -179,7 +236,8 @@ mod tests {
         let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
         datagrams.connect(datagrams.local_addr().unwrap()).unwrap();
         for socket in [listening.as_fd(), local.as_fd(), datagrams.as_fd()] {
-            let refused = handed_in(socket, ("standard input", Way::In)).unwrap_err();
+            let refused = handed_in(socket, ("standard input", Way::In), &RecordFiles::default())
+                .unwrap_err();
             assert!(refused.to_string().contains("standard input"), "{refused}");
         }
     }
@@ -187,9 +245,35 @@ mod tests {
     #[test]
     fn anything_else_goes_in_as_it_is() {
         let null = std::fs::File::open("/dev/null").unwrap();
-        let (given, relay) = handed_in(null.as_fd(), ("standard input", Way::In)).unwrap();
+        let (given, relay) = handed_in(
+            null.as_fd(),
+            ("standard input", Way::In),
+            &RecordFiles::default(),
+        )
+        .unwrap();
         assert!(relay.is_none());
         let (given, null) = (fstat(&given).unwrap(), fstat(&null).unwrap());
         assert_eq!((given.st_dev, given.st_ino), (null.st_dev, null.st_ino));
+    }
+
+    #[test]
+    fn the_audit_file_is_refused_and_a_record_on_standard_error_is_shared_by_a_pipe() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.jsonl");
+        let file = std::fs::File::create(&path).unwrap();
+        let place = AuditPlace::Named(RecordPlace::Lines(path.clone()));
+        let mut record = RecordFiles::of(&place);
+        for (name, way) in [("standard input", Way::In), ("standard error", Way::Out)] {
+            let refused = handed_in(file.as_fd(), (name, way), &record).unwrap_err();
+            assert!(refused.to_string().contains(name), "{refused}");
+        }
+        record.is_stream = true;
+        let (given, relay) =
+            handed_in(file.as_fd(), ("standard error", Way::Out), &record).unwrap();
+        let found = fstat(&given).unwrap();
+        assert_eq!(FileType::from_raw_mode(found.st_mode), FileType::Fifo);
+        std::fs::File::from(given).write_all(b"told").unwrap();
+        relay.unwrap().finish();
+        assert_eq!(std::fs::read(&path).unwrap(), b"told");
     }
 }

@@ -32,7 +32,10 @@ use rustix::{
 };
 
 use self::{keyboard::Keyboard, modes::inner_modes};
-use super::relay::{self, Relay, Way};
+use super::{
+    relay::{self, RecordFiles, Relay, Way},
+    settings::AuditPlace,
+};
 
 /// What the program gets as 0, 1 and 2.
 #[derive(Debug)]
@@ -69,10 +72,11 @@ pub(crate) struct Seat {
 ///
 /// # Errors
 /// When a stream is closed or may not be handed in, or no pty is to be had.
-pub(crate) fn streams() -> anyhow::Result<(Streams, Seat)> {
+pub(crate) fn streams(place: &AuditPlace) -> anyhow::Result<(Streams, Seat)> {
+    let record = RecordFiles::of(place);
     let mut relays = Vec::new();
     let mut handed = |own: BorrowedFd<'_>, name: &str, way: Way| {
-        let (given, relay) = relay::handed_in(own, (name, way))?;
+        let (given, relay) = relay::handed_in(own, (name, way), &record)?;
         relays.extend(relay);
         anyhow::Ok(given)
     };

@@ -67,7 +67,7 @@ impl Identity for OnlyOne {
 /// When a part cannot be had; what was made before is taken down again.
 pub(crate) fn start(settings: &Settings) -> anyhow::Result<(Wired, Prepared, Seat)> {
     let sandbox = SandboxId::new(Uuid::now_v7());
-    let (streams, seat) = terminal::streams()?;
+    let (streams, seat) = terminal::streams(&settings.audit)?;
     let ids = host_ids(settings);
     let (hub, drawn) = std::thread::scope(|scope| {
         let drawing = scope.spawn(|| Drawn::new(settings, sandbox, ids, streams));
