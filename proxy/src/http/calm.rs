@@ -57,6 +57,15 @@ pub struct Calm<S> {
     theirs: Heads,
     ours: Heads,
     count: Count,
+    answered: Answered,
+}
+
+/// The streams whose answers ended last: what their peers still send of a request is of no consequence, and
+/// h2 resets them for a body that ends short.
+#[derive(Debug)]
+struct Answered {
+    streams: [u32; ANSWERED],
+    next: usize,
 }
 
 /// Finds the heads of frames without looking into them.
@@ -100,6 +109,10 @@ impl<S> Calm<S> {
                 since: Instant::now(),
                 asked: 0,
             },
+            answered: Answered {
+                streams: [u32::MAX; ANSWERED],
+                next: 0,
+            },
         }
     }
 
@@ -109,11 +122,14 @@ impl<S> Calm<S> {
     }
 
     fn went(&mut self, octets: &[u8]) {
-        let (count, signs) = (&mut self.count, &self.signs);
+        let (count, signs, answered) = (&mut self.count, &self.signs, &mut self.answered);
         // Nothing that we send is a flood.
         let _never = self.ours.read(octets, |head| {
             count.went(head);
-            if head.code == Some(PROTOCOL_ERROR) {
+            if matches!(head.kind, DATA | HEADERS) && head.flags & END_STREAM != 0 {
+                answered.add(head.stream);
+            }
+            if head.code == Some(PROTOCOL_ERROR) && !answered.streams.contains(&head.stream) {
                 signs.malformed.store(true, Ordering::Release);
             }
             Ok(())
@@ -127,8 +143,18 @@ struct Head {
     length: u32,
     kind: u8,
     flags: u8,
+    stream: u32,
     /// Of a reset.
     code: Option<u32>,
+}
+
+impl Answered {
+    fn add(&mut self, stream: u32) {
+        if let Some(slot) = self.streams.get_mut(self.next % ANSWERED) {
+            *slot = stream;
+        }
+        self.next = self.next.wrapping_add(1);
+    }
 }
 
 impl Heads {
@@ -160,7 +186,7 @@ impl Heads {
             if self.filled < HEAD {
                 continue;
             }
-            let [a, b, c, kind, flags, _, _, _, _, code @ ..] = self.head;
+            let [a, b, c, kind, flags, d, e, f, g, code @ ..] = self.head;
             let length = u32::from_be_bytes([0, a, b, c]);
             let payload = usize::try_from(length).unwrap_or(usize::MAX);
             // A reset of another length ends the connection (RFC 9113 §6.4).
@@ -174,6 +200,7 @@ impl Heads {
                 length,
                 kind,
                 flags,
+                stream: u32::from_be_bytes([d & 0x7f, e, f, g]),
                 code: coded.then(|| u32::from_be_bytes(code)),
             })?;
         }
@@ -285,6 +312,9 @@ const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 const ACK: u8 = 1;
+const END_STREAM: u8 = 1;
+/// A program has no more streams at once.
+const ANSWERED: usize = 128;
 /// gRPC pings once a round trip while it measures the path, each time for data that came; a reader
 /// makes room in the stream and in the connection.
 const MADE_UP_FOR: u32 = 4;
@@ -364,6 +394,26 @@ mod tests {
         let mut calm = connection();
         calm.came(&reset(1)).unwrap();
         assert!(!calm.signs.malformed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_sent_of_a_request_after_its_answer_is_no_fault() {
+        let of = |stream: u8, mut frame: Vec<u8>| {
+            frame[8] = stream;
+            frame
+        };
+        let mut reset = frame(RST_STREAM, 0, 4);
+        reset.truncate(HEAD);
+        reset.extend(PROTOCOL_ERROR.to_be_bytes());
+        for kind in [DATA, HEADERS] {
+            let mut calm = connection();
+            calm.went(&of(5, frame(kind, END_STREAM, 3)));
+            calm.went(&of(7, frame(kind, 0, 3)));
+            calm.went(&of(5, reset.clone()));
+            assert!(!calm.signs.malformed());
+            calm.went(&of(7, reset.clone()));
+            assert!(calm.signs.malformed());
+        }
     }
 
     #[tokio::test(start_paused = true)]
