@@ -24,6 +24,7 @@ use crate::{
 
 mod own_places;
 mod race;
+mod unseen;
 
 /// What a dialler needs.
 #[derive(Debug, Clone)]
@@ -165,6 +166,9 @@ impl Dialer {
             && (proxy.resolves() || !self.resolver.has_servers())
             && self.overridden(name, port).is_empty()
         {
+            if let Some((reason, why)) = unseen::refused(permit) {
+                return Err(Stopped::new(reason, why));
+            }
             return self.tunnel(proxy, permit.host(), port).await;
         }
         let candidates = self.candidates(permit).await?;

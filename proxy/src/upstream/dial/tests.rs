@@ -293,6 +293,29 @@ async fn a_proxy_that_resolves_is_asked_for_the_name_and_never_for_a_private_add
     assert_eq!(refused.reason, DenyReason::PrivateAddress);
 }
 
+/// What it would dial is seen by nobody here.
+#[tokio::test]
+async fn a_proxy_that_resolves_is_asked_for_nothing_that_nobody_named() {
+    let (_listener, at) = listening().await;
+    let dialer = dialer(&[], proxy_at(at, "proxy"), &[]);
+    let observing = "version: 1\nname: p\nmode: observe\negress: []\n";
+    let observing = Policy::compile(observing, "test").unwrap();
+    let named = policy("metadata.google.internal", None);
+    for (policy, host, reason) in [
+        (observing.clone(), "a.example", DenyReason::PrivateAddress),
+        (
+            observing,
+            "metadata.google.internal",
+            DenyReason::NeverOpenable,
+        ),
+        (named, "metadata.google.internal", DenyReason::NeverOpenable),
+    ] {
+        let permit = permit(&policy, host, 443);
+        let refused = dialer.dial(&subject(policy), &permit).await.unwrap_err();
+        assert_eq!(refused.reason, reason, "{host}");
+    }
+}
+
 #[tokio::test]
 async fn loopback_goes_past_the_hosts_proxy() {
     let (_origin, origin_at) = listening().await;
