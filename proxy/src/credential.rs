@@ -7,7 +7,7 @@
 //! ```text
 //! wallet     who holds which sentinels                       sentinel
 //! capture    tokens of logins made inside, kept out          capture::{answer, overlay}
-//! watch      everything that must not go astray              forms, wide, needles, unescape
+//! watch      everything that must not go astray              forms, wide, writings, needles, unescape
 //! spelling   texts in every spelling                         heads, lanes
 //! misuse     what is on its way to where it is not bound     watched, bare, letters, naming
 //! inject     values in header section and target             place, inject::{fields, target}
@@ -63,5 +63,6 @@ pub mod watch;
 pub mod watched;
 pub mod websocket;
 mod wide;
+mod writings;
 
 pub use wallet::{Border, Held, Readying, Wallet};

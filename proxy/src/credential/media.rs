@@ -14,7 +14,12 @@ pub(super) fn media(headers: &HeaderMap) -> String {
 #[must_use]
 pub(super) fn is_json(sub: &str) -> bool {
     let aws = sub.starts_with("x-amz-json-");
-    sub == "json" || sub.ends_with("+json") || aws || JSON.contains(&sub)
+    let suffix = || sub.rsplit_once('+').map(|(_, suffix)| suffix);
+    aws || is_plain_json(sub) || suffix().is_some_and(is_plain_json)
+}
+
+fn is_plain_json(name: &str) -> bool {
+    name == "json" || JSON.contains(&name)
 }
 
 /// Whether a media type, in small letters and without parameters, is one of text, of whatever form.
@@ -82,13 +87,26 @@ const fn is_before(octet: u8) -> bool {
 }
 
 /// Text that does not say so.
-pub(super) const TEXT: [&str; 6] = [
+pub(super) const TEXT: [&str; 19] = [
+    "csv",
+    "ecmascript",
     "javascript",
-    "x-javascript",
-    "yaml",
-    "x-yaml",
-    "toml",
+    "jose",
+    "jwt",
+    "pem-certificate-chain",
+    "sparql-query",
+    "sparql-update",
     "sql",
+    "toml",
+    "typescript",
+    "x-csh",
+    "x-javascript",
+    "x-pem-file",
+    "x-sh",
+    "x-sql",
+    "x-yaml",
+    "xml-dtd",
+    "yaml",
 ];
 const FORMS: [&str; 2] = ["x-www-form-urlencoded", "graphql"];
 const JSON: [&str; 8] = [

@@ -371,7 +371,7 @@ impl Guard {
         for hit in finds.hits.iter().filter(|hit| hit.end > joint) {
             if let Some(found) = watch.spelled(hit.text) {
                 let place = (hit.start, hit.end);
-                let credential = self.standing.is_credential(whole, joint, place);
+                let credential = self.standing.is_credential(whole, joint, place, found.form);
                 verdict.add(self, found, credential);
                 if self.whole.len() < REMEMBERED && !self.is_whole(found) {
                     self.whole.push((found.name.clone(), found.what));

@@ -95,15 +95,35 @@ fn digits(view: &[u8], last: u8) -> Option<(usize, Stands)> {
     if let [.., b'\\', b'x', high, low] = view {
         return Some((4, Stands::Octet(hex(*high)? << 4 | hex(*low)?)));
     }
-    if let [.., b'\\', b'u', a, b, c, d] = view {
-        let mut number = 0;
-        for digit in [a, b, c, d] {
-            number = number << 4 | u32::from(hex(*digit)?);
-        }
-        // Half of a pair stands for nothing that is looked for.
-        return Some((6, Stands::Character(char::from_u32(number)?)));
+    let (number, before) = number(view)?;
+    if let Some(character) = char::from_u32(number) {
+        return Some((6, Stands::Character(character)));
     }
-    None
+    // Half of a pair stands for nothing by itself.
+    let (high, _) = self::number(before)?;
+    Some((12, Stands::Character(surrogates(high, number)?)))
+}
+
+/// The number of the `\uXXXX` that `view` ends with, and what stands before it.
+fn number(view: &[u8]) -> Option<(u32, &[u8])> {
+    let [before @ .., b'\\', b'u', a, b, c, d] = view else {
+        return None;
+    };
+    let mut number = 0;
+    for digit in [a, b, c, d] {
+        number = number << 4 | u32::from(hex(*digit)?);
+    }
+    Some((number, before))
+}
+
+/// The character of a surrogate pair (RFC 8259 §7).
+pub(super) fn surrogates(high: u32, low: u32) -> Option<char> {
+    let pair = [u16::try_from(high).ok()?, u16::try_from(low).ok()?];
+    let mut characters = char::decode_utf16(pair);
+    characters
+        .next()?
+        .ok()
+        .filter(|_| characters.next().is_none())
 }
 
 /// `\/`, `\"`, `\\` and the like.
@@ -216,6 +236,10 @@ mod tests {
         assert_eq!(view("gigph%25252dab"), "gigph-ab");
         assert_eq!(view(r"gigph\u002dab \/ \x2d"), "gigph-ab / -");
         assert_eq!(view(r"gigph\\u002dab"), "gigph-ab");
+        assert_eq!(
+            view(r"\ud83d\ude00 \\uD83D\\uDE00 \ud83d \ude00"),
+            "😀 😀 \\ud83d \\ude00"
+        );
         assert_eq!(view("gigph&#45;ab&#x2D;cd&amp;#45;"), "gigph-ab-cd-");
         assert_eq!(view("%26%2345%3B"), "-");
         assert_eq!(view("100% of it & more; \\d"), "100% of it & more; \\d");

@@ -17,6 +17,7 @@ use super::{
     needles::{Needles, Occurrence, SHORTEST},
     spelling::{Finds, Spellings, Text},
     unescape::{escapes, escapes_behind, unescape, unescape_behind},
+    writings::writings,
 };
 
 /// What is looked for.
@@ -26,6 +27,8 @@ pub struct Watch {
     /// The same in every spelling, for what streams by.
     spellings: Spellings,
     spelled_subjects: Vec<usize>,
+    /// One of them has a backslash, behind which an escape may stand that has nothing to do with it.
+    backslashed: bool,
     /// Letters and digits alone, for what was cut into pieces.
     pieces: Needles,
     piece_subjects: Vec<Found>,
@@ -150,6 +153,7 @@ impl Watch {
             add(text);
             // The octets of a private key are the key without its armour.
             keys(text).iter().for_each(|key| add(key));
+            writings(text).iter().for_each(|other| add(other));
             // A sentinel is worth nothing, in whatever digits.
             let is_sentinel = matches!(what, What::Sentinel(_));
             for octets in Some(text)
@@ -177,6 +181,7 @@ impl Watch {
             }
         }
         Self {
+            backslashed: texts.iter().any(|text| text.contains(&b'\\')),
             needles: Needles::of_values(&texts),
             subjects,
             spellings: Spellings::new(spelled),
@@ -230,7 +235,7 @@ impl Watch {
             let mut view = Vec::with_capacity(octets.len());
             unescape(octets, &mut view);
             self.find(&view, |found, _| tell(found));
-            if escapes_behind(octets) {
+            if self.backslashed || escapes_behind(octets) {
                 view.clear();
                 unescape_behind(octets, &mut view);
                 self.find(&view, |found, _| tell(found));

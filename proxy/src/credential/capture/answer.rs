@@ -13,7 +13,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use super::{
     CaptureError, SHORTEST_TOKEN,
-    names::{Field, is_credential, lifetime},
+    names::{Field, is_called_credential, is_credential, lifetime},
 };
 use crate::credential::{needles::SHORTEST, place::Escape};
 
@@ -203,7 +203,7 @@ impl<K: FnMut(Token) -> Result<Arc<str>, CaptureError>> Walk<'_, K> {
                     self.webhook(value, explains)?;
                     continue;
                 }
-                if is_credential(name) {
+                if is_called_credential(name, value.as_str().unwrap_or_default().as_bytes()) {
                     self.credential(value, explains)?;
                     continue;
                 }
@@ -277,7 +277,7 @@ fn form(
         Escape::Percent.write(name.as_bytes(), &mut out);
         out.push(b'=');
         let named = named(name, from).filter(|_| !value.is_empty());
-        let other = value.len() >= SHORTEST_CREDENTIAL && is_credential(name);
+        let other = value.len() >= SHORTEST_CREDENTIAL && is_called_credential(name, value);
         match named.or_else(|| other.then_some(Field::Access)) {
             Some(field) => {
                 let token = Token {

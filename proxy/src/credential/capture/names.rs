@@ -2,7 +2,10 @@
 
 use memchr::memmem;
 
-use crate::credential::{letters::word, naming::CREDENTIALS};
+use crate::credential::{
+    letters::word,
+    naming::{CREDENTIALS, SENT, WHOLE},
+};
 
 /// What a token is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,5 +70,18 @@ pub(super) fn is_credential(name: &str) -> bool {
     CREDENTIALS.iter().any(ends) && !FORMS.iter().any(holds)
 }
 
+/// The same of a long value without blanks, of which more names say so.
+pub(super) fn is_called_credential(name: &str, value: &[u8]) -> bool {
+    if is_credential(name) {
+        return true;
+    }
+    let bare = word(name.as_bytes());
+    let ends = |word: &&str| bare.ends_with(word.as_bytes());
+    let said = SENT.iter().any(ends) || WHOLE.iter().any(|word| bare == word.as_bytes());
+    said && value.len() >= LONG && !value.iter().any(u8::is_ascii_whitespace)
+}
+
+/// What is shorter may be the key of something else: of a map, of a translation.
+const LONG: usize = 16;
 /// In names of what guards a form against other sites.
 const FORMS: [&str; 4] = ["csrf", "xsrf", "verificationtoken", "authenticitytoken"];

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use gig_policy::SecretPlace;
 use http::uri::PathAndQuery;
-use percent_encoding::percent_decode_str;
+use percent_encoding::{percent_decode, percent_decode_str};
+use zeroize::Zeroizing;
 
 use super::Placer;
 use crate::credential::place::{Escape, Replacement, Unplaceable, replaced};
@@ -57,11 +58,18 @@ fn in_path(
         placer.misplaced.push("the path".to_owned());
         return Ok(None);
     }
-    if value.iter().all(|octet| *octet == b'.') {
-        // It would be a dot segment, and the path another than the one that was decided on.
+    if moves(&placed) {
         return Err(Unplaceable);
     }
     String::from_utf8(placed).map(Some).map_err(|_| Unplaceable)
+}
+
+/// Whether there is a dot segment in it, as servers read paths that undo escapes first: the path is another then
+/// than the one that was decided on, which had none.
+fn moves(path: &[u8]) -> bool {
+    let plain: Zeroizing<Vec<u8>> = Zeroizing::new(percent_decode(path).collect());
+    let mut segments = plain.split(|octet| matches!(octet, b'/' | b'\\'));
+    segments.any(|segment| segment == b"." || segment == b"..")
 }
 
 fn in_query(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use memchr::{memchr, memrchr};
 
 use crate::credential::{
+    forms::Form,
     letters::word,
     media::Beginning,
     naming::{CREDENTIALS, SENT, WHOLE},
@@ -107,14 +108,19 @@ impl Standing {
         }
     }
 
-    /// Whether what stands from `start` to `end` in `piece`, of which the octets that were read last begin
-    /// at `joint`, is on its way to be a credential.
+    /// Whether what stands from `start` to `end` in `piece`, in this form, of which the octets that were read last
+    /// begin at `joint`, is on its way to be a credential.
     pub(in crate::credential) fn is_credential(
         &self,
         piece: &[u8],
         joint: usize,
         (start, end): (usize, usize),
+        form: Form,
     ) -> bool {
+        let string = || match form {
+            Form::Base64 => with_letters(piece, (start, end)),
+            _ => (start, end),
+        };
         match &self.0 {
             Kept::Nothing | Kept::Untold(_) => false,
             // Nothing but brackets came before: no text is quoted.
@@ -122,9 +128,9 @@ impl Standing {
             Kept::Parts(parts) => parts.spot(end.saturating_sub(joint + 1)).field,
             Kept::FormAndMembers(before, pair) => {
                 let pair = pair.behind(piece.get(..start).unwrap_or_default());
-                (pair.valued && !pair.quoted) || is_member(before, piece, (start, end))
+                (pair.valued && !pair.quoted) || is_member(before, piece, string())
             }
-            Kept::Members(before) => is_member(before, piece, (start, end)),
+            Kept::Members(before) => is_member(before, piece, string()),
         }
     }
 }
@@ -141,6 +147,19 @@ impl Pair {
             quoted: known.quoted || memchr(b'"', octets).is_some(),
         }
     }
+}
+
+/// What is found in Base64 with the letters on either side: it shares groups with what else was encoded, as the
+/// user's name is with a password.
+fn with_letters(piece: &[u8], (start, end): (usize, usize)) -> (usize, usize) {
+    let is_letter = |octet: &&u8| {
+        octet.is_ascii_alphanumeric() || matches!(octet, b'+' | b'/' | b'-' | b'_' | b'=')
+    };
+    let before = piece.get(..start).unwrap_or_default().iter().rev();
+    let behind = piece.get(end..).unwrap_or_default().iter();
+    let before = before.take(LONGEST_LEAD / 2).take_while(is_letter).count();
+    let behind = behind.take(LONGEST_LEAD / 2).take_while(is_letter).count();
+    (start - before, end + behind)
 }
 
 /// Whether what stands there in `piece`, with `before` before it, is a string of JSON that is called a credential.
@@ -191,7 +210,7 @@ fn strip(lead: &[u8], octet: u8) -> Option<&[u8]> {
     (!lead.ends_with(b"\\")).then(|| lead.trim_ascii_end())
 }
 
-const SCHEMES: [&str; 2] = ["bearer", "token"];
+const SCHEMES: [&str; 3] = ["basic", "bearer", "token"];
 /// A name, and what stands between it and its string.
 const LONGEST_LEAD: usize = 128;
 
@@ -200,7 +219,11 @@ mod tests {
     use super::*;
 
     /// Whether `<` is a credential where it stands, read in pieces of `size`.
-    fn credential(mut standing: Standing, text: &str, size: usize) -> bool {
+    fn credential(standing: Standing, text: &str, size: usize) -> bool {
+        formed(standing, text, size, Form::Plain)
+    }
+
+    fn formed(mut standing: Standing, text: &str, size: usize, form: Form) -> bool {
         let octets = text.as_bytes();
         let wanted = octets.iter().position(|octet| *octet == b'<').unwrap();
         for (number, piece) in octets.chunks(size).enumerate() {
@@ -208,11 +231,25 @@ mod tests {
             let from = number * size;
             if (from..from + piece.len()).contains(&wanted) {
                 let at = wanted - from;
-                return standing.is_credential(piece, 0, (at, at + 1));
+                return standing.is_credential(piece, 0, (at, at + 1), form);
             }
             standing.passed(piece);
         }
         unreachable!();
+    }
+
+    #[test]
+    fn in_base64_the_letters_around_it_are_of_the_same_string() {
+        for (text, expected) in [
+            (r#"{"token":"<w=="}"#, true),
+            (r#"{"password":"dTo<+/x"}"#, true),
+            (r#"{"headers":{"Authorization":"Basic dXNlcjo<=="}}"#, true),
+            (r#"{"token":"is it dTo<=?"}"#, false),
+            (r#"{"prompt":"dTo<=="}"#, false),
+        ] {
+            let told = formed(Standing::members(), text, text.len(), Form::Base64);
+            assert_eq!(told, expected, "{text}");
+        }
     }
 
     #[test]

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::credential::{armour::tests::pem, forms::forms, watch::LiveSentinel};
 
+mod odd;
+
 pub(super) const VALUE: &str = "r3al-value/of+it==";
 
 pub(super) fn watch() -> Arc<Watch> {

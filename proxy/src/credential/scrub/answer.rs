@@ -312,32 +312,16 @@ impl fmt::Debug for Newest {
 /// Text may change its length; what is not known to be text may not.
 fn fit(headers: &HeaderMap) -> Fit {
     let media = media(headers);
-    let (main, sub) = media.split_once('/').unwrap_or((&media, ""));
+    let main = media.split_once('/').map_or(&*media, |(main, _)| main);
     if media == "text/event-stream" {
         return Fit::Events;
     }
     // Parts of several kinds may be of any.
-    let text = main != "multipart" && is_text(&media)
-        || main == "message"
-        || main == "application" && PLAIN.contains(&sub);
+    let text = main != "multipart" && is_text(&media) || main == "message";
     if text { Fit::Free } else { Fit::Exact }
 }
 
 const GRPC_ACCEPT: HeaderName = HeaderName::from_static("grpc-accept-encoding");
-/// Text that is sent in answers alone, and says nothing of lengths.
-const PLAIN: [&str; 11] = [
-    "csv",
-    "ecmascript",
-    "jose",
-    "jwt",
-    "pem-certificate-chain",
-    "typescript",
-    "x-csh",
-    "x-pem-file",
-    "x-sh",
-    "x-sql",
-    "xml-dtd",
-];
 /// Most answers of an API; what is held for one stays small.
 const SHORT: u64 = 64 * 1024;
 

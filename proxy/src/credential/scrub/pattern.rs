@@ -2,7 +2,7 @@
 //!
 //! As it is, in Base64 of either alphabet at each of the three alignments, in hexadecimal digits, in UTF-16
 //! and UTF-32. All of them are looked for in every spelling, so that escapes and line breaks make no further
-//! forms. Of a private key in PEM so are the octets within.
+//! forms. Of a private key in PEM so are the octets within, and of any value its other writings.
 
 use std::fmt;
 
@@ -15,6 +15,7 @@ use crate::credential::{
     needles::SHORTEST,
     spelling::{Finds, Lead, Spellings, Text, Waiting, unit::canonical},
     wide::{Wide, WideText, wide},
+    writings::writings,
 };
 
 /// What is looked for.
@@ -33,7 +34,7 @@ pub(super) struct Pattern {
     pub(super) form: Form,
     /// Octets of it, without the character before.
     pub(super) length: usize,
-    /// Octets of what is written so: the value, or the key within it.
+    /// Octets of what is written so: the value, another writing of it, or the key within it.
     pub(super) octets: usize,
 }
 
@@ -65,8 +66,8 @@ impl Patterns {
             let value = guarded.value.expose();
             if Text::new(value, false, None).octets().len() >= SHORTEST {
                 forms.add_all(value, number);
-                for key in keys(value) {
-                    forms.add_all(&key, number);
+                for other in keys(value).into_iter().chain(writings(value)) {
+                    forms.add_all(&other, number);
                 }
             }
         }

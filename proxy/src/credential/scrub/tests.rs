@@ -448,6 +448,7 @@ proptest! {
 }
 
 mod keys;
+mod odd;
 mod opened;
 mod waits;
 mod wide;

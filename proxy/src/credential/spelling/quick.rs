@@ -100,7 +100,8 @@ fn number(raw: &[u8], (at, digits): (usize, usize), octet: bool, layers: u8, non
                 let first = character.encode_utf8(&mut [0; 4]).bytes().next();
                 first.map_or(none, Quick::Wide)
             }
-            None => none,
+            // Half of a pair: another may follow.
+            None => Quick::Odd,
         },
     }
 }

@@ -5,6 +5,7 @@
 //! for the asker to say.
 
 use super::special::is_introducer;
+use crate::credential::unescape::surrogates;
 
 /// A text with its escapes undone, each as deep as it goes.
 pub(in crate::credential) fn canonical(text: &[u8]) -> Vec<u8> {
@@ -86,7 +87,10 @@ pub(in crate::credential) fn unit(raw: &[u8], at: usize, depth: u8, last: bool) 
         b'\\' => {
             let kind = next(first.end)?;
             match kind.single() {
-                b'u' => numeral(next, kind.end, 4)?,
+                b'u' => match numeral(next, kind.end, 4)? {
+                    Some((high @ 0xd800..0xdc00, end)) => low_half(next, high, end)?,
+                    found => found,
+                },
                 b'x' => numeral(next, kind.end, 2)?,
                 b'n' => Some((u32::from(b'\n'), kind.end)),
                 b'r' => Some((u32::from(b'\r'), kind.end)),
@@ -129,6 +133,21 @@ fn numeral(next: impl Fn(usize) -> Option<Unit>, mut at: usize, digits: usize) -
         at = unit.end;
     }
     Some(Some((number, at)))
+}
+
+/// The character that a high half is of with the low one behind it (RFC 8259 §7), where that is one.
+fn low_half(next: impl Fn(usize) -> Option<Unit> + Copy, high: u32, at: usize) -> Parsed {
+    let backslash = next(at)?;
+    if backslash.single() != b'\\' {
+        return Some(None);
+    }
+    let kind = next(backslash.end)?;
+    if kind.single() != b'u' {
+        return Some(None);
+    }
+    let found = numeral(next, kind.end, 4)?;
+    let character = found.and_then(|(low, end)| Some((surrogates(high, low)?, end)));
+    Some(character.map(|(character, end)| (u32::from(character), end)))
 }
 
 /// What follows `&` in a character reference.

@@ -86,7 +86,7 @@ fn gives_session(request: &Signable<'_>) -> bool {
 }
 
 /// What is asked for by paths alone: keys of API Gateway, AppSync, Managed Grafana, IoT and Location, sessions of
-/// Airflow, tokens of IVS, roles of pods, farms and workloads.
+/// Airflow and QuickSight, tokens of IVS and Chime, relays of Kinesis Video, roles of pods, farms and workloads.
 fn gives_key(service: &str, request: &Signable<'_>) -> bool {
     let path = decoded(request.target.path().as_bytes()).to_ascii_lowercase();
     let any = |such: &dyn Fn(&[u8]) -> bool| path.split(|octet| *octet == b'/').any(such);
@@ -102,7 +102,10 @@ fn gives_key(service: &str, request: &Signable<'_>) -> bool {
         "appsync" => has(b"apikeys"),
         "grafana" => makes && (has(b"apikeys") || has(b"tokens")),
         "airflow" => has(b"clitoken") || has(b"webtoken"),
-        "iot" => has(b"keys-and-certificate"),
+        "iot" => has(b"keys-and-certificate") || has(b"provisioning-claim"),
+        "kinesisvideo" => has(b"get-ice-server-config"),
+        "chime" => makes && any(&|word| word.starts_with(b"attendees")),
+        "quicksight" => any(&|word| word.starts_with(b"embed-url") || word == b"session-embed-url"),
         "eks-auth" => any(&|word| word.starts_with(b"assume-role")),
         "datazone" | "emr-containers" => has(b"credentials"),
         // `user-roles`, `read-roles`, `queue-roles` and `fleet-roles`.
@@ -195,8 +198,19 @@ const HARMLESS: [&[u8]; 3] = [
 /// Of Systems Manager, whose answer opens a shell.
 const SESSIONS: [&[u8]; 2] = [b"startsession", b"resumesession"];
 /// In the names of actions, in lower case.
-const TOKENS: [&str; 21] = [
+const TOKENS: [&str; 32] = [
     "accesstoken",
+    "createactivation",
+    "createattendee",
+    "createuserpoolclient",
+    "describeuserpoolclient",
+    "iceserverconfig",
+    "initiateauth",
+    "presignedurl",
+    "registrylogin",
+    "respondtoauthchallenge",
+    "streamingurl",
+    "updateuserpoolclient",
     "authorizationtoken",
     "authtoken",
     "createapikey",
@@ -248,6 +262,13 @@ mod tests {
             "ExecuteCommand",
             "GetInstanceAccessDetails",
             "GetRelationalDatabaseMasterUserPassword",
+            "AdminInitiateAuth",
+            "AdminRespondToAuthChallenge",
+            "DescribeUserPoolClient",
+            "CreateActivation",
+            "CreateContainerServiceRegistryLogin",
+            "CreateStreamingURL",
+            "GetPersistentAppUIPresignedURL",
         ] {
             assert!(hands_out(action.as_bytes()), "{action}");
         }
@@ -263,6 +284,9 @@ mod tests {
             "ListCommands",
             "TerminateSession",
             "GetItem",
+            "DeleteUserPoolClient",
+            "DescribeActivations",
+            "ListAttendees",
         ] {
             assert!(!hands_out(action.as_bytes()), "{action}");
         }

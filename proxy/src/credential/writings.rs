@@ -1,0 +1,169 @@
+//! The other texts that a value is written as by what knows no better: a form's encoder makes `+` of each blank,
+//! what speaks Latin-1 has an octet a letter, and what takes octets for letters (Python's `b'\xc3'` read as
+//! JavaScript reads it, UTF-8 read as Latin-1 and written anew) has two. What is written in ASCII without blanks
+//! has none of them.
+
+use zeroize::Zeroizing;
+
+/// Every other text of a value, each once, and none that is the value.
+pub(super) fn writings(value: &[u8]) -> Vec<Zeroizing<Vec<u8>>> {
+    let mut all: Vec<Zeroizing<Vec<u8>>> = Vec::new();
+    let mut add = |text: Zeroizing<Vec<u8>>| {
+        if *text != value && !all.contains(&text) {
+            all.push(text);
+        }
+    };
+    let others = [latin1(value), Some(letters(value))];
+    for text in others.into_iter().flatten() {
+        add(plus(&text));
+        add(text);
+    }
+    add(plus(value));
+    all
+}
+
+/// With `+` for each blank (`application/x-www-form-urlencoded`).
+fn plus(text: &[u8]) -> Zeroizing<Vec<u8>> {
+    let signs = text.iter();
+    let signs = signs.map(|octet| if *octet == b' ' { b'+' } else { *octet });
+    gathered(text.len(), signs)
+}
+
+/// In ISO-8859-1, where it can be.
+fn latin1(text: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
+    let text = std::str::from_utf8(text).ok()?;
+    let octets = text.chars().map(u8::try_from);
+    let all = octets.clone().all(|octet| octet.is_ok());
+    all.then(|| gathered(text.len(), octets.flatten()))
+}
+
+/// Each octet as the letter with its number, in UTF-8.
+fn letters(text: &[u8]) -> Zeroizing<Vec<u8>> {
+    let wide = text.iter().flat_map(|octet| {
+        let mut room = [0; 2];
+        let length = char::from(*octet).encode_utf8(&mut room).len();
+        room.into_iter().take(length)
+    });
+    gathered(2 * text.len(), wide)
+}
+
+/// Room for all of it: what grows would leave copies that are not wiped.
+fn gathered(most: usize, octets: impl Iterator<Item = u8>) -> Zeroizing<Vec<u8>> {
+    let mut all = Zeroizing::new(Vec::with_capacity(most));
+    all.extend(octets);
+    all
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+    use super::*;
+
+    /// Values that are not made of letters, digits and a few marks alone.
+    pub(in crate::credential) const ODD: [&str; 7] = [
+        "open the gate 2026",
+        "my pass phrase&co/x+y=",
+        r"CORP\svc:Tr0ub4",
+        r"C\wgeheimnis\u0012\\x",
+        "emoji😀secret-12345Zq",
+        "Zß-grün-haus-99",
+        "it's; \"odd\" \\n %41 é",
+    ];
+
+    fn escaped(
+        value: &str,
+        is_plain: impl Fn(u8) -> bool,
+        escape: impl Fn(u8) -> String,
+    ) -> String {
+        let octets = value.bytes();
+        let octets = octets.map(|octet| match octet {
+            octet if is_plain(octet) => char::from(octet).to_string(),
+            octet => escape(octet),
+        });
+        octets.collect()
+    }
+
+    /// As JSON in ASCII, without its quotation marks.
+    fn json(value: &str) -> String {
+        let text = serde_json::to_string(value).unwrap();
+        let inside = text.get(1..text.len() - 1).unwrap().chars();
+        let units = inside.map(|sign| {
+            let mut room = [0; 2];
+            let units = sign.encode_utf16(&mut room).iter();
+            let units = units.map(|unit| format!("\\u{unit:04x}"));
+            if sign.is_ascii() {
+                sign.to_string()
+            } else {
+                units.collect()
+            }
+        });
+        units.collect()
+    }
+
+    /// A value as encoders write it.
+    pub(in crate::credential) fn written(value: &str) -> Vec<(&'static str, Vec<u8>)> {
+        let plain = |octet: u8| octet.is_ascii_alphanumeric() || b"-._~".contains(&octet);
+        let percent = escaped(value, plain, |octet| format!("%{octet:02X}"));
+        let signs = |to: fn(char) -> String| -> String { value.chars().map(to).collect() };
+        let mut all = vec![
+            ("as it is", value.as_bytes().to_vec()),
+            ("form", percent.replace("%20", "+").into_bytes()),
+            ("percent", percent.clone().into_bytes()),
+            (
+                "every octet",
+                escaped(value, |_| false, |octet| format!("%{octet:02x}")).into_bytes(),
+            ),
+            ("JSON", json(value).into_bytes()),
+            ("JSON in JSON", json(&json(value)).into_bytes()),
+            (
+                "JSON in a form",
+                escaped(&json(value), plain, |octet| format!("%{octet:02X}")).into_bytes(),
+            ),
+            (
+                "entities",
+                signs(|sign| format!("&#{};", u32::from(sign))).into_bytes(),
+            ),
+            (
+                "hexadecimal entities",
+                signs(|sign| format!("&#x{:x};", u32::from(sign))).into_bytes(),
+            ),
+            ("Base64", STANDARD.encode(value).into_bytes()),
+        ];
+        let quoted = value.replace('\\', r"\\").replace('\'', r"\'");
+        let octets = escaped(
+            &quoted,
+            |octet| octet.is_ascii(),
+            |octet| format!("\\x{octet:02x}"),
+        );
+        all.push(("octets of Python", octets.into_bytes()));
+        if let Some(latin1) = latin1(value.as_bytes()) {
+            let percent = latin1.iter().map(|octet| format!("%{octet:02X}"));
+            all.push(("Latin-1, escaped", percent.collect::<String>().into_bytes()));
+            all.push(("Latin-1", latin1.to_vec()));
+        }
+        all
+    }
+
+    #[test]
+    fn what_knows_no_better_writes_a_value_otherwise() {
+        let all = |value: &str| {
+            let texts = writings(value.as_bytes());
+            let mut all: Vec<_> = texts.iter().map(|text| text.to_vec()).collect();
+            all.sort();
+            all
+        };
+        assert!(all("plain-value_1").is_empty());
+        assert_eq!(all("open the gate"), [b"open+the+gate".to_vec()]);
+        let expected: [&[u8]; 5] = [
+            b"a \xc3\x83\xc2\x9f",
+            b"a \xdf",
+            b"a+\xc3\x83\xc2\x9f",
+            b"a+\xc3\x9f",
+            b"a+\xdf",
+        ];
+        assert_eq!(all("a ß"), expected);
+        // What has no place in Latin-1 is not written in it.
+        assert_eq!(all("€x").len(), 1);
+    }
+}
