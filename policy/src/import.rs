@@ -28,6 +28,7 @@ use crate::{
 
 mod denials;
 mod docker;
+mod format;
 mod hosts;
 mod iron_proxy;
 mod node;
@@ -35,22 +36,7 @@ mod openshell;
 mod sandbox_runtime;
 mod squid;
 
-/// Whose document it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Format {
-    /// One host a line: `host`, `host:port`, `*.host`, `.host`, a URL.
-    Hosts,
-    /// `squid.conf`: `acl … dstdomain|dst|port|method` and `http_access`.
-    Squid,
-    /// Settings of sandbox-runtime (`srt`): JSON with `network.allowedDomains`.
-    SandboxRuntime,
-    /// A policy of OpenShell: YAML with `network_policies`.
-    OpenShell,
-    /// Configuration of iron-proxy: YAML whose `transforms` hold an `allowlist`.
-    IronProxy,
-    /// Docker sandboxes: lines of `sbx policy …` or `docker sandbox network proxy …`.
-    Docker,
-}
+pub use format::{Format, ParseFormatError};
 
 /// What an import came to.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -57,7 +57,7 @@ pub use explain::{Explanation, GrantConsidered, Level, ParseUrlError};
 pub use findings::{Finding, FindingKind};
 pub use fqdn::{Fqdn, ParseFqdnError};
 pub use host::{Host, ParseHostError, Port};
-pub use import::{Format, Imported, Remark, import};
+pub use import::{Format, Imported, ParseFormatError, Remark, import};
 pub use intent::{AppProtocol, RequestIntent};
 pub use limits::{ByteCount, Limits};
 pub use listing::{Bounded, Leaves, Listed};

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
-use gig_policy::SandboxId;
+use gig_policy::{Format, SandboxId};
 
 use super::{OutputArgs, run, team::PlaceArgs, value};
 
@@ -252,8 +252,8 @@ pub(crate) struct PolicySuggestArgs {
 #[derive(Debug, Args)]
 pub(crate) struct PolicyImportArgs {
     /// Whose document it is
-    #[arg(value_enum)]
-    pub(crate) format: FormatArg,
+    #[arg(value_parser = value::format())]
+    pub(crate) format: Format,
     /// The other tool's document; `-` reads standard input
     pub(crate) file: PathBuf,
     /// What the document calls itself
@@ -261,22 +261,6 @@ pub(crate) struct PolicyImportArgs {
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum FormatArg {
-    /// One host a line: host, host:port, *.host, .host, a URL
-    Hosts,
-    /// squid.conf: `acl` and `http_access`
-    Squid,
-    /// Settings of sandbox-runtime (srt)
-    SandboxRuntime,
-    /// Policy of OpenShell
-    Openshell,
-    /// Configuration of iron-proxy
-    IronProxy,
-    /// Commands of Docker sandboxes: `sbx policy …`, `docker sandbox network proxy …`
-    Docker,
 }
 
 /// Which records are looked at.

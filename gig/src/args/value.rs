@@ -2,8 +2,9 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use gig_policy::{
-    Binding, ParseAllowError, ParseSecretNameError, PolicyBuilder, SandboxId, SecretName,
+    Binding, Format, ParseAllowError, ParseSecretNameError, PolicyBuilder, SandboxId, SecretName,
     SecretPlace,
 };
 use gig_sandbox::CpuShare;
@@ -31,6 +32,12 @@ pub(crate) struct SecretArg {
     pub(crate) name: SecretName,
     /// Empty: the policy document alone says where it may go.
     pub(crate) bindings: Vec<Binding>,
+}
+
+/// Whose document is imported.
+pub(crate) fn format() -> impl TypedValueParser<Value = Format> {
+    let known = Format::ALL.map(|one| PossibleValue::new(one.as_str()).help(one.words()));
+    PossibleValuesParser::new(known).try_map(|text| text.parse::<Format>())
 }
 
 pub(crate) fn secret(text: &str) -> Result<SecretArg, String> {

@@ -22,7 +22,7 @@ pub(crate) mod importing;
 mod saving;
 
 pub(crate) use binding::Ways;
-pub(crate) use importing::{FormatWord, imported};
+pub(crate) use importing::imported;
 pub(crate) use saving::{
     Saved, Written, checked, policy_name, remove_policy, roll_back_to, save_written,
 };

@@ -11,6 +11,7 @@ use axum::{
     extract::{Path, State},
     http::{HeaderMap, StatusCode},
 };
+use gig_policy::Format;
 use serde::Deserialize;
 
 use super::{Answer, InAddress, in_query, to};
@@ -18,7 +19,7 @@ use crate::{
     allow::{Lasting, Width, begin, propose},
     api::{
         audit,
-        policies::{FormatWord, Saved, Written, policy_name, save_written},
+        policies::{Saved, Written, policy_name, save_written},
     },
     api_error::Problem,
     app::App,
@@ -68,8 +69,8 @@ pub(crate) struct Edited {
     /// Another tool's document, which is to be this one.
     #[serde(default)]
     pasted: String,
-    #[serde(default)]
-    format: FormatWord,
+    #[serde(default = "hosts")]
+    format: Format,
     #[serde(default)]
     reason: String,
     #[serde(default)]
@@ -83,6 +84,11 @@ pub(crate) struct Edited {
     /// The document whose difference was shown, where it concerns all servers.
     #[serde(default)]
     seen: String,
+}
+
+/// Where nothing is imported, nobody says.
+const fn hosts() -> Format {
+    Format::Hosts
 }
 
 /// `GET /policies/{name}/edit`.

@@ -1,14 +1,10 @@
 //! `gig policy import`: another tool's allowlist as a document of ours, with what could not be kept.
 
-use gig_policy::{Format, Imported, import as import_document};
+use gig_policy::{Imported, import as import_document};
 use serde_json::json;
 
 use super::read;
-use crate::{
-    args::policy::{FormatArg, PolicyImportArgs},
-    exit_status::ExitStatus,
-    output,
-};
+use crate::{args::policy::PolicyImportArgs, exit_status::ExitStatus, output};
 
 /// `gig policy import FORMAT FILE`: 0 when nothing was widened or narrowed, 1 when something was.
 ///
@@ -16,19 +12,11 @@ use crate::{
 /// When the file cannot be read or is not of that format.
 pub(crate) fn import(args: &PolicyImportArgs) -> anyhow::Result<ExitStatus> {
     let (origin, text) = read(&args.file)?;
-    let format = match args.format {
-        FormatArg::Hosts => Format::Hosts,
-        FormatArg::Squid => Format::Squid,
-        FormatArg::SandboxRuntime => Format::SandboxRuntime,
-        FormatArg::Openshell => Format::OpenShell,
-        FormatArg::IronProxy => Format::IronProxy,
-        FormatArg::Docker => Format::Docker,
-    };
     let Imported {
         draft,
         widened,
         narrowed,
-    } = import_document(format, &text, &origin, &args.name)?;
+    } = import_document(args.format, &text, &origin, &args.name)?;
     let document = json!({
         "file": origin,
         "document": draft.to_string(),

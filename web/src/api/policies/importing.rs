@@ -5,35 +5,21 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use gig_policy::{Format, Imported, Remark, import};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{
+    ToSchema,
+    openapi::schema::{Object, ObjectBuilder, Type},
+};
 
 use super::policy_name;
 use crate::{api::Body, api_error::Problem, app::App, auth::Caller, document, role::Permission};
-
-/// Whose document it is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum FormatWord {
-    /// One host a line, with its port where there is one.
-    #[default]
-    Hosts,
-    /// `squid.conf`.
-    Squid,
-    /// Settings of sandbox-runtime.
-    SandboxRuntime,
-    /// A policy of OpenShell.
-    Openshell,
-    /// Configuration of iron-proxy.
-    IronProxy,
-    /// Lines of `sbx policy …` or `docker sandbox network proxy …`.
-    Docker,
-}
 
 /// A document of another tool.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ToImport {
-    format: FormatWord,
+    /// Whose document it is.
+    #[schema(schema_with = formats)]
+    format: Format,
     text: String,
     /// What the policy is to be called.
     #[serde(default = "unnamed")]
@@ -51,19 +37,6 @@ pub(crate) struct ImportAnswer {
     /// Where it allows less.
     #[schema(value_type = Vec<Object>)]
     pub(crate) narrowed: Vec<Remark>,
-}
-
-impl From<FormatWord> for Format {
-    fn from(word: FormatWord) -> Self {
-        match word {
-            FormatWord::Hosts => Self::Hosts,
-            FormatWord::Squid => Self::Squid,
-            FormatWord::SandboxRuntime => Self::SandboxRuntime,
-            FormatWord::Openshell => Self::OpenShell,
-            FormatWord::IronProxy => Self::IronProxy,
-            FormatWord::Docker => Self::Docker,
-        }
-    }
 }
 
 /// Writes another tool's allowlist as a document, and says what was widened or narrowed; keeps nothing.
@@ -84,7 +57,7 @@ pub(crate) async fn import_document(
 /// Imports; the console does the same.
 pub(crate) async fn imported(
     app: &App,
-    format: FormatWord,
+    format: Format,
     text: String,
     name: String,
 ) -> Result<ImportAnswer, Problem> {
@@ -93,7 +66,7 @@ pub(crate) async fn imported(
         return Err(Problem::invalid(words));
     }
     let read = app
-        .aside(move || import(format.into(), &text, ORIGIN, &name))
+        .aside(move || import(format, &text, ORIGIN, &name))
         .await?;
     let Imported {
         draft,
@@ -110,6 +83,13 @@ pub(crate) async fn imported(
         widened,
         narrowed,
     })
+}
+
+fn formats() -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .enum_values(Some(Format::ALL.map(Format::as_str)))
+        .build()
 }
 
 fn unnamed() -> String {

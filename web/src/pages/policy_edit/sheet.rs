@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use askama::Template;
 use axum::{http::StatusCode, response::Response};
+use gig_policy::Format;
 
 use super::Opened;
 use crate::{
     allow::{Proposal, Width},
     api::{
-        policies::{FormatWord, checked, imported},
+        policies::{checked, imported},
         recorded::{simulated, span, suggested, week},
     },
     api_error::Problem,
@@ -59,7 +60,7 @@ pub(super) struct EditPage {
     left_out: Vec<String>,
     /// What was pasted, where it is to be pasted again.
     pasted: String,
-    format: FormatWord,
+    format: Format,
     /// What an import says more widely or more narrowly.
     kept_otherwise: Vec<String>,
     /// It was typed before its author was signed out, and is not saved.
@@ -110,7 +111,7 @@ impl EditPage {
             reach: String::new(),
             left_out: Vec::new(),
             pasted: String::new(),
-            format: FormatWord::Hosts,
+            format: Format::Hosts,
             kept_otherwise: Vec::new(),
             resumed: false,
         }
@@ -306,7 +307,7 @@ impl EditPage {
     pub(super) async fn import(
         &mut self,
         app: &App,
-        format: FormatWord,
+        format: Format,
         pasted: String,
         before: String,
     ) -> Result<StatusCode, Problem> {
@@ -345,8 +346,8 @@ impl EditPage {
     }
 
     /// What an import can be made of: whether it is the one that was chosen, its word, and in words.
-    fn formats(&self) -> [(bool, &'static str, &'static str); 6] {
-        FORMATS.map(|(format, word, words)| (self.format == format, word, words))
+    fn formats(&self) -> [(bool, &'static str, &'static str); Format::ALL.len()] {
+        Format::ALL.map(|one| (self.format == one, one.as_str(), one.words()))
     }
 
     /// Whether an option is the one that was chosen.
@@ -400,27 +401,6 @@ impl EditPage {
     }
 }
 
-/// What an import can be made of, in words.
-const FORMATS: [(FormatWord, &str, &str); 6] = [
-    (FormatWord::Hosts, "hosts", "a list of hosts"),
-    (FormatWord::Squid, "squid", "squid.conf"),
-    (
-        FormatWord::SandboxRuntime,
-        "sandbox-runtime",
-        "settings of sandbox-runtime",
-    ),
-    (FormatWord::Openshell, "openshell", "a policy of OpenShell"),
-    (
-        FormatWord::IronProxy,
-        "iron-proxy",
-        "configuration of iron-proxy",
-    ),
-    (
-        FormatWord::Docker,
-        "docker",
-        "commands of Docker's sandboxes",
-    ),
-];
 /// More than anybody reads; the document has all of them as comments.
 const MOST_REMARKS: usize = 200;
 /// As many as fit a line or two.
