@@ -49,6 +49,8 @@ pub enum FindingKind {
     Widened,
     /// More is opened than one owner's hosts, or bytes are not looked into where they could be.
     TooWide,
+    /// It is written to be taken for another host, or may be.
+    Lookalike,
     /// Nothing can ever match it.
     Unreachable,
     /// A secret may go in clear text.
@@ -77,6 +79,7 @@ impl FindingKind {
             Self::Shadowed => "shadowed",
             Self::Widened => "widened",
             Self::TooWide => "too_wide",
+            Self::Lookalike => "lookalike",
             Self::Unreachable => "unreachable",
             Self::SecretInClearText => "secret_in_clear_text",
             Self::SecretUnused => "secret_unused",

@@ -7,6 +7,7 @@ use crate::{
     host::Port,
     host_pattern::HostPattern,
     intent::AppProtocol,
+    lookalike::Lookalike,
     rule::{RequestRule, Rule, Target},
     special_purpose::{self, AddressClass},
     verdict::Handling,
@@ -15,6 +16,7 @@ use crate::{
 pub(super) fn look(rule: &Rule, findings: &mut Vec<Finding>) {
     unreachable(rule, findings);
     too_wide(rule, findings);
+    lookalike(rule, findings);
     secrets(rule, findings);
     private(rule, findings);
 }
@@ -91,6 +93,16 @@ fn too_wide(rule: &Rule, findings: &mut Vec<Finding>) {
             web.port
         );
         push(findings, kind, rule, message);
+    }
+}
+
+fn lookalike(rule: &Rule, findings: &mut Vec<Finding>) {
+    let Target::Names(HostPattern::Exact(name) | HostPattern::Below(name)) = &rule.target else {
+        return;
+    };
+    if let Some(found) = Lookalike::of(name) {
+        let message = format!("{found}: name the one that is meant");
+        push(findings, FindingKind::Lookalike, rule, message);
     }
 }
 

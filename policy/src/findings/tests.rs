@@ -99,6 +99,17 @@ fn what_is_wide_or_can_never_match_is_told() {
         "too_wide egress[0]"
     );
     assert_eq!(kinds("- {ip: 8.0.0.0/8}\n"), "too_wide egress[0]");
+    for host in ["\u{430}pple.com", "xn--pple-43d.com", "*.xn--pple-43d.com"] {
+        let told = found(&format!("egress:\n- {{host: '{host}'}}\n")).concat();
+        for words in [
+            "lookalike: egress[0]",
+            "xn--pple-43d.com",
+            "\u{430}pple.com",
+            "Cyrillic",
+        ] {
+            assert!(told.contains(words), "{told}");
+        }
+    }
     assert_eq!(
         kinds("- {host: a.example, ports: []}\n"),
         "unreachable egress[0]"

@@ -10,6 +10,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use gig_audit::row::Row;
+use gig_policy::Lookalike;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -43,6 +44,8 @@ pub(crate) struct HeldView {
     /// `GET https://api.example.com:443/user`; of a connection `tcp db.example.com:5432`.
     pub(crate) asks: String,
     pub(crate) host: String,
+    /// How the host may be taken for another one, in words.
+    pub(crate) lookalike: Option<String>,
     pub(crate) port: u16,
     pub(crate) protocol: String,
     pub(crate) method: Option<String>,
@@ -183,6 +186,7 @@ impl From<HeldRow> for HeldView {
             server,
             profile,
             asks,
+            lookalike: Lookalike::of_host(&host).map(|found| found.to_string()),
             host,
             port,
             protocol,

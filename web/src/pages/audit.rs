@@ -9,7 +9,7 @@ use axum::{
     http::StatusCode,
 };
 use gig_audit::row::Row;
-use gig_policy::DenyReason;
+use gig_policy::{DenyReason, Lookalike};
 
 use super::{
     Answer, Frame, InAddress, in_query,
@@ -275,6 +275,11 @@ pub(super) fn offers(
     offers
 }
 
+fn lookalike(host: Option<&str>) -> String {
+    let found = host.and_then(Lookalike::of_host);
+    found.map(|found| found.to_string()).unwrap_or_default()
+}
+
 fn facts(row: &Row) -> Vec<(&'static str, String)> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let number = |number: Option<u64>| number.map(|n| n.to_string()).unwrap_or_default();
@@ -292,6 +297,7 @@ fn facts(row: &Row) -> Vec<(&'static str, String)> {
         ("Rule", text(&row.rule)),
         ("Reason", text(&row.reason)),
         ("Host", text(&row.host)),
+        ("Looks like another", lookalike(row.host.as_deref())),
         ("Port", number(row.port.map(u64::from))),
         ("Address dialled", text(&row.dst_ip)),
         ("From", text(&row.src)),

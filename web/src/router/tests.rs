@@ -26,6 +26,7 @@ mod console;
 mod furnished;
 mod judged;
 mod long;
+mod lookalike;
 mod paced;
 mod paged;
 mod searched;

@@ -157,7 +157,7 @@ impl Message<'_> {
             json!({"type": "header", "text": plain("A request waits for an answer")}),
             json!({"type": "section", "fields": [
                 field("Server", &held.server),
-                field("Host", &held.host),
+                field("Host", &named(&held)),
                 field("Asks for", &held.asks),
                 field("For", &held.profile),
                 field("Policy", &policy),
@@ -336,9 +336,18 @@ fn shown(row: &HeldRow) -> HeldView {
     let mut view = HeldView::from(row.clone());
     view.asks = clean(view.asks);
     view.host = clean(view.host);
+    view.lookalike = view.lookalike.map(clean);
     view.method = view.method.map(clean);
     view.path = view.path.map(clean);
     view
+}
+
+/// Its host, and how that may be taken for another one.
+fn named(held: &HeldView) -> String {
+    match &held.lookalike {
+        Some(found) => format!("{}\n{found}", held.host),
+        None => held.host.clone(),
+    }
 }
 
 /// Before the id of a record, where a button's value is none of what waits.
