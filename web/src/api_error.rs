@@ -91,6 +91,13 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unavailable", detail).retried_after(1)
     }
 
+    /// Nothing is done that cannot be recorded. Where the record is, and why not, is told to the log alone.
+    pub(crate) fn not_recorded(why: &dyn std::error::Error) -> Self {
+        log(why);
+        let detail = "this could not be recorded, so it was not done; gig's own log says why";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "not_recorded", detail).retried_after(1)
+    }
+
     pub(crate) fn missing(what: &str, name: &str) -> Self {
         let detail = format!("there is no {what} {name}");
         Self::new(StatusCode::NOT_FOUND, "not_found", detail)
@@ -205,7 +212,7 @@ impl From<ChangeError> for Problem {
             ChangeError::Outdated { .. } => (StatusCode::CONFLICT, "stale"),
             ChangeError::Decided { .. } => (StatusCode::CONFLICT, "decided"),
             ChangeError::Setup => (StatusCode::FORBIDDEN, "set_up_link"),
-            ChangeError::NotRecorded(_) => (StatusCode::SERVICE_UNAVAILABLE, "not_recorded"),
+            ChangeError::NotRecorded(_) => return Self::not_recorded(&error),
             ChangeError::Store(_) => return Self::store(error),
         };
         Self::new(word.0, word.1, error.to_string())
@@ -238,7 +245,7 @@ impl From<SecretError> for Problem {
             SecretError::Missing(_) => (StatusCode::NOT_FOUND, "not_found"),
             SecretError::Exists(_) => (StatusCode::CONFLICT, "exists"),
             SecretError::Refused(_) => (StatusCode::UNPROCESSABLE_ENTITY, "secret"),
-            SecretError::NotRecorded(_) => (StatusCode::SERVICE_UNAVAILABLE, "not_recorded"),
+            SecretError::NotRecorded(_) => return Self::not_recorded(&error),
             SecretError::Unavailable(_) => return Self::internal(error),
         };
         Self::new(word.0, word.1, error.to_string())

@@ -444,9 +444,9 @@ impl App {
     /// Records something that changes nothing in the store.
     pub(crate) async fn record(&self, entry: Entry) -> Result<(), Problem> {
         let recorded = self.recorder.record(entry).await;
-        recorded.map(drop).map_err(|refused| {
-            Problem::unavailable(&format!("it could not be recorded: {}", refused.why))
-        })
+        recorded
+            .map(drop)
+            .map_err(|refused| Problem::not_recorded(&refused))
     }
 }
 
