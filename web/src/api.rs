@@ -36,10 +36,11 @@ pub(crate) mod webhooks;
 use axum::{
     Json,
     extract::{FromRequest, FromRequestParts, Query, Request, rejection::JsonRejection},
-    http::request::Parts,
+    http::{StatusCode, header, request::Parts},
+    response::{IntoResponse, Response},
 };
 use jiff::Timestamp;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 
 pub(crate) use self::paging::{Items, Order, Paging, Whole, counted, within};
 use crate::api_error::Problem;
@@ -69,6 +70,21 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
         let read = Query::<T>::from_request_parts(parts, state).await;
         read.map(|Query(asked)| Self(asked))
             .map_err(|rejection| Problem::invalid(rejection.body_text()))
+    }
+}
+
+/// 201: what was made, and where it is (RFC 9110 §15.3.2).
+#[derive(Debug)]
+pub(crate) struct Made<T> {
+    /// As a client asks for it; names are safe in a path.
+    pub(crate) place: String,
+    pub(crate) view: T,
+}
+
+impl<T: Serialize> IntoResponse for Made<T> {
+    fn into_response(self) -> Response {
+        let place = [(header::LOCATION, self.place)];
+        (StatusCode::CREATED, place, Json(self.view)).into_response()
     }
 }
 

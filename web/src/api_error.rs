@@ -48,13 +48,14 @@ pub(crate) struct FromElsewhere;
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, word: &str, detail: impl Into<String>) -> Self {
+        let retry_after = (status == StatusCode::TOO_MANY_REQUESTS).then_some(AGAIN);
         Self {
             kind: format!("urn:gig:problem:{word}"),
             title: word.replace('_', " "),
             status: status.as_u16(),
             detail: detail.into(),
             problems: Vec::new(),
-            retry_after: None,
+            retry_after,
             elsewhere: false,
         }
     }
@@ -202,7 +203,10 @@ impl From<ChangeError> for Problem {
             ChangeError::Ambiguous { .. } => (StatusCode::CONFLICT, "ambiguous"),
             ChangeError::InUse { .. } => (StatusCode::CONFLICT, "in_use"),
             ChangeError::Full { .. } => (StatusCode::CONFLICT, "full"),
-            ChangeError::TooMuch { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_much"),
+            ChangeError::TooMuch { left, .. } => {
+                let much = Self::new(StatusCode::TOO_MANY_REQUESTS, "too_much", error.to_string());
+                return much.retried_after(*left);
+            }
             ChangeError::LastAdmin { .. } => (StatusCode::CONFLICT, "last_admin"),
             ChangeError::SignOn { .. } => (StatusCode::CONFLICT, "single_sign_on"),
             ChangeError::Lapsed => (StatusCode::FORBIDDEN, "forbidden"),
@@ -285,6 +289,10 @@ impl IntoResponse for Problem {
             let bearer = HeaderValue::from_static("Bearer");
             headers.insert(header::WWW_AUTHENTICATE, bearer);
         }
+        if status == StatusCode::UPGRADE_REQUIRED {
+            // The one thing to upgrade to (RFC 9110 §15.5.22).
+            headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        }
         if let Some(seconds) = retry_after {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
@@ -294,3 +302,6 @@ impl IntoResponse for Problem {
         response
     }
 }
+
+/// Seconds, where nobody knows when there is room again: no 429 leaves them out.
+const AGAIN: u64 = 60;

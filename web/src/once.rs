@@ -284,7 +284,12 @@ fn fingerprint(key: &str, parts: &Parts, body: &Bytes) -> Digest {
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 /// What belongs to an answer, and not to the connection or to every answer.
-const KEPT: [HeaderName; 3] = [header::CONTENT_TYPE, header::LOCATION, header::ETAG];
+const KEPT: [HeaderName; 4] = [
+    header::CONTENT_TYPE,
+    header::LOCATION,
+    header::ETAG,
+    header::RETRY_AFTER,
+];
 /// As the draft's examples have it, with room.
 const LONGEST_KEY: usize = 255;
 /// What is changed is answered with what it is, not with a list.

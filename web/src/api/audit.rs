@@ -90,7 +90,8 @@ pub(crate) struct AuditAsked {
     #[serde(default)]
     pub(crate) text: String,
     /// Where the page before ended.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "super::paging::given")]
+    #[param(min_length = 1)]
     pub(crate) cursor: String,
     /// Most to answer: 50 unless said, 500 at most.
     #[param(minimum = 1, maximum = 500, default = 50)]

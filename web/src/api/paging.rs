@@ -7,7 +7,7 @@
 use std::fmt::Display;
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::api_error::Problem;
@@ -18,7 +18,8 @@ use crate::api_error::Problem;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Paging {
     /// What `next` of the page before said; without it the first.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "given")]
+    #[param(min_length = 1)]
     cursor: String,
     /// Most to answer, up to 1000, as if nothing is said.
     #[param(minimum = 1, maximum = 1000, default = 1000)]
@@ -89,9 +90,32 @@ impl Paging {
         }
         let octets = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok();
         let key = octets.and_then(|octets| String::from_utf8(octets).ok());
-        let wrong = || Problem::invalid("a cursor is what `next` said".to_owned());
+        let wrong = || Problem::invalid(NO_CURSOR);
         key.map(Some).ok_or_else(wrong)
     }
+}
+
+/// A cursor as it was sent. An empty one is refused, as what is no cursor is: who goes on with what came of no `next`
+/// would read the first page for ever.
+///
+/// # Errors
+/// When it is empty.
+pub(crate) fn given<'a, D: Deserializer<'a>>(from: D) -> Result<String, D::Error> {
+    let cursor = String::deserialize(from)?;
+    match cursor.trim() {
+        "" => Err(D::Error::custom(NO_CURSOR)),
+        _ => Ok(cursor),
+    }
+}
+
+/// The same of a list that has numbers for its cursors.
+///
+/// # Errors
+/// When it is none.
+pub(crate) fn given_number<'a, D: Deserializer<'a>>(from: D) -> Result<Option<u64>, D::Error> {
+    let cursor = String::deserialize(from)?;
+    let number = cursor.trim().parse();
+    number.map(Some).map_err(|_| D::Error::custom(NO_CURSOR))
 }
 
 /// How many a page has at most: as asked, or as is `usual`.
@@ -119,6 +143,7 @@ pub(crate) fn counted(asked: Option<u32>) -> Result<u32, Problem> {
     within(asked, (50, 200))
 }
 
+const NO_CURSOR: &str = "a cursor is what `next` said: leave it out for the first page";
 /// Of one page.
 const MOST: usize = 1000;
 

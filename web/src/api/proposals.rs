@@ -63,6 +63,7 @@ pub(crate) struct ProposalsAsked {
     #[serde(default)]
     state: Wanted,
     /// Where the page before ended.
+    #[serde(default, deserialize_with = "super::paging::given_number")]
     cursor: Option<u64>,
     /// Most to answer: 50 unless said, 200 at most.
     #[param(minimum = 1, maximum = 200, default = 50)]

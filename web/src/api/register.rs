@@ -10,6 +10,7 @@ use axum::{
     Json,
     extract::{Path, State},
     http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Response},
 };
 use gig_audit::VerdictWord;
 use gig_policy::SandboxId;
@@ -17,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
-    Body,
+    Body, Made,
     sandboxes::{SandboxView, act},
 };
 use crate::{
@@ -76,7 +77,7 @@ pub(crate) async fn register(
     Path(name): Path<String>,
     headers: HeaderMap,
     Body(asked): Body<RegistrationAsked>,
-) -> Result<(StatusCode, Json<RegisteredView>), Problem> {
+) -> Result<Response, Problem> {
     let may = caller.may(Permission::RegisterNamespaces);
     if !may {
         // Who runs none at all is told no more.
@@ -124,11 +125,13 @@ pub(crate) async fn register(
     );
     match made.await {
         Ok(made) => {
-            let status = match made.already {
-                true => StatusCode::OK,
-                false => StatusCode::CREATED,
-            };
-            Ok((status, Json(made.into())))
+            let already = made.already;
+            let view = RegisteredView::from(made);
+            if already {
+                return Ok(Json(view).into_response());
+            }
+            let place = format!("/api/v1/sandboxes/{}", view.sandbox.id);
+            Ok(Made { place, view }.into_response())
         }
         Err(problem) => {
             let words = format!("not registered: {}", problem.detail);

@@ -14,7 +14,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{
-    Asked, Items, Order, Paging,
+    Asked, Items, Made, Order, Paging,
     server_log::{self, LinesAsked},
     time,
 };
@@ -171,16 +171,15 @@ pub(crate) async fn start(
     caller: Caller,
     Path(name): Path<String>,
     headers: HeaderMap,
-) -> Result<(StatusCode, Json<SandboxView>), Problem> {
+) -> Result<Response, Problem> {
     caller.require(Permission::RunSandboxes)?;
     let whose = Whose::of(&app, &caller, &headers).await?;
-    let (new, started) = start_server(&app, &caller, name, whose).await?;
-    let status = if new {
-        StatusCode::CREATED
-    } else {
-        StatusCode::OK
-    };
-    Ok((status, Json(started)))
+    let (new, view) = start_server(&app, &caller, name, whose).await?;
+    if !new {
+        return Ok(Json(view).into_response());
+    }
+    let place = format!("/api/v1/sandboxes/{}", view.id);
+    Ok(Made { place, view }.into_response())
 }
 
 /// Asks a sandbox to end: SIGTERM, ten seconds later SIGKILL. Others' only for who oversees them.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{Asked, Body, Items, Order, Paging, audit::AuditAsked, time};
+use super::{Asked, Body, Items, Made, Order, Paging, audit::AuditAsked, time};
 use crate::{
     api_error::Problem,
     app::App,
@@ -81,9 +81,10 @@ pub(crate) async fn add(
     State(app): State<Arc<App>>,
     caller: Caller,
     Body(new): Body<NewSearch>,
-) -> Result<(StatusCode, Json<SearchView>), Problem> {
-    let made = save(&app, &caller, &new).await?;
-    Ok((StatusCode::CREATED, Json(made)))
+) -> Result<Made<SearchView>, Problem> {
+    let view = save(&app, &caller, &new).await?;
+    let place = format!("/api/v1/searches/{}", view.id);
+    Ok(Made { place, view })
 }
 
 /// Keeps a search no more: who saved it may, and an admin.

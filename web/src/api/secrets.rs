@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
-use super::{Asked, Body, Items, Order, Paging, time};
+use super::{Asked, Body, Items, Made, Order, Paging, time};
 use crate::{
     api_error::Problem,
     app::App,
@@ -161,14 +161,16 @@ pub(crate) async fn add(
     caller: Caller,
     Path(name): Path<String>,
     Body(new): Body<NewSecret>,
-) -> Result<(StatusCode, Json<VersionMade>), Problem> {
+) -> Result<Made<VersionMade>, Problem> {
+    let place = format!("/api/v1/secrets/{name}");
     let doing = SecretDoing::Add {
         value: new.value,
         kind: new.kind,
         expires: new.days.map(days),
     };
     let version = change(&app, &caller, name, doing).await?;
-    Ok((StatusCode::CREATED, Json(VersionMade { version })))
+    let view = VersionMade { version };
+    Ok(Made { place, view })
 }
 
 /// Gives a secret another value. Sandboxes that run use it from their next request on.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
-use super::{Asked, Body, Items, Order, Paging, time};
+use super::{Asked, Body, Items, Made, Order, Paging, time};
 use crate::{
     api_error::Problem,
     app::App,
@@ -117,7 +117,7 @@ pub(crate) async fn add(
     State(app): State<Arc<App>>,
     caller: Caller,
     Body(new): Body<NewToken>,
-) -> Result<(StatusCode, Extension<ShownOnce>, Json<MintedToken>), Problem> {
+) -> Result<(Extension<ShownOnce>, Made<MintedToken>), Problem> {
     let wanted = Wanted {
         name: new.name,
         role: new.role,
@@ -127,8 +127,9 @@ pub(crate) async fn add(
     };
     let (id, text) = make(&app, &caller, wanted).await?;
     let token = text.to_string();
-    let minted = Json(MintedToken { id, token });
-    Ok((StatusCode::CREATED, Extension(ShownOnce), minted))
+    let place = format!("/api/v1/tokens/{id}");
+    let view = MintedToken { id, token };
+    Ok((Extension(ShownOnce), Made { place, view }))
 }
 
 /// Makes a token worthless.

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
 use super::{
-    Asked, Body, Items, Order, Paging,
+    Asked, Body, Items, Made, Order, Paging,
     proposals::{self, ProposalView},
     time,
 };
@@ -109,7 +109,7 @@ pub(crate) async fn add(
     State(app): State<Arc<App>>,
     caller: Caller,
     Body(new): Body<NewUser>,
-) -> Result<(StatusCode, Json<UserView>), Problem> {
+) -> Result<Made<UserView>, Problem> {
     let name = new.name.to_string();
     add_user(
         &app,
@@ -126,7 +126,9 @@ pub(crate) async fn add(
         })
         .await?;
     let user = user.ok_or_else(|| Problem::missing("user", &name))?;
-    Ok((StatusCode::CREATED, Json(user.into())))
+    let view = UserView::from(user);
+    let place = format!("/api/v1/users/{}", view.name);
+    Ok(Made { place, view })
 }
 
 /// Changes a role or a password.

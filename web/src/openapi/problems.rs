@@ -39,16 +39,27 @@ fn complete(path: &str, item: &mut PathItem) {
         if Pace::of(&method, &format!("{method} {path}")).is_some() {
             let too_often = ResponseBuilder::new()
                 .description("the caller changes too much in a minute, or wrote too much today")
-                .content(TYPE, ContentBuilder::new().schema(Some(problem())).build())
-                .header("Retry-After", Header::new(Object::with_type(Type::Integer)));
+                .content(TYPE, ContentBuilder::new().schema(Some(problem())).build());
             responses
                 .entry("429".to_owned())
                 .or_insert_with(|| too_often.build().into());
         }
-        for response in responses.values_mut() {
-            if let RefOr::T(response) = response {
-                name_problem(response);
-            }
+        for (status, response) in responses.iter_mut() {
+            let RefOr::T(response) = response else {
+                continue;
+            };
+            name_problem(response);
+            let (field, kind) = match status.as_str() {
+                "201" => ("Location", Type::String),
+                "429" => ("Retry-After", Type::Integer),
+                _ => continue,
+            };
+            let field = field.to_owned();
+            let header = Header::new(Object::with_type(kind));
+            response
+                .headers
+                .entry(field)
+                .or_insert_with(|| header.into());
         }
         // Who is not known (401) or may not (403), what cannot be read (400, 413, 415, 422), what is not
         // there, what works at the moment for nobody (503).

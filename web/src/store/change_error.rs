@@ -78,6 +78,8 @@ pub enum ChangeError {
     TooMuch {
         /// In MiB.
         most: u64,
+        /// How many seconds are left of the day.
+        left: u64,
     },
     /// Nobody could administer gig any more.
     #[error("{name} is the last admin: make another one first")]

@@ -37,7 +37,9 @@ pub(super) fn charge(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Ou
     let written: u64 = db.query_row(sql, (&person, day), |row| row.get(0))?;
     if written > MOST_A_DAY {
         let most = MOST_A_DAY / (1024 * 1024);
-        return Err(Refused::Change(ChangeError::TooMuch { most }));
+        let left = DAY - actor.at.as_second().rem_euclid(DAY);
+        let left = u64::try_from(left).unwrap_or_default();
+        return Err(Refused::Change(ChangeError::TooMuch { most, left }));
     }
     Ok(())
 }
@@ -129,7 +131,7 @@ mod tests {
             ana.name = format!("token {token}").into();
             charged(&ana).unwrap();
         }
-        let too_much = |outcome| matches!(outcome, Err(ChangeError::TooMuch { most: 256 }));
+        let too_much = |outcome| matches!(outcome, Err(ChangeError::TooMuch { most: 256, .. }));
         assert!(too_much(save(store, "p", &actor("ana", 0))));
         assert!(too_much(charged(&actor("ana", 0))));
         assert!(store.policies().unwrap().is_empty());

@@ -197,7 +197,8 @@ impl Furnished {
         let router = router(Arc::clone(&self.lab.app));
         let answer = router.oneshot(request).await.unwrap();
         let (parts, body) = answer.into_parts();
-        let octets = match path.starts_with("/api/v1/events") {
+        let goes_on = path.starts_with("/api/v1/events") && parts.status.is_success();
+        let octets = match goes_on {
             true => Default::default(),
             false => to_bytes(body, 1 << 20).await.unwrap(),
         };

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::furnished::{Answer, Ask, Furnished};
 use crate::role::Role;
 
+mod shape;
 mod table;
 
 use table::{OPERATIONS, Operation};
