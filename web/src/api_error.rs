@@ -197,6 +197,7 @@ impl From<ChangeError> for Problem {
     fn from(error: ChangeError) -> Self {
         let word = match &error {
             ChangeError::Missing { .. } => (StatusCode::NOT_FOUND, "not_found"),
+            ChangeError::NoServer { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "scope"),
             ChangeError::Exists { .. } => (StatusCode::CONFLICT, "exists"),
             ChangeError::Stale { .. } => (StatusCode::PRECONDITION_FAILED, "changed_meanwhile"),
             ChangeError::Meanwhile { .. } => (StatusCode::PRECONDITION_FAILED, "changed_meanwhile"),

@@ -96,6 +96,15 @@ pub enum NarrowingRefused {
         "a token with profiles:oversee looks at everybody's sandboxes and changes nothing: leave {0} out"
     )]
     Oversees(&'static str),
+    /// It says whose, and nothing says what.
+    #[error("scope {0} says for whom and does nothing by itself: add {1}")]
+    Idle(&'static str, &'static str),
+    /// It would read the record of some servers, which no token does.
+    #[error(
+        "a token of named servers does not read the record: there, audit is what sandboxes print, of those that run for \
+         whom it stands; add profiles:oversee for everybody's, profiles:act or servers:run, or name no server"
+    )]
+    RecordOfServers,
     /// Not a server's name.
     #[error("{0} is not a server's name")]
     Server(String),
@@ -141,6 +150,24 @@ impl Scope {
             Self::WriteTeams => "teams:write",
             Self::WriteWebhooks => "webhooks:write",
             Self::Examine => "settings:examine",
+        }
+    }
+
+    /// What it is of no use without, in words.
+    fn idle_without(self) -> Option<(&'static [Self], &'static str)> {
+        match self {
+            Self::OverseeProfiles => Some((&[Self::Read, Self::Audit], "read or audit")),
+            Self::ActForProfiles => Some((
+                &[
+                    Self::RunServers,
+                    Self::RegisterNamespaces,
+                    Self::AnswerHeld,
+                    Self::Read,
+                    Self::Audit,
+                ],
+                "servers:run, or what else it does for others",
+            )),
+            _ => None,
         }
     }
 
@@ -214,6 +241,7 @@ impl Narrowing {
         {
             return Err(NarrowingRefused::Oversees(scope.as_str()));
         }
+        made.is_of_use()?;
         for text in servers {
             let name: Name = text
                 .parse()
@@ -225,8 +253,32 @@ impl Narrowing {
             Some(scope) if !made.servers.is_empty() => {
                 Err(NarrowingRefused::NotOfServers(scope.as_str()))
             }
+            _ if made.wants_record_of_servers() => Err(NarrowingRefused::RecordOfServers),
             _ => Ok(made),
         }
+    }
+
+    /// Refuses what only says for whom.
+    fn is_of_use(&self) -> Result<(), NarrowingRefused> {
+        for scope in &self.scopes {
+            if let Some((others, words)) = scope.idle_without()
+                && !others.iter().any(|other| self.scopes.contains(other))
+            {
+                return Err(NarrowingRefused::Idle(scope.as_str(), words));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it asks for the record of some servers: nothing else says whose output it were to read.
+    fn wants_record_of_servers(&self) -> bool {
+        let whose = [
+            Scope::OverseeProfiles,
+            Scope::ActForProfiles,
+            Scope::RunServers,
+        ];
+        let has = |scope| self.scopes.contains(&scope);
+        !self.servers.is_empty() && has(Scope::Audit) && !whose.into_iter().any(has)
     }
 
     /// What somebody may who answers by a webhook: nothing but that, and the rule for an hour.
@@ -328,125 +380,4 @@ impl Narrowing {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(role: Role, scopes: &[&str], servers: &[&str]) -> Result<Narrowing, NarrowingRefused> {
-        Narrowing::of(role, scopes.iter().copied(), servers.iter().copied())
-    }
-
-    #[test]
-    fn every_permission_but_people_has_a_scope_and_each_lets_its_own_alone() {
-        for scope in Scope::ALL {
-            let narrow = of(Role::Admin, &[scope.as_str()], &[]).unwrap();
-            for other in Scope::ALL {
-                assert_eq!(
-                    narrow.lets(other.permission()),
-                    scope == other,
-                    "{scope:?} {other:?}"
-                );
-            }
-            assert!(!narrow.lets(Permission::ManageUsers), "{scope:?}");
-            let oversees = scope == Scope::OverseeProfiles;
-            assert_eq!(
-                narrow.lets(Permission::OverseeProfiles),
-                oversees,
-                "{scope:?}"
-            );
-            assert_eq!(scope.as_str().parse::<Scope>(), Ok(scope));
-            assert_eq!(serde_json::to_value(scope).unwrap(), scope.as_str());
-        }
-        assert!(Narrowing::default().lets(Permission::ManageUsers));
-        assert!(Narrowing::default().lets(Permission::OverseeProfiles));
-        let unnamed = [
-            Narrowing::default(),
-            of(Role::Admin, &[], &["docs"]).unwrap(),
-        ];
-        for narrow in &unnamed {
-            assert!(!narrow.lets(Permission::ActForProfiles), "{narrow:?}");
-            assert!(!narrow.lets(Permission::RegisterNamespaces), "{narrow:?}");
-        }
-        assert!(!unnamed[1].lets(Permission::OverseeProfiles));
-        let words = of(Role::Admin, &["people:write"], &[])
-            .unwrap_err()
-            .to_string();
-        assert!(words.contains("policies:write"), "{words}");
-    }
-
-    #[test]
-    fn nothing_is_narrowed_to_more_than_the_role_has() {
-        let refused = of(Role::Auditor, &["read", "servers:run"], &[]);
-        assert_eq!(
-            refused,
-            Err(NarrowingRefused::Beyond("servers:run", Role::Auditor))
-        );
-        let refused = of(Role::Admin, &["read", "secrets:write"], &["docs"]);
-        assert_eq!(
-            refused,
-            Err(NarrowingRefused::NotOfServers("secrets:write"))
-        );
-        for scope in Scope::ALL.map(Scope::as_str) {
-            let refused = of(Role::Admin, &["read", scope, "profiles:oversee"], &[]);
-            match scope {
-                "read" | "audit" | "profiles:oversee" => assert!(refused.is_ok(), "{scope}"),
-                _ => assert_eq!(refused, Err(NarrowingRefused::Oversees(scope))),
-            }
-            // As one that was made before that was refused.
-            let kept = Narrowing::kept(&format!("profiles:oversee {scope}"), "").unwrap();
-            let permission = scope.parse::<Scope>().unwrap().permission();
-            assert_eq!(kept.lets(permission), refused.is_ok(), "{scope}");
-        }
-        assert!(of(Role::Editor, &["profiles:oversee"], &[]).is_err());
-        assert!(of(Role::Editor, &["namespaces:register"], &[]).is_err());
-        assert!(of(Role::Admin, &["namespaces:register"], &["box"]).is_ok());
-        assert!(of(Role::Auditor, &["audit", "profiles:oversee"], &["docs"]).is_ok());
-        assert!(of(Role::Admin, &[], &["a b"]).is_err() && of(Role::Admin, &[], &[""]).is_err());
-    }
-
-    #[test]
-    fn a_token_of_servers_finds_these_alone() {
-        let narrow = of(Role::Admin, &[], &["docs", "mail"]).unwrap();
-        assert!(narrow.reaches("docs") && narrow.reaches("mail") && !narrow.reaches("doc"));
-        for permission in [
-            Permission::Look,
-            Permission::ReadAudit,
-            Permission::RunSandboxes,
-            Permission::AnswerHeld,
-        ] {
-            assert!(narrow.lets(permission));
-        }
-        for permission in [
-            Permission::ManageServers,
-            Permission::ManageSecrets,
-            Permission::EditPolicies,
-            Permission::SetFloors,
-        ] {
-            assert!(!narrow.lets(permission));
-        }
-        for path in [
-            "/api/v1/servers",
-            "/api/v1/servers/docs/start",
-            "/api/v1/sandboxes/x/log",
-            "/api/v1/held",
-            "/api/v1/held/x/allow",
-        ] {
-            assert!(narrow.opens(path), "{path}");
-        }
-        for path in [
-            "/",
-            "/api/v1/policies",
-            "/api/v1/audit",
-            "/metrics",
-            "/api/v1/serversx",
-            "/api/v1/floors",
-            "/people",
-        ] {
-            assert!(!narrow.opens(path), "{path}");
-        }
-        let scoped = of(Role::Viewer, &["read"], &[]).unwrap();
-        assert!(scoped.opens("/api/v1/policies") && scoped.opens("/metrics") && !scoped.opens("/"));
-        let kept = Narrowing::kept("", "docs mail").unwrap();
-        assert_eq!(kept, narrow);
-        assert!(Narrowing::kept("everything", "").is_err());
-    }
-}
+mod tests;

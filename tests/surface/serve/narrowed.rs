@@ -149,6 +149,8 @@ fn a_scoped_token_may_what_its_scopes_say_and_makes_nothing_wider() {
         let refused = make(&wanted);
         assert_eq!(refused.status, 422, "{refused:?}");
     }
+    let added = appliance.gig(&["server", "add", "docs", "--", "/bin/sleep", "1"], "");
+    assert_eq!(added.status, 0, "{added:?}");
     let wanted =
         json!({"name": "gw", "role": "editor", "scopes": ["servers:run"], "servers": ["docs"]});
     assert_eq!(make(&wanted).status, 201);
@@ -177,6 +179,49 @@ fn a_scoped_token_may_what_its_scopes_say_and_makes_nothing_wider() {
     let again = appliance.kill_and_start_again();
     assert_eq!(status(&again, &token, "GET", "/api/v1/users"), 403);
     assert_eq!(status(&again, &token, "GET", "/api/v1/policies"), 200);
+}
+
+#[test]
+fn a_token_that_could_do_nothing_is_refused_by_api_console_and_command() {
+    let appliance = Appliance::start();
+    let admin = appliance.first_admin();
+    let origin = format!("http://{}", appliance.address);
+    for (days, scopes, servers) in [
+        (json!(0), json!([]), json!([])),
+        (json!(1), json!([]), json!(["docs"])),
+        (json!(1), json!(["read", "audit"]), json!(["docs"])),
+        (json!(1), json!(["profiles:oversee"]), json!([])),
+        (json!(1), json!(["profiles:act"]), json!([])),
+    ] {
+        let wanted = json!({"name": "x", "role": "admin", "days": days, "scopes": scopes, "servers": servers});
+        let ask = Ask::new("POST", "/api/v1/tokens")
+            .cookie(&admin)
+            .json(&wanted);
+        let refused = ask.header("Origin", &origin).send(&appliance);
+        assert_eq!(refused.status, 422, "{wanted}: {refused:?}");
+    }
+    let typed = [
+        ("days=0", "for a day at least"),
+        ("days=1&servers=docs", "no server docs"),
+        ("days=1&scopes=profiles:oversee", "does nothing by itself"),
+    ];
+    for (fields, words) in typed {
+        let fields = format!("name=x&role=admin&{fields}");
+        let refused = appliance.form("/people/tokens", &fields).cookie(&admin);
+        let refused = refused.send(&appliance);
+        assert!(
+            refused.body.contains(words) && !refused.body.contains("shown this once"),
+            "{fields}: {refused:?}"
+        );
+    }
+    let unknown = ["token", "add", "x", "--role", "admin", "--server", "docs"];
+    let unknown = appliance.gig(&unknown, "");
+    assert!(
+        unknown.status != 0 && unknown.errors.contains("no server docs"),
+        "{unknown:?}"
+    );
+    let kept = appliance.gig(&["token", "ls"], "");
+    assert!(kept.output.contains("there is no token"), "{kept:?}");
 }
 
 #[test]

@@ -82,6 +82,8 @@ fn a_sandbox_is_told_by_the_record_when_its_gig_is_another_one() {
     let path = format!("/api/v1/sandboxes/{id}");
     let stop = Ask::new("DELETE", &path).token(&token).send(&again);
     assert_eq!(stop.status, 404, "{stop:?}");
+    let other = again.gig(&["server", "add", "other", "--", "/bin/true"], "");
+    assert_eq!(other.status, 0, "{other:?}");
     let words = [
         "token", "add", "narrow", "--role", "admin", "--server", "other",
     ];

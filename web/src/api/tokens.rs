@@ -50,13 +50,14 @@ pub(crate) struct NewToken {
     role: Role,
     /// Days until it ends; absent: never.
     #[serde(default)]
+    #[schema(minimum = 1)]
     days: Option<u16>,
     /// What of its role it may; absent or empty: all of it. A narrowed token never manages people.
     #[serde(default)]
     #[schema(value_type = Vec<Scope>)]
     scopes: Vec<String>,
-    /// Of which servers; absent or empty: all of them. Such a token reaches these servers and their sandboxes
-    /// and nothing else.
+    /// Of which servers, which are there; absent or empty: all of them. Such a token reaches these servers and their
+    /// sandboxes and nothing else: `audit` is what they print, not the record.
     #[serde(default)]
     servers: Vec<String>,
 }
@@ -112,7 +113,8 @@ pub(crate) async fn list(
 
 /// Makes a token.
 #[utoipa::path(post, path = "/api/v1/tokens", tag = "tokens", request_body = NewToken,
-    responses((status = 201, body = MintedToken), (status = 409, body = Problem)))]
+    responses((status = 201, body = MintedToken), (status = 409, body = Problem),
+              (status = 422, description = "it could do nothing, or more than its role", body = Problem)))]
 pub(crate) async fn add(
     State(app): State<Arc<App>>,
     caller: Caller,
@@ -169,6 +171,15 @@ pub(crate) async fn make(
 }
 
 fn end(now: Timestamp, days: u16) -> Result<Timestamp, Problem> {
+    if days == 0 {
+        let words =
+            "a token lives for a day at least: leave the days out for one that does not end";
+        return Err(Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "days",
+            words,
+        ));
+    }
     let span = SignedDuration::from_hours(24 * i64::from(days));
     now.checked_add(span)
         .map_err(|_| Problem::invalid("too many days"))

@@ -17,6 +17,12 @@ pub enum ChangeError {
         /// Which.
         name: String,
     },
+    /// A token were of a server that is not there, and would reach nothing.
+    #[error("there is no server {server} that a token could be of: register it first")]
+    NoServer {
+        /// Which.
+        server: String,
+    },
     /// What is to be made is there.
     #[error("there is a {what} {name} already")]
     Exists {

@@ -203,6 +203,13 @@ fn token(db: &Transaction<'_>, change: &Change, actor: &Actor) -> Outcome {
             expires,
             narrowing,
         } => {
+            for server in narrowing.servers() {
+                let sql = "SELECT count(*) > 0 FROM servers WHERE name = ?1";
+                if !db.query_row(sql, [server], |row| row.get(0))? {
+                    let server = server.clone();
+                    return Err(Refused::Change(ChangeError::NoServer { server }));
+                }
+            }
             let sql =
                 "INSERT INTO tokens (id, digest, name, role, author, person, created, expires,
                        scopes, servers)
