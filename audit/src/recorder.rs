@@ -297,15 +297,16 @@ impl Recorder {
         }
     }
 
-    /// Whether the record can be written, as far as is known: nothing was lost in the last half minute, or
-    /// something was written since, and the writer answers. Waits for it no longer than a moment; blocks.
+    /// Whether the record can be written: as what came in the last three seconds was, or else by a write that changes
+    /// nothing, and the writer answers. Waits for the writer no longer than a moment, and for such a write as long as
+    /// for a group; blocks.
     #[must_use]
     pub fn is_well(&self) -> bool {
         let writer = match &*self.0 {
             Inner::Threaded { writer, .. } => writer.try_lock_for(WRITING),
             Inner::Inline(writer) => writer.try_lock_for(WRITING),
         };
-        writer.is_some_and(|writer| writer.is_well())
+        writer.is_some_and(|mut writer| writer.is_well())
     }
 
     /// What waits to be written, and what was refused and not told yet.

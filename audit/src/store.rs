@@ -74,6 +74,12 @@ pub trait Store: Send {
     /// When the group could not be written whole.
     fn append(&mut self, group: Group<'_>) -> Result<Appended, StoreError>;
 
+    /// Writes what changes nothing, to see whether anything can be written; `None` where there is nothing that would
+    /// show it. Not between `begin` and `append`.
+    fn try_out(&mut self) -> Option<Result<(), StoreError>> {
+        None
+    }
+
     /// Waits until everything appended is on the disk; at once where there is no disk.
     ///
     /// # Errors

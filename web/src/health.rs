@@ -34,8 +34,13 @@ impl App {
     pub(crate) async fn health(self: &Arc<Self>) -> Vec<Health> {
         let mut parts = self.control.health();
         parts.extend(self.control.layers());
-        let store = self.ask(|store| store.assignments()).await;
-        let store = store.map(|_| "people, policies and servers are read".to_owned());
+        let store = match self.ask(|store| store.assignments()).await {
+            Ok(_) if self.store_takes().await => {
+                Ok("people, policies and servers are read and written".to_owned())
+            }
+            Ok(_) => Err(Problem::unavailable(NOT_WRITTEN)),
+            Err(problem) => Err(problem),
+        };
         parts.push(part("store", store));
         parts.push(part("record", self.record_health().await));
         parts.push(self.index_health().await);
@@ -91,6 +96,9 @@ impl App {
         part("index of the record", words)
     }
 }
+
+const NOT_WRITTEN: &str = "people, policies and servers are read, and nothing can be written: nobody new is let in and \
+     nothing is changed; look whether the disk is full, gig's own log says why";
 
 /// Each chain's newest block is not full, and the one before may be under way.
 const fn usual(chains: u64) -> u64 {

@@ -59,7 +59,7 @@ pub(crate) async fn show(State(app): State<Arc<App>>, caller: Caller) -> Result<
     }
     doors(&app, &mut text);
     nodes(&app, &caller, &mut text).await;
-    machine(&app, &mut text);
+    machine(&app, &mut text).await;
     Ok((plain, text.0).into_response())
 }
 
@@ -174,7 +174,7 @@ async fn nodes(app: &App, caller: &Caller, text: &mut Exposition) {
 }
 
 /// What runs, and whether it works.
-fn machine(app: &App, text: &mut Exposition) {
+async fn machine(app: &App, text: &mut Exposition) {
     let sandboxes = app.control.sandboxes();
     let running = sandboxes.iter().filter(|one| one.ended.is_none());
     let connections: u64 = running.clone().map(|one| u64::from(one.connections)).sum();
@@ -182,17 +182,30 @@ fn machine(app: &App, text: &mut Exposition) {
     text.one(("gig_sandboxes", "gauge"), help, running.count());
     let help = "Connections that sandboxes have open.";
     text.one(("gig_connections", "gauge"), help, connections);
-    let health = app.control.health();
     text.family(
         ("gig_up", "gauge"),
         "Whether a part works.",
-        health
+        up(app)
+            .await
             .iter()
-            .map(|part| (label("part", &part.part), u64::from(part.works))),
+            .map(|(part, works)| (label("part", part), u64::from(*works))),
     );
     let version = label("version", env!("CARGO_PKG_VERSION"));
     let help = "The gig that runs.";
     text.family(("gig_build_info", "gauge"), help, [(version, 1)]);
+}
+
+/// Each part, as `/readyz` has it. Of store and record those that do not say so in time do not work.
+async fn up(app: &App) -> Arc<[(Arc<str>, bool)]> {
+    let parts = tokio::time::timeout(PATIENCE, app.parts()).await;
+    parts.unwrap_or_else(|_| {
+        let known = app.control.health().into_iter();
+        let silent = ["store", "record"].map(|part| (part.into(), false));
+        known
+            .map(|part| (part.part, part.works))
+            .chain(silent)
+            .collect()
+    })
 }
 
 /// Whoever asks has a deadline of some seconds; on a busy machine the rest is worth more than this figure.

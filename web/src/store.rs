@@ -7,12 +7,9 @@
 //! of one appliance or a PostgreSQL that several share: the same statements (`tables`, `changes`, `rows`)
 //! and the same tests.
 
-use std::sync::Arc;
-
 use gig_audit::Entry;
 use gig_policy::SandboxId;
 use jiff::Timestamp;
-use thiserror::Error;
 
 use crate::{credential::Digest, role::Role};
 
@@ -43,12 +40,14 @@ mod source;
 mod sqlite;
 mod standing;
 mod stops;
+mod store_error;
 mod tables;
 mod teams;
 #[cfg(test)]
 pub(crate) mod tests;
 mod told;
 pub mod transfer;
+mod trial;
 mod tries;
 mod vouched;
 pub(crate) mod webhooks;
@@ -75,6 +74,7 @@ pub use proposal::{Decided, Decision, Draft, Proposal, ProposalKind, ProposalSta
 pub use source::{ServerSource, SourceKind};
 pub use sqlite::{OpenStoreError, SqliteStore};
 pub use standing::Standing;
+pub use store_error::StoreError;
 pub use teams::{Team, members};
 pub use told::{Answerable, Telling, ToldRow, ToldState};
 pub use tries::Counter;
@@ -97,6 +97,12 @@ pub trait Store: Send + Sync + 'static {
         actor: &Actor,
         witness: Witness<'_>,
     ) -> Result<Applied, ChangeError>;
+
+    /// Writes something that means nothing, to see whether anything can be written.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    fn try_out(&self, now: Timestamp) -> Result<(), StoreError>;
 
     /// Everybody, by name.
     ///
@@ -483,17 +489,4 @@ pub trait News: Send {
     /// [`StoreError`] when nobody can tell: what is in force may be out of date. After that policies are to
     /// be looked at again whatever the count: another server may have taken over.
     fn next(&mut self) -> Result<u64, StoreError>;
-}
-
-/// The database failed.
-#[derive(Debug, Error)]
-#[error("cannot {attempted} {place}")]
-pub struct StoreError {
-    /// `read`, `write`.
-    pub attempted: &'static str,
-    /// Which database.
-    pub place: Arc<str>,
-    /// What it said.
-    #[source]
-    pub source: Box<dyn std::error::Error + Send + Sync>,
 }

@@ -166,6 +166,20 @@ async fn after_a_loss_the_gap_is_recorded_and_the_chain_goes_on() {
     assert_eq!((figures.refused, figures.groups, figures.queued), (2, 2, 0));
 }
 
+#[tokio::test]
+async fn a_record_that_nobody_writes_to_is_tried_out_and_not_for_each_who_asks() {
+    let (recorder, log) = Recorder::in_memory();
+    log.fail(true);
+    assert!(!recorder.is_well(), "nobody has recorded anything");
+    log.fail(false);
+    // What was found is gone by for a while: nobody makes it write by asking.
+    assert!(!recorder.is_well());
+    recorder.record(numbered(1)).await.unwrap();
+    log.fail(true);
+    assert!(recorder.is_well(), "it was written a moment ago");
+    assert_eq!(log.records().len(), 1);
+}
+
 /// Holds each group until it is told to go on.
 struct Hanging {
     inner: MemoryLog,

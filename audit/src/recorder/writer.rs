@@ -32,8 +32,8 @@ pub(super) struct Writer {
     records: Vec<Record>,
     /// The loss was told to the operator; the recovery will be.
     failing: bool,
-    /// When a group was lost last.
-    lost: Option<Moment>,
+    /// When a group was written or lost last, or that was tried.
+    known: Option<Moment>,
     /// The group that was lost last: it may be in the chain after all.
     unsure: Option<Unsure>,
     /// What sets right the records of such a group, until it is written.
@@ -72,7 +72,7 @@ impl Writer {
             lines: Vec::new(),
             records: Vec::new(),
             failing: false,
-            lost: None,
+            known: None,
             unsure: None,
             corrections: Vec::new(),
         }
@@ -277,6 +277,7 @@ impl Writer {
     }
 
     fn after_success(&mut self) {
+        self.known = Some(Moment::now());
         if std::mem::take(&mut self.failing) {
             tracing::warn!("the record is written again; egress was refused meanwhile");
         }
@@ -288,11 +289,27 @@ impl Writer {
         }
     }
 
-    /// Whether what was handed in lately could be written. A loss that nobody has tried to mend since is
-    /// forgotten: somebody has to try.
-    pub(super) fn is_well(&self) -> bool {
-        let lately = self.lost.is_some_and(|at| at.elapsed() < LATELY);
-        !(self.failing && lately)
+    /// Whether what is handed in is written: as what came in the last moments was, else it is tried. Where that is not
+    /// possible, a loss that nobody has tried to mend since is forgotten: somebody has to try.
+    pub(super) fn is_well(&mut self) -> bool {
+        let within = |most| self.known.is_some_and(|at| at.elapsed() < most);
+        if within(FRESH) {
+            return !self.failing;
+        }
+        match self.store.try_out() {
+            None => !(self.failing && within(LATELY)),
+            Some(Ok(())) => {
+                self.known = Some(Moment::now());
+                if std::mem::take(&mut self.failing) {
+                    tracing::warn!("the record can be written again; egress was refused meanwhile");
+                }
+                true
+            }
+            Some(Err(error)) => {
+                self.tell_loss(&refusal(&error).why);
+                false
+            }
+        }
     }
 
     /// What was counted; of a writer that nobody queues for.
@@ -310,7 +327,7 @@ impl Writer {
     }
 
     fn tell_loss(&mut self, why: &str) {
-        self.lost = Some(Moment::now());
+        self.known = Some(Moment::now());
         if !std::mem::replace(&mut self.failing, true) {
             tracing::error!(why, "the record cannot be written: egress is refused");
         }
@@ -320,6 +337,8 @@ impl Writer {
 /// Who finds that the chain moved asks twice where the other asks once, and may lose to a busy one many times in a
 /// row; their callers leave at their own deadline.
 const MOST_MOVES: u32 = 200;
+/// However many ask, it is tried no more often; and a disk that fills up is known soon.
+const FRESH: Duration = Duration::from_secs(3);
 /// A prober asks more than once meanwhile.
 const LATELY: Duration = Duration::from_secs(30);
 

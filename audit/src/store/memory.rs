@@ -33,6 +33,19 @@ impl MemoryLog {
     }
 }
 
+impl Kept {
+    fn takes(&self) -> Result<(), StoreError> {
+        if self.failing {
+            return Err(StoreError {
+                attempted: "write",
+                place: "memory".to_owned(),
+                source: io::Error::other("made to fail"),
+            });
+        }
+        Ok(())
+    }
+}
+
 impl Store for MemoryLog {
     fn begin(&mut self) -> Result<Tail, StoreError> {
         let head = self
@@ -49,15 +62,13 @@ impl Store for MemoryLog {
 
     fn append(&mut self, group: Group<'_>) -> Result<Appended, StoreError> {
         let mut kept = self.0.lock();
-        if kept.failing {
-            return Err(StoreError {
-                attempted: "write",
-                place: "memory".to_owned(),
-                source: io::Error::other("made to fail"),
-            });
-        }
+        kept.takes()?;
         kept.records.extend_from_slice(group.records);
         Ok(Appended::Written)
+    }
+
+    fn try_out(&mut self) -> Option<Result<(), StoreError>> {
+        Some(self.0.lock().takes())
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {

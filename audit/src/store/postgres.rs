@@ -353,6 +353,10 @@ impl Store for PostgresStore {
         Ok(Appended::Written)
     }
 
+    fn try_out(&mut self) -> Option<Result<(), StoreError>> {
+        Some(self.ask("write", Session::touch))
+    }
+
     /// What was answered is on the server's disk.
     fn sync(&mut self) -> Result<(), StoreError> {
         Ok(())

@@ -199,6 +199,18 @@ impl SqliteStore {
         Ok(sound && segments.has_pruned(seq))
     }
 
+    /// A commit that leaves everything as it was. What is set to the value that it has is not written at all: there
+    /// and back is.
+    fn write_nothing(&self) -> Result<(), rusqlite::Error> {
+        for step in [1, -1] {
+            self.connection
+                .prepare_cached("UPDATE chain SET seq = seq + ?2 WHERE chain = ?1")?
+                .execute((self.chain, step))?;
+        }
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+
     fn give_back(&mut self) {
         if std::mem::take(&mut self.held)
             && !self.connection.is_autocommit()
@@ -341,6 +353,18 @@ impl Store for SqliteStore {
             }
         }
         Ok(Appended::Written)
+    }
+
+    fn try_out(&mut self) -> Option<Result<(), StoreError>> {
+        let tried = self.begin().and_then(|_| {
+            let written = self.write_nothing();
+            written.map_err(|error| self.error("write", error))
+        });
+        if tried.is_err() {
+            self.give_back();
+        }
+        self.held = false;
+        Some(tried)
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {

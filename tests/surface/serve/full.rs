@@ -15,7 +15,7 @@ use std::{
 
 use serde_json::json;
 
-use super::{Appliance, Ask, two_clicks::origin};
+use super::{Appliance, Ask, PASSWORD, two_clicks::origin};
 
 /// A disk of its own: some minutes of a record.
 struct Disk(tempfile::TempDir);
@@ -189,6 +189,60 @@ fn it_starts_on_a_full_disk_and_lets_nothing_out() {
     appliance.until("it is ready again", |_| ready().status == 200);
     appliance.run("asker");
     appliance.until("it asks again", |_| seen.load(Ordering::SeqCst) > before);
+}
+
+#[test]
+fn a_full_disk_is_told_before_anybody_is_refused_and_nobody_new_signs_in() {
+    let Some(disk) = Disk::mount() else { return };
+    let folder = tempfile::tempdir_in(disk.0.path()).expect("a folder");
+    let appliance = Appliance::start_in(folder, &[]);
+    let cookie = appliance.first_admin();
+    let token = appliance.token("admin");
+    let ready = || Ask::new("GET", "/readyz").send(&appliance);
+    let part = |name: &str| ready().json()["parts"][name].clone();
+    let up = |name: &str| {
+        let figures = Ask::new("GET", "/metrics").token(&token).send(&appliance);
+        assert_eq!(figures.status, 200, "{figures:?}");
+        let line = format!("gig_up{{part=\"{name}\"}} 1");
+        figures.body.lines().any(|one| one == line)
+    };
+    assert_eq!(ready().status, 200, "{}", ready().body);
+    assert!(up("store") && up("record"));
+
+    disk.fill();
+    appliance.until("nothing can be written, it says", |_| {
+        ready().status == 503 && part("store") == false && part("record") == false
+    });
+    assert!(!up("store") && !up("record"));
+    let health = Ask::new("GET", "/api/v1/health").token(&token);
+    let health = health.send(&appliance);
+    let parts = health.json()["items"].as_array().expect("parts").clone();
+    for name in ["store", "record"] {
+        let told = parts.iter().find(|one| one["part"] == name);
+        assert_eq!(told.expect("a part")["works"], false, "{health:?}");
+    }
+    // Who is in sees why; nobody else comes in, rightly or not, and is told so.
+    let inside = Ask::new("GET", "/settings")
+        .cookie(&cookie)
+        .send(&appliance);
+    assert_eq!(inside.status, 200, "{inside:?}");
+    assert!(inside.body.contains("disk is full"), "{inside:?}");
+    for password in [PASSWORD, "wrong wrong wrong"] {
+        let fields = format!("name=ana&password={}", password.replace(' ', "+"));
+        let refused = appliance.form("/sign-in", &fields).send(&appliance);
+        assert_eq!(refused.status, 503, "{refused:?}");
+        assert!(!refused.head.contains("set-cookie"), "{refused:?}");
+        // Not where on this machine it cannot be kept.
+        let (says, tells) = ("own log says why", "record.db");
+        assert!(
+            refused.body.contains(says) && !refused.body.contains(tells),
+            "{refused:?}"
+        );
+    }
+
+    disk.free();
+    appliance.until("it is ready again", |_| ready().status == 200);
+    assert!(!appliance.sign_in("ana", PASSWORD).is_empty());
 }
 
 #[test]

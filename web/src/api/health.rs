@@ -58,12 +58,16 @@ type Parts = Arc<[(Arc<str>, bool)]>;
 
 /// What was found last, and when.
 #[derive(Debug, Default)]
-pub(crate) struct Readiness(Mutex<Option<(Instant, Parts)>>);
+pub(crate) struct Readiness {
+    parts: Mutex<Option<(Instant, Parts)>>,
+    /// Whether the store could be written.
+    written: Mutex<Option<(Instant, bool)>>,
+}
 
 impl App {
     /// Looked at once a second at most, however many ask: anybody may.
-    async fn parts(&self) -> Parts {
-        let mut known = self.readiness.0.lock().await;
+    pub(crate) async fn parts(&self) -> Parts {
+        let mut known = self.readiness.parts.lock().await;
         if let Some((at, parts)) = &*known
             && at.elapsed() < FRESH
         {
@@ -71,7 +75,8 @@ impl App {
         }
         let recorder = self.recorder.clone();
         let asked = self.ask(move |store| Ok((store.assignments().is_ok(), recorder.is_well())));
-        let (store, record) = asked.await.unwrap_or((false, false));
+        let (read, record) = asked.await.unwrap_or((false, false));
+        let store = read && self.store_takes().await;
         let parts = self.control.health().into_iter();
         let mut parts: Vec<_> = parts.map(|part| (part.part, part.works)).collect();
         parts.extend([("store".into(), store), ("record".into(), record)]);
@@ -81,7 +86,35 @@ impl App {
     }
 }
 
+impl App {
+    /// Whether the store can be written, by a real write: what is read is there on a full disk, too. Tried once in
+    /// some seconds, however many ask.
+    pub(crate) async fn store_takes(&self) -> bool {
+        let mut known = self.readiness.written.lock().await;
+        if let Some((at, works)) = *known
+            && at.elapsed() < WRITTEN
+        {
+            return works;
+        }
+        let now = self.now();
+        let tried = self.ask(move |store| Ok(store.try_out(now))).await;
+        let told = known.is_some_and(|(_, works)| !works);
+        let works = match tried {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) if !told => {
+                drop(Problem::store(error));
+                false
+            }
+            _ => false,
+        };
+        *known = Some((Instant::now(), works));
+        works
+    }
+}
+
 const FRESH: Duration = Duration::from_secs(1);
+/// As long as the record's writer goes by what it knows.
+const WRITTEN: Duration = Duration::from_secs(3);
 
 #[cfg(test)]
 mod tests {
@@ -103,6 +136,27 @@ mod tests {
         // A second may pass meanwhile, on a machine that is busy.
         let asked = lab.store.asked.load(Ordering::SeqCst) - before;
         assert!(asked < 50, "{asked}");
+    }
+
+    #[tokio::test]
+    async fn a_store_that_is_read_and_not_written_is_not_ready() {
+        let lab = Lab::new();
+        lab.store.read_only.store(true, Ordering::SeqCst);
+        let known = lab.app.parts().await;
+        let of = |name: &str| known.iter().find(|(part, _)| &**part == name).unwrap().1;
+        assert_eq!((of("store"), of("record")), (false, true));
+        let before = lab.store.asked.load(Ordering::SeqCst);
+        for _ in 0..100 {
+            assert!(!lab.app.store_takes().await);
+        }
+        let tried = lab.store.asked.load(Ordering::SeqCst) - before;
+        assert!(tried < 30, "{tried}");
+        let health = lab.app.health().await;
+        let store = health.iter().find(|part| &*part.part == "store").unwrap();
+        assert!(
+            !store.works && store.words.contains("disk is full"),
+            "{store:?}"
+        );
     }
 
     #[tokio::test]

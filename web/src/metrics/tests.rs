@@ -76,6 +76,21 @@ async fn shown(lab: &Lab) -> BTreeMap<String, f64> {
     read(std::str::from_utf8(&octets).unwrap())
 }
 
+#[tokio::test]
+async fn a_store_and_a_record_that_cannot_be_written_are_down() {
+    let (well, lab) = (Lab::new(), Lab::new());
+    let parts = [r#"gig_up{part="store"}"#, r#"gig_up{part="record"}"#];
+    let told = shown(&well).await;
+    assert_eq!(parts.map(|part| told[part]), [1.0, 1.0]);
+    lab.store
+        .read_only
+        .store(true, std::sync::atomic::Ordering::SeqCst);
+    lab.log.fail(true);
+    let told = shown(&lab).await;
+    assert_eq!(parts.map(|part| told[part]), [0.0, 0.0]);
+    assert_eq!(told["gig_denials_total{reason=\"host_not_allowed\"}"], 0.0);
+}
+
 fn decided(verdict: VerdictWord, reason: Option<DenyReason>) -> Entry {
     let mut entry = Entry::new(Event::Request);
     entry.host = Some("a.example".into());

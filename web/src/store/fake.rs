@@ -16,6 +16,8 @@ pub(crate) struct FakeStore {
     pub(crate) asked: AtomicU64,
     /// Whether it answers none.
     pub(crate) failing: AtomicBool,
+    /// Whether nothing can be written, as on a full disk.
+    pub(crate) read_only: AtomicBool,
     /// How many it panics at next.
     pub(crate) panics: AtomicU64,
 }
@@ -32,6 +34,7 @@ impl FakeStore {
             _folder: folder,
             asked: AtomicU64::default(),
             failing: AtomicBool::default(),
+            read_only: AtomicBool::default(),
             panics: AtomicU64::default(),
         }
     }
@@ -62,7 +65,12 @@ impl Tables for FakeStore {
                 source: "as it was told to".into(),
             });
         }
-        self.kept.read(ask)
+        let read_only = self.read_only.load(Ordering::SeqCst);
+        self.kept.read(|db| {
+            // SQLite says so itself, of whatever would write.
+            db.execute_batch(&format!("PRAGMA query_only = {read_only}"))?;
+            ask(db)
+        })
     }
 
     fn snapshot<R>(

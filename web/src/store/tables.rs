@@ -22,7 +22,7 @@ use super::{
     NodeRun, Once, Placed, PolicyHead, PolicyVersion, Proposal, RunningNews, RunningRow,
     SavedSearch, SecondFactor, Server, Session, Store, StoreError, Team, Telling, Token, ToldRow,
     ToldState, Unsaved, User, Webhook, Witness, claims, drafts, factors, heard, held, name, nodes,
-    once, proposals, rows, sessions, stops, teams, told, tries, webhooks,
+    once, proposals, rows, sessions, stops, teams, told, trial, tries, webhooks,
 };
 
 /// A database that keeps the tables.
@@ -259,6 +259,10 @@ impl<T: Tables> Store for T {
             db.query_row(rows::ONE_TOKEN, (id, now.as_second()), rows::token)
                 .optional()
         })
+    }
+
+    fn try_out(&self, now: Timestamp) -> Result<(), StoreError> {
+        self.read(|db| trial::try_out(db, now))
     }
 
     fn touch_token(&self, id: &str, now: Timestamp) -> Result<(), StoreError> {

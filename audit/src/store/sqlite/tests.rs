@@ -49,6 +49,33 @@ fn verified(path: &Path) -> Vec<u64> {
 }
 
 #[tokio::test]
+async fn trying_it_out_writes_and_leaves_everything_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.db");
+    write_one(&path).await;
+    let mut store = SqliteStore::open(&path, "n").unwrap();
+    let log = folder.path().join("audit.db-wal");
+    let before = (
+        fs::metadata(&log).unwrap().len(),
+        store.begin().unwrap().head,
+    );
+    store.give_back();
+    for _ in 0..2 {
+        store.try_out().unwrap().unwrap();
+    }
+    let after = (
+        fs::metadata(&log).unwrap().len(),
+        store.begin().unwrap().head,
+    );
+    assert!(
+        after.0 > before.0 && after.1 == before.1,
+        "{before:?} {after:?}"
+    );
+    drop(store);
+    assert_eq!(verified(&path), [1]);
+}
+
+#[tokio::test]
 async fn what_somebody_did_is_found_in_what_an_older_gig_indexed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.db");

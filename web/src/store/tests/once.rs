@@ -1,5 +1,7 @@
 //! Requests that are made once, as every store keeps them.
 
+use std::sync::Arc;
+
 use super::{
     super::{once, tables::Tables as _},
     *,
