@@ -1,4 +1,5 @@
-// Checks a policy's document while it is typed: each mistake with its line, marked beside it. What the
+// Checks a policy's document while it is typed: each mistake with its line, marked beside it; and asks before what is
+// not saved is left. What the
 // document or the answer says is set as text: it is never markup here.
 "use strict";
 (() => {
@@ -126,6 +127,22 @@
     clearTimeout(timer);
     timer = setTimeout(check, pause);
   });
+  // What is saved, checked or simulated goes along; whoever leaves in another way is asked before what they typed is lost.
+  const form = area.form;
+  const why = form.elements.namedItem("reason");
+  let sent = false;
+  form.addEventListener("submit", () => {
+    sent = true;
+  });
+  // Back here, by the browser's own memory of the page.
+  addEventListener("pageshow", () => {
+    sent = false;
+  });
+  addEventListener("beforeunload", (event) => {
+    const typed = "typed" in area.dataset || area.value !== area.defaultValue || why.value !== why.defaultValue;
+    if (typed && !sent) event.preventDefault();
+  });
+
   area.addEventListener("scroll", () => {
     gutter.scrollTop = area.scrollTop;
   });

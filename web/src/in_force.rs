@@ -95,6 +95,12 @@ impl<'a> InForce<'a> {
         all.any(|one| one.place == Place::All && one.policy == policy)
     }
 
+    /// Whether it is the floor of all servers.
+    pub(crate) fn bounds_all(&self, policy: &str) -> bool {
+        let mut all = self.floors.iter();
+        all.any(|one| one.place == Place::All && one.policy == policy)
+    }
+
     /// Whom a policy bounds as a floor, in words.
     pub(crate) fn bounded_by(&self, policy: &str) -> Vec<String> {
         let floors = self.floors.iter().filter(|one| one.policy == policy);

@@ -30,4 +30,32 @@ play(async journey => {
   await typed.getByText('onerror').waitFor();
   check(await typed.locator('img').count() === 0, 'markup');
   await journey.shot(page, 'typed');
+  // Nothing that was typed is lost by a slip, and nobody is asked about what is saved.
+  const asked = [];
+  page.on('dialog', dialog => {
+    asked.push(dialog.type());
+    return asked.length === 1 ? dialog.dismiss() : dialog.accept();
+  });
+  const slip = () => page.evaluate(() => { location.href = '/servers'; });
+  await slip();
+  await page.waitForFunction(() => document.activeElement !== null);
+  for (const begun = Date.now(); asked.length === 0;) {
+    check(Date.now() - begun < 60000, 'nobody is asked');
+    await page.waitForTimeout(50);
+  }
+  check(asked[0] === 'beforeunload', asked.join());
+  check((await area.inputValue()).includes('onerror'), 'what was typed is gone');
+  await area.fill('version: 1\negress:\n  - host: a.example\n');
+  // What is looked at is not saved yet.
+  await journey.click(page, 'button', 'Check');
+  check(asked.length === 1, 'asked about what is sent');
+  await journey.go(page, slip);
+  check(asked.length === 2, 'not asked about what was checked and is not saved');
+  await heading(page, 'Servers');
+  await journey.to(page, '/policies/web/edit');
+  await area.fill('version: 1\negress:\n  - host: a.example\n');
+  await journey.click(page, 'button', 'Save and put in force');
+  await journey.to(page, '/policies/web/edit');
+  await journey.go(page, slip);
+  check(asked.length === 2, 'asked about what is saved');
 });

@@ -175,6 +175,7 @@ pub(crate) async fn submit(
     let kept = app.ask(move |store| store.policy(&wanted, None)).await?;
     let old = kept.map(|kept| kept.document).unwrap_or_default();
     page.surroundings(&app).await?;
+    page.typed = old != page.document;
     if edited.act == "import" {
         let before = match old.is_empty() {
             true => format!("{}egress: []\n", begin(&name)),
@@ -183,6 +184,7 @@ pub(crate) async fn submit(
         let status = page
             .import(&app, edited.format, edited.pasted, before)
             .await?;
+        page.typed = old != page.document;
         page.look(&app, old).await?;
         return Ok(page.shown(status));
     }

@@ -182,17 +182,29 @@ pub(crate) async fn floor(
     let place = wanted.place.place()?;
     let set = app.ask(|store| store.floors()).await?;
     let is_floor = is_there(&set, &place, &name);
+    let mut compares = None;
     let (title, says) = match wanted.act.as_str() {
         "set" if is_floor => {
             return Err(settled(format!("{name} is the floor of {place} already")).into());
         }
         "set" => {
             let before = set.iter().find(|one| one.place == place);
-            let before = before.map(|one| format!(" It takes the place of {}.", one.policy));
+            let instead = before.map(|one| format!(" It takes the place of {}.", one.policy));
+            let all = match place {
+                Place::All => " Those that are registered later are among them.",
+                _ => "",
+            };
             let says = format!(
-                "What {name} does not allow is then denied there at once, whatever is assigned.{}",
-                before.unwrap_or_default()
+                "What {name} does not allow is then denied there at once, whatever is assigned.{all}{} This is what it \
+                 says:",
+                instead.unwrap_or_default()
             );
+            let kept = version_of(&app, &caller, name.clone(), None).await?;
+            let now = match before.map(|one| one.policy.clone()) {
+                Some(before) => version_of(&app, &caller, before, None).await?.document,
+                None => String::new(),
+            };
+            compares = Some(compared(&app, name.clone(), now, kept.document).await?);
             (format!("Make {name} the floor of {place}"), says)
         }
         "take" if is_floor => (
@@ -206,13 +218,14 @@ pub(crate) async fn floor(
     };
     let back = format!("/policies/{}", in_query(&name));
     let words = place.in_words();
-    let page = ConfirmPage::new(&caller, "/policies", title)
+    let mut page = ConfirmPage::new(&caller, "/policies", title)
         .says(says)
         .posts(
             format!("{back}/floor"),
             &[("act", &wanted.act), ("server", &words)],
         )
         .back(back);
+    (page.meaning, page.lines) = compares.unwrap_or_default();
     Ok(shown(&page.decided_by(&app).await?))
 }
 

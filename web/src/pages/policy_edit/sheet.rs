@@ -65,6 +65,8 @@ pub(super) struct EditPage {
     kept_otherwise: Vec<String>,
     /// It was typed before its author was signed out, and is not saved.
     resumed: bool,
+    /// Somebody typed what is shown, and it is not saved: the script asks before they leave it.
+    pub(super) typed: bool,
 }
 
 /// What becomes of a document that is saved.
@@ -76,6 +78,8 @@ enum Saving {
     AtOnce,
     /// That is all servers: nobody else looks at what changes.
     ForAll,
+    /// It bounds all servers: nobody else looks at what changes there.
+    BoundsAll,
 }
 
 fn days_of(text: &str) -> Result<u16, Problem> {
@@ -114,6 +118,7 @@ impl EditPage {
             format: Format::Hosts,
             kept_otherwise: Vec::new(),
             resumed: false,
+            typed: false,
         }
     }
 
@@ -122,7 +127,7 @@ impl EditPage {
         self.version = draft.version;
         self.document = draft.document.replace("\r\n", "\n");
         self.reason = draft.reason;
-        self.resumed = true;
+        (self.resumed, self.typed) = (true, true);
     }
 
     /// What the forms around the document offer.
@@ -137,19 +142,16 @@ impl EditPage {
             let of = |server: String| (known.name_for(&server, ""), server);
             let servers: Vec<_> = servers.into_iter().map(of).collect();
             let bounds = known.bounded_by(&name);
-            Ok((
-                servers,
-                known.people_of(&name),
-                bounds,
-                known.is_for_all(&name),
-            ))
+            let all = (known.is_for_all(&name), known.bounds_all(&name));
+            Ok((servers, known.people_of(&name), bounds, all))
         });
-        let (servers, people, bounds, for_all) = in_force.await?;
+        let (servers, people, bounds, (for_all, bounds_all)) = in_force.await?;
         self.reach = self.reach_of(&servers);
-        self.saving = match (two, for_all) {
-            (true, _) => Saving::Proposes,
-            (false, true) => Saving::ForAll,
-            (false, false) => Saving::AtOnce,
+        self.saving = match (two, for_all, bounds_all) {
+            (true, ..) => Saving::Proposes,
+            (false, true, _) => Saving::ForAll,
+            (false, false, true) => Saving::BoundsAll,
+            (false, false, false) => Saving::AtOnce,
         };
         if !people.is_empty() {
             let people = people.join(", ");
@@ -375,7 +377,8 @@ impl EditPage {
 
     /// What is shown of a change that concerns all servers: who saves it names it. Empty where nobody is asked.
     fn seen(&self) -> String {
-        match self.saving == Saving::ForAll && !self.lines.is_empty() {
+        let all = matches!(self.saving, Saving::ForAll | Saving::BoundsAll);
+        match all && !self.lines.is_empty() {
             true => Digest::of(&self.document).words(),
             false => String::new(),
         }
@@ -386,9 +389,13 @@ impl EditPage {
         let shown = self.seen();
         let asks = !shown.is_empty() && shown != seen;
         if asks {
-            self.note = "It is in force for all servers that have none of their own as soon as it is saved, and nothing \
-                         is saved yet: look at what would change, and save it then."
-                .to_owned();
+            let what = match self.saving {
+                Saving::BoundsAll => "It bounds all servers, whatever is assigned there,",
+                _ => "It is in force for all servers that have none of their own",
+            };
+            self.note = format!(
+                "{what} as soon as it is saved, and nothing is saved yet: look at what would change, and save it then."
+            );
             self.note_class = "warn";
         }
         asks

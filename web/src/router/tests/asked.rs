@@ -209,7 +209,13 @@ async fn going_back_is_asked_about_with_what_it_changes_now_and_for_whom() {
     let asked = appliance.page("GET /policies/spare/floor?server=&profile=&act=set", admin);
     let asked = asked.await;
     assert!(
-        asked.body.contains("Make spare the floor of all servers"),
+        [
+            "Make spare the floor of all servers",
+            "registered later",
+            "class=\"added\">"
+        ]
+        .iter()
+        .all(|words| asked.body.contains(words)),
         "{}",
         asked.body
     );
@@ -296,14 +302,31 @@ async fn putting_in_force_is_asked_about_with_what_that_changes_there() {
 #[tokio::test]
 async fn what_is_in_force_for_all_is_saved_by_who_was_shown_what_that_changes() {
     let appliance = Furnished::new().await;
-    let cookies = signed_in(&appliance);
+    let words = "for all servers that have none of their own as soon as it is saved";
+    is_saved_by_who_was_shown(&appliance, ("p", words)).await;
+}
+
+#[tokio::test]
+async fn what_bounds_all_is_saved_by_who_was_shown_what_that_changes() {
+    let appliance = Furnished::new().await;
+    appliance.lab.make(&Change::SetFloor {
+        place: Place::All,
+        policy: Some("spare".to_owned()),
+        expected: None,
+    });
+    let words = "It bounds all servers, whatever is assigned there, as soon as it is saved";
+    is_saved_by_who_was_shown(&appliance, ("spare", words)).await;
+}
+
+async fn is_saved_by_who_was_shown(appliance: &Furnished, (policy, words): (&str, &str)) {
+    let cookies = signed_in(appliance);
     let fields = [
         ("cookie", cookies[4].as_str()),
         ("origin", "http://127.0.0.1"),
         ("content-type", "application/x-www-form-urlencoded"),
     ];
     let newest = || {
-        let newest = appliance.lab.store.policy("p", None).unwrap().unwrap();
+        let newest = appliance.lab.store.policy(policy, None).unwrap().unwrap();
         (newest.head.version, newest.document)
     };
     let (version, _) = newest();
@@ -312,16 +335,14 @@ async fn what_is_in_force_for_all_is_saved_by_who_was_shown_what_that_changes() 
             "version={version}&act=save&document=version%3A+1%0Aegress%3A%0A++-+host%3A+{host}%0A{seen}"
         )
     };
-    let edit = "POST /policies/p/edit";
+    let edit = format!("POST /policies/{policy}/edit");
+    let edit = edit.as_str();
     let asked = appliance
         .send(edit, &fields, &save("new.example", ""))
         .await;
     assert_eq!(asked.status, 200, "{}", asked.body);
     assert_eq!(newest().0, version, "nothing is saved");
-    for said in [
-        "for all servers that have none of their own as soon as it is saved",
-        "class=\"added\">+   - host: new.example",
-    ] {
+    for said in [words, "class=\"added\">+   - host: new.example"] {
         assert!(asked.body.contains(said), "{said}: {}", asked.body);
     }
     let seen = sends(&asked.body);
