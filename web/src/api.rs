@@ -88,7 +88,14 @@ impl<T: Serialize> IntoResponse for Made<T> {
     }
 }
 
-/// RFC 3339, to the second.
+/// RFC 3339, UTC, to the millisecond: the one form of a time in the API. Records have the microseconds that they were
+/// written with, and are told as they were written.
 pub(crate) fn time(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+/// The same of a record, where something else is told by it.
+pub(crate) fn recorded_time(written: &str) -> String {
+    let read = written.parse::<Timestamp>();
+    read.map_or_else(|_| written.to_owned(), time)
 }

@@ -27,8 +27,6 @@ pub(crate) use tried::{Destination, Tried};
 pub(crate) struct OneSandbox {
     #[serde(flatten)]
     pub(crate) sandbox: SandboxView,
-    /// The machine that it runs or ran on.
-    pub(crate) node: String,
     /// What brought its end about, where its program did not end by itself.
     pub(crate) ended_by: Option<String>,
     /// What it may reach, or might when it ended.
@@ -43,7 +41,6 @@ pub(crate) struct OneSandbox {
 /// What is known of a sandbox, by whomever.
 pub(crate) struct Known {
     pub(crate) view: SandboxView,
-    node: String,
     ended_by: Option<String>,
     /// What its server's registration named when it started; `None` where only the record knows it.
     given: Option<Given>,
@@ -73,7 +70,6 @@ pub(crate) async fn of(
     };
     Ok(OneSandbox {
         sandbox: known.view,
-        node: known.node,
         ended_by: known.ended_by,
         reach,
         secrets,
@@ -97,17 +93,15 @@ pub(crate) async fn find(
     let mut here = app.control.sandboxes().into_iter();
     let known = match here.find(|one| one.id == wanted) {
         Some(facts) => Some(Known {
-            node: app.node.clone(),
             ended_by: None,
             given: Some(Given {
                 network: facts.spec.network,
                 secrets: facts.spec.secrets.clone(),
             }),
-            view: facts.into(),
+            view: SandboxView::here(facts, &app.node),
         }),
         None => match there(app, wanted).await? {
             Some(row) => Some(Known {
-                node: row.node.clone(),
                 ended_by: None,
                 given: None,
                 view: row.into(),
@@ -177,7 +171,7 @@ pub(crate) const RUNNING: &str = "running";
 impl OneSandbox {
     /// Which node keeps what it printed, where that is not the one `here`.
     pub(crate) fn keeps_its_log(&self, here: &str) -> Option<&str> {
-        Some(self.node.as_str()).filter(|node| *node != here)
+        Some(self.sandbox.node.as_str()).filter(|node| *node != here)
     }
 }
 

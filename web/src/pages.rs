@@ -27,7 +27,7 @@ pub(crate) mod sign_in;
 pub(crate) mod teams;
 pub(crate) mod webhooks;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use askama::Template;
 use axum::{
@@ -60,6 +60,16 @@ impl Frame {
             role: caller.role,
             section,
             session: caller.session.is_some(),
+        }
+    }
+
+    /// A time of the API as people read it on a page: `2026-11-21 09:30:00`, whose zone the heading says. What is no time
+    /// stays as it is.
+    fn clock<'a>(&self, time: &'a str) -> Cow<'a, str> {
+        let told = time.split_once('T').filter(|_| time.ends_with('Z'));
+        match told.and_then(|(day, rest)| Some((day, rest.get(..8)?))) {
+            Some((day, clock)) => format!("{day} {clock}").into(),
+            None => time.into(),
         }
     }
 

@@ -44,7 +44,7 @@ play(async journey => {
   const one = await ana.innerText('main');
   for (const words of ['host api.example.test ports 80', 'wanted.test', 'egress[0]', 'done']) check(one.includes(words), `${words}: ${one}`);
   await look('sandbox');
-  await journey.go(ana, () => ana.getByRole('region', { name: 'What it tried' }).getByRole('link', { name: /T\d/ }).first().click());
+  await journey.go(ana, () => ana.getByRole('region', { name: 'What it tried' }).getByRole('link', { name: /\d\d:\d\d/ }).first().click());
   const record = await ana.innerText('main');
   check(record.includes('Its place in the chain') && !record.includes('does not hold'), record);
   await look('record');

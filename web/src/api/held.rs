@@ -20,7 +20,7 @@ use super::{
     audit,
     policies::{PolicyView, Saved},
     proposals::ProposalView,
-    time,
+    recorded_time, time,
 };
 use crate::{
     allow::{Lasting, Width, has_path},
@@ -219,7 +219,7 @@ impl From<Waiting> for DeniedView {
             path: row.path,
             policy: one.policy,
             reason: row.reason,
-            time: row.time,
+            time: recorded_time(&row.time),
             count: one.count,
         }
     }

@@ -53,10 +53,10 @@ pub(crate) struct RegisteredView {
     pub(crate) ca_pem: String,
 }
 
-impl From<Registered> for RegisteredView {
-    fn from(made: Registered) -> Self {
+impl RegisteredView {
+    fn of(made: Registered, node: &str) -> Self {
         Self {
-            sandbox: made.facts.into(),
+            sandbox: SandboxView::here(made.facts, node),
             variables: made.variables.into_iter().collect(),
             ca_pem: made.ca_pem,
         }
@@ -126,7 +126,7 @@ pub(crate) async fn register(
     match made.await {
         Ok(made) => {
             let already = made.already;
-            let view = RegisteredView::from(made);
+            let view = RegisteredView::of(made, &app.node);
             if already {
                 return Ok(Json(view).into_response());
             }

@@ -33,6 +33,8 @@ use crate::{
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct SandboxView {
     pub(crate) id: String,
+    /// The machine that it runs or ran on.
+    pub(crate) node: String,
     pub(crate) server: String,
     /// Whose it is.
     pub(crate) profile: String,
@@ -55,11 +57,13 @@ pub(crate) struct SandboxView {
     pub(crate) layers: Vec<String>,
 }
 
-impl From<SandboxFacts> for SandboxView {
-    fn from(facts: SandboxFacts) -> Self {
+impl SandboxView {
+    /// Of this gig, whose node is called so.
+    pub(crate) fn here(facts: SandboxFacts, node: &str) -> Self {
         let ended = facts.ended;
         Self {
             id: facts.id.to_string(),
+            node: node.to_owned(),
             server: facts.server.to_string(),
             profile: facts.profile.to_string(),
             attached: facts.attached,
@@ -78,11 +82,12 @@ impl From<SandboxFacts> for SandboxView {
     }
 }
 
-impl From<Started> for SandboxView {
-    fn from(started: Started) -> Self {
-        match started {
-            Started::Here(facts) => facts.into(),
-            Started::There(row) => (*row).into(),
+impl Started {
+    /// As shown by the gig whose node is called so.
+    fn shown(self, node: &str) -> SandboxView {
+        match self {
+            Self::Here(facts) => SandboxView::here(facts, node),
+            Self::There(row) => (*row).into(),
         }
     }
 }
@@ -101,6 +106,7 @@ impl From<RunningRow> for SandboxView {
         } = row.facts;
         Self {
             id: row.sandbox,
+            node: row.node,
             server: row.server,
             profile: row.profile,
             attached,
@@ -235,7 +241,8 @@ pub(crate) async fn listed(
     sight: &Sight,
 ) -> Result<Vec<SandboxView>, Problem> {
     caller.require(Permission::Look)?;
-    let known = app.control.sandboxes().into_iter().map(SandboxView::from);
+    let here = |facts| SandboxView::here(facts, &app.node);
+    let known = app.control.sandboxes().into_iter().map(here);
     let mut all: Vec<SandboxView> = known.chain(one_sandbox::elsewhere(app).await?).collect();
     all.retain(|one| caller.reaches(&one.server) && sight.takes_in(&one.profile));
     // An id begins with the time.
@@ -319,16 +326,19 @@ pub(crate) async fn start_server(
         Instance::Runs(facts) => {
             app.record(tell(facts.id, "sandbox start asked for: it runs"))
                 .await?;
-            Ok((false, facts.into()))
+            Ok((false, SandboxView::here(facts, &app.node)))
         }
         Instance::UnderWay(id, start) => {
             let words = "sandbox start asked for: it is being started";
             app.record(tell(id, words)).await?;
-            Ok((false, start.await?.into()))
+            Ok((false, start.await?.shown(&app.node)))
         }
         Instance::New(start) => {
             let started = start.await?;
-            Ok((matches!(started, Started::Here(_)), started.into()))
+            Ok((
+                matches!(started, Started::Here(_)),
+                started.shown(&app.node),
+            ))
         }
     }
 }

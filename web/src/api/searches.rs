@@ -7,6 +7,7 @@ use axum::{
     extract::{Path, Query, State},
     http::{StatusCode, Uri},
 };
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -123,7 +124,8 @@ pub(crate) async fn save(
         title: title.to_owned(),
         query: plain(&new.query)?,
         author: actor.name.to_string(),
-        created: time(actor.at),
+        // As it is kept.
+        created: time(Timestamp::from_second(actor.at.as_second()).unwrap_or(actor.at)),
     };
     let change = Change::SaveSearch {
         id,

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Asked, within};
+use super::{Asked, time, within};
 use crate::{
     api_error::Problem,
     app::App,
@@ -84,7 +84,7 @@ impl Line {
 impl From<LogLine> for Line {
     fn from(line: LogLine) -> Self {
         Self {
-            time: line.time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
+            time: time(line.time),
             sandbox: line.sandbox.to_string(),
             stream: line.stream.as_str(),
             text: line.text,

@@ -10,7 +10,11 @@ use gig_audit::{
 use gig_policy::SandboxId;
 
 use super::{ELSEWHERE, ENDED, Known, LOST, has_others};
-use crate::{api::sandboxes::SandboxView, api_error::Problem, app::App};
+use crate::{
+    api::{recorded_time, sandboxes::SandboxView},
+    api_error::Problem,
+    app::App,
+};
 
 /// The sandbox, if the record has its start or its end.
 pub(super) async fn read(app: &Arc<App>, id: SandboxId) -> Result<Option<Known>, Problem> {
@@ -24,7 +28,7 @@ pub(super) async fn read(app: &Arc<App>, id: SandboxId) -> Result<Option<Known>,
         let page = app.search(begun_since(start)).await?;
         let mut rows = page.records.iter().map(|found| &found.row);
         let begun_since = rows.any(|row| has_begun_since(row, start));
-        if begun_since || (has_others(app) && !lives(app, &known.node).await?) {
+        if begun_since || (has_others(app) && !lives(app, &known.view.node).await?) {
             known.view.state = LOST;
         }
     }
@@ -96,6 +100,7 @@ pub(super) fn told(rows: &[Row], here: &str) -> Option<Known> {
     Some(Known {
         view: SandboxView {
             id: first.sandbox.clone()?,
+            node: first.node.clone(),
             server: first.server.clone().unwrap_or_default(),
             profile: first.profile.clone().unwrap_or_default(),
             attached: false,
@@ -115,8 +120,10 @@ pub(super) fn told(rows: &[Row], here: &str) -> Option<Known> {
                 })
                 .unwrap_or_default()
                 .to_owned(),
-            started: start.map(|row| second(&row.time)).unwrap_or_default(),
-            ended: exit.map(|row| second(&row.time)),
+            started: start
+                .map(|row| recorded_time(&row.time))
+                .unwrap_or_default(),
+            ended: exit.map(|row| recorded_time(&row.time)),
             exit_status: exit.and_then(|row| u8::try_from(row.status?).ok()),
             connections: 0,
             layers: layers
@@ -125,16 +132,9 @@ pub(super) fn told(rows: &[Row], here: &str) -> Option<Known> {
                 .cloned()
                 .collect(),
         },
-        node: first.node.clone(),
         ended_by: ended_by.filter(|said| !said.is_empty()),
         given: None,
     })
-}
-
-/// A record's time, to the second.
-pub(super) fn second(time: &str) -> String {
-    let seconds: String = time.chars().take(19).collect();
-    format!("{seconds}Z")
 }
 
 /// Other records may say that somebody begins to serve.

@@ -57,7 +57,7 @@ fn its_start_and_its_end_tell_what_it_was() {
     assert_eq!(view.policy_by, "", "that was said of version 1");
     assert_eq!(view.layers, ["landlock: full"]);
     assert_eq!(view.address.as_deref(), Some("10.200.0.6"));
-    assert_eq!(view.ended.as_deref(), Some("2026-11-21T09:40:00Z"));
+    assert_eq!(view.ended.as_deref(), Some("2026-11-21T09:40:00.000Z"));
     assert_eq!(ended.ended_by.as_deref(), Some("ended: it was stopped"));
     let lost = told(&[start("here")]);
     assert_eq!(
@@ -67,7 +67,7 @@ fn its_start_and_its_end_tell_what_it_was() {
     assert!(!lost.is_there());
     let other = told(&[start("there")]);
     assert_eq!(
-        (other.view.state, other.node.as_str()),
+        (other.view.state, other.view.node.as_str()),
         (ELSEWHERE, "there")
     );
     assert!(other.is_there());

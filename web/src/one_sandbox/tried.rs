@@ -9,8 +9,11 @@ use gig_audit::search::{Filter, Found, Query};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::recorded::second;
-use crate::{api::audit::id, api_error::Problem, app::App};
+use crate::{
+    api::{audit::id, recorded_time},
+    api_error::Problem,
+    app::App,
+};
 
 /// What a sandbox asked for.
 #[derive(Debug, Default, Serialize, ToSchema)]
@@ -98,7 +101,7 @@ impl Gathered {
                 host: host.clone(),
                 port: row.port,
                 record: id(found),
-                last: second(&row.time),
+                last: recorded_time(&row.time),
                 ..Destination::default()
             },
             ..Counted::default()
@@ -224,7 +227,7 @@ mod tests {
             tried.destinations[0].reason.as_deref(),
             Some("path_not_allowed")
         );
-        assert_eq!(tried.destinations[0].last, "2026-11-21T09:30:09Z");
+        assert_eq!(tried.destinations[0].last, "2026-11-21T09:30:09.000Z");
         let refused = tried.destinations.iter().map(|one| one.refused.as_deref());
         assert_eq!(
             refused.collect::<Vec<_>>(),

@@ -276,7 +276,7 @@ pub(crate) async fn sandbox(
     Path(id): Path<String>,
 ) -> Answer {
     let one = match sandboxes::stoppable(&app, &caller, &id, &Sight::plain(&caller)).await? {
-        Stoppable::Here(found) => SandboxView::from(found),
+        Stoppable::Here(found) => SandboxView::here(found, &app.node),
         Stoppable::Elsewhere(view) => view,
     };
     if one.state == ENDED {

@@ -51,7 +51,7 @@ struct SandboxPage {
 impl SandboxPage {
     /// What its state means, in words.
     fn state(&self) -> String {
-        let node = &self.all.node;
+        let node = &self.all.sandbox.node;
         match self.one.state {
             ELSEWHERE => format!("on {node}"),
             LOST => format!("with the gig on {node} that ran it, before its end was recorded"),

@@ -153,7 +153,7 @@ fn a_program_is_told_what_waits_and_where_to_answer() {
     let request = &message["data"]["request"];
     assert_eq!(request["id"], "01-ab");
     assert_eq!(request["asks"], "GET https://new.example:443/x");
-    assert_eq!(request["until"], "1970-01-01T00:00:30Z");
+    assert_eq!(request["until"], "1970-01-01T00:00:30.000Z");
     assert_eq!(message["data"]["console"], "https://gig.example/approvals");
     let answer = "https://gig.example/api/v1/webhooks/ops/answer";
     assert_eq!(message["data"]["answer"], answer);

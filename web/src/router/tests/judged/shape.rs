@@ -206,3 +206,45 @@ fn who_is_to_wait_is_told_how_long() {
         assert_eq!(answer.headers()["retry-after"], expected);
     }
 }
+
+fn times(value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) if text.parse::<jiff::Timestamp>().is_ok() => found.push(text.clone()),
+        Value::Array(all) => all.iter().for_each(|one| times(one, found)),
+        Value::Object(all) => all.values().for_each(|one| times(one, found)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn every_time_of_the_api_has_one_form() {
+    let mut found = Vec::new();
+    for two in [false, true] {
+        let appliance = match two {
+            true => Furnished::ruled().await,
+            false => Furnished::new().await,
+        };
+        let token = super::token(&appliance, Role::Admin);
+        // Records are told as they were written.
+        let ours = |one: &&Operation| {
+            one.two == two
+                && one.what.starts_with("GET /api/")
+                && !one.what.starts_with("GET /api/v1/audit")
+                && one.answers[4] == 200
+        };
+        for operation in OPERATIONS.iter().filter(ours) {
+            let answer = appliance.ask(operation.ask(&token)).await;
+            let Ok(value) = serde_json::from_str(&answer.body) else {
+                continue;
+            };
+            let mut theirs = Vec::new();
+            times(&value, &mut theirs);
+            for time in theirs {
+                let is_told = time.len() == 24 && time.ends_with('Z') && time.contains('.');
+                assert!(is_told, "{}: {time}", operation.what);
+                found.push(time);
+            }
+        }
+    }
+    assert!(found.len() >= 20, "{found:?}");
+}
